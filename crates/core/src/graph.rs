@@ -89,13 +89,15 @@ impl Graph {
             let id = UnitId(index as u32);
             let missing = |name| Some(Arc::new(Definition::missing(id, name)));
             match (table[index].take(), name) {
-                (Some(definition), Some(name)) => {
-                    graph.definitions.push(Some(definition));
-                    graph.names.insert(name, id);
-                }
-                (_, Some(name)) => {
-                    graph.definitions.push(missing(name.clone()));
-                    graph.names.insert(name, id);
+                (definition, Some(name)) => {
+                    let definition = definition.or_else(|| missing(name.clone()));
+                    let is_there = |d: &Arc<Definition>| d.load_state != LoadState::NotFound;
+                    // One that was known before it became an alias is another unit's now.
+                    if definition.as_ref().is_some_and(is_there) || !graph.names.contains_key(&name)
+                    {
+                        graph.names.insert(name, id);
+                    }
+                    graph.definitions.push(definition);
                 }
                 (_, None) => {
                     graph.definitions.push(missing(name_of_forgotten()));

@@ -255,6 +255,15 @@ impl Core {
         self.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::GaveWay)
     }
 
+    /// Whether it is down by a rule that starts it again when what stopped it allows it.
+    pub(crate) fn may_return(&self, unit: UnitId) -> bool {
+        let reason = self.run(unit).history.as_ref().map(|history| history.reason);
+        reason.is_some_and(|reason| {
+            matches!(reason.code, Code::GaveWay | Code::DependencyEnded)
+                && matches!(reason.cause, Cause::Dependency(_))
+        })
+    }
+
     /// An administrator stops what is down already: it does not come back by a rule any more.
     pub(crate) fn stays_down(&mut self, unit: UnitId, reason: Reason) {
         let by_rule = |code| matches!(code, Code::GaveWay | Code::DependencyEnded);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A unit's place in the dense tables. Given once per name, never given again.
+/// A unit's place in the dense tables. That of a forgotten unit is given to another after a while.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UnitId(pub u32);
 

@@ -189,7 +189,7 @@ pub struct Job {
     pub blockers: u32,
     /// The unit whose job was the last that it waited for, once it waits for none.
     pub released_by: Option<UnitId>,
-    /// When it was installed.
+    /// When it was installed, or was made another one while it was under way.
     pub since: Monotonic,
     /// `JobTimeoutSec=`: when it is given up, waiting or running.
     pub deadline: Option<Monotonic>,

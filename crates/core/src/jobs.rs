@@ -223,7 +223,7 @@ impl Core {
             job.kind = JobKind::Start;
             job.running = false;
         });
-        if self.circles_possible {
+        if self.circles_possible && self.waits_for_itself(unit) {
             self.break_circles();
         }
         self.queue_job(unit);
@@ -234,8 +234,22 @@ impl Core {
         match state {
             ActiveState::Active => self.reload_unit(unit, reason),
             ActiveState::Reloading | ActiveState::Activating => Turn::Wait,
-            _ => Turn::Over(JobResult::Invalid, reason),
+            _ => self.start_ended(unit).unwrap_or(Turn::Over(JobResult::Invalid, reason)),
         }
+    }
+
+    /// What came of the start whose job was made into a reload while it was under way, if the unit is
+    /// down again.
+    fn start_ended(&self, unit: UnitId) -> Option<Turn> {
+        let since = self.run(unit).job.as_ref()?.since;
+        let history = self.run(unit).history.as_ref()?;
+        if history.state_change.monotonic < since {
+            return None;
+        }
+        Some(match self.ended_well(unit) {
+            true => Turn::Over(JobResult::Done, history.reason),
+            false => Turn::Over(JobResult::Failed, history.reason),
+        })
     }
 }
 

@@ -56,7 +56,7 @@ pub struct Core {
     /// once their start limit allows it; to be stopped once more because the last stop failed.
     pub(crate) upheld_again: BTreeMap<UnitId, Monotonic>,
     /// Units whose job ended: those that trigger them may have waited for that.
-    pub(crate) job_end_queue: BTreeSet<UnitId>,
+    pub(crate) job_end_queue: BTreeMap<UnitId, Moment>,
     /// Units whose starts may be forgotten, as nothing holds them in memory any more.
     pub(crate) unheld_queue: BTreeSet<UnitId>,
     pub(crate) totals: Totals,
@@ -137,7 +137,7 @@ impl Core {
             bound_queue: BTreeSet::new(),
             stands_off: BTreeSet::new(),
             upheld_again: BTreeMap::new(),
-            job_end_queue: BTreeSet::new(),
+            job_end_queue: BTreeMap::new(),
             totals: Totals::default(),
             serial: Serial { job: 1, effect: 1, invocation: seed },
             without_cgroups: false,
@@ -229,6 +229,7 @@ impl Core {
             && definition.load_state != LoadState::Stub
             && !definition.flags.perpetual()
             && !self.graph.is_referred_to(unit)
+            && !self.may_return(unit)
             && !own_file()
     }
 
@@ -325,8 +326,8 @@ impl Core {
                 looked_at += 1;
             } else if std::mem::take(&mut self.circles_unchecked) {
                 self.break_circles();
-            } else if let Some(unit) = self.job_end_queue.pop_first() {
-                self.tell_triggers_of_job_end(unit);
+            } else if let Some((unit, at)) = self.job_end_queue.pop_first() {
+                self.tell_triggers_of_job_end(unit, at);
             } else if let Some(unit) = self.bound_queue.pop_first() {
                 self.stop_if_unbound(unit);
             } else if let Some(unit) = self.unneeded_queue.pop_first() {
@@ -423,10 +424,10 @@ impl Core {
         if self.known(unit).is_some() && cpu_us.is_some() {
             self.history_mut(unit).account_mut().cpu_us = cpu_us;
         }
-        match self.known(unit).map(|run| &run.state) {
-            Some(TypeState::Service(_)) => self.service_group_empty(unit),
-            Some(TypeState::Socket(_)) => self.socket_group_empty(unit),
-            _ => {}
+        // Control processes of a socket end by their exit; what they leave behind goes with the
+        // clean-up.
+        if matches!(self.known(unit).map(|run| &run.state), Some(TypeState::Service(_))) {
+            self.service_group_empty(unit);
         }
     }
 

@@ -1,14 +1,20 @@
 //! Mounts (systemd.mount(5)), and swap areas (systemd.swap(5)), which come and go in the same way but
 //! are in a table of their own and are not reloaded.
 
-use crate::event::{Done, Effect};
+use crate::event::{Done, Effect, FollowUp, KillTarget};
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
+use crate::service_stop::share_of;
 use crate::state::*;
-use warren_unit::UnitType;
+use std::time::Duration;
+use warren_unit::config::KillMode;
+use warren_unit::{Signal, UnitType};
+
+/// Processes of a mount or an unmount have so long at least to follow a signal.
+const SIGNAL_WAIT_MIN: Duration = Duration::from_secs(1);
 
 impl Core {
     fn mount(&self, unit: UnitId) -> Option<&MountRun> {
@@ -87,14 +93,20 @@ impl Core {
         let Some(run) = self.mount(unit) else { return };
         match run.phase {
             MountPhase::Mounting | MountPhase::MountingDone | MountPhase::Remounting => {
-                self.set_mount_phase(unit, MountPhase::UnmountingSigterm);
+                self.end_mounting(unit, MountPhase::MountingSigterm);
+            }
+            // It has had that signal already.
+            MountPhase::RemountingSigterm => {
+                self.set_mount_phase(unit, MountPhase::MountingSigterm);
+            }
+            MountPhase::RemountingSigkill => {
+                self.set_mount_phase(unit, MountPhase::MountingSigkill);
             }
             MountPhase::Mounted => self.begin_unmount(unit),
             _ => {}
         }
     }
 
-    /// The mount that was under way is over, one way or the other: nothing can appear any more.
     fn begin_unmount(&mut self, unit: UnitId) {
         self.set_mount_phase(unit, MountPhase::Unmounting);
         self.ask_unmount(unit);
@@ -122,10 +134,15 @@ impl Core {
         match phase {
             MountPhase::Mounting | MountPhase::MountingDone => self.mounted(unit, error),
             MountPhase::Remounting => self.remounted(unit, error),
-            MountPhase::UnmountingSigterm if error.is_none() || self.mount_mut(unit).in_table => {
-                self.begin_unmount(unit);
+            MountPhase::RemountingSigterm | MountPhase::RemountingSigkill => {
+                self.stays_mounted(unit);
             }
-            MountPhase::UnmountingSigterm => self.mount_dead(unit, Outcome::Success),
+            MountPhase::MountingSigterm | MountPhase::MountingSigkill => {
+                self.mounting_ended(unit, error.is_none());
+            }
+            MountPhase::UnmountingSigterm | MountPhase::UnmountingSigkill => {
+                self.unmounting_ended(unit, error.is_none());
+            }
             _ => self.unmounted(unit, error),
         }
     }
@@ -160,6 +177,105 @@ impl Core {
             self.mount_mut(unit).reload_outcome = Outcome::ExitCode;
         }
         self.set_mount_phase(unit, MountPhase::Mounted);
+    }
+
+    fn stays_mounted(&mut self, unit: UnitId) {
+        self.mount_mut(unit).outcome = Outcome::Success;
+        self.set_mount_phase(unit, MountPhase::Mounted);
+    }
+
+    /// A mount or remount that was told to end is over, or its process is left to the kernel.
+    fn mounting_ended(&mut self, unit: UnitId, is_mounted: bool) {
+        let stops = self.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping());
+        let stops = stops || self.totals.stopping;
+        let run = self.mount_mut(unit);
+        run.in_table |= is_mounted;
+        let took_too_long = run.outcome != Outcome::Success;
+        match (run.in_table, run.outcome) {
+            (true, _) if took_too_long && !stops => self.stays_mounted(unit),
+            (true, _) => self.begin_unmount(unit),
+            (false, outcome) => {
+                self.mount_dead(unit, outcome);
+                self.kill_what_mounts(unit);
+            }
+        }
+    }
+
+    /// mount(8) has gone when it was told to, its helper may have not: it could still mount.
+    fn kill_what_mounts(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let kill = &settings.mount().kill;
+        if kill.send_sigkill && kill.mode != KillMode::None {
+            self.out.push(Effect::KillGroup { unit });
+        }
+    }
+
+    /// The same of an unmount.
+    fn unmounting_ended(&mut self, unit: UnitId, is_unmounted: bool) {
+        let run = self.mount_mut(unit);
+        if is_unmounted {
+            run.outcome = Outcome::Success;
+            return self.unmounted(unit, None);
+        }
+        match (run.in_table, run.outcome) {
+            (true, _) => self.stays_mounted(unit),
+            (false, outcome) => self.mount_dead(unit, outcome),
+        }
+    }
+
+    // ---- what takes too long ----
+
+    /// Tells the processes of a mount, remount or unmount to go, or kills them, as the phase says
+    /// (systemd.mount(5), `TimeoutSec=`). The unit has one budget: they are not given it again.
+    pub(crate) fn end_mounting(&mut self, unit: UnitId, phase: MountPhase) {
+        use MountPhase::*;
+        self.set_mount_phase(unit, phase);
+        let settings = self.compiled(unit);
+        let config = settings.mount();
+        let wait = config.timeout.map(|timeout| share_of(timeout).max(SIGNAL_WAIT_MIN));
+        self.mount_mut(unit).deadline = wait.map(|wait| self.now.monotonic.after(wait));
+        let kills = matches!(phase, MountingSigkill | RemountingSigkill | UnmountingSigkill);
+        let kill = &config.kill;
+        if kill.mode == KillMode::None {
+            return;
+        }
+        if kills && kill.final_signal == Signal::KILL {
+            return self.out.push(Effect::KillGroup { unit });
+        }
+        let signal = if kills { kill.final_signal } else { kill.signal };
+        let id = self.new_effect(unit);
+        self.forget_effect(id);
+        self.out.push(Effect::Kill {
+            id,
+            unit,
+            target: KillTarget::Group,
+            signal: signal.number(),
+            then: FollowUp { hangup: kill.send_sighup && !kills, resume: !kills },
+        });
+    }
+
+    /// Its processes did not go when they were told to.
+    fn kill_mounting(&mut self, unit: UnitId, phase: MountPhase) {
+        match self.compiled(unit).mount().kill.send_sigkill {
+            true => self.end_mounting(unit, phase),
+            false => self.leave_mounting(unit),
+        }
+    }
+
+    /// Only the kernel holds its processes: nobody waits for them any longer.
+    fn leave_mounting(&mut self, unit: UnitId) {
+        if let Some(id) = self.mount_mut(unit).asked.take() {
+            self.forget_effect(id);
+        }
+        match self.mount_mut(unit).phase {
+            MountPhase::MountingSigterm | MountPhase::MountingSigkill => {
+                self.mounting_ended(unit, false);
+            }
+            MountPhase::UnmountingSigterm | MountPhase::UnmountingSigkill => {
+                self.unmounting_ended(unit, false);
+            }
+            _ => self.stays_mounted(unit),
+        }
     }
 
     /// The mount stays, and stays for the reason that it had: what was found is still not ours.
@@ -206,29 +322,32 @@ impl Core {
             return;
         };
         let phase = run.phase;
-        self.mount_mut(unit).deadline = None;
-        if let Some(id) = self.mount_mut(unit).asked.take() {
-            self.forget_effect(id);
-        }
-        let code = match phase {
-            MountPhase::Mounting | MountPhase::MountingDone => Some(Code::StartTimeout),
-            MountPhase::Remounting => None,
-            _ => Some(Code::UnmountTimeout),
-        };
-        match code {
-            Some(code) => self.note(unit, code, Cause::None, String::new()),
-            None => self.tell_reload_failed(unit, "not within TimeoutSec=".to_owned()),
-        }
+        let run = self.mount_mut(unit);
+        run.deadline = None;
         match phase {
+            MountPhase::Mounting | MountPhase::MountingDone => {
+                run.outcome = Outcome::Timeout;
+                self.note(unit, Code::StartTimeout, Cause::None, String::new());
+                self.end_mounting(unit, MountPhase::MountingSigterm);
+            }
             MountPhase::Remounting => {
-                self.mount_mut(unit).reload_outcome = Outcome::Timeout;
-                self.set_mount_phase(unit, MountPhase::Mounted);
+                run.reload_outcome = Outcome::Timeout;
+                self.tell_reload_failed(unit, "not within TimeoutSec=".to_owned());
+                self.end_mounting(unit, MountPhase::RemountingSigterm);
             }
-            MountPhase::UnmountingSigterm => self.begin_unmount(unit),
-            MountPhase::Unmounting if self.mount_mut(unit).in_table => {
-                self.set_mount_phase(unit, MountPhase::Mounted);
+            MountPhase::Unmounting => {
+                run.outcome = Outcome::Timeout;
+                self.note(unit, Code::UnmountTimeout, Cause::None, String::new());
+                self.end_mounting(unit, MountPhase::UnmountingSigterm);
             }
-            _ => self.mount_dead(unit, Outcome::Timeout),
+            MountPhase::MountingSigterm => self.kill_mounting(unit, MountPhase::MountingSigkill),
+            MountPhase::RemountingSigterm => {
+                self.kill_mounting(unit, MountPhase::RemountingSigkill);
+            }
+            MountPhase::UnmountingSigterm => {
+                self.kill_mounting(unit, MountPhase::UnmountingSigkill);
+            }
+            _ => self.leave_mounting(unit),
         }
     }
 

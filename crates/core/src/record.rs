@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -83,6 +83,8 @@ pub enum Late {
     AnswerTrap(UnitId, Vec<u32>, bool),
     /// [`Effect::CloseTrap`]
     CloseTrap(UnitId),
+    /// [`Effect::Emergency`]: the unit, the action's word, the exit status. Since version 6.
+    Emergency(UnitId, Box<str>, Option<u8>),
 }
 
 impl Late {
@@ -98,6 +100,9 @@ impl Late {
             Effect::CloseSockets { unit, .. } => Late::CloseSockets(*unit),
             Effect::AnswerTrap { unit, tokens, ok } => Late::AnswerTrap(*unit, tokens.clone(), *ok),
             Effect::CloseTrap { unit } => Late::CloseTrap(*unit),
+            Effect::Emergency { action, unit, status } => {
+                Late::Emergency(*unit, action.as_str().into(), *status)
+            }
             _ => return None,
         })
     }
@@ -110,7 +115,8 @@ impl Late {
             | Late::CleanUp(unit, _)
             | Late::CloseSockets(unit)
             | Late::AnswerTrap(unit, ..)
-            | Late::CloseTrap(unit) => unit,
+            | Late::CloseTrap(unit)
+            | Late::Emergency(unit, ..) => unit,
         }
     }
 }

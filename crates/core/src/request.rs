@@ -49,8 +49,8 @@ pub enum Request {
         job_type: JobType,
         /// How it meets other jobs.
         mode: JobMode,
-        /// Do nothing if the unit is down (`ReloadOrTryRestart`, `TryRestart`); else the fallback
-        /// when the unit cannot reload is a restart (`reload-or-restart`).
+        /// Where the unit can reload, a restart that is asked for is a reload (`reload-or-restart`,
+        /// `try-reload-or-restart`).
         reload_if_possible: bool,
     },
     /// End a job before its time.

@@ -86,8 +86,24 @@ impl Core {
             queue.append(&mut busy.iter().copied().collect());
         }
         busy.iter().for_each(|&unit| self.queue_job(unit));
+        self.look_back(&busy);
         self.settle();
         std::mem::take(&mut self.out)
+    }
+
+    /// What was to follow from the end of a job, or from the return of a unit, and was not reached: it
+    /// is looked at again whether it is due.
+    fn look_back(&mut self, busy: &[UnitId]) {
+        for &unit in busy {
+            let triggered = self.graph.related(unit, Relation::Triggers);
+            self.job_end_queue.extend(triggered.chain([unit]).map(|unit| (unit, self.now)));
+        }
+        for index in 0..self.units.len() {
+            let unit = UnitId(index as u32);
+            if self.may_return(unit) {
+                self.return_if_allowed(unit);
+            }
+        }
     }
 
     /// Spawns that were given up while they were under way: they are not asked for again, but
@@ -169,14 +185,12 @@ impl Core {
             let pid_file = self.compiled(unit).service().pid_file.clone();
             self.again(id, unit, Effect::FindMain { id, unit, pid_file });
         }
-        if run.kill_asked.is_some() {
-            self.signal_latecomer(unit);
-        }
         for &id in &run.doomed {
             self.expect_effect(id, unit);
         }
-        if matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill) {
-            self.out.push(Effect::KillGroup { unit });
+        let kills = matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill);
+        if kills || run.kill_asked.is_some() {
+            self.signal_latecomer(unit);
         }
         let idles =
             run.phase == ServicePhase::Start && run.main.is_none() && run.main_asked.is_none();
@@ -193,7 +207,7 @@ impl Core {
         main: bool,
     ) -> Box<Spawn> {
         let settings = self.compiled(unit);
-        let sockets = if main { self.sockets_of(unit) } else { Vec::new() };
+        let sockets = self.sockets_for(unit, list, main);
         let invocation = self.run(unit).history.as_ref().map_or(0, |h| h.invocation);
         let environment = self.service_environment(unit, list);
         Box::new(Spawn { unit, list, index, main, settings, environment, sockets, invocation })
@@ -229,17 +243,20 @@ impl Core {
     }
 
     fn resume_mount(&mut self, unit: UnitId, run: &MountRun) {
+        use MountPhase::*;
         let Some(id) = run.asked else { return };
         let settings = self.compiled(unit);
-        let remount = run.phase == MountPhase::Remounting;
+        let remount = matches!(run.phase, Remounting | RemountingSigterm | RemountingSigkill);
         let effect = match run.phase {
-            MountPhase::Mounting
-            | MountPhase::MountingDone
-            | MountPhase::Remounting
-            | MountPhase::UnmountingSigterm => Effect::Mount { id, unit, settings, remount },
-            _ => Effect::Unmount { id, unit, settings },
+            Mounted | Unmounting | UnmountingSigterm | UnmountingSigkill => {
+                Effect::Unmount { id, unit, settings }
+            }
+            _ => Effect::Mount { id, unit, settings, remount },
         };
         self.again(id, unit, effect);
+        if !matches!(run.phase, Mounting | MountingDone | Mounted | Remounting | Unmounting) {
+            self.end_mounting(unit, run.phase);
+        }
     }
 
     fn resume_automount(&mut self, unit: UnitId, run: &AutomountRun) {

@@ -7,6 +7,7 @@ use crate::machine::{Core, Transition};
 use crate::reason::{Cause, Code, Reason};
 use crate::request::{Notice, Refusal};
 use crate::state::*;
+use crate::time::Moment;
 use crate::transaction::Anchor;
 use std::time::Duration;
 use warren_unit::{Relation, UnitType};
@@ -125,7 +126,7 @@ impl Core {
     /// A unit has no job any more, perhaps without having changed its state: a start that failed
     /// for want of a dependency, a stop that was cancelled. Who waits behind a socket or in an
     /// automount must not wait for ever.
-    pub(crate) fn tell_triggers_of_job_end(&mut self, unit: UnitId) {
+    pub(crate) fn tell_triggers_of_job_end(&mut self, unit: UnitId, at: Moment) {
         if self.run(unit).job.is_some() {
             return;
         }
@@ -133,7 +134,7 @@ impl Core {
         let state = self.active_state(unit);
         if state.is_down() {
             self.look_whom_it_held(unit);
-            self.start_again_if_lost(unit);
+            self.start_again_if_lost(unit, at);
             // What gave way to it waited for its job too, which may have ended without a start.
             self.return_without(unit);
         }
@@ -152,9 +153,9 @@ impl Core {
     /// looked at again whether a unit upholds it or a rule has it return. systemd 252 starts again at
     /// once what is upheld, after `systemctl cancel` and after `--job-mode=flush`. Where what it needs
     /// has failed, that is done after a while; systemd 252 tries 17 times at once, and never again.
-    fn start_again_if_lost(&mut self, unit: UnitId) {
+    fn start_again_if_lost(&mut self, unit: UnitId, at: Moment) {
         let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
-        let is_start = |lost: &LostJob| lost.at == self.now && lost.kind == JobKind::Start;
+        let is_start = |lost: &LostJob| lost.at == at && lost.kind == JobKind::Start;
         let Some(lost) = lost.filter(is_start) else { return };
         match lost.result {
             JobResult::Dependency if self.upholders(unit).next().is_some() => self.try_later(unit),
@@ -235,7 +236,7 @@ impl Core {
         }
     }
 
-    /// Jobs that wait for this unit's state rather than for a job: bound units and stops.
+    /// The unit's own job may have waited for its state rather than for another job.
     fn requeue_waiters(&mut self, unit: UnitId) {
         if self.run(unit).job.is_some() {
             self.queue_job(unit);

@@ -172,15 +172,16 @@ impl Core {
         if first {
             run.runtime_deadline = config.runtime_max.map(|max| now.after(max));
         }
+        let (stops, reloads) = (run.stopping, run.notify_reloading);
         if self.is_alive(unit, config) {
-            if self.service_mut(unit).stopping {
-                self.set_service_phase(unit, ServicePhase::StopSigterm);
-                let deadline = self.stop_deadline(unit, config, ServicePhase::StopSigterm);
-                self.service_mut(unit).deadline = deadline;
-                return;
+            match (stops, reloads) {
+                (true, _) => self.goes_by_itself(unit, config),
+                (false, true) => self.reloads_by_itself(unit, config),
+                (false, false) => self.set_service_phase(unit, ServicePhase::Running),
             }
-            self.set_service_phase(unit, ServicePhase::Running);
         } else if config.remain_after_exit {
+            // What has exited does not run for too long.
+            self.service_mut(unit).runtime_deadline = None;
             self.set_service_phase(unit, ServicePhase::Exited);
         } else {
             self.enter_stop(unit);
@@ -275,11 +276,7 @@ impl Core {
             index,
             main,
             environment: self.service_environment(unit, list),
-            sockets: if main || list == CommandList::Start {
-                self.sockets_of(unit)
-            } else {
-                Vec::new()
-            },
+            sockets: self.sockets_for(unit, list, main),
             invocation: self.run(unit).history.as_ref().map_or(0, |h| h.invocation),
             settings,
         };
@@ -334,9 +331,18 @@ impl Core {
         out
     }
 
+    /// The socket units whose file descriptors a command gets: one of `ExecStart=`, whether it becomes
+    /// the main process or makes it.
+    pub(crate) fn sockets_for(&self, unit: UnitId, list: CommandList, main: bool) -> Vec<UnitId> {
+        match main || list == CommandList::Start {
+            true => self.sockets_of(unit),
+            false => Vec::new(),
+        }
+    }
+
     /// The socket units whose file descriptors the service gets: those that trigger it and those
     /// of `Sockets=` (which are relations of the same kind), as far as they are open.
-    pub(crate) fn sockets_of(&self, unit: UnitId) -> Vec<UnitId> {
+    fn sockets_of(&self, unit: UnitId) -> Vec<UnitId> {
         let open = |&socket: &UnitId| match &self.run(socket).state {
             TypeState::Socket(Socket::Up(run)) => run.fds > 0,
             _ => false,
@@ -404,11 +410,15 @@ impl Core {
 
     fn main_spawned(&mut self, unit: UnitId, pid: u32) {
         let started = self.now;
-        self.own_pid(pid, unit);
         self.happened(unit, What::ProcessStarted { pid, list: CommandList::Start, main: true });
         let run = self.service_mut(unit);
-        run.main = Some(Process { pid, started });
         run.group_empty = false;
+        // It may have named another one before it was known itself.
+        if run.main.is_none_or(|named| named.pid == pid) {
+            run.main = Some(Process { pid, started });
+            self.own_pid(pid, unit);
+        }
+        let run = self.service_mut(unit);
         if run.phase != ServicePhase::Start {
             return self.signal_latecomer(unit);
         }
@@ -435,7 +445,7 @@ impl Core {
         let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
         self.note(unit, code, Cause::Kernel, error.clone());
         self.history_mut(unit).status_text = error;
-        let index = usize::from(self.service_mut(unit).command.1);
+        let index = self.main_index(unit, config);
         let command = config.exec_start.get(index);
         let ignored = command.is_some_and(|c| c.ignore_failure) && exit_code != 0;
         let status =
@@ -593,6 +603,7 @@ impl Core {
             }
             Reload | ReloadSignal | ReloadNotify => {
                 self.service_mut(unit).reload_outcome = Outcome::Timeout;
+                self.service_mut(unit).notify_reloading = false;
                 self.kill_control(unit);
                 self.enter_running(unit, false);
             }

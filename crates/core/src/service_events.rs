@@ -84,7 +84,7 @@ impl Core {
             self.service_mut(unit).group_empty = true;
         }
         let run = self.service(unit).expect("its main process has just ended");
-        let (phase, index) = (run.phase, usize::from(run.command.1));
+        let (phase, index) = (run.phase, self.main_index(unit, config));
         let ignored = config.exec_start.get(index).is_some_and(|c| c.ignore_failure);
         let clean = ignored || run.sudden || is_clean(ended.status, config);
         if !clean {
@@ -104,7 +104,18 @@ impl Core {
             Stop if self.service(unit).is_some_and(|run| run.control.is_none()) => {
                 self.enter_signal(unit, StopSigterm)
             }
+            // Of those whom it has left nobody was told to go.
+            StopSigterm if self.service_mut(unit).stopping => self.enter_signal(unit, StopSigterm),
             _ => self.advance_if_stopped(unit),
+        }
+    }
+
+    /// Which command of `ExecStart=` the main process is: the one that was asked for last, or, when others
+    /// were run since, the last one.
+    pub(crate) fn main_index(&self, unit: UnitId, config: &ServiceConfig) -> usize {
+        match self.service(unit).map(|run| run.command) {
+            Some((CommandList::Start, index)) => usize::from(index),
+            _ => config.exec_start.len().saturating_sub(1),
         }
     }
 
@@ -403,14 +414,19 @@ impl Core {
     }
 
     fn notify_reloading(&mut self, unit: UnitId, config: &ServiceConfig) {
-        let now = self.now.monotonic;
         self.service_mut(unit).notify_reloading = true;
         self.service_mut(unit).ready = false;
         let phase = self.service_phase(unit);
         if matches!(phase, Some(ServicePhase::Running | ServicePhase::ReloadSignal)) {
-            self.set_service_phase(unit, ServicePhase::ReloadNotify);
-            self.service_mut(unit).deadline = config.timeout_start.map(|t| now.after(t));
+            self.reloads_by_itself(unit, config);
         }
+    }
+
+    /// It says that it reloads, and will say when it has.
+    pub(crate) fn reloads_by_itself(&mut self, unit: UnitId, config: &ServiceConfig) {
+        self.set_service_phase(unit, ServicePhase::ReloadNotify);
+        let limit = config.timeout_start.map(|limit| self.now.monotonic.after(limit));
+        self.service_mut(unit).deadline = limit;
     }
 
     fn notify_ready(&mut self, unit: UnitId, config: &ServiceConfig) {
@@ -429,12 +445,18 @@ impl Core {
     }
 
     fn notify_stopping(&mut self, unit: UnitId, config: &ServiceConfig) {
-        self.service_mut(unit).stopping = true;
-        if self.service_phase(unit) == Some(ServicePhase::Running) {
-            self.set_service_phase(unit, ServicePhase::StopSigterm);
-            let deadline = self.stop_deadline(unit, config, ServicePhase::StopSigterm);
-            self.service_mut(unit).deadline = deadline;
+        let phase = self.service_phase(unit);
+        self.service_mut(unit).stopping |= !phase.is_some_and(is_signalled);
+        if phase == Some(ServicePhase::Running) {
+            self.goes_by_itself(unit, config);
         }
+    }
+
+    /// It says that it ends: nobody needs to tell it.
+    pub(crate) fn goes_by_itself(&mut self, unit: UnitId, config: &ServiceConfig) {
+        self.set_service_phase(unit, ServicePhase::StopSigterm);
+        let deadline = self.stop_deadline(unit, config, ServicePhase::StopSigterm);
+        self.service_mut(unit).deadline = deadline;
     }
 }
 

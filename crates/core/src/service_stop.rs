@@ -23,7 +23,7 @@ const SHARES: u32 = 10;
 /// But not more than this.
 const SHARE_MAX: Duration = Duration::from_secs(5);
 
-fn share_of(budget: Duration) -> Duration {
+pub(crate) fn share_of(budget: Duration) -> Duration {
     (budget / SHARES).min(SHARE_MAX)
 }
 
@@ -191,7 +191,8 @@ impl Core {
         let settings = self.compiled(unit);
         let config = settings.service();
         self.drop_searches(unit);
-        if self.is_stopped(unit, config) {
+        self.service_mut(unit).stopping = false;
+        if self.is_stopped(unit, config) || self.rest_is_spared(unit, config) {
             return self.next_after_signal(unit, phase);
         }
         self.set_service_phase(unit, phase);
@@ -270,7 +271,7 @@ impl Core {
         match config.kill.mode {
             KillMode::ControlGroup => self.send_to(unit, KillTarget::Group, signal, then, true),
             KillMode::Mixed if main.is_none() && control.is_none() => {
-                self.out.push(Effect::KillGroup { unit })
+                self.send_final(unit, config);
             }
             KillMode::Mixed | KillMode::Process => {
                 for pid in [main, control].into_iter().flatten() {
@@ -341,7 +342,8 @@ impl Core {
             return;
         };
         let settings = self.compiled(unit);
-        if self.is_stopped(unit, settings.service()) {
+        let config = settings.service();
+        if self.is_stopped(unit, config) || self.rest_is_spared(unit, config) {
             self.next_after_signal(unit, phase);
         } else if self.rest_is_killed(unit, settings.service()) {
             match phase {
@@ -355,15 +357,23 @@ impl Core {
     /// `KillMode=mixed`: SIGTERM was for the main process; when that is gone the rest of the
     /// cgroup is killed at once, as systemd 252 does it.
     fn rest_is_killed(&self, unit: UnitId, config: &ServiceConfig) -> bool {
+        config.kill.send_sigkill && self.has_only_the_rest(unit, config)
+    }
+
+    /// The same with `SendSIGKILL=no`: nobody asks the rest, and nobody waits for it.
+    fn rest_is_spared(&self, unit: UnitId, config: &ServiceConfig) -> bool {
+        !config.kill.send_sigkill && self.has_only_the_rest(unit, config)
+    }
+
+    /// Whether those are gone that `KillMode=mixed` has signalled, or there were none.
+    fn has_only_the_rest(&self, unit: UnitId, config: &ServiceConfig) -> bool {
         let gone = |run: &ServiceRun| {
             run.main.is_none()
                 && run.control.is_none()
                 && run.main_asked.is_none()
                 && run.doomed.is_empty()
         };
-        config.kill.mode == KillMode::Mixed
-            && config.kill.send_sigkill
-            && self.service(unit).is_some_and(gone)
+        config.kill.mode == KillMode::Mixed && self.service(unit).is_some_and(gone)
     }
 
     fn next_after_signal(&mut self, unit: UnitId, phase: ServicePhase) {

@@ -252,10 +252,6 @@ impl Core {
         self.socket_list_over(unit, list, true);
     }
 
-    pub(crate) fn socket_group_empty(&mut self, _unit: UnitId) {
-        // Control processes end by their exit; what they leave behind goes with the clean-up.
-    }
-
     pub(crate) fn socket_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
         if self.conditions_done(unit, effect, &result) {
             return;

@@ -259,7 +259,7 @@ pub struct ServiceRun {
     pub reload_outcome: Outcome,
     /// `READY=1` was said.
     pub ready: bool,
-    /// `STOPPING=1` was said.
+    /// `STOPPING=1` was said, and nobody has told it to go.
     pub stopping: bool,
     /// `RELOADING=1` was said and `READY=1` has not followed.
     pub notify_reloading: bool,
@@ -361,8 +361,12 @@ pub enum MountPhase {
     RemountingSigterm,
     RemountingSigkill,
     Unmounting,
+    /// An unmount is being ended.
     UnmountingSigterm,
     UnmountingSigkill,
+    /// A mount or remount is being ended, because it took too long or its unit is to go down.
+    MountingSigterm,
+    MountingSigkill,
 }
 
 /// A mount that is up or under way.

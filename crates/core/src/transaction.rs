@@ -101,7 +101,7 @@ pub struct LeftOut {
 pub struct Plan {
     /// The anchor first, then the others by unit name.
     pub jobs: Vec<Planned>,
-    /// Installed jobs that go because the mode is `flush` or `isolate`.
+    /// Installed jobs that go because the mode is `flush`.
     pub cancelled: Vec<UnitId>,
     /// Circles that were broken.
     pub circles: Vec<Circle>,

@@ -189,7 +189,7 @@ impl UnitRun {
         match &self.state {
             TypeState::Service(Service::Dead) => Inactive,
             TypeState::Service(Service::Failed(_)) => Failed,
-            TypeState::Service(Service::Up(run)) => run.phase.active_state(run.main.is_some()),
+            TypeState::Service(Service::Up(run)) => run.phase.active_state(),
             TypeState::Socket(Socket::Dead) => Inactive,
             TypeState::Socket(Socket::Failed(_)) => Failed,
             TypeState::Socket(Socket::Up(run)) => run.phase.active_state(),
@@ -290,7 +290,7 @@ impl ServicePhase {
         }
     }
 
-    fn active_state(self, _has_main: bool) -> ActiveState {
+    fn active_state(self) -> ActiveState {
         use ServicePhase::*;
         match self {
             Condition | StartPre | Start | StartPost | AutoRestart => ActiveState::Activating,
@@ -342,8 +342,8 @@ impl MountPhase {
             RemountingSigterm => "remounting-sigterm",
             RemountingSigkill => "remounting-sigkill",
             Unmounting => "unmounting",
-            UnmountingSigterm => "unmounting-sigterm",
-            UnmountingSigkill => "unmounting-sigkill",
+            UnmountingSigterm | MountingSigterm => "unmounting-sigterm",
+            UnmountingSigkill | MountingSigkill => "unmounting-sigkill",
         }
     }
 
@@ -355,8 +355,8 @@ impl MountPhase {
             MountingDone => "activating-done",
             Mounted | Remounting | RemountingSigterm | RemountingSigkill => "active",
             Unmounting => "deactivating",
-            UnmountingSigterm => "deactivating-sigterm",
-            UnmountingSigkill => "deactivating-sigkill",
+            UnmountingSigterm | MountingSigterm => "deactivating-sigterm",
+            UnmountingSigkill | MountingSigkill => "deactivating-sigkill",
         }
     }
 

@@ -290,6 +290,8 @@ mod tests {
             "a.service b.socket\nb.socket\nc.target a.service b.socket ~ d.target",
             "b.socket c.target",
             "c.target\ne.service missing.service",
+            // A name that has an id already becomes an alias.
+            "f.service ~ missing.service",
         ];
         let gone = UnitName::parse("gone@1.service").expect("a valid name");
         for step in steps {

@@ -14,6 +14,7 @@ use warren_core::settings::Settings;
 use warren_core::state::{Automount, ExitStatus, Mount, TypeState, UnitRun};
 use warren_core::time::Monotonic;
 use warren_init::protocol::control::StartReason;
+use warren_unit::config::EmergencyAction;
 use warren_unit::settings::{Group, Id};
 
 use crate::daemon::{Daemon, now};
@@ -48,7 +49,15 @@ struct Held {
 
 impl Held {
     fn of(restored: &Restored) -> Held {
-        let has_group = |run: &UnitRun| run.history.as_ref().is_some_and(|h| h.has_cgroup);
+        let has_group = |run: &UnitRun| {
+            let mounts = match &run.state {
+                TypeState::Mount(Mount::Up(mount)) | TypeState::Swap(Mount::Up(mount)) => {
+                    mount.asked.is_some()
+                }
+                _ => false,
+            };
+            mounts || run.history.as_ref().is_some_and(|h| h.has_cgroup)
+        };
         let has_trap = |unit: UnitId, run: &UnitRun| {
             let is_up = matches!(run.state, TypeState::Automount(Automount::Up(_)));
             is_up || restored.late.contains(&Late::CloseTrap(unit))
@@ -178,6 +187,10 @@ impl Daemon {
                 Effect::CloseSockets { unit, remove: removes.then_some(settings) }
             }
             Late::CloseTrap(_) if run.active_state().is_down() => Effect::CloseTrap { unit },
+            Late::Emergency(_, ref word, status) if self.ending.is_none() => {
+                let action = EmergencyAction::from_word(word)?;
+                Effect::Emergency { action, unit, status }
+            }
             Late::AnswerTrap(_, ref tokens, ok) => {
                 Effect::AnswerTrap { unit, tokens: tokens.clone(), ok }
             }

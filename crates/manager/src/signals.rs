@@ -155,7 +155,10 @@ impl Daemon {
         }
         let run = self.core.unit_run(unit);
         let main = run.main_process().map(|p| p.pid as i32);
-        main.into_iter().chain(run.control_pid().map(|p| p as i32)).collect()
+        let control = run.control_pid().map(|p| p as i32);
+        let is_its = |effect| self.core.effect_unit(effect) == Some(unit);
+        let tools = self.tools.pids().filter(|&(_, effect)| is_its(effect));
+        main.into_iter().chain(control).chain(tools.map(|(pid, _)| pid as i32)).collect()
     }
 
     /// By pidfd where there is one: the pid may be another process's by now.

@@ -76,6 +76,11 @@ impl Tools {
         self.running.insert(pid, effect);
     }
 
+    /// The tools under way, each with the effect that it is to answer.
+    pub fn pids(&self) -> impl Iterator<Item = (u32, EffectId)> {
+        self.running.iter().map(|(&pid, &effect)| (pid, effect))
+    }
+
     /// Whether this process is a tool.
     pub fn knows(&self, pid: u32) -> bool {
         self.running.contains_key(&pid)

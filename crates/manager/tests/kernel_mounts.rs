@@ -11,6 +11,29 @@ use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::words::Work;
 
+/// Lets mount(8) inside know file systems whose mounting is a shell script; false where that cannot be.
+fn has_helper(m: &Machine, file_system: &str, script: &str) -> bool {
+    let name = format!("mount.{file_system}");
+    let script = script.replace("@D", &m.directory.to_string_lossy());
+    let lay_over = format!(
+        "mkdir -p {d}/helpers && printf '%s' '#!/bin/sh\n{script}' >{d}/helpers/{name} && \
+         chmod 755 {d}/helpers/{name} && \
+         mount -t overlay -o lowerdir={d}/helpers:/usr/sbin none /usr/sbin && test -x /sbin/{name}",
+        d = m.directory.display()
+    );
+    let done = m.run(&["sh", "-c", &lay_over.replace("'#!/bin/sh\\n", "'#!/bin/sh\n")]);
+    if done.is_err() {
+        lab::not_run("mount helpers", &format!("overlayfs: {done:?}"));
+    }
+    done.is_ok()
+}
+
+/// How many processes run the helper.
+fn helpers_running(m: &Machine, file_system: &str) -> usize {
+    let found = m.run(&["pgrep", "-f", &format!("^/bin/sh /sbin/mount.{file_system}")]);
+    found.map_or(0, |pids| pids.lines().count())
+}
+
 /// Mounts a tmpfs inside.
 fn mount(m: &Machine, path: &str) {
     m.run(&["mkdir", "-p", path]).expect("a directory");
@@ -193,4 +216,33 @@ fn a_mount_that_nobody_uses_goes_though_others_come_and_go() {
     m.wait_until_it_listens();
     goes("late");
     enter("late");
+}
+
+#[test]
+fn a_mount_that_takes_too_long_or_is_not_wanted_any_more_leaves_no_process() {
+    let text = |seconds| {
+        format!("[Mount]\nWhat=none\nType=hang\nTimeoutSec={seconds}\nWhere=/run/hang{seconds}")
+    };
+    let (short, long) = (text(1), text(600));
+    let units = [("run-hang1.mount", &*short), ("run-hang600.mount", &*long)];
+    let Some(m) = Machine::start("hanging-mount", &units) else { return };
+    // The first is deaf.
+    let script = "case $2 in */hang1) trap : TERM;; esac\necho $2 >>@D/out/begun\nwhile :; do sleep 600; done";
+    if !has_helper(&m, "hang", script) {
+        return;
+    }
+    m.expect_job("start", "run-hang1.mount", "failed");
+    m.wait_for("run-hang1.mount", "failed/failed");
+    assert_eq!(m.status("run-hang1.mount")["result"], "timeout");
+    assert_eq!(m.lines("begun"), ["/run/hang1"]);
+    until("its helper is gone", || (helpers_running(&m, "hang") == 0).then_some(()));
+
+    m.call("Job", &json!({"type": "start", "unit": "run-hang600.mount", "wait": false}));
+    until("it mounts", || m.lines("begun").contains(&"/run/hang600".to_owned()).then_some(()));
+    assert!(m.kill_manager());
+    assert_eq!(m.state("run-hang600.mount"), "activating/mounting");
+    m.expect_job("stop", "run-hang600.mount", "done");
+    assert_eq!(m.lines("begun"), ["/run/hang1", "/run/hang600"], "mounted once each");
+    assert_eq!(m.state("run-hang600.mount"), "inactive/dead");
+    until("its helper is gone", || (helpers_running(&m, "hang") == 0).then_some(()));
 }

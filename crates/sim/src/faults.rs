@@ -30,6 +30,8 @@ pub struct Faults {
     pub overtake: u32,
     /// A spawn that is not wanted any more is not begun, as far as the runner looks.
     pub unbegun: u32,
+    /// A mount or an unmount hangs until its processes are told to go, or killed.
+    pub hang: u32,
 }
 
 impl Faults {
@@ -49,6 +51,7 @@ impl Faults {
             crash: one(60),
             overtake: one(300),
             unbegun: one(1000),
+            hang: one(300),
         }
     }
 }

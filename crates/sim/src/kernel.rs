@@ -83,6 +83,16 @@ pub struct OpenSocket {
     pub waiting: u32,
 }
 
+/// A mount or an unmount that does not come back by itself.
+#[derive(Clone, Copy, Debug)]
+struct Hanging {
+    unit: UnitId,
+    /// Only SIGKILL ends it.
+    deaf: bool,
+    /// What it did before it ended, if it comes to that: mount, unmount.
+    mounts: Option<bool>,
+}
+
 /// What waits for a frozen process to go on.
 #[derive(Clone, Copy, Debug)]
 pub enum Held {
@@ -128,6 +138,7 @@ pub struct Kernel {
     last_token: u32,
     pid_files: BTreeMap<UnitId, u32>,
     searches: BTreeMap<EffectId, UnitId>,
+    hanging: BTreeMap<EffectId, Hanging>,
     under_way: BTreeSet<EffectId>,
     answers: BTreeMap<EffectId, Done>,
     exits: Vec<(u32, ExitStatus)>,
@@ -167,6 +178,7 @@ impl Kernel {
             pid_files: BTreeMap::new(),
             searches: BTreeMap::new(),
             under_way: BTreeSet::new(),
+            hanging: BTreeMap::new(),
             answers: BTreeMap::new(),
             exits: Vec::new(),
             exits_told: 0,
@@ -547,7 +559,10 @@ impl Kernel {
         let victims = match target {
             KillTarget::Process(pid) if self.processes.contains_key(&pid) => vec![pid],
             KillTarget::Process(_) => Vec::new(),
-            KillTarget::Group => self.members(unit),
+            KillTarget::Group => {
+                self.end_hanging(unit, signal);
+                self.members(unit)
+            }
             KillTarget::GroupExcept(pid) => {
                 self.members(unit).into_iter().filter(|&p| p != pid).collect()
             }
@@ -639,7 +654,38 @@ impl Kernel {
         }
     }
 
+    /// Whether a mount or an unmount hangs; some of them do what they were to do at the last moment.
+    fn hangs(&mut self, id: EffectId, unit: UnitId, mounts: Option<bool>) -> bool {
+        let hangs = self.faults.hang > 0 && self.random.chance(self.faults.hang);
+        if hangs {
+            let (deaf, comes_to_it) = (self.random.chance(300), self.random.chance(200));
+            let mounts = mounts.filter(|_| comes_to_it);
+            self.hanging.insert(id, Hanging { unit, deaf, mounts });
+        }
+        hangs
+    }
+
+    fn end_hanging(&mut self, unit: UnitId, signal: i32) {
+        let ends = |hanging: &Hanging| {
+            hanging.unit == unit && (signal == SIGKILL || signal == SIGTERM && !hanging.deaf)
+        };
+        let all = std::mem::take(&mut self.hanging);
+        let (ended, rest): (BTreeMap<_, _>, _) = all.into_iter().partition(|(_, one)| ends(one));
+        self.hanging = rest;
+        for (id, Hanging { mounts, .. }) in ended {
+            let Some(on) = mounts else {
+                self.answer(id, Done::Failed { error: format!("killed by signal {signal}") });
+                continue;
+            };
+            self.mount_by_hand(unit, on);
+            self.answer(id, Done::Ok);
+        }
+    }
+
     fn mount(&mut self, id: EffectId, unit: UnitId, remount: bool) {
+        if self.hangs(id, unit, (!remount).then_some(true)) {
+            return;
+        }
         let done = self.works(self.faults.mount);
         if done == Done::Ok && !remount {
             self.mounts.insert(unit);
@@ -649,6 +695,9 @@ impl Kernel {
     }
 
     fn unmount(&mut self, id: EffectId, unit: UnitId) {
+        if self.hangs(id, unit, Some(false)) {
+            return;
+        }
         let done = self.works(self.faults.unmount);
         if done == Done::Ok && self.mounts.remove(&unit) {
             self.table_changed(unit);

@@ -282,7 +282,7 @@ macro_rules! fault_names {
         }
     };
 }
-fault_names!(spawn exec cgroup listen mount unmount condition slow repeat crash overtake);
+fault_names!(spawn exec cgroup listen mount unmount condition slow repeat crash overtake unbegun hang);
 
 impl Plan {
     /// Reads a plan; the error names the line that means nothing.

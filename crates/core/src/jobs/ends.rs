@@ -58,7 +58,7 @@ impl Core {
 
     /// Whether a unit that is going or gone again has done what a start asks for: a oneshot that
     /// succeeded, or a start that a condition made unnecessary.
-    fn ended_well(&self, unit: UnitId) -> bool {
+    pub(super) fn ended_well(&self, unit: UnitId) -> bool {
         let outcome = self.outcome(unit);
         matches!(outcome, Outcome::Success | Outcome::ExecCondition)
     }
@@ -132,7 +132,7 @@ impl Core {
             self.bound_queue.extend(self.graph.related(unit, Relation::BoundBy));
         }
         self.look_at_group_waiters(unit);
-        self.job_end_queue.insert(unit);
+        self.job_end_queue.insert(unit, self.now);
         self.unneeded_queue.insert(unit);
         self.try_again();
     }
@@ -154,7 +154,7 @@ impl Core {
     }
 
     /// A check of conditions serves the start job that asked for it and ends with it.
-    fn drop_check(&mut self, unit: UnitId) {
+    pub(super) fn drop_check(&mut self, unit: UnitId) {
         if self.run(unit).history.as_ref().is_some_and(|h| h.checking.is_some())
             && let Some(id) = self.history_mut(unit).checking.take()
         {
@@ -174,7 +174,7 @@ impl Core {
     }
 
     /// Jobs that cannot be without the one that failed fail with it.
-    fn fail_dependents(&mut self, unit: UnitId, kind: JobKind) {
+    pub(super) fn fail_dependents(&mut self, unit: UnitId, kind: JobKind) {
         let relations: &[Relation] = match kind {
             JobKind::Start | JobKind::VerifyActive => &[
                 Relation::RequiredBy,

@@ -126,8 +126,7 @@ impl Core {
 
     /// Installs one job, merged with or in place of the one that is there.
     fn install_one(&mut self, planned: &Planned, mode: JobMode, reason: Reason) -> JobId {
-        let unit = planned.unit;
-        let mut kind = planned.kind;
+        let (unit, kind) = (planned.unit, planned.kind);
         let was_refused = self.run(unit).history.as_ref().is_some_and(|h| h.refusal.is_some());
         if was_refused && matches!(kind, JobKind::Start | JobKind::Restart) {
             self.history_mut(unit).refusal = None;
@@ -135,24 +134,48 @@ impl Core {
         if let Some(old) = self.run(unit).job.clone() {
             let up = self.active_state(unit).is_up_or_coming();
             match kind.merge(old.kind, up) {
-                // A running job goes on if it does what is asked; else it is begun anew.
-                Some(merged) if merged == old.kind && (!old.running || kind == old.kind) => {
+                // What a reload that is under way has read may have changed since.
+                Some(merged) if merged == old.kind && !(old.running && kind == JobKind::Reload) => {
                     return self.strengthen(unit, mode);
                 }
-                Some(merged) if !old.running => {
-                    self.change_job(unit, |job| job.kind = merged);
-                    self.queue_job(unit);
-                    // Who waited for what it was to do may wait for nothing now.
-                    self.look_at_group_waiters(unit);
+                Some(merged) => {
+                    self.turn_into(unit, merged, reason);
                     return self.strengthen(unit, mode);
                 }
-                Some(merged) if merged == old.kind => return self.strengthen(unit, mode),
-                Some(merged) => kind = merged,
                 None => {}
             }
             self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Canceled, reason.cause));
         }
         self.install_new(unit, kind, mode, reason)
+    }
+
+    /// The job is to do what another one asks for, too: whoever waits for it waits for both. If it is
+    /// under way it is begun anew, in its turn.
+    fn turn_into(&mut self, unit: UnitId, kind: JobKind, reason: Reason) {
+        self.drop_check(unit);
+        let (timeout, now) = (self.job_timeout(unit), self.now.monotonic);
+        let was_running = self.run(unit).job.as_ref().is_some_and(|job| job.running);
+        self.running_jobs -= u32::from(was_running);
+        self.change_job(unit, |job| {
+            job.kind = kind;
+            if std::mem::take(&mut job.running) {
+                (job.reason, job.since) = (reason, now);
+                job.deadline = timeout.map(|timeout| now.after(timeout));
+            }
+        });
+        // It had its turn before those that wait for it now.
+        if was_running && self.waits_for_itself(unit) {
+            self.change_job(unit, |job| job.ignore_order = true);
+        }
+        self.queue_job(unit);
+        // Who waited for what it was to do may wait for nothing now.
+        self.look_at_group_waiters(unit);
+    }
+
+    /// `JobTimeoutSec=`
+    fn job_timeout(&mut self, unit: UnitId) -> Option<std::time::Duration> {
+        let has_settings = self.flags(unit).has_job_settings();
+        has_settings.then(|| self.compiled(unit).section.job_timeout).flatten()
     }
 
     fn strengthen(&mut self, unit: UnitId, mode: JobMode) -> JobId {
@@ -174,11 +197,7 @@ impl Core {
         reason: Reason,
     ) -> JobId {
         let id = self.new_job_id();
-        let timeout = self
-            .flags(unit)
-            .has_job_settings()
-            .then(|| self.compiled(unit).section.job_timeout)
-            .flatten();
+        let timeout = self.job_timeout(unit);
         let now = self.now.monotonic;
         let job = Job {
             id,

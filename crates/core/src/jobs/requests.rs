@@ -34,6 +34,7 @@ impl Core {
         };
         let reply = match request {
             Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
+                let job_type = self.reload_or_restart(unit, job_type, reload_if_possible);
                 if let Err(refusal) = self.check_manual(unit, job_type, mode) {
                     let is_for_good = matches!(refusal, Refusal::OnlyByDependency(..));
                     let anchor = Anchor { unit, job_type, mode };
@@ -42,7 +43,6 @@ impl Core {
                         false => refusal,
                     });
                 }
-                let job_type = self.reload_or_restart(unit, job_type, reload_if_possible);
                 self.enqueue(Anchor { unit, job_type, mode }, cause)
             }
             Request::CancelJob(_) | Request::ClearJobs if self.totals.stopping => {
@@ -50,8 +50,10 @@ impl Core {
             }
             Request::CancelJob(id) => {
                 let unit = self.job_unit(id).ok_or(Refusal::NoSuchJob(id))?;
+                let kind = self.run(unit).job.as_ref().map(|job| job.kind);
                 let reason = Reason::new(Code::CanceledByUser, cause);
                 self.finish_job(unit, JobResult::Canceled, reason);
+                kind.into_iter().for_each(|kind| self.fail_dependents(unit, kind));
                 Ok(Reply::Done)
             }
             Request::ClearJobs => {
@@ -88,8 +90,11 @@ impl Core {
     /// `RefuseManualStart=`, `RefuseManualStop=`, `AllowIsolate=` (systemd.unit(5)).
     fn check_manual(&self, unit: UnitId, job: JobType, mode: JobMode) -> Result<(), Refusal> {
         let (flags, name) = (self.flags(unit), || self.graph.name(unit).clone());
-        let starts = matches!(job, JobType::Start | JobType::ReloadOrStart | JobType::Restart);
-        let stops = matches!(job, JobType::Stop | JobType::Restart | JobType::TryRestart);
+        let restarts = matches!(job, JobType::Restart | JobType::TryRestart);
+        // One that is up is reloaded.
+        let is_up = self.active_state(unit).is_up_or_coming();
+        let starts = restarts || job == JobType::Start || job == JobType::ReloadOrStart && !is_up;
+        let stops = restarts || job == JobType::Stop;
         if mode == JobMode::Isolate && job != JobType::Start {
             return Err(Refusal::BadMode("Isolate is only valid for start."));
         }

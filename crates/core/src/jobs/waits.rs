@@ -8,9 +8,10 @@ use crate::graph::Graph;
 use crate::ids::UnitId;
 use crate::job::{Job, JobKind, JobResult};
 use crate::machine::Core;
+use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Core {
     /// Distinct units with a job that are ordered against `unit`; two units can be ordered both
@@ -112,6 +113,26 @@ impl Core {
             let reason = Reason::new(Code::Canceled, Cause::Manager);
             self.finish_job(dropped, JobResult::Canceled, reason);
         }
+    }
+
+    /// Whether the job of `unit` waits, directly or through others, for itself: a circle that has come
+    /// about by a change of this job goes through it. Looks at those that it waits for and no others.
+    pub(super) fn waits_for_itself(&self, unit: UnitId) -> bool {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![unit]);
+        while let Some(one) = next.pop().filter(|_| !seen.contains(&unit)) {
+            let kind = self.kind(one);
+            if self.ignores_order(one) {
+                continue;
+            }
+            for other in self.job_neighbours(one) {
+                let job = self.run(other).job.as_ref().filter(|job| !job.running);
+                let waits = |job: &Part<Job>| self.graph.may_wait(one, kind, other, job.kind);
+                if job.is_some_and(waits) && seen.insert(other) {
+                    next.push(other);
+                }
+            }
+        }
+        seen.contains(&unit)
     }
 
     /// The units of jobs that wait, directly or through others, for a circle of jobs: what is left
