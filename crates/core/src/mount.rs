@@ -239,7 +239,7 @@ impl Core {
         if kill.mode == KillMode::None {
             return;
         }
-        if kills && kill.final_signal == Signal::KILL {
+        if kills && kill.final_signal == Signal::KILL && !self.without_cgroups {
             return self.out.push(Effect::KillGroup { unit });
         }
         let signal = if kills { kill.final_signal } else { kill.signal };
