@@ -24,7 +24,9 @@ use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
 use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
 
-use crate::ends::EarlyExit;
+use crate::ends::early::EarlyExits;
+use crate::ends::missing::Missing;
+use crate::ends::since::Since;
 use crate::environment_files::Reads;
 use crate::groups::Groups;
 use crate::helpers::{Answered, Helpers};
@@ -124,6 +126,8 @@ pub struct Daemon {
     pub(crate) wake: Arc<EventFd>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) pidfds: BTreeMap<u32, OwnedFd>,
+    /// Since when processes are there.
+    pub(crate) since: BTreeMap<u32, Since>,
     pub(crate) clients: BTreeMap<ClientId, Client>,
     pub(crate) next_client: u64,
     pub(crate) job_waiters: BTreeMap<JobId, JobWaiters>,
@@ -155,8 +159,8 @@ pub struct Daemon {
     pub(crate) first_unit_asked: bool,
     /// The effects that are carried out now were asked for by the last incarnation already.
     pub(crate) resuming: bool,
-    /// Processes that had ended when the manager came back, of which no record was there yet.
-    pub(crate) missing: Option<crate::resume::Missing>,
+    /// Processes that have ended, of which no record was there yet.
+    pub(crate) missing: Missing,
     /// Counts the managers of this init.
     pub(crate) incarnation: u64,
     /// What is done when everything is stopped, once the manager is going down.
@@ -172,7 +176,7 @@ pub struct Daemon {
     pub(crate) last_ping: Monotonic,
     pub(crate) started: Moment,
     /// Ends of processes that no helper has told of yet.
-    pub(crate) early_exits: BTreeMap<u32, EarlyExit>,
+    pub(crate) early_exits: EarlyExits,
     /// Where there are no cgroups: what processes said before the helper that made them.
     pub(crate) early_notices: Vec<EarlyNotice>,
     /// Processes of spawns that were answered in this turn and are not known to the core yet, with
@@ -249,7 +253,7 @@ impl Daemon {
         let now = now().monotonic;
         let deadlines = [
             self.core.next_deadline(),
-            self.missing.as_ref().map(|missing| missing.told_at),
+            self.missing.deadline(),
             self.doors.deadline(),
             self.collector.deadline(),
             self.ending.as_ref().and_then(|ending| ending.deadline()),
@@ -487,7 +491,7 @@ impl Daemon {
 
     /// What led to this batch is written down: it need not be told again to the next incarnation.
     fn forget_sources(&mut self) {
-        self.init.release(self.early_exits.values().map(|early| early.record).min());
+        self.init.release(self.early_exits.first_record());
         self.forget_notices();
         self.forget_births();
         self.traps.release();

@@ -152,9 +152,10 @@ impl InitLink {
     }
 
     /// Everything that became events, up to the record `held` if there is one, is written down: its place
-    /// in the ring is free.
+    /// in the ring is free. Half of the ring is free for init, whatever is held.
     pub fn release(&self, held: Option<u64>) {
-        let done = held.unwrap_or(self.told).min(self.told);
+        let held_min = self.told.saturating_sub(self.ring.capacity() / 2);
+        let done = held.unwrap_or(self.told).clamp(held_min, self.told);
         if self.ring.read_position() < done && self.ring.release(done) {
             self.room.notify();
         }

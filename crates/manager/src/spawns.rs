@@ -19,6 +19,7 @@ use warren_unit::config::Input;
 
 use crate::daemon::{Daemon, token};
 use crate::devices::{self, DEVICE_DAEMON};
+use crate::ends::since::Since;
 use crate::helpers::held::Unborn;
 use crate::helpers::{FOREIGN, KeptHelpers, Lost, Said};
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
@@ -129,15 +130,11 @@ impl Daemon {
         if self.resuming {
             return;
         }
-        match self.helpers.oldest_under_way() {
-            Some(oldest) => {
-                self.early_exits.retain(|_, early| early.sent >= oldest);
-                self.early_notices.retain(|early| early.sent >= oldest);
-            }
-            None => {
-                self.early_exits.clear();
-                self.early_notices.clear();
-            }
+        let oldest = self.helpers.oldest_under_way();
+        self.early_exits.forget(oldest);
+        match oldest {
+            Some(oldest) => self.early_notices.retain(|early| early.sent >= oldest),
+            None => self.early_notices.clear(),
         }
     }
 
@@ -263,6 +260,7 @@ impl Daemon {
 
     pub(crate) fn spawned(&mut self, reply: SpawnReply, pidfd: Option<OwnedFd>) {
         let id = EffectId(reply.id);
+        let since_ns = reply.result.as_ref().map_or(0, |spawned| spawned.started_ns);
         let result = match reply.result {
             Ok(spawned) => {
                 let pid = spawned.pid as u32;
@@ -270,6 +268,7 @@ impl Daemon {
                 if let Some(pidfd) = pidfd {
                     self.pidfds.insert(pid, pidfd);
                 }
+                self.since.insert(pid, Since::Seen(since_ns));
                 Done::Spawned { pid }
             }
             Err(error) => {
@@ -307,15 +306,20 @@ impl Daemon {
         if let (Some(unit), Some(pid)) = (unit, pid) {
             self.take_early_notices(unit, pid);
         }
-        if let Some(pid) = pid
-            && let Some(early) = self.early_exits.remove(&pid)
-        {
-            self.process_ended(pid, early.status);
-        }
-        if pid.is_none() {
-            self.look_after_failure(id);
+        match pid {
+            Some(pid) => self.take_early_exit(unit, pid, since_ns),
+            None => self.look_after_failure(id),
         }
         self.forget_orphans();
+    }
+
+    /// A process is known now: how it has ended, if it has.
+    fn take_early_exit(&mut self, unit: Option<UnitId>, pid: u32, since_ns: u64) {
+        if let Some(status) = self.early_exits.take(pid, since_ns) {
+            self.process_ended(pid, status);
+        } else if !self.pidfds.contains_key(&pid) || self.early_exits.has_dropped(since_ns) {
+            self.await_record(unit, pid);
+        }
     }
 
     /// A process may have been made and have ended before it became the program; it is none that
@@ -379,11 +383,12 @@ impl Daemon {
 
     /// A process of a helper that is gone is its program, or has ended.
     pub(crate) fn born(&mut self, unborn: Unborn) {
-        self.became_program(unborn.id, unborn.pid, Some(unborn.pidfd));
+        self.became_program(unborn.id, unborn.pid, unborn.seen_ns, Some(unborn.pidfd));
     }
 
-    fn became_program(&mut self, id: EffectId, pid: i32, pidfd: Option<OwnedFd>) {
-        let spawned = Spawned { pid, started_ns: 0, moved_to_cgroup: false };
+    /// The process was there at `seen_ns`; 0 where that is not known.
+    fn became_program(&mut self, id: EffectId, pid: i32, seen_ns: u64, pidfd: Option<OwnedFd>) {
+        let spawned = Spawned { pid, started_ns: seen_ns, moved_to_cgroup: false };
         self.spawned(SpawnReply { id: id.0, result: Ok(spawned) }, pidfd);
     }
 
@@ -415,7 +420,7 @@ impl Daemon {
                 }
                 // Its end, if it has ended, is told as that of any other.
                 (Phase::Executes(pid), None) => {
-                    self.became_program(id, pid, process::pidfd_open(pid).ok());
+                    self.became_program(id, pid, 0, process::pidfd_open(pid).ok());
                     return true;
                 }
                 _ if birth.revoke(id.0, phase) || phase == Phase::Revoked => return false,
