@@ -126,6 +126,8 @@ pub struct Daemon {
     pub(crate) wake: Arc<EventFd>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) pidfds: BTreeMap<u32, OwnedFd>,
+    /// Parents of main processes that are no children of init.
+    pub(crate) parents: BTreeMap<u32, OwnedFd>,
     /// Since when processes are there.
     pub(crate) since: BTreeMap<u32, Since>,
     pub(crate) clients: BTreeMap<ClientId, Client>,

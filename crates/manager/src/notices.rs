@@ -70,9 +70,7 @@ impl Daemon {
             !self.groups.exist()
                 || self.groups.unit_of_process(self.core.graph(), main as i32) == Some(unit)
         };
-        !own.contains(&main)
-            && process::pidfd_open(main as i32).is_ok()
-            && (datagram.uid == 0 || is_its())
+        !own.contains(&main) && process::exists(main as i32) && (datagram.uid == 0 || is_its())
     }
 
     /// A process is known now: what it said before.

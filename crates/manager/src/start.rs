@@ -271,6 +271,7 @@ fn make(
         events: Default::default(),
         pidfds: BTreeMap::new(),
         since: BTreeMap::new(),
+        parents: BTreeMap::new(),
         clients: BTreeMap::new(),
         next_client: 1,
         job_waiters: BTreeMap::new(),
