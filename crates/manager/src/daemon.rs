@@ -114,6 +114,8 @@ pub struct Daemon {
     pub(crate) workers: Workers,
     /// Those who kill large groups, which waits for nobody.
     pub(crate) killers: Workers,
+    /// Those who wait for PID files.
+    pub(crate) pid_files: Workers,
     pub(crate) mounts: MountTable,
     pub(crate) recorder: crate::recorder::Recorder,
     pub(crate) state: StateFile,
@@ -184,7 +186,7 @@ pub struct Daemon {
     /// Processes of spawns that were answered in this turn and are not known to the core yet, with
     /// their units.
     pub(crate) fresh_pids: BTreeMap<u32, Option<UnitId>>,
-    /// Processes that units named as their main ones in this turn.
+    /// Processes that units named as their main ones in this turn, or that were found to be.
     pub(crate) named_mains: Vec<(UnitId, u32)>,
     /// What helpers answered to the last incarnation.
     pub(crate) answered: Answered,
@@ -237,6 +239,7 @@ impl Daemon {
             self.collect();
             self.end_held_up();
             self.workers.relieve(Instant::now());
+            self.pid_files.relieve(Instant::now());
             self.traps.relieve(Instant::now());
             self.leave_late_traps();
             self.leave_late_sockets();
@@ -266,6 +269,7 @@ impl Daemon {
         let held_up = [
             self.helpers.patience_left(moment),
             self.workers.patience_left(moment),
+            self.pid_files.patience_left(moment),
             self.traps.patience_left(moment),
             self.sockets.patience_left(moment),
             self.environments.patience_left(moment),
@@ -337,13 +341,17 @@ impl Daemon {
     }
 
     fn read_wake(&mut self) {
-        let results: Vec<(EffectId, Done)> =
-            self.workers.results().chain(self.killers.results()).collect();
+        let results: Vec<(EffectId, Done)> = self
+            .workers
+            .results()
+            .chain(self.killers.results())
+            .chain(self.pid_files.results())
+            .collect();
         for (effect, result) in results {
             if self.group_killed(effect, &result) || self.environment_read(effect) {
                 continue;
             }
-            self.events.push_back(Event::Done { effect, result });
+            self.done(effect, result);
         }
         let orders: Vec<Order> = self.orders.try_iter().collect();
         let asked = orders.iter().filter(|order| order.is_asked()).count();

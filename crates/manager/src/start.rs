@@ -260,6 +260,7 @@ fn make(
         notify: notify.map_err(text("binding the notify socket"))?,
         workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,
         killers: Workers::start_beside(wake.clone()).map_err(text("starting workers"))?,
+        pid_files: Workers::start(wake.clone()).map_err(text("starting workers"))?,
         mounts: MountTable::unread(),
         state,
         bus: None,

@@ -41,3 +41,46 @@ fn ends_are_heard_of_however_many_orphans_end_while_a_process_waits_for_its_prog
         assert_eq!(m.state("held.service"), "activating/start");
     }
 }
+
+/// What a service's first process left behind: a main process that is named in the file, and its parent.
+#[test]
+fn the_end_of_a_process_that_a_pid_file_names_is_heard_of_while_its_parent_lives() {
+    let unit = "[Service]\nType=forking\nPIDFile=/run/sub/main.pid\nExecStart=/bin/sh -c '\
+                (sleep 1000 & mkdir /run/sub; echo $$! > /run/sub/main.pid; exec @P stay) &'";
+    let Some(m) = Machine::start("ends-pid-file", &[("forks.service", unit)]) else { return };
+    for kills_manager in [false, true] {
+        m.expect_job("start", "forks.service", "done");
+        let main = m.main_pid("forks.service").expect("it is named").to_string();
+        if kills_manager {
+            assert!(m.kill_manager());
+            m.wait_until_it_listens();
+        }
+        m.run(&["kill", "-KILL", &main]).expect("it can be killed");
+        m.wait_for("forks.service", "inactive/dead");
+        m.run(&["rm", "-r", "/run/sub"]).expect("the directory is there");
+    }
+}
+
+/// More than there are workers.
+const WAITERS: usize = 70;
+
+/// Who waits for a PID file that does not come has a thread; conditions need one, too.
+#[test]
+fn services_whose_pid_files_do_not_come_hold_up_nobody_else() {
+    let waits = "[Service]\nType=forking\nTimeoutStartSec=infinity\nPIDFile=/run/never.pid\n\
+                 ExecStart=@P fork: stay";
+    let names: Vec<String> = (0..WAITERS).map(|n| format!("waits-{n}.service")).collect();
+    let all = format!("[Unit]\nWants={}", names.join(" "));
+    let plain = "[Unit]\nConditionPathExists=/run\n[Service]\nExecStart=@P stay";
+    let mut units = vec![("all.target", &*all), ("plain.service", plain)];
+    units.extend(names.iter().map(|name| (&**name, waits)));
+    let Some(m) = Machine::start("ends-waits", &units) else { return };
+    m.call("Job", &json!({"type": "start", "unit": "all.target", "wait": false}));
+    let waits_for_file =
+        |name: &String| m.players().len() >= WAITERS && m.state(name) == "activating/start";
+    until("all wait", || names.iter().all(waits_for_file).then_some(()));
+    m.call("Job", &json!({"type": "start", "unit": "plain.service", "wait": false}));
+    m.wait_for("plain.service", "active/running");
+    m.expect_job("stop", "waits-0.service", "done");
+    m.expect_job("restart", "plain.service", "done");
+}
