@@ -188,6 +188,8 @@ pub struct Daemon {
     pub(crate) fresh_pids: BTreeMap<u32, Option<UnitId>>,
     /// Processes that units named as their main ones in this turn, or that were found to be.
     pub(crate) named_mains: Vec<(UnitId, u32)>,
+    /// It was said that no helper that is held up is replaced any more.
+    pub(crate) too_many_held_told: bool,
     /// What helpers answered to the last incarnation.
     pub(crate) answered: Answered,
     /// What may have been begun by it, until all helpers have answered.
@@ -291,6 +293,13 @@ impl Daemon {
         let _ = self.init.ping(now.0);
     }
 
+    /// Asks init to say when it has done what was asked for; the number that it will say.
+    pub(crate) fn ask_init(&mut self) -> u64 {
+        let number = now().monotonic.max(Monotonic(self.last_ping.0 + 1));
+        self.ping(number);
+        number.0
+    }
+
     // ---- sources ----
 
     fn source_ready(&mut self, token: u64) {
@@ -330,6 +339,7 @@ impl Daemon {
                 FromInit::Signal(signal) => self.signal(signal),
                 FromInit::Refused(what) => say!("init refused: {what}"),
                 FromInit::Stored { listed, last } => self.take_listed(listed, last),
+                FromInit::Pong(number) => self.helpers.take_back(number),
                 FromInit::Accepted { token, connection } => self.accepted(token, connection),
                 FromInit::Gone => {
                     say!("init is gone");

@@ -42,6 +42,8 @@ pub enum FromInit {
         /// No more parts follow.
         last: bool,
     },
+    /// Answer to [`InitLink::ping`] with this number: what was asked for before it is done.
+    Pong(u64),
     /// Init is gone: nothing can be done any more.
     Gone,
 }
@@ -198,7 +200,7 @@ impl InitLink {
         self.send(&InitRequest::EndHelper { index }, None)
     }
 
-    /// The manager is alive.
+    /// The manager is alive; [`FromInit::Pong`] is the answer to the last of several.
     pub fn ping(&self, n: u64) -> Result<()> {
         self.send(&InitRequest::Ping { n }, None)
     }
@@ -245,7 +247,8 @@ fn understood(event: InitEvent) -> Option<FromInit> {
         InitEvent::Refused(why, name) => Some(FromInit::Refused(format!("{why:?} {name}"))),
         InitEvent::Accepted(token, connection) => Some(FromInit::Accepted { token, connection }),
         InitEvent::Stored(listed, last) => Some(FromInit::Stored { listed, last }),
-        InitEvent::Welcome(_) | InitEvent::Pong(_) => None,
+        InitEvent::Pong(n) => Some(FromInit::Pong(n)),
+        InitEvent::Welcome(_) => None,
     }
 }
 

@@ -20,7 +20,7 @@ use warren_unit::config::Input;
 use crate::daemon::{Daemon, token};
 use crate::devices::{self, DEVICE_DAEMON};
 use crate::ends::since::Since;
-use crate::helpers::held::Unborn;
+use crate::helpers::held::{HELD_MAX, Unborn};
 use crate::helpers::{FOREIGN, KeptHelpers, Lost, Said};
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::say;
@@ -441,19 +441,46 @@ impl Daemon {
         Some(self.take_up(id, 0, &birth))
     }
 
-    /// Has helpers replaced that are held up while others wait behind them. What one made that only
-    /// wants for a processor would be its program before the helper is ended: it would be run twice.
+    /// Has helpers replaced that are held up while others wait behind them.
     pub(crate) fn end_held_up(&mut self) {
         let now = Instant::now();
+        let mut is_asked = false;
         for (index, spawn) in self.helpers.late(now) {
-            let is_busy = |id| self.is_process_busy(id);
-            if self.helpers.is_busy(index) || spawn.is_some_and(is_busy) {
-                self.helpers.go_on(index, now);
-            } else if self.helpers.give_up(index)
-                && let Err(e) = self.init.end_helper(index)
-            {
-                say!("an exec helper is held up and cannot be replaced: {e}");
-            }
+            is_asked |= self.end_if_held_up(index, spawn, now);
+        }
+        if is_asked {
+            let number = self.ask_init();
+            self.helpers.killed_by(number);
+        }
+    }
+
+    /// Whether init was asked to end the helper. What one made that only wants for a processor would be
+    /// its program before the helper is ended: it would be run twice.
+    fn end_if_held_up(&mut self, index: usize, spawn: Option<EffectId>, now: Instant) -> bool {
+        let is_busy = |id| self.is_process_busy(id);
+        if self.helpers.is_busy(index) || spawn.is_some_and(is_busy) {
+            self.helpers.go_on(index, now);
+            return false;
+        }
+        if !self.helpers.give_up(index, now) {
+            self.say_too_many_held();
+            return false;
+        }
+        self.too_many_held_told = false;
+        let asked = self.init.end_helper(index);
+        if let Err(e) = &asked {
+            self.helpers.go_on(index, now);
+            say!("an exec helper is held up and cannot be replaced: {e}");
+        }
+        asked.is_ok()
+    }
+
+    /// Once for each time that it is so.
+    fn say_too_many_held(&mut self) {
+        if !std::mem::replace(&mut self.too_many_held_told, true) {
+            say!(
+                "{HELD_MAX} processes wait for file systems with their programs: others wait behind more of them"
+            );
         }
     }
 

@@ -306,6 +306,7 @@ fn make(
         early_notices: Vec::new(),
         fresh_pids: BTreeMap::new(),
         named_mains: Vec::new(),
+        too_many_held_told: false,
         answered: Answered::default(),
         unsettled: Vec::new(),
         recorder,

@@ -667,3 +667,42 @@ fn a_process_that_ended_before_its_helper_told_of_it_is_held_no_longer() {
         (!infos.filter_map(text).any(is_dead)).then_some(())
     });
 }
+
+/// Not even SIGKILL ends a helper that looks at a path of a server that has the question and does not answer.
+/// What was behind it is made by another, once.
+#[test]
+fn a_helper_that_the_kernel_holds_is_replaced_and_keeps_nothing() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-helper", "/dev/fuse");
+    }
+    let names: Vec<String> = (0..CROWD).map(|n| format!("behind-{n}.service")).collect();
+    let behind = "[Service]\nExecStart=@P append:@D/out/behind:%n stay";
+    let wants = format!("[Unit]\nWants={}", names.join(" "));
+    let held = "[Service]\nType=exec\nExecSearchPath=/run/files\nExecStart=never";
+    let mut units = vec![
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("held.service", held),
+        ("behind.target", &*wants),
+    ];
+    units.extend(names.iter().map(|name| (&**name, behind)));
+    let Some(m) = Machine::start_with("held-helper", &units, &["--helpers=1"]) else { return };
+    m.expect_job("start", "server.service", "done");
+    m.call("Job", &json!({"type": "start", "unit": "held.service", "wait": false}));
+    m.wait_for("held.service", "activating/start");
+    let helper = m.helper_pids()[0];
+    m.call("Job", &json!({"type": "start", "unit": "behind.target", "wait": false}));
+    names.iter().for_each(|name| m.wait_for(name, "active/running"));
+    assert!(m.helper_pids().contains(&helper), "{}", m.console());
+    assert!(m.console().contains("the kernel holds exec helper"));
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.run(&["kill", "-KILL", &server]).expect("it can be killed");
+    m.wait_for("held.service", "failed/failed");
+    until("it has ended", || (!m.helper_pids().contains(&helper)).then_some(()));
+    m.expect_job("restart", "behind-0.service", "done");
+    let mut made =
+        until("all have said so", || Some(m.lines("behind")).filter(|lines| lines.len() > CROWD));
+    made.sort_unstable();
+    let mut expected = names.clone();
+    expected.insert(0, names[0].clone());
+    assert_eq!(made, expected);
+}

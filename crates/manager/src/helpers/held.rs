@@ -41,6 +41,14 @@ impl Unborn {
         let pidfd = process::pidfd_open(pid).ok()?;
         is_helper(pid).then_some(Unborn { id, number, pid, pidfd, seen_ns })
     }
+
+    /// This process, as if it were one.
+    #[cfg(test)]
+    pub fn for_test(id: EffectId) -> Unborn {
+        let pid = std::process::id() as i32;
+        let pidfd = process::pidfd_open(pid).expect("it runs");
+        Unborn { id, number: 0, pid, pidfd, seen_ns: 0 }
+    }
 }
 
 /// All of them.

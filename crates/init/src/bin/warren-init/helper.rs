@@ -2,11 +2,16 @@
 
 use std::os::fd::OwnedFd;
 
-use warren_sys::{Result, fdpass, process};
+use warren_sys::{Result, fdpass, process, time};
 
 use crate::backoff::Backoff;
+use crate::say;
 
 const SIGKILL: i32 = 9;
+
+/// One that was killed is reaped within this time, or the kernel holds it, as in a look at a path whose
+/// server does not answer: others may wait for it.
+const DYING_NS_MAX: u64 = 2_000_000_000;
 
 /// One exec helper: its place stays, the process behind it may change.
 pub struct Helper {
@@ -19,15 +24,15 @@ pub struct Helper {
     /// When the next is to be started.
     pub start_at_ns: Option<u64>,
     backoff: Backoff,
-    /// Killed by us, as the manager asked.
-    pub ended: bool,
+    /// When we killed it, as the manager asked.
+    killed_ns: Option<u64>,
 }
 
 impl Helper {
     /// A place whose process is due at once. Its socket is replaced when it starts.
     pub fn new(backoff: Backoff) -> Result<Helper> {
         let (socket, _) = fdpass::seqpacket_pair(false)?;
-        Ok(Helper { pid: 0, socket, started_ns: 0, start_at_ns: Some(0), backoff, ended: false })
+        Ok(Helper { pid: 0, socket, started_ns: 0, start_at_ns: Some(0), backoff, killed_ns: None })
     }
 
     /// A process that takes this place, and the manager's end of its socket.
@@ -36,19 +41,45 @@ impl Helper {
         (self.started_ns, self.start_at_ns) = (now, None);
     }
 
-    /// Kills it, if it runs: the next one is started as soon as it is reaped.
+    /// Kills it, if it runs: the next one is started as soon as it is reaped, or soon if the kernel
+    /// holds it.
     pub fn end(&mut self) {
         if self.pid > 0 && process::kill(self.pid, SIGKILL).is_ok() {
-            self.ended = true;
+            self.killed_ns.get_or_insert_with(time::monotonic_ns);
         }
     }
 
-    /// It was reaped.
+    /// Whether we have killed it.
+    pub fn was_killed(&self) -> bool {
+        self.killed_ns.is_some()
+    }
+
+    /// When there is something to be done about it.
+    pub fn due_ns(&self) -> Option<u64> {
+        self.start_at_ns.or(self.left_at_ns())
+    }
+
+    /// When another takes its place although it was not reaped.
+    fn left_at_ns(&self) -> Option<u64> {
+        self.killed_ns.filter(|_| self.pid > 0).map(|killed_ns| killed_ns + DYING_NS_MAX)
+    }
+
+    /// Waits no longer for it if the kernel holds it. SIGKILL is pending: it does not come back to its
+    /// program, so it begins nothing more that it was asked for, and in the kernel clone3(2) fails. Its
+    /// record, whenever it comes, is that of a process that nobody knows.
+    pub fn leave_if_held(&mut self, now: u64) {
+        if self.left_at_ns().is_some_and(|at| at <= now) {
+            say(&format!("the kernel holds exec helper {}: another takes its place", self.pid));
+            self.ended(now);
+        }
+    }
+
+    /// It was reaped, or is left.
     pub fn ended(&mut self, now: u64) {
         self.pid = 0;
-        let delay = match std::mem::take(&mut self.ended) {
-            true => 0,
-            false => self.backoff.delay_ns(now.saturating_sub(self.started_ns)),
+        let delay = match self.killed_ns.take() {
+            Some(_) => 0,
+            None => self.backoff.delay_ns(now.saturating_sub(self.started_ns)),
         };
         self.start_at_ns = Some(now + delay);
         self.started_ns = now;

@@ -317,7 +317,7 @@ impl Init {
         let now = time::monotonic_ns();
         match self.shared.helpers.iter_mut().find(|h| h.pid == exit.pid) {
             Some(helper) => {
-                if !helper.ended {
+                if !helper.was_killed() {
                     say(&format!("exec helper {} ended: {:?}", exit.pid, exit.kind));
                 }
                 helper.ended(now);
@@ -362,6 +362,7 @@ impl Init {
 
     fn start_due(&mut self) {
         let now = time::monotonic_ns();
+        self.shared.helpers.iter_mut().for_each(|helper| helper.leave_if_held(now));
         for index in 0..self.shared.helpers.len() {
             if self.shared.helpers[index].start_at_ns.is_some_and(|at| at <= now) {
                 self.start_helper(index, now);
@@ -526,7 +527,7 @@ impl Init {
     }
 
     fn arm(&mut self) {
-        let helpers = self.shared.helpers.iter().filter_map(|h| h.start_at_ns);
+        let helpers = self.shared.helpers.iter().filter_map(Helper::due_ns);
         // Without room a look would find nobody; new room wakes us.
         let look = self.looks.due_ns().filter(|_| self.ring.has_room());
         let dying = self.manager.as_ref().and_then(|manager| manager.dying_ns);
