@@ -90,9 +90,7 @@ impl Daemon {
     }
 
     pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
-        self.pidfds.remove(&pid);
-        self.since.remove(&pid);
-        self.parents.remove(&pid);
+        self.follow_no_more(pid);
         // Who killed it is to be known first: its end may be heard of before the group's report.
         const SIGKILL: u8 = 9;
         let fresh = || self.fresh_pids.get(&pid).copied().flatten();

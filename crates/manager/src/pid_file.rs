@@ -11,7 +11,8 @@ use warren_sys::inotify::{Inotify, WatchFor};
 /// ends the start; a worker that still waits then harms nobody.
 const WAIT_MAX: Duration = Duration::from_secs(90);
 
-/// Not every file system tells of changes: what is waited for is looked at so often.
+/// Not every file system tells of changes, and watches may be wanting: what is waited for is looked at so
+/// often.
 const LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// Largest file that is read, in bytes.
@@ -24,16 +25,16 @@ pub fn wait_for(path: &Path, group: Option<&Path>, tracked: bool) -> Option<u32>
     if let Some(pid) = read() {
         return Some(pid);
     }
-    let inotify = Inotify::new().ok()?;
     let epoll = Epoll::new().ok()?;
-    epoll.add(&inotify, 0, Interest::READ).ok()?;
-    if let Some(group) = group {
-        let _ = inotify.add(group.join(EVENTS), WatchFor::Content);
-    }
+    let inotify = Inotify::new().and_then(|inotify| {
+        epoll.add(&inotify, 0, Interest::READ)?;
+        group.map(|group| inotify.add(group.join(EVENTS), WatchFor::Content));
+        Ok(inotify)
+    });
     let until = Instant::now() + WAIT_MAX;
     let mut events = Events::with_capacity(1);
     loop {
-        watch_way(&inotify, path);
+        inotify.iter().for_each(|inotify| watch_way(inotify, path));
         if let Some(pid) = read() {
             return Some(pid);
         }
@@ -42,7 +43,7 @@ pub fn wait_for(path: &Path, group: Option<&Path>, tracked: bool) -> Option<u32>
             return None;
         }
         epoll.wait(&mut events, Some(left.min(LOOKS_APART))).ok()?;
-        inotify.drain(&mut Vec::new()).ok()?;
+        inotify.iter().for_each(|inotify| drop(inotify.drain(&mut Vec::new())));
     }
 }
 

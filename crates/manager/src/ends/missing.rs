@@ -53,9 +53,12 @@ impl Daemon {
     }
 
     fn look_for(&mut self, unit: Option<UnitId>, pid: u32) {
-        let is_meant = self.core.unit_of_pid(pid) == unit;
-        if !is_meant || (unit.is_none() && !self.tools.knows(pid)) || self.is_there(pid) {
+        let now_of = self.core.unit_of_pid(pid);
+        if now_of != unit || self.is_there(pid) {
             return;
+        }
+        if now_of.is_none() && !self.tools.knows(pid) {
+            return self.follow_no_more(pid);
         }
         if self.pidfds.contains_key(&pid) {
             return self.process_ended(pid, ExitStatus::Unknown);
@@ -75,6 +78,13 @@ impl Daemon {
         self.pidfds.insert(pid, pidfd);
         self.since.insert(pid, Since::Seen(at));
         Ok(())
+    }
+
+    /// It has ended: its number may be that of another.
+    pub(crate) fn follow_no_more(&mut self, pid: u32) {
+        self.pidfds.remove(&pid);
+        self.since.remove(&pid);
+        self.parents.remove(&pid);
     }
 
     /// Whether a process that is held has not ended.

@@ -85,3 +85,25 @@ impl Helper {
         self.started_ns = now;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_takes_the_place_of_one_that_is_not_reaped_after_it_was_killed() {
+        let mut helper = Helper::new(Backoff::new(0)).expect("a pair of sockets");
+        let (socket, _) = fdpass::seqpacket_pair(false).expect("a pair");
+        helper.started(i32::MAX, socket, 5);
+        helper.leave_if_held(u64::MAX);
+        assert_eq!((helper.pid, helper.due_ns()), (i32::MAX, None), "nobody has killed it");
+        helper.killed_ns = Some(7);
+        let due = 7 + DYING_NS_MAX;
+        assert_eq!(helper.due_ns(), Some(due));
+        helper.leave_if_held(due - 1);
+        assert_eq!(helper.pid, i32::MAX);
+        helper.leave_if_held(due);
+        assert_eq!((helper.pid, helper.due_ns()), (0, Some(due)));
+        assert!(!helper.was_killed());
+    }
+}
