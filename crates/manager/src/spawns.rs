@@ -304,7 +304,7 @@ impl Daemon {
             None => self.done(id, result),
         }
         if let (Some(unit), Some(pid)) = (unit, pid) {
-            self.take_early_notices(unit, pid);
+            self.take_early_notices(unit, pid, since_ns);
         }
         match pid {
             Some(pid) => self.take_early_exit(unit, pid, since_ns),
