@@ -42,6 +42,47 @@ fn ends_are_heard_of_however_many_orphans_end_while_a_process_waits_for_its_prog
     }
 }
 
+/// Whether the numbers of processes of a pid namespace can be made few (since Linux 6.14): in older kernels that
+/// is for the whole machine.
+fn namespaces_have_their_numbers() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut parts = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (parts.next(), parts.next()) >= (Some(6), Some(14))
+}
+
+/// Numbers of processes come again, and the one that is waited for all the time may have any.
+#[test]
+fn a_process_with_the_number_of_an_orphan_that_ended_is_not_taken_for_it() {
+    if !std::path::Path::new("/dev/fuse").exists() || !namespaces_have_their_numbers() {
+        return lab::not_run("ends-numbers", "/dev/fuse and Linux 6.14");
+    }
+    let orphans = "[Service]\nType=oneshot\n\
+                   ExecStart=/bin/sh -c 'n=0; while test $$n -lt 400; do (true &); n=$$((n+1)); done'";
+    let units = [
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("held.service", "[Service]\nType=exec\nExecStart=/run/files/never"),
+        ("plain.service", "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=@P stay"),
+        ("orphans.service", orphans),
+    ];
+    let Some(m) = Machine::start("ends-numbers", &units) else { return };
+    m.run(&["sh", "-c", "echo 500 > /proc/sys/kernel/pid_max"]).expect("it can be written");
+    m.expect_job("start", "server.service", "done");
+    m.call("Job", &json!({"type": "start", "unit": "held.service", "wait": false}));
+    until("it is made", || (!m.unborn_pids().is_empty()).then_some(()));
+    m.expect_job("start", "orphans.service", "done");
+    for round in 0..40 {
+        m.expect_job("restart", "plain.service", "done");
+        assert_eq!(m.state("plain.service"), "active/running");
+        if round % 10 == 9 {
+            assert!(m.kill_manager());
+            m.wait_until_it_listens();
+            // Orders are taken when it has read what ended before.
+            m.expect_job("start", "server.service", "done");
+            assert_eq!(m.state("plain.service"), "active/running");
+        }
+    }
+}
+
 /// What a service's first process left behind: a main process that is named in the file, and its parent.
 #[test]
 fn the_end_of_a_process_that_a_pid_file_names_is_heard_of_while_its_parent_lives() {
