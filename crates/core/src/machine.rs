@@ -100,7 +100,16 @@ pub struct Core {
     too_late: BTreeMap<EffectId, UnitId>,
     /// Ends of processes that nobody has claimed yet: the answer to a spawn, which names the
     /// process, may come after its end. Kept only while effects are under way.
-    early_exits: BTreeMap<u32, ExitStatus>,
+    early_exits: BTreeMap<u32, EarlyExit>,
+}
+
+/// The end of a process that nobody knows yet.
+#[derive(Clone, Copy, Debug)]
+struct EarlyExit {
+    status: ExitStatus,
+    /// The first effect that was not asked for yet: its process, and those of later ones, only have the
+    /// same number.
+    before: EffectId,
 }
 
 /// Ends of unknown processes that are remembered; the oldest pids go first.
@@ -361,10 +370,15 @@ impl Core {
         };
         self.serve_answer(unit, effect, result);
         if let Some(pid) = named
-            && let Some(status) = self.early_exits.remove(&pid)
+            && let Some(status) = self.take_early_exit(pid, effect)
         {
             self.process_ended(pid, status);
         }
+    }
+
+    fn take_early_exit(&mut self, pid: u32, effect: EffectId) -> Option<ExitStatus> {
+        let early = self.early_exits.remove(&pid)?;
+        (effect < early.before).then_some(early.status)
     }
 
     /// Nobody waits for this spawn any more, as its unit is down.
@@ -413,7 +427,8 @@ impl Core {
         if self.effects.is_empty() {
             return;
         }
-        self.early_exits.insert(pid, status);
+        let before = EffectId(self.serial.effect);
+        self.early_exits.insert(pid, EarlyExit { status, before });
         if self.early_exits.len() > EARLY_EXITS_MAX {
             self.early_exits.pop_first();
         }
@@ -839,5 +854,26 @@ impl Mount {
             outcome: Outcome::Success,
             reload_outcome: Outcome::Success,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pids come again while one effect takes for ever.
+    #[test]
+    fn the_end_of_an_unknown_process_is_not_that_of_one_asked_for_later() {
+        let context = Arc::new(warren_unit::Context::system());
+        let defaults = Arc::new(warren_unit::Defaults::default());
+        let mut core = Core::new(Settings { context, defaults }, 1);
+        let status = ExitStatus::Exited(3);
+        let pending = core.new_effect(UnitId(0));
+        core.process_ended(7, status);
+        let later = core.new_effect(UnitId(0));
+        assert_eq!(core.take_early_exit(7, later), None);
+        core.process_ended(7, status);
+        assert_eq!(core.take_early_exit(7, pending), Some(status));
+        assert_eq!(core.take_early_exit(7, pending), None);
     }
 }

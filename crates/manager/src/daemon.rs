@@ -24,7 +24,9 @@ use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
 use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
 
-use crate::ends::EarlyExit;
+use crate::ends::early::EarlyExits;
+use crate::ends::missing::Missing;
+use crate::ends::since::Since;
 use crate::environment_files::Reads;
 use crate::groups::Groups;
 use crate::helpers::{Answered, Helpers};
@@ -112,6 +114,8 @@ pub struct Daemon {
     pub(crate) workers: Workers,
     /// Those who kill large groups, which waits for nobody.
     pub(crate) killers: Workers,
+    /// Those who wait for PID files.
+    pub(crate) pid_files: Workers,
     pub(crate) mounts: MountTable,
     pub(crate) recorder: crate::recorder::Recorder,
     pub(crate) state: StateFile,
@@ -124,6 +128,10 @@ pub struct Daemon {
     pub(crate) wake: Arc<EventFd>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) pidfds: BTreeMap<u32, OwnedFd>,
+    /// Parents of main processes that are no children of init.
+    pub(crate) parents: BTreeMap<u32, OwnedFd>,
+    /// Since when processes are there.
+    pub(crate) since: BTreeMap<u32, Since>,
     pub(crate) clients: BTreeMap<ClientId, Client>,
     pub(crate) next_client: u64,
     pub(crate) job_waiters: BTreeMap<JobId, JobWaiters>,
@@ -155,8 +163,8 @@ pub struct Daemon {
     pub(crate) first_unit_asked: bool,
     /// The effects that are carried out now were asked for by the last incarnation already.
     pub(crate) resuming: bool,
-    /// Processes that had ended when the manager came back, of which no record was there yet.
-    pub(crate) missing: Option<crate::resume::Missing>,
+    /// Processes that have ended, of which no record was there yet.
+    pub(crate) missing: Missing,
     /// Counts the managers of this init.
     pub(crate) incarnation: u64,
     /// What is done when everything is stopped, once the manager is going down.
@@ -172,14 +180,16 @@ pub struct Daemon {
     pub(crate) last_ping: Monotonic,
     pub(crate) started: Moment,
     /// Ends of processes that no helper has told of yet.
-    pub(crate) early_exits: BTreeMap<u32, EarlyExit>,
+    pub(crate) early_exits: EarlyExits,
     /// Where there are no cgroups: what processes said before the helper that made them.
     pub(crate) early_notices: Vec<EarlyNotice>,
     /// Processes of spawns that were answered in this turn and are not known to the core yet, with
     /// their units.
     pub(crate) fresh_pids: BTreeMap<u32, Option<UnitId>>,
-    /// Processes that units named as their main ones in this turn.
+    /// Processes that units named as their main ones in this turn, or that were found to be.
     pub(crate) named_mains: Vec<(UnitId, u32)>,
+    /// It was said that no helper that is held up is replaced any more.
+    pub(crate) too_many_held_told: bool,
     /// What helpers answered to the last incarnation.
     pub(crate) answered: Answered,
     /// What may have been begun by it, until all helpers have answered.
@@ -231,6 +241,7 @@ impl Daemon {
             self.collect();
             self.end_held_up();
             self.workers.relieve(Instant::now());
+            self.pid_files.relieve(Instant::now());
             self.traps.relieve(Instant::now());
             self.leave_late_traps();
             self.leave_late_sockets();
@@ -249,7 +260,7 @@ impl Daemon {
         let now = now().monotonic;
         let deadlines = [
             self.core.next_deadline(),
-            self.missing.as_ref().map(|missing| missing.told_at),
+            self.missing.deadline(),
             self.doors.deadline(),
             self.collector.deadline(),
             self.ending.as_ref().and_then(|ending| ending.deadline()),
@@ -260,6 +271,7 @@ impl Daemon {
         let held_up = [
             self.helpers.patience_left(moment),
             self.workers.patience_left(moment),
+            self.pid_files.patience_left(moment),
             self.traps.patience_left(moment),
             self.sockets.patience_left(moment),
             self.environments.patience_left(moment),
@@ -279,6 +291,13 @@ impl Daemon {
         self.last_ping = now;
         // If there is no room for it, what fills it is being taken.
         let _ = self.init.ping(now.0);
+    }
+
+    /// Asks init to say when it has done what was asked for; the number that it will say.
+    pub(crate) fn ask_init(&mut self) -> u64 {
+        let number = now().monotonic.max(Monotonic(self.last_ping.0 + 1));
+        self.ping(number);
+        number.0
     }
 
     // ---- sources ----
@@ -320,6 +339,7 @@ impl Daemon {
                 FromInit::Signal(signal) => self.signal(signal),
                 FromInit::Refused(what) => say!("init refused: {what}"),
                 FromInit::Stored { listed, last } => self.take_listed(listed, last),
+                FromInit::Pong(number) => self.helpers.take_back(number),
                 FromInit::Accepted { token, connection } => self.accepted(token, connection),
                 FromInit::Gone => {
                     say!("init is gone");
@@ -331,13 +351,17 @@ impl Daemon {
     }
 
     fn read_wake(&mut self) {
-        let results: Vec<(EffectId, Done)> =
-            self.workers.results().chain(self.killers.results()).collect();
+        let results: Vec<(EffectId, Done)> = self
+            .workers
+            .results()
+            .chain(self.killers.results())
+            .chain(self.pid_files.results())
+            .collect();
         for (effect, result) in results {
             if self.group_killed(effect, &result) || self.environment_read(effect) {
                 continue;
             }
-            self.events.push_back(Event::Done { effect, result });
+            self.done(effect, result);
         }
         let orders: Vec<Order> = self.orders.try_iter().collect();
         let asked = orders.iter().filter(|order| order.is_asked()).count();
@@ -487,7 +511,7 @@ impl Daemon {
 
     /// What led to this batch is written down: it need not be told again to the next incarnation.
     fn forget_sources(&mut self) {
-        self.init.release(self.early_exits.values().map(|early| early.record).min());
+        self.init.release(self.early_exits.first_record());
         self.forget_notices();
         self.forget_births();
         self.traps.release();

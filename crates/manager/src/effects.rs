@@ -131,6 +131,11 @@ impl Daemon {
     }
 
     pub(crate) fn done(&mut self, effect: EffectId, result: Done) {
+        if let Done::MainProcess { pid: Some(pid) } = result
+            && let Some(unit) = self.core.effect_unit(effect)
+        {
+            self.named_mains.push((unit, pid));
+        }
         self.events.push_back(Event::Done { effect, result });
     }
 
@@ -168,7 +173,7 @@ impl Daemon {
             Some(path) => {
                 let tree = self.groups.path(unit).map(str::to_owned);
                 let root = self.shared.tree_path();
-                self.workers.run(id, move || {
+                self.pid_files.run(id, move || {
                     let group = root.zip(tree).map(|(root, group)| root.join(group));
                     let pid =
                         crate::pid_file::wait_for(Path::new(&*path), group.as_deref(), tracked);

@@ -1,10 +1,15 @@
 //! Ends: of processes, as init tells them, and of everything in a unit's cgroup, as the kernel does.
 
+pub(crate) mod early;
+pub(crate) mod missing;
+pub(crate) mod since;
+
 use warren_core::event::{Done, Event};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::state::ExitStatus;
 use warren_sys::process::ExitKind;
 
+use self::early::EarlyExit;
 use crate::daemon::Daemon;
 use crate::groups::Groups;
 use crate::say;
@@ -12,26 +17,19 @@ use crate::say;
 /// Exit records taken in one turn.
 const EXITS_PER_TURN_MAX: usize = 4096;
 
-/// The end of a process that nobody knows yet. Its record stays in init's ring.
-pub(crate) struct EarlyExit {
-    pub(crate) status: ExitStatus,
-    /// Which record of the ring.
-    pub(crate) record: u64,
-    /// The last spawn that was sent before its end was seen.
-    pub(crate) sent: u64,
-}
-
 impl Daemon {
     pub(crate) fn read_exits(&mut self) {
         // Answers to spawns that were just read: the machine is to know those processes.
         self.turn();
         for record in self.init.ended(EXITS_PER_TURN_MAX) {
-            if let Some(unborn) = self.helpers.held.ended(record.exit.pid) {
+            if let Some(unborn) = self.helpers.held.ended(record.exit.pid, record.time_ns) {
                 self.born(unborn);
                 self.turn();
             }
             let pid = record.exit.pid as u32;
-            self.pidfds.remove(&pid);
+            if self.is_about_another(pid, record.time_ns) {
+                continue;
+            }
             let status = match record.exit.kind {
                 ExitKind::Exited(code) => ExitStatus::Exited(code as u8),
                 ExitKind::Killed(signal) => ExitStatus::Killed(signal as u8),
@@ -43,7 +41,8 @@ impl Daemon {
                 && !self.fresh_pids.contains_key(&pid)
                 && self.core.unit_of_pid(pid).is_none()
             {
-                self.early_exits.insert(pid, EarlyExit { status, record: record.seq, sent });
+                let (record, time_ns) = (record.seq, record.time_ns);
+                self.early_exits.keep(pid, EarlyExit { status, record, time_ns, sent });
             } else {
                 self.process_ended(pid, status);
             }
@@ -91,6 +90,7 @@ impl Daemon {
     }
 
     pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
+        self.follow_no_more(pid);
         // Who killed it is to be known first: its end may be heard of before the group's report.
         const SIGKILL: u8 = 9;
         let fresh = || self.fresh_pids.get(&pid).copied().flatten();

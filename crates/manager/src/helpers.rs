@@ -13,6 +13,8 @@
 
 pub mod held;
 mod kept;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -108,8 +110,18 @@ struct Helper {
     to_keep: Option<OwnedFd>,
     /// Since when it has been at what it is at.
     since: Option<Instant>,
-    /// Init was asked to end it, after so much patience.
-    given_up: Option<Duration>,
+    /// It is to end, and gets nothing more to do.
+    given_up: Option<GivenUp>,
+}
+
+/// Init was asked to end a helper.
+#[derive(Clone, Copy)]
+struct GivenUp {
+    at: Instant,
+    /// After so much of it.
+    patience: Duration,
+    /// What init says when it has killed it.
+    answer: Option<u64>,
 }
 
 /// What a helper said.
@@ -139,7 +151,7 @@ pub struct Lost {
     pub socket: Option<OwnedFd>,
     /// It had not answered all that the last incarnation asked for.
     pub owed: bool,
-    /// It was ended because it was held up for so long.
+    /// It was ended because it was held up, for so long.
     pub held_up: Option<Duration>,
 }
 
@@ -276,15 +288,43 @@ impl Helpers {
 
     /// Has patience with helper `index` once more.
     pub fn go_on(&mut self, index: usize, now: Instant) {
-        self.helpers[index].since = Some(now);
+        let helper = &mut self.helpers[index];
+        (helper.since, helper.given_up) = (Some(now), None);
     }
 
-    /// Helper `index` is to be ended; false if too much is held already.
-    pub fn give_up(&mut self, index: usize) -> bool {
+    /// Helper `index` is to be ended; false if too much is held already: then patience with it goes on.
+    pub fn give_up(&mut self, index: usize, now: Instant) -> bool {
         let may_be = self.held.count() < held::HELD_MAX;
-        let patience = self.patience(&self.helpers[index]);
-        self.helpers[index].given_up = may_be.then_some(patience);
+        match may_be {
+            true => {
+                let patience = self.patience(&self.helpers[index]);
+                let given_up = GivenUp { at: now, patience, answer: None };
+                self.helpers[index].given_up = Some(given_up);
+            }
+            false => self.go_on(index, now),
+        }
         may_be
+    }
+
+    /// Init will say this number when it has killed all that were given up so far.
+    pub fn killed_by(&mut self, number: u64) {
+        let given_up = self.helpers.iter_mut().filter_map(|helper| helper.given_up.as_mut());
+        given_up.for_each(|given_up| _ = given_up.answer.get_or_insert(number));
+    }
+
+    /// Init has said this number. Who was killed before it begins with nothing more, even if the kernel
+    /// holds it: it does not come back to its program, and clone3(2) fails with SIGKILL pending. So what
+    /// its memory does not know was not begun and never is, and others do it.
+    pub fn take_back(&mut self, number: u64) {
+        let is_killed = |helper: &&mut Helper| {
+            let answer = helper.given_up.and_then(|given_up| given_up.answer);
+            answer.is_some_and(|answer| answer <= number)
+        };
+        let behind = self.helpers.iter_mut().filter(is_killed).flat_map(Helper::take_not_begun);
+        for sent in behind.collect::<Vec<_>>().into_iter().rev() {
+            self.waiting.push_front(sent.spawn);
+        }
+        self.send_waiting();
     }
 
     fn waits_behind(&self, helper: &Helper) -> bool {
@@ -535,7 +575,7 @@ impl Helpers {
             let ready = self
                 .helpers
                 .iter_mut()
-                .filter(|h| h.standing == Standing::Ready && h.under_way.len() < IN_FLIGHT_MAX)
+                .filter(|h| h.takes_spawns())
                 .min_by_key(|h| (h.hold_ups() > 0, h.under_way.len()));
             let Some(helper) = ready else { return };
             let Some(socket) = &helper.socket else { return };
@@ -622,7 +662,9 @@ impl Helpers {
             self.waiting.push_front(sent.spawn);
         }
         self.unneeded.extend(lost.pid);
-        let (owed, held_up) = (lost.owes.is_some(), lost.given_up);
+        let owed = lost.owes.is_some();
+        // The kernel may have held it for a while still.
+        let held_up = lost.given_up.map(|given_up| given_up.patience + given_up.at.elapsed());
         Lost { begun, birth: lost.birth, socket: lost.socket, owed, held_up }
     }
 }
@@ -643,6 +685,22 @@ impl Helper {
             since: None,
             given_up: None,
         }
+    }
+
+    /// Whether it may be asked for more.
+    fn takes_spawns(&self) -> bool {
+        let has_room = self.under_way.len() < IN_FLIGHT_MAX;
+        self.standing == Standing::Ready && has_room && self.given_up.is_none()
+    }
+
+    /// What it has not begun, but for what may be the next.
+    fn take_not_begun(&mut self) -> Vec<Sent> {
+        let Some(birth) = &self.birth else { return Vec::new() };
+        let behind = self.under_way.split_off(self.under_way.len().min(1));
+        let is_begun = |sent: &Sent| birth.phase(sent.id().0).is_some();
+        let (begun, not_begun) = behind.into_iter().partition::<Vec<_>, _>(is_begun);
+        self.under_way.extend(begun);
+        not_begun
     }
 
     /// How many before it were ended over what it is at.
@@ -699,80 +757,4 @@ fn large(packet: Vec<u8>, mut fds: Vec<OwnedFd>) -> Result<(Vec<u8>, Vec<OwnedFd
     }
     fds.insert(0, memfd::sealed("warren-spawn", &packet)?);
     Ok((vec![LARGE], fds))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Helpers that have nothing to do, and their ends of the sockets.
-    fn ready(count: usize) -> (Helpers, Vec<OwnedFd>) {
-        let pair = |_| fdpass::seqpacket_pair(false).expect("a pair");
-        let (ours, theirs) = (0..count).map(pair).unzip();
-        let mut helpers = Helpers::new(ours);
-        helpers.helpers.iter_mut().for_each(|helper| helper.standing = Standing::Ready);
-        (helpers, theirs)
-    }
-
-    fn spawn(helpers: &mut Helpers, id: u64) {
-        helpers.spawn(EffectId(id), Box::default(), Vec::new()).expect("there is room");
-    }
-
-    /// What each helper was sent, the first first.
-    fn under_way(helpers: &Helpers) -> Vec<Vec<u64>> {
-        let ids = |helper: &Helper| helper.under_way.iter().map(|sent| sent.id().0).collect();
-        helpers.helpers.iter().map(ids).collect()
-    }
-
-    /// Helper `index` is ended, and another one takes its place; the text if what it was at is not
-    /// done again.
-    fn held_up(
-        helpers: &mut Helpers,
-        theirs: &mut Vec<OwnedFd>,
-        index: usize,
-    ) -> Option<&'static str> {
-        assert!(helpers.give_up(index));
-        let lost = helpers.lose(index);
-        let (our, their) = fdpass::seqpacket_pair(false).expect("a pair");
-        theirs.push(their);
-        helpers.helpers[index] = Helper::new(Some(our));
-        helpers.helpers[index].standing = Standing::Ready;
-        let refused = helpers.again(lost.begun.expect("it was at something"), lost.held_up);
-        helpers.send_waiting();
-        refused.map(|(_, why)| why)
-    }
-
-    /// Where thousands end at once, a helper may wait for a lock of the kernel time and again.
-    #[test]
-    fn a_spawn_that_holds_helpers_up_gets_longer_each_time_and_ten_seconds_in_all() {
-        let (mut helpers, mut theirs) = ready(1);
-        spawn(&mut helpers, 1);
-        let mut had = Vec::new();
-        let refused = loop {
-            assert_eq!(under_way(&helpers), [[1]]);
-            had.push(helpers.patience(&helpers.helpers[0]));
-            if let Some(why) = held_up(&mut helpers, &mut theirs, 0) {
-                break why;
-            }
-        };
-        assert!(had.is_sorted_by(|a, b| a < b), "{had:?}");
-        let all: Duration = had.iter().sum();
-        assert!((HOLD_UP_MAX..HOLD_UP_MAX * 2).contains(&all), "{had:?}");
-        assert_eq!(refused, "a file system that it needs does not answer");
-        assert_eq!(under_way(&helpers), vec![Vec::<u64>::new()]);
-    }
-
-    #[test]
-    fn others_go_first_and_elsewhere() {
-        let (mut helpers, mut theirs) = ready(1);
-        (1..=3).for_each(|id| spawn(&mut helpers, id));
-        assert_eq!(held_up(&mut helpers, &mut theirs, 0), None);
-        assert_eq!(under_way(&helpers), [[2, 3, 1]]);
-
-        let (mut helpers, mut theirs) = ready(2);
-        spawn(&mut helpers, 1);
-        assert_eq!(held_up(&mut helpers, &mut theirs, 0), None);
-        (2..=3).for_each(|id| spawn(&mut helpers, id));
-        assert_eq!(under_way(&helpers), [vec![1], vec![2, 3]]);
-    }
 }

@@ -42,6 +42,8 @@ pub enum FromInit {
         /// No more parts follow.
         last: bool,
     },
+    /// Answer to [`InitLink::ping`] with this number: what was asked for before it is done.
+    Pong(u64),
     /// Init is gone: nothing can be done any more.
     Gone,
 }
@@ -152,9 +154,10 @@ impl InitLink {
     }
 
     /// Everything that became events, up to the record `held` if there is one, is written down: its place
-    /// in the ring is free.
+    /// in the ring is free. Half of the ring is free for init, whatever is held.
     pub fn release(&self, held: Option<u64>) {
-        let done = held.unwrap_or(self.told).min(self.told);
+        let held_min = self.told.saturating_sub(self.ring.capacity() / 2);
+        let done = held.unwrap_or(self.told).clamp(held_min, self.told);
         if self.ring.read_position() < done && self.ring.release(done) {
             self.room.notify();
         }
@@ -197,7 +200,7 @@ impl InitLink {
         self.send(&InitRequest::EndHelper { index }, None)
     }
 
-    /// The manager is alive.
+    /// The manager is alive; [`FromInit::Pong`] is the answer to the last of several.
     pub fn ping(&self, n: u64) -> Result<()> {
         self.send(&InitRequest::Ping { n }, None)
     }
@@ -244,7 +247,8 @@ fn understood(event: InitEvent) -> Option<FromInit> {
         InitEvent::Refused(why, name) => Some(FromInit::Refused(format!("{why:?} {name}"))),
         InitEvent::Accepted(token, connection) => Some(FromInit::Accepted { token, connection }),
         InitEvent::Stored(listed, last) => Some(FromInit::Stored { listed, last }),
-        InitEvent::Welcome(_) | InitEvent::Pong(_) => None,
+        InitEvent::Pong(n) => Some(FromInit::Pong(n)),
+        InitEvent::Welcome(_) => None,
     }
 }
 

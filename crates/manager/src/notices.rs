@@ -3,7 +3,7 @@
 use warren_core::event::Event;
 use warren_core::ids::UnitId;
 use warren_sys::epoll::Interest;
-use warren_sys::process;
+use warren_sys::{process, time};
 
 use crate::daemon::{Daemon, token};
 use crate::notify::Datagram;
@@ -22,6 +22,8 @@ pub(crate) struct EarlyNotice {
     datagram: Datagram,
     /// The last spawn that was sent before it was heard.
     pub(crate) sent: u64,
+    /// When that was, CLOCK_MONOTONIC, nanoseconds.
+    heard_ns: u64,
 }
 
 /// By arrivals: what stays in the socket for a while must not wake the loop over and over.
@@ -46,7 +48,8 @@ impl Daemon {
             match (unit, under_way) {
                 (Some(unit), _) => self.take_notice(unit, datagram),
                 (None, Some(sent)) if self.early_notices.len() < EARLY_NOTICES_MAX => {
-                    self.early_notices.push(EarlyNotice { datagram, sent });
+                    let heard_ns = time::monotonic_ns();
+                    self.early_notices.push(EarlyNotice { datagram, sent, heard_ns });
                 }
                 _ => {}
             }
@@ -70,14 +73,15 @@ impl Daemon {
             !self.groups.exist()
                 || self.groups.unit_of_process(self.core.graph(), main as i32) == Some(unit)
         };
-        !own.contains(&main)
-            && process::pidfd_open(main as i32).is_ok()
-            && (datagram.uid == 0 || is_its())
+        !own.contains(&main) && process::exists(main as i32) && (datagram.uid == 0 || is_its())
     }
 
-    /// A process is known now: what it said before.
-    pub(crate) fn take_early_notices(&mut self, unit: UnitId, pid: u32) {
-        let is_its = |early: &mut EarlyNotice| early.datagram.pid as u32 == pid;
+    /// A process is known now: what it said before. What was heard before `since_ns`, when it was made, another
+    /// one with its number has said.
+    pub(crate) fn take_early_notices(&mut self, unit: UnitId, pid: u32, since_ns: u64) {
+        let is_its = |early: &mut EarlyNotice| {
+            early.datagram.pid as u32 == pid && early.heard_ns >= since_ns
+        };
         let its: Vec<EarlyNotice> = self.early_notices.extract_if(.., is_its).collect();
         its.into_iter().for_each(|early| self.take_notice(unit, early.datagram));
     }

@@ -4,38 +4,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget};
 use warren_core::graph::{Definition, Graph};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::record::{Late, Restored};
 use warren_core::settings::Settings;
-use warren_core::state::{Automount, ExitStatus, Mount, TypeState, UnitRun};
+use warren_core::state::{Automount, Mount, TypeState, UnitRun};
 use warren_core::time::Monotonic;
 use warren_init::protocol::control::StartReason;
 use warren_unit::config::EmergencyAction;
 use warren_unit::settings::{Group, Id};
 
 use crate::daemon::{Daemon, now};
+use crate::ends::since::Since;
 use crate::groups::is_slice;
 use crate::loader::is_of_kernel;
 use crate::mount_table::Reading;
 use crate::sockets;
 use crate::start::{Kept, StartError, read};
 
-/// A process that is gone for so long has no record to come.
-const MISSING_AFTER: Duration = Duration::from_secs(2);
-
 const FD_NAME: Id = Id::of(Group::Socket, "FileDescriptorName");
-
-/// Processes that were gone when the manager came back. Those that it learns of later are others'
-/// business: init records their end, or they are watched.
-pub(crate) struct Missing {
-    /// Who has no record then will have none: they were no children of init.
-    pub(crate) told_at: Monotonic,
-    processes: Vec<(UnitId, u32)>,
-}
 
 /// Units that had something when the last incarnation ended.
 struct Held {
@@ -293,25 +282,27 @@ impl Daemon {
     /// Pidfds of the processes that the machine knows; the exit ring says how those ended that are
     /// gone. Init may be about to write a record: who has none is told of later.
     fn reopen_processes(&mut self) {
-        let mut processes = Vec::new();
         for index in 0..self.core.graph().len() {
             let unit = UnitId(index as u32);
             let run = self.core.unit_run(unit);
-            let main = run.main_process().map(|main| main.pid);
-            for pid in main.into_iter().chain(run.control_pid()) {
-                if let Ok(pidfd) = warren_sys::process::pidfd_open(pid as i32) {
-                    self.pidfds.insert(pid, pidfd);
-                }
-                if !self.is_there(pid) {
-                    processes.push((unit, pid));
-                }
-            }
-            if main.is_some() {
+            let (main, control) = (run.main_process(), run.control_pid());
+            if let Some(main) = main {
+                self.reopen_process(unit, main.pid, main.started.monotonic);
                 self.watch_stranger(unit);
             }
+            // When that was made is not asked: any end of its number is taken for its own.
+            control.into_iter().for_each(|pid| self.reopen_process(unit, pid, Monotonic(0)));
         }
-        let told_at = now().monotonic.after(MISSING_AFTER);
-        self.missing = (!processes.is_empty()).then_some(Missing { told_at, processes });
+    }
+
+    fn reopen_process(&mut self, unit: UnitId, pid: u32, known: Monotonic) {
+        let at = warren_sys::time::monotonic_ns();
+        if self.follow(pid).is_ok() {
+            self.since.insert(pid, Since::Found { at, known: known.0 * 1000 });
+        }
+        if !self.is_there(pid) {
+            self.await_record(Some(unit), pid);
+        }
     }
 
     /// What ended while nobody looked: records in the ring, groups that are empty.
@@ -330,22 +321,6 @@ impl Daemon {
             }
         }
         self.turn();
-    }
-
-    /// Tells of processes whose end nobody has told of.
-    pub(crate) fn tell_missing(&mut self) {
-        let is_due = |missing: &mut Missing| now().monotonic >= missing.told_at;
-        let Some(missing) = self.missing.take_if(is_due) else { return };
-        for (unit, pid) in missing.processes {
-            if self.core.unit_of_pid(pid) == Some(unit) && !self.is_there(pid) {
-                self.process_ended(pid, ExitStatus::Unknown);
-            }
-        }
-    }
-
-    fn is_there(&self, pid: u32) -> bool {
-        use std::os::fd::AsFd;
-        self.pidfds.get(&pid).is_some_and(|fd| warren_sys::process::is_alive(fd.as_fd()))
     }
 
     fn tell_vanished_mounts(&mut self, graph: &Graph) {

@@ -19,7 +19,8 @@ use warren_unit::config::Input;
 
 use crate::daemon::{Daemon, token};
 use crate::devices::{self, DEVICE_DAEMON};
-use crate::helpers::held::Unborn;
+use crate::ends::since::Since;
+use crate::helpers::held::{HELD_MAX, Unborn};
 use crate::helpers::{FOREIGN, KeptHelpers, Lost, Said};
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::say;
@@ -129,15 +130,11 @@ impl Daemon {
         if self.resuming {
             return;
         }
-        match self.helpers.oldest_under_way() {
-            Some(oldest) => {
-                self.early_exits.retain(|_, early| early.sent >= oldest);
-                self.early_notices.retain(|early| early.sent >= oldest);
-            }
-            None => {
-                self.early_exits.clear();
-                self.early_notices.clear();
-            }
+        let oldest = self.helpers.oldest_under_way();
+        self.early_exits.forget(oldest);
+        match oldest {
+            Some(oldest) => self.early_notices.retain(|early| early.sent >= oldest),
+            None => self.early_notices.clear(),
         }
     }
 
@@ -263,6 +260,7 @@ impl Daemon {
 
     pub(crate) fn spawned(&mut self, reply: SpawnReply, pidfd: Option<OwnedFd>) {
         let id = EffectId(reply.id);
+        let since_ns = reply.result.as_ref().map_or(0, |spawned| spawned.started_ns);
         let result = match reply.result {
             Ok(spawned) => {
                 let pid = spawned.pid as u32;
@@ -270,6 +268,7 @@ impl Daemon {
                 if let Some(pidfd) = pidfd {
                     self.pidfds.insert(pid, pidfd);
                 }
+                self.since.insert(pid, Since::Seen(since_ns));
                 Done::Spawned { pid }
             }
             Err(error) => {
@@ -305,17 +304,22 @@ impl Daemon {
             None => self.done(id, result),
         }
         if let (Some(unit), Some(pid)) = (unit, pid) {
-            self.take_early_notices(unit, pid);
+            self.take_early_notices(unit, pid, since_ns);
         }
-        if let Some(pid) = pid
-            && let Some(early) = self.early_exits.remove(&pid)
-        {
-            self.process_ended(pid, early.status);
-        }
-        if pid.is_none() {
-            self.look_after_failure(id);
+        match pid {
+            Some(pid) => self.take_early_exit(unit, pid, since_ns),
+            None => self.look_after_failure(id),
         }
         self.forget_orphans();
+    }
+
+    /// A process is known now: how it has ended, if it has.
+    fn take_early_exit(&mut self, unit: Option<UnitId>, pid: u32, since_ns: u64) {
+        if let Some(status) = self.early_exits.take(pid, since_ns) {
+            self.process_ended(pid, status);
+        } else if !self.pidfds.contains_key(&pid) || self.early_exits.has_dropped(since_ns) {
+            self.await_record(unit, pid);
+        }
     }
 
     /// A process may have been made and have ended before it became the program; it is none that
@@ -379,11 +383,12 @@ impl Daemon {
 
     /// A process of a helper that is gone is its program, or has ended.
     pub(crate) fn born(&mut self, unborn: Unborn) {
-        self.became_program(unborn.id, unborn.pid, Some(unborn.pidfd));
+        self.became_program(unborn.id, unborn.pid, unborn.seen_ns, Some(unborn.pidfd));
     }
 
-    fn became_program(&mut self, id: EffectId, pid: i32, pidfd: Option<OwnedFd>) {
-        let spawned = Spawned { pid, started_ns: 0, moved_to_cgroup: false };
+    /// The process was there at `seen_ns`; 0 where that is not known.
+    fn became_program(&mut self, id: EffectId, pid: i32, seen_ns: u64, pidfd: Option<OwnedFd>) {
+        let spawned = Spawned { pid, started_ns: seen_ns, moved_to_cgroup: false };
         self.spawned(SpawnReply { id: id.0, result: Ok(spawned) }, pidfd);
     }
 
@@ -415,7 +420,7 @@ impl Daemon {
                 }
                 // Its end, if it has ended, is told as that of any other.
                 (Phase::Executes(pid), None) => {
-                    self.became_program(id, pid, process::pidfd_open(pid).ok());
+                    self.became_program(id, pid, 0, process::pidfd_open(pid).ok());
                     return true;
                 }
                 _ if birth.revoke(id.0, phase) || phase == Phase::Revoked => return false,
@@ -436,19 +441,46 @@ impl Daemon {
         Some(self.take_up(id, 0, &birth))
     }
 
-    /// Has helpers replaced that are held up while others wait behind them. What one made that only
-    /// wants for a processor would be its program before the helper is ended: it would be run twice.
+    /// Has helpers replaced that are held up while others wait behind them.
     pub(crate) fn end_held_up(&mut self) {
         let now = Instant::now();
+        let mut is_asked = false;
         for (index, spawn) in self.helpers.late(now) {
-            let is_busy = |id| self.is_process_busy(id);
-            if self.helpers.is_busy(index) || spawn.is_some_and(is_busy) {
-                self.helpers.go_on(index, now);
-            } else if self.helpers.give_up(index)
-                && let Err(e) = self.init.end_helper(index)
-            {
-                say!("an exec helper is held up and cannot be replaced: {e}");
-            }
+            is_asked |= self.end_if_held_up(index, spawn, now);
+        }
+        if is_asked {
+            let number = self.ask_init();
+            self.helpers.killed_by(number);
+        }
+    }
+
+    /// Whether init was asked to end the helper. What one made that only wants for a processor would be
+    /// its program before the helper is ended: it would be run twice.
+    fn end_if_held_up(&mut self, index: usize, spawn: Option<EffectId>, now: Instant) -> bool {
+        let is_busy = |id| self.is_process_busy(id);
+        if self.helpers.is_busy(index) || spawn.is_some_and(is_busy) {
+            self.helpers.go_on(index, now);
+            return false;
+        }
+        if !self.helpers.give_up(index, now) {
+            self.say_too_many_held();
+            return false;
+        }
+        self.too_many_held_told = false;
+        let asked = self.init.end_helper(index);
+        if let Err(e) = &asked {
+            self.helpers.go_on(index, now);
+            say!("an exec helper is held up and cannot be replaced: {e}");
+        }
+        asked.is_ok()
+    }
+
+    /// Once for each time that it is so.
+    fn say_too_many_held(&mut self) {
+        if !std::mem::replace(&mut self.too_many_held_told, true) {
+            say!(
+                "{HELD_MAX} processes wait for file systems with their programs: others wait behind more of them"
+            );
         }
     }
 

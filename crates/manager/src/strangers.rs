@@ -1,5 +1,5 @@
 //! Main processes that are not children of init, because a service named one of its own
-//! (`MAINPID=`): nobody records their end while their parent lives. Their pidfds are watched.
+//! (`MAINPID=`, `PIDFile=`): nobody records their end while their parent lives. Their pidfds are watched.
 
 use std::os::fd::AsFd;
 
@@ -9,6 +9,8 @@ use warren_sys::epoll::Interest;
 use warren_sys::process;
 
 use crate::daemon::{Daemon, token};
+
+const ESRCH: i32 = 3;
 
 /// The process that records ends for us.
 fn init() -> i32 {
@@ -22,14 +24,33 @@ impl Daemon {
             if self.core.unit_of_pid(pid) != Some(unit) || self.pidfds.contains_key(&pid) {
                 continue;
             }
-            match process::pidfd_open(pid as i32) {
-                Ok(pidfd) => {
-                    self.pidfds.insert(pid, pidfd);
+            match self.follow(pid) {
+                Ok(()) => {
                     self.watch_stranger(unit);
+                    self.hold_parent(pid);
                 }
-                // It ended since it was named, and nobody will tell of that.
-                Err(_) => self.process_ended(pid, ExitStatus::Unknown),
+                Err(e) if e.errno == ESRCH => self.named_too_late(unit, pid),
+                // For want of descriptors or memory.
+                Err(_) => self.await_record(Some(unit), pid),
             }
+        }
+    }
+
+    /// While its parent lives, nobody else hears how a stranger has ended.
+    fn hold_parent(&mut self, pid: u32) {
+        let parent = || process::parent(pid as i32).ok().filter(|&parent| parent != init());
+        if let Some(pidfd) = parent().and_then(|parent| process::pidfd_open(parent).ok())
+            && process::pidfd_pid(pidfd.as_fd()).ok() == parent()
+        {
+            self.parents.insert(pid, pidfd);
+        }
+    }
+
+    /// It ended since it was named. Its record may be that of a process that nobody knew.
+    fn named_too_late(&mut self, unit: UnitId, pid: u32) {
+        match self.early_exits.take(pid, 0) {
+            Some(status) => self.process_ended(pid, status),
+            None => self.await_record(Some(unit), pid),
         }
     }
 
@@ -55,13 +76,20 @@ impl Daemon {
     }
 
     /// A process that was watched has ended. If its parent ended before it, init has it now and
-    /// says how.
+    /// says how, or has had it already.
     pub(crate) fn stranger_ended(&mut self, pid: u32) {
         self.read_exits();
-        let Some(pidfd) = self.pidfds.remove(&pid) else { return };
-        let _ = self.epoll.remove(&pidfd);
-        if process::parent(pid as i32) != Ok(init()) {
-            self.process_ended(pid, ExitStatus::Unknown);
+        let Some(pidfd) = self.pidfds.get(&pid) else { return };
+        let _ = self.epoll.remove(pidfd);
+        match process::parent(pid as i32) {
+            Ok(parent) if parent == init() => {}
+            Ok(_) => self.process_ended(pid, ExitStatus::Unknown),
+            Err(_) if self.has_parent(pid) => self.process_ended(pid, ExitStatus::Unknown),
+            Err(_) => self.await_record(self.core.unit_of_pid(pid), pid),
         }
+    }
+
+    fn has_parent(&self, pid: u32) -> bool {
+        self.parents.get(&pid).is_some_and(|parent| process::is_alive(parent.as_fd()))
     }
 }

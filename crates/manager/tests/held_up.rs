@@ -13,6 +13,7 @@ use lab::{Ended, Machine, until};
 use serde_json::json;
 
 const SIGKILL: i32 = 9;
+const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
 
 /// More than there are helpers.
@@ -634,4 +635,74 @@ fn traces_are_gone_when_the_stop_is_over_and_there_after_the_start() {
         m.expect_job("stop", "left.service", "done");
         assert!(!is_there("/run/traces") && !is_there("/run/traces.pid"));
     }
+}
+
+/// What its helper tells of it comes too late: another process may have its number by now.
+#[test]
+fn a_process_that_ended_before_its_helper_told_of_it_is_held_no_longer() {
+    let Some(m) = machine("held-told-late", 1, "PLAYER exit:0") else { return };
+    if m.all_helpers().len() < 2 {
+        return lab::not_run("held-told-late", "two processors");
+    }
+    m.call("Job", &json!({"type": "start", "unit": "held-0.service", "wait": false}));
+    wait_until_held(&m, 0);
+    // The one that waits for its process: vfork(2) is an uninterruptible sleep.
+    let is_making = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.contains("(warren-exec) D")
+    };
+    let helper = until("it is made", || m.helper_pids().into_iter().find(is_making));
+    warren_sys::process::kill(helper, SIGSTOP).expect("it is there");
+    open_gate(&m, 0);
+    until("it has ended", || m.unborn_pids().is_empty().then_some(()));
+    m.expect_job("start", "plain.service", "done");
+    assert_eq!(m.state("held-0.service"), "activating/start");
+    warren_sys::process::kill(helper, SIGCONT).expect("it is there");
+    m.wait_for("held-0.service", "inactive/dead");
+    let manager = m.manager_pid().expect("it runs");
+    until("no pidfd of an ended process is kept", || {
+        let infos = std::fs::read_dir(format!("/proc/{manager}/fdinfo")).ok()?.flatten();
+        let text = |info: std::fs::DirEntry| std::fs::read_to_string(info.path()).ok();
+        let is_dead = |text: String| text.lines().any(|line| line == "Pid:\t-1");
+        (!infos.filter_map(text).any(is_dead)).then_some(())
+    });
+}
+
+/// Not even SIGKILL ends a helper that looks at a path of a server that has the question and does not answer.
+/// What was behind it is made by another, once.
+#[test]
+fn a_helper_that_the_kernel_holds_is_replaced_and_keeps_nothing() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-helper", "/dev/fuse");
+    }
+    let names: Vec<String> = (0..CROWD).map(|n| format!("behind-{n}.service")).collect();
+    let behind = "[Service]\nExecStart=@P append:@D/out/behind:%n stay";
+    let wants = format!("[Unit]\nWants={}", names.join(" "));
+    let held = "[Service]\nType=exec\nExecSearchPath=/run/files\nExecStart=never";
+    let mut units = vec![
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("held.service", held),
+        ("behind.target", &*wants),
+    ];
+    units.extend(names.iter().map(|name| (&**name, behind)));
+    let Some(m) = Machine::start_with("held-helper", &units, &["--helpers=1"]) else { return };
+    m.expect_job("start", "server.service", "done");
+    m.call("Job", &json!({"type": "start", "unit": "held.service", "wait": false}));
+    m.wait_for("held.service", "activating/start");
+    let helper = m.helper_pids()[0];
+    m.call("Job", &json!({"type": "start", "unit": "behind.target", "wait": false}));
+    names.iter().for_each(|name| m.wait_for(name, "active/running"));
+    assert!(m.helper_pids().contains(&helper), "{}", m.console());
+    assert!(m.console().contains("the kernel holds exec helper"));
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.run(&["kill", "-KILL", &server]).expect("it can be killed");
+    m.wait_for("held.service", "failed/failed");
+    until("it has ended", || (!m.helper_pids().contains(&helper)).then_some(()));
+    m.expect_job("restart", "behind-0.service", "done");
+    let mut made =
+        until("all have said so", || Some(m.lines("behind")).filter(|lines| lines.len() > CROWD));
+    made.sort_unstable();
+    let mut expected = names.clone();
+    expected.insert(0, names[0].clone());
+    assert_eq!(made, expected);
 }

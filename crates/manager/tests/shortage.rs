@@ -213,3 +213,26 @@ fn what_is_said_with_a_descriptor_that_there_is_no_room_for_is_heard() {
     let job = said(&client, "Job", &json!({"type": "start", "unit": "a.service"}));
     assert_eq!(job["parameters"]["result"], "done", "{job}");
 }
+
+/// A main process that is named then can be held only later; it has not ended.
+#[test]
+fn a_main_process_that_is_named_without_descriptors_is_followed_later() {
+    let unit = "[Service]\nNotifyAccess=all\nExecStart=/bin/sh -c '\
+                sleep 1000 & echo $$! > @D/out/child; read x < @D/out/go; \
+                exec @P names:$$(cat @D/out/child) stay'";
+    let Some(m) = Machine::start("named-late", &[("names.service", unit)]) else { return };
+    let go = m.out("go");
+    m.run(&["mkfifo", go.to_str().expect("the path is text")]).expect("mkfifo(1)");
+    m.expect_job("start", "names.service", "done");
+    let child: u64 = until("it has a child", || m.lines("child").first()?.parse().ok());
+    let manager = settled_manager(&m);
+    let client = control(&m);
+    limit(manager, NO_MORE_FILES);
+    std::fs::write(&go, "\n").expect("somebody reads it");
+    let main = || said(&client, "Status", &json!({"unit": "names.service"}));
+    until("it is known", || (main()["parameters"]["main_pid"] == child).then_some(()));
+    limit(manager, MANY_FILES);
+    assert_eq!(m.state("names.service"), "active/running");
+    m.run(&["kill", "-KILL", &child.to_string()]).expect("it can be killed");
+    m.wait_for("names.service", "inactive/dead");
+}

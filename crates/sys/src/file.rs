@@ -158,6 +158,29 @@ pub fn is_within(base: &Path, path: &Path) -> bool {
     found.next().is_none_or(|look| look.is_ok())
 }
 
+/// The content of a file of which it is not known who made it. It is not opened if it is no regular file: to
+/// open a device may do something, and a FIFO waits. `EINVAL` for these, `EFBIG` for more than `bytes_max`.
+pub fn read_regular(path: &Path, bytes_max: usize) -> Result<Vec<u8>> {
+    use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+    use std::io::Read;
+    let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).call_on("open", path)?;
+    let stat = fstat(&file).call_on("fstat", path)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Error::at("open", path, libc::EINVAL));
+    }
+    // The file that was looked at, whatever is at the path by now. Threads may have descriptors of their own.
+    let opened = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = open(opened, flags, Mode::empty()).call_on("open", path)?;
+    let mut bytes = Vec::new();
+    let most = bytes_max as u64 + 1;
+    std::fs::File::from(file).take(most).read_to_end(&mut bytes).call_on("read", path)?;
+    match bytes.len() <= bytes_max {
+        true => Ok(bytes),
+        false => Err(Error::at("read", path, libc::EFBIG)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,5 +228,31 @@ mod tests {
         assert_eq!(found, [true, true, false, false, false]);
         assert!(is_program("", &format!("{below}/bin/runs")) && !is_program("", "/bin/linked"));
         std::fs::remove_dir_all(&root).expect("clean up");
+    }
+
+    #[test]
+    fn only_regular_files_up_to_a_size_are_read() {
+        let base = std::env::temp_dir().join(format!("warren-sys-regular-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&base);
+        std::fs::create_dir(&base).expect("a directory can be made");
+        let check = |name: &str, expected: std::result::Result<&str, i32>| {
+            let read = read_regular(&base.join(name), 4);
+            let read = read.map(|bytes| String::from_utf8(bytes).expect("it is text"));
+            assert_eq!(read.as_deref().map_err(|e| e.errno), expected, "{name}");
+        };
+        std::fs::write(base.join("file"), "1234").expect("a file can be written");
+        std::fs::write(base.join("long"), "12345").expect("a file can be written");
+        symlink("file", base.join("link")).expect("a link");
+        symlink("/dev/zero", base.join("zero")).expect("a link");
+        let (mode, kind) = (rustix::fs::Mode::RUSR, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(rustix::fs::CWD, base.join("fifo"), kind, mode, 0).expect("a FIFO");
+        check("file", Ok("1234"));
+        check("link", Ok("1234"));
+        check("long", Err(libc::EFBIG));
+        check("zero", Err(libc::EINVAL));
+        check("fifo", Err(libc::EINVAL));
+        check("", Err(libc::EINVAL));
+        check("missing", Err(libc::ENOENT));
+        std::fs::remove_dir_all(&base).expect("it can be removed");
     }
 }

@@ -203,6 +203,11 @@ pub fn kill(pid: i32, signal: i32) -> Result<()> {
     check("kill", unsafe { libc::kill(pid, signal) } as _).map(|_| ())
 }
 
+/// Whether there is a process with this pid, which may have ended and not been reaped. Needs no descriptor.
+pub fn exists(pid: i32) -> bool {
+    !matches!(kill(pid, 0), Err(e) if e.errno == libc::ESRCH)
+}
+
 /// Sends a signal with a value (sigqueue(3)), as `RestartKillSignal` peers may ask.
 pub fn kill_value(pid: i32, signal: i32, value: i32) -> Result<()> {
     let value = libc::sigval { sival_ptr: value as usize as *mut libc::c_void };
@@ -491,10 +496,11 @@ mod tests {
         assert!(is_alive(fd.as_fd()));
         assert_eq!(pidfd_pid(fd.as_fd()), Ok(pid));
         assert_eq!(wait(Wait::PidFd(fd.as_fd()), false), Ok(None));
+        assert!(exists(pid));
         pidfd_signal(fd.as_fd(), libc::SIGKILL).expect("the child exists");
         let exit = wait(Wait::PidFd(fd.as_fd()), true).expect("our child").expect("ended");
         assert_eq!(exit.kind, ExitKind::Killed(9));
-        assert!(!is_alive(fd.as_fd()));
+        assert!(!is_alive(fd.as_fd()) && !exists(pid));
         assert_eq!(pidfd_pid(fd.as_fd()).map_err(|e| e.errno), Err(libc::ESRCH));
         drop(child.stdin.take());
     }

@@ -82,6 +82,11 @@ impl Ring {
         Ok(Ring { words, capacity })
     }
 
+    /// Records that it has room for.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     /// Records that are written and not yet released by the reader.
     pub fn pending(&self) -> u64 {
         let read = self.word(AT_READ).load(Acquire);

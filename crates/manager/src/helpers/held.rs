@@ -10,7 +10,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_core::ids::EffectId;
-use warren_sys::process;
+use warren_sys::{process, time};
 
 const SIGKILL: i32 = 9;
 
@@ -30,13 +30,24 @@ pub struct Unborn {
     pub pid: i32,
     /// The same.
     pub pidfd: OwnedFd,
+    /// When it was there, CLOCK_MONOTONIC, nanoseconds.
+    pub seen_ns: u64,
 }
 
 impl Unborn {
     /// A process if it is not its program yet.
     pub fn of(id: EffectId, number: u64, pid: i32) -> Option<Unborn> {
+        let seen_ns = time::monotonic_ns();
         let pidfd = process::pidfd_open(pid).ok()?;
-        is_helper(pid).then_some(Unborn { id, number, pid, pidfd })
+        is_helper(pid).then_some(Unborn { id, number, pid, pidfd, seen_ns })
+    }
+
+    /// This process, as if it were one.
+    #[cfg(test)]
+    pub fn for_test(id: EffectId) -> Unborn {
+        let pid = std::process::id() as i32;
+        let pidfd = process::pidfd_open(pid).expect("it runs");
+        Unborn { id, number: 0, pid, pidfd, seen_ns: 0 }
     }
 }
 
@@ -108,9 +119,10 @@ impl Held {
         born
     }
 
-    /// Takes one that has ended before it was its program.
-    pub fn ended(&mut self, pid: i32) -> Option<Unborn> {
-        let index = self.unborn.iter().position(|unborn| unborn.pid == pid)?;
+    /// Takes one that has ended before it was its program, by its record of that time.
+    pub fn ended(&mut self, pid: i32, time_ns: u64) -> Option<Unborn> {
+        let is_its = |unborn: &Unborn| unborn.pid == pid && unborn.seen_ns <= time_ns;
+        let index = self.unborn.iter().position(is_its)?;
         Some(self.unborn.swap_remove(index))
     }
 }

@@ -14,8 +14,9 @@ use warren_sys::epoll::Interest;
 use warren_sys::fdpass::{self, FDS_PER_MESSAGE_MAX};
 use warren_sys::{socket, time};
 
+use crate::helper::Helper;
 use crate::store::Store;
-use crate::supervise::{Helper, Shared};
+use crate::supervise::Shared;
 
 /// Requests handled in one turn of the loop.
 const REQUESTS_PER_TURN_MAX: usize = 256;

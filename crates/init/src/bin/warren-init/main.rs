@@ -11,6 +11,7 @@ mod again;
 mod backoff;
 mod boot;
 mod control;
+mod helper;
 mod looks;
 mod options;
 mod power;

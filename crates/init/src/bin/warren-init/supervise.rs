@@ -23,6 +23,7 @@ use crate::again::{self, Before};
 use crate::backoff::Backoff;
 use crate::boot::Place;
 use crate::control::Link;
+use crate::helper::Helper;
 use crate::looks::{Found, Looks};
 use crate::options::{OnExit, Options};
 use crate::program::Program;
@@ -52,19 +53,6 @@ const TOKEN_CONTROL: u64 = 3;
 /// A manager that is ending is reaped within this time, or the kernel holds a thread of it, as in a
 /// look at a path whose server does not answer: it runs no more, and the next one is started.
 const DYING_NS_MAX: u64 = 5_000_000_000;
-
-/// One exec helper: its place stays, the process behind it may change.
-pub struct Helper {
-    /// 0 while none runs.
-    pid: i32,
-    /// The manager's end of its socket, kept for every manager to come.
-    pub socket: OwnedFd,
-    started_ns: u64,
-    start_at_ns: Option<u64>,
-    backoff: Backoff,
-    /// Killed by us, as the manager asked.
-    ended: bool,
-}
 
 /// The manager that runs now.
 struct Manager {
@@ -329,7 +317,7 @@ impl Init {
         let now = time::monotonic_ns();
         match self.shared.helpers.iter_mut().find(|h| h.pid == exit.pid) {
             Some(helper) => {
-                if !helper.ended {
+                if !helper.was_killed() {
                     say(&format!("exec helper {} ended: {:?}", exit.pid, exit.kind));
                 }
                 helper.ended(now);
@@ -374,6 +362,7 @@ impl Init {
 
     fn start_due(&mut self) {
         let now = time::monotonic_ns();
+        self.shared.helpers.iter_mut().for_each(|helper| helper.leave_if_held(now));
         for index in 0..self.shared.helpers.len() {
             if self.shared.helpers[index].start_at_ns.is_some_and(|at| at <= now) {
                 self.start_helper(index, now);
@@ -402,7 +391,7 @@ impl Init {
         let helper = &mut self.shared.helpers[index];
         match result {
             Ok((socket, pid)) => {
-                *helper = Helper { pid, socket, started_ns: now, start_at_ns: None, ..*helper };
+                helper.started(pid, socket, now);
                 if let Some(link) = &mut self.link {
                     link.tell_of_helper(index);
                 }
@@ -538,7 +527,7 @@ impl Init {
     }
 
     fn arm(&mut self) {
-        let helpers = self.shared.helpers.iter().filter_map(|h| h.start_at_ns);
+        let helpers = self.shared.helpers.iter().filter_map(Helper::due_ns);
         // Without room a look would find nobody; new room wakes us.
         let look = self.looks.due_ns().filter(|_| self.ring.has_room());
         let dying = self.manager.as_ref().and_then(|manager| manager.dying_ns);
@@ -579,31 +568,6 @@ impl Init {
             }
             Ending::Stop(status) => status,
         }
-    }
-}
-
-impl Helper {
-    /// A place whose process is due at once. Its socket is replaced when it starts.
-    fn new(backoff: Backoff) -> Result<Helper> {
-        let (socket, _) = fdpass::seqpacket_pair(false)?;
-        Ok(Helper { pid: 0, socket, started_ns: 0, start_at_ns: Some(0), backoff, ended: false })
-    }
-
-    /// Kills it, if it runs: the next one is started as soon as it is reaped.
-    pub fn end(&mut self) {
-        if self.pid > 0 && process::kill(self.pid, SIGKILL).is_ok() {
-            self.ended = true;
-        }
-    }
-
-    fn ended(&mut self, now: u64) {
-        self.pid = 0;
-        let delay = match std::mem::take(&mut self.ended) {
-            true => 0,
-            false => self.backoff.delay_ns(now.saturating_sub(self.started_ns)),
-        };
-        self.start_at_ns = Some(now + delay);
-        self.started_ns = now;
     }
 }
 

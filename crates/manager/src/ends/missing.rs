@@ -1,0 +1,95 @@
+//! Main processes whose end nobody has told of: init may be about to write the record, or there will be
+//! none, because they were no children of init.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use warren_core::ids::UnitId;
+use warren_core::state::ExitStatus;
+use warren_core::time::Monotonic;
+use warren_sys::{process, time};
+
+use super::since::Since;
+use crate::daemon::{Daemon, now};
+
+/// A process that is gone for so long has no record to come.
+const MISSING_AFTER: Duration = Duration::from_secs(2);
+
+const ESRCH: i32 = 3;
+
+/// One of them.
+struct Absent {
+    told_at: Monotonic,
+    /// Nothing for a tool of the manager's own.
+    unit: Option<UnitId>,
+    pid: u32,
+}
+
+/// All of them, the first first.
+#[derive(Default)]
+pub(crate) struct Missing(VecDeque<Absent>);
+
+impl Missing {
+    /// When the next is to be told of.
+    pub(crate) fn deadline(&self) -> Option<Monotonic> {
+        self.0.front().map(|absent| absent.told_at)
+    }
+}
+
+impl Daemon {
+    /// Takes a process of which it was seen that it has ended, or that could not be held, for ended if no
+    /// record comes.
+    pub(crate) fn await_record(&mut self, unit: Option<UnitId>, pid: u32) {
+        let told_at = now().monotonic.after(MISSING_AFTER);
+        self.missing.0.push_back(Absent { told_at, unit, pid });
+    }
+
+    /// Tells of processes whose end nobody has told of.
+    pub(crate) fn tell_missing(&mut self) {
+        let moment = now().monotonic;
+        while let Some(absent) = self.missing.0.pop_front_if(|absent| absent.told_at <= moment) {
+            self.look_for(absent.unit, absent.pid);
+        }
+    }
+
+    fn look_for(&mut self, unit: Option<UnitId>, pid: u32) {
+        let now_of = self.core.unit_of_pid(pid);
+        if now_of != unit || self.is_there(pid) {
+            return;
+        }
+        if now_of.is_none() && !self.tools.knows(pid) {
+            return self.follow_no_more(pid);
+        }
+        if self.pidfds.contains_key(&pid) {
+            return self.process_ended(pid, ExitStatus::Unknown);
+        }
+        match self.follow(pid) {
+            Ok(()) => unit.into_iter().for_each(|unit| self.watch_stranger(unit)),
+            Err(e) if e.errno == ESRCH => self.process_ended(pid, ExitStatus::Unknown),
+            // For want of descriptors or memory, which can be had later.
+            Err(_) => self.await_record(unit, pid),
+        }
+    }
+
+    /// Holds a process by a pidfd: no other one with its number gets its signals, or is taken for it.
+    pub(crate) fn follow(&mut self, pid: u32) -> warren_sys::Result<()> {
+        let at = time::monotonic_ns();
+        let pidfd = process::pidfd_open(pid as i32)?;
+        self.pidfds.insert(pid, pidfd);
+        self.since.insert(pid, Since::Seen(at));
+        Ok(())
+    }
+
+    /// It has ended: its number may be that of another.
+    pub(crate) fn follow_no_more(&mut self, pid: u32) {
+        self.pidfds.remove(&pid);
+        self.since.remove(&pid);
+        self.parents.remove(&pid);
+    }
+
+    /// Whether a process that is held has not ended.
+    pub(crate) fn is_there(&self, pid: u32) -> bool {
+        use std::os::fd::AsFd;
+        self.pidfds.get(&pid).is_some_and(|pidfd| process::is_alive(pidfd.as_fd()))
+    }
+}
