@@ -205,7 +205,8 @@ impl Loader {
     pub fn on_disk(&self, graph: &Graph, generated_at_ns: u64) -> OnDisk {
         let (watch, looked_at_ns) = self.snapshot.watched();
         let pending = self.affected(graph, &self.pending);
-        OnDisk { watch, looked_at_ns, generated_at_ns, pending }
+        let behind_links = self.snapshot.files_behind_links();
+        OnDisk { watch, looked_at_ns, generated_at_ns, behind_links, pending }
     }
 
     /// The ground state.

@@ -131,7 +131,7 @@ impl Loader {
         }
     }
 
-    /// Known units that a `foo-.service.d` or `service.d` directory is for.
+    /// Known units that a `foo-.service.d` or `service.d` directory is for, by one of their names.
     fn covered_by<'a>(&self, graph: &'a Graph, owner: &str) -> impl Iterator<Item = UnitName> + 'a {
         let (prefix, suffix) = match owner.rsplit_once('.') {
             Some((prefix, suffix)) => (prefix.to_owned(), suffix.to_owned()),
@@ -140,7 +140,9 @@ impl Loader {
         let covers = move |name: &UnitName| {
             name.unit_type().suffix() == suffix && name.as_str().starts_with(&prefix)
         };
-        graph.definitions().map(|d| d.name.clone()).filter(covers)
+        let definitions = graph.definitions();
+        let covered = definitions.filter(move |d| covers(&d.name) || d.aliases.iter().any(&covers));
+        covered.map(|definition| definition.name.clone())
     }
 
     pub(super) fn referrers(&self, graph: &Graph, name: &UnitName) -> Vec<UnitName> {

@@ -123,6 +123,72 @@ fn instances_have_an_installation_state_of_their_own() {
     assert_eq!(states.files().count(), 1, "instances have no files");
 }
 
+/// As systemd 252 has it: `cargo xtask beside files/drop-ins-of-one-name`.
+#[test]
+fn of_drop_ins_with_one_name_the_search_path_decides_before_the_directorys_name() {
+    let scratch = Scratch::new("dropins");
+    let mut loader = loader_of(
+        &scratch,
+        &[
+            ("usr/a-b.service", "[Service]\nExecStart=/bin/true"),
+            ("etc/x-y.service", "-> ../usr/a-b.service"),
+            ("usr/a-b.service.d/1.conf", ""),
+            ("etc/a-.service.d/1.conf", "[Unit]"),
+            ("etc/a-.service.d/2.conf", "[Unit]"),
+            ("etc/a-b.service.d/2.conf", "[Unit]"),
+            ("etc/service.d/3.conf", "[Unit]"),
+            ("usr/x-.service.d/3.conf", "[Unit]"),
+            ("etc/x-y.service.d/4.conf", "[Unit]"),
+            ("usr/a-.service.d/4.conf", "[Unit]"),
+            ("etc/a-.service.d/5.conf", ""),
+            ("usr/a-b.service.d/5.conf", "[Unit]"),
+        ],
+    );
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    let dropins = |graph: &Graph| -> Vec<String> {
+        let unit = graph.lookup(&name("a-b.service")).expect("it is loaded");
+        let files = graph.definition(unit).files.dropins().iter();
+        let below = |path: &str| path.strip_prefix(scratch.0.to_str()?).map(str::to_owned);
+        files.filter_map(|file| below(file.path())).collect()
+    };
+    let want = [
+        "/etc/a-.service.d/1.conf",
+        "/etc/a-b.service.d/2.conf",
+        "/usr/x-.service.d/3.conf",
+        "/usr/a-.service.d/4.conf",
+    ];
+    assert_eq!(dropins(&graph), want);
+    // What is for a prefix of an alias is for the unit.
+    fs::remove_file(scratch.0.join("usr/x-.service.d/3.conf")).expect("it is there");
+    loader.look(false);
+    let graph = loader.reload(&graph, false).graph;
+    assert_eq!(dropins(&graph)[2], "/etc/service.d/3.conf");
+}
+
+fn name(text: &str) -> UnitName {
+    UnitName::parse(text).expect("a valid name")
+}
+
+/// Files with a text, or links (`-> TARGET`). `etc` and `usr` are searched.
+fn write_files(scratch: &Scratch, files: &[(&str, &str)]) {
+    for (path, text) in files {
+        let path = scratch.0.join(path);
+        fs::create_dir_all(path.parent().expect("below")).expect("a directory");
+        match text.strip_prefix("-> ") {
+            Some(target) => symlink(target, path).expect("a link"),
+            None => fs::write(path, text).expect("a file"),
+        }
+    }
+}
+
+fn loader_of(scratch: &Scratch, files: &[(&str, &str)]) -> Loader {
+    write_files(scratch, files);
+    let settings =
+        Settings { context: Arc::new(Context::system()), defaults: Arc::new(Defaults::default()) };
+    let paths = ["etc", "usr"].map(|name| scratch.0.join(name)).to_vec();
+    Loader::new(paths, settings, None, FoundMounts::default())
+}
+
 /// Regular files in `.wants` directories are no links, and say nothing.
 #[test]
 fn only_links_count_in_directories_of_links() {
