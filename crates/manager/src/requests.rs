@@ -38,8 +38,8 @@ pub(crate) enum AfterLoad {
     Report { reply: Sender<Report>, ordered: Instant },
     /// Hand a connection to its instance.
     Connection(Box<crate::accept::Waiting>),
-    /// Units were forgotten.
-    Forgotten,
+    /// These units were to be forgotten.
+    Forgotten(std::collections::BTreeSet<UnitId>),
     /// Names that gained or lost a mount were loaded.
     Mounts,
     /// Tell this device's unit, of which something was wanted that was not loaded.
@@ -328,7 +328,7 @@ impl Daemon {
                 let _ = reply.send(report);
             }
             Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
-            Some(AfterLoad::Forgotten) => self.forgotten(&delta),
+            Some(AfterLoad::Forgotten(asked)) => self.forgotten(&asked, &delta),
             Some(AfterLoad::Mounts) => {
                 self.mounts.loaded();
             }

@@ -4,6 +4,7 @@ mod lab;
 
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
+use std::time::Duration;
 
 use lab::Machine;
 use serde_json::{Value, json};
@@ -266,6 +267,34 @@ fn names_that_nothing_mentions_any_more_are_forgotten() {
     std::fs::remove_file(m.directory.join("units/a.service")).expect("it is there");
     reload(&m, &json!({}));
     lab::until("they are forgotten", || (names() == before).then_some(()));
+}
+
+/// The loader is busy with generators for longer than a unit stays that nothing needs.
+#[test]
+fn a_mount_that_comes_back_while_its_unit_is_being_forgotten_has_a_unit() {
+    const UNTIL_FORGOTTEN: Duration = Duration::from_secs(11);
+    let Some(m) = Machine::start("leaving-mount", &[]) else { return };
+    let run = |argv: &[&str]| m.run(argv).expect("it works");
+    let mount = || run(&["mount", "-t", "tmpfs", "by-hand", "/run/m"]);
+    run(&["mkdir", "/run/m"]);
+    mount();
+    m.wait_for("run-m.mount", "active/mounted");
+    let (begun, gate) = (m.out("begun"), m.out("gate"));
+    run(&["mkfifo", &begun.to_string_lossy(), &gate.to_string_lossy()]);
+    m.write_generator("g", &format!("echo > {}; cat {}", begun.display(), gate.display()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| reload(&m, &json!({})));
+        std::fs::read(&begun).expect("the reload has begun");
+        run(&["umount", "/run/m"]);
+        m.wait_for("run-m.mount", "inactive/dead");
+        lab::pause(UNTIL_FORGOTTEN);
+        mount();
+        m.totals();
+        std::fs::write(&gate, "").expect("the reload goes on");
+    });
+    m.remove_generator("g");
+    m.wait_for("run-m.mount", "active/mounted");
+    assert!(!m.console().contains("panicked"), "{}", m.console());
 }
 
 /// A unit that nobody has loaded is read when it is asked for, as systemd does it, also where others name it
