@@ -118,7 +118,7 @@ impl Snapshot {
     }
 
     /// The files of units that links lead to, by the paths of those, whose content lies where
-    /// configuration does ([`is_configuration`]).
+    /// configuration does.
     pub fn files_behind_links(&self) -> BTreeSet<Arc<str>> {
         let entries = self
             .outside
