@@ -66,6 +66,8 @@ enum Record<'r> {
     OwedStop { unit: UnitId, reason: Reason },
     /// What it left in the file system is being removed; follows the unit's own record. Since version 5.
     Clearing { unit: UnitId, clearing: Clearing },
+    /// What clients set of the manager itself. Since version 6.
+    ClientSettings(Cow<'r, ClientSettings>),
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -140,6 +142,15 @@ pub struct Manager {
     pub ending: u16,
 }
 
+/// What clients set of the manager itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ClientSettings {
+    /// Variables that services inherit; none if they are those that the manager begins with.
+    pub environment: Option<BTreeMap<Box<str>, Box<str>>>,
+    /// What the manager of a user or container exits with (org.freedesktop.systemd1(5), `SetExitCode()`).
+    pub exit_code: u8,
+}
+
 /// What a state file says.
 #[derive(Debug, Default)]
 pub struct Restored {
@@ -151,6 +162,8 @@ pub struct Restored {
     pub manager: Option<Manager>,
     /// When the boot was at what.
     pub boot: BootTimes,
+    /// What clients set of the manager.
+    pub client_settings: ClientSettings,
     /// What followed from the last batch.
     pub late: Vec<Late>,
     /// Bytes up to the end of the last whole frame.
@@ -244,6 +257,11 @@ pub fn write_manager(out: &mut Vec<u8>, manager: Manager) {
 /// Appends when the boot was at what.
 pub fn write_boot(out: &mut Vec<u8>, boot: BootTimes) {
     write_frame(out, &Record::Boot(boot));
+}
+
+/// Appends what clients set of the manager.
+pub fn write_client_settings(out: &mut Vec<u8>, settings: &ClientSettings) {
+    write_frame(out, &Record::ClientSettings(Cow::Borrowed(settings)));
 }
 
 /// Appends the frames of a batch, of which there are `records`, under a head of their own.
@@ -352,6 +370,7 @@ impl Restored {
             }
             Record::Manager(manager) => self.manager = Some(manager),
             Record::Boot(boot) => self.boot = boot,
+            Record::ClientSettings(settings) => self.client_settings = settings.into_owned(),
             Record::Freezer { unit, freezer } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().freezer = freezer;

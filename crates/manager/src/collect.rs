@@ -3,7 +3,8 @@
 //! they lay in. What has a file stays loaded.
 //!
 //! The loader makes the generation without them, so between asking and putting it in force such a
-//! unit is *leaving*: whoever names it meanwhile is sent through the loader, which brings it back.
+//! unit is *leaving*: whoever names it meanwhile is sent through the loader, which brings it back. That
+//! its mount has come back is told when the loader has answered.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct Collector {
     rested: BTreeSet<UnitId>,
     /// Given to the loader to be forgotten.
     leaving: BTreeSet<UnitId>,
+    /// Those of them whose mounts came back.
+    mounted: BTreeSet<UnitName>,
     /// Clients on the bus refer to them.
     referred: BTreeSet<UnitId>,
     due: Option<Monotonic>,
@@ -44,6 +47,14 @@ impl Collector {
     /// Whether the unit is about to be forgotten.
     pub fn is_leaving(&self, unit: UnitId) -> bool {
         self.leaving.contains(&unit)
+    }
+
+    /// Whether this is to be told later, as the unit is about to be forgotten.
+    pub(crate) fn holds_mounted(&mut self, unit: UnitId, name: &UnitName) -> bool {
+        self.is_leaving(unit) && {
+            self.mounted.insert(name.clone());
+            true
+        }
     }
 }
 
@@ -104,14 +115,22 @@ impl Daemon {
         }
         let graph = self.core.graph();
         let names: Vec<UnitName> = leaving.iter().map(|&unit| graph.name(unit).clone()).collect();
-        self.collector.leaving.extend(leaving);
-        self.load(|token| LoaderOrder::Forget { names, token }, AfterLoad::Forgotten);
+        self.collector.leaving.extend(&leaving);
+        let after = AfterLoad::Forgotten(leaving);
+        self.load(|token| LoaderOrder::Forget { names, token }, after);
     }
 
-    /// They are forgotten, or the loader found a reason to keep them. What only they named may
+    /// These are forgotten, or the loader found a reason to keep them. What only they named may
     /// follow.
-    pub(crate) fn forgotten(&mut self, delta: &Delta) {
-        self.collector.leaving.clear();
+    pub(crate) fn forgotten(&mut self, asked: &BTreeSet<UnitId>, delta: &Delta) {
+        self.collector.leaving.retain(|unit| !asked.contains(unit));
         self.note_idle(&delta.rewired);
+        if !self.collector.mounted.is_empty() {
+            // Those that are still leaving are held again.
+            let graph = self.core.graph().clone();
+            self.mounts.tell_again_of(std::mem::take(&mut self.collector.mounted));
+            let changes = self.mounts.take(&graph);
+            self.take_mount_changes(changes);
+        }
     }
 }

@@ -405,6 +405,9 @@ impl Daemon {
             };
             let expected = self.core.unit_run(unit).active_state().is_down() != mounted;
             let name = self.core.graph().name(unit);
+            if mounted && self.collector.holds_mounted(unit, name) {
+                continue;
+            }
             let is_there = || crate::mounts::is_mounted(name) && !self.mounts.is_given_away(name);
             if expected || is_there() == mounted {
                 self.events.push_back(change);

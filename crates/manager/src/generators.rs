@@ -5,7 +5,9 @@
 //! place file by file, so that the loader finds those files changed and no others. A process of its
 //! own does that: the manager has thousands of descriptors, which each child that it started itself
 //! would begin with. The loader's thread waits for it; the loop has no part in it. Start at
-//! [`Generators::run`].
+//! [`Generators::run`]. `turn` says which of several runs counts.
+
+mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -23,6 +25,7 @@ use warren_unit::Scope;
 
 use crate::fstab::{self, GENERATOR};
 use crate::say;
+use turn::Turn;
 
 /// One that takes longer is killed, and what it wrote so far counts.
 const TAKES_MAX: Duration = Duration::from_secs(60);
@@ -98,8 +101,11 @@ impl Generators {
     /// not to go on: what the others made counts.
     pub fn run(&self) {
         let programs = self.programs();
-        let fresh = self.runtime.join("generator.new");
-        let _ = fs::remove_dir_all(&fresh);
+        let turn = match Turn::take(&self.runtime) {
+            Ok(turn) => turn,
+            Err(e) => return say!("generators cannot run: {}: {e}", self.runtime.display()),
+        };
+        let fresh = turn.directory();
         let outputs = OUTPUTS.map(|name| fresh.join(name));
         let made = outputs.iter().try_for_each(fs::create_dir_all);
         if let Err(e) = made {
@@ -111,14 +117,19 @@ impl Generators {
             read_fstab(fstab, &outputs[0]);
         }
         wait_for(programs.values().flatten().filter_map(|p| self.start(p, &outputs)).collect());
+        if let Err(e) = turn.if_last(|| self.put_in_place(&fresh)) {
+            say!("what generators made cannot be put in place: {}: {e}", self.runtime.display());
+        }
+    }
+
+    fn put_in_place(&self, fresh: &Path) {
         for name in OUTPUTS {
             let (from, to) = (fresh.join(name), self.runtime.join(name));
-            let place = Place { fresh: &fresh, last: &self.runtime };
+            let place = Place { fresh, last: &self.runtime };
             if let Err(e) = place.put(&from, &to, 0) {
                 say!("what generators made cannot be put in place: {}: {e}", to.display());
             }
         }
-        let _ = fs::remove_dir_all(&fresh);
     }
 
     /// The programs by name: of one name that in the first directory; an empty file, or a link to
@@ -361,6 +372,9 @@ mod tests {
             for entry in fs::read_dir(directory).expect("a directory").flatten() {
                 let path = entry.path();
                 let name = path.strip_prefix(self.0.join("run")).expect("below").display();
+                if entry.file_name() == "generator.turn" {
+                    continue;
+                }
                 if let Ok(target) = fs::read_link(&path) {
                     let target = target.display().to_string();
                     let here = self.0.join("run").display().to_string();
@@ -399,6 +413,32 @@ mod tests {
                 "generator/partly.service=partly",
             ]
         );
+    }
+
+    /// A run whose manager was killed goes on while the next manager's run begins and ends.
+    #[test]
+    fn of_two_runs_at_once_the_one_that_began_last_counts() {
+        let scratch = Scratch::for_generators("generators-twice");
+        for fifo in ["begun", "gate"] {
+            let made = Command::new("mkfifo").arg(scratch.0.join(fifo)).status();
+            assert!(made.is_ok_and(|status| status.success()), "a FIFO can be made");
+        }
+        let (begun, gate) = (scratch.0.join("begun"), scratch.0.join("gate"));
+        let wait = format!("echo > {}; cat {}", begun.display(), gate.display());
+        scratch.script("low/a", &format!("echo old > $1/a.service; {wait}; echo > $1/b.service"));
+        // What was left behind is nobody's.
+        fs::create_dir_all(scratch.0.join("run/generator.new.1.0/generator")).expect("mkdir");
+        let first = scratch.generators();
+        let first = std::thread::spawn(move || first.run());
+        fs::read(begun).expect("it has begun");
+        scratch.script("low/a", "echo new > $1/a.service");
+        scratch.generators().run();
+        let is_of_second = fs::read_to_string(scratch.0.join("run/generator/a.service"));
+        fs::write(gate, "").expect("it goes on");
+        first.join().expect("it ends");
+        assert_eq!(is_of_second.expect("a file"), "new\n");
+        assert_eq!(scratch.outputs(), ["generator/a.service=new"]);
+        assert!(!scratch.0.join("run/generator.new.1.0").exists());
     }
 
     #[test]

@@ -28,7 +28,6 @@ use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, MountsNow};
 use crate::on_disk::OnDisk;
 use crate::snapshot::{KnownFiles, Snapshot, Work};
 use define::perpetual_units;
-use names::instances;
 
 /// What a load made.
 #[derive(Debug)]
@@ -61,12 +60,17 @@ impl Loading {
     }
 }
 
+/// For each unit, the names that lead to it.
+type Aliases = BTreeMap<UnitName, BTreeSet<UnitName>>;
+
 /// The loader's state.
 pub struct Loader {
     snapshot: Snapshot,
     settings: Settings,
     /// For each unit, the aliases that lead to it.
-    aliases: BTreeMap<UnitName, BTreeSet<UnitName>>,
+    aliases: Arc<Aliases>,
+    /// The same as it is in force; of a unit that was loaded alone there may be more.
+    settled: Arc<Aliases>,
     /// Names that differ on disk and are not in force yet: after a dry run, or when only one unit
     /// was refreshed.
     pending: BTreeSet<Box<str>>,
@@ -142,7 +146,8 @@ impl Loader {
         let mut loader = Loader {
             snapshot,
             settings,
-            aliases: BTreeMap::new(),
+            aliases: Arc::default(),
+            settled: Arc::default(),
             pending: BTreeSet::new(),
             links_changed: true,
             dropin_names: BTreeSet::new(),
@@ -151,8 +156,8 @@ impl Loader {
             mounted: KernelMounts::default(),
             names_max: work::NAMES_MAX,
         };
-        loader.index();
-        loader.snapshot.structure_changed = false;
+        loader.refresh_index();
+        loader.settled = loader.aliases.clone();
         loader
     }
 
@@ -176,8 +181,11 @@ impl Loader {
 
     /// Loads the units of names that gained or lost a mount.
     pub fn load_mounts(&mut self, graph: &Arc<Graph>, changes: Vec<Changed>) -> Loading {
+        self.refresh_index();
         let names = self.note_mounts(changes.into_iter());
-        self.load_names(graph, names)
+        let loading = self.load_names(graph, names);
+        self.settle(&loading);
+        loading
     }
 
     /// The search directories, highest precedence first.
@@ -205,7 +213,8 @@ impl Loader {
     pub fn on_disk(&self, graph: &Graph, generated_at_ns: u64) -> OnDisk {
         let (watch, looked_at_ns) = self.snapshot.watched();
         let pending = self.affected(graph, &self.pending);
-        OnDisk { watch, looked_at_ns, generated_at_ns, pending }
+        let behind_links = self.snapshot.files_behind_links();
+        OnDisk { watch, looked_at_ns, generated_at_ns, behind_links, pending }
     }
 
     /// The ground state.
@@ -215,6 +224,7 @@ impl Loader {
 
     /// Loads every unit that has a file, from scratch, over `graph` (whose names keep their ids).
     pub fn load_all(&mut self, graph: &Arc<Graph>) -> Loading {
+        self.refresh_index();
         let mut names: BTreeSet<UnitName> = self.unit_names().collect();
         names.extend(perpetual_units());
         names.extend(self.mounted.names().cloned());
@@ -250,7 +260,12 @@ impl Loader {
         if !dry_run {
             self.pending.retain(|name| !mine.contains(name));
         }
-        self.load_changed(graph, &mine)
+        let loading = self.load_changed(graph, &mine, Some(unit));
+        if !dry_run {
+            self.settle(&loading);
+            self.settle_unit(unit);
+        }
+        loading
     }
 
     /// Finds out which files changed and reads those: at every file, or only at those that the
@@ -260,24 +275,19 @@ impl Loader {
         self.pending.extend(changed);
     }
 
-    fn load_changed(&mut self, graph: &Arc<Graph>, changed: &BTreeSet<Box<str>>) -> Loading {
+    /// Loads what these changes and those of aliases touch; of aliases only this unit's, if one is named.
+    fn load_changed(
+        &mut self,
+        graph: &Arc<Graph>,
+        changed: &BTreeSet<Box<str>>,
+        only: Option<&UnitName>,
+    ) -> Loading {
         let work = self.snapshot.work;
-        if changed.is_empty() {
-            return Loading::new(graph.clone(), Delta::default(), work);
-        }
+        self.refresh_index();
         let mut names = self.affected(graph, changed);
-        if std::mem::take(&mut self.snapshot.structure_changed) {
-            self.links_changed = true;
-            let before = std::mem::take(&mut self.aliases);
-            self.index();
-            for (unit, aliases) in before.iter().chain(&self.aliases) {
-                if before.get(unit) != self.aliases.get(unit) {
-                    let all = || std::iter::once(unit).chain(aliases);
-                    names.extend(all().flat_map(|name| instances(graph, name)));
-                    names.extend(aliases.iter().flat_map(|a| self.referrers(graph, a)));
-                    names.extend(all().filter(|name| !name.is_template()).cloned());
-                }
-            }
+        names.extend(self.realiased(graph, only));
+        if names.is_empty() {
+            return Loading::new(graph.clone(), Delta::default(), work);
         }
         let mut loading = self.load_names(graph, names);
         loading.work = work;
@@ -292,7 +302,10 @@ impl Loader {
 
     /// Loads one name that nothing has led to so far: an instance, or a unit made just now.
     pub fn load_one(&mut self, graph: &Arc<Graph>, name: &UnitName) -> Loading {
-        self.load_name(graph, name)
+        self.refresh_index();
+        let loading = self.load_name(graph, name);
+        self.settle(&loading);
+        loading
     }
 
     /// The generation without these units, but for those that got a file meanwhile.

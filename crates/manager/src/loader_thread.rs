@@ -172,9 +172,9 @@ impl LoaderThread {
     }
 
     /// A name that nothing has led to so far may be that of a file that was written just now: such a
-    /// unit needs no reload, as with systemd.
+    /// unit needs no reload, as with systemd. Instances that come with each connection cost no look.
     fn load_one(&mut self, name: &UnitName, token: u64) -> LoaderAnswer {
-        if !self.loader.has_file(name) {
+        if !name.is_instance() || !self.loader.has_file(name) {
             self.loader.look(false);
         }
         let loading = self.loader.load_one(&self.graph, name);

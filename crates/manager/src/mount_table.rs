@@ -334,6 +334,11 @@ impl MountTable {
         !crate::mounts::is_swap(name) || self.swaps.is_followed()
     }
 
+    /// Says again what is mounted at the paths of these units, whether there are such units or not.
+    pub fn tell_again_of(&mut self, names: BTreeSet<UnitName>) {
+        self.waiting.extend(names);
+    }
+
     /// Says the state of these units again: they are new, or the manager was restarted.
     pub fn tell_again(&mut self, graph: &Graph, units: impl Iterator<Item = UnitId>) {
         let names: Vec<&UnitName> = units.map(|unit| graph.name(unit)).collect();

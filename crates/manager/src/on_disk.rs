@@ -14,6 +14,7 @@ use warren_unit::UnitName;
 use warren_unit::search;
 
 use crate::loader::file_paths;
+use crate::snapshot::is_configuration;
 
 /// What the loader's thread knows of the disk, for others to read.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct OnDisk {
     pub looked_at_ns: u64,
     /// When generators last began to read what they make units of, by the same clock.
     pub generated_at_ns: u64,
+    /// Files of units that are links to where nobody watches.
+    pub behind_links: BTreeSet<Arc<str>>,
     /// Units that it saw to differ and that wait for a reload.
     pub pending: BTreeSet<UnitName>,
 }
@@ -37,13 +40,23 @@ impl OnDisk {
         }
         let has_news = self.watch.as_ref().is_none_or(|watch| watch.has_news());
         has_news && self.is_newer(definition, directories)
+            || !self.behind_links.is_empty() && self.is_newer_behind_links(definition)
+    }
+
+    /// Whether what a link leads to has changed, or is gone.
+    fn is_newer_behind_links(&self, definition: &Definition) -> bool {
+        let mut own = file_paths(definition).into_iter();
+        let is_newer = |path: &str| {
+            std::fs::metadata(path).map_or(true, |file| changed_at(&file) >= self.looked_at_ns)
+        };
+        own.any(|path| self.behind_links.contains(&path) && is_newer(&path))
     }
 
     /// Whether what a unit was made of (`SourcePath=`) changed since generators read it, or is not
     /// there. Only looked at where configuration lies: a path elsewhere may be on a server that does
     /// not answer, and who asks is somebody who reads.
     pub fn source_differs(&self, path: &str) -> bool {
-        if !["/etc/", "/run/", "/usr/"].iter().any(|top| path.starts_with(top)) {
+        if !is_configuration(Path::new(path)) {
             return false;
         }
         std::fs::metadata(path).map_or(true, |source| changed_at(&source) >= self.generated_at_ns)

@@ -1,5 +1,6 @@
 //! Orders of other threads: calls of bus clients, of `warren`, and what the loader made.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -11,6 +12,7 @@ use warren_core::event::{BusName, Event};
 use warren_core::graph::Delta;
 use warren_core::ids::UnitId;
 use warren_core::job::{JobMode, JobType};
+use warren_core::record::ClientSettings;
 use warren_core::request::{Asker, Reply, Request};
 use warren_core::state::ActiveState;
 use warren_core::time::{Moment, Monotonic};
@@ -26,6 +28,9 @@ use crate::records::Material;
 use crate::say;
 use crate::unit_files::Question;
 
+/// Bytes of the variables that services inherit: what execve(2) takes with a stack of 4 MiB.
+const ENVIRONMENT_BYTES_MAX: usize = 1 << 20;
+
 /// What is to be done when the loader has answered.
 pub(crate) enum AfterLoad {
     /// Make the job.
@@ -38,8 +43,8 @@ pub(crate) enum AfterLoad {
     Report { reply: Sender<Report>, ordered: Instant },
     /// Hand a connection to its instance.
     Connection(Box<crate::accept::Waiting>),
-    /// Units were forgotten.
-    Forgotten,
+    /// These units were to be forgotten.
+    Forgotten(BTreeSet<UnitId>),
     /// Names that gained or lost a mount were loaded.
     Mounts,
     /// Tell this device's unit, of which something was wanted that was not loaded.
@@ -187,8 +192,9 @@ impl Daemon {
             }
             Call::Environment { unset, set } => self.change_environment(&unset, &set),
             Call::Leave(how) => self.leave_by_call(how),
-            Call::SetExitCode(code) => {
-                self.shared.change_facts(|facts| facts.exit_code = code);
+            Call::SetExitCode(exit_code) => {
+                let settings = self.state.client_settings().clone();
+                self.set_client_settings(ClientSettings { exit_code, ..settings });
                 Ok(Answer::Done)
             }
             Call::SetProperty(setting) => Err(BusError::not_supported(format!(
@@ -328,7 +334,7 @@ impl Daemon {
                 let _ = reply.send(report);
             }
             Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
-            Some(AfterLoad::Forgotten) => self.forgotten(&delta),
+            Some(AfterLoad::Forgotten(asked)) => self.forgotten(&asked, &delta),
             Some(AfterLoad::Mounts) => {
                 self.mounts.loaded();
             }
@@ -437,16 +443,15 @@ impl Daemon {
     }
 
     fn change_environment(&mut self, unset: &[String], set: &[String]) -> Outcome {
+        let mut environment = self.environment.clone();
         for word in unset {
             match word.split_once('=') {
-                Some((name, value))
-                    if self.environment.get(name).is_some_and(|v| **v == *value) =>
-                {
-                    self.environment.remove(name);
+                Some((name, value)) if environment.get(name).is_some_and(|v| **v == *value) => {
+                    environment.remove(name);
                 }
                 Some(_) => {}
                 None => {
-                    self.environment.remove(word.as_str());
+                    environment.remove(word.as_str());
                 }
             }
         }
@@ -459,11 +464,36 @@ impl Daemon {
                     "Invalid environment assignment {assignment}"
                 )));
             };
-            self.environment.insert(name.into(), value.into());
+            environment.insert(name.into(), value.into());
+        }
+        let bytes: usize = environment.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes > ENVIRONMENT_BYTES_MAX {
+            let text = format!("The environment may have {ENVIRONMENT_BYTES_MAX} bytes.");
+            return Err(BusError::invalid_args(text));
+        }
+        let settings = self.state.client_settings().clone();
+        let environment = Some(environment);
+        self.set_client_settings(ClientSettings { environment, ..settings });
+        Ok(Answer::Done)
+    }
+
+    /// What clients set is written down before it is promised.
+    fn set_client_settings(&mut self, settings: ClientSettings) {
+        self.follow_client_settings(&settings);
+        self.state.set_client_settings(settings);
+        self.finish_turn(Vec::new());
+    }
+
+    /// Follows what clients set, of this manager or of the one before it.
+    pub(crate) fn follow_client_settings(&mut self, settings: &ClientSettings) {
+        if let Some(environment) = &settings.environment {
+            self.environment = environment.clone();
         }
         let all = self.environment.iter().map(|(n, v)| format!("{n}={v}")).collect();
-        self.shared.change_facts(|facts| facts.environment = all);
-        Ok(Answer::Done)
+        self.shared.change_facts(|facts| {
+            facts.environment = all;
+            facts.exit_code = settings.exit_code;
+        });
     }
 
     /// The first transaction: what the manager is started for.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget};
 use warren_core::graph::{Definition, Graph};
 use warren_core::ids::{EffectId, UnitId};
-use warren_core::record::{Late, Restored};
+use warren_core::record::{ClientSettings, Late, Restored};
 use warren_core::settings::Settings;
 use warren_core::state::{Automount, Mount, TypeState, UnitRun};
 use warren_core::time::Monotonic;
@@ -100,6 +100,11 @@ impl Daemon {
             if let (Some(ending), Some(since)) = (&mut self.ending, since) {
                 ending.go_on_since(since, &self.recorder.shutdown_so_far());
             }
+        }
+        match reason {
+            // Its userspace begins with what the manager does.
+            StartReason::SoftReboot => self.state.set_client_settings(ClientSettings::default()),
+            _ => self.follow_client_settings(&restored.client_settings),
         }
         let late = restored.late.clone();
         let held = Held::of(&restored);

@@ -20,6 +20,8 @@ use warren_unit::Diagnostic;
 use warren_unit::parse::UnitFile;
 use warren_unit::search::directory_kind;
 
+pub(crate) use watch::is_configuration;
+
 use look::{both_files, is_shortage, said};
 
 /// Entries of one directory that are looked at.
@@ -75,17 +77,40 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// The file that it is, or that a link out of the search directories leads to.
+    pub(crate) fn file(&self) -> Option<&File> {
+        match self {
+            Entry::File(file) => Some(file),
+            Entry::Link(link) => match &link.leads {
+                Leads::Outside(file) => Some(file),
+                Leads::Inside | Leads::Nowhere => None,
+            },
+            Entry::Directory(_) | Entry::Wrong(_) => None,
+        }
+    }
+
     /// Bytes of settings that it keeps.
     fn kept_bytes(&self) -> usize {
         match self {
-            Entry::File(file) => file.parsed.heap_bytes(),
-            Entry::Link(link) => match &link.leads {
-                Leads::Outside(file) => file.parsed.heap_bytes(),
-                Leads::Inside | Leads::Nowhere => 0,
-            },
             Entry::Directory(entries) => entries.values().map(Entry::kept_bytes).sum(),
-            Entry::Wrong(_) => 0,
+            _ => self.file().map_or(0, |file| file.parsed.heap_bytes()),
         }
+    }
+
+    /// The links out of the search directories that it is or has in it. A mask leads nowhere and
+    /// always will.
+    fn links_out(&self) -> impl Iterator<Item = &Link> {
+        let (own, inner) = match self {
+            Entry::Link(link) => (Some(link), None),
+            Entry::Directory(entries) => (None, Some(entries.values())),
+            Entry::File(_) | Entry::Wrong(_) => (None, None),
+        };
+        let inner = inner.into_iter().flatten().filter_map(|entry| match entry {
+            Entry::Link(link) => Some(link),
+            _ => None,
+        });
+        let all = own.into_iter().chain(inner).map(|link| &**link);
+        all.filter(|link| !matches!(link.leads, Leads::Inside) && &*link.target != "/dev/null")
     }
 
     /// A link that leads there.
@@ -108,7 +133,8 @@ pub struct Link {
 pub enum Leads {
     /// To a name in a search directory: it is another name of that unit.
     Inside,
-    /// To a file elsewhere, which is the unit's own; its path is the link's.
+    /// To a file elsewhere, which is the unit's own, as that of a drop-in is wherever it lies; its
+    /// path is the link's.
     Outside(File),
     /// To nothing that a unit could be made of.
     Nowhere,
@@ -166,6 +192,9 @@ impl Directory {
     }
 }
 
+/// A search directory, or a directory of this name in it.
+type Watched = (usize, Option<Box<str>>);
+
 /// All search directories, highest precedence first.
 pub struct Snapshot {
     /// In order of precedence.
@@ -173,9 +202,11 @@ pub struct Snapshot {
     watch: Option<Arc<Inotify>>,
     /// When it was last looked, ns since 1970 by the clock of file systems.
     looked_at_ns: u64,
-    /// Which directory, or which directory in it, a watch is for.
-    watched: BTreeMap<WatchId, (usize, Option<Box<str>>)>,
-    /// Links that lead out of the search directories, be it to nothing yet.
+    /// Which directories, or which directories in them, a watch is for: several if links make one of
+    /// them.
+    watched: BTreeMap<WatchId, BTreeSet<Watched>>,
+    /// Links that lead out of the search directories, be it to nothing yet, and directories that have
+    /// such.
     outside: BTreeSet<(usize, Box<str>)>,
     /// Search directories that did not exist, or could not be read, when they were last looked at.
     missing: BTreeSet<usize>,
@@ -259,7 +290,9 @@ impl Snapshot {
     pub(crate) fn add_made(&mut self, at: usize, path: PathBuf) {
         self.directories.insert(at, Directory::new(path, true));
         let shifted = |index: usize| index + usize::from(index >= at);
-        self.watched.values_mut().for_each(|(index, _)| *index = shifted(*index));
+        for places in self.watched.values_mut() {
+            *places = std::mem::take(places).into_iter().map(|(i, n)| (shifted(i), n)).collect();
+        }
         for names in [&mut self.outside, &mut self.again] {
             *names = std::mem::take(names).into_iter().map(|(i, n)| (shifted(i), n)).collect();
         }
@@ -495,6 +528,35 @@ mod tests {
             assert!(now.keys().eq(fresh.keys()), "{edit}");
         }
         assert!(snapshot.sweep().is_empty(), "nothing was done since");
+    }
+
+    #[test]
+    fn what_lies_behind_links_is_looked_at_by_each_update() {
+        let scratch = Scratch::new("behind-links");
+        scratch.edit("units/a.service [Service]");
+        scratch.edit("opt/x.conf [Unit]");
+        scratch.edit("opt/many/1.conf [Unit]");
+        scratch.edit("units/a.service.d/x.conf -> ../../opt/x.conf");
+        scratch.edit("units/a.service.d/null.conf -> /dev/null");
+        scratch.edit("units/b.service.d -> ../opt/many");
+        scratch.edit("units/c.service.d -> ../opt/many");
+        let mut snapshot = Snapshot::read(vec![scratch.0.join("units")]);
+        let (both, one) = ("b.service.d c.service.d", "a.service.d");
+        for (edit, changed) in [
+            ("notes -", ""),
+            ("opt/x.conf [Unit]\nDescription=longer", one),
+            ("- opt/x.conf", one),
+            ("opt/x.conf [Unit]", one),
+            ("opt/many/1.conf [Unit]\nDescription=longer", both),
+            ("opt/many/2.conf [Unit]", both),
+            ("units/a.service.d/x.conf [Unit]", one),
+            ("opt/x.conf [Unit]\nDescription=of nobody", ""),
+        ] {
+            scratch.edit(edit);
+            let seen: Vec<Box<str>> = snapshot.update().into_iter().collect();
+            assert_eq!(seen.join(" "), changed, "{edit}");
+        }
+        assert!(snapshot.outside.is_empty(), "a mask is none: {:?}", snapshot.outside);
     }
 
     #[test]

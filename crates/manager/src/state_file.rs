@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_core::ids::UnitId;
 use warren_core::machine::Core;
-use warren_core::record::{self, Late, Manager, Restored, Unusable};
+use warren_core::record::{self, ClientSettings, Late, Manager, Restored, Unusable};
 use warren_core::state::BootTimes;
 use warren_sys::memfd;
 
@@ -27,6 +27,9 @@ pub struct StateFile {
     names_written: usize,
     manager_written: Option<Manager>,
     boot_written: BootTimes,
+    client_settings: ClientSettings,
+    /// They are other than what is written.
+    owes_settings: bool,
     /// The last batch that was written has late effects.
     late_written: bool,
     /// Units of batches that could not be written.
@@ -53,6 +56,8 @@ impl StateFile {
             names_written: 0,
             manager_written: None,
             boot_written: BootTimes::default(),
+            client_settings: ClientSettings::default(),
+            owes_settings: false,
             late_written: false,
             owed: BTreeSet::new(),
             owed_names: BTreeSet::new(),
@@ -77,12 +82,28 @@ impl StateFile {
             names_written: names,
             manager_written: None,
             boot_written: BootTimes::default(),
+            client_settings: restored
+                .as_ref()
+                .map(|r| r.client_settings.clone())
+                .unwrap_or_default(),
+            owes_settings: false,
             late_written: true,
             owed: BTreeSet::new(),
             owed_names: BTreeSet::new(),
             scratch: Vec::new(),
         };
         Ok((file, restored))
+    }
+
+    /// What clients set of the manager.
+    pub fn client_settings(&self) -> &ClientSettings {
+        &self.client_settings
+    }
+
+    /// Has the next batch say so.
+    pub fn set_client_settings(&mut self, settings: ClientSettings) {
+        self.owes_settings |= self.client_settings != settings;
+        self.client_settings = settings;
     }
 
     /// The memfd, for init's store.
@@ -124,6 +145,7 @@ impl StateFile {
         late: Vec<Late>,
     ) -> Result<(), StateError> {
         let written = (self.names_written, self.manager_written, self.boot_written);
+        let owed_settings = self.owes_settings;
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();
         let records = self.encode(&mut frames, core, changed, renamed);
@@ -141,6 +163,7 @@ impl StateFile {
                 }
                 Err(_) => {
                     (self.names_written, self.manager_written, self.boot_written) = written;
+                    self.owes_settings = owed_settings;
                     // What the kernel took of it.
                     let _ = warren_sys::file::set_length(self.fd.as_fd(), self.end);
                 }
@@ -182,6 +205,10 @@ impl StateFile {
             record::write_boot(out, self.boot_written);
             records += 1;
         }
+        if std::mem::take(&mut self.owes_settings) {
+            record::write_client_settings(out, &self.client_settings);
+            records += 1;
+        }
         records
     }
 
@@ -201,6 +228,7 @@ impl StateFile {
     /// batch.
     pub fn compacted(&self, core: &Core, late: Vec<Late>) -> Result<StateFile, StateError> {
         let mut new = StateFile::create()?;
+        new.set_client_settings(self.client_settings.clone());
         let idle = |unit: &UnitId| {
             let run = core.unit_run(*unit);
             run.job.is_none() && run.history.is_none() && run.active_state().is_down()
@@ -258,5 +286,35 @@ mod tests {
         let end = file.end;
         file.append(&core, [], &none, Vec::new()).expect("there is nothing to write");
         assert_eq!(file.end, end);
+    }
+
+    #[test]
+    fn what_clients_set_is_in_the_next_batch_and_in_every_file_to_come() {
+        let settings = Settings {
+            context: Arc::new(Context::system()),
+            defaults: Arc::new(Defaults::default()),
+        };
+        let core = Core::new(settings, 1);
+        let mut file = StateFile::create().expect("a memfd");
+        let none = BTreeSet::new();
+        file.append(&core, [], &none, Vec::new()).expect("it is written");
+        assert_eq!(restored(&file).client_settings, ClientSettings::default());
+        let environment = Some([("A".into(), "b c".into())].into());
+        let set = ClientSettings { environment, exit_code: 7 };
+        file.set_client_settings(set.clone());
+        let path = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
+        let read_only = std::fs::File::open(path).expect("it can be opened");
+        let writable = std::mem::replace(&mut file.fd, read_only.into());
+        file.append(&core, [], &none, Vec::new()).expect_err("it is not open for writing");
+        file.fd = writable;
+        file.append(&core, [], &none, Vec::new()).expect("it is written");
+        assert_eq!(restored(&file).client_settings, set);
+        let compacted = file.compacted(&core, Vec::new()).expect("a memfd");
+        assert_eq!(restored(&compacted).client_settings, set);
+        let (mut opened, _) = StateFile::open(compacted.fd).expect("it can be read");
+        assert_eq!(opened.client_settings(), &set);
+        opened.set_client_settings(ClientSettings::default());
+        opened.append(&core, [], &none, Vec::new()).expect("it is written");
+        assert_eq!(restored(&opened).client_settings, ClientSettings::default());
     }
 }

@@ -2,7 +2,9 @@
 
 mod lab;
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::time::Duration;
 
 use lab::Machine;
 use serde_json::{Value, json};
@@ -14,6 +16,14 @@ fn reload(m: &Machine, parameters: &Value) -> Value {
 fn names(report: &Value, key: &str) -> Vec<String> {
     let list = report[key].as_array().into_iter().flatten();
     list.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// What changes in the tick of the clock in which it is read may have changed after that.
+fn let_time_pass_after(edited: &Path) {
+    let edited = std::fs::metadata(edited).expect("it is there");
+    let edited_ns = edited.ctime() * 1_000_000_000 + edited.ctime_nsec();
+    let is_later = || warren_sys::time::coarse_ns() > edited_ns.cast_unsigned();
+    lab::until("the clock of files goes on", || is_later().then_some(()));
 }
 
 /// As `/etc/fstab` is for the units of its lines.
@@ -29,11 +39,7 @@ fn a_unit_whose_source_was_edited_says_so_until_a_reload() {
         assert_eq!(all.filter(differs).collect::<Vec<_>>(), expected);
     };
     m.run(&["touch", source]).expect("a file");
-    // What changes in the tick of the clock in which it is read may have changed after that.
-    let touched = std::fs::metadata(m.inside(source)).expect("it is there");
-    let touched_ns = touched.ctime() * 1_000_000_000 + touched.ctime_nsec();
-    let is_later = || warren_sys::time::coarse_ns() > touched_ns.cast_unsigned();
-    lab::until("the clock of files goes on", || is_later().then_some(()));
+    let_time_pass_after(&m.inside(source));
     // The other one's is never there.
     check(&["a.service", "b.service"]);
     reload(&m, &json!({"dry_run": true}));
@@ -89,6 +95,41 @@ fn a_unit_whose_files_were_edited_says_so_until_they_are_in_force() {
     assert_eq!(said.as_deref(), Ok("yes\n"));
     reload(&m, &json!({}));
     check(&[]);
+}
+
+#[test]
+fn files_behind_links_are_reloaded_when_they_were_edited() {
+    let units =
+        [("a.service", "[Service]\nExecStart=@P stay"), ("a.service.d/own.conf", "[Unit]\n")];
+    let Some(m) = Machine::start("behind-links", &units) else { return };
+    let write = |path: &str, text: &str| {
+        std::fs::create_dir_all(m.inside("/run/site")).expect("a directory");
+        std::fs::write(m.inside(path), text).expect("a file");
+        let_time_pass_after(&m.inside(path));
+    };
+    let (dropin, fragment) = ("/run/site/x.conf", "/run/site/b.service");
+    write(dropin, "[Unit]\nDescription=first");
+    write(fragment, "[Unit]\nDescription=first\n[Service]\nExecStart=/bin/true");
+    let units = m.directory.join("units");
+    symlink(dropin, units.join("a.service.d/x.conf")).expect("a link");
+    symlink(fragment, units.join("b.service")).expect("a link");
+    check(&reload(&m, &json!({})), [&["b.service"], &["a.service"], &[], &[]]);
+    let shown = |unit: &str| {
+        let status = m.status(unit);
+        (status["description"].clone(), status["differs_on_disk"].clone())
+    };
+    for unit in ["a.service", "b.service"] {
+        assert_eq!(shown(unit), (json!("first"), json!(false)), "{unit}");
+    }
+    write(dropin, "[Unit]\nDescription=second");
+    write(fragment, "[Unit]\nDescription=second\n[Service]\nExecStart=/bin/true");
+    for unit in ["a.service", "b.service"] {
+        assert_eq!(shown(unit), (json!("first"), json!(true)), "{unit}");
+    }
+    check(&reload(&m, &json!({})), [&[], &["a.service", "b.service"], &[], &[]]);
+    for unit in ["a.service", "b.service"] {
+        assert_eq!(shown(unit), (json!("second"), json!(false)), "{unit}");
+    }
 }
 
 #[test]
@@ -205,8 +246,6 @@ fn generators_run_before_a_reload() {
     assert!(m.console().contains("/generators/g failed: exit status: 1"), "{}", m.console());
 }
 
-/// A unit that nobody has loaded is read when it is asked for, as systemd does it, also where others name it
-/// and in a search directory that was not there; what is loaded stays as it was until a reload.
 /// Unit files that name others by numbers that never come again leave nothing behind.
 #[test]
 fn names_that_nothing_mentions_any_more_are_forgotten() {
@@ -230,6 +269,36 @@ fn names_that_nothing_mentions_any_more_are_forgotten() {
     lab::until("they are forgotten", || (names() == before).then_some(()));
 }
 
+/// The loader is busy with generators for longer than a unit stays that nothing needs.
+#[test]
+fn a_mount_that_comes_back_while_its_unit_is_being_forgotten_has_a_unit() {
+    const UNTIL_FORGOTTEN: Duration = Duration::from_secs(11);
+    let Some(m) = Machine::start("leaving-mount", &[]) else { return };
+    let run = |argv: &[&str]| m.run(argv).expect("it works");
+    let mount = || run(&["mount", "-t", "tmpfs", "by-hand", "/run/m"]);
+    run(&["mkdir", "/run/m"]);
+    mount();
+    m.wait_for("run-m.mount", "active/mounted");
+    let (begun, gate) = (m.out("begun"), m.out("gate"));
+    run(&["mkfifo", &begun.to_string_lossy(), &gate.to_string_lossy()]);
+    m.write_generator("g", &format!("echo > {}; cat {}", begun.display(), gate.display()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| reload(&m, &json!({})));
+        std::fs::read(&begun).expect("the reload has begun");
+        run(&["umount", "/run/m"]);
+        m.wait_for("run-m.mount", "inactive/dead");
+        lab::pause(UNTIL_FORGOTTEN);
+        mount();
+        m.totals();
+        std::fs::write(&gate, "").expect("the reload goes on");
+    });
+    m.remove_generator("g");
+    m.wait_for("run-m.mount", "active/mounted");
+    assert!(!m.console().contains("panicked"), "{}", m.console());
+}
+
+/// A unit that nobody has loaded is read when it is asked for, as systemd does it, also where others name it
+/// and in a search directory that was not there; what is loaded stays as it was until a reload.
 #[test]
 fn new_files_need_no_reload() {
     let wants = "[Unit]\nWants=later.service\n[Service]\nExecStart=@P stay";

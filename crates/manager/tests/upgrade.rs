@@ -102,3 +102,29 @@ fn a_manager_that_finds_newer_helpers_makes_room_for_the_newer_manager() {
     assert_eq!(m.main_pid("a.service"), pid);
     m.expect_job("restart", "a.service", "done");
 }
+
+#[test]
+fn variables_that_clients_set_outlive_the_manager() {
+    let prints = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'printenv A B >>@D/out/seen; true'";
+    let Some(m) = Machine::start("variables", &[("prints.service", prints)]) else { return };
+    if !lab::has_systemctl("variables_that_clients_set_outlive_the_manager") {
+        return;
+    }
+    let systemctl = |arguments: &[&str]| m.run(&[&["systemctl"], arguments].concat());
+    systemctl(&["set-environment", "A=one", "B=two", "C=three"]).expect("it is set");
+    // Nothing of a change that is refused.
+    systemctl(&["set-environment", "A=four", "1=x"]).expect_err("no variable is called so");
+    systemctl(&["unset-environment", "B"]).expect("it is set");
+    let check = || {
+        let shown = systemctl(&["show-environment"]).expect("it is answered");
+        let shown: Vec<&str> = shown.lines().filter(|line| line.as_bytes()[1] == b'=').collect();
+        assert_eq!(shown, ["A=one", "C=three"]);
+        m.expect_job("start", "prints.service", "done");
+    };
+    check();
+    assert!(m.kill_manager());
+    check();
+    reexecute(&m);
+    check();
+    assert_eq!(m.lines("seen"), ["one"; 3]);
+}

@@ -287,7 +287,8 @@ impl Tree {
         Ok(parse_events(&String::from_utf8_lossy(&bytes[..count])))
     }
 
-    /// Processes directly in the group.
+    /// Processes directly in the group. `EOPNOTSUPP` of a threaded one: the domain that it belongs to
+    /// lists them (cgroup-v2.rst, "Threads").
     pub fn procs(&self, group: &str) -> Result<Vec<i32>> {
         Ok(parse_pids(&self.read(group, "cgroup.procs")?))
     }
@@ -299,7 +300,8 @@ impl Tree {
         Ok(pids)
     }
 
-    /// Tells of the processes of the group and of each below it; a group that goes meanwhile has none.
+    /// Tells of the processes of the group and of each below it; a group that goes meanwhile has none,
+    /// and those of threaded ones are told of as their domain's.
     pub fn each_below(&self, group: &str, tell: &mut impl FnMut(&str, Vec<i32>)) -> Result<()> {
         tell(group, self.procs(group)?);
         if self.count_children(group)? == 0 {
@@ -307,7 +309,7 @@ impl Tree {
         }
         for child in self.children(group)? {
             match self.each_below(&join(group, &child), tell) {
-                Err(e) if !e.is_gone() => return Err(e),
+                Err(e) if !e.is_gone() && e.errno != libc::EOPNOTSUPP => return Err(e),
                 _ => {}
             }
         }

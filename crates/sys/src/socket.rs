@@ -422,9 +422,23 @@ fn bind_path(
         }
         other => other.call_on("bind", path)?,
     }
-    set_owner(path, options)?;
-    refused.extend(set_mode(path, options).err());
+    let file = open_socket_file(path)?;
+    set_owner(file.as_fd(), path, options)?;
+    refused.extend(set_mode(file.as_fd(), path, options).err());
     Ok(())
+}
+
+/// The file itself, as open(2)'s `O_PATH` has it. Whoever owns the directory may have put something
+/// else in its place by now: `EEXIST`, as what a link leads to is nobody's to change.
+fn open_socket_file(path: &str) -> Result<OwnedFd> {
+    use rustix::fs::{FileType, Mode, OFlags};
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)?;
+    let stat = rustix::fs::fstat(&file).call_on("fstat", path)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Socket => Ok(file),
+        _ => Err(Error::at("open socket file", path, libc::EEXIST)),
+    }
 }
 
 fn is_socket(path: &str) -> bool {
@@ -432,18 +446,22 @@ fn is_socket(path: &str) -> bool {
 }
 
 /// Owner of a socket file or FIFO. Without it others than those who are meant could connect.
-fn set_owner(path: &str, options: &SocketOptions) -> Result<()> {
+fn set_owner(file: BorrowedFd<'_>, path: &str, options: &SocketOptions) -> Result<()> {
+    use rustix::fs::{AtFlags, Gid, Uid};
     if options.uid.is_none() && options.gid.is_none() {
         return Ok(());
     }
-    std::os::unix::fs::lchown(path, options.uid, options.gid).call_on("chown", path)
+    let (uid, gid) = (options.uid.map(Uid::from_raw), options.gid.map(Gid::from_raw));
+    rustix::fs::chownat(file, "", uid, gid, AtFlags::EMPTY_PATH).call_on("chown", path)
 }
 
-/// Mode of a socket file or FIFO, exactly, whatever the umask was.
-fn set_mode(path: &str, options: &SocketOptions) -> Result<()> {
+/// Mode of a socket file or FIFO, exactly, whatever the umask was. By /proc, as fchmod(2) takes no
+/// `O_PATH` descriptor and the call that does is of Linux 6.6.
+fn set_mode(file: BorrowedFd<'_>, path: &str, options: &SocketOptions) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::Permissions::from_mode(options.mode & 0o7777);
-    std::fs::set_permissions(path, mode).call_on("chmod", path)
+    let behind = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::set_permissions(behind, mode).call_on("chmod", path)
 }
 
 fn make_parents(path: &str, mode: u32) -> Result<()> {
@@ -476,8 +494,8 @@ pub fn open_fifo(path: &str, options: &SocketOptions) -> Result<Listening> {
     }
     let mut refused = Vec::new();
     if made {
-        set_owner(path, options)?;
-        refused.extend(set_mode(path, options).err());
+        set_owner(fd.as_fd(), path, options)?;
+        refused.extend(set_mode(fd.as_fd(), path, options).err());
     }
     if let Some(bytes) = options.pipe_size {
         let set = rustix::pipe::fcntl_setpipe_size(&fd, bytes as usize);

@@ -16,7 +16,8 @@ use warren_unit::{LoadState, Loaded, Relation, UnitName};
 pub enum Change {
     /// The unit is new or its definition was replaced.
     Set(Box<NewDefinition>),
-    /// The unit's files are gone.
+    /// The unit's files are gone. Nothing of a unit that has this name only as an alias: that unit's
+    /// own change takes the name away.
     Remove(UnitName),
 }
 
@@ -105,10 +106,14 @@ impl Graph {
     fn apply_piece(&mut self, changes: Vec<Change>, delta: &mut Delta) {
         let next = self;
         let mut wires = Wires::default();
+        let mut displaced = Vec::new();
         for change in &changes {
             if let Change::Set(new) = change {
-                next.claim_names(new);
+                displaced.extend(next.claim_names(new));
             }
+        }
+        for unit in displaced {
+            next.end_definition(unit, delta, &mut wires);
         }
         let mut recent = Recent::default();
         for change in changes {
@@ -123,7 +128,8 @@ impl Graph {
         next.rewire(wires, delta);
     }
 
-    /// The next generation without those of `names` that no other unit has a relation with
+    /// The next generation without those units that have one of `names` as their own and that no other
+    /// unit has a relation with
     /// (systemd.unit(5), "UNIT GARBAGE COLLECTION"). That nothing runs of them is for the caller
     /// to see to.
     pub fn forget(&self, names: &[UnitName]) -> (Graph, Delta) {
@@ -131,9 +137,8 @@ impl Graph {
         let mut delta = Delta::default();
         let mut wires = Wires::default();
         for name in names {
-            let Some(id) = next.lookup(name).filter(|&id| !next.is_referred_to(id)) else {
-                continue;
-            };
+            let is_free = |&id: &UnitId| next.name(id) == name && !next.is_referred_to(id);
+            let Some(id) = next.lookup(name).filter(is_free) else { continue };
             let definition = next.definition(id).clone();
             for name in definition.aliases.iter().chain([&definition.name]) {
                 if next.lookup(name) == Some(id) {
@@ -217,8 +222,9 @@ impl Graph {
         out
     }
 
-    /// Names are settled before any edge is resolved, so that the order of changes is no matter.
-    fn claim_names(&mut self, new: &NewDefinition) {
+    /// Names are settled before any edge is resolved, so that the order of changes is no matter. Returns
+    /// units whose own name is an alias from now on.
+    fn claim_names(&mut self, new: &NewDefinition) -> Vec<UnitId> {
         let id = self.own_id(&new.name);
         let old = self.definition(id).clone();
         for alias in old.aliases.iter().filter(|alias| !new.aliases.contains(alias)) {
@@ -226,9 +232,12 @@ impl Graph {
                 self.names.remove(alias);
             }
         }
+        let mut displaced = Vec::new();
         for alias in &new.aliases {
-            self.names.insert(alias.clone(), id);
+            let before = self.names.insert(alias.clone(), id).filter(|&before| before != id);
+            displaced.extend(before.filter(|&before| self.name(before) == alias));
         }
+        displaced
     }
 
     /// The next generation with the definitions of `old`, an earlier one of the same line: units
@@ -351,7 +360,12 @@ impl Graph {
     }
 
     fn remove(&mut self, name: &UnitName, delta: &mut Delta, wires: &mut Wires) {
-        let Some(id) = self.lookup(name) else { return };
+        if let Some(id) = self.lookup(name).filter(|&id| self.name(id) == name) {
+            self.end_definition(id, delta, wires);
+        }
+    }
+
+    fn end_definition(&mut self, id: UnitId, delta: &mut Delta, wires: &mut Wires) {
         let old = self.definition(id).clone();
         if old.load_state == LoadState::NotFound {
             return;

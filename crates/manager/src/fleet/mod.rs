@@ -233,11 +233,18 @@ impl Fleet {
         !self.pending.is_empty() && !self.is_set_back
     }
 
-    /// Somebody asks for what the rules say, whatever was set back.
-    pub fn insist(&mut self) {
-        if std::mem::take(&mut self.is_set_back) {
+    /// Somebody asks for what the rules say, whatever was set back; returns whether it was.
+    pub fn insist(&mut self) -> bool {
+        let was_set_back = std::mem::take(&mut self.is_set_back);
+        if was_set_back {
             self.compare();
         }
+        was_set_back
+    }
+
+    /// As if [`Fleet::insist`] had not been called.
+    pub fn desist(&mut self) {
+        self.is_set_back = true;
     }
 
     /// Puts the newest evaluation into force; returns the names in the layer that differ, and what

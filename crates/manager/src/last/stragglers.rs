@@ -50,6 +50,13 @@ struct Straggler {
     group: String,
 }
 
+/// What a look at the groups found.
+struct Found {
+    left: Vec<Straggler>,
+    /// Processes that are left alone.
+    kept: BTreeSet<i32>,
+}
+
 /// Whom to look for.
 #[derive(Debug)]
 pub struct Hunt {
@@ -73,7 +80,7 @@ impl Hunt {
         let mut ended = Ended::default();
         let end_of_grace = Instant::now() + GRACE;
         for _ in 0..LOOKS_MAX {
-            let left = self.stragglers(&tree);
+            let left = self.look(&tree).left;
             if left.is_empty() {
                 return ended;
             }
@@ -95,21 +102,40 @@ impl Hunt {
     }
 
     fn kill(&self, tree: &Tree, ended: &mut Ended) {
-        let left = self.stragglers(tree);
+        let Found { left, kept } = self.look(tree);
         if left.is_empty() {
             return;
         }
         ended.killed = left.len();
         name(&left, "to be killed, as SIGTERM was not enough");
-        for group in groups(tree).iter().filter(|group| !self.is_over_spared(group)) {
-            // The root of the whole hierarchy has no such file; its processes are killed one by one.
-            let _ = tree.kill(group);
+        for group in groups(tree) {
+            self.kill_group(tree, &group, &kept);
         }
         for straggler in &left {
             let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGKILL);
         }
         if !wait_for(&left, Instant::now() + KILL_WAIT_MAX) {
-            name(&self.stragglers(tree), "held by the kernel");
+            name(&self.look(tree).left, "held by the kernel");
+        }
+    }
+
+    /// Kills the group as a whole, so that nobody gets away by forking; of one that holds somebody who
+    /// is left alone, those groups below it that do not.
+    fn kill_group(&self, tree: &Tree, group: &str, kept: &BTreeSet<i32>) {
+        if self.spared.iter().any(|spared| spared == group) {
+            return;
+        }
+        let holds_kept = || {
+            // Not known who is in it: they are killed one by one.
+            let pids = tree.procs_below(group);
+            pids.map_or(true, |pids| pids.iter().any(|pid| kept.contains(pid)))
+        };
+        if !self.is_over_spared(group) && !holds_kept() {
+            let _ = tree.kill(group);
+            return;
+        }
+        for child in tree.children(group).unwrap_or_default() {
+            self.kill_group(tree, &format!("{group}/{child}"), kept);
         }
     }
 
@@ -118,13 +144,14 @@ impl Hunt {
         below.any(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    fn stragglers(&self, tree: &Tree) -> Vec<Straggler> {
-        let mut out = stragglers(tree);
+    fn look(&self, tree: &Tree) -> Found {
+        let mut found = look_at_all(tree);
         // Looked at afterwards: a child that was made meanwhile is in the second list if in the first.
         let spared = self.spared.iter().filter_map(|group| tree.procs_below(group).ok());
         let spared: BTreeSet<i32> = spared.flatten().collect();
-        out.retain(|straggler| !spared.contains(&straggler.pid));
-        out
+        found.left.retain(|straggler| !spared.contains(&straggler.pid));
+        found.kept.extend(spared);
+        found
     }
 }
 
@@ -142,7 +169,7 @@ fn groups(tree: &Tree) -> Vec<String> {
     all.into_iter().filter(|group| group != OWN_GROUP).collect()
 }
 
-fn stragglers(tree: &Tree) -> Vec<Straggler> {
+fn look_at_all(tree: &Tree) -> Found {
     // Groups of units that have ended are still there: who is alone in none of them is soon said.
     let is_populated = |group: &String| tree.events(group).map_or(true, |events| events.populated);
     let below = groups(tree).into_iter().filter(is_populated).map(|group| {
@@ -161,14 +188,15 @@ fn stragglers(tree: &Tree) -> Vec<Straggler> {
         to_end.push(answer.unwrap_or(true));
         ControlFlow::Continue(())
     });
-    let mut out = Vec::new();
-    for ((pid, group), _) in all.into_iter().zip(to_end).filter(|(_, is_to_end)| *is_to_end) {
-        // Gone meanwhile, else.
-        if let Ok(pidfd) = process::pidfd_open(pid) {
-            out.push(Straggler { pid, pidfd, group });
+    let mut found = Found { left: Vec::new(), kept: BTreeSet::new() };
+    for ((pid, group), is_to_end) in all.into_iter().zip(to_end) {
+        if !is_to_end {
+            found.kept.insert(pid);
+        } else if let Ok(pidfd) = process::pidfd_open(pid) {
+            found.left.push(Straggler { pid, pidfd, group });
         }
     }
-    out
+    found
 }
 
 /// Not process 1, kernel threads, and those that storage depends on and that say so by an `@` at
@@ -221,4 +249,69 @@ fn describe(straggler: &Straggler) -> String {
     let path = process::cgroup_path(pid).unwrap_or_else(|_| straggler.group.clone());
     let group = path.rsplit('/').next().unwrap_or_default();
     format!("{} (pid {pid}, {group})", command.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+
+    struct Groups(Tree, String);
+
+    impl Groups {
+        /// Groups of this test's own; nothing where there can be none.
+        fn new(name: &str) -> Option<Groups> {
+            let top = Tree::open(warren_sys::cgroup::mount_point().ok()??).ok()?;
+            let group = format!("warren-stragglers-{name}-{}", std::process::id());
+            top.make(&group).ok()?;
+            Some(Groups(top, group))
+        }
+
+        /// A process in a group below them, whose command line begins so.
+        fn add(&self, group: &str, first: &str) -> Child {
+            let child = Command::new("/bin/sleep").arg0(first).arg("1000").spawn().expect("sleep");
+            let group = format!("{}/{group}", self.1);
+            self.0.make(&group).expect("groups can be made");
+            self.0.attach(&group, child.id() as i32).expect("a child can be moved");
+            child
+        }
+    }
+
+    impl Drop for Groups {
+        fn drop(&mut self) {
+            let _ = self.0.kill(&self.1);
+            let _ = self.0.prune(&self.1);
+        }
+    }
+
+    #[test]
+    fn who_is_left_alone_outlives_the_groups_around_it() {
+        let Some(groups) = Groups::new("kept") else {
+            return eprintln!("NOT RUN: who_is_left_alone_outlives... needs root and cgroup2");
+        };
+        let mut kept = [
+            groups.add("system.slice/store.service", "@store"),
+            groups.add("system.slice/spared.service", "spared"),
+            groups.add("machine.slice/box/inner", "@inner"),
+        ];
+        let mut left = [
+            groups.add("system.slice/store.service", "helper"),
+            groups.add("system.slice/other.service", "other"),
+            groups.add("machine.slice/box", "box"),
+            groups.add("user.slice", "user"),
+        ];
+        let hunt = Hunt { spared: vec!["system.slice/spared.service".to_owned()], soft: false };
+        let tree = Tree::open(groups.0.path().join(&groups.1)).expect("the groups are there");
+        let mut ended = Ended::default();
+        hunt.kill(&tree, &mut ended);
+        assert_eq!(ended.killed, left.len());
+        for child in &mut left {
+            child.wait().expect("our child");
+        }
+        for child in &mut kept {
+            assert!(child.try_wait().expect("our child").is_none(), "it goes on");
+            child.kill().and_then(|()| child.wait()).expect("our child");
+        }
+    }
 }

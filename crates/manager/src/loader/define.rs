@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warren_core::graph::{Change, Definition, Files, NewDefinition};
 use warren_unit::load::load;
 use warren_unit::parse::UnitFile;
-use warren_unit::search;
+use warren_unit::search::{self, Dropin};
 use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use super::Loader;
@@ -77,34 +77,42 @@ impl Loader {
         }))
     }
 
-    /// Drop-ins of a unit in the order in which they apply: by file name, and of several files
-    /// with one name only the one of the most specific and highest directory.
+    /// Drop-ins of a unit in the order in which they apply ([`search::select_dropins`]).
     fn dropins(&self, names: &[UnitName]) -> Vec<Arc<UnitFile>> {
-        let mut chosen: BTreeMap<&str, Option<&Arc<UnitFile>>> = BTreeMap::new();
-        for owner in self.dropin_owners(names) {
-            for directory in &self.snapshot.directories {
-                let Some(Entry::Directory(entries)) = directory.entries.get(&*owner) else {
-                    continue;
-                };
-                for (name, entry) in entries.iter() {
-                    let file = match entry {
-                        Entry::File(file) => Some(&file.parsed),
-                        _ => None,
-                    };
-                    chosen.entry(name).or_insert(file);
-                }
-            }
-        }
-        chosen.into_values().flatten().filter(|file| !file.is_empty()).cloned().collect()
-    }
-
-    /// The `.d` directories that exist for a unit, most specific first.
-    fn dropin_owners(&self, names: &[UnitName]) -> Vec<Box<str>> {
         if self.dropin_names.is_empty() {
             return Vec::new();
         }
-        let all = names.iter().flat_map(search::dropin_directories);
-        all.map(String::into_boxed_str).filter(|name| self.dropin_names.contains(name)).collect()
+        let mut found = Vec::new();
+        for (alias_rank, name) in names.iter().enumerate() {
+            let kinds = search::dropin_directories(name);
+            for (name_rank, kind) in kinds.iter().enumerate() {
+                let of_type = name_rank + 1 == kinds.len();
+                let entries = self.dropin_entries(kind).into_iter();
+                found.extend(entries.map(|(path_rank, file_name, file)| {
+                    let (file_name, item) = (file_name.to_owned(), file);
+                    let masks = item.is_none();
+                    Dropin { alias_rank, name_rank, of_type, path_rank, file_name, masks, item }
+                }));
+            }
+        }
+        search::select_dropins(found).into_iter().flatten().cloned().collect()
+    }
+
+    /// What lies in the `.d` directories of this name: each one's place in the search path, name of
+    /// the drop-in, and what is in it, if it does not only hide others.
+    fn dropin_entries(&self, kind: &str) -> Vec<(usize, &str, Option<&Arc<UnitFile>>)> {
+        let mut out = Vec::new();
+        if !self.dropin_names.contains(kind) {
+            return out;
+        }
+        for (path_rank, directory) in self.snapshot.directories.iter().enumerate() {
+            let Some(Entry::Directory(entries)) = directory.entries.get(kind) else { continue };
+            out.extend(entries.iter().map(|(name, entry)| {
+                let file = entry.file().map(|file| &file.parsed);
+                (path_rank, &**name, file.filter(|file| !file.is_empty()))
+            }));
+        }
+        out
     }
 
     /// What the unit's `.wants`, `.requires` and `.upholds` directories link to.

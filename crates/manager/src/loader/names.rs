@@ -1,7 +1,7 @@
 //! Names: which file a name leads to, by links, templates and precedence, and whom a change of
 //! a file concerns.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use warren_core::graph::Graph;
@@ -9,7 +9,7 @@ use warren_unit::parse::UnitFile;
 use warren_unit::search::directory_kind;
 use warren_unit::{UnitName, UnitType};
 
-use super::Loader;
+use super::{Aliases, Loader, Loading};
 use crate::snapshot::{Entry, Leads, Link};
 
 /// Links that are followed from one name to the next.
@@ -71,8 +71,15 @@ impl Loader {
             .filter(|name| name.is_instance())
     }
 
-    /// Rebuilds the index of aliases and of drop-in directories.
-    pub(super) fn index(&mut self) {
+    /// Has the index of aliases and of drop-in directories be that of the ground state.
+    pub(super) fn refresh_index(&mut self) {
+        if std::mem::take(&mut self.snapshot.structure_changed) {
+            self.links_changed = true;
+            self.index();
+        }
+    }
+
+    fn index(&mut self) {
         let names = self.snapshot.directories.iter().flat_map(|d| d.entries.keys());
         let (dropins, links): (Vec<&Arc<str>>, Vec<&Arc<str>>) =
             names.filter(|name| directory_kind(name).is_some()).partition(|n| n.ends_with(".d"));
@@ -82,7 +89,7 @@ impl Loader {
         let links = self.snapshot.directories.iter().flat_map(|d| {
             d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link(_))).map(|(n, _)| n)
         });
-        let mut aliases: BTreeMap<UnitName, BTreeSet<UnitName>> = BTreeMap::new();
+        let mut aliases = Aliases::new();
         for name in links.filter_map(|name| UnitName::parse(name).ok()) {
             if let Found::Unit { name: main, .. } = self.find(&name)
                 && main != name
@@ -90,7 +97,59 @@ impl Loader {
                 aliases.entry(main).or_default().insert(name);
             }
         }
-        self.aliases = aliases;
+        if *self.aliases != aliases {
+            self.aliases = Arc::new(aliases);
+        }
+    }
+
+    /// Takes note of the aliases that units got by a load that is put in force and was not of everything.
+    pub(super) fn settle(&mut self, loading: &Loading) {
+        if Arc::ptr_eq(&self.settled, &self.aliases) {
+            return;
+        }
+        for &unit in loading.delta.added.iter().chain(&loading.delta.changed) {
+            let definition = loading.graph.definition(unit);
+            // Instances have those of their templates besides.
+            let Some(own) = self.aliases.get(&definition.name) else { continue };
+            let got = definition.aliases.iter().filter(|alias| own.contains(*alias)).cloned();
+            let settled = Arc::make_mut(&mut self.settled);
+            settled.entry(definition.name.clone()).or_default().extend(got);
+        }
+    }
+
+    /// All aliases of this unit are in force.
+    pub(super) fn settle_unit(&mut self, unit: &UnitName) {
+        if self.settled.get(unit) == self.aliases.get(unit) {
+            return;
+        }
+        let settled = Arc::make_mut(&mut self.settled);
+        match self.aliases.get(unit) {
+            Some(aliases) => drop(settled.insert(unit.clone(), aliases.clone())),
+            None => drop(settled.remove(unit)),
+        }
+    }
+
+    /// Who is concerned by aliases that have come or gone since the last reload; if a unit is named, by
+    /// those of that unit.
+    pub(super) fn realiased(&self, graph: &Graph, only: Option<&UnitName>) -> BTreeSet<UnitName> {
+        let mut names = BTreeSet::new();
+        if Arc::ptr_eq(&self.settled, &self.aliases) {
+            return names;
+        }
+        for (unit, aliases) in self.settled.iter().chain(self.aliases.iter()) {
+            if self.settled.get(unit) == self.aliases.get(unit) {
+                continue;
+            }
+            if let Some(only) = only.filter(|only| *only != unit) {
+                names.extend((only.template().as_ref() == Some(unit)).then(|| only.clone()));
+                continue;
+            }
+            let all = || std::iter::once(unit).chain(aliases);
+            names.extend(all().flat_map(|name| instances(graph, name)));
+            names.extend(aliases.iter().flat_map(|alias| self.referrers(graph, alias)));
+            names.extend(all().filter(|name| !name.is_template()).cloned());
+        }
+        names
     }
 
     /// The units whose definition depends on what has one of these names.
@@ -131,7 +190,7 @@ impl Loader {
         }
     }
 
-    /// Known units that a `foo-.service.d` or `service.d` directory is for.
+    /// Known units that a `foo-.service.d` or `service.d` directory is for, by one of their names.
     fn covered_by<'a>(&self, graph: &'a Graph, owner: &str) -> impl Iterator<Item = UnitName> + 'a {
         let (prefix, suffix) = match owner.rsplit_once('.') {
             Some((prefix, suffix)) => (prefix.to_owned(), suffix.to_owned()),
@@ -140,10 +199,12 @@ impl Loader {
         let covers = move |name: &UnitName| {
             name.unit_type().suffix() == suffix && name.as_str().starts_with(&prefix)
         };
-        graph.definitions().map(|d| d.name.clone()).filter(covers)
+        let definitions = graph.definitions();
+        let covered = definitions.filter(move |d| covers(&d.name) || d.aliases.iter().any(&covers));
+        covered.map(|definition| definition.name.clone())
     }
 
-    pub(super) fn referrers(&self, graph: &Graph, name: &UnitName) -> Vec<UnitName> {
+    fn referrers(&self, graph: &Graph, name: &UnitName) -> Vec<UnitName> {
         graph.referrers(name).into_iter().map(|unit| graph.name(unit).clone()).collect()
     }
 
@@ -233,6 +294,16 @@ impl Loader {
         })
     }
 
+    /// Whether names lead to this one, or did in this generation.
+    pub(super) fn has_or_had_aliases(&self, graph: &Graph, name: &UnitName) -> bool {
+        let has = |name: &UnitName| self.aliases.contains_key(name);
+        let had = || {
+            let before = graph.lookup(name).map(|unit| graph.definition(unit));
+            before.is_some_and(|before| before.name == *name && !before.aliases.is_empty())
+        };
+        has(name) || name.template().as_ref().is_some_and(has) || had()
+    }
+
     /// The names that lead to this one: links, and for an instance those that its template has.
     pub(super) fn aliases_of(&self, name: &UnitName) -> Vec<UnitName> {
         let own = self.aliases.get(name).into_iter().flatten().cloned();
@@ -275,10 +346,7 @@ fn is_shared_owner(owner: &str) -> bool {
     }
 }
 
-pub(super) fn instances<'a>(
-    graph: &'a Graph,
-    template: &'a UnitName,
-) -> impl Iterator<Item = UnitName> + 'a {
+fn instances<'a>(graph: &'a Graph, template: &'a UnitName) -> impl Iterator<Item = UnitName> + 'a {
     graph
         .names()
         .map(|(name, _)| name)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warren_core::graph::Graph;
 
 use super::{Loader, Loading, RulesChange};
-use crate::fleet::{self, Applied};
+use crate::fleet::{self, Applied, Fleet};
 
 impl Loader {
     /// What rules made that is in force.
@@ -29,10 +29,12 @@ impl Loader {
 
     /// Loads what the rules make now; other changes wait.
     pub fn reload_rules(&mut self, graph: &Arc<Graph>, dry_run: bool) -> Loading {
-        if let Some(fleet) = &mut self.fleet {
-            fleet.insist();
+        let was_set_back = self.fleet.as_mut().is_some_and(Fleet::insist);
+        let loading = self.load_with_rules(graph, BTreeSet::new(), dry_run);
+        if let Some(fleet) = self.fleet.as_mut().filter(|_| dry_run && was_set_back) {
+            fleet.desist();
         }
-        self.load_with_rules(graph, BTreeSet::new(), dry_run)
+        loading
     }
 
     /// Loads what has changed, and what rules make otherwise than before. After a dry run they
@@ -51,7 +53,10 @@ impl Loader {
             }
             _ => None,
         };
-        let mut loading = self.load_changed(graph, &changed);
+        let mut loading = self.load_changed(graph, &changed, None);
+        if !dry_run {
+            self.settled = self.aliases.clone();
+        }
         let Some(fleet) = &mut self.fleet else { return loading };
         loading.diagnostics.extend(fleet.collisions(&self.snapshot, &changed));
         let Some(before) = before else { return loading };
@@ -59,12 +64,7 @@ impl Loader {
         loading.rules =
             Some(RulesChange { before: before.clone(), after: fleet.applied().clone() });
         match dry_run {
-            true => {
-                fleet.undo(before, &mut self.snapshot);
-                if self.snapshot.structure_changed {
-                    self.index();
-                }
-            }
+            true => fleet.undo(before, &mut self.snapshot),
             false => fleet.keep(),
         }
         loading
@@ -74,9 +74,6 @@ impl Loader {
     pub fn set_rules_back(&mut self, to: Applied) {
         if let Some(fleet) = &mut self.fleet {
             fleet.set_back(to, &mut self.snapshot);
-            if self.snapshot.structure_changed {
-                self.index();
-            }
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use warren_core::graph::Edge;
 use warren_unit::install::PresetRules;
 use warren_unit::{Defaults, Relation};
 
@@ -121,6 +122,251 @@ fn instances_have_an_installation_state_of_their_own() {
     }
     assert_eq!(states.preset(&name("t@on.service")), "disabled");
     assert_eq!(states.files().count(), 1, "instances have no files");
+}
+
+/// As systemd 252 has it: `cargo xtask beside files/drop-ins-of-one-name`.
+#[test]
+fn of_drop_ins_with_one_name_the_search_path_decides_before_the_directorys_name() {
+    let scratch = Scratch::new("dropins");
+    let mut loader = loader_of(
+        &scratch,
+        &[
+            ("usr/a-b.service", "[Service]\nExecStart=/bin/true"),
+            ("etc/x-y.service", "-> ../usr/a-b.service"),
+            ("usr/a-b.service.d/1.conf", ""),
+            ("etc/a-.service.d/1.conf", "[Unit]"),
+            ("etc/a-.service.d/2.conf", "[Unit]"),
+            ("etc/a-b.service.d/2.conf", "[Unit]"),
+            ("etc/service.d/3.conf", "[Unit]"),
+            ("usr/x-.service.d/3.conf", "[Unit]"),
+            ("etc/x-y.service.d/4.conf", "[Unit]"),
+            ("usr/a-.service.d/4.conf", "[Unit]"),
+            ("etc/a-.service.d/5.conf", ""),
+            ("usr/a-b.service.d/5.conf", "[Unit]"),
+        ],
+    );
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    let dropins = |graph: &Graph| -> Vec<String> {
+        let unit = graph.lookup(&name("a-b.service")).expect("it is loaded");
+        let files = graph.definition(unit).files.dropins().iter();
+        let below = |path: &str| path.strip_prefix(scratch.0.to_str()?).map(str::to_owned);
+        files.filter_map(|file| below(file.path())).collect()
+    };
+    let want = [
+        "/etc/a-.service.d/1.conf",
+        "/etc/a-b.service.d/2.conf",
+        "/usr/x-.service.d/3.conf",
+        "/usr/a-.service.d/4.conf",
+    ];
+    assert_eq!(dropins(&graph), want);
+    // What is for a prefix of an alias is for the unit.
+    fs::remove_file(scratch.0.join("usr/x-.service.d/3.conf")).expect("it is there");
+    loader.look(false);
+    let graph = loader.reload(&graph, false).graph;
+    assert_eq!(dropins(&graph)[2], "/etc/service.d/3.conf");
+}
+
+fn name(text: &str) -> UnitName {
+    UnitName::parse(text).expect("a valid name")
+}
+
+/// Files with a text, or links (`-> TARGET`). `etc` and `usr` are searched.
+fn write_files(scratch: &Scratch, files: &[(&str, &str)]) {
+    for (path, text) in files {
+        let path = scratch.0.join(path);
+        fs::create_dir_all(path.parent().expect("below")).expect("a directory");
+        match text.strip_prefix("-> ") {
+            Some(target) => symlink(target, path).expect("a link"),
+            None => fs::write(path, text).expect("a file"),
+        }
+    }
+}
+
+fn loader_of(scratch: &Scratch, files: &[(&str, &str)]) -> Loader {
+    write_files(scratch, files);
+    let settings =
+        Settings { context: Arc::new(Context::system()), defaults: Arc::new(Defaults::default()) };
+    let paths = ["etc", "usr"].map(|name| scratch.0.join(name)).to_vec();
+    Loader::new(paths, settings, None, FoundMounts::default())
+}
+
+/// Numbers that fall the same again with the same seed: splitmix64.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ((x ^ (x >> 27)) >> 8) as usize % below
+    }
+
+    fn any<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.roll(of.len())]
+    }
+}
+
+const UNITS: [&str; 6] =
+    ["a.service", "a-b.service", "c.service", "t@.service", "u@.service", "t@1.service"];
+
+/// Changes one file, link or directory; no two texts of one file are as long as each other.
+fn edit(scratch: &Scratch, dice: &mut Dice, step: usize) {
+    let (directory, unit, other) = (dice.any(&["etc", "usr"]), dice.any(&UNITS), dice.any(&UNITS));
+    let path = scratch.0.join(directory);
+    let text = |section: &str| format!("{section}Description={}\n", "x".repeat(step + 1));
+    match dice.roll(8) {
+        0 | 1 => {
+            let _ = fs::remove_file(path.join(unit));
+            let wants = format!("[Unit]\nWants={other}\nAfter={other}\n");
+            write_files(scratch, &[(&format!("{directory}/{unit}"), &text(&wants))]);
+        }
+        2 | 3 => {
+            let _ = fs::remove_file(path.join(unit));
+            symlink(format!("../{}/{other}", dice.any(&["etc", "usr"])), path.join(unit))
+                .expect("a link");
+        }
+        4 => drop(fs::remove_file(path.join(unit))),
+        5 => {
+            let owner = dice.any(&["a-.service", "service", unit]);
+            let dropin = format!("{directory}/{owner}.d/1.conf");
+            write_files(scratch, &[(&dropin, &text("[Unit]\n"))]);
+        }
+        6 => {
+            let link = format!("{directory}/{unit}.wants/{other}");
+            let _ = fs::remove_file(scratch.0.join(&link));
+            write_files(scratch, &[(&link, "-> nowhere")]);
+        }
+        _ => {
+            let kind = dice.any(&["d", "wants"]);
+            let _ = fs::remove_dir_all(path.join(format!("{unit}.{kind}")));
+        }
+    }
+}
+
+/// What is loaded, but for instances, which stay as long as somebody knows them.
+fn in_words(graph: &Graph) -> Vec<String> {
+    let loaded = graph.definitions().filter(|d| d.load_state != LoadState::NotFound);
+    let words = loaded.filter(|d| !d.name.is_instance()).map(|d| {
+        let aliases = d.aliases.iter().map(|alias| (alias, graph.lookup(alias) == Some(d.id)));
+        let aliases: Vec<_> = aliases.collect();
+        let relation = |edge: &Edge| format!("{:?} {}", edge.relation, graph.name(edge.other));
+        let mut relations: Vec<String> = d.edges.iter().map(relation).collect();
+        relations.sort_unstable();
+        let files = file_paths(d);
+        format!("{} {aliases:?} {:?} {files:?} {relations:?}", d.description, d.load_state)
+            + d.name.as_str()
+    });
+    let mut words: Vec<String> = words.collect();
+    words.sort_unstable();
+    words
+}
+
+#[test]
+fn a_reload_comes_to_what_a_fresh_load_does_whatever_was_tried_before() {
+    for seed in 0..20 {
+        let (scratch, mut dice) = (Scratch::new("tried"), Dice(seed));
+        let mut loader = loader_of(&scratch, &[("usr/a.service", ""), ("etc/c.service", "[Unit]")]);
+        let mut graph = loader.load_all(&Arc::new(Graph::default())).graph;
+        for step in 0..40 {
+            (0..1 + dice.roll(3)).for_each(|_| edit(&scratch, &mut dice, step));
+            for _ in 0..dice.roll(4) {
+                let unit = name(dice.any(&["a.service", "a-b.service", "c.service"]));
+                loader.look(dice.roll(2) == 0);
+                match dice.roll(4) {
+                    0 => drop(loader.reload(&graph, true)),
+                    1 => drop(loader.refresh(&graph, &unit, true)),
+                    2 => graph = loader.refresh(&graph, &unit, false).graph,
+                    _ => graph = loader.load_one(&graph, &unit).graph,
+                }
+            }
+            loader.look(false);
+            graph = loader.reload(&graph, false).graph;
+            let fresh = loader_of(&scratch, &[]).load_all(&Arc::new(Graph::default())).graph;
+            assert_eq!(in_words(&graph), in_words(&fresh), "seed {seed}, step {step}");
+        }
+    }
+}
+
+#[test]
+fn a_dry_run_leaves_an_alias_that_goes_to_the_reload() {
+    let scratch = Scratch::new("dry-alias");
+    let text = "[Service]\nExecStart=/bin/true";
+    let mut loader =
+        loader_of(&scratch, &[("usr/a.service", text), ("etc/b.service", "-> ../usr/a.service")]);
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    fs::remove_file(scratch.0.join("etc/b.service")).expect("it is there");
+    loader.look(false);
+    for _ in 0..2 {
+        let Loading { graph: next, delta, .. } = loader.reload(&graph, true);
+        let unit = next.lookup(&name("a.service")).expect("it stays");
+        assert_eq!((delta.changed.as_slice(), delta.removed.len()), ([unit].as_slice(), 0));
+    }
+    let next = loader.reload(&graph, false).graph;
+    let unit = next.lookup(&name("a.service")).expect("it stays");
+    assert!(next.definition(unit).aliases.is_empty() && next.lookup(&name("b.service")).is_none());
+}
+
+/// Many units refer to a name that leads elsewhere from now on, and their definitions are made in pieces.
+#[test]
+fn who_refers_to_an_alias_that_goes_refers_to_nothing_in_whatever_piece_it_is() {
+    let scratch = Scratch::new("pieces");
+    let mut loader = loader_of(
+        &scratch,
+        &[
+            ("usr/z.service", "[Service]\nExecStart=/bin/true"),
+            ("etc/b.service", "-> ../usr/z.service"),
+        ],
+    );
+    for n in 0..1500 {
+        let text = "[Unit]\nWants=b.service\n[Service]\nExecStart=/bin/true";
+        write_files(&scratch, &[(&format!("usr/m{n}.service"), text)]);
+    }
+    loader.look(true);
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    let wanted = |graph: &Graph| {
+        let unit = graph.lookup(&name("z.service")).expect("it is loaded");
+        graph.related(unit, Relation::WantedBy).count()
+    };
+    assert_eq!(wanted(&graph), 1500);
+    fs::remove_file(scratch.0.join("etc/b.service")).expect("it is there");
+    loader.look(false);
+    let Loading { graph, delta, .. } = loader.reload(&graph, false);
+    assert_eq!((wanted(&graph), delta.removed.len()), (0, 0));
+    let gone = graph.lookup(&name("b.service")).expect("it is named");
+    assert_eq!(graph.related(gone, Relation::WantedBy).count(), 1500);
+}
+
+#[test]
+fn a_unit_that_is_new_is_loaded_with_all_that_came_with_it() {
+    let scratch = Scratch::new("new-unit");
+    let text = "[Service]\nExecStart=/bin/true";
+    let wants = "[Unit]\nWants=second.service\n[Service]\nExecStart=/bin/true";
+    let mut loader = loader_of(&scratch, &[("usr/a.service", text), ("usr/w.service", wants)]);
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    write_files(
+        &scratch,
+        &[
+            ("etc/new.service", text),
+            ("etc/new.service.d/1.conf", "[Unit]\nDescription=with a drop-in"),
+            ("etc/new.service.wants/a.service", "-> ../../usr/a.service"),
+            ("etc/second.service", "-> ../usr/a.service"),
+            ("etc/a.service.d/1.conf", "[Unit]\nDescription=edited"),
+        ],
+    );
+    loader.look(false);
+    let graph = loader.load_one(&graph, &name("new.service")).graph;
+    let new = graph.lookup(&name("new.service")).expect("it is loaded");
+    let a = graph.lookup(&name("a.service")).expect("it is loaded");
+    assert_eq!(&*graph.definition(new).description, "with a drop-in");
+    assert!(graph.is_related(new, Relation::Wants, a));
+    // A new name of a unit that is loaded changes nothing else of it.
+    let graph = loader.load_one(&graph, &name("second.service")).graph;
+    let wanter = graph.lookup(&name("w.service")).expect("it is loaded");
+    assert_eq!(graph.lookup(&name("second.service")), Some(a));
+    assert!(graph.is_related(wanter, Relation::Wants, a));
+    assert_eq!(&*graph.definition(a).description, "a.service");
+    let graph = loader.reload(&graph, false).graph;
+    assert_eq!(graph.lookup(&name("second.service")), Some(a));
+    assert_eq!(&*graph.definition(a).description, "edited");
 }
 
 /// Regular files in `.wants` directories are no links, and say nothing.

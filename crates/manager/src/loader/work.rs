@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use warren_core::graph::{Change, Edit, Graph, NewDefinition};
-use warren_unit::{Code, Diagnostic, LoadState, Severity, UnitName, UnitType};
+use warren_core::graph::{Change, Definition, Edge, Edit, Graph, NewDefinition};
+use warren_unit::{Code, Diagnostic, LoadState, Relation, Severity, UnitName, UnitType};
 
 use super::{Loader, Loading};
 use crate::snapshot::Work;
@@ -63,11 +63,16 @@ impl LoadWork {
     /// Takes one definition in; returns what it names and nobody has looked at yet: instances,
     /// slices, the main name of an alias.
     fn take(&mut self, loader: &Loader, name: UnitName, defined: Defined) -> Vec<UnitName> {
-        self.done.insert(name);
         let (mut change, diagnostics) = match defined {
-            Defined::Alias(main) => return vec![main],
+            Defined::Alias(main) => {
+                // It may have been a unit of its own, and lead to nothing now.
+                self.changes.push(Change::Remove(name.clone()));
+                self.done.insert(name);
+                return vec![main];
+            }
             Defined::Unit(change, diagnostics) => (change, diagnostics),
         };
+        self.done.insert(name);
         self.diagnostics.extend(diagnostics);
         let mut more = Vec::new();
         if let Change::Set(new) = &mut change {
@@ -171,8 +176,16 @@ impl Loader {
     /// is not found.
     pub(super) fn load_name(&self, graph: &Arc<Graph>, name: &UnitName) -> Loading {
         let mut work = LoadWork::new(graph, self.names_max);
-        if matches!(self.define_name(name), Defined::Unit(Change::Remove(_), _)) {
-            work.edit.claim(name);
+        match self.define_name(name) {
+            Defined::Unit(Change::Remove(_), _) => work.edit.claim(name),
+            Defined::Alias(main) => {
+                if let Some(known) = known_unit(graph, &main) {
+                    // What is loaded stays as it is until a reload, but for one more name.
+                    work.edit.apply(with_alias(graph, known, name));
+                    return work.finish(graph, self.snapshot.work);
+                }
+            }
+            Defined::Unit(Change::Set(_), _) => {}
         }
         self.work_off(graph, work, BTreeSet::from([name.clone()]))
     }
@@ -183,9 +196,9 @@ impl Loader {
         mut work: LoadWork,
         mut names: BTreeSet<UnitName>,
     ) -> Loading {
-        // Units with aliases first: names are settled before others refer to them.
-        let first: Vec<UnitName> =
-            names.iter().filter(|name| self.aliases.contains_key(*name)).cloned().collect();
+        // Units whose aliases come or go first: names are settled before others refer to them.
+        let is_first = |name: &&UnitName| self.has_or_had_aliases(graph, name);
+        let first: Vec<UnitName> = names.iter().filter(is_first).cloned().collect();
         for name in first {
             let defined = self.define_name(&name);
             names.extend(work.take(self, name, defined));
@@ -249,6 +262,43 @@ impl Loader {
             }
         });
         more
+    }
+}
+
+/// The unit of this name, if it is loaded.
+fn known_unit<'a>(graph: &'a Graph, name: &UnitName) -> Option<&'a Definition> {
+    let definition = graph.definition(graph.lookup(name)?);
+    let is_loaded = definition.load_state != LoadState::NotFound;
+    (is_loaded && definition.name == *name).then_some(definition)
+}
+
+/// What makes a name another name of a unit that is loaded: the unit and who refers to that name, all
+/// else of them as it is in force.
+fn with_alias(graph: &Graph, known: &Definition, alias: &UnitName) -> Vec<Change> {
+    let mut main = restated(graph, known);
+    main.aliases.push(alias.clone());
+    main.aliases.sort_unstable();
+    main.aliases.dedup();
+    let referrers = graph.referrers(alias).into_iter().filter(|&unit| unit != known.id);
+    let referrers = referrers.map(|unit| restated(graph, graph.definition(unit)));
+    std::iter::once(main).chain(referrers).map(|new| Change::Set(Box::new(new))).collect()
+}
+
+/// A definition that is in force, by names.
+fn restated(graph: &Graph, known: &Definition) -> NewDefinition {
+    let is_stated = |edge: &&Edge| {
+        edge.relation != Relation::After || known.completed.binary_search(&edge.other).is_err()
+    };
+    let named = |edge: &Edge| (edge.relation, graph.name(edge.other).clone());
+    NewDefinition {
+        name: known.name.clone(),
+        aliases: known.aliases.to_vec(),
+        load_state: known.load_state.clone(),
+        description: known.description.clone(),
+        flags: known.flags,
+        slice: known.slice.map(|slice| graph.name(slice).clone()),
+        relations: known.edges.iter().filter(is_stated).map(named).collect(),
+        files: known.files.clone(),
     }
 }
 

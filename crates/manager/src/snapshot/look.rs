@@ -193,12 +193,19 @@ impl Snapshot {
         before: Option<&Entry>,
         notes: &mut Notes,
     ) -> Looked<Entry> {
-        if let Some(metadata) = if_there(fs::metadata(path))?.filter(fs::Metadata::is_file) {
-            let file = self.read_file(path, &metadata, owner, before, notes)?;
-            return Ok(file.map(Entry::File));
-        }
         let target = if_there(fs::read_link(path))?;
-        Ok(target.map(|target| Entry::link(&target, Leads::Nowhere)))
+        let metadata = if_there(fs::metadata(path))?.filter(fs::Metadata::is_file);
+        let file = match metadata {
+            Some(metadata) => {
+                let before = before.and_then(Entry::file).cloned().map(Entry::File);
+                self.read_file(path, &metadata, owner, before.as_ref(), notes)?
+            }
+            None => None,
+        };
+        Ok(match target {
+            Some(target) => Some(Entry::link(&target, file.map_or(Leads::Nowhere, Leads::Outside))),
+            None => file.map(Entry::File),
+        })
     }
 
     fn look_at_file(
@@ -244,13 +251,8 @@ impl Snapshot {
         let Some(metadata) = if_there(fs::metadata(&full))?.filter(fs::Metadata::is_file) else {
             return Ok(Leads::Nowhere);
         };
-        let before = match before {
-            Some(Entry::Link(link)) => match &link.leads {
-                Leads::Outside(file) => Some(Entry::File(file.clone())),
-                Leads::Inside | Leads::Nowhere => None,
-            },
-            _ => None,
-        };
+        let before = before.filter(|before| matches!(before, Entry::Link(_)));
+        let before = before.and_then(Entry::file).cloned().map(Entry::File);
         let file = self.read_file(path, &metadata, unit_type, before.as_ref(), notes)?;
         Ok(file.map_or(Leads::Nowhere, Leads::Outside))
     }

@@ -85,6 +85,7 @@ fn life_of_a_group(top: &Tree, name: &str) {
     ep.wait(&mut ready, None).expect("the kernel notifies from a work queue, so it may be late");
     watch.drain(&mut changed).expect("drain");
     assert_eq!(changed, [id]);
+    threads_are_their_domains(top, name, &group, cat.id() as i32);
     top.kill(&group).expect("cgroup.kill");
     cat.wait().expect("our child");
     assert!(!top.events(&group).expect("events").populated);
@@ -92,6 +93,19 @@ fn life_of_a_group(top: &Tree, name: &str) {
     assert_eq!(top.prune(name), Ok(false));
     two_may_remove_the_same(top, name);
     assert_eq!(top.exists(name), Ok(false));
+}
+
+/// A service that keeps threads in a group of their own is still found.
+fn threads_are_their_domains(top: &Tree, name: &str, group: &str, pid: i32) {
+    let threads = format!("{group}/threads/more");
+    top.make(&threads).expect("groups can be made");
+    for threaded in [&format!("{group}/threads"), &threads] {
+        top.write(threaded, "cgroup.type", "threaded").expect("a group can be threaded");
+    }
+    top.write(&threads, "cgroup.threads", &pid.to_string()).expect("a thread can be moved");
+    let refused = top.procs(&threads).map_err(|e| e.errno);
+    assert_eq!(refused, Err(libc::EOPNOTSUPP), "the kernel lists them elsewhere");
+    assert_eq!(top.procs_below(name).expect("procs"), [pid]);
 }
 
 /// Each goes on when the other was faster, until nothing is left.

@@ -49,6 +49,31 @@ fn a_socket_file_has_its_mode_and_replaces_a_stale_one() {
     assert_eq!(refused.map(|_| ()).map_err(|e| e.errno), Err(libc::ENAMETOOLONG));
 }
 
+#[test]
+fn neither_owner_nor_mode_is_given_to_what_a_link_in_place_of_a_socket_leads_to() {
+    let scratch = Scratch::new("swapped");
+    let (victim, link, plain) = (scratch.path("victim"), scratch.path("link"), scratch.path("s"));
+    let listener = std::os::unix::net::UnixListener::bind(&victim).expect("binds");
+    std::os::unix::fs::symlink(&victim, &link).expect("a link can be made");
+    std::fs::write(&plain, "").expect("written");
+    for path in [&link, &plain] {
+        let opened = open_socket_file(path).map(|_| ()).map_err(|e| e.errno);
+        assert_eq!(opened, Err(libc::EEXIST), "{path}");
+    }
+    let file = open_socket_file(&victim).expect("it is a socket");
+    // Whoever owns the directory changes it between the bind and what follows.
+    std::fs::rename(&victim, scratch.path("moved")).expect("renamed");
+    std::fs::rename(&plain, &victim).expect("renamed");
+    let mode = |path: &str| std::fs::metadata(path).expect("it is there").mode() & 0o7777;
+    let before = mode(&victim);
+    let own = rustix::process::geteuid().as_raw();
+    let options = SocketOptions { mode: 0o1606, uid: Some(own), ..SocketOptions::default() };
+    set_owner(file.as_fd(), &victim, &options).expect("it is ours");
+    set_mode(file.as_fd(), &victim, &options).expect("it is ours");
+    assert_eq!((mode(&victim), mode(&scratch.path("moved"))), (before, 0o1606));
+    drop(listener);
+}
+
 /// Reads an integer option back.
 fn get(fd: &OwnedFd, level: i32, option: i32) -> i32 {
     let mut value = 0i32;
@@ -137,6 +162,8 @@ fn abstract_names_and_fifos() {
     let path = scratch.path("fifo");
     let options = SocketOptions { mode: 0o600, pipe_size: Some(8192), ..options };
     let fifo = open_fifo(&path, &options).expect("made");
+    let mode = std::fs::metadata(&path).expect("the file is there").permissions().mode();
+    assert_eq!((fifo.refused.len(), mode & 0o7777), (0, 0o600));
     assert!(!is_readable(&fifo.fd));
     let mut writer =
         std::fs::OpenOptions::new().write(true).open(&path).expect("a reader is there");
