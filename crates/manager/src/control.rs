@@ -3,8 +3,8 @@
 //! `{"error": ..., "parameters": {...}}` out. A request with `"more": true` may have several
 //! answers; all but the last have `"continues": true`.
 //!
-//! Reading is open to all who can connect; what changes something is for root and the manager's
-//! own user. Readers are answered from the published view by threads of this room, never by the
+//! Reading is open to all who can connect, but for lines of logs and for unit files that the client
+//! could not read himself; what changes something is for root and the manager's own user. Readers are answered from the published view by threads of this room, never by the
 //! loop.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -136,7 +136,7 @@ fn serve(stream: &UnixStream, asker: Asker, shared: &Arc<Shared>) {
 }
 
 /// Root, or the manager's own user.
-fn is_privileged(asker: Asker) -> bool {
+pub(crate) fn is_privileged(asker: Asker) -> bool {
     asker.uid == 0 || asker.uid == warren_sys::process::own_ids().0
 }
 

@@ -19,6 +19,7 @@ use warren_init::protocol::control::PowerAction;
 use warren_unit::install::UnitFileState;
 use warren_unit::{Diagnostic, LoadState, UnitName};
 
+use crate::control::is_privileged;
 use crate::control_jobs;
 use crate::daemon::Daemon;
 use crate::ending::scheduled::{self, Scheduled};
@@ -46,7 +47,7 @@ pub const CALLS: &[Method] = &[
     Method { name: "Status", changes: false, serve: status },
     Method { name: "Why", changes: false, serve: crate::why::why },
     Method { name: "Devices", changes: false, serve: crate::device_report::devices },
-    Method { name: "Cat", changes: false, serve: cat },
+    Method { name: "Cat", changes: false, serve: crate::control_files::cat },
     Method { name: "Records", changes: false, serve: records },
     Method { name: "Record", changes: false, serve: record },
     Method { name: "Top", changes: false, serve: top },
@@ -136,7 +137,7 @@ pub(crate) fn moment(at: Moment) -> Value {
     }
 }
 
-fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn status(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let unit = find(&view, parameters)?;
     let definition = view.definition(unit);
@@ -173,7 +174,8 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         "cgroup": live.control_group,
         "reason": reason(&view, view.reason(unit)),
         "remarks": crate::remarks::value(&view, shared, unit),
-        "log": log_tail(shared, definition.name.as_str()),
+        "log": log_tail(shared, asker, definition.name.as_str()),
+        "log_withheld": !is_privileged(asker),
     });
     if let (Some(out), Value::Object(more)) = (out.as_object_mut(), more) {
         out.extend(more);
@@ -181,8 +183,12 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     Ok(out)
 }
 
-pub(crate) fn log_tail(shared: &Shared, unit: &str) -> Vec<String> {
-    crate::log_tail::last_lines(&shared.journal_socket, &shared.log_dir, unit)
+/// The last lines of a unit's log; none for who may not read the log itself.
+pub(crate) fn log_tail(shared: &Shared, asker: Asker, unit: &str) -> Vec<String> {
+    match is_privileged(asker) {
+        true => crate::log_tail::last_lines(&shared.journal_socket, &shared.log_dir, unit),
+        false => Vec::new(),
+    }
 }
 
 pub(crate) fn cause(view: &View, cause: Cause) -> Value {
@@ -238,18 +244,6 @@ fn rules(shared: &Shared, definition: &Definition, is_in_force: bool) -> Vec<Val
     let mut products = crate::fleet::products(&shared.rules(), &definition.name);
     products.retain(|product| files.contains(product.file.path()) == is_in_force);
     products.iter().map(|product| origin_of(&product.origin)).collect()
-}
-
-fn cat(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
-    let view = shared.view();
-    let unit = find(&view, parameters)?;
-    let files = crate::loader::file_paths(view.definition(unit));
-    let text = |path: &Arc<str>| {
-        let made = shared.made_text(path);
-        made.unwrap_or_else(|| std::fs::read_to_string(&**path).unwrap_or_default())
-    };
-    let files: Vec<Value> = files.iter().map(|p| json!({"path": &**p, "text": text(p)})).collect();
-    Ok(json!({"files": files}))
 }
 
 /// Recordings that are kept, the oldest first.

@@ -12,6 +12,7 @@ mod command_line;
 pub mod conditions;
 pub mod control;
 pub mod control_calls;
+mod control_files;
 mod control_jobs;
 pub mod control_top;
 pub mod daemon;

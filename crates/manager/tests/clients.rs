@@ -1,0 +1,37 @@
+//! What clients of the control socket are shown, and what they can take up.
+
+mod lab;
+
+use std::os::unix::fs::PermissionsExt;
+
+use lab::{Machine, ask, until};
+use serde_json::json;
+
+#[test]
+fn logs_and_closed_files_are_shown_only_to_those_who_may_read_them() {
+    let talks =
+        "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'echo a secret'";
+    let units = [("talks.service", talks), ("open.service", "[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("clients-shown", &units) else { return };
+    let closed = m.directory.join("units/talks.service");
+    std::fs::set_permissions(closed, PermissionsExt::from_mode(0o600)).expect("it is ours");
+    m.expect_job("start", "talks.service", "done");
+    let unit = json!({"unit": "talks.service"});
+    let secret = |answer: &serde_json::Value| answer.to_string().contains("a secret");
+    until("root sees the log", || secret(&m.call("Status", &unit)).then_some(()));
+    for method in ["Status", "Why", "Cat"] {
+        let own = m.call(method, &unit);
+        assert!(secret(&own), "{method}: {own}");
+        assert_ne!(own["log_withheld"], true, "{method}: {own}");
+        let other = ask(&m.connect_as_other(), method, &unit).expect("it is answered");
+        let other = &other["parameters"];
+        assert!(!secret(other), "{method}: {other}");
+        match method {
+            "Cat" => assert_eq!(other["files"][0]["withheld"], true, "{other}"),
+            _ => assert_eq!(other["log_withheld"], true, "{other}"),
+        }
+    }
+    let open = ask(&m.connect_as_other(), "Cat", &json!({"unit": "open.service"}));
+    let open = open.expect("it is answered");
+    assert!(open["parameters"]["files"][0]["text"].to_string().contains("stay"), "{open}");
+}
