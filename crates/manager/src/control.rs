@@ -19,8 +19,9 @@ use std::time::Duration;
 use serde_json::Value;
 use warren_core::request::Asker;
 
+use crate::answers::Bell;
 use crate::control_calls::{self, Answered, refused};
-use crate::control_jobs;
+use crate::control_jobs::{self, Caller};
 use crate::inhibit::{self, Held};
 use crate::say;
 use crate::shared::Shared;
@@ -117,7 +118,8 @@ fn serve(stream: &UnixStream, asker: Asker, shared: &Arc<Shared>) {
         false => UNPRIVILEGED_REQUEST_BYTES_MAX,
     };
     let mut reader = BufReader::new(stream);
-    let mut connection = Connection { stream, asker, shared, held: Vec::new() };
+    let caller = Caller { asker, socket: stream.as_fd(), bell: Bell::new() };
+    let mut connection = Connection { stream, caller, shared, held: Vec::new() };
     loop {
         let mut request = Vec::new();
         let read = reader.by_ref().take(request_bytes_max).read_until(0, &mut request);
@@ -153,7 +155,7 @@ fn error(name: &str, message: &str) -> Value {
 /// A client that is being served.
 struct Connection<'a> {
     stream: &'a UnixStream,
-    asker: Asker,
+    caller: Caller<'a>,
     shared: &'a Arc<Shared>,
     /// Gone with the connection.
     held: Vec<Held>,
@@ -165,19 +167,21 @@ impl Connection<'_> {
         let method = request["method"].as_str().unwrap_or_default();
         let name = method.strip_prefix("io.warrener.Manager.").unwrap_or_default();
         let call = control_calls::CALLS.iter().find(|call| call.name == name);
-        let changes = matches!(name, "Inhibit" | "Jobs") || call.is_some_and(|call| call.changes);
-        if changes && !is_privileged(self.asker) {
+        let changes =
+            matches!(name, "Inhibit" | "Job" | "Jobs") || call.is_some_and(|call| call.changes);
+        if changes && !is_privileged(self.caller.asker) {
             let text = "only root and the manager's own user may do this";
             return Ok(error("io.warrener.AccessDenied", text));
         }
         let parameters = &request["parameters"];
         let answered = match (name, call) {
             ("Inhibit", _) => self.inhibit(parameters),
+            ("Job", _) => control_jobs::job(parameters, &self.caller, self.shared)?,
             ("Jobs", _) if request["more"].as_bool() == Some(true) => {
                 return self.jobs(parameters);
             }
             ("Jobs", _) => Err(("org.varlink.service.ExpectedMore", method.to_owned())),
-            (_, Some(call)) => (call.serve)(parameters, self.asker, self.shared),
+            (_, Some(call)) => (call.serve)(parameters, self.caller.asker, self.shared),
             (_, None) => Err(("org.varlink.service.MethodNotFound", method.to_owned())),
         };
         Ok(match answered {
@@ -188,14 +192,14 @@ impl Connection<'_> {
 
     /// The one method that leaves something with its connection.
     fn inhibit(&mut self, parameters: &Value) -> Answered {
-        let lock = inhibit::take(parameters, self.asker, self.shared).map_err(refused)?;
+        let lock = inhibit::take(parameters, self.caller.asker, self.shared).map_err(refused)?;
         self.held.push(lock);
         Ok(serde_json::json!({}))
     }
 
     /// The one method with several answers: one for each unit, when its job has ended.
     fn jobs(&self, parameters: &Value) -> std::io::Result<Value> {
-        control_jobs::jobs(parameters, self.asker, self.shared, |row| {
+        control_jobs::jobs(parameters, &self.caller, self.shared, |row| {
             reply(self.stream, &serde_json::json!({"parameters": row, "continues": true}))
         })?;
         Ok(serde_json::json!({"parameters": {}}))

@@ -19,8 +19,8 @@ use warren_init::protocol::control::PowerAction;
 use warren_unit::install::UnitFileState;
 use warren_unit::{Diagnostic, LoadState, UnitName};
 
+use crate::answers::{Bell, awaited};
 use crate::control::is_privileged;
-use crate::control_jobs;
 use crate::daemon::Daemon;
 use crate::ending::scheduled::{self, Scheduled};
 use crate::fleet::RuleCause;
@@ -53,7 +53,6 @@ pub const CALLS: &[Method] = &[
     Method { name: "Top", changes: false, serve: top },
     Method { name: "Totals", changes: false, serve: totals },
     Method { name: "Verify", changes: false, serve: verify },
-    Method { name: "Job", changes: true, serve: control_jobs::job },
     Method { name: "ReloadConfiguration", changes: true, serve: reload },
     Method { name: "UnitFiles", changes: true, serve: unit_files },
     Method { name: "Kill", changes: true, serve: kill },
@@ -356,9 +355,9 @@ fn verify(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
 
 /// Has the machine serve a request that makes no job.
 pub(crate) fn ask(shared: &Shared, asker: Asker, request: Request) -> Answered {
-    let (reply, end) = channel();
+    let (reply, end) = awaited(&Bell::silent());
     shared.order(Order::Ask { asker, request, reply });
-    match end.recv() {
+    match end.wait() {
         Ok(Ended::Refused { text, .. }) => Err(refused(text)),
         Ok(_) => Ok(json!({})),
         Err(_) => Err(refused("the manager was restarted")),

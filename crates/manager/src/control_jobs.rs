@@ -3,8 +3,9 @@
 //! All jobs of a request are queued before the first is waited for, as systemctl does it: so what
 //! is stopped together stops at the same time, and in the order of the units' relations.
 
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvError, channel};
 
 use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call};
@@ -13,6 +14,7 @@ use warren_core::job::{JobMode, JobType};
 use warren_core::request::{Asker, Request};
 use warren_unit::UnitName;
 
+use crate::answers::{Awaited, Bell, Unanswered, awaited};
 use crate::control_calls::{Answered, ask, invalid, refused};
 use crate::orders::{Ended, Order};
 use crate::shared::Shared;
@@ -23,6 +25,16 @@ const UNIT_REFUSED: &str = "io.warrener.UnitRefused";
 
 /// Name and text of an error.
 type Refused = (&'static str, String);
+
+/// Who asks, and waits for his jobs as long as he is there.
+pub(crate) struct Caller<'a> {
+    /// Who it is.
+    pub asker: Asker,
+    /// His end of the connection.
+    pub socket: BorrowedFd<'a>,
+    /// Rings with the answers.
+    pub bell: Arc<Bell>,
+}
 
 /// A job that was asked for.
 struct Asked {
@@ -35,30 +47,42 @@ struct Asked {
 /// What its answer comes with.
 enum Waiting {
     /// The end of the job.
-    End(Receiver<Ended>),
+    End(Awaited<Ended>),
     /// That it is in the queue.
-    Queued(Receiver<Outcome>),
+    Queued(Awaited<Outcome>),
 }
 
-/// One job, for the unit `unit` of the parameters.
-pub(crate) fn job(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
-    let unit = parameters["unit"].as_str().ok_or_else(|| invalid("unit"))?;
-    Asked::of(unit, parameters, asker, shared)?.answered()
+/// One job, for the unit `unit` of the parameters. Fails when the caller hangs up; the job goes on.
+pub(crate) fn job(
+    parameters: &Value,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> io::Result<Answered> {
+    let unit = parameters["unit"].as_str().ok_or_else(|| invalid("unit"));
+    match unit.and_then(|unit| Asked::of(unit, parameters, caller, shared)) {
+        Ok(asked) => asked.answered(caller),
+        Err(refused) => Ok(Err(refused)),
+    }
 }
 
-/// A job for each of `units` of the parameters; `tell` gets one row for each, in the same order.
+/// A job for each of `units` of the parameters; `tell` gets one row for each, in the same order. Fails
+/// when the caller hangs up; the jobs go on.
 pub(crate) fn jobs(
     parameters: &Value,
-    asker: Asker,
+    caller: &Caller<'_>,
     shared: &Arc<Shared>,
-    mut tell: impl FnMut(Value) -> std::io::Result<()>,
-) -> std::io::Result<()> {
+    mut tell: impl FnMut(Value) -> io::Result<()>,
+) -> io::Result<()> {
     let names = parameters["units"].as_array().into_iter().flatten();
     let names: Vec<&str> = names.map(|name| name.as_str().unwrap_or_default()).collect();
     let asked: Vec<Result<Asked, Refused>> =
-        names.iter().map(|name| Asked::of(name, parameters, asker, shared)).collect();
+        names.iter().map(|name| Asked::of(name, parameters, caller, shared)).collect();
     for (name, asked) in names.into_iter().zip(asked) {
-        let mut row = match asked.and_then(Asked::answered) {
+        let answered = match asked {
+            Ok(asked) => asked.answered(caller)?,
+            Err(refused) => Err(refused),
+        };
+        let mut row = match answered {
             Ok(row) => row,
             Err((error, message)) => json!({"error": error, "message": message}),
         };
@@ -73,9 +97,10 @@ impl Asked {
     fn of(
         unit: &str,
         parameters: &Value,
-        asker: Asker,
+        caller: &Caller<'_>,
         shared: &Arc<Shared>,
     ) -> Result<Asked, Refused> {
+        let asker = caller.asker;
         let word = |key: &str, default: &'static str| {
             parameters[key].as_str().unwrap_or(default).to_owned()
         };
@@ -87,9 +112,9 @@ impl Asked {
             reload_if_possible: parameters["reload_if_possible"].as_bool().unwrap_or(false),
         };
         let answer = match parameters["wait"].as_bool() {
-            Some(false) => Waiting::Queued(queue(shared, asker, call)),
+            Some(false) => Waiting::Queued(queue(shared, caller, call)),
             _ => {
-                let (reply, end) = channel();
+                let (reply, end) = awaited(&caller.bell);
                 shared.order(Order::CallAndWait { asker, call, reply });
                 Waiting::End(end)
             }
@@ -99,49 +124,57 @@ impl Asked {
         Ok(Asked { name, answer, said })
     }
 
-    /// Waits for the answer.
-    fn answered(self) -> Answered {
+    /// Waits for the answer; fails when the caller hangs up.
+    fn answered(self, caller: &Caller<'_>) -> io::Result<Answered> {
         let answer = match self.answer {
-            Waiting::End(end) => ended(&self.name, end.recv())?,
-            Waiting::Queued(outcome) => queued(outcome.recv())?,
+            Waiting::End(end) => ended(&self.name, beside(end, caller)?),
+            Waiting::Queued(outcome) => queued(beside(outcome, caller)?),
         };
-        self.said.map(|()| answer)
+        Ok(answer.and_then(|answer| self.said.map(|()| answer)))
     }
 }
 
-fn queue(shared: &Arc<Shared>, asker: Asker, call: Call) -> Receiver<Outcome> {
-    let (sender, outcome) = channel();
-    // Who no longer waits needs no answer.
-    let reply = ReplySender::new(move |outcome| drop(sender.send(outcome)));
-    shared.call(asker, call, reply);
+/// The answer; nothing if nobody is there any more who would give one.
+fn beside<T>(answer: Awaited<T>, caller: &Caller<'_>) -> io::Result<Option<T>> {
+    match answer.wait_beside(caller.socket) {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Unanswered::Dropped) => Ok(None),
+        Err(Unanswered::HungUp) => Err(io::ErrorKind::ConnectionReset.into()),
+    }
+}
+
+fn queue(shared: &Arc<Shared>, caller: &Caller<'_>, call: Call) -> Awaited<Outcome> {
+    let (sender, outcome) = awaited(&caller.bell);
+    let reply = ReplySender::new(move |outcome| sender.send(outcome));
+    shared.call(caller.asker, call, reply);
     outcome
 }
 
-fn queued(outcome: Result<Outcome, RecvError>) -> Answered {
+fn queued(outcome: Option<Outcome>) -> Answered {
     match outcome {
-        Ok(Ok(Answer::Job { job, .. })) => Ok(json!({"job": job.0})),
-        Ok(Ok(_)) => Ok(json!({})),
-        Ok(Err(error)) => Err(refused(error.text)),
-        Err(_) => Err(refused("the manager was restarted")),
+        Some(Ok(Answer::Job { job, .. })) => Ok(json!({"job": job.0})),
+        Some(Ok(_)) => Ok(json!({})),
+        Some(Err(error)) => Err(refused(error.text)),
+        None => Err(refused("the manager was restarted")),
     }
 }
 
-fn ended(name: &UnitName, ended: Result<Ended, RecvError>) -> Answered {
+fn ended(name: &UnitName, ended: Option<Ended>) -> Answered {
     match ended {
-        Ok(Ended::Job(result)) => Ok(json!({"result": result.as_str()})),
-        Ok(Ended::Nothing) => Ok(json!({"result": "done"})),
-        Ok(Ended::InVain(device)) => {
+        Some(Ended::Job(result)) => Ok(json!({"result": result.as_str()})),
+        Some(Ended::Nothing) => Ok(json!({"result": "done"})),
+        Some(Ended::InVain(device)) => {
             let error = if device == *name { UNIT_REFUSED } else { DEPENDENCY_REFUSED };
             let text =
                 format!("{device} is not there and is waited for without a limit; the job stays");
             Err((error, text))
         }
-        Ok(Ended::Refused { text, about: Some(unit) }) if unit != *name => {
+        Some(Ended::Refused { text, about: Some(unit) }) if unit != *name => {
             Err((DEPENDENCY_REFUSED, text))
         }
-        Ok(Ended::Refused { text, about: Some(_) }) => Err((UNIT_REFUSED, text)),
-        Ok(Ended::Refused { text, about: None }) => Err(refused(text)),
-        Err(_) => Err(refused("the manager was restarted; the job goes on")),
+        Some(Ended::Refused { text, about: Some(_) }) => Err((UNIT_REFUSED, text)),
+        Some(Ended::Refused { text, about: None }) => Err(refused(text)),
+        None => Err(refused("the manager was restarted; the job goes on")),
     }
 }
 

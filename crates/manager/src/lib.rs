@@ -6,6 +6,7 @@
 //! (what clients want). Nothing here decides what is to become of a unit: that is the core.
 
 pub mod accept;
+pub mod answers;
 pub mod aside;
 pub mod collect;
 mod command_line;

@@ -12,6 +12,7 @@ use warren_core::request::{Asker, Request};
 use warren_core::time::Monotonic;
 use warren_unit::{Diagnostic, UnitName};
 
+use crate::answers::AnswerTo;
 use crate::ending::scheduled::Scheduled;
 use crate::kernel_mounts::Changed;
 use crate::loader::{Loading, RulesChange};
@@ -38,7 +39,7 @@ pub enum Order {
         /// What for.
         call: Call,
         /// Where the end goes.
-        reply: Sender<Ended>,
+        reply: AnswerTo<Ended>,
     },
     /// A request that clients of the bus do not have.
     Ask {
@@ -47,7 +48,7 @@ pub enum Order {
         /// What for.
         request: Request,
         /// Where the answer goes.
-        reply: Sender<Ended>,
+        reply: AnswerTo<Ended>,
     },
     /// Plan an end.
     Plan {

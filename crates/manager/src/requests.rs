@@ -19,6 +19,7 @@ use warren_trace::words::Phase;
 use warren_unit::install::UnitFileState;
 use warren_unit::{LoadState, UnitName, UnitType};
 
+use crate::answers::AnswerTo;
 use crate::daemon::{Client, Daemon, Leaving, now};
 use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report};
 use crate::recorder::Done;
@@ -236,7 +237,7 @@ impl Daemon {
         let Call::Enqueue { unit, job_type, mode, reload_if_possible } = &call else {
             if let Client::Waiter(reply) = client {
                 let text = "only jobs can be waited for".to_owned();
-                let _ = reply.send(Ended::Refused { text, about: None });
+                reply.send(Ended::Refused { text, about: None });
             }
             return;
         };
@@ -394,7 +395,7 @@ impl Daemon {
                 match client {
                     Client::Bus(reply) => reply.send(Err(BusError::no_such_unit(text))),
                     Client::Waiter(reply) => {
-                        let _ = reply.send(Ended::Refused { text, about: Some(unit) });
+                        reply.send(Ended::Refused { text, about: Some(unit) });
                     }
                 }
             }
@@ -488,7 +489,6 @@ impl Daemon {
             mode: JobMode::Replace,
             reload_if_possible: false,
         };
-        let (reply, _) = std::sync::mpsc::channel();
-        self.take_job_call(Asker::default(), call, Client::Waiter(reply));
+        self.take_job_call(Asker::default(), call, Client::Waiter(AnswerTo::nobody()));
     }
 }

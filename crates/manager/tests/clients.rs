@@ -4,7 +4,7 @@ mod lab;
 
 use std::os::unix::fs::PermissionsExt;
 
-use lab::{Machine, ask, until};
+use lab::{Machine, ask, read_answer, send_call, until};
 use serde_json::json;
 
 #[test]
@@ -34,4 +34,26 @@ fn logs_and_closed_files_are_shown_only_to_those_who_may_read_them() {
     let open = ask(&m.connect_as_other(), "Cat", &json!({"unit": "open.service"}));
     let open = open.expect("it is answered");
     assert!(open["parameters"]["files"][0]["text"].to_string().contains("stay"), "{open}");
+}
+
+/// As many as are served at a time wait for a start that never ends, and hang up.
+#[test]
+fn a_client_that_hangs_up_during_its_job_makes_room_for_the_next() {
+    const CONNECTIONS_MAX: usize = 64;
+    let units =
+        [("never.service", "[Service]\nType=notify\nTimeoutStartSec=infinity\nExecStart=@P stay")];
+    let Some(m) = Machine::start("clients-gone", &units) else { return };
+    let start = json!({"unit": "never.service", "type": "start"});
+    let clients = (0..CONNECTIONS_MAX).map(|_| {
+        let client = m.connect().expect("the manager listens");
+        send_call(&client, "Job", &start).expect("there is room in the socket");
+        client
+    });
+    let clients: Vec<_> = clients.collect();
+    let refused = read_answer(&m.connect().expect("the manager listens"));
+    let refused = refused.expect("it is told at once");
+    assert_eq!(refused["error"], "io.warrener.Busy", "{refused}");
+    drop(clients);
+    until("there is room for one", || m.totals()["pid"].as_u64());
+    assert_eq!(m.state("never.service"), "activating/start");
 }
