@@ -20,8 +20,9 @@ use serde_json::Value;
 use warren_core::request::Asker;
 
 use crate::answers::Bell;
-use crate::control_calls::{self, Answered, refused};
+use crate::control_calls::{self, Answered, Method, refused};
 use crate::control_jobs::{self, Caller};
+use crate::control_records::{Turn, Turns};
 use crate::inhibit::{self, Held};
 use crate::say;
 use crate::shared::Shared;
@@ -73,6 +74,7 @@ fn bind(path: &Path) -> std::io::Result<UnixListener> {
 
 fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     let open = Arc::new(AtomicUsize::new(0));
+    let turns = Turns::default();
     let acceptor = std::thread::current();
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
@@ -94,8 +96,9 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
         let stream = Arc::new(stream);
         let client = stream.clone();
         let (shared, count, acceptor) = (shared.clone(), open.clone(), acceptor.clone());
+        let turns = turns.clone();
         let serve = move || {
-            serve(&client, asker, &shared);
+            serve(&client, asker, &turns, &shared);
             drop(client);
             acceptor.unpark();
             count.fetch_sub(1, Ordering::Relaxed);
@@ -108,7 +111,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(stream: &UnixStream, asker: Asker, shared: &Arc<Shared>) {
+fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>) {
     // Who stops reading is dropped.
     if stream.set_write_timeout(Some(WRITE_TIMEOUT)).is_err() {
         return;
@@ -119,7 +122,15 @@ fn serve(stream: &UnixStream, asker: Asker, shared: &Arc<Shared>) {
     };
     let mut reader = BufReader::new(stream);
     let caller = Caller { asker, socket: stream.as_fd(), bell: Bell::new() };
-    let mut connection = Connection { stream, caller, shared, held: Vec::new() };
+    let mut connection = Connection {
+        stream,
+        caller,
+        shared,
+        turns,
+        turn: None,
+        has_recorded: false,
+        held: Vec::new(),
+    };
     loop {
         let mut request = Vec::new();
         let read = reader.by_ref().take(request_bytes_max).read_until(0, &mut request);
@@ -131,8 +142,19 @@ fn serve(stream: &UnixStream, asker: Asker, shared: &Arc<Shared>) {
             Ok(request) => connection.answer(&request),
             Err(e) => Ok(error("io.warrener.Malformed", &e.to_string())),
         };
-        if answered.and_then(|answer| reply(stream, &answer)).is_err() {
+        let done = answered.and_then(|answer| reply(stream, &answer));
+        connection.turn = None;
+        if done.is_err() {
             return;
+        }
+    }
+}
+
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        if self.has_recorded {
+            // Of a recording the heap keeps several times its size.
+            warren_sys::heap::trim();
         }
     }
 }
@@ -157,6 +179,12 @@ struct Connection<'a> {
     stream: &'a UnixStream,
     caller: Caller<'a>,
     shared: &'a Arc<Shared>,
+    /// Of those without privileges, for recordings.
+    turns: &'a Turns,
+    /// Until the answer is sent.
+    turn: Option<Turn>,
+    /// A large answer was made.
+    has_recorded: bool,
     /// Gone with the connection.
     held: Vec<Held>,
 }
@@ -181,6 +209,7 @@ impl Connection<'_> {
                 return self.jobs(parameters);
             }
             ("Jobs", _) => Err(("org.varlink.service.ExpectedMore", method.to_owned())),
+            ("Record", Some(call)) => self.record(call, parameters),
             (_, Some(call)) => (call.serve)(parameters, self.caller.asker, self.shared),
             (_, None) => Err(("org.varlink.service.MethodNotFound", method.to_owned())),
         };
@@ -195,6 +224,19 @@ impl Connection<'_> {
         let lock = inhibit::take(parameters, self.caller.asker, self.shared).map_err(refused)?;
         self.held.push(lock);
         Ok(serde_json::json!({}))
+    }
+
+    /// The one method whose answer is large.
+    fn record(&mut self, call: &Method, parameters: &Value) -> Answered {
+        if !is_privileged(self.caller.asker) {
+            self.turn = self.turns.take();
+            if self.turn.is_none() {
+                let text = "a recording is being sent to another user: ask again when it is";
+                return Err(("io.warrener.Busy", text.to_owned()));
+            }
+        }
+        self.has_recorded = true;
+        (call.serve)(parameters, self.caller.asker, self.shared)
     }
 
     /// The one method with several answers: one for each unit, when its job has ended.

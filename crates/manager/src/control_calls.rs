@@ -12,7 +12,7 @@ use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Reason};
 use warren_core::request::{Asker, KillWhom, Request};
 use warren_core::state::History;
-use warren_core::time::{Moment, Monotonic};
+use warren_core::time::Moment;
 use warren_core::view::View;
 use warren_fleet::made::Origin;
 use warren_init::protocol::control::PowerAction;
@@ -25,7 +25,6 @@ use crate::daemon::Daemon;
 use crate::ending::scheduled::{self, Scheduled};
 use crate::fleet::RuleCause;
 use crate::orders::{Ended, Order, Reload, Report};
-use crate::records::Kept;
 use crate::shared::Shared;
 
 /// What a method answers, or the name and text of an error.
@@ -48,8 +47,8 @@ pub const CALLS: &[Method] = &[
     Method { name: "Why", changes: false, serve: crate::why::why },
     Method { name: "Devices", changes: false, serve: crate::device_report::devices },
     Method { name: "Cat", changes: false, serve: crate::control_files::cat },
-    Method { name: "Records", changes: false, serve: records },
-    Method { name: "Record", changes: false, serve: record },
+    Method { name: "Records", changes: false, serve: crate::control_records::records },
+    Method { name: "Record", changes: false, serve: crate::control_records::record },
     Method { name: "Top", changes: false, serve: top },
     Method { name: "Totals", changes: false, serve: totals },
     Method { name: "Verify", changes: false, serve: verify },
@@ -243,36 +242,6 @@ fn rules(shared: &Shared, definition: &Definition, is_in_force: bool) -> Vec<Val
     let mut products = crate::fleet::products(&shared.rules(), &definition.name);
     products.retain(|product| files.contains(product.file.path()) == is_in_force);
     products.iter().map(|product| origin_of(&product.origin)).collect()
-}
-
-/// Recordings that are kept, the oldest first.
-fn records(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
-    let row = |kept: Kept| {
-        let (subject, began_us) = (kept.subject.text(), kept.realtime_us);
-        json!({"name": kept.name, "subject": subject, "began_us": began_us, "bytes": kept.bytes})
-    };
-    let rows: Vec<Value> = shared.records.list().into_iter().map(row).collect();
-    Ok(json!({"records": rows, "trouble": shared.records.trouble()}))
-}
-
-/// A recording's bytes in base64: one that is kept, by `name`, or what happened in the time from
-/// `since_us` to `until_us` (both monotonic; without them, everything that is still there).
-fn record(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
-    let bytes = match parameters["name"].as_str() {
-        Some(name) => shared
-            .records
-            .read(name)
-            .map_err(|e| refused(format!("the recording {name} cannot be read: {e}")))?,
-        None => {
-            let from = Monotonic(parameters["since_us"].as_u64().unwrap_or(0));
-            let until = Monotonic(parameters["until_us"].as_u64().unwrap_or(u64::MAX));
-            let (reply, cut) = channel();
-            shared.order(Order::Cut { from, until, reply });
-            let cut = cut.recv().map_err(|_| refused("the manager was restarted"))?;
-            warren_trace::record::write(&crate::records::recording(cut))
-        }
-    };
-    Ok(json!({"data": warren_trace::base64::encode(&bytes)}))
 }
 
 fn totals(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {

@@ -15,6 +15,7 @@ pub mod control;
 pub mod control_calls;
 mod control_files;
 mod control_jobs;
+mod control_records;
 pub mod control_top;
 pub mod daemon;
 mod device_report;

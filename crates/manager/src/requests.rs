@@ -21,9 +21,8 @@ use warren_unit::{LoadState, UnitName, UnitType};
 
 use crate::answers::AnswerTo;
 use crate::daemon::{Client, Daemon, Leaving, now};
-use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report};
+use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch};
 use crate::recorder::Done;
-use crate::records::Material;
 use crate::say;
 use crate::unit_files::Question;
 
@@ -87,11 +86,13 @@ impl Daemon {
                 }
             }
             Order::Refer(unit, on) => self.refer(unit, on),
-            Order::Cut { from, until, reply } => {
-                let (head, events) = self.recorder.between(now(), from, until);
-                // Who no longer waits needs no answer.
-                let _ = reply.send(Material { head, events, graph: self.core.graph().clone() });
-            }
+            // Who no longer waits needs no answer.
+            Order::Stretch { from, until, reply } => drop(reply.send(Stretch {
+                head: self.recorder.live_head(now()),
+                numbers: self.recorder.between(from, until),
+                graph: self.core.graph().clone(),
+            })),
+            Order::Cut { numbers, reply } => drop(reply.send(self.recorder.piece(numbers))),
             Order::Loaded(answer) => self.take_loaded(*answer),
             Order::FilesChanged => self.announce(Announcement::UnitFilesChanged),
         }

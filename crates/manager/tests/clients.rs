@@ -2,6 +2,7 @@
 
 mod lab;
 
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
 use lab::{Machine, ask, read_answer, send_call, until};
@@ -56,4 +57,26 @@ fn a_client_that_hangs_up_during_its_job_makes_room_for_the_next() {
     drop(clients);
     until("there is room for one", || m.totals()["pid"].as_u64());
     assert_eq!(m.state("never.service"), "activating/start");
+}
+
+/// More than a socket takes: who does not read it has his turn until he does.
+#[test]
+fn one_recording_at_a_time_goes_to_users_without_privileges() {
+    let Some(m) = Machine::start("clients-record", &[]) else { return };
+    let name = "boot-00000000000000000001.record";
+    let large = vec![0; 4 << 20];
+    std::fs::write(m.directory.join("records").join(name), large).expect("it can be written");
+    let parameters = json!({"name": name});
+    let first = m.connect_as_other();
+    send_call(&first, "Record", &parameters).expect("there is room in the socket");
+    let begun = (&first).read_exact(&mut [0; 1]);
+    begun.expect("the answer begins to come");
+    let second = m.connect_as_other();
+    let refused = ask(&second, "Record", &parameters).expect("it is answered");
+    assert_eq!(refused["error"], "io.warrener.Busy", "{refused}");
+    assert!(m.call("Record", &parameters)["data"].is_string(), "root is served");
+    drop(first);
+    until("it is the second's turn", || {
+        ask(&second, "Record", &parameters)?["parameters"]["data"].is_string().then_some(())
+    });
 }
