@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use warren_bus::backend::Backend;
 use warren_bus::names::{NameState, NameWatcher};
 use warren_core::clearing::Trace;
 use warren_core::event::{Done, Effect, Event, Verdict};
@@ -115,11 +116,12 @@ impl Daemon {
         if checks.is_empty() {
             return;
         }
-        let context = self.core.settings().context.clone();
+        let facts = self.shared.facts();
         let piece = |(id, section): (EffectId, Arc<UnitSection>)| {
-            let context = context.clone();
+            let (shared, facts) = (self.shared.clone(), facts.clone());
             let look = move || {
-                let is_met = |condition: &Condition| conditions::holds(condition, &context);
+                let host = shared.host(&facts);
+                let is_met = |condition: &Condition| conditions::holds(condition, &host);
                 let conditions = Verdict::of(&section.conditions, is_met);
                 // systemd.unit(5): assertions are looked at when conditions have been met.
                 let asserts = if conditions.holds { &section.asserts[..] } else { &[] };

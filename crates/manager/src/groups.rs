@@ -610,7 +610,7 @@ pub fn group_path(graph: &Graph, unit: UnitId) -> String {
 }
 
 /// `a-b.slice` lies at `a.slice/a-b.slice`; the root slice is the root of the tree.
-fn slice_path(name: &str) -> String {
+pub(crate) fn slice_path(name: &str) -> String {
     let stem = name.strip_suffix(".slice").unwrap_or(name);
     if stem == "-" {
         return String::new();

@@ -23,6 +23,7 @@ use warren_init::protocol::control::{
 use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
+use warren_sys::virtualization;
 use warren_trace::words::Phase;
 use warren_unit::LoadState;
 
@@ -383,10 +384,8 @@ fn first_facts(settings: &Settings) -> Facts {
         version: format!("(warrener {})", env!("CARGO_PKG_VERSION")),
         machine_id: settings.context.machine_id.to_string(),
         architecture: settings.context.architecture.to_string(),
-        virtualization: match warren_sys::process::in_container() {
-            true => std::env::var("container").unwrap_or_else(|_| "container-other".to_owned()),
-            false => String::new(),
-        },
+        virtualization: virtualization::container()
+            .unwrap_or_else(|| virtualization::machine().unwrap_or_default().to_owned()),
         environment: service_environment().iter().map(|(n, v)| format!("{n}={v}")).collect(),
         control_group: String::new(),
         soft_reboots: soft_reboots(),
@@ -411,12 +410,15 @@ fn init_began() -> Option<Moment> {
     Some(Moment { monotonic, realtime_us: realtime.parse().ok()? })
 }
 
+/// Variables of the manager that its services have too, with `PATH`.
+pub(crate) const INHERITED: [&str; 4] = ["LANG", "LANGUAGE", "LC_ALL", "XDG_RUNTIME_DIR"];
+
 /// What services inherit (systemd.exec(5), "ENVIRONMENT VARIABLES").
 fn service_environment() -> BTreeMap<Box<str>, Box<str>> {
     let mut out = BTreeMap::new();
     let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     out.insert("PATH".into(), path.into());
-    for name in ["LANG", "LANGUAGE", "LC_ALL", "XDG_RUNTIME_DIR"] {
+    for name in INHERITED {
         if let Ok(value) = std::env::var(name) {
             out.insert(name.into(), value.into());
         }

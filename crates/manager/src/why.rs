@@ -158,8 +158,9 @@ fn unmet(view: &View, shared: &Shared, unit: UnitId) -> Option<[Vec<String>; 2]>
         }
         _ => return None,
     };
-    let context = &shared.settings().context;
-    let now = list.iter().map(|condition| match conditions::holds(condition, context) {
+    let facts = shared.facts();
+    let host = shared.host(&facts);
+    let now = list.iter().map(|condition| match conditions::holds(condition, &host) {
         true => Tested::Met,
         false => Tested::Unmet,
     });

@@ -39,6 +39,7 @@ pub mod text;
 pub mod time;
 pub mod tree;
 pub mod usage;
+pub mod virtualization;
 
 pub use error::{Error, Result};
 

@@ -386,6 +386,14 @@ pub fn own_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
+/// The groups of this process: real, effective and auxiliary.
+pub fn own_groups() -> Vec<u32> {
+    let mut gids: Vec<u32> =
+        rustix::process::getgroups().unwrap_or_default().iter().map(|gid| gid.as_raw()).collect();
+    gids.extend([rustix::process::getgid().as_raw(), rustix::process::getegid().as_raw()]);
+    gids
+}
+
 /// The home of whoever runs this: `$HOME`, or without that root's, and `/` for others.
 pub fn own_home() -> String {
     home(std::env::var("HOME").ok(), own_ids().0)
