@@ -46,7 +46,7 @@ use crate::recorder::{self, Recorder};
 use crate::records::Records;
 use crate::say;
 use crate::shared::{Places, Shared};
-use crate::sockets::Sockets;
+use crate::sockets::{LEFT, Sockets};
 use crate::state_file::StateFile;
 use crate::sweep::Sweep;
 use crate::tools::Tools;
@@ -112,7 +112,7 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
             CONTROL_NAME => kept.listeners.control = Some(fd),
             n if n == PIPE_NAMES[0] => kept.pipe[0] = Some(fd),
             n if n == PIPE_NAMES[1] => kept.pipe[1] = Some(fd),
-            n if n.starts_with("socket/") => kept.sockets.push((name, fd)),
+            n if n.starts_with("socket/") || n.starts_with(LEFT) => kept.sockets.push((name, fd)),
             _ => kept.fd_store.push((name, fd)),
         }
     }
