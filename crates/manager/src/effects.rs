@@ -16,6 +16,7 @@ use warren_trace::words::Reading;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, now};
+use crate::groups::NotApplied;
 use crate::loader::is_of_kernel;
 use crate::orders::Order;
 use crate::say;
@@ -144,11 +145,8 @@ impl Daemon {
         let graph = self.core.graph().clone();
         match self.groups.make(&graph, unit, settings) {
             Ok(not_applied) => {
-                for setting in not_applied {
-                    say!(
-                        "{}: {setting}= is not applied: its controller or its device is missing here",
-                        graph.name(unit)
-                    );
+                for NotApplied { setting, why } in not_applied {
+                    say!("{}: {setting}= is not applied: {why}", graph.name(unit));
                 }
                 Done::Ok
             }
