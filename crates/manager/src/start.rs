@@ -353,18 +353,14 @@ fn make_runtime_directories(options: &Options) -> std::io::Result<()> {
     std::fs::create_dir_all(options.log_dir())
 }
 
+/// What the last manager wrote, or a new file for the first. One that is not understood ends this manager:
+/// without it nobody would know whose the processes and sockets are that there are already.
 fn open_state(kept: Option<OwnedFd>) -> Result<(StateFile, Option<Restored>), StartError> {
     let Some(fd) = kept else {
         return Ok((StateFile::create().map_err(text("making the state file"))?, None));
     };
-    let (file, restored) = StateFile::open(fd).map_err(text("reading the state file"))?;
-    match restored {
-        Ok(restored) => Ok((file, Some(restored))),
-        Err(why) => {
-            say!("the state file cannot be used ({why:?}): beginning anew");
-            Ok((StateFile::create().map_err(text("making the state file"))?, None))
-        }
-    }
+    let (file, restored) = StateFile::open(fd).map_err(|e| e.to_string())?;
+    Ok((file, Some(restored)))
 }
 
 /// The cgroup tree that init told of.
