@@ -203,13 +203,6 @@ pub fn kill(pid: i32, signal: i32) -> Result<()> {
     check("kill", unsafe { libc::kill(pid, signal) } as _).map(|_| ())
 }
 
-/// Sends a signal with a value (sigqueue(3)), as `RestartKillSignal` peers may ask.
-pub fn kill_value(pid: i32, signal: i32, value: i32) -> Result<()> {
-    let value = libc::sigval { sival_ptr: value as usize as *mut libc::c_void };
-    // SAFETY: plain integers; the value is never dereferenced.
-    check("sigqueue", unsafe { libc::sigqueue(pid, signal, value) } as _).map(|_| ())
-}
-
 /// Becomes the process that orphaned descendants are re-parented to (prctl(2)).
 pub fn set_child_subreaper(on: bool) -> Result<()> {
     // SAFETY: plain integers.
