@@ -8,7 +8,7 @@
 //! loop.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -19,9 +19,9 @@ use std::time::Duration;
 use serde_json::Value;
 use warren_core::request::Asker;
 
-use crate::answers::Bell;
+use crate::answers::{AnswerTo, Awaited, Bell, Unanswered, awaited};
 use crate::control_calls::{self, Answered, Method, refused};
-use crate::control_jobs::{self, Caller};
+use crate::control_jobs;
 use crate::control_records::{Turn, Turns};
 use crate::inhibit::{self, Held};
 use crate::say;
@@ -159,6 +159,36 @@ impl Drop for Connection<'_> {
     }
 }
 
+/// Who asks, and waits for answers as long as he is there.
+pub struct Caller<'a> {
+    /// Who it is.
+    pub asker: Asker,
+    /// The connection to him.
+    socket: BorrowedFd<'a>,
+    /// Rings with the answers.
+    bell: Arc<Bell>,
+}
+
+impl Caller<'_> {
+    /// Room for an answer of the loop.
+    pub(crate) fn awaited<T>(&self) -> (AnswerTo<T>, Awaited<T>) {
+        awaited(&self.bell)
+    }
+
+    /// Waits for it; refused if the manager ends, which is told in these words, or the caller hangs up.
+    pub(crate) fn wait<T>(
+        &self,
+        answer: Awaited<T>,
+        restarted: &str,
+    ) -> Result<T, (&'static str, String)> {
+        answer.wait_beside(self.socket).map_err(|why| match why {
+            Unanswered::Dropped => refused(restarted),
+            // Who is not told.
+            Unanswered::HungUp => refused("the client has gone"),
+        })
+    }
+}
+
 /// Root, or the manager's own user.
 pub(crate) fn is_privileged(asker: Asker) -> bool {
     asker.uid == 0 || asker.uid == warren_sys::process::own_ids().0
@@ -195,8 +225,7 @@ impl Connection<'_> {
         let method = request["method"].as_str().unwrap_or_default();
         let name = method.strip_prefix("io.warrener.Manager.").unwrap_or_default();
         let call = control_calls::CALLS.iter().find(|call| call.name == name);
-        let changes =
-            matches!(name, "Inhibit" | "Job" | "Jobs") || call.is_some_and(|call| call.changes);
+        let changes = matches!(name, "Inhibit" | "Jobs") || call.is_some_and(|call| call.changes);
         if changes && !is_privileged(self.caller.asker) {
             let text = "only root and the manager's own user may do this";
             return Ok(error("io.warrener.AccessDenied", text));
@@ -204,13 +233,12 @@ impl Connection<'_> {
         let parameters = &request["parameters"];
         let answered = match (name, call) {
             ("Inhibit", _) => self.inhibit(parameters),
-            ("Job", _) => control_jobs::job(parameters, &self.caller, self.shared)?,
             ("Jobs", _) if request["more"].as_bool() == Some(true) => {
                 return self.jobs(parameters);
             }
             ("Jobs", _) => Err(("org.varlink.service.ExpectedMore", method.to_owned())),
             ("Record", Some(call)) => self.record(call, parameters),
-            (_, Some(call)) => (call.serve)(parameters, self.caller.asker, self.shared),
+            (_, Some(call)) => (call.serve)(parameters, &self.caller, self.shared),
             (_, None) => Err(("org.varlink.service.MethodNotFound", method.to_owned())),
         };
         Ok(match answered {
@@ -236,7 +264,7 @@ impl Connection<'_> {
             }
         }
         self.has_recorded = true;
-        (call.serve)(parameters, self.caller.asker, self.shared)
+        (call.serve)(parameters, &self.caller, self.shared)
     }
 
     /// The one method with several answers: one for each unit, when its job has ended.

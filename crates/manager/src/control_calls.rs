@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call, Leave, PresetMode, UnitFileOp, UnitFileVerb};
-use warren_bus::{Answer, ReplySender};
+use warren_bus::{Answer, BusError, ReplySender};
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
 use warren_core::notes::Marked;
@@ -20,7 +20,8 @@ use warren_unit::install::UnitFileState;
 use warren_unit::{Diagnostic, LoadState, UnitName};
 
 use crate::answers::{Bell, awaited};
-use crate::control::is_privileged;
+use crate::control::{Caller, is_privileged};
+use crate::control_jobs;
 use crate::daemon::Daemon;
 use crate::ending::scheduled::{self, Scheduled};
 use crate::fleet::RuleCause;
@@ -37,7 +38,7 @@ pub struct Method {
     /// It changes something.
     pub changes: bool,
     /// Does it.
-    pub serve: fn(&Value, Asker, &Arc<Shared>) -> Answered,
+    pub serve: fn(&Value, &Caller<'_>, &Arc<Shared>) -> Answered,
 }
 
 /// All methods.
@@ -52,6 +53,7 @@ pub const CALLS: &[Method] = &[
     Method { name: "Top", changes: false, serve: top },
     Method { name: "Totals", changes: false, serve: totals },
     Method { name: "Verify", changes: false, serve: verify },
+    Method { name: "Job", changes: true, serve: control_jobs::job },
     Method { name: "ReloadConfiguration", changes: true, serve: reload },
     Method { name: "UnitFiles", changes: true, serve: unit_files },
     Method { name: "Kill", changes: true, serve: kill },
@@ -64,6 +66,9 @@ pub const CALLS: &[Method] = &[
     Method { name: "Mark", changes: true, serve: mark },
     Method { name: "Clear", changes: true, serve: clear },
 ];
+
+/// What is told of what the manager did not answer before it ended.
+const RESTARTED: &str = "the manager was restarted";
 
 pub(crate) fn refused(message: impl Into<String>) -> (&'static str, String) {
     ("io.warrener.Refused", message.into())
@@ -100,7 +105,7 @@ pub(crate) fn row(view: &View, definition: &Definition) -> Value {
     row
 }
 
-fn list(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn list(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let patterns: Vec<&str> =
         parameters["patterns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -135,7 +140,7 @@ pub(crate) fn moment(at: Moment) -> Value {
     }
 }
 
-fn status(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn status(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let unit = find(&view, parameters)?;
     let definition = view.definition(unit);
@@ -172,8 +177,8 @@ fn status(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
         "cgroup": live.control_group,
         "reason": reason(&view, view.reason(unit)),
         "remarks": crate::remarks::value(&view, shared, unit),
-        "log": log_tail(shared, asker, definition.name.as_str()),
-        "log_withheld": !is_privileged(asker),
+        "log": log_tail(shared, caller.asker, definition.name.as_str()),
+        "log_withheld": !is_privileged(caller.asker),
     });
     if let (Some(out), Value::Object(more)) = (out.as_object_mut(), more) {
         out.extend(more);
@@ -244,7 +249,7 @@ fn rules(shared: &Shared, definition: &Definition, is_in_force: bool) -> Vec<Val
     products.iter().map(|product| origin_of(&product.origin)).collect()
 }
 
-fn totals(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn totals(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let mut by_state = std::collections::BTreeMap::<&str, u64>::new();
     let mut by_type = std::collections::BTreeMap::<&str, u64>::new();
@@ -277,7 +282,7 @@ fn micros_between(began: Moment, ended: Moment) -> u64 {
 }
 
 /// What the manager does now.
-fn top(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn top(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     Ok(crate::control_top::top(shared))
 }
 
@@ -299,7 +304,7 @@ fn diagnostic(d: &Diagnostic) -> Value {
     })
 }
 
-fn verify(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn verify(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let unit = find(&view, parameters)?;
     let definition = view.definition(unit);
@@ -329,11 +334,11 @@ pub(crate) fn ask(shared: &Shared, asker: Asker, request: Request) -> Answered {
     match end.wait() {
         Ok(Ended::Refused { text, .. }) => Err(refused(text)),
         Ok(_) => Ok(json!({})),
-        Err(_) => Err(refused("the manager was restarted")),
+        Err(_) => Err(refused(RESTARTED)),
     }
 }
 
-fn mark(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn mark(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let marked = match parameters["as"].as_str() {
         Some("maintenance") => Marked::Maintenance,
         Some("degraded") => Marked::Degraded,
@@ -341,32 +346,26 @@ fn mark(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     };
     let unit = find(&shared.view(), parameters)?;
     let text = parameters["comment"].as_str().unwrap_or_default().to_owned();
-    ask(shared, asker, Request::Mark { unit, marked, text })
+    ask(shared, caller.asker, Request::Mark { unit, marked, text })
 }
 
-fn clear(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn clear(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let unit = find(&shared.view(), parameters)?;
-    ask(shared, asker, Request::Clear(unit))
+    ask(shared, caller.asker, Request::Clear(unit))
 }
 
 fn call_and_answer(
     shared: &Shared,
-    asker: Asker,
+    caller: &Caller<'_>,
     call: Call,
 ) -> Result<Answer, (&'static str, String)> {
-    let (sender, answer) = channel();
-    let reply = ReplySender::new(move |outcome| {
-        let _ = sender.send(outcome);
-    });
-    shared.call(asker, call, reply);
-    match answer.recv() {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(refused(error.text)),
-        Err(_) => Err(refused("the manager was restarted")),
-    }
+    let (sender, answer) = caller.awaited();
+    let reply = ReplySender::new(move |outcome| sender.send(outcome));
+    shared.call(caller.asker, call, reply);
+    caller.wait(answer, RESTARTED)?.map_err(|error: BusError| refused(error.text))
 }
 
-fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn reload(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let flag = |key: &str| parameters[key].as_bool().unwrap_or(false);
     let unit = parameters["unit"].is_string().then(|| unit_name(parameters)).transpose()?;
     let how = Reload {
@@ -376,9 +375,9 @@ fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         unit,
         rollback: parameters["rollback"].as_u64(),
     };
-    let (reply, report) = channel();
+    let (reply, report) = caller.awaited();
     shared.order(Order::Reload { how, reply });
-    let report: Report = report.recv().map_err(|_| refused("the manager was restarted"))?;
+    let report: Report = caller.wait(report, RESTARTED)?;
     if let Some(error) = report.error {
         return Err(refused(error));
     }
@@ -414,7 +413,7 @@ fn made_by(cause: &RuleCause) -> Value {
     out
 }
 
-fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn unit_files(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let verbs = [
         ("enable", UnitFileVerb::Enable),
         ("disable", UnitFileVerb::Disable),
@@ -439,10 +438,11 @@ fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answere
         portable: false,
     };
     let files = operation.files.clone();
-    let answer = call_and_answer(shared, asker, Call::UnitFiles(operation))?;
+    let answer = call_and_answer(shared, caller, Call::UnitFiles(operation))?;
     let said = parameters["comment"].as_str();
     let runtime = parameters["runtime"].as_bool().unwrap_or(false);
-    crate::remarks::unit_files(shared, asker, parameters["verb"].as_str(), &files, said, runtime)
+    let verb = parameters["verb"].as_str();
+    crate::remarks::unit_files(shared, caller.asker, verb, &files, said, runtime)
         .map_err(refused)?;
     match answer {
         Answer::Changes { changes, carries_install_info } => {
@@ -465,7 +465,7 @@ fn preset_mode(parameters: &Value) -> Result<PresetMode, (&'static str, String)>
     }
 }
 
-fn kill(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn kill(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let whom = match parameters["whom"].as_str() {
         Some("main") => KillWhom::Main,
         Some("control") => KillWhom::Control,
@@ -476,23 +476,23 @@ fn kill(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     let signal = signal.ok_or_else(|| invalid("signal"))?;
     let unit = find(&shared.view(), parameters)?;
     let call = Call::Kill { unit, whom, signal, must_hit: true };
-    call_and_answer(shared, asker, call).map(|_| json!({}))
+    call_and_answer(shared, caller, call).map(|_| json!({}))
 }
 
-fn reset_failed(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn reset_failed(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let unit = match parameters["unit"].is_string() {
         true => Some(find(&shared.view(), parameters)?),
         false => None,
     };
-    call_and_answer(shared, asker, Call::ResetFailed(unit)).map(|_| json!({}))
+    call_and_answer(shared, caller, Call::ResetFailed(unit)).map(|_| json!({}))
 }
 
-fn reexecute(_: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
-    call_and_answer(shared, asker, Call::Reexecute).map(|_| json!({}))
+fn reexecute(_: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+    call_and_answer(shared, caller, Call::Reexecute).map(|_| json!({}))
 }
 
 /// Whether everything is being stopped, and what that waits for.
-fn shutdown(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn shutdown(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let waits = crate::ending::waits::waits(&view, crate::daemon::now().monotonic);
     Ok(json!({
@@ -515,13 +515,13 @@ fn planned_by_logind(shared: &Shared) -> Option<Value> {
     Some(json!({"mode": mode, "left_us": left_us}))
 }
 
-fn hurry(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn hurry(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let unit = find(&shared.view(), parameters)?;
-    ask(shared, asker, Request::Hurry(unit))
+    ask(shared, caller.asker, Request::Hurry(unit))
 }
 
 /// Ends everything, now or when `after` or `at` says.
-fn leave(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn leave(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let (how, action) = match parameters["how"].as_str() {
         Some("exit") | None => (Leave::Exit, PowerAction::Exit(shared.facts().exit_code)),
         Some("reboot") => (Leave::Reboot, PowerAction::Reboot),
@@ -540,7 +540,7 @@ fn leave(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     if !locks.is_empty() && parameters["ignore_inhibitors"].as_bool() != Some(true) {
         return Err(refused(format!("it is inhibited by {}", crate::inhibit::line(&locks))));
     }
-    call_and_answer(shared, asker, Call::Leave(how)).map(|_| json!({}))
+    call_and_answer(shared, caller, Call::Leave(how)).map(|_| json!({}))
 }
 
 fn plan(scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
@@ -553,11 +553,11 @@ fn plan(scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
     match answer.recv() {
         Ok(Ok(())) => Ok(json!({})),
         Ok(Err(why)) => Err(refused(why)),
-        Err(_) => Err(refused("the manager was restarted")),
+        Err(_) => Err(refused(RESTARTED)),
     }
 }
 
-fn cancel_leave(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn cancel_leave(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let (reply, answer) = channel();
     shared.order(Order::CancelPlan(reply));
     match answer.recv() {
@@ -566,7 +566,7 @@ fn cancel_leave(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
             Err(refused("units are being stopped: there is no way back"))
         }
         Ok(false) => Err(refused("no shutdown is planned")),
-        Err(_) => Err(refused("the manager was restarted")),
+        Err(_) => Err(refused(RESTARTED)),
     }
 }
 

@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::request::Asker;
 
-use crate::control::is_privileged;
+use crate::control::{Caller, is_privileged};
 use crate::control_calls::{Answered, find};
 use crate::shared::Shared;
 
 /// Answers `Cat`: the files of a unit with their texts.
-pub(crate) fn cat(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+pub(crate) fn cat(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let unit = find(&view, parameters)?;
     let files = crate::loader::file_paths(view.definition(unit));
     let row = |path: &Arc<str>| {
         let made = shared.made_text(path).map(Some);
-        match made.unwrap_or_else(|| text_for(asker, Path::new(&**path))) {
+        match made.unwrap_or_else(|| text_for(caller.asker, Path::new(&**path))) {
             Some(text) => json!({"path": &**path, "text": text}),
             None => json!({"path": &**path, "text": "", "withheld": true}),
         }

@@ -4,7 +4,6 @@
 //! is stopped together stops at the same time, and in the order of the units' relations.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -14,7 +13,8 @@ use warren_core::job::{JobMode, JobType};
 use warren_core::request::{Asker, Request};
 use warren_unit::UnitName;
 
-use crate::answers::{Awaited, Bell, Unanswered, awaited};
+use crate::answers::Awaited;
+use crate::control::Caller;
 use crate::control_calls::{Answered, ask, invalid, refused};
 use crate::orders::{Ended, Order};
 use crate::shared::Shared;
@@ -25,16 +25,6 @@ const UNIT_REFUSED: &str = "io.warrener.UnitRefused";
 
 /// Name and text of an error.
 type Refused = (&'static str, String);
-
-/// Who asks, and waits for his jobs as long as he is there.
-pub(crate) struct Caller<'a> {
-    /// Who it is.
-    pub asker: Asker,
-    /// His end of the connection.
-    pub socket: BorrowedFd<'a>,
-    /// Rings with the answers.
-    pub bell: Arc<Bell>,
-}
 
 /// A job that was asked for.
 struct Asked {
@@ -52,21 +42,13 @@ enum Waiting {
     Queued(Awaited<Outcome>),
 }
 
-/// One job, for the unit `unit` of the parameters. Fails when the caller hangs up; the job goes on.
-pub(crate) fn job(
-    parameters: &Value,
-    caller: &Caller<'_>,
-    shared: &Arc<Shared>,
-) -> io::Result<Answered> {
-    let unit = parameters["unit"].as_str().ok_or_else(|| invalid("unit"));
-    match unit.and_then(|unit| Asked::of(unit, parameters, caller, shared)) {
-        Ok(asked) => asked.answered(caller),
-        Err(refused) => Ok(Err(refused)),
-    }
+/// One job, for the unit `unit` of the parameters.
+pub(crate) fn job(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+    let unit = parameters["unit"].as_str().ok_or_else(|| invalid("unit"))?;
+    Asked::of(unit, parameters, caller, shared)?.answered(caller)
 }
 
-/// A job for each of `units` of the parameters; `tell` gets one row for each, in the same order. Fails
-/// when the caller hangs up; the jobs go on.
+/// A job for each of `units` of the parameters; `tell` gets one row for each, in the same order.
 pub(crate) fn jobs(
     parameters: &Value,
     caller: &Caller<'_>,
@@ -78,11 +60,7 @@ pub(crate) fn jobs(
     let asked: Vec<Result<Asked, Refused>> =
         names.iter().map(|name| Asked::of(name, parameters, caller, shared)).collect();
     for (name, asked) in names.into_iter().zip(asked) {
-        let answered = match asked {
-            Ok(asked) => asked.answered(caller)?,
-            Err(refused) => Err(refused),
-        };
-        let mut row = match answered {
+        let mut row = match asked.and_then(|asked| asked.answered(caller)) {
             Ok(row) => row,
             Err((error, message)) => json!({"error": error, "message": message}),
         };
@@ -114,7 +92,7 @@ impl Asked {
         let answer = match parameters["wait"].as_bool() {
             Some(false) => Waiting::Queued(queue(shared, caller, call)),
             _ => {
-                let (reply, end) = awaited(&caller.bell);
+                let (reply, end) = caller.awaited();
                 shared.order(Order::CallAndWait { asker, call, reply });
                 Waiting::End(end)
             }
@@ -124,57 +102,49 @@ impl Asked {
         Ok(Asked { name, answer, said })
     }
 
-    /// Waits for the answer; fails when the caller hangs up.
-    fn answered(self, caller: &Caller<'_>) -> io::Result<Answered> {
+    /// Waits for the answer; the job goes on without its caller.
+    fn answered(self, caller: &Caller<'_>) -> Answered {
         let answer = match self.answer {
-            Waiting::End(end) => ended(&self.name, beside(end, caller)?),
-            Waiting::Queued(outcome) => queued(beside(outcome, caller)?),
+            Waiting::End(end) => {
+                let end = caller.wait(end, "the manager was restarted; the job goes on")?;
+                ended(&self.name, end)?
+            }
+            Waiting::Queued(outcome) => queued(caller.wait(outcome, "the manager was restarted")?)?,
         };
-        Ok(answer.and_then(|answer| self.said.map(|()| answer)))
-    }
-}
-
-/// The answer; nothing if nobody is there any more who would give one.
-fn beside<T>(answer: Awaited<T>, caller: &Caller<'_>) -> io::Result<Option<T>> {
-    match answer.wait_beside(caller.socket) {
-        Ok(answer) => Ok(Some(answer)),
-        Err(Unanswered::Dropped) => Ok(None),
-        Err(Unanswered::HungUp) => Err(io::ErrorKind::ConnectionReset.into()),
+        self.said.map(|()| answer)
     }
 }
 
 fn queue(shared: &Arc<Shared>, caller: &Caller<'_>, call: Call) -> Awaited<Outcome> {
-    let (sender, outcome) = awaited(&caller.bell);
+    let (sender, outcome) = caller.awaited();
     let reply = ReplySender::new(move |outcome| sender.send(outcome));
     shared.call(caller.asker, call, reply);
     outcome
 }
 
-fn queued(outcome: Option<Outcome>) -> Answered {
+fn queued(outcome: Outcome) -> Answered {
     match outcome {
-        Some(Ok(Answer::Job { job, .. })) => Ok(json!({"job": job.0})),
-        Some(Ok(_)) => Ok(json!({})),
-        Some(Err(error)) => Err(refused(error.text)),
-        None => Err(refused("the manager was restarted")),
+        Ok(Answer::Job { job, .. }) => Ok(json!({"job": job.0})),
+        Ok(_) => Ok(json!({})),
+        Err(error) => Err(refused(error.text)),
     }
 }
 
-fn ended(name: &UnitName, ended: Option<Ended>) -> Answered {
+fn ended(name: &UnitName, ended: Ended) -> Answered {
     match ended {
-        Some(Ended::Job(result)) => Ok(json!({"result": result.as_str()})),
-        Some(Ended::Nothing) => Ok(json!({"result": "done"})),
-        Some(Ended::InVain(device)) => {
+        Ended::Job(result) => Ok(json!({"result": result.as_str()})),
+        Ended::Nothing => Ok(json!({"result": "done"})),
+        Ended::InVain(device) => {
             let error = if device == *name { UNIT_REFUSED } else { DEPENDENCY_REFUSED };
             let text =
                 format!("{device} is not there and is waited for without a limit; the job stays");
             Err((error, text))
         }
-        Some(Ended::Refused { text, about: Some(unit) }) if unit != *name => {
+        Ended::Refused { text, about: Some(unit) } if unit != *name => {
             Err((DEPENDENCY_REFUSED, text))
         }
-        Some(Ended::Refused { text, about: Some(_) }) => Err((UNIT_REFUSED, text)),
-        Some(Ended::Refused { text, about: None }) => Err(refused(text)),
-        None => Err(refused("the manager was restarted; the job goes on")),
+        Ended::Refused { text, about: Some(_) } => Err((UNIT_REFUSED, text)),
+        Ended::Refused { text, about: None } => Err(refused(text)),
     }
 }
 

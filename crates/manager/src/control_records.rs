@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
-use warren_core::request::Asker;
 use warren_core::time::Monotonic;
 
+use crate::control::Caller;
 use crate::control_calls::{Answered, refused};
 use crate::orders::{Order, Stretch};
 use crate::recorder::PIECE_EVENTS_MAX;
@@ -40,7 +40,7 @@ impl Drop for Turn {
 }
 
 /// Recordings that are kept, the oldest first.
-pub(crate) fn records(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+pub(crate) fn records(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let row = |kept: Kept| {
         let (subject, began_us) = (kept.subject.text(), kept.realtime_us);
         json!({"name": kept.name, "subject": subject, "began_us": began_us, "bytes": kept.bytes})
@@ -51,7 +51,7 @@ pub(crate) fn records(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
 
 /// A recording's bytes in base64: one that is kept, by `name`, or what happened in the time from
 /// `since_us` to `until_us` (both monotonic; without them, everything that is still there).
-pub(crate) fn record(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+pub(crate) fn record(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let bytes = match parameters["name"].as_str() {
         Some(name) => shared
             .records

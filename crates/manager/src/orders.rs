@@ -68,7 +68,7 @@ pub enum Order {
         /// How.
         how: Reload,
         /// Where the report goes.
-        reply: Sender<Report>,
+        reply: AnswerTo<Report>,
     },
     /// Find a stretch of what was recorded.
     Stretch {

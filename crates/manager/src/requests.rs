@@ -1,7 +1,6 @@
 //! Orders of other threads: calls of bus clients, of `warren`, and what the loader made.
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use warren_bus::backend::{Answer, Call, Leave};
@@ -35,7 +34,7 @@ pub(crate) enum AfterLoad {
     /// Answer the bus.
     BusReload(ReplySender),
     /// Answer `warren`.
-    Report { reply: Sender<Report>, ordered: Instant },
+    Report { reply: AnswerTo<Report>, ordered: Instant },
     /// Hand a connection to its instance.
     Connection(Box<crate::accept::Waiting>),
     /// Units were forgotten.
@@ -327,7 +326,7 @@ impl Daemon {
                 report.needs_restart = self.needs_restart(&delta);
                 report.loop_us = began.elapsed().as_micros() as u64;
                 report.took_us = ordered.elapsed().as_micros() as u64;
-                let _ = reply.send(report);
+                reply.send(report);
             }
             Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
             Some(AfterLoad::Forgotten) => self.forgotten(&delta),

@@ -20,7 +20,7 @@ use warren_unit::Relation;
 use warren_unit::config::Condition;
 
 use crate::conditions;
-use crate::control::is_privileged;
+use crate::control::{Caller, is_privileged};
 use crate::control_calls::{Answered, cause, find, log_tail, moment, reason, row, rules_of};
 use crate::daemon::now;
 use crate::device_report;
@@ -35,7 +35,8 @@ const IMPACT_MAX: usize = 10_000;
 const UNIT: &str = "UNIT";
 
 /// Answers `Why`: one unit, or all trouble by its root causes, those that hold back most first.
-pub(crate) fn why(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+    let asker = caller.asker;
     let view = shared.view();
     if parameters["unit"].is_string() {
         let unit = find(&view, parameters)?;
