@@ -190,7 +190,7 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
 /// Says that there may be lines of the log which are not shown, and to whom they are.
 fn log_withheld(out: &mut String, answer: &Value, style: Style) {
     if answer["log_withheld"] == true {
-        let said = "The log is left out: only root and the manager's own user may read it.";
+        let said = "The log is left out: run as root, or as the manager's own user, to see it.";
         put!(out, "\n{}", style.paint(Tone::Dim, said));
     }
 }
