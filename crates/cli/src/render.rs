@@ -183,7 +183,16 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
     for line in log {
         put!(out, "{line}");
     }
+    log_withheld(&mut out, unit, style);
     out
+}
+
+/// Says that there may be lines of the log which are not shown, and to whom they are.
+fn log_withheld(out: &mut String, answer: &Value, style: Style) {
+    if answer["log_withheld"] == true {
+        let said = "The log is left out: run as root, or as the manager's own user, to see it.";
+        put!(out, "\n{}", style.paint(Tone::Dim, said));
+    }
 }
 
 fn loaded(unit: &Value, style: Style) -> String {
@@ -297,8 +306,11 @@ pub fn why(answer: &Value, style: Style) -> String {
     if units.is_empty() && out.is_empty() {
         return "No unit has failed or waits.\n".to_owned();
     }
-    for unit in units {
+    for unit in &units {
         why_unit(&mut out, unit, style);
+    }
+    if !units.is_empty() {
+        log_withheld(&mut out, answer, style);
     }
     out
 }

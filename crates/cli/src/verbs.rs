@@ -399,7 +399,10 @@ impl Session {
             }
             for file in answer["files"].as_array().into_iter().flatten() {
                 let heading = format!("# {}", file["path"].as_str().unwrap_or_default());
-                let text = file["text"].as_str().unwrap_or_default();
+                let text = match file["withheld"] == true {
+                    true => "# left out: not everybody may read this file; run as root to see it",
+                    false => file["text"].as_str().unwrap_or_default(),
+                };
                 let heading = self.style.paint(crate::output::Tone::Dim, &heading);
                 print(&format!(
                     "{heading}\n{text}{}",

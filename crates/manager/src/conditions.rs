@@ -7,8 +7,13 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use warren_sys::cgroup::Tree;
+use warren_sys::passwd::Database;
 use warren_unit::Context;
 use warren_unit::config::{Condition, ConditionKind};
+
+use crate::groups::slice_path;
+use crate::start::INHERITED;
 
 /// Block devices that stand on one another are looked at so deep.
 const SLAVES_DEEP_MAX: u32 = 8;
@@ -16,14 +21,31 @@ const SLAVES_DEEP_MAX: u32 = 8;
 /// Controllers of any version of control groups (systemd.unit(5), ConditionControlGroupController=).
 const CONTROLLERS: [&str; 6] = ["cpu", "cpuset", "io", "memory", "pids", "hugetlb"];
 
-/// One condition with its negation. A condition that cannot be looked at does not hold,
-/// negated or not.
-pub fn holds(condition: &Condition, context: &Context) -> bool {
-    test(condition.kind, &condition.parameter, context).is_some_and(|is| is != condition.negate)
+/// Averages that the kernel keeps of pressure, and what it calls them.
+const WINDOWS: [(&str, &str); 3] = [("10sec", "avg10="), ("1min", "avg60="), ("5min", "avg300=")];
+
+/// What conditions are looked at on.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    /// What specifiers refer to.
+    pub context: &'a Context,
+    /// The manager's environment block, `NAME=VALUE` each, as set-environment has changed it.
+    pub environment: &'a [String],
+    /// The container or virtual machine, as systemd-detect-virt(1) calls it; empty on bare metal.
+    pub virtualization: &'a str,
+    /// The manager's cgroups.
+    pub tree: Option<&'a Tree>,
 }
 
-fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool> {
+/// One condition with its negation. A condition that cannot be looked at does not hold,
+/// negated or not.
+pub fn holds(condition: &Condition, host: &Host<'_>) -> bool {
+    test(condition.kind, &condition.parameter, host).is_some_and(|is| is != condition.negate)
+}
+
+fn test(kind: ConditionKind, parameter: &str, host: &Host<'_>) -> Option<bool> {
     use ConditionKind::*;
+    let context = host.context;
     let path = Path::new(parameter);
     Some(match kind {
         PathExists => path.exists(),
@@ -38,11 +60,15 @@ fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool>
             fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
         }
         Architecture => parameter == &*context.architecture || parameter == "native",
-        Virtualization => virtualization_is(parameter),
+        Virtualization => {
+            virtualization_is(parameter, host.virtualization, warren_sys::process::in_container())
+        }
         Host => parameter == &*context.machine_id || glob(parameter, &context.hostname),
         KernelCommandLine => kernel_word(parameter),
         KernelVersion => kernel_version(parameter, &context.kernel_release)?,
-        Environment => environment_has(parameter),
+        Environment => {
+            environment_has(parameter, host.environment, |name| std::env::var(name).ok())
+        }
         Security => security_is(parameter),
         Capability => has_capability(parameter)?,
         AcPower => boolean(parameter)? == on_ac_power(),
@@ -57,7 +83,7 @@ fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool>
         Credential => std::env::var_os("CREDENTIALS_DIRECTORY")
             .is_some_and(|dir| Path::new(&dir).join(parameter).exists()),
         Firmware => firmware_is(parameter)?,
-        MemoryPressure | CpuPressure | IoPressure => pressure_below(kind, parameter)?,
+        MemoryPressure | CpuPressure | IoPressure => pressure_below(kind, parameter, host.tree)?,
         PathIsEncrypted => is_encrypted(path)?,
         CpuFeature => has_cpu_feature(parameter)?,
     })
@@ -100,11 +126,25 @@ fn kernel_word(parameter: &str) -> bool {
     })
 }
 
-fn environment_has(parameter: &str) -> bool {
-    match parameter.split_once('=') {
-        Some((name, value)) => std::env::var(name).is_ok_and(|v| v == value),
-        None => std::env::var_os(parameter).is_some(),
-    }
+/// The block counts before the manager's own variables, which a container manager or PAM has given it and
+/// which are not in the block.
+fn environment_has(
+    parameter: &str,
+    block: &[String],
+    own: impl Fn(&str) -> Option<String>,
+) -> bool {
+    let (name, wanted) = match parameter.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (parameter, None),
+    };
+    let set = block.iter().find_map(|assignment| assignment.strip_prefix(name)?.strip_prefix('='));
+    // What the block begins with is not there because it was unset.
+    let was_in_block = name == "PATH" || INHERITED.contains(&name);
+    let value = match set {
+        Some(value) => Some(value.to_owned()),
+        None => own(name).filter(|_| !was_in_block),
+    };
+    value.is_some_and(|value| wanted.is_none_or(|wanted| value == wanted))
 }
 
 fn security_is(what: &str) -> bool {
@@ -160,8 +200,16 @@ fn user_is(parameter: &str, context: &Context) -> bool {
     }
 }
 
+/// The manager's real or effective group, or one of its auxiliary ones.
 fn group_is(parameter: &str, context: &Context) -> bool {
-    parameter == &*context.group_name || parameter.parse() == Ok(context.gid)
+    if parameter == &*context.group_name || parameter.parse() == Ok(context.gid) {
+        return true;
+    }
+    let wanted = match parameter.parse() {
+        Ok(gid) => Some(gid),
+        Err(_) => Database::read().ok().and_then(|known| Some(known.find_group(parameter)?.gid)),
+    };
+    wanted.is_some_and(|gid| warren_sys::process::own_groups().contains(&gid))
 }
 
 fn has_controllers(parameter: &str) -> bool {
@@ -277,40 +325,57 @@ fn firmware_is(parameter: &str) -> Option<bool> {
     }
 }
 
-fn virtualization_is(parameter: &str) -> bool {
-    let container = warren_sys::process::in_container();
-    let vm = fs::read_to_string("/proc/cpuinfo").is_ok_and(|t| t.contains(" hypervisor"));
-    match parameter {
-        "yes" | "true" | "1" | "on" => container || vm,
-        "no" | "false" | "0" | "off" => !(container || vm),
-        "container" => container,
-        "vm" => !container && vm,
-        "private-users" => fs::read_to_string("/proc/self/uid_map")
-            .is_ok_and(|t| t.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]),
-        name => container && std::env::var("container").is_ok_and(|c| c == name),
+/// `here` is what this machine runs in. Of a container in a virtual machine only the container counts.
+fn virtualization_is(parameter: &str, here: &str, in_container: bool) -> bool {
+    let is_private = || {
+        let map = fs::read_to_string("/proc/self/uid_map");
+        map.is_ok_and(|t| t.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"])
+    };
+    match (boolean(parameter), parameter) {
+        (Some(is), _) => is != here.is_empty(),
+        (_, "container") => in_container,
+        (_, "vm") => !in_container && !here.is_empty(),
+        (_, "private-users") => is_private(),
+        (_, kind) => !here.is_empty() && kind == here,
     }
 }
 
-/// Pressure stall information of the host: holds while the average over the window is below the
-/// limit. `RESOURCE/WINDOW` with windows 10s, 1min (default 5min is read as 300).
-fn pressure_below(kind: ConditionKind, parameter: &str) -> Option<bool> {
-    let file = match kind {
+/// Whether pressure, on the host or in a slice, is at most the limit: `[SLICE:]LIMIT%[/WINDOW]`. Where the
+/// kernel does not measure it, it is.
+fn pressure_below(kind: ConditionKind, parameter: &str, tree: Option<&Tree>) -> Option<bool> {
+    let resource = match kind {
         ConditionKind::MemoryPressure => "memory",
         ConditionKind::CpuPressure => "cpu",
         _ => "io",
     };
-    let value = parameter.rsplit(':').next()?;
-    let (limit, window) = value.split_once('/').unwrap_or((value, "5min"));
-    let limit: f64 = limit.trim_end_matches('%').parse().ok()?;
-    let field = match window {
-        "10s" => "avg10=",
-        "1min" => "avg60=",
-        _ => "avg300=",
+    let (slice, limit) = match parameter.split_once(':') {
+        Some((slice, limit)) => (Some(slice.trim()), limit),
+        None => (None, parameter),
     };
-    let text = fs::read_to_string(format!("/proc/pressure/{file}")).ok()?;
-    let line = text.lines().find(|l| l.starts_with("some"))?;
-    let average: f64 = line.split_whitespace().find_map(|w| w.strip_prefix(field))?.parse().ok()?;
-    Some(average <= limit)
+    let (limit, field) = pressure_limit(limit)?;
+    let text = match slice {
+        None => fs::read_to_string(format!("/proc/pressure/{resource}")).ok(),
+        Some(slice) => tree
+            .and_then(|tree| tree.read(&slice_path(slice), &format!("{resource}.pressure")).ok()),
+    };
+    Some(text.is_none_or(|text| pressure(&text, resource, field).is_none_or(|now| now <= limit)))
+}
+
+/// The limit in percent, and the kernel's word for the window.
+fn pressure_limit(text: &str) -> Option<(f64, &'static str)> {
+    let (limit, window) = text.split_once('/').unwrap_or((text, "5min"));
+    let (_, field) = WINDOWS.into_iter().find(|(word, _)| *word == window.trim())?;
+    let limit: f64 = limit.trim().strip_suffix('%')?.trim_end().parse().ok()?;
+    (0.0..=100.0).contains(&limit).then_some((limit, field))
+}
+
+/// An average in percent (the kernel's Documentation/accounting/psi.rst): that of the times when all wait,
+/// else when some do. Of the processor there is only the second for the whole host.
+fn pressure(text: &str, resource: &str, field: &str) -> Option<f64> {
+    let line = |word: &str| text.lines().find(|line| line.split(' ').next() == Some(word));
+    let full = line("full").filter(|_| resource != "cpu");
+    let mut words = full.or_else(|| line("some"))?.split_whitespace();
+    words.find_map(|word| word.strip_prefix(field)?.parse().ok())
 }
 
 fn glob_matches(pattern: &str) -> bool {
@@ -412,6 +477,64 @@ fn class(pattern: &[u8], c: u8) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environment_block_counts_before_what_the_manager_was_given() {
+        let block = ["A=1".to_owned(), "AB=2".to_owned(), "container=x".to_owned()];
+        let own = |name: &str| match name {
+            "container" => Some("lxc".to_owned()),
+            "GIVEN" => Some("by=pam".to_owned()),
+            "PATH" => Some("/bin".to_owned()),
+            _ => None,
+        };
+        let has = |parameter| environment_has(parameter, &block, own);
+        assert!(has("A") && has("A=1") && has("AB=2") && has("container=x"));
+        assert!(has("GIVEN") && has("GIVEN=by=pam"));
+        assert!(!has("A=2") && !has("B") && !has("container=lxc"));
+        assert!(!has("PATH"), "it was unset");
+    }
+
+    #[test]
+    fn virtualization_is_what_surrounds_the_manager_first() {
+        let check = |here, in_container, holds: &[&str], not: &[&str]| {
+            let is = |word: &&str| virtualization_is(word, here, in_container);
+            assert!(holds.iter().all(is), "{here}: {holds:?}");
+            assert!(!not.iter().any(is), "{here}: {not:?}");
+        };
+        check("kvm", false, &["yes", "vm", "kvm"], &["no", "container", "qemu", "kv", ""]);
+        check("docker", true, &["true", "container", "docker"], &["vm", "kvm", "no"]);
+        check("", false, &["no", "off"], &["yes", "vm", "container", "kvm", ""]);
+    }
+
+    #[test]
+    fn pressure_has_the_words_of_the_man_page() {
+        for (text, expect) in [
+            ("10%", Some((10.0, "avg300="))),
+            ("10%/1min", Some((10.0, "avg60="))),
+            ("0.5% / 10sec", Some((0.5, "avg10="))),
+            ("100%/5min", Some((100.0, "avg300="))),
+            ("10", None),
+            ("10%/10s", None),
+            ("101%", None),
+            ("-1%", None),
+            ("nan%", None),
+        ] {
+            assert_eq!(pressure_limit(text), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn pressure_is_that_of_all_who_wait_but_of_the_processor_that_of_some() {
+        let some = "some avg10=1.50 avg60=2.00 avg300=3.00 total=9\n";
+        let both = format!("{some}full avg10=0.25 avg60=0.00 avg300=0.00 total=1\n");
+        assert_eq!(pressure(&both, "memory", "avg10="), Some(0.25));
+        assert_eq!(pressure(some, "io", "avg10="), Some(1.5));
+        assert_eq!(pressure(&both, "cpu", "avg60="), Some(2.0));
+        assert_eq!(pressure("", "cpu", "avg60="), None);
+        let on = |parameter| pressure_below(ConditionKind::CpuPressure, parameter, None);
+        assert_eq!(on("nobody.slice:1%"), Some(true), "nobody measures it");
+        assert_eq!((on("100%"), on("1%/now"), on("a.slice:1")), (Some(true), None, None));
+    }
 
     #[test]
     fn globs_match_as_fnmatch_does() {

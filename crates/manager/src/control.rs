@@ -3,12 +3,12 @@
 //! `{"error": ..., "parameters": {...}}` out. A request with `"more": true` may have several
 //! answers; all but the last have `"continues": true`.
 //!
-//! Reading is open to all who can connect; what changes something is for root and the manager's
-//! own user. Readers are answered from the published view by threads of this room, never by the
+//! Reading is open to all who can connect, but for lines of logs and for unit files that the client
+//! could not read himself; what changes something is for root and the manager's own user. Readers are answered from the published view by threads of this room, never by the
 //! loop.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -19,8 +19,10 @@ use std::time::Duration;
 use serde_json::Value;
 use warren_core::request::Asker;
 
-use crate::control_calls::{self, Answered, refused};
+use crate::answers::{AnswerTo, Awaited, Bell, Unanswered, awaited};
+use crate::control_calls::{self, Answered, Method, refused};
 use crate::control_jobs;
+use crate::control_records::{Turn, Turns};
 use crate::inhibit::{self, Held};
 use crate::say;
 use crate::shared::Shared;
@@ -72,6 +74,7 @@ fn bind(path: &Path) -> std::io::Result<UnixListener> {
 
 fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     let open = Arc::new(AtomicUsize::new(0));
+    let turns = Turns::default();
     let acceptor = std::thread::current();
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
@@ -93,8 +96,9 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
         let stream = Arc::new(stream);
         let client = stream.clone();
         let (shared, count, acceptor) = (shared.clone(), open.clone(), acceptor.clone());
+        let turns = turns.clone();
         let serve = move || {
-            serve(&client, asker, &shared);
+            serve(&client, asker, &turns, &shared);
             drop(client);
             acceptor.unpark();
             count.fetch_sub(1, Ordering::Relaxed);
@@ -107,7 +111,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(stream: &UnixStream, asker: Asker, shared: &Arc<Shared>) {
+fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>) {
     // Who stops reading is dropped.
     if stream.set_write_timeout(Some(WRITE_TIMEOUT)).is_err() {
         return;
@@ -117,7 +121,16 @@ fn serve(stream: &UnixStream, asker: Asker, shared: &Arc<Shared>) {
         false => UNPRIVILEGED_REQUEST_BYTES_MAX,
     };
     let mut reader = BufReader::new(stream);
-    let mut connection = Connection { stream, asker, shared, held: Vec::new() };
+    let caller = Caller { asker, socket: stream.as_fd(), bell: Bell::new() };
+    let mut connection = Connection {
+        stream,
+        caller,
+        shared,
+        turns,
+        turn: None,
+        has_recorded: false,
+        held: Vec::new(),
+    };
     loop {
         let mut request = Vec::new();
         let read = reader.by_ref().take(request_bytes_max).read_until(0, &mut request);
@@ -129,14 +142,55 @@ fn serve(stream: &UnixStream, asker: Asker, shared: &Arc<Shared>) {
             Ok(request) => connection.answer(&request),
             Err(e) => Ok(error("io.warrener.Malformed", &e.to_string())),
         };
-        if answered.and_then(|answer| reply(stream, &answer)).is_err() {
+        let done = answered.and_then(|answer| reply(stream, &answer));
+        connection.turn = None;
+        if done.is_err() {
             return;
         }
     }
 }
 
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        if self.has_recorded {
+            // Of a recording the heap keeps several times its size.
+            warren_sys::heap::trim();
+        }
+    }
+}
+
+/// Who asks, and waits for answers as long as he is there.
+pub struct Caller<'a> {
+    /// Who it is.
+    pub asker: Asker,
+    /// The connection to him.
+    socket: BorrowedFd<'a>,
+    /// Rings with the answers.
+    bell: Arc<Bell>,
+}
+
+impl Caller<'_> {
+    /// Room for an answer of the loop.
+    pub(crate) fn awaited<T>(&self) -> (AnswerTo<T>, Awaited<T>) {
+        awaited(&self.bell)
+    }
+
+    /// Waits for it; refused if the manager ends, which is told in these words, or the caller hangs up.
+    pub(crate) fn wait<T>(
+        &self,
+        answer: Awaited<T>,
+        restarted: &str,
+    ) -> Result<T, (&'static str, String)> {
+        answer.wait_beside(self.socket).map_err(|why| match why {
+            Unanswered::Dropped => refused(restarted),
+            // Who is not told.
+            Unanswered::HungUp => refused("the client has gone"),
+        })
+    }
+}
+
 /// Root, or the manager's own user.
-fn is_privileged(asker: Asker) -> bool {
+pub(crate) fn is_privileged(asker: Asker) -> bool {
     asker.uid == 0 || asker.uid == warren_sys::process::own_ids().0
 }
 
@@ -153,8 +207,14 @@ fn error(name: &str, message: &str) -> Value {
 /// A client that is being served.
 struct Connection<'a> {
     stream: &'a UnixStream,
-    asker: Asker,
+    caller: Caller<'a>,
     shared: &'a Arc<Shared>,
+    /// Of those without privileges, for recordings.
+    turns: &'a Turns,
+    /// Until the answer is sent.
+    turn: Option<Turn>,
+    /// A large answer was made.
+    has_recorded: bool,
     /// Gone with the connection.
     held: Vec<Held>,
 }
@@ -166,7 +226,7 @@ impl Connection<'_> {
         let name = method.strip_prefix("io.warrener.Manager.").unwrap_or_default();
         let call = control_calls::CALLS.iter().find(|call| call.name == name);
         let changes = matches!(name, "Inhibit" | "Jobs") || call.is_some_and(|call| call.changes);
-        if changes && !is_privileged(self.asker) {
+        if changes && !is_privileged(self.caller.asker) {
             let text = "only root and the manager's own user may do this";
             return Ok(error("io.warrener.AccessDenied", text));
         }
@@ -177,7 +237,8 @@ impl Connection<'_> {
                 return self.jobs(parameters);
             }
             ("Jobs", _) => Err(("org.varlink.service.ExpectedMore", method.to_owned())),
-            (_, Some(call)) => (call.serve)(parameters, self.asker, self.shared),
+            ("Record", Some(call)) => self.record(call, parameters),
+            (_, Some(call)) => (call.serve)(parameters, &self.caller, self.shared),
             (_, None) => Err(("org.varlink.service.MethodNotFound", method.to_owned())),
         };
         Ok(match answered {
@@ -188,14 +249,27 @@ impl Connection<'_> {
 
     /// The one method that leaves something with its connection.
     fn inhibit(&mut self, parameters: &Value) -> Answered {
-        let lock = inhibit::take(parameters, self.asker, self.shared).map_err(refused)?;
+        let lock = inhibit::take(parameters, self.caller.asker, self.shared).map_err(refused)?;
         self.held.push(lock);
         Ok(serde_json::json!({}))
     }
 
+    /// The one method whose answer is large.
+    fn record(&mut self, call: &Method, parameters: &Value) -> Answered {
+        if !is_privileged(self.caller.asker) {
+            self.turn = self.turns.take();
+            if self.turn.is_none() {
+                let text = "a recording is being sent to another user: ask again when it is";
+                return Err(("io.warrener.Busy", text.to_owned()));
+            }
+        }
+        self.has_recorded = true;
+        (call.serve)(parameters, &self.caller, self.shared)
+    }
+
     /// The one method with several answers: one for each unit, when its job has ended.
     fn jobs(&self, parameters: &Value) -> std::io::Result<Value> {
-        control_jobs::jobs(parameters, self.asker, self.shared, |row| {
+        control_jobs::jobs(parameters, &self.caller, self.shared, |row| {
             reply(self.stream, &serde_json::json!({"parameters": row, "continues": true}))
         })?;
         Ok(serde_json::json!({"parameters": {}}))

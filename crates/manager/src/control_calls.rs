@@ -5,26 +5,27 @@ use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call, Leave, PresetMode, UnitFileOp, UnitFileVerb};
-use warren_bus::{Answer, ReplySender};
+use warren_bus::{Answer, BusError, ReplySender};
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Reason};
 use warren_core::request::{Asker, KillWhom, Request};
 use warren_core::state::History;
-use warren_core::time::{Moment, Monotonic};
+use warren_core::time::Moment;
 use warren_core::view::View;
 use warren_fleet::made::Origin;
 use warren_init::protocol::control::PowerAction;
 use warren_unit::install::UnitFileState;
 use warren_unit::{Diagnostic, LoadState, UnitName};
 
+use crate::answers::{Bell, awaited};
+use crate::control::{Caller, is_privileged};
 use crate::control_jobs;
 use crate::daemon::Daemon;
 use crate::ending::scheduled::{self, Scheduled};
 use crate::fleet::RuleCause;
 use crate::orders::{Ended, Order, Reload, Report};
-use crate::records::Kept;
 use crate::shared::Shared;
 
 /// What a method answers, or the name and text of an error.
@@ -37,7 +38,7 @@ pub struct Method {
     /// It changes something.
     pub changes: bool,
     /// Does it.
-    pub serve: fn(&Value, Asker, &Arc<Shared>) -> Answered,
+    pub serve: fn(&Value, &Caller<'_>, &Arc<Shared>) -> Answered,
 }
 
 /// All methods.
@@ -46,9 +47,9 @@ pub const CALLS: &[Method] = &[
     Method { name: "Status", changes: false, serve: status },
     Method { name: "Why", changes: false, serve: crate::why::why },
     Method { name: "Devices", changes: false, serve: crate::device_report::devices },
-    Method { name: "Cat", changes: false, serve: cat },
-    Method { name: "Records", changes: false, serve: records },
-    Method { name: "Record", changes: false, serve: record },
+    Method { name: "Cat", changes: false, serve: crate::control_files::cat },
+    Method { name: "Records", changes: false, serve: crate::control_records::records },
+    Method { name: "Record", changes: false, serve: crate::control_records::record },
     Method { name: "Top", changes: false, serve: top },
     Method { name: "Totals", changes: false, serve: totals },
     Method { name: "Verify", changes: false, serve: verify },
@@ -65,6 +66,9 @@ pub const CALLS: &[Method] = &[
     Method { name: "Mark", changes: true, serve: mark },
     Method { name: "Clear", changes: true, serve: clear },
 ];
+
+/// What is told of what the manager did not answer before it ended.
+const RESTARTED: &str = "the manager was restarted";
 
 pub(crate) fn refused(message: impl Into<String>) -> (&'static str, String) {
     ("io.warrener.Refused", message.into())
@@ -101,7 +105,7 @@ pub(crate) fn row(view: &View, definition: &Definition) -> Value {
     row
 }
 
-fn list(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn list(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let patterns: Vec<&str> =
         parameters["patterns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -136,7 +140,7 @@ pub(crate) fn moment(at: Moment) -> Value {
     }
 }
 
-fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn status(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let unit = find(&view, parameters)?;
     let definition = view.definition(unit);
@@ -173,7 +177,8 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         "cgroup": live.control_group,
         "reason": reason(&view, view.reason(unit)),
         "remarks": crate::remarks::value(&view, shared, unit),
-        "log": log_tail(shared, definition.name.as_str()),
+        "log": log_tail(shared, caller.asker, definition.name.as_str()),
+        "log_withheld": !is_privileged(caller.asker),
     });
     if let (Some(out), Value::Object(more)) = (out.as_object_mut(), more) {
         out.extend(more);
@@ -181,8 +186,12 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     Ok(out)
 }
 
-pub(crate) fn log_tail(shared: &Shared, unit: &str) -> Vec<String> {
-    crate::log_tail::last_lines(&shared.journal_socket, &shared.log_dir, unit)
+/// The last lines of a unit's log; none for who may not read the log itself.
+pub(crate) fn log_tail(shared: &Shared, asker: Asker, unit: &str) -> Vec<String> {
+    match is_privileged(asker) {
+        true => crate::log_tail::last_lines(&shared.journal_socket, &shared.log_dir, unit),
+        false => Vec::new(),
+    }
 }
 
 pub(crate) fn cause(view: &View, cause: Cause) -> Value {
@@ -240,49 +249,7 @@ fn rules(shared: &Shared, definition: &Definition, is_in_force: bool) -> Vec<Val
     products.iter().map(|product| origin_of(&product.origin)).collect()
 }
 
-fn cat(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
-    let view = shared.view();
-    let unit = find(&view, parameters)?;
-    let files = crate::loader::file_paths(view.definition(unit));
-    let text = |path: &Arc<str>| {
-        let made = shared.made_text(path);
-        made.unwrap_or_else(|| std::fs::read_to_string(&**path).unwrap_or_default())
-    };
-    let files: Vec<Value> = files.iter().map(|p| json!({"path": &**p, "text": text(p)})).collect();
-    Ok(json!({"files": files}))
-}
-
-/// Recordings that are kept, the oldest first.
-fn records(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
-    let row = |kept: Kept| {
-        let (subject, began_us) = (kept.subject.text(), kept.realtime_us);
-        json!({"name": kept.name, "subject": subject, "began_us": began_us, "bytes": kept.bytes})
-    };
-    let rows: Vec<Value> = shared.records.list().into_iter().map(row).collect();
-    Ok(json!({"records": rows, "trouble": shared.records.trouble()}))
-}
-
-/// A recording's bytes in base64: one that is kept, by `name`, or what happened in the time from
-/// `since_us` to `until_us` (both monotonic; without them, everything that is still there).
-fn record(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
-    let bytes = match parameters["name"].as_str() {
-        Some(name) => shared
-            .records
-            .read(name)
-            .map_err(|e| refused(format!("the recording {name} cannot be read: {e}")))?,
-        None => {
-            let from = Monotonic(parameters["since_us"].as_u64().unwrap_or(0));
-            let until = Monotonic(parameters["until_us"].as_u64().unwrap_or(u64::MAX));
-            let (reply, cut) = channel();
-            shared.order(Order::Cut { from, until, reply });
-            let cut = cut.recv().map_err(|_| refused("the manager was restarted"))?;
-            warren_trace::record::write(&crate::records::recording(cut))
-        }
-    };
-    Ok(json!({"data": warren_trace::base64::encode(&bytes)}))
-}
-
-fn totals(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn totals(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let mut by_state = std::collections::BTreeMap::<&str, u64>::new();
     let mut by_type = std::collections::BTreeMap::<&str, u64>::new();
@@ -315,7 +282,7 @@ fn micros_between(began: Moment, ended: Moment) -> u64 {
 }
 
 /// What the manager does now.
-fn top(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn top(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     Ok(crate::control_top::top(shared))
 }
 
@@ -337,7 +304,7 @@ fn diagnostic(d: &Diagnostic) -> Value {
     })
 }
 
-fn verify(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn verify(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let unit = find(&view, parameters)?;
     let definition = view.definition(unit);
@@ -362,16 +329,16 @@ fn verify(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
 
 /// Has the machine serve a request that makes no job.
 pub(crate) fn ask(shared: &Shared, asker: Asker, request: Request) -> Answered {
-    let (reply, end) = channel();
+    let (reply, end) = awaited(&Bell::silent());
     shared.order(Order::Ask { asker, request, reply });
-    match end.recv() {
+    match end.wait() {
         Ok(Ended::Refused { text, .. }) => Err(refused(text)),
         Ok(_) => Ok(json!({})),
-        Err(_) => Err(refused("the manager was restarted")),
+        Err(_) => Err(refused(RESTARTED)),
     }
 }
 
-fn mark(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn mark(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let marked = match parameters["as"].as_str() {
         Some("maintenance") => Marked::Maintenance,
         Some("degraded") => Marked::Degraded,
@@ -379,32 +346,26 @@ fn mark(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     };
     let unit = find(&shared.view(), parameters)?;
     let text = parameters["comment"].as_str().unwrap_or_default().to_owned();
-    ask(shared, asker, Request::Mark { unit, marked, text })
+    ask(shared, caller.asker, Request::Mark { unit, marked, text })
 }
 
-fn clear(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn clear(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let unit = find(&shared.view(), parameters)?;
-    ask(shared, asker, Request::Clear(unit))
+    ask(shared, caller.asker, Request::Clear(unit))
 }
 
 fn call_and_answer(
     shared: &Shared,
-    asker: Asker,
+    caller: &Caller<'_>,
     call: Call,
 ) -> Result<Answer, (&'static str, String)> {
-    let (sender, answer) = channel();
-    let reply = ReplySender::new(move |outcome| {
-        let _ = sender.send(outcome);
-    });
-    shared.call(asker, call, reply);
-    match answer.recv() {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(refused(error.text)),
-        Err(_) => Err(refused("the manager was restarted")),
-    }
+    let (sender, answer) = caller.awaited();
+    let reply = ReplySender::new(move |outcome| sender.send(outcome));
+    shared.call(caller.asker, call, reply);
+    caller.wait(answer, RESTARTED)?.map_err(|error: BusError| refused(error.text))
 }
 
-fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn reload(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let flag = |key: &str| parameters[key].as_bool().unwrap_or(false);
     let unit = parameters["unit"].is_string().then(|| unit_name(parameters)).transpose()?;
     let how = Reload {
@@ -414,9 +375,9 @@ fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         unit,
         rollback: parameters["rollback"].as_u64(),
     };
-    let (reply, report) = channel();
+    let (reply, report) = caller.awaited();
     shared.order(Order::Reload { how, reply });
-    let report: Report = report.recv().map_err(|_| refused("the manager was restarted"))?;
+    let report: Report = caller.wait(report, RESTARTED)?;
     if let Some(error) = report.error {
         return Err(refused(error));
     }
@@ -452,7 +413,7 @@ fn made_by(cause: &RuleCause) -> Value {
     out
 }
 
-fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn unit_files(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let verbs = [
         ("enable", UnitFileVerb::Enable),
         ("disable", UnitFileVerb::Disable),
@@ -477,10 +438,11 @@ fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answere
         portable: false,
     };
     let files = operation.files.clone();
-    let answer = call_and_answer(shared, asker, Call::UnitFiles(operation))?;
+    let answer = call_and_answer(shared, caller, Call::UnitFiles(operation))?;
     let said = parameters["comment"].as_str();
     let runtime = parameters["runtime"].as_bool().unwrap_or(false);
-    crate::remarks::unit_files(shared, asker, parameters["verb"].as_str(), &files, said, runtime)
+    let verb = parameters["verb"].as_str();
+    crate::remarks::unit_files(shared, caller.asker, verb, &files, said, runtime)
         .map_err(refused)?;
     match answer {
         Answer::Changes { changes, carries_install_info } => {
@@ -503,7 +465,7 @@ fn preset_mode(parameters: &Value) -> Result<PresetMode, (&'static str, String)>
     }
 }
 
-fn kill(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn kill(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let whom = match parameters["whom"].as_str() {
         Some("main") => KillWhom::Main,
         Some("control") => KillWhom::Control,
@@ -514,23 +476,23 @@ fn kill(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     let signal = signal.ok_or_else(|| invalid("signal"))?;
     let unit = find(&shared.view(), parameters)?;
     let call = Call::Kill { unit, whom, signal, must_hit: true };
-    call_and_answer(shared, asker, call).map(|_| json!({}))
+    call_and_answer(shared, caller, call).map(|_| json!({}))
 }
 
-fn reset_failed(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn reset_failed(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let unit = match parameters["unit"].is_string() {
         true => Some(find(&shared.view(), parameters)?),
         false => None,
     };
-    call_and_answer(shared, asker, Call::ResetFailed(unit)).map(|_| json!({}))
+    call_and_answer(shared, caller, Call::ResetFailed(unit)).map(|_| json!({}))
 }
 
-fn reexecute(_: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
-    call_and_answer(shared, asker, Call::Reexecute).map(|_| json!({}))
+fn reexecute(_: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+    call_and_answer(shared, caller, Call::Reexecute).map(|_| json!({}))
 }
 
 /// Whether everything is being stopped, and what that waits for.
-fn shutdown(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn shutdown(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let waits = crate::ending::waits::waits(&view, crate::daemon::now().monotonic);
     Ok(json!({
@@ -553,13 +515,13 @@ fn planned_by_logind(shared: &Shared) -> Option<Value> {
     Some(json!({"mode": mode, "left_us": left_us}))
 }
 
-fn hurry(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn hurry(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let unit = find(&shared.view(), parameters)?;
-    ask(shared, asker, Request::Hurry(unit))
+    ask(shared, caller.asker, Request::Hurry(unit))
 }
 
 /// Ends everything, now or when `after` or `at` says.
-fn leave(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+fn leave(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let (how, action) = match parameters["how"].as_str() {
         Some("exit") | None => (Leave::Exit, PowerAction::Exit(shared.facts().exit_code)),
         Some("reboot") => (Leave::Reboot, PowerAction::Reboot),
@@ -578,7 +540,7 @@ fn leave(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     if !locks.is_empty() && parameters["ignore_inhibitors"].as_bool() != Some(true) {
         return Err(refused(format!("it is inhibited by {}", crate::inhibit::line(&locks))));
     }
-    call_and_answer(shared, asker, Call::Leave(how)).map(|_| json!({}))
+    call_and_answer(shared, caller, Call::Leave(how)).map(|_| json!({}))
 }
 
 fn plan(scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
@@ -591,11 +553,11 @@ fn plan(scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
     match answer.recv() {
         Ok(Ok(())) => Ok(json!({})),
         Ok(Err(why)) => Err(refused(why)),
-        Err(_) => Err(refused("the manager was restarted")),
+        Err(_) => Err(refused(RESTARTED)),
     }
 }
 
-fn cancel_leave(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+fn cancel_leave(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let (reply, answer) = channel();
     shared.order(Order::CancelPlan(reply));
     match answer.recv() {
@@ -604,7 +566,7 @@ fn cancel_leave(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
             Err(refused("units are being stopped: there is no way back"))
         }
         Ok(false) => Err(refused("no shutdown is planned")),
-        Err(_) => Err(refused("the manager was restarted")),
+        Err(_) => Err(refused(RESTARTED)),
     }
 }
 

@@ -3,8 +3,8 @@
 //! All jobs of a request are queued before the first is waited for, as systemctl does it: so what
 //! is stopped together stops at the same time, and in the order of the units' relations.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvError, channel};
 
 use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call};
@@ -13,6 +13,8 @@ use warren_core::job::{JobMode, JobType};
 use warren_core::request::{Asker, Request};
 use warren_unit::UnitName;
 
+use crate::answers::Awaited;
+use crate::control::Caller;
 use crate::control_calls::{Answered, ask, invalid, refused};
 use crate::orders::{Ended, Order};
 use crate::shared::Shared;
@@ -35,30 +37,30 @@ struct Asked {
 /// What its answer comes with.
 enum Waiting {
     /// The end of the job.
-    End(Receiver<Ended>),
+    End(Awaited<Ended>),
     /// That it is in the queue.
-    Queued(Receiver<Outcome>),
+    Queued(Awaited<Outcome>),
 }
 
 /// One job, for the unit `unit` of the parameters.
-pub(crate) fn job(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+pub(crate) fn job(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let unit = parameters["unit"].as_str().ok_or_else(|| invalid("unit"))?;
-    Asked::of(unit, parameters, asker, shared)?.answered()
+    Asked::of(unit, parameters, caller, shared)?.answered(caller)
 }
 
 /// A job for each of `units` of the parameters; `tell` gets one row for each, in the same order.
 pub(crate) fn jobs(
     parameters: &Value,
-    asker: Asker,
+    caller: &Caller<'_>,
     shared: &Arc<Shared>,
-    mut tell: impl FnMut(Value) -> std::io::Result<()>,
-) -> std::io::Result<()> {
+    mut tell: impl FnMut(Value) -> io::Result<()>,
+) -> io::Result<()> {
     let names = parameters["units"].as_array().into_iter().flatten();
     let names: Vec<&str> = names.map(|name| name.as_str().unwrap_or_default()).collect();
     let asked: Vec<Result<Asked, Refused>> =
-        names.iter().map(|name| Asked::of(name, parameters, asker, shared)).collect();
+        names.iter().map(|name| Asked::of(name, parameters, caller, shared)).collect();
     for (name, asked) in names.into_iter().zip(asked) {
-        let mut row = match asked.and_then(Asked::answered) {
+        let mut row = match asked.and_then(|asked| asked.answered(caller)) {
             Ok(row) => row,
             Err((error, message)) => json!({"error": error, "message": message}),
         };
@@ -73,9 +75,10 @@ impl Asked {
     fn of(
         unit: &str,
         parameters: &Value,
-        asker: Asker,
+        caller: &Caller<'_>,
         shared: &Arc<Shared>,
     ) -> Result<Asked, Refused> {
+        let asker = caller.asker;
         let word = |key: &str, default: &'static str| {
             parameters[key].as_str().unwrap_or(default).to_owned()
         };
@@ -87,9 +90,9 @@ impl Asked {
             reload_if_possible: parameters["reload_if_possible"].as_bool().unwrap_or(false),
         };
         let answer = match parameters["wait"].as_bool() {
-            Some(false) => Waiting::Queued(queue(shared, asker, call)),
+            Some(false) => Waiting::Queued(queue(shared, caller, call)),
             _ => {
-                let (reply, end) = channel();
+                let (reply, end) = caller.awaited();
                 shared.order(Order::CallAndWait { asker, call, reply });
                 Waiting::End(end)
             }
@@ -99,49 +102,49 @@ impl Asked {
         Ok(Asked { name, answer, said })
     }
 
-    /// Waits for the answer.
-    fn answered(self) -> Answered {
+    /// Waits for the answer; the job goes on without its caller.
+    fn answered(self, caller: &Caller<'_>) -> Answered {
         let answer = match self.answer {
-            Waiting::End(end) => ended(&self.name, end.recv())?,
-            Waiting::Queued(outcome) => queued(outcome.recv())?,
+            Waiting::End(end) => {
+                let end = caller.wait(end, "the manager was restarted; the job goes on")?;
+                ended(&self.name, end)?
+            }
+            Waiting::Queued(outcome) => queued(caller.wait(outcome, "the manager was restarted")?)?,
         };
         self.said.map(|()| answer)
     }
 }
 
-fn queue(shared: &Arc<Shared>, asker: Asker, call: Call) -> Receiver<Outcome> {
-    let (sender, outcome) = channel();
-    // Who no longer waits needs no answer.
-    let reply = ReplySender::new(move |outcome| drop(sender.send(outcome)));
-    shared.call(asker, call, reply);
+fn queue(shared: &Arc<Shared>, caller: &Caller<'_>, call: Call) -> Awaited<Outcome> {
+    let (sender, outcome) = caller.awaited();
+    let reply = ReplySender::new(move |outcome| sender.send(outcome));
+    shared.call(caller.asker, call, reply);
     outcome
 }
 
-fn queued(outcome: Result<Outcome, RecvError>) -> Answered {
+fn queued(outcome: Outcome) -> Answered {
     match outcome {
-        Ok(Ok(Answer::Job { job, .. })) => Ok(json!({"job": job.0})),
-        Ok(Ok(_)) => Ok(json!({})),
-        Ok(Err(error)) => Err(refused(error.text)),
-        Err(_) => Err(refused("the manager was restarted")),
+        Ok(Answer::Job { job, .. }) => Ok(json!({"job": job.0})),
+        Ok(_) => Ok(json!({})),
+        Err(error) => Err(refused(error.text)),
     }
 }
 
-fn ended(name: &UnitName, ended: Result<Ended, RecvError>) -> Answered {
+fn ended(name: &UnitName, ended: Ended) -> Answered {
     match ended {
-        Ok(Ended::Job(result)) => Ok(json!({"result": result.as_str()})),
-        Ok(Ended::Nothing) => Ok(json!({"result": "done"})),
-        Ok(Ended::InVain(device)) => {
+        Ended::Job(result) => Ok(json!({"result": result.as_str()})),
+        Ended::Nothing => Ok(json!({"result": "done"})),
+        Ended::InVain(device) => {
             let error = if device == *name { UNIT_REFUSED } else { DEPENDENCY_REFUSED };
             let text =
                 format!("{device} is not there and is waited for without a limit; the job stays");
             Err((error, text))
         }
-        Ok(Ended::Refused { text, about: Some(unit) }) if unit != *name => {
+        Ended::Refused { text, about: Some(unit) } if unit != *name => {
             Err((DEPENDENCY_REFUSED, text))
         }
-        Ok(Ended::Refused { text, about: Some(_) }) => Err((UNIT_REFUSED, text)),
-        Ok(Ended::Refused { text, about: None }) => Err(refused(text)),
-        Err(_) => Err(refused("the manager was restarted; the job goes on")),
+        Ended::Refused { text, about: Some(_) } => Err((UNIT_REFUSED, text)),
+        Ended::Refused { text, about: None } => Err(refused(text)),
     }
 }
 

@@ -24,6 +24,7 @@ use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
 use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
 
+use crate::answers::AnswerTo;
 use crate::ends::early::EarlyExits;
 use crate::ends::missing::Missing;
 use crate::ends::since::Since;
@@ -83,13 +84,13 @@ pub(crate) enum Client {
     /// The bus, at once.
     Bus(ReplySender),
     /// Somebody who waits for the end of the job.
-    Waiter(Sender<Ended>),
+    Waiter(AnswerTo<Ended>),
 }
 
 /// Who waits for the end of a job.
 pub(crate) struct JobWaiters {
     unit: UnitId,
-    senders: Vec<Sender<Ended>>,
+    answers: Vec<AnswerTo<Ended>>,
 }
 
 /// The manager.
@@ -578,9 +579,8 @@ impl Daemon {
         }
         for notice in notices {
             if let Notice::JobRemoved { job, result, .. } = notice {
-                for waiter in self.job_waiters.remove(job).into_iter().flat_map(|w| w.senders) {
-                    // Who no longer waits needs no answer.
-                    let _ = waiter.send(Ended::Job(*result));
+                for waiter in self.job_waiters.remove(job).into_iter().flat_map(|w| w.answers) {
+                    waiter.send(Ended::Job(*result));
                 }
             }
         }
@@ -603,9 +603,8 @@ impl Daemon {
         for job in jobs {
             let unit = self.job_waiters.get(&job).map(|waiters| waiters.unit);
             let Some(device) = unit.and_then(|unit| view.waits_in_vain_for(unit)) else { continue };
-            for waiter in self.job_waiters.remove(&job).into_iter().flat_map(|w| w.senders) {
-                // Who no longer waits needs no answer.
-                let _ = waiter.send(Ended::InVain(view.graph.name(device).clone()));
+            for waiter in self.job_waiters.remove(&job).into_iter().flat_map(|w| w.answers) {
+                waiter.send(Ended::InVain(view.graph.name(device).clone()));
             }
         }
     }
@@ -669,20 +668,20 @@ impl Daemon {
     fn answer(&mut self, client: ClientId, reply: Reply) {
         match self.clients.remove(&client) {
             Some(Client::Bus(sender)) => sender.send(crate::requests::bus_answer(reply)),
-            Some(Client::Waiter(sender)) => match reply {
+            Some(Client::Waiter(waiter)) => match reply {
                 // A job that ended in the step that made it is among this turn's notices, which
                 // are looked at after the replies.
                 Reply::Job { job, unit, .. } => {
-                    let none = || JobWaiters { unit, senders: Vec::new() };
-                    self.job_waiters.entry(job).or_insert_with(none).senders.push(sender);
+                    let none = || JobWaiters { unit, answers: Vec::new() };
+                    let answers = &mut self.job_waiters.entry(job).or_insert_with(none).answers;
+                    answers.retain(|waiter| !waiter.is_in_vain());
+                    answers.push(waiter);
                     self.new_waits.push(job);
                 }
-                Reply::Done => {
-                    let _ = sender.send(Ended::Nothing);
-                }
+                Reply::Done => waiter.send(Ended::Nothing),
                 Reply::Refused(refusal) => {
                     let (text, about) = (refusal.to_string(), refusal.unit().cloned());
-                    let _ = sender.send(Ended::Refused { text, about });
+                    waiter.send(Ended::Refused { text, about });
                 }
             },
             None => {}

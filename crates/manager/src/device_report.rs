@@ -10,10 +10,10 @@ use warren_core::device::Sight;
 use warren_core::device_table::{DeviceFacts, DeviceTable, GroupFacts};
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
-use warren_core::request::Asker;
 use warren_core::view::View;
 use warren_unit::{Relation, UnitName, UnitType};
 
+use crate::control::Caller;
 use crate::control_calls::Answered;
 use crate::shared::Shared;
 
@@ -116,7 +116,7 @@ fn short(facts: &DeviceFacts) -> &str {
 }
 
 /// Answers `Devices`: all that the device daemon told, and what is mounted from it.
-pub(crate) fn devices(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+pub(crate) fn devices(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let (view, table) = (shared.view(), shared.devices());
     let devices: Vec<Value> = table.devices().map(|facts| device(&view, facts)).collect();
     let groups: Vec<Value> = table.groups().map(group).collect();

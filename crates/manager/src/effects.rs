@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use warren_bus::backend::Backend;
 use warren_bus::names::{NameState, NameWatcher};
 use warren_core::clearing::Trace;
 use warren_core::event::{Done, Effect, Event, Verdict};
@@ -15,6 +16,7 @@ use warren_trace::words::Reading;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, now};
+use crate::groups::NotApplied;
 use crate::loader::is_of_kernel;
 use crate::orders::Order;
 use crate::say;
@@ -115,11 +117,12 @@ impl Daemon {
         if checks.is_empty() {
             return;
         }
-        let context = self.core.settings().context.clone();
+        let facts = self.shared.facts();
         let piece = |(id, section): (EffectId, Arc<UnitSection>)| {
-            let context = context.clone();
+            let (shared, facts) = (self.shared.clone(), facts.clone());
             let look = move || {
-                let is_met = |condition: &Condition| conditions::holds(condition, &context);
+                let host = shared.host(&facts);
+                let is_met = |condition: &Condition| conditions::holds(condition, &host);
                 let conditions = Verdict::of(&section.conditions, is_met);
                 // systemd.unit(5): assertions are looked at when conditions have been met.
                 let asserts = if conditions.holds { &section.asserts[..] } else { &[] };
@@ -147,11 +150,8 @@ impl Daemon {
         let graph = self.core.graph().clone();
         match self.groups.make(&graph, unit, settings) {
             Ok(not_applied) => {
-                for setting in not_applied {
-                    say!(
-                        "{}: {setting}= is not applied: its controller or its device is missing here",
-                        graph.name(unit)
-                    );
+                for NotApplied { setting, why } in not_applied {
+                    say!("{}: {setting}= is not applied: {why}", graph.name(unit));
                 }
                 Done::Ok
             }

@@ -221,6 +221,7 @@ impl Daemon {
 
     /// Units that are up stay so: their processes are ended with all others by the last steps.
     pub(crate) fn end_without_stopping(&mut self, action: PowerAction) {
+        self.forget_plan();
         self.core.set_ending(code::code(action));
         let ending = self.ending();
         ending.action = Some(action);

@@ -41,7 +41,8 @@ struct Entry {
     is_checked: bool,
 }
 
-/// Units of a table. `has_checker` says whether a file system of that type can be checked here.
+/// Units of a table. `has_checker` says whether a file system of that type, which may be `auto`, can be
+/// checked here.
 pub fn units(table: &str, has_checker: &dyn Fn(&str) -> bool) -> Made {
     let mut made = Made::default();
     if table.len() > FSTAB_BYTES_MAX {
@@ -181,7 +182,7 @@ impl Made {
 
     fn swap(&mut self, entry: &Entry) -> Result<(), String> {
         let name = entry.unit(&entry.what, UnitType::Swap)?;
-        let mut text = head(entry);
+        let mut text = head(&entry.relations());
         let _ = writeln!(text, "[Swap]\nWhat={}", entry.what.replace('%', "%%"));
         let options = entry.plain_options();
         if !matches!(options.as_str(), "" | "sw") {
@@ -189,7 +190,7 @@ impl Made {
         }
         self.file(&name, text)?;
         self.device_timeout(entry)?;
-        self.wish(entry, &name, "swap.target")
+        self.wish(entry, &name, "swap.target", !entry.has("noauto"))
     }
 
     fn mount(&mut self, entry: &Entry, has_checker: &dyn Fn(&str) -> bool) -> Result<(), String> {
@@ -199,11 +200,20 @@ impl Made {
             }
         }
         let name = entry.unit(&entry.place, UnitType::Mount)?;
-        let mut text = head(entry);
+        let mut text = head(&entry.relations());
         let is_root = entry.place == "/";
-        if entry.is_checked && !is_root && has_checker(&entry.fs_type) {
-            let checked = self.check(&entry.what)?;
-            let _ = writeln!(text, "Requires={checked}\nAfter={checked}");
+        if entry.is_checked && !is_root {
+            match entry.what.starts_with("/dev/") {
+                true if has_checker(&entry.fs_type) => {
+                    let checked = self.check(&entry.what)?;
+                    let _ = writeln!(text, "Requires={checked}\nAfter={checked}");
+                }
+                true => {}
+                false => {
+                    let Entry { what, place, .. } = entry;
+                    self.complaints.push(format!("{place}: {what} is no device, and not checked"));
+                }
+            }
         }
         let _ = writeln!(text, "[Mount]\nWhat={}", entry.what.replace('%', "%%"));
         let _ = writeln!(text, "Where={}", entry.place.replace('%', "%%"));
@@ -228,13 +238,14 @@ impl Made {
         let target = if entry.is_network() { "remote-fs.target" } else { "local-fs.target" };
         match entry.has("x-systemd.automount") && !is_root {
             true => self.automount(entry, target),
-            false => self.wish(entry, &name, target),
+            false => self.wish(entry, &name, target, !entry.has("noauto")),
         }
     }
 
     fn automount(&mut self, entry: &Entry, target: &str) -> Result<(), String> {
         let name = entry.unit(&entry.place, UnitType::Automount)?;
-        let mut text = head(entry);
+        // What options say of relations is said of the mount, systemd.mount(5).
+        let mut text = head("");
         if !entry.has("nofail") {
             let _ = writeln!(text, "Before={target}");
         }
@@ -243,11 +254,18 @@ impl Made {
             let _ = writeln!(text, "TimeoutIdleSec={idle}");
         }
         self.file(&name, text)?;
-        self.wish(entry, &name, target)
+        // `noauto` is said of the mount.
+        self.wish(entry, &name, target, true)
     }
 
-    /// Who is to start it: the targets that its options name, else the usual one.
-    fn wish(&mut self, entry: &Entry, name: &UnitName, target: &str) -> Result<(), String> {
+    /// Who is to start it: the targets that its options name, else the usual one if it is automatic.
+    fn wish(
+        &mut self,
+        entry: &Entry,
+        name: &UnitName,
+        target: &str,
+        is_automatic: bool,
+    ) -> Result<(), String> {
         let mut is_named = false;
         let named = [("x-systemd.wanted-by", "wants"), ("x-systemd.required-by", "requires")];
         for (option, kind) in named {
@@ -259,7 +277,7 @@ impl Made {
                 self.link(by, kind, name);
             }
         }
-        if !is_named && !entry.has("noauto") {
+        if !is_named && is_automatic {
             self.link(target, if entry.has("nofail") { "wants" } else { "requires" }, name);
         }
         Ok(())
@@ -334,9 +352,8 @@ impl Made {
     }
 }
 
-fn head(entry: &Entry) -> String {
+fn head(relations: &str) -> String {
     let comment = "# Made of /etc/fstab, since systemd-fstab-generator is not installed.";
-    let relations = entry.relations();
     format!("{comment}\n[Unit]\nDocumentation=man:fstab(5)\nSourcePath=/etc/fstab\n{relations}")
 }
 

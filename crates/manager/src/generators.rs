@@ -21,6 +21,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::virtualization;
 use warren_unit::Scope;
 
 use crate::fstab::{self, GENERATOR};
@@ -178,20 +179,21 @@ fn read_fstab(fstab: &Path, output: &Path) {
     }
 }
 
-/// fsck(8) finds the program for a type by its name.
+/// fsck(8) finds the program for a type by its name, and a type that is not given by itself.
 fn has_checker(fs_type: &str) -> bool {
     let is_there = |name: &str| {
         ["/sbin", "/usr/sbin"].iter().any(|directory| Path::new(directory).join(name).exists())
     };
-    is_there("fsck") && is_there(&format!("fsck.{fs_type}"))
+    is_there("fsck") && (fs_type == "auto" || is_there(&format!("fsck.{fs_type}")))
 }
 
 /// systemd.generator(7), "ENVIRONMENT".
 fn environment(scope: Scope, architecture: &str) -> Vec<(&'static str, String)> {
     let mut out = vec![("SYSTEMD_ARCHITECTURE", architecture.to_owned())];
-    if warren_sys::process::in_container() {
-        let kind = std::env::var("container").unwrap_or_else(|_| "container-other".to_owned());
-        out.push(("SYSTEMD_VIRTUALIZATION", format!("container:{kind}")));
+    let container = virtualization::container().map(|kind| format!("container:{kind}"));
+    let machine = || virtualization::machine().map(|kind| format!("vm:{kind}"));
+    if let Some(kind) = container.or_else(machine) {
+        out.push(("SYSTEMD_VIRTUALIZATION", kind));
     }
     if scope == Scope::User {
         out.push(("SYSTEMD_SCOPE", "user".to_owned()));

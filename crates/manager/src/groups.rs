@@ -5,8 +5,10 @@
 //! a group is watched only when there is: of most services the main process is the last. Where a
 //! group has the memory controller, what the kernel kills in it for want of memory is watched too.
 
+mod controllers;
 mod limits;
 
+pub use controllers::NotApplied;
 pub use limits::{host_memory, host_tasks};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +24,8 @@ use warren_trace::words::Counter;
 use warren_unit::config::Delegate;
 use warren_unit::{UnitName, UnitType};
 
-use limits::{Attribute, Wanted};
+use controllers::Enabled;
+use limits::Wanted;
 
 const PIDS_MAX: &str = "pids.max";
 
@@ -42,9 +45,7 @@ pub struct Groups {
     killing: BTreeSet<UnitId>,
     /// Units that are killed together, by the first of them.
     together: BTreeMap<UnitId, Vec<UnitId>>,
-    /// Whether a controller is on for the children of a group, by the group's path, or could not be
-    /// turned on: of thousands of units in a slice the first asks.
-    enabled: BTreeMap<String, BTreeMap<String, bool>>,
+    enabled: Enabled,
 }
 
 /// What a watch is for.
@@ -96,7 +97,7 @@ impl Groups {
             tree.as_ref().map(|t| t.controllers("").unwrap_or_default()).unwrap_or_default();
         let (by_watch, made) = (BTreeMap::new(), BTreeMap::new());
         let (killing, together) = (BTreeSet::new(), BTreeMap::new());
-        let enabled = BTreeMap::new();
+        let enabled = Enabled::default();
         let tree = tree.map(Arc::new);
         Ok(Groups { tree, watch, by_watch, made, controllers, killing, together, enabled })
     }
@@ -132,14 +133,14 @@ impl Groups {
         Some((path, self.tree.as_ref().and_then(|tree| tree.id(path).ok())))
     }
 
-    /// Makes and watches the unit's group; fine if it is there. Limits that cannot be applied are
-    /// returned by name.
+    /// Makes and watches the unit's group; fine if it is there. Returned are limits that cannot be
+    /// applied.
     pub fn make(
         &mut self,
         graph: &Graph,
         unit: UnitId,
         settings: &Compiled,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Vec<NotApplied>> {
         let is_there = self.made.get_mut(&unit).map(|group| {
             group.empty = false;
             group.killed || group.removed.is_some()
@@ -153,10 +154,12 @@ impl Groups {
         let path = group_path(graph, unit);
         let wanted = Wanted::of(settings);
         let controllers = wanted.of_offered(&self.controllers);
-        let usable = enable(tree, &mut self.enabled, &path, &controllers);
-        let mut failed = wanted.missing(&usable);
+        let usable = self.enabled.enable(tree, &path, &controllers);
+        let missing = wanted.missing(usable.on());
+        let mut failed: Vec<NotApplied> =
+            missing.map(|(setting, controller)| usable.lacks(setting, controller)).collect();
         tree.make(&path)?;
-        failed.extend(apply(tree, &usable, &path, &wanted.attributes));
+        failed.extend(usable.apply(tree, &path, &wanted.attributes));
         self.adopt(graph, unit, path, false);
         Ok(failed)
     }
@@ -473,7 +476,7 @@ impl Groups {
                 watch.remove(id);
             }
         }
-        self.enabled.remove(&group.path);
+        self.enabled.forget(&group.path);
         group.removed.is_none().then_some(group.path)
     }
 
@@ -610,7 +613,7 @@ pub fn group_path(graph: &Graph, unit: UnitId) -> String {
 }
 
 /// `a-b.slice` lies at `a.slice/a-b.slice`; the root slice is the root of the tree.
-fn slice_path(name: &str) -> String {
+pub(crate) fn slice_path(name: &str) -> String {
     let stem = name.strip_suffix(".slice").unwrap_or(name);
     if stem == "-" {
         return String::new();
@@ -620,72 +623,9 @@ fn slice_path(name: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// Turns controllers on, from the root down to the group's parent, where they are not yet; returns
-/// those that are on.
-fn enable(
-    tree: &Tree,
-    enabled: &mut BTreeMap<String, BTreeMap<String, bool>>,
-    path: &str,
-    controllers: &[&str],
-) -> Vec<String> {
-    let mut usable: Vec<String> = controllers.iter().map(|c| (*c).to_owned()).collect();
-    if usable.is_empty() {
-        return usable;
-    }
-    let parents = std::iter::once("").chain(path.match_indices('/').map(|(at, _)| &path[..at]));
-    for parent in parents {
-        let known = enabled.entry(parent.to_owned()).or_default();
-        let new: Vec<&str> =
-            usable.iter().map(String::as_str).filter(|&c| !known.contains_key(c)).collect();
-        if !new.is_empty() && tree.make(parent).is_ok() {
-            let refused = tree.enable_controllers(parent, &new);
-            let is_on = |name: &str| refused.iter().all(|(other, _)| other != name);
-            known.extend(new.iter().map(|name| ((*name).to_owned(), is_on(name))));
-        }
-        usable.retain(|name| known.get(name) == Some(&true));
-    }
-    usable
-}
-
-/// Writes the attributes; returns the settings that could not be applied.
-fn apply(tree: &Tree, usable: &[String], path: &str, attributes: &[Attribute]) -> Vec<String> {
-    let mut failed = Vec::new();
-    for attribute in attributes {
-        let has = usable.iter().any(|c| c == attribute.controller);
-        // Without the controller the default TasksMax= of every unit would be reported.
-        let stated = attribute.setting != "TasksMax" || has;
-        let write = |value: &String| tree.write(path, attribute.file, value).is_ok();
-        if !has || !attribute.value.as_ref().is_some_and(write) {
-            failed.extend(stated.then(|| attribute.setting.to_owned()));
-        }
-    }
-    failed
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The file of each group as if the kernel had made it; one that lacks it refuses.
-    #[test]
-    fn controllers_are_asked_for_once() {
-        let scratch = crate::scratch::Scratch::new("controllers");
-        let control = |group: &str| scratch.0.join(group).join("cgroup.subtree_control");
-        let asked = |group: &str| !std::fs::read(control(group)).expect("a file").is_empty();
-        let tree = Tree::open(&scratch.0).expect("a directory");
-        let mut enabled = BTreeMap::new();
-        let mut on = |path: &str| enable(&tree, &mut enabled, path, &["memory", "pids"]);
-        std::fs::write(control(""), "").expect("a file");
-        std::fs::create_dir(scratch.0.join("a.slice")).expect("a directory");
-        std::fs::write(control("a.slice"), "").expect("a file");
-        assert_eq!(on("a.slice/x.service"), ["memory", "pids"]);
-        assert!(asked("a.slice"));
-        std::fs::write(control("a.slice"), "").expect("a file");
-        assert_eq!(on("a.slice/y.service"), ["memory", "pids"]);
-        assert!(!asked("a.slice"), "they are on");
-        assert_eq!(on("b.slice/x.service"), [""; 0]);
-        assert_eq!(on("z.service"), ["memory", "pids"]);
-    }
 
     #[test]
     fn slices_nest_by_their_dashes() {

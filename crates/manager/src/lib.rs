@@ -6,13 +6,16 @@
 //! (what clients want). Nothing here decides what is to become of a unit: that is the core.
 
 pub mod accept;
+pub mod answers;
 pub mod aside;
 pub mod collect;
 mod command_line;
 pub mod conditions;
 pub mod control;
 pub mod control_calls;
+mod control_files;
 mod control_jobs;
+mod control_records;
 pub mod control_top;
 pub mod daemon;
 mod device_report;

@@ -48,6 +48,9 @@ const HEARD: &str = "log/heard";
 /// Largest packet of the daemon.
 const PACKET_BYTES_MAX: usize = 64;
 
+/// Largest packet to the daemon, which a socket takes by default.
+const MESSAGE_BYTES_MAX: usize = 256 << 10;
+
 /// Packets of the daemon taken in one turn.
 const PACKETS_PER_TURN_MAX: usize = 4096;
 
@@ -221,6 +224,26 @@ impl LogLink {
             self.outgoing.push_back(stream);
         } else {
             self.left_out.insert(stream.key);
+        }
+    }
+
+    /// Takes what the daemon has not taken. The streams among it are let go, for init and this process hold
+    /// the socket that they are in; messages go back for the next daemon.
+    fn take_back(&self) {
+        let (mut buffer, mut fds, mut messages) =
+            (vec![0; MESSAGE_BYTES_MAX], Vec::new(), Vec::new());
+        while let Ok(received) = fdpass::recv(self.daemon.as_fd(), &mut buffer, &mut fds, false) {
+            let is_stream = received.fds > 0 || received.lost_fds;
+            fds.clear();
+            match buffer.get(..received.bytes) {
+                Some([]) | None => break,
+                Some(bytes) if !is_stream => messages.push(bytes.to_owned()),
+                Some(_) => {}
+            }
+        }
+        for message in messages {
+            // There was room for more.
+            let _ = fdpass::try_send(self.own.as_fd(), &message, &[]);
         }
     }
 
@@ -638,13 +661,15 @@ impl Daemon {
         }
         self.log_link.heard = false;
         log::set_heard(false);
-        let _ = self.init.drop_stored(HEARD);
         self.log_link.outgoing.clear();
         self.log_link.left_out.clear();
+        self.log_link.take_back();
         let streams = std::mem::take(&mut self.log_link.streams);
         for name in streams.values() {
             let _ = self.init.drop_stored(&name.stored());
         }
+        // The last of all: a manager that comes before this does it again.
+        let _ = self.init.drop_stored(HEARD);
         say!("{LOG_DAEMON} is down: {} streams of services are closed", streams.len());
     }
 }
@@ -654,67 +679,4 @@ fn lookup(graph: &Graph, name: &str) -> Option<UnitId> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_streams_come_back() {
-        let name = StreamName {
-            key: 7,
-            unit: "a@b.service".to_owned(),
-            invocation: 0xabc,
-            identifier: "sh".to_owned(),
-        };
-        assert_eq!(StreamName::parse(&name.stored()), Some(name));
-        for bad in ["stream/", "stream/x/a/0/b", "stream/1/a/z/b", "stream/1/a/0", "socket/a/0"] {
-            assert_eq!(StreamName::parse(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_value_of_several_lines_has_its_length() {
-        let mut out = Vec::new();
-        put_field(&mut out, "A", b"1");
-        put_field(&mut out, "B", b"1\n2");
-        assert_eq!(out, b"A=1\nB\n\x03\0\0\0\0\0\0\x001\n2\n");
-    }
-
-    #[test]
-    fn a_stream_to_a_namespace_says_whose_it_is() {
-        let exec = ExecConfig { syslog_level_prefix: true, ..ExecConfig::default() };
-        assert_eq!(stream_header("a.service", &exec, "s\nh"), "s h\na.service\n30\n1\n0\n0\n0\n");
-        let named = ExecConfig { syslog_identifier: Some("me".into()), ..exec };
-        assert!(stream_header("a.service", &named, "sh").starts_with("me\na.service\n"));
-    }
-
-    #[test]
-    fn packets_say_what_the_settings_say() {
-        let exec = ExecConfig {
-            log_level_max: Some(4),
-            log_class: Some("web".into()),
-            log_extra_fields: vec!["A=1".into(), "B=2 3".into()],
-            log_filter_patterns: vec!["~x".into()],
-            log_rate_limit_interval: Some(std::time::Duration::from_secs(2)),
-            log_rate_limit_burst: Some(0),
-            ..ExecConfig::default()
-        };
-        let name = StreamName {
-            key: 7,
-            unit: "a.service".to_owned(),
-            invocation: 1,
-            identifier: "sh".to_owned(),
-        };
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace('\n', " ");
-        assert_eq!(
-            text(packet(&name, true, Some(("system.slice/a.service", Some(9))), &exec)),
-            "STREAM=7 PRIORITY=30 LEVEL_PREFIX=1 CGROUP_ID=9 LEVEL_MAX=4 RATE_INTERVAL_US=2000000 RATE_BURST=0 \
-             KIND=stream UNIT=a.service INVOCATION=00000000000000000000000000000001 \
-             CGROUP=/system.slice/a.service CLASS=web IDENTIFIER=sh EXTRA=A=1 EXTRA=B=2 3 FILTER=~x "
-        );
-        let plain = StreamName { invocation: 0, ..name };
-        assert_eq!(
-            text(packet(&plain, false, None, &ExecConfig::default())),
-            "PRIORITY=30 LEVEL_PREFIX=1 KIND=unit UNIT=a.service IDENTIFIER=sh "
-        );
-    }
-}
+mod tests;

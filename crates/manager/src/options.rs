@@ -27,7 +27,6 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --record-path=DIR     keep recordings of boots, reloads and shutdowns there
   --console=PATH        read keys there while everything ends; default on a host: /dev/console
   --log-target=TARGET   where own messages go: auto, console, journal or null
-  --confirm-start       log each unit as it comes up
   --version             print the version
   --help                this text
 ";
@@ -223,5 +222,22 @@ impl Options {
     /// Where the output of services goes while there is no log daemon.
     pub fn log_dir(&self) -> PathBuf {
         self.runtime_dir.join("log/warren/units")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_of_the_help_is_taken() {
+        let words = HELP.lines().filter_map(|line| line.trim().split(' ').next());
+        let options: Vec<&str> = words.filter(|word| word.starts_with("--")).collect();
+        assert!(options.contains(&"--help"));
+        for option in options {
+            let argument = option.replace("=TARGET", "=console");
+            let parsed = Options::parse(["--help".to_owned(), argument].into_iter());
+            assert!(parsed.is_ok(), "{option}: {:?}", parsed.err());
+        }
     }
 }

@@ -1,22 +1,25 @@
 //! What other threads ask of the loop.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use warren_bus::backend::{Call, ReplySender};
 use warren_bus::names::NameState;
-use warren_core::graph::Delta;
+use warren_core::graph::{Delta, Graph};
 use warren_core::ids::UnitId;
 use warren_core::job::JobResult;
 use warren_core::request::{Asker, Request};
 use warren_core::time::Monotonic;
+use warren_trace::event::Event;
+use warren_trace::record::Head;
 use warren_unit::{Diagnostic, UnitName};
 
+use crate::answers::AnswerTo;
 use crate::ending::scheduled::Scheduled;
 use crate::kernel_mounts::Changed;
 use crate::loader::{Loading, RulesChange};
 use crate::recorder::Done;
-use crate::records::Material;
 use crate::snapshot::Work;
 use crate::unit_files::Question;
 
@@ -38,7 +41,7 @@ pub enum Order {
         /// What for.
         call: Call,
         /// Where the end goes.
-        reply: Sender<Ended>,
+        reply: AnswerTo<Ended>,
     },
     /// A request that clients of the bus do not have.
     Ask {
@@ -47,7 +50,7 @@ pub enum Order {
         /// What for.
         request: Request,
         /// Where the answer goes.
-        reply: Sender<Ended>,
+        reply: AnswerTo<Ended>,
     },
     /// Plan an end.
     Plan {
@@ -65,16 +68,23 @@ pub enum Order {
         /// How.
         how: Reload,
         /// Where the report goes.
-        reply: Sender<Report>,
+        reply: AnswerTo<Report>,
     },
-    /// Cut a stretch out of what was recorded.
-    Cut {
+    /// Find a stretch of what was recorded.
+    Stretch {
         /// From here.
         from: Monotonic,
         /// Until here.
         until: Monotonic,
         /// Where it goes.
-        reply: Sender<Material>,
+        reply: Sender<Stretch>,
+    },
+    /// Cut the first piece out of it.
+    Cut {
+        /// The events' numbers.
+        numbers: Range<u64>,
+        /// Where at most [`PIECE_EVENTS_MAX`](crate::recorder::PIECE_EVENTS_MAX) of them go.
+        reply: Sender<Vec<Event>>,
     },
     /// What became of a bus name.
     BusName(String, NameState),
@@ -91,6 +101,16 @@ impl Order {
     pub fn is_asked(&self) -> bool {
         !matches!(self, Order::Unlocked | Order::BusName(..) | Order::Refer(..) | Order::Loaded(_))
     }
+}
+
+/// A stretch of what was recorded.
+pub struct Stretch {
+    /// What a recording of it begins with.
+    pub head: Head,
+    /// The numbers of its events.
+    pub numbers: Range<u64>,
+    /// Names and order of the units.
+    pub graph: Arc<Graph>,
 }
 
 /// How a job that was waited for ended.
@@ -216,7 +236,7 @@ pub struct LoaderAnswer {
 
 impl Report {
     /// The names in a delta.
-    pub fn name(&mut self, graph: &warren_core::graph::Graph, delta: &Delta) {
+    pub fn name(&mut self, graph: &Graph, delta: &Delta) {
         let names = |ids: &[warren_core::ids::UnitId]| -> Vec<UnitName> {
             ids.iter().map(|id| graph.name(*id).clone()).collect()
         };

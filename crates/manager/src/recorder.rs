@@ -10,6 +10,7 @@
 //! Recording decides nothing and must never fail: what does not fit is counted as lost.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -37,6 +38,9 @@ const EVENTS_MAX: usize = 512 << 10;
 
 /// Events that are kept at other times: 2 MB.
 const IDLE_EVENTS_MAX: usize = 64 << 10;
+
+/// Events that are cut out in one turn of the loop, for somebody who asks: 256 KB.
+pub const PIECE_EVENTS_MAX: usize = 8 << 10;
 
 /// Something that the manager did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,10 +353,20 @@ impl Recorder {
         self.thread.keep(whole);
     }
 
-    /// What happened between two moments, as far as it is still there.
-    pub fn between(&self, now: Moment, from: Monotonic, until: Monotonic) -> (Head, Vec<Event>) {
-        let (first, end) = (self.ring.since(from.0), self.ring.since(until.0.saturating_add(1)));
-        (self.head(Subject::Live, now), self.ring.cut(first, end))
+    /// The numbers of what happened between two moments, as far as it is still there.
+    pub fn between(&self, from: Monotonic, until: Monotonic) -> Range<u64> {
+        self.ring.since(from.0)..self.ring.since(until.0.saturating_add(1))
+    }
+
+    /// What a recording of such a stretch begins with.
+    pub fn live_head(&self, now: Moment) -> Head {
+        self.head(Subject::Live, now)
+    }
+
+    /// The first [`PIECE_EVENTS_MAX`] of these events; what is gone of them is counted in their place.
+    pub fn piece(&self, numbers: Range<u64>) -> Vec<Event> {
+        let end = numbers.end.min(numbers.start.saturating_add(PIECE_EVENTS_MAX as u64));
+        self.ring.cut(numbers.start, end)
     }
 
     fn material(&self, subject: Subject, stretch: UnderWay, graph: &Arc<Graph>) -> Material {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use warren_bus::backend::{Answer, Call, Leave};
@@ -21,10 +20,10 @@ use warren_trace::words::Phase;
 use warren_unit::install::UnitFileState;
 use warren_unit::{LoadState, UnitName, UnitType};
 
+use crate::answers::AnswerTo;
 use crate::daemon::{Client, Daemon, Leaving, now};
-use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report};
+use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch};
 use crate::recorder::Done;
-use crate::records::Material;
 use crate::say;
 use crate::unit_files::Question;
 
@@ -40,7 +39,7 @@ pub(crate) enum AfterLoad {
     /// Answer the bus.
     BusReload(ReplySender),
     /// Answer `warren`.
-    Report { reply: Sender<Report>, ordered: Instant },
+    Report { reply: AnswerTo<Report>, ordered: Instant },
     /// Hand a connection to its instance.
     Connection(Box<crate::accept::Waiting>),
     /// These units were to be forgotten.
@@ -91,11 +90,13 @@ impl Daemon {
                 }
             }
             Order::Refer(unit, on) => self.refer(unit, on),
-            Order::Cut { from, until, reply } => {
-                let (head, events) = self.recorder.between(now(), from, until);
-                // Who no longer waits needs no answer.
-                let _ = reply.send(Material { head, events, graph: self.core.graph().clone() });
-            }
+            // Who no longer waits needs no answer.
+            Order::Stretch { from, until, reply } => drop(reply.send(Stretch {
+                head: self.recorder.live_head(now()),
+                numbers: self.recorder.between(from, until),
+                graph: self.core.graph().clone(),
+            })),
+            Order::Cut { numbers, reply } => drop(reply.send(self.recorder.piece(numbers))),
             Order::Loaded(answer) => self.take_loaded(*answer),
             Order::FilesChanged => self.announce(Announcement::UnitFilesChanged),
         }
@@ -242,7 +243,7 @@ impl Daemon {
         let Call::Enqueue { unit, job_type, mode, reload_if_possible } = &call else {
             if let Client::Waiter(reply) = client {
                 let text = "only jobs can be waited for".to_owned();
-                let _ = reply.send(Ended::Refused { text, about: None });
+                reply.send(Ended::Refused { text, about: None });
             }
             return;
         };
@@ -331,7 +332,7 @@ impl Daemon {
                 report.needs_restart = self.needs_restart(&delta);
                 report.loop_us = began.elapsed().as_micros() as u64;
                 report.took_us = ordered.elapsed().as_micros() as u64;
-                let _ = reply.send(report);
+                reply.send(report);
             }
             Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
             Some(AfterLoad::Forgotten(asked)) => self.forgotten(&asked, &delta),
@@ -400,7 +401,7 @@ impl Daemon {
                 match client {
                     Client::Bus(reply) => reply.send(Err(BusError::no_such_unit(text))),
                     Client::Waiter(reply) => {
-                        let _ = reply.send(Ended::Refused { text, about: Some(unit) });
+                        reply.send(Ended::Refused { text, about: Some(unit) });
                     }
                 }
             }
@@ -518,7 +519,6 @@ impl Daemon {
             mode: JobMode::Replace,
             reload_if_possible: false,
         };
-        let (reply, _) = std::sync::mpsc::channel();
-        self.take_job_call(Asker::default(), call, Client::Waiter(reply));
+        self.take_job_call(Asker::default(), call, Client::Waiter(AnswerTo::nobody()));
     }
 }

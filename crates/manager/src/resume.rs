@@ -119,7 +119,7 @@ impl Daemon {
         self.serve()?;
         // With thousands of mounts this takes as long as all that was done before.
         self.mounts = read(mounts)?;
-        self.take_up_sockets(&graph, &held, kept.sockets);
+        self.take_up_sockets(&graph, &held, &late, kept.sockets);
         self.take_up_traps(&graph, &held);
         let (connections, kept_fds): (Vec<_>, Vec<_>) = kept
             .fd_store
@@ -255,18 +255,32 @@ impl Daemon {
         }
     }
 
-    fn take_up_sockets(&mut self, graph: &Graph, held: &Held, kept: Vec<(String, OwnedFd)>) {
+    /// Sockets of units that listen, and of those that were to be closed: they are closed as ever. Others
+    /// are of nobody.
+    fn take_up_sockets(
+        &mut self,
+        graph: &Graph,
+        held: &Held,
+        late: &[Late],
+        kept: Vec<(String, OwnedFd)>,
+    ) {
+        let closes = |unit| late.contains(&Late::CloseSockets(unit));
         let mut found: BTreeMap<(UnitId, usize), OwnedFd> = BTreeMap::new();
         for (name, fd) in kept {
             if let Some((unit, index)) = sockets::parse_stored_name(&name)
                 && let Some(unit) = lookup(graph, unit)
             {
                 found.insert((unit, index), fd);
+            } else if let Some(unit) = name.strip_prefix(sockets::LEFT) {
+                match lookup(graph, unit).filter(|&unit| closes(unit)) {
+                    Some(unit) => self.sockets.take_up_left(unit, name),
+                    None => _ = self.init.drop_stored(&name),
+                }
             }
         }
         for ((unit, index), fd) in found {
             let definition = graph.definition(unit);
-            if held.sockets.contains(&unit) {
+            if held.sockets.contains(&unit) || closes(unit) {
                 let name = fd_name(self.core.settings(), definition);
                 self.sockets.take_up(unit, fd, name);
             } else {

@@ -20,6 +20,7 @@ use warren_unit::settings::{Group, Id};
 use warren_unit::{UnitName, UnitType};
 
 use crate::command_line;
+use crate::conditions::Host;
 use crate::ending::scheduled::Scheduled;
 use crate::fleet::{Applied, Shown};
 use crate::groups::group_path;
@@ -311,6 +312,16 @@ impl Shared {
     pub fn order(&self, order: Order) {
         if self.orders.send(order).is_ok() {
             self.wake.notify();
+        }
+    }
+
+    /// What conditions are looked at on.
+    pub fn host<'a>(&'a self, facts: &'a Facts) -> Host<'a> {
+        Host {
+            context: &self.settings.context,
+            environment: &facts.environment,
+            virtualization: &facts.virtualization,
+            tree: self.tree.as_ref(),
         }
     }
 

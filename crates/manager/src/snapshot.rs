@@ -257,6 +257,7 @@ impl Snapshot {
     }
 
     /// Reads everything below `paths` once.
+    #[cfg(test)]
     pub fn read_unwatched(paths: Vec<PathBuf>) -> Snapshot {
         Snapshot::read_with(paths, None, KnownFiles::new())
     }

@@ -38,6 +38,9 @@ pub struct Sockets {
     /// Those in which traffic is looked for.
     watched: BTreeSet<UnitId>,
     beside: Beside,
+    /// What init keeps for those of which something is removed beside the loop that their sockets are known
+    /// by: once these are closed, nothing else tells the next manager that they were open.
+    left: BTreeMap<UnitId, String>,
     /// The directory of run-time files.
     runtime: PathBuf,
 }
@@ -53,6 +56,9 @@ pub fn parse_stored_name(name: &str) -> Option<(&str, usize)> {
     Some((unit, index.parse().ok()?))
 }
 
+/// Begins the name under which init keeps that something is to be removed of a unit's sockets.
+pub const LEFT: &str = "left-of-socket/";
+
 impl Sockets {
     /// None is open. The loop is woken through `wake`; what lies on the file system of `runtime` keeps nobody
     /// waiting.
@@ -61,6 +67,7 @@ impl Sockets {
             open: BTreeMap::new(),
             watched: BTreeSet::new(),
             beside: Beside::new(wake),
+            left: BTreeMap::new(),
             runtime: runtime.to_owned(),
         }
     }
@@ -68,6 +75,11 @@ impl Sockets {
     /// Takes up a socket that init kept.
     pub fn take_up(&mut self, unit: UnitId, fd: OwnedFd, name: String) {
         self.open.entry(unit).or_default().push(Open { fd, name });
+    }
+
+    /// Takes up what init keeps of a unit whose sockets the last manager had closed.
+    pub fn take_up_left(&mut self, unit: UnitId, name: String) {
+        self.left.insert(unit, name);
     }
 
     /// Takes note whether traffic is looked for in a unit's sockets; false if that is as it was.
@@ -94,31 +106,48 @@ impl Sockets {
         !self.beside.is_at(unit) && opening::is_near(settings.socket(), &self.runtime)
     }
 
-    /// Removes the links of a unit, and with `listed` what its sockets are known by.
-    fn remove(&mut self, unit: UnitId, settings: Arc<Compiled>, listed: bool) {
+    /// Removes the links of a unit, and with `listed` what its sockets are known by; true if that is done
+    /// beside the loop.
+    fn remove(&mut self, unit: UnitId, settings: Arc<Compiled>, listed: bool) -> bool {
         let config = settings.socket();
         if !listed && config.symlinks.is_empty() {
-            return;
+            return false;
         }
-        match self.is_near(unit, &settings) {
+        let is_near = self.is_near(unit, &settings);
+        match is_near {
             true => opening::remove_all(config, listed),
             false => self.beside.remove(unit, settings, listed),
         }
+        listed && !is_near
     }
 
-    /// Closes a unit's sockets; returns the indices of those that init is to close too. If it `ends`
-    /// soon by itself, those who connect are refused without it. What `remove` lists is removed.
-    fn close(&mut self, unit: UnitId, remove: Option<Arc<Compiled>>, ends: bool) -> Vec<usize> {
+    /// Those of [`Sockets::left`] of which all has been removed or is given up.
+    fn no_longer_left(&mut self) -> Vec<String> {
+        if self.left.is_empty() {
+            return Vec::new();
+        }
+        let removing: BTreeSet<UnitId> = self.beside.removing().collect();
+        self.left.extract_if(.., |unit, _| !removing.contains(unit)).map(|(_, name)| name).collect()
+    }
+
+    /// Closes a unit's sockets; returns the indices of those that init is to close too, and whether something
+    /// of them is removed beside the loop. If it `ends` soon by itself, those who connect are refused without
+    /// it. What `remove` lists is removed.
+    fn close(
+        &mut self,
+        unit: UnitId,
+        remove: Option<Arc<Compiled>>,
+        ends: bool,
+    ) -> (Vec<usize>, bool) {
         self.watched.remove(&unit);
         let open = self.open.remove(&unit).unwrap_or_default();
         let refuses: Vec<bool> =
             open.iter().map(|open| ends && socket::is_listening(open.fd.as_fd())).collect();
         let closed = open.iter().zip(&refuses).filter(|(_, refuses)| **refuses);
         closed.for_each(|(open, _)| fdpass::hang_up(open.fd.as_fd()));
-        if let Some(settings) = remove {
-            self.remove(unit, settings, !open.is_empty());
-        }
-        (0..open.len()).filter(|&index| !refuses[index]).collect()
+        let listed = !open.is_empty() || self.left.contains_key(&unit);
+        let leaves = remove.is_some_and(|settings| self.remove(unit, settings, listed));
+        ((0..open.len()).filter(|&index| !refuses[index]).collect(), leaves)
     }
 
     /// Has done beside the loop what is to be done there.
@@ -195,10 +224,29 @@ impl Daemon {
                         && !self.sockets.beside.is_at(unit)
                         && self.sockets.get(unit).is_empty() =>
                 {
-                    self.sockets.remove(unit, settings, true);
+                    if self.sockets.remove(unit, settings, true) {
+                        self.keep_left(unit);
+                    }
                 }
                 (None, _) => {}
             }
+        }
+        self.forget_left();
+    }
+
+    /// Has init keep that something is to be removed of a unit's sockets.
+    fn keep_left(&mut self, unit: UnitId) {
+        let name = format!("{LEFT}{}", self.unit_name(unit));
+        if let Err(e) = self.init.store(&name, self.notify.fd()) {
+            say!("init cannot keep {name}: {e}");
+        }
+        self.sockets.left.insert(unit, name);
+    }
+
+    /// Has init forget what has been removed.
+    fn forget_left(&mut self) {
+        for name in self.sockets.no_longer_left() {
+            let _ = self.init.drop_stored(&name);
         }
     }
 
@@ -222,13 +270,18 @@ impl Daemon {
                 }
             }
         }
+        self.forget_left();
     }
 
     /// Closes what a unit listens at, and removes what `remove` lists.
     pub(crate) fn close_sockets(&mut self, unit: UnitId, remove: Option<Arc<Compiled>>) {
         let name = self.unit_name(unit);
         let ends = self.ending.as_ref().is_some_and(|ending| ending.takes_init());
-        for index in self.sockets.close(unit, remove, ends) {
+        let (closed, leaves) = self.sockets.close(unit, remove, ends);
+        if leaves {
+            self.keep_left(unit);
+        }
+        for index in closed {
             let _ = self.init.drop_stored(&stored_name(&name, index));
         }
     }

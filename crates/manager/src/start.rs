@@ -23,6 +23,7 @@ use warren_init::protocol::control::{
 use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
+use warren_sys::virtualization;
 use warren_trace::words::Phase;
 use warren_unit::LoadState;
 
@@ -45,7 +46,7 @@ use crate::recorder::{self, Recorder};
 use crate::records::Records;
 use crate::say;
 use crate::shared::{Places, Shared};
-use crate::sockets::Sockets;
+use crate::sockets::{LEFT, Sockets};
 use crate::state_file::StateFile;
 use crate::sweep::Sweep;
 use crate::tools::Tools;
@@ -111,7 +112,7 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
             CONTROL_NAME => kept.listeners.control = Some(fd),
             n if n == PIPE_NAMES[0] => kept.pipe[0] = Some(fd),
             n if n == PIPE_NAMES[1] => kept.pipe[1] = Some(fd),
-            n if n.starts_with("socket/") => kept.sockets.push((name, fd)),
+            n if n.starts_with("socket/") || n.starts_with(LEFT) => kept.sockets.push((name, fd)),
             _ => kept.fd_store.push((name, fd)),
         }
     }
@@ -356,18 +357,14 @@ fn make_runtime_directories(options: &Options) -> std::io::Result<()> {
     std::fs::create_dir_all(options.log_dir())
 }
 
+/// What the last manager wrote, or a new file for the first. One that is not understood ends this manager:
+/// without it nobody would know whose the processes and sockets are that there are already.
 fn open_state(kept: Option<OwnedFd>) -> Result<(StateFile, Option<Restored>), StartError> {
     let Some(fd) = kept else {
         return Ok((StateFile::create().map_err(text("making the state file"))?, None));
     };
-    let (file, restored) = StateFile::open(fd).map_err(text("reading the state file"))?;
-    match restored {
-        Ok(restored) => Ok((file, Some(restored))),
-        Err(why) => {
-            say!("the state file cannot be used ({why:?}): beginning anew");
-            Ok((StateFile::create().map_err(text("making the state file"))?, None))
-        }
-    }
+    let (file, restored) = StateFile::open(fd).map_err(|e| e.to_string())?;
+    Ok((file, Some(restored)))
 }
 
 /// The cgroup tree that init told of.
@@ -387,10 +384,8 @@ fn first_facts(settings: &Settings) -> Facts {
         version: format!("(warrener {})", env!("CARGO_PKG_VERSION")),
         machine_id: settings.context.machine_id.to_string(),
         architecture: settings.context.architecture.to_string(),
-        virtualization: match warren_sys::process::in_container() {
-            true => std::env::var("container").unwrap_or_else(|_| "container-other".to_owned()),
-            false => String::new(),
-        },
+        virtualization: virtualization::container()
+            .unwrap_or_else(|| virtualization::machine().unwrap_or_default().to_owned()),
         environment: service_environment().iter().map(|(n, v)| format!("{n}={v}")).collect(),
         control_group: String::new(),
         soft_reboots: soft_reboots(),
@@ -415,12 +410,15 @@ fn init_began() -> Option<Moment> {
     Some(Moment { monotonic, realtime_us: realtime.parse().ok()? })
 }
 
+/// Variables of the manager that its services have too, with `PATH`.
+pub(crate) const INHERITED: [&str; 4] = ["LANG", "LANGUAGE", "LC_ALL", "XDG_RUNTIME_DIR"];
+
 /// What services inherit (systemd.exec(5), "ENVIRONMENT VARIABLES").
 fn service_environment() -> BTreeMap<Box<str>, Box<str>> {
     let mut out = BTreeMap::new();
     let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     out.insert("PATH".into(), path.into());
-    for name in ["LANG", "LANGUAGE", "LC_ALL", "XDG_RUNTIME_DIR"] {
+    for name in INHERITED {
         if let Ok(value) = std::env::var(name) {
             out.insert(name.into(), value.into());
         }

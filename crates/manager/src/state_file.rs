@@ -1,6 +1,7 @@
 //! The state file: a memfd that init keeps, to which every batch appends what changed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_core::ids::UnitId;
@@ -42,6 +43,33 @@ pub struct StateFile {
 /// A state file that cannot be written to any more.
 pub type StateError = warren_sys::Error;
 
+/// A state file that cannot be gone on with. It is left as it is: who understands it finds all of it.
+#[derive(Debug)]
+pub enum OpenError {
+    /// It cannot be read.
+    System(StateError),
+    /// It is not understood.
+    Unusable(Unusable),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            OpenError::System(error) => return write!(f, "reading the state file: {error}"),
+            OpenError::Unusable(Unusable::NotAStateFile) => "is damaged".to_owned(),
+            OpenError::Unusable(Unusable::Version(version)) => {
+                let own = record::VERSION;
+                format!("has version {version}, and this warrend reads versions up to {own}")
+            }
+        };
+        write!(
+            f,
+            "what the last manager wrote of the units {what}: services run on, and nobody manages \
+             them; install the version of Warrener that wrote it, or restart the machine"
+        )
+    }
+}
+
 impl StateFile {
     /// A new, empty file.
     pub fn create() -> Result<StateFile, StateError> {
@@ -66,15 +94,12 @@ impl StateFile {
     }
 
     /// Goes on with the file of the last incarnation.
-    pub fn open(fd: OwnedFd) -> Result<(StateFile, Result<Restored, Unusable>), StateError> {
-        let bytes = memfd::read_all(fd.as_fd(), STATE_BYTES_MAX)?;
-        let restored = record::read(&bytes);
-        let (end, names) = match &restored {
-            Ok(restored) => (restored.valid_bytes as u64, restored.names.len()),
-            Err(_) => (0, 0),
-        };
+    pub fn open(fd: OwnedFd) -> Result<(StateFile, Restored), OpenError> {
+        let bytes = memfd::read_all(fd.as_fd(), STATE_BYTES_MAX).map_err(OpenError::System)?;
+        let restored = record::read(&bytes).map_err(OpenError::Unusable)?;
+        let (end, names) = (restored.valid_bytes as u64, restored.names.len());
         // What is left of a batch that was cut would be read after shorter ones to come.
-        warren_sys::file::set_length(fd.as_fd(), end)?;
+        warren_sys::file::set_length(fd.as_fd(), end).map_err(OpenError::System)?;
         let file = StateFile {
             fd,
             end,
@@ -82,10 +107,7 @@ impl StateFile {
             names_written: names,
             manager_written: None,
             boot_written: BootTimes::default(),
-            client_settings: restored
-                .as_ref()
-                .map(|r| r.client_settings.clone())
-                .unwrap_or_default(),
+            client_settings: restored.client_settings.clone(),
             owes_settings: false,
             late_written: true,
             owed: BTreeSet::new(),

@@ -1,5 +1,5 @@
-//! Main processes that are not children of init, because a service named one of its own
-//! (`MAINPID=`, `PIDFile=`): nobody records their end while their parent lives. Their pidfds are watched.
+//! Main processes that are not children of init, because a service named one of its own (`MAINPID=`,
+//! `PIDFile=`): init records their end only if their parent ends before them. Their pidfds are watched.
 
 use std::os::fd::AsFd;
 

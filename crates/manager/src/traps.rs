@@ -430,11 +430,6 @@ impl Traps {
         let held = self.closers.as_ref().and_then(|closers| closers.patience_left(now));
         late.into_iter().chain(held).chain(self.errands.patience_left(now)).min()
     }
-
-    /// The unit whose trap is at this path.
-    pub fn unit_at(&self, path: &str) -> Option<UnitId> {
-        self.traps.iter().find(|(_, trap)| trap.path == path).map(|(unit, _)| *unit)
-    }
 }
 
 /// Takes one trap away, with a way to the kernel of its own: the thread may be held for ever.

@@ -20,6 +20,7 @@ use warren_unit::Relation;
 use warren_unit::config::Condition;
 
 use crate::conditions;
+use crate::control::{Caller, is_privileged};
 use crate::control_calls::{Answered, cause, find, log_tail, moment, reason, row, rules_of};
 use crate::daemon::now;
 use crate::device_report;
@@ -34,23 +35,26 @@ const IMPACT_MAX: usize = 10_000;
 const UNIT: &str = "UNIT";
 
 /// Answers `Why`: one unit, or all trouble by its root causes, those that hold back most first.
-pub(crate) fn why(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+    let asker = caller.asker;
     let view = shared.view();
     if parameters["unit"].is_string() {
         let unit = find(&view, parameters)?;
-        return Ok(json!({"units": [one(&view, shared, unit)]}));
+        let withheld = !is_privileged(asker);
+        return Ok(json!({"units": [one(&view, shared, asker, unit)], "log_withheld": withheld}));
     }
     let mut roots: Vec<(UnitId, BTreeSet<UnitId>)> =
         roots(&view, now().monotonic).into_iter().collect();
     roots.sort_by_key(|(root, held)| (std::cmp::Reverse(held.len()), view.graph.name(*root)));
     let units: Vec<Value> =
-        roots.iter().map(|(root, held)| cause_of(&view, shared, *root, held)).collect();
+        roots.iter().map(|(root, held)| cause_of(&view, shared, asker, *root, held)).collect();
     let waits = match view.totals.stopping {
         true => waits::waits(&view, now().monotonic),
         false => Vec::new(),
     };
     Ok(json!({
         "units": units,
+        "log_withheld": !is_privileged(asker),
         "stopping": view.totals.stopping,
         "waits": waits::value(&view, &waits),
         "unwritten_bytes": waits::unwritten_bytes(&view),
@@ -58,18 +62,24 @@ pub(crate) fn why(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answere
 }
 
 /// One unit with the path to its root cause.
-fn one(view: &View, shared: &Shared, unit: UnitId) -> Value {
+fn one(view: &View, shared: &Shared, asker: Asker, unit: UnitId) -> Value {
     let steps: Vec<Value> =
-        path(view, unit).into_iter().map(|unit| explained(view, shared, unit)).collect();
+        path(view, unit).into_iter().map(|unit| explained(view, shared, asker, unit)).collect();
     let held = held_back(view, unit);
     json!({"unit": view.graph.name(unit).as_str(), "path": steps, "impact": names(view, &held)})
 }
 
 /// A root cause with all that it holds back.
-fn cause_of(view: &View, shared: &Shared, root: UnitId, held: &BTreeSet<UnitId>) -> Value {
+fn cause_of(
+    view: &View,
+    shared: &Shared,
+    asker: Asker,
+    root: UnitId,
+    held: &BTreeSet<UnitId>,
+) -> Value {
     json!({
         "unit": view.graph.name(root).as_str(),
-        "path": [explained(view, shared, root)],
+        "path": [explained(view, shared, asker, root)],
         "impact": names(view, held),
     })
 }
@@ -149,8 +159,9 @@ fn unmet(view: &View, shared: &Shared, unit: UnitId) -> Option<[Vec<String>; 2]>
         }
         _ => return None,
     };
-    let context = &shared.settings().context;
-    let now = list.iter().map(|condition| match conditions::holds(condition, context) {
+    let facts = shared.facts();
+    let host = shared.host(&facts);
+    let now = list.iter().map(|condition| match conditions::holds(condition, &host) {
         true => Tested::Met,
         false => Tested::Unmet,
     });
@@ -187,7 +198,7 @@ fn blocker(view: &View, unit: UnitId, kind: JobKind) -> Option<UnitId> {
     })
 }
 
-fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
+fn explained(view: &View, shared: &Shared, asker: Asker, unit: UnitId) -> Value {
     let empty = History::default();
     let history = view.run(unit).history.as_deref().unwrap_or(&empty);
     let definition = view.definition(unit);
@@ -225,7 +236,7 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     let blocker = job.and_then(|job| blocker(view, unit, job.kind));
     out["waits_for"] = json!(blocker.map(|other| view.graph.name(other).as_str()));
     out["removal"] = removal(view, shared, unit);
-    out["log"] = json!(log_tail(shared, definition.name.as_str()));
+    out["log"] = json!(log_tail(shared, asker, definition.name.as_str()));
     out
 }
 

@@ -539,6 +539,36 @@ fn sockets_past_a_server_that_does_not_answer_hold_up_nobody_else() {
     assert!(is_there("/run/files/new"), "nobody asked for that");
 }
 
+/// What is to be removed past such a server is removed by the next manager.
+#[test]
+fn what_sockets_were_known_by_is_removed_though_the_manager_is_killed_over_it() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-removal", "/dev/fuse");
+    }
+    let units = [
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("s.socket", "[Socket]\nListenStream=/run/files/s\nAccept=yes\nRemoveOnStop=yes"),
+        ("s@.service", "[Service]\nExecStart=@P answer"),
+    ];
+    let Some(m) = Machine::start("held-removal", &units) else { return };
+    let is_there = || m.run(&["test", "-S", "/run/files/s"]).is_ok();
+    m.expect_job("start", "server.service", "done");
+    m.expect_job("start", "s.socket", "done");
+    assert!(is_there());
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.stop_server(&server);
+    m.expect_job("stop", "s.socket", "done");
+    for _ in 0..2 {
+        assert!(m.kill_manager());
+        m.wait_until_it_listens();
+        assert_eq!(m.state("s.socket"), "inactive/dead");
+    }
+    m.run(&["kill", "-CONT", &server]).expect("it goes on");
+    until("it is removed", || (!is_there()).then_some(()));
+    m.expect_job("start", "s.socket", "done");
+    assert!(is_there());
+}
+
 /// An environment file that cannot be read now holds up the command that it is for, and that not for ever.
 #[test]
 fn environment_files_that_do_not_come_hold_up_their_command_alone() {

@@ -463,6 +463,21 @@ fn without_a_daemon_output_goes_to_files_and_nobody_waits() {
     until("the flood ends", || (m.state("flood.service") != "active/running").then_some(()));
 }
 
+/// A stream that was sent and not taken is in a socket that init and the manager hold.
+#[test]
+fn a_stream_that_no_daemon_took_breaks_when_the_daemon_is_down() {
+    let units = [
+        ("systemd-journald.service.d/dies.conf", "[Service]\nKillSignal=SIGKILL"),
+        ("full.service", "[Service]\nExecStart=/bin/sh -c 'trap \"\" PIPE; yes; : >@D/out/broke'"),
+    ];
+    let Some(m) = start("broken-stream", &units) else { return };
+    let daemon = m.main_pid("systemd-journald.service").expect("it is up");
+    m.stop_server(&daemon.to_string());
+    m.expect_job("start", "full.service", "done");
+    m.expect_job("stop", "systemd-journald.service", "done");
+    until("writing fails", || m.out("broke").exists().then_some(()));
+}
+
 #[test]
 fn what_a_service_stored_is_there_after_a_restart() {
     let unit = "[Service]\nType=notify\nRestart=always\nRestartSec=0\nFileDescriptorStoreMax=4\n\

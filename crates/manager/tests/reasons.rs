@@ -439,3 +439,23 @@ fn the_root_is_whose_fault_it_is_and_says_what_it_was() {
     let detail = root("out.service")["detail"].to_string();
     assert!(detail.contains("open /none/out: No such file"), "{detail}");
 }
+
+/// systemd.unit(5), "ConditionEnvironment=": the block that `systemctl set-environment` changes.
+#[test]
+fn a_condition_on_the_environment_sees_what_was_set_and_unset() {
+    if !lab::has_systemctl("a_condition_on_the_environment_sees_what_was_set_and_unset") {
+        return;
+    }
+    let unit = "[Unit]\nConditionEnvironment=COLOUR=red\n[Service]\nExecStart=@P stay";
+    let Some(m) = Machine::start("set-environment", &[("a.service", unit)]) else { return };
+    m.expect_job("start", "a.service", "done");
+    assert_eq!(m.state("a.service"), "inactive/dead");
+    m.run(&["systemctl", "set-environment", "COLOUR=red"]).expect("it is set");
+    m.expect_job("start", "a.service", "done");
+    assert_eq!(m.state("a.service"), "active/running");
+    m.run(&["systemctl", "unset-environment", "COLOUR"]).expect("it is unset");
+    m.expect_job("stop", "a.service", "done");
+    m.expect_job("start", "a.service", "done");
+    let path = m.call("Why", &json!({"unit": "a.service"}))["units"][0]["path"].clone();
+    assert_eq!(path[0]["unmet"], json!(["ConditionEnvironment=COLOUR=red"]), "{path}");
+}

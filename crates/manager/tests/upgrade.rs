@@ -2,6 +2,7 @@
 
 mod lab;
 
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use lab::{Ended, Machine};
@@ -127,4 +128,36 @@ fn variables_that_clients_set_outlive_the_manager() {
     reexecute(&m);
     check();
     assert_eq!(m.lines("seen"), ["one"; 3]);
+}
+
+/// The version that a state file was written by, which follows 8 bytes at its begin.
+fn set_state_version(m: &Machine, version: [u8; 4]) -> [u8; 4] {
+    let fds = std::fs::read_dir(format!("/proc/{}/fd", m.init_pid)).expect("it is there");
+    let is_state = |path: &PathBuf| {
+        let target = std::fs::read_link(path).unwrap_or_default();
+        target.to_string_lossy().starts_with("/memfd:warren-state")
+    };
+    let path = fds.flatten().map(|fd| fd.path()).find(is_state).expect("init keeps it");
+    let file = std::fs::File::options().read(true).write(true).open(path).expect("it opens");
+    let mut old = [0; 4];
+    file.read_exact_at(&mut old, 8).expect("it has a version");
+    file.write_all_at(&version, 8).expect("it can be written");
+    old
+}
+
+#[test]
+fn what_a_newer_manager_wrote_is_left_to_it_and_services_run_on() {
+    let Some(m) = Machine::start("downgrade", UNITS) else { return };
+    m.expect_job("start", "a.service", "done");
+    let pid = m.main_pid("a.service").expect("it runs");
+    let own = set_state_version(&m, [99, 0, 0, 0]);
+    assert!(m.kill_manager());
+    let said = "has version 99, and this warrend reads versions up to";
+    lab::until("it is said", || m.console().contains(said).then_some(()));
+    assert!(m.console().contains("or restart the machine"), "{}", m.console());
+    // A version comes that reads it.
+    set_state_version(&m, own);
+    m.wait_until_it_listens();
+    assert_eq!(m.main_pid("a.service"), Some(pid));
+    m.expect_job("restart", "a.service", "done");
 }

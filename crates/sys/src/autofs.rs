@@ -157,11 +157,9 @@ struct PathRequest {
 
 const REQUEST_BYTES: u32 = size_of::<Request>() as u32;
 
-const PROTO_VERSION: u32 = 0x72;
 const OPEN_MOUNT: u32 = 0x74;
 const READY: u32 = 0x76;
 const FAIL: u32 = 0x77;
-const SET_PIPE_FD: u32 = 0x78;
 const CATATONIC: u32 = 0x79;
 const TIMEOUT: u32 = 0x7a;
 const EXPIRE: u32 = 0x7c;
@@ -232,13 +230,6 @@ impl Device {
         self.call("autofs catatonic", CATATONIC, handle, [0, 0]).map(|_| ())
     }
 
-    /// Revives a catatonic mount with a new pipe and this process's group as the one that
-    /// passes.
-    pub fn set_pipe(&self, handle: BorrowedFd<'_>, writer: BorrowedFd<'_>) -> Result<()> {
-        let argument = [writer.as_raw_fd() as u32, 0];
-        self.call("autofs setpipefd", SET_PIPE_FD, handle, argument).map(|_| ())
-    }
-
     /// How long it must be unused before it expires, seconds; 0: never.
     pub fn set_timeout(&self, handle: BorrowedFd<'_>, seconds: u64) -> Result<()> {
         let argument = [seconds as u32, (seconds >> 32) as u32];
@@ -254,12 +245,6 @@ impl Device {
             Err(e) if e.errno == libc::EAGAIN => Ok(false),
             Err(e) => Err(e),
         }
-    }
-
-    /// Protocol version in force; 5 is expected.
-    pub fn protocol(&self, handle: BorrowedFd<'_>) -> Result<u32> {
-        let [version, _] = self.call("autofs protover", PROTO_VERSION, handle, [0, 0])?;
-        Ok(version)
     }
 
     fn call(

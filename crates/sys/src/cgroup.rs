@@ -371,11 +371,6 @@ impl Tree {
         Ok(words(&self.read(group, "cgroup.controllers")?))
     }
 
-    /// Controllers that the group's children have.
-    pub fn enabled_controllers(&self, group: &str) -> Result<Vec<String>> {
-        Ok(words(&self.read(group, "cgroup.subtree_control")?))
-    }
-
     /// Enables controllers for the children of the group, one write each so that one refusal
     /// does not take the others with it. Returns those refused, with the error.
     pub fn enable_controllers(&self, group: &str, names: &[&str]) -> Vec<(String, Error)> {
@@ -384,14 +379,6 @@ impl Tree {
             result.err().map(|e| (name.to_string(), e))
         };
         names.iter().filter_map(enable).collect()
-    }
-
-    /// Disables controllers for the children of the group.
-    pub fn disable_controllers(&self, group: &str, names: &[&str]) -> Result<()> {
-        for name in names {
-            self.write(group, "cgroup.subtree_control", &format!("-{name}"))?;
-        }
-        Ok(())
     }
 }
 

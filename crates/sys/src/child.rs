@@ -363,15 +363,6 @@ pub fn copy_above(from: RawFd, min: RawFd) -> Result<RawFd> {
         .map(|fd| fd as RawFd)
 }
 
-/// Clears O_NONBLOCK, which a shared file description may carry.
-pub fn set_blocking(fd: RawFd) -> Result<()> {
-    // SAFETY: plain integers.
-    unsafe {
-        let flags = check("fcntl F_GETFL", libc::fcntl(fd, libc::F_GETFL) as _)? as i32;
-        done("fcntl F_SETFL", libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_NONBLOCK) as _)
-    }
-}
-
 /// Has exec close every fd from `first` on. Kernels before 5.11 close them at once, those before 5.9
 /// leave it at those that are close-on-exec, as ours are.
 pub fn close_on_exec_from(first: RawFd) {

@@ -117,11 +117,6 @@ pub fn pass_pidfds(socket: BorrowedFd<'_>) -> Result<()> {
     check("setsockopt SO_PASSPIDFD", done as _).map(|_| ())
 }
 
-/// Sets the send buffer size in bytes (the kernel doubles it and applies its own limit).
-pub fn set_send_buffer(socket: BorrowedFd<'_>, bytes: usize) -> Result<()> {
-    rustix::net::sockopt::set_socket_send_buffer_size(socket, bytes).call("setsockopt SO_SNDBUF")
-}
-
 /// Sends one message with at most [`FDS_PER_MESSAGE_MAX`] fds. Never raises SIGPIPE.
 ///
 /// Fails with `EAGAIN` on a full non-blocking socket, `EPIPE`/`ECONNRESET` when the peer is

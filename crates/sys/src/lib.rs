@@ -1,8 +1,9 @@
 //! Linux, for the rest of Warrener: the only crate with `unsafe` code.
 //!
 //! What is here: thin, typed wrappers around system calls and the kernel's text interfaces.
-//! What must not be here: decisions. Nothing in this crate knows units, jobs or policy, keeps
-//! global state, spawns a thread, logs or retries (other than on `EINTR`).
+//! What must not be here: decisions. Nothing in this crate knows units, jobs or policy, keeps state of its
+//! own, starts a thread or logs. Calls are repeated on `EINTR` and where the kernel wants a larger buffer.
+//! One function waits for another program: [`passwd`] asks getent(1) for whom no file has.
 //!
 //! Start reading at [`error`], then `clone` (how a service process is made), [`cgroup`] and
 //! [`process`]. Parsers of kernel text are pure functions beside the code that reads the file.
@@ -39,6 +40,7 @@ pub mod text;
 pub mod time;
 pub mod tree;
 pub mod usage;
+pub mod virtualization;
 
 pub use error::{Error, Result};
 

@@ -208,13 +208,6 @@ pub fn exists(pid: i32) -> bool {
     !matches!(kill(pid, 0), Err(e) if e.errno == libc::ESRCH)
 }
 
-/// Sends a signal with a value (sigqueue(3)), as `RestartKillSignal` peers may ask.
-pub fn kill_value(pid: i32, signal: i32, value: i32) -> Result<()> {
-    let value = libc::sigval { sival_ptr: value as usize as *mut libc::c_void };
-    // SAFETY: plain integers; the value is never dereferenced.
-    check("sigqueue", unsafe { libc::sigqueue(pid, signal, value) } as _).map(|_| ())
-}
-
 /// Becomes the process that orphaned descendants are re-parented to (prctl(2)).
 pub fn set_child_subreaper(on: bool) -> Result<()> {
     // SAFETY: plain integers.
@@ -389,6 +382,14 @@ pub fn pidfd_inode(pidfd: BorrowedFd<'_>) -> Option<u64> {
 /// Effective user and group id of this process.
 pub fn own_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// The groups of this process: real, effective and auxiliary.
+pub fn own_groups() -> Vec<u32> {
+    let mut gids: Vec<u32> =
+        rustix::process::getgroups().unwrap_or_default().iter().map(|gid| gid.as_raw()).collect();
+    gids.extend([rustix::process::getgid().as_raw(), rustix::process::getegid().as_raw()]);
+    gids
 }
 
 /// The home of whoever runs this: `$HOME`, or without that root's, and `/` for others.

@@ -1,6 +1,7 @@
 //! Random bytes from the kernel.
 
-/// 128 random bits. Never blocks; before the kernel's pool is ready it takes what there is.
+/// 128 random bits. Never blocks: before the kernel's pool is ready they are those of two clocks, which are
+/// unlikely to come again and can be guessed.
 pub fn u128() -> u128 {
     let mut bytes = [0u8; 16];
     let flags = rustix::rand::GetRandomFlags::NONBLOCK;

@@ -678,5 +678,17 @@ pub fn is_readable(fd: impl AsFd) -> bool {
     matches!(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)), Ok(n) if n > 0)
 }
 
+/// Waits until the other end of a connection is closed (POLLHUP) or `other` is readable; true for the
+/// first. A peer that has only shut its sending down has not hung up. False when a signal came.
+pub fn wait_or_hang_up(connection: BorrowedFd<'_>, other: impl AsFd) -> Result<bool> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut fds =
+        [PollFd::new(&connection, PollFlags::empty()), PollFd::new(&other, PollFlags::IN)];
+    match poll(&mut fds, None) {
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        ready => ready.call("poll").map(|_| !fds[0].revents().is_empty()),
+    }
+}
+
 #[cfg(test)]
 mod tests;

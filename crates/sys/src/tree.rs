@@ -1,7 +1,8 @@
 //! Directories made for a service, inside places that the service's user may be able to change.
 //!
-//! Every step is relative to the directory opened before and follows no symbolic link, so a
-//! user who swaps a directory for a link gets an error, not a chown of what the link points to.
+//! Below the base, which may be a link, every step is relative to the directory opened before and follows no
+//! symbolic link, so a user who swaps a directory for a link gets an error, not a chown of what the link
+//! points to.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
@@ -29,8 +30,36 @@ const OPEN_DIR: OFlags =
 /// this mode and owner. When its owner was another, everything below it changes hands, too
 /// (systemd.exec(5), "RuntimeDirectory="). `EINVAL` for a name that is absolute or has `..`.
 pub fn make_directory(base: &str, name: &str, mode: u32, owner: Option<Owner>) -> Result<()> {
+    let dir = make_below(base, Path::new(name))?;
+    if let Some(owner) = owner {
+        take_over(dir.as_fd(), owner).map_err(|e| e.on(Path::new(base).join(name)))?;
+    }
+    rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode)).call_on("chmod", name)
+}
+
+/// Makes the link `base/link` to the directory `base/name`, relative to where it lies, and missing parents
+/// with mode 0755. A link that is there goes; anything else stays, and is `EEXIST`. `EINVAL` for a link that
+/// is absolute or has `..`.
+pub fn link_directory(base: &str, name: &str, link: &str) -> Result<()> {
+    let path = Path::new(base).join(link);
+    let link = Path::new(link);
+    let up = link.components().count().saturating_sub(1);
+    let target = "../".repeat(up) + name;
+    let Some(last) = link.file_name() else {
+        return Err(Error::at("link name", link, libc::EINVAL));
+    };
+    let dir = make_below(base, link.parent().unwrap_or(Path::new("")))?;
+    let there = rustix::fs::statat(&dir, last, AtFlags::SYMLINK_NOFOLLOW);
+    if there.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink) {
+        rustix::fs::unlinkat(&dir, last, AtFlags::empty()).call_on("unlink", &path)?;
+    }
+    rustix::fs::symlinkat(target, &dir, last).call_on("symlink", &path)
+}
+
+/// Makes the directories of `name` below `base` that are missing, and opens the innermost.
+fn make_below(base: &str, name: &Path) -> Result<OwnedFd> {
     let mut dir = open_base(base)?;
-    for part in Path::new(name).components() {
+    for part in name.components() {
         let Component::Normal(part) = part else {
             return Err(Error::at("directory name", name, libc::EINVAL));
         };
@@ -42,25 +71,7 @@ pub fn make_directory(base: &str, name: &str, mode: u32, owner: Option<Owner>) -
         dir = rustix::fs::openat(&dir, part, OPEN_DIR, Mode::empty())
             .call_on("open", Path::new(base).join(name))?;
     }
-    if let Some(owner) = owner {
-        take_over(dir.as_fd(), owner).map_err(|e| e.on(Path::new(base).join(name)))?;
-    }
-    rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode)).call_on("chmod", name)
-}
-
-/// Makes the link `base/link` to the directory `base/name`, relative to where it lies, and missing parents
-/// with mode 0755. A link that is there goes; anything else stays, and is `EEXIST`.
-pub fn link_directory(base: &str, name: &str, link: &str) -> Result<()> {
-    let path = Path::new(base).join(link);
-    let up = Path::new(link).components().count().saturating_sub(1);
-    let target = "../".repeat(up) + name;
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).call_on("mkdir", parent)?;
-    }
-    if path.is_symlink() {
-        std::fs::remove_file(&path).call_on("unlink", &path)?;
-    }
-    std::os::unix::fs::symlink(target, &path).call_on("symlink", &path)
+    Ok(dir)
 }
 
 /// The base may be a link (`/var/run`) and is made if missing.
@@ -135,6 +146,27 @@ mod tests {
         }
         let refused = make_directory(base, "link", 0o755, None).map_err(|e| e.errno);
         assert_eq!(refused, Err(libc::ENOTDIR));
+        std::fs::remove_dir_all(&dir).expect("clean up");
+    }
+
+    #[test]
+    fn links_are_made_where_no_link_leads() {
+        let dir = scratch("links");
+        let base = dir.to_str().expect("the scratch path is text");
+        let read = |path: &str| std::fs::read_link(dir.join(path)).expect("a link");
+        for name in ["a", "b"] {
+            link_directory(base, name, "deep/er/link").expect("made, or made anew");
+            assert_eq!(read("deep/er/link"), Path::new("../../").join(name));
+        }
+        link_directory(base, "a", "link").expect("made");
+        assert_eq!(read("link"), Path::new("a"));
+        std::fs::create_dir(dir.join("outside")).expect("made");
+        symlink(dir.join("outside"), dir.join("trap")).expect("a link can be made");
+        let errno = |link| link_directory(base, "a", link).map_err(|e| e.errno);
+        assert_eq!(errno("trap/link"), Err(libc::ENOTDIR));
+        assert!(!dir.join("outside/link").exists());
+        assert_eq!(errno("outside"), Err(libc::EEXIST));
+        assert_eq!((errno("/x"), errno("a/../x")), (Err(libc::EINVAL), Err(libc::EINVAL)));
         std::fs::remove_dir_all(&dir).expect("clean up");
     }
 

@@ -58,6 +58,9 @@ fn status_shows_all_that_is_known() {
     let now_us = 1_795_000_000_000_000 + 5_000_000;
     check("status", &status(&service(), now_us, PLAIN));
     check("status-colour", &status(&service(), now_us, COLOUR));
+    let mut withheld = service();
+    (withheld["log"], withheld["log_withheld"]) = (json!([]), json!(true));
+    check("status-log-withheld", &status(&withheld, now_us, PLAIN));
     let failed = json!({
         "name": "x.service", "load": "loaded", "active": "failed", "sub": "failed",
         "description": "x.service", "files": ["/x"], "result": "exit-code",

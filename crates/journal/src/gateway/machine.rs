@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use warren_sys::virtualization;
 
 use crate::daemon::sender::Host;
 use crate::gateway::Failure;
@@ -44,14 +45,10 @@ fn pretty_name() -> String {
     value.chars().take(NAME_BYTES_MAX).collect()
 }
 
-/// A name of systemd-detect-virt(1), the general ones where the kind is not told.
+/// A name of systemd-detect-virt(1).
 fn virtualization() -> String {
-    if warren_sys::process::in_container() {
-        return std::env::var("container").unwrap_or_else(|_| "container-other".to_owned());
-    }
-    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let is_guest = processors.contains(" hypervisor");
-    if is_guest { "vm-other" } else { "bare" }.to_owned()
+    let kind = virtualization::container();
+    kind.unwrap_or_else(|| virtualization::machine().unwrap_or("bare").to_owned())
 }
 
 /// Every value of a field, one a line.

@@ -26,7 +26,8 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 pub enum When {
     /// After a time, whatever somebody does to the clock.
     After(Monotonic),
-    /// At a time of day, in µs since 1970, whatever the clock says until then.
+    /// At a time of day, in µs since 1970. It does not come early if the clock is set back until then; that
+    /// it is set ahead is seen at the next look.
     At(u64),
 }
 

@@ -58,10 +58,10 @@ fn options_of_systemd_are_settings() {
         ],
     );
     check(
-        "/dev/x /x ext3 x-systemd.automount,x-systemd.idle-timeout=9",
+        "/dev/x /x ext3 x-systemd.automount,x-systemd.idle-timeout=9,x-systemd.requires=a.service",
         &[
             "x.automount: Before=local-fs.target; [Automount]; Where=/x; TimeoutIdleSec=9",
-            "x.mount: [Mount]; What=/dev/x; Where=/x; Type=ext3",
+            "x.mount: Requires=a.service; After=a.service; [Mount]; What=/dev/x; Where=/x; Type=ext3",
             "> local-fs.target.requires/x.automount",
         ],
     );
@@ -73,6 +73,17 @@ fn options_of_systemd_are_settings() {
             "> b.target.requires/x.mount",
         ],
     );
+}
+
+#[test]
+fn an_automount_point_is_there_though_its_mount_is_not_automatic() {
+    let check_links = |options: &str, link: &str| {
+        let shown = show(&units(&format!("/dev/x /x ext3 {options}"), &|_| false));
+        assert_eq!(shown.last().map(String::as_str), Some(link), "{shown:?}");
+        assert_eq!(shown.len(), 3, "{shown:?}");
+    };
+    check_links("noauto,x-systemd.automount", "> local-fs.target.requires/x.automount");
+    check_links("noauto,nofail,x-systemd.automount", "> local-fs.target.wants/x.automount");
 }
 
 #[test]
@@ -95,6 +106,16 @@ fn what_is_to_be_checked_is_checked_where_it_can_be() {
     let shown = show(&made).join("\n");
     assert!(shown.contains("x.mount: Requires=systemd-fsck@dev-x.service; After="), "{shown}");
     assert!(shown.contains("BindsTo=dev-x.device") && shown.contains("fsck -a -T \"/dev/x\""));
+    let tagged = show(&units("LABEL=x /x auto defaults 0 2", &|fs_type| fs_type == "auto"));
+    assert!(tagged[1].contains("systemd-fsck@dev-disk-by\\x2dlabel-x.service"), "{tagged:?}");
+    check(
+        "/srv/i.img /x ext4 loop 0 2",
+        &[
+            "x.mount: [Mount]; What=/srv/i.img; Where=/x; Type=ext4; Options=loop",
+            "> local-fs.target.requires/x.mount",
+            "! /x: /srv/i.img is no device, and not checked",
+        ],
+    );
     check(
         "/dev/x /x ext2 defaults 0 2",
         &[

@@ -1,6 +1,8 @@
 //! What a unit's settings write to its group, and which controllers that takes
 //! (systemd.resource-control(5); systemd.service(5) for `OOMPolicy=`).
 
+use std::time::Duration;
+
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_unit::config::{
     CgroupConfig, Controller, CpuWeight, Delegate, Limit, OomPolicy, PerDevice, TasksLimit,
@@ -70,13 +72,13 @@ impl Wanted {
         names
     }
 
-    /// Settings that name a controller which is not offered. Accounting is a default of every unit
-    /// and is not reported.
-    pub fn missing(&self, offered: &[String]) -> Vec<String> {
-        let is_missing = |(setting, controller): &&(&str, &str)| {
-            *setting == DELEGATE && !offered.iter().any(|o| o == controller)
+    /// Settings that name a controller which is not on, and the controller. Accounting is a default of
+    /// every unit and is not reported.
+    pub fn missing(&self, on: &[String]) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let is_missing = |(setting, controller): &(&str, &str)| {
+            *setting == DELEGATE && !on.iter().any(|name| name == controller)
         };
-        self.controllers.iter().find(is_missing).map(|(s, _)| (*s).to_owned()).into_iter().collect()
+        self.controllers.iter().copied().filter(is_missing)
     }
 
     fn write(
@@ -150,8 +152,8 @@ impl Wanted {
             None => {}
         }
         if let Some(quota) = &config.cpu_quota {
-            let period = config.cpu_quota_period.map_or(100_000, |p| p.as_micros());
-            let share = quota.as_micros() * period / 1_000_000;
+            let period = config.cpu_quota_period.unwrap_or(CPU_PERIOD);
+            let (share, period) = cpu_share(*quota, period);
             self.write("CPUQuota", "cpu", "cpu.max", format!("{share} {period}"));
         }
         if let Some(cpus) = &config.allowed_cpus {
@@ -193,6 +195,22 @@ impl Wanted {
             }
         }
     }
+}
+
+/// CPUQuotaPeriodSec= where it is not set.
+const CPU_PERIOD: Duration = Duration::from_millis(100);
+
+/// The shortest quota, and the longest period, that the kernel takes (cgroup-v2.rst, "cpu.max").
+const CPU_SHARE_MIN_US: u128 = 1_000;
+const CPU_PERIOD_MAX_US: u128 = 1_000_000;
+
+/// CPU time, of a second, as so many µs of each period of so many: the period grows with a quota that
+/// would be too short in it (systemd.resource-control(5), "CPUQuotaPeriodSec=").
+fn cpu_share(quota: Duration, period: Duration) -> (u128, u128) {
+    let (quota, period) = (quota.as_micros().max(1), period.as_micros());
+    let period = period.max((CPU_SHARE_MIN_US * 1_000_000).div_ceil(quota));
+    let period = period.clamp(CPU_SHARE_MIN_US, CPU_PERIOD_MAX_US);
+    ((quota * period / 1_000_000).max(CPU_SHARE_MIN_US), period)
 }
 
 /// The setting by which controllers are asked for by name.
@@ -286,6 +304,24 @@ mod tests {
     }
 
     #[test]
+    fn a_small_share_of_the_processor_is_of_a_longer_period() {
+        let us = Duration::from_micros;
+        for (quota, period, expect) in [
+            (500_000, 100_000, (50_000, 100_000)),
+            (2_000_000, 10_000, (20_000, 10_000)),
+            (10_000, 100_000, (1_000, 100_000)),
+            (5_000, 100_000, (1_000, 200_000)),
+            (1_000, 100_000, (1_000, 1_000_000)),
+            // Less than a thousandth is not to be had.
+            (100, 100_000, (1_000, 1_000_000)),
+            (500_000, 1_000, (1_000, 2_000)),
+            (500_000, 5_000_000, (500_000, 1_000_000)),
+        ] {
+            assert_eq!(cpu_share(us(quota), us(period)), expect, "{quota} {period}");
+        }
+    }
+
+    #[test]
     fn the_older_name_of_the_memory_limit_counts_where_no_newer_one_does() {
         let older =
             || CgroupConfig { memory_limit: Some(Limit::Bytes(5)), ..CgroupConfig::empty() };
@@ -312,7 +348,8 @@ mod tests {
     fn delegated_controllers_that_are_not_there_are_told() {
         let mut wanted = Wanted::default();
         wanted.delegate(&Delegate::Controllers([Controller::Cpu, Controller::Io].into()));
-        assert_eq!(wanted.missing(&["cpu".to_owned()]), ["Delegate"]);
-        assert_eq!(wanted.missing(&["cpu".to_owned(), "io".to_owned()]), [""; 0]);
+        let missing = |on: &[String]| wanted.missing(on).collect::<Vec<_>>();
+        assert_eq!(missing(&["cpu".to_owned()]), [("Delegate", "io")]);
+        assert_eq!(missing(&["cpu".to_owned(), "io".to_owned()]), []);
     }
 }

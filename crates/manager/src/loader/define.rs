@@ -202,7 +202,7 @@ fn wrong_entry(name: &UnitName, why: &str) -> Diagnostic {
     }
 }
 
-/// The generation without unit `definition`'s files: what the definition was compiled from.
+/// Paths of the files that a definition was compiled from. What the kernel has mounted has none.
 pub fn file_paths(definition: &Definition) -> Vec<Arc<str>> {
     let files = definition.files.iter();
     files.map(|file| file.path().clone()).filter(|path| !path.is_empty()).collect()

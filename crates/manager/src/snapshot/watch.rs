@@ -49,11 +49,6 @@ impl Snapshot {
         }
     }
 
-    /// Whether watches are in place, so that [`Snapshot::update`] sees every change.
-    pub fn is_watched(&self) -> bool {
-        self.watch.is_some()
-    }
-
     /// Looks at what the watches reported; returns the names that differ. Falls back to a sweep
     /// when reports were lost.
     pub fn update(&mut self) -> BTreeSet<Box<str>> {

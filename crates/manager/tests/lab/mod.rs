@@ -10,6 +10,7 @@ pub mod lateness;
 pub mod recordings;
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,6 +25,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks at something that nobody tells about.
 const LOOKS_APART: Duration = Duration::from_millis(3);
+
+/// A user without privileges.
+const OTHER_UID: u32 = 65534;
 
 /// What default dependencies lead to.
 const BASE: &[(&str, &str)] = &[
@@ -292,6 +296,18 @@ impl Machine {
         .map(|answer| answer["parameters"].clone())
     }
 
+    /// A connection of a user who is neither root nor the manager's own.
+    pub fn connect_as_other(&self) -> UnixStream {
+        let directory = std::fs::File::open(self.inside("/run/warren")).expect("it is there");
+        let path = format!("/proc/self/fd/{}/control", directory.as_raw_fd());
+        let connect = || {
+            // Of this thread alone.
+            warren_sys::child::set_uid(OTHER_UID).expect("root may");
+            UnixStream::connect(path).expect("the manager listens")
+        };
+        std::thread::scope(|scope| scope.spawn(connect).join().expect("it connects"))
+    }
+
     pub fn totals(&self) -> Value {
         self.call("Totals", &json!({}))
     }
@@ -478,11 +494,21 @@ impl Machine {
 }
 
 /// One call over a connection; `None` when it ended over it.
-pub fn ask(mut stream: &UnixStream, method: &str, parameters: &Value) -> Option<Value> {
+pub fn ask(stream: &UnixStream, method: &str, parameters: &Value) -> Option<Value> {
+    send_call(stream, method, parameters).ok()?;
+    read_answer(stream)
+}
+
+/// One call over a connection whose answer is read later or never.
+pub fn send_call(mut stream: &UnixStream, method: &str, parameters: &Value) -> std::io::Result<()> {
     let method = format!("io.warrener.Manager.{method}");
     let mut bytes = json!({"method": method, "parameters": parameters}).to_string().into_bytes();
     bytes.push(0);
-    stream.write_all(&bytes).ok()?;
+    stream.write_all(&bytes)
+}
+
+/// The answer to a call; `None` when the connection ended over it.
+pub fn read_answer(stream: &UnixStream) -> Option<Value> {
     let mut answer = Vec::new();
     BufReader::new(stream).read_until(0, &mut answer).ok()?;
     (answer.pop() == Some(0)).then(|| serde_json::from_slice(&answer).expect("it is JSON"))

@@ -183,11 +183,6 @@ impl MountOptions {
         }
         attributes
     }
-
-    /// Has this option for tools (`nofail`, `_netdev`, `x-...`)?
-    pub fn has_userspace(&self, name: &str) -> bool {
-        self.userspace.iter().any(|o| o == name)
-    }
 }
 
 fn split(text: &str) -> impl Iterator<Item = &str> {

@@ -1,0 +1,62 @@
+use super::*;
+
+#[test]
+fn names_of_streams_come_back() {
+    let name = StreamName {
+        key: 7,
+        unit: "a@b.service".to_owned(),
+        invocation: 0xabc,
+        identifier: "sh".to_owned(),
+    };
+    assert_eq!(StreamName::parse(&name.stored()), Some(name));
+    for bad in ["stream/", "stream/x/a/0/b", "stream/1/a/z/b", "stream/1/a/0", "socket/a/0"] {
+        assert_eq!(StreamName::parse(bad), None, "{bad}");
+    }
+}
+
+#[test]
+fn a_value_of_several_lines_has_its_length() {
+    let mut out = Vec::new();
+    put_field(&mut out, "A", b"1");
+    put_field(&mut out, "B", b"1\n2");
+    assert_eq!(out, b"A=1\nB\n\x03\0\0\0\0\0\0\x001\n2\n");
+}
+
+#[test]
+fn a_stream_to_a_namespace_says_whose_it_is() {
+    let exec = ExecConfig { syslog_level_prefix: true, ..ExecConfig::default() };
+    assert_eq!(stream_header("a.service", &exec, "s\nh"), "s h\na.service\n30\n1\n0\n0\n0\n");
+    let named = ExecConfig { syslog_identifier: Some("me".into()), ..exec };
+    assert!(stream_header("a.service", &named, "sh").starts_with("me\na.service\n"));
+}
+
+#[test]
+fn packets_say_what_the_settings_say() {
+    let exec = ExecConfig {
+        log_level_max: Some(4),
+        log_class: Some("web".into()),
+        log_extra_fields: vec!["A=1".into(), "B=2 3".into()],
+        log_filter_patterns: vec!["~x".into()],
+        log_rate_limit_interval: Some(std::time::Duration::from_secs(2)),
+        log_rate_limit_burst: Some(0),
+        ..ExecConfig::default()
+    };
+    let name = StreamName {
+        key: 7,
+        unit: "a.service".to_owned(),
+        invocation: 1,
+        identifier: "sh".to_owned(),
+    };
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace('\n', " ");
+    assert_eq!(
+        text(packet(&name, true, Some(("system.slice/a.service", Some(9))), &exec)),
+        "STREAM=7 PRIORITY=30 LEVEL_PREFIX=1 CGROUP_ID=9 LEVEL_MAX=4 RATE_INTERVAL_US=2000000 RATE_BURST=0 \
+         KIND=stream UNIT=a.service INVOCATION=00000000000000000000000000000001 \
+         CGROUP=/system.slice/a.service CLASS=web IDENTIFIER=sh EXTRA=A=1 EXTRA=B=2 3 FILTER=~x "
+    );
+    let plain = StreamName { invocation: 0, ..name };
+    assert_eq!(
+        text(packet(&plain, false, None, &ExecConfig::default())),
+        "PRIORITY=30 LEVEL_PREFIX=1 KIND=unit UNIT=a.service IDENTIFIER=sh "
+    );
+}

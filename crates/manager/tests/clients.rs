@@ -1,0 +1,82 @@
+//! What clients of the control socket are shown, and what they can take up.
+
+mod lab;
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+
+use lab::{Machine, ask, read_answer, send_call, until};
+use serde_json::json;
+
+#[test]
+fn logs_and_closed_files_are_shown_only_to_those_who_may_read_them() {
+    let talks =
+        "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'echo a secret'";
+    let units = [("talks.service", talks), ("open.service", "[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("clients-shown", &units) else { return };
+    let closed = m.directory.join("units/talks.service");
+    std::fs::set_permissions(closed, PermissionsExt::from_mode(0o600)).expect("it is ours");
+    m.expect_job("start", "talks.service", "done");
+    let unit = json!({"unit": "talks.service"});
+    let secret = |answer: &serde_json::Value| answer.to_string().contains("a secret");
+    until("root sees the log", || secret(&m.call("Status", &unit)).then_some(()));
+    for method in ["Status", "Why", "Cat"] {
+        let own = m.call(method, &unit);
+        assert!(secret(&own), "{method}: {own}");
+        assert_ne!(own["log_withheld"], true, "{method}: {own}");
+        let other = ask(&m.connect_as_other(), method, &unit).expect("it is answered");
+        let other = &other["parameters"];
+        assert!(!secret(other), "{method}: {other}");
+        match method {
+            "Cat" => assert_eq!(other["files"][0]["withheld"], true, "{other}"),
+            _ => assert_eq!(other["log_withheld"], true, "{other}"),
+        }
+    }
+    let open = ask(&m.connect_as_other(), "Cat", &json!({"unit": "open.service"}));
+    let open = open.expect("it is answered");
+    assert!(open["parameters"]["files"][0]["text"].to_string().contains("stay"), "{open}");
+}
+
+/// As many as are served at a time wait for a start that never ends, and hang up.
+#[test]
+fn a_client_that_hangs_up_during_its_job_makes_room_for_the_next() {
+    const CONNECTIONS_MAX: usize = 64;
+    let units =
+        [("never.service", "[Service]\nType=notify\nTimeoutStartSec=infinity\nExecStart=@P stay")];
+    let Some(m) = Machine::start("clients-gone", &units) else { return };
+    let start = json!({"unit": "never.service", "type": "start"});
+    let clients = (0..CONNECTIONS_MAX).map(|_| {
+        let client = m.connect().expect("the manager listens");
+        send_call(&client, "Job", &start).expect("there is room in the socket");
+        client
+    });
+    let clients: Vec<_> = clients.collect();
+    let refused = read_answer(&m.connect().expect("the manager listens"));
+    let refused = refused.expect("it is told at once");
+    assert_eq!(refused["error"], "io.warrener.Busy", "{refused}");
+    drop(clients);
+    until("there is room for one", || m.totals()["pid"].as_u64());
+    assert_eq!(m.state("never.service"), "activating/start");
+}
+
+/// More than a socket takes: who does not read it has his turn until he does.
+#[test]
+fn one_recording_at_a_time_goes_to_users_without_privileges() {
+    let Some(m) = Machine::start("clients-record", &[]) else { return };
+    let name = "boot-00000000000000000001.record";
+    let large = vec![0; 4 << 20];
+    std::fs::write(m.directory.join("records").join(name), large).expect("it can be written");
+    let parameters = json!({"name": name});
+    let first = m.connect_as_other();
+    send_call(&first, "Record", &parameters).expect("there is room in the socket");
+    let begun = (&first).read_exact(&mut [0; 1]);
+    begun.expect("the answer begins to come");
+    let second = m.connect_as_other();
+    let refused = ask(&second, "Record", &parameters).expect("it is answered");
+    assert_eq!(refused["error"], "io.warrener.Busy", "{refused}");
+    assert!(m.call("Record", &parameters)["data"].is_string(), "root is served");
+    drop(first);
+    until("it is the second's turn", || {
+        ask(&second, "Record", &parameters)?["parameters"]["data"].is_string().then_some(())
+    });
+}
