@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn is_open_to_all(file: &File) -> bool {
     const READ_BY_OTHERS: u32 = 0o004;
     const SEARCHED_BY_OTHERS: u32 = 0o001;
     // Where the file is that was opened: links may lead elsewhere by now.
-    let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())) else {
+    let Ok(path) = std::fs::read_link(warren_sys::file::descriptor_path(file.as_fd())) else {
         return false;
     };
     let is_searched = |directory: &Path| {

@@ -5,6 +5,12 @@ use std::path::Path;
 
 use crate::error::{Context, Error, Result};
 
+/// A path that leads to what an open descriptor is of. Some threads have a table of descriptors of their own
+/// ([`crate::process::keep_only_descriptors`]), in which the number is another's.
+pub fn descriptor_path(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/thread-self/fd/{}", fd.as_raw_fd())
+}
+
 /// Cuts a file, or extends it with zeros, to `bytes`.
 pub fn set_length(fd: BorrowedFd<'_>, bytes: u64) -> Result<()> {
     rustix::fs::ftruncate(fd, bytes).call("ftruncate")

@@ -189,9 +189,9 @@ pub fn pidfd_parent(pidfd: BorrowedFd<'_>) -> Option<i32> {
     pidfd_info(pidfd, PIDFD_INFO_PID).ok().map(|info| info.ppid as i32)
 }
 
-/// The pid behind a pidfd, from `/proc/self/fdinfo`; `ESRCH` when the process has been reaped.
+/// The pid behind a pidfd, from `/proc/thread-self/fdinfo`; `ESRCH` when the process has been reaped.
 pub fn pidfd_pid(pidfd: BorrowedFd<'_>) -> Result<i32> {
-    let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+    let path = format!("/proc/thread-self/fdinfo/{}", pidfd.as_raw_fd());
     let text = fs::read_to_string(&path).call_on("read", &path)?;
     let pid = text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok());
     pid.filter(|&p| p > 0).ok_or(Error::new("fdinfo Pid", libc::ESRCH))

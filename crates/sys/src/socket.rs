@@ -460,8 +460,7 @@ fn set_owner(file: BorrowedFd<'_>, path: &str, options: &SocketOptions) -> Resul
 fn set_mode(file: BorrowedFd<'_>, path: &str, options: &SocketOptions) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::Permissions::from_mode(options.mode & 0o7777);
-    let behind = format!("/proc/self/fd/{}", file.as_raw_fd());
-    std::fs::set_permissions(behind, mode).call_on("chmod", path)
+    std::fs::set_permissions(crate::file::descriptor_path(file), mode).call_on("chmod", path)
 }
 
 fn make_parents(path: &str, mode: u32) -> Result<()> {

@@ -68,9 +68,21 @@ fn neither_owner_nor_mode_is_given_to_what_a_link_in_place_of_a_socket_leads_to(
     let before = mode(&victim);
     let own = rustix::process::geteuid().as_raw();
     let options = SocketOptions { mode: 0o1606, uid: Some(own), ..SocketOptions::default() };
-    set_owner(file.as_fd(), &victim, &options).expect("it is ours");
-    set_mode(file.as_fd(), &victim, &options).expect("it is ours");
+    let change = || {
+        set_owner(file.as_fd(), &victim, &options).expect("it is ours");
+        set_mode(file.as_fd(), &victim, &options).expect("it is ours");
+    };
+    change();
     assert_eq!((mode(&victim), mode(&scratch.path("moved"))), (before, 0o1606));
+    // A thread with descriptors of its own, where this number is another's.
+    let apart = std::thread::spawn(move || {
+        crate::process::keep_only_descriptors(&[]).expect("unshare");
+        let file = open_socket_file(&scratch.path("moved")).expect("it is a socket");
+        set_mode(file.as_fd(), "moved", &SocketOptions { mode: 0o640, ..SocketOptions::default() })
+            .expect("it is ours");
+        mode(&scratch.path("moved"))
+    });
+    assert_eq!(apart.join().expect("it ends"), 0o640);
     drop(listener);
 }
 
