@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::file;
 use warren_sys::inotify::{Inotify, WatchFor};
@@ -56,14 +57,19 @@ fn watch_way(inotify: &Inotify, path: &Path) {
 }
 
 fn read_pid(path: &Path) -> Option<u32> {
-    let text = String::from_utf8(file::read_regular(path, BYTES_MAX).ok()?).ok()?;
-    text.trim().parse().ok().filter(|&pid| pid > 1)
+    pid_in(&String::from_utf8(file::read_regular(path, BYTES_MAX).ok()?).ok()?)
+}
+
+/// The first line has it; some programs write more behind it.
+fn pid_in(text: &str) -> Option<u32> {
+    text.lines().next()?.trim().parse().ok().filter(|&pid| pid > 1)
 }
 
 fn belongs(pid: u32, group: Option<&Path>) -> bool {
     let Some(group) = group else { return true };
-    let procs = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    procs.lines().any(|line| line.parse() == Ok(pid))
+    // With Delegate= it may have made groups of its own.
+    let processes = Tree::open(group).and_then(|tree| tree.procs_below(""));
+    processes.is_ok_and(|pids| pids.contains(&(pid as i32)))
 }
 
 /// File of a cgroup that says whether anybody is in it; the kernel tells who watches it of changes.
@@ -104,6 +110,13 @@ mod tests {
         std::fs::write(&path, "4321\n").expect("a file can be written");
         assert_eq!(waiter.join().expect("no panic"), Some(4321));
         std::fs::remove_dir_all(&base).expect("it is there");
+    }
+
+    #[test]
+    fn the_first_line_names_the_process() {
+        assert_eq!(pid_in("4321\n/var/lib/data\n5432\n"), Some(4321));
+        assert_eq!(pid_in(" 4321 \n"), Some(4321));
+        assert_eq!([pid_in(""), pid_in("\n4321"), pid_in("1"), pid_in("no")], [None; 4]);
     }
 
     #[test]
