@@ -190,14 +190,21 @@ impl Loader {
         }
     }
 
-    /// Known units that a `foo-.service.d` or `service.d` directory is for, by one of their names.
+    /// Known units that a `foo-.service.d`, `foo-@.service.d` (instances only) or `service.d` directory is
+    /// for, by one of their names.
     fn covered_by<'a>(&self, graph: &'a Graph, owner: &str) -> impl Iterator<Item = UnitName> + 'a {
         let (prefix, suffix) = match owner.rsplit_once('.') {
             Some((prefix, suffix)) => (prefix.to_owned(), suffix.to_owned()),
             None => (String::new(), owner.to_owned()),
         };
+        let (prefix, is_of_templates) = match prefix.strip_suffix('@') {
+            Some(prefix) => (prefix.to_owned(), true),
+            None => (prefix, false),
+        };
         let covers = move |name: &UnitName| {
-            name.unit_type().suffix() == suffix && name.as_str().starts_with(&prefix)
+            name.unit_type().suffix() == suffix
+                && name.as_str().starts_with(&prefix)
+                && (name.is_instance() || !is_of_templates)
         };
         let definitions = graph.definitions();
         let covered = definitions.filter(move |d| covers(&d.name) || d.aliases.iter().any(&covers));
@@ -338,11 +345,14 @@ fn is_valid_alias(alias: &UnitName, target: &UnitName) -> bool {
     alias.unit_type() == target.unit_type() && shapes
 }
 
-/// Whether the owner of a `.d` directory is a `foo-` prefix or a bare type.
+/// Whether the owner of a `.d` directory is a `foo-` prefix, which may be of templates only, or a bare
+/// type.
 fn is_shared_owner(owner: &str) -> bool {
     match owner.rsplit_once('.') {
         None => UnitType::from_suffix(owner).is_some(),
-        Some((stem, suffix)) => stem.ends_with('-') && UnitType::from_suffix(suffix).is_some(),
+        Some((stem, suffix)) => {
+            stem.trim_end_matches('@').ends_with('-') && UnitType::from_suffix(suffix).is_some()
+        }
     }
 }
 

@@ -166,6 +166,30 @@ fn of_drop_ins_with_one_name_the_search_path_decides_before_the_directorys_name(
     assert_eq!(dropins(&graph)[2], "/etc/service.d/3.conf");
 }
 
+#[test]
+fn instances_see_edits_of_what_is_for_templates_with_their_prefix() {
+    let scratch = Scratch::new("template-prefix");
+    let instance = "a-b@x.service";
+    let mut loader = loader_of(
+        &scratch,
+        &[
+            ("usr/a-b@.service", "[Service]\nExecStart=/bin/true"),
+            ("usr/names.service", "[Unit]\nWants=a-b@x.service\n[Service]\nExecStart=/bin/true"),
+            ("etc/a-@.service.d/1.conf", "[Unit]\nDescription=before"),
+        ],
+    );
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    let description = |graph: &Graph| {
+        let unit = graph.lookup(&name(instance)).expect("it is named");
+        graph.definition(unit).description.to_string()
+    };
+    assert_eq!(description(&graph), "before");
+    write_files(&scratch, &[("etc/a-@.service.d/1.conf", "[Unit]\nDescription=afterwards")]);
+    loader.look(false);
+    let graph = loader.reload(&graph, false).graph;
+    assert_eq!(description(&graph), "afterwards");
+}
+
 fn name(text: &str) -> UnitName {
     UnitName::parse(text).expect("a valid name")
 }
