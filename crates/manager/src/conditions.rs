@@ -72,8 +72,14 @@ fn test(kind: ConditionKind, parameter: &str, host: &Host<'_>) -> Option<bool> {
         Security => security_is(parameter),
         Capability => has_capability(parameter)?,
         AcPower => boolean(parameter)? == on_ac_power(),
-        NeedsUpdate => needs_update(path),
-        FirstBoot => boolean(parameter)? == Path::new("/run/systemd/first-boot").exists(),
+        NeedsUpdate => {
+            said_at_boot("systemd.condition-needs-update").unwrap_or_else(|| needs_update(path))
+        }
+        FirstBoot => {
+            let is_first = said_at_boot("systemd.condition-first-boot");
+            let has_file = || Path::new("/run/systemd/first-boot").exists();
+            boolean(parameter)? == is_first.unwrap_or_else(has_file)
+        }
         User => user_is(parameter, context),
         Group => group_is(parameter, context),
         ControlGroupController => has_controllers(parameter),
@@ -114,14 +120,28 @@ fn has_cpu_feature(name: &str) -> Option<bool> {
     Some(flags?.1.split_whitespace().any(|flag| flag == name))
 }
 
-fn kernel_word(parameter: &str) -> bool {
-    let text = match warren_sys::process::in_container() {
+/// The kernel's command line, or that of process 1 in a container.
+fn command_line() -> String {
+    match warren_sys::process::in_container() {
         true => fs::read("/proc/1/cmdline")
             .map(|b| String::from_utf8_lossy(&b).replace('\0', " "))
             .unwrap_or_default(),
         false => fs::read_to_string("/proc/cmdline").unwrap_or_default(),
-    };
-    text.split_whitespace().any(|word| {
+    }
+}
+
+/// What a boolean option of the command line says in place of a condition's own look; the last counts.
+fn said_at_boot(option: &str) -> Option<bool> {
+    option_in(&command_line(), option)
+}
+
+fn option_in(command_line: &str, option: &str) -> Option<bool> {
+    let value = |word: &str| boolean(word.strip_prefix(option)?.strip_prefix('=')?);
+    command_line.split_whitespace().filter_map(value).next_back()
+}
+
+fn kernel_word(parameter: &str) -> bool {
+    command_line().split_whitespace().any(|word| {
         word == parameter || !parameter.contains('=') && word.split('=').next() == Some(parameter)
     })
 }
@@ -298,31 +318,62 @@ fn os_release(parameter: &str) -> Option<bool> {
         .or_else(|_| fs::read_to_string("/usr/lib/os-release"))
         .ok()?;
     let fields = warren_unit::value::environment_file(&text);
-    let holds = |expression: &str| {
-        let at = expression.find(|c| "<>=!$".contains(c))?;
-        let (field, rest) = expression.split_at(at);
-        let end = rest.find(|c| !"<>=!$".contains(c))?;
-        let (operator, wanted) = rest.split_at(end);
-        let value = fields.iter().find_map(|(name, value)| (name == field).then_some(&**value));
-        let value = value.unwrap_or_default();
-        Some(match operator {
-            "=" => value == wanted,
-            "!=" => value != wanted,
-            "$=" => glob(wanted, value),
-            "!$=" => !glob(wanted, value),
-            _ => compare(operator, compare_versions(value, wanted)),
-        })
+    let value = |field: &str| {
+        let value =
+            fields.iter().find_map(|(name, value)| (name == field).then(|| value.to_string()));
+        Some(value.unwrap_or_default())
     };
     let words = warren_unit::value::split(parameter);
-    words.map(|word| holds(&word.ok()?.1)).try_fold(true, |all, one| Some(all && one?))
+    words.map(|word| field_holds(&word.ok()?.1, value)).try_fold(true, |all, one| Some(all && one?))
+}
+
+/// `FIELD OPERATOR VALUE`: of text, of globs (`$`), of versions (systemd.unit(5), `ConditionOSRelease=`,
+/// `ConditionFirmware=`). Nothing if it is no such expression; a field that is not there holds nothing.
+fn field_holds(expression: &str, value: impl Fn(&str) -> Option<String>) -> Option<bool> {
+    let at = expression.find(|c| "<>=!$".contains(c))?;
+    let (field, rest) = expression.split_at(at);
+    let end = rest.find(|c| !"<>=!$".contains(c))?;
+    let (operator, wanted) = rest.split_at(end);
+    let Some(value) = value(field.trim()) else { return Some(false) };
+    let wanted = wanted.trim();
+    Some(match operator {
+        "=" => value == wanted,
+        "!=" => value != wanted,
+        "$=" => glob(wanted, &value),
+        "!$=" => !glob(wanted, &value),
+        _ => compare(operator, compare_versions(&value, wanted)),
+    })
 }
 
 fn firmware_is(parameter: &str) -> Option<bool> {
+    let within = |name: &str| parameter.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')');
     match parameter {
         "uefi" => Some(Path::new("/sys/firmware/efi").exists()),
         "device-tree" => Some(Path::new("/sys/firmware/devicetree").exists()),
-        _ => None,
+        _ => match (within("device-tree-compatible"), within("smbios-field")) {
+            (Some(value), _) => Some(is_compatible(&device_tree_compatible(), value)),
+            (_, Some(expression)) => field_holds(expression, smbios_field),
+            _ => Some(false),
+        },
     }
+}
+
+fn device_tree_compatible() -> Vec<u8> {
+    fs::read("/sys/firmware/devicetree/base/compatible").unwrap_or_default()
+}
+
+/// Each name of the list ends with NUL (the Devicetree Specification, 2.3.1).
+fn is_compatible(list: &[u8], wanted: &str) -> bool {
+    list.split(|&byte| byte == 0).any(|name| !name.is_empty() && name == wanted.as_bytes())
+}
+
+/// One of the attributes in `/sys/class/dmi/id`.
+fn smbios_field(name: &str) -> Option<String> {
+    if name.is_empty() || name.contains('/') || name.starts_with('.') {
+        return None;
+    }
+    let value = fs::read_to_string(Path::new("/sys/class/dmi/id").join(name)).ok()?;
+    Some(value.trim_end().to_owned())
 }
 
 /// `here` is what this machine runs in. Of a container in a virtual machine only the container counts.
@@ -477,6 +528,40 @@ fn class(pattern: &[u8], c: u8) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_are_compared_as_text_globs_and_versions() {
+        let value = |field: &str| (field == "bios_version").then(|| "2.10".to_owned());
+        let holds = |expression| field_holds(expression, value);
+        for expression in ["bios_version = 2.10", "bios_version>=2.9", "bios_version $= 2.*"] {
+            assert_eq!(holds(expression), Some(true), "{expression}");
+        }
+        for expression in ["bios_version != 2.10", "bios_version < 2.9", "other = x", "other != x"]
+        {
+            assert_eq!(holds(expression), Some(false), "{expression}");
+        }
+        assert_eq!([holds("bios_version"), holds("bios_version =")], [None; 2]);
+    }
+
+    #[test]
+    fn a_device_tree_lists_names_that_it_is_compatible_with() {
+        let list = b"vendor,board-2\0vendor,board\0";
+        assert!(is_compatible(list, "vendor,board"));
+        assert!(
+            !is_compatible(list, "vendor") && !is_compatible(list, "") && !is_compatible(b"", "")
+        );
+    }
+
+    #[test]
+    fn the_last_option_of_the_command_line_counts() {
+        let of = |text| option_in(text, "systemd.condition-first-boot");
+        assert_eq!(of("quiet systemd.condition-first-boot=yes"), Some(true));
+        assert_eq!(
+            of("systemd.condition-first-boot=1 systemd.condition-first-boot=no"),
+            Some(false)
+        );
+        assert_eq!(of("systemd.condition-first-boot-x=1 ro"), None);
+    }
 
     #[test]
     fn the_environment_block_counts_before_what_the_manager_was_given() {
