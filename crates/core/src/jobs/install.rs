@@ -150,12 +150,19 @@ impl Core {
     }
 
     /// The job is to do what another one asks for, too: whoever waits for it waits for both. If it is
-    /// under way it is begun anew, in its turn.
+    /// under way it is begun anew, in its turn, which a recording has as another.
     fn turn_into(&mut self, unit: UnitId, kind: JobKind, reason: Reason) {
         self.drop_check(unit);
         let (timeout, now) = (self.job_timeout(unit), self.now.monotonic);
-        let was_running = self.run(unit).job.as_ref().is_some_and(|job| job.running);
+        let old = self.run(unit).job.as_deref().filter(|job| job.running);
+        let old = old.map(|job| (job.id, job.kind));
+        let was_running = old.is_some();
         self.running_jobs -= u32::from(was_running);
+        if let Some((job, was)) = old {
+            let (result, ended) = (JobResult::Canceled, Reason::new(Code::Canceled, reason.cause));
+            self.happened(unit, What::JobEnded { job, kind: was, result, reason: ended });
+            self.happened(unit, What::JobQueued { job, kind, reason });
+        }
         self.change_job(unit, |job| {
             job.kind = kind;
             if std::mem::take(&mut job.running) {
