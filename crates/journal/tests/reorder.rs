@@ -138,6 +138,9 @@ impl Drop for Device {
     }
 }
 
+/// So often is asked at least for what is there to be made durable.
+const SURE_MIN: usize = 11;
+
 /// How much of each sender's was durable when the record was so long, bytes.
 type Sure = Vec<(u64, [u32; SENDERS])>;
 
@@ -157,7 +160,9 @@ fn load(ground: &Ground, lab: &mut Lab, crowd: &Crowd) -> Sure {
                 }
             });
         });
-        while crowd.sent() < MESSAGES && lab.is_alive() {
+        // On a busy machine who asks may come to it rarely.
+        let is_asked = || sure.lock().expect("nobody panics").len() >= SURE_MIN;
+        while (crowd.sent() < MESSAGES || !is_asked()) && lab.is_alive() {
             std::thread::yield_now();
         }
         assert!(lab.is_alive(), "it lives until it is killed");
@@ -260,5 +265,5 @@ fn power_goes_on_a_device_that_changes_the_order_of_writes() {
     }
     let steps = steps.len();
     println!("{cuts} cuts, {steps} steps, {lost} not flushed, {kept} answered for in all");
-    assert!(lost > 0 && kept > 0 && sure.len() > 10);
+    assert!(lost > 0 && kept > 0);
 }
