@@ -65,6 +65,12 @@ fn wants_colour(variable: impl Fn(&str) -> Option<String>, terminal: bool) -> bo
     terminal && variable("TERM").is_none_or(|t| t != "dumb")
 }
 
+/// Text of strangers without what a terminal would act on, as the log daemon gives the last lines of
+/// a unit: each control character is a space.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// Prints to standard output. A reader that went away (`warren list | head`) ends the program as
 /// it would end any other, without a word.
 pub fn print(text: &str) {

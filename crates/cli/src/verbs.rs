@@ -18,7 +18,7 @@ use crate::args::{
 use crate::client::{CallError, Client};
 use crate::leaving;
 use crate::machine::{self, Machine};
-use crate::output::{Style, print};
+use crate::output::{Style, clean, print};
 use crate::render;
 use crate::unit_files::{Wanted, print_states, states_in_root};
 use crate::verify::Verifier;
@@ -109,7 +109,7 @@ fn control_socket(global: &Global) -> Result<PathBuf> {
         return Ok(path.clone());
     }
     if let Some(name) = &global.machine {
-        return Ok(find_machine(name)?.control);
+        return Ok(find_machine(name, global)?.control);
     }
     if global.user {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").context("XDG_RUNTIME_DIR is not set")?;
@@ -118,8 +118,15 @@ fn control_socket(global: &Global) -> Result<PathBuf> {
     Ok(PathBuf::from("/run/warren/control"))
 }
 
-fn find_machine(name: &str) -> Result<Machine> {
-    machine::find(name).with_context(|| format!("no nested manager is called {name}"))
+/// Says whose the machine is if it is not this user's.
+fn find_machine(name: &str, global: &Global) -> Result<Machine> {
+    let found = machine::find(name);
+    let found =
+        found.with_context(|| format!("no nested manager of this user is called {name}"))?;
+    if let (Some(uid), false) = (found.stranger, global.quiet) {
+        eprintln!("warren: process {} is a machine of user {uid}", found.pid);
+    }
+    Ok(found)
 }
 
 impl Session {
@@ -571,7 +578,7 @@ fn failed_job(unit: &str, result: &str) -> String {
 
 /// Says which nested managers there are when the usual one does not answer.
 fn with_hint(error: CallError) -> anyhow::Error {
-    let names: Vec<String> = machine::all().into_iter().map(|m| m.name).collect();
+    let names: Vec<String> = machine::all().iter().map(|m| clean(&m.name)).collect();
     let hint = match names.is_empty() {
         true => String::new(),
         false => format!("; nested managers (-M NAME): {}", names.join(", ")),
@@ -615,7 +622,7 @@ fn logs(mut args: warren_journal::show::Args, global: &Global) -> Result<i32> {
         args.output = "json".to_owned();
     }
     if let Some(name) = &global.machine {
-        let root = PathBuf::from(format!("/proc/{}/root", find_machine(name)?.pid));
+        let root = PathBuf::from(format!("/proc/{}/root", find_machine(name, global)?.pid));
         args.root.get_or_insert(root);
         // Its log daemon keeps nothing on the disk, which is the host's.
         args.in_memory = true;
@@ -626,11 +633,15 @@ fn logs(mut args: warren_journal::show::Args, global: &Global) -> Result<i32> {
     }
 }
 
-/// Runs a command inside the namespaces of a machine's process 1.
+/// Runs a command inside the namespaces of a machine's process 1. Another user's is refused: its
+/// programs and libraries are that user's, and a root that enters owns the host's files there.
 fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
     let name = global.machine.as_deref().context("which machine? Name it with -M")?;
-    let machine = find_machine(name)?;
-    crate::nest::enter_namespaces(machine.pid)?;
+    let machine = find_machine(name, global)?;
+    if let Some(uid) = machine.stranger {
+        bail!("whoever enters it runs what that user likes: do it as user {uid}");
+    }
+    crate::nest::enter_namespaces(&machine)?;
     let (program, rest) = args.command.split_first().context("which command?")?;
     // A child is needed: a process stays in its pid namespace, only its children are in the new.
     let mut command = Process::new(program);
