@@ -266,8 +266,9 @@ pub struct ShutdownArgs {
     pub command: Option<ShutdownCommand>,
 }
 
-/// A shutdown that is to come.
+/// A shutdown that is to come. What it is to be says nothing without a time.
 #[derive(Args, Debug)]
+#[command(group(clap::ArgGroup::new("when").args(["after", "at"])))]
 pub struct LaterArgs {
     /// Power off after this time: 5min, 1h 30min
     #[arg(long = "in", value_name = "SPAN")]
@@ -276,22 +277,22 @@ pub struct LaterArgs {
     #[arg(long, value_name = "TIME", conflicts_with = "after")]
     pub at: Option<String>,
     /// Boot again rather than power off
-    #[arg(long)]
+    #[arg(long, requires = "when")]
     pub reboot: bool,
     /// Halt rather than power off
-    #[arg(long, conflicts_with = "reboot")]
+    #[arg(long, requires = "when", conflicts_with = "reboot")]
     pub halt: bool,
     /// Start the kernel that kexec(8) has loaded rather than power off
-    #[arg(long, conflicts_with_all = ["reboot", "halt"])]
+    #[arg(long, requires = "when", conflicts_with_all = ["reboot", "halt"])]
     pub kexec: bool,
     /// Start again with the same kernel rather than power off
-    #[arg(long, conflicts_with_all = ["reboot", "halt", "kexec"])]
+    #[arg(long, requires = "when", conflicts_with_all = ["reboot", "halt", "kexec"])]
     pub soft_reboot: bool,
     /// End the manager rather than power off
-    #[arg(long, conflicts_with_all = ["reboot", "halt", "kexec", "soft_reboot"])]
+    #[arg(long, requires = "when", conflicts_with_all = ["reboot", "halt", "kexec", "soft_reboot"])]
     pub exit: bool,
     /// What those are told who are logged in
-    #[arg(long, short, value_name = "TEXT", default_value = "")]
+    #[arg(long, short, requires = "when", value_name = "TEXT", default_value = "")]
     pub message: String,
 }
 

@@ -136,6 +136,17 @@ fn jobs_that_fail_say_whose_fault_it_is_and_where_to_look() {
 }
 
 #[test]
+fn a_shutdown_is_planned_as_the_options_say() {
+    let options = ["shutdown", "--in", "5min", "--reboot", "-m", "disks"];
+    let requests = check("planned", &options, &[r#"{"parameters":{}}"#], "= 0");
+    let request: serde_json::Value = serde_json::from_str(&requests[0]).expect("it is JSON");
+    assert_eq!(request["method"], "io.warrener.Manager.Leave");
+    let expected = r#"{"after":"5min","at":null,"how":"reboot","message":"disks"}"#;
+    let expected: serde_json::Value = serde_json::from_str(expected).expect("it is JSON");
+    assert_eq!(request["parameters"], expected);
+}
+
+#[test]
 fn states_have_systemctls_exit_statuses() {
     let dead = &[
         r#"{"parameters":{"name":"a.service","load":"loaded","active":"inactive","sub":"dead"}}"#,
@@ -166,6 +177,10 @@ fn json_is_one_object_a_line_with_its_version() {
 fn wrong_usage_ends_with_2_and_no_manager_with_1() {
     assert!(warren(&["start"]).ends_with("= 2"));
     assert!(warren(&["frobnicate"]).ends_with("= 2"));
+    for of_an_end in ["--reboot", "--halt", "--kexec", "--soft-reboot", "--exit", "--message=x"] {
+        let said = warren(&["shutdown", of_an_end]);
+        assert!(said.contains("<--in <SPAN>|--at <TIME>>") && said.ends_with("= 2"), "{said}");
+    }
     let said = warren(&["--socket", "/nonexistent/control", "totals"]);
     assert!(said.starts_with("warren: no manager answers at /nonexistent/control: "), "{said}");
     assert!(said.ends_with("= 1"), "{said}");
