@@ -13,6 +13,9 @@ const ANSWER_BYTES_MAX: u64 = 256 << 20;
 /// Name of the error for a unit that does not exist.
 pub const NO_SUCH_UNIT: &str = "io.warrener.NoSuchUnit";
 
+/// Name of the error for a signal to a process that a unit does not have.
+const NO_SUCH_PROCESS: &str = "io.warrener.NoSuchProcess";
+
 /// Why a call did not succeed.
 #[derive(Debug)]
 pub enum CallError {
@@ -42,6 +45,11 @@ impl CallError {
     /// The unit does not exist.
     pub fn is_no_such_unit(&self) -> bool {
         matches!(self, CallError::Refused(name, _) if name == NO_SUCH_UNIT)
+    }
+
+    /// The unit has no process that the signal was for.
+    pub fn is_no_such_process(&self) -> bool {
+        matches!(self, CallError::Refused(name, _) if name == NO_SUCH_PROCESS)
     }
 }
 

@@ -176,7 +176,12 @@ impl Session {
         const SIGABRT: i32 = 6;
         let dumped = if args.dump { self.expand(&args.units)? } else { Vec::new() };
         for unit in dumped {
-            self.client.call("Kill", json!({"unit": unit, "whom": "main", "signal": SIGABRT}))?;
+            let parameters = json!({"unit": unit, "whom": "main", "signal": SIGABRT});
+            match self.client.call("Kill", parameters) {
+                // What is down is started all the same; of what is not there the job tells.
+                Err(e) if e.is_no_such_process() || e.is_no_such_unit() => {}
+                other => drop(other?),
+            }
         }
         self.jobs("restart", &args.units, false)
     }

@@ -147,6 +147,21 @@ fn a_shutdown_is_planned_as_the_options_say() {
 }
 
 #[test]
+fn a_restart_with_a_dump_starts_what_has_no_process_to_dump() {
+    let answers = &[
+        r#"{"error":"io.warrener.NoSuchProcess","parameters":{"message":"none"}}"#,
+        r#"{"error":"io.warrener.NoSuchUnit","parameters":{"message":"none"}}"#,
+        r#"{"parameters":{}}"#,
+        rows!(r#"{"unit":"a.service","result":"done"}"#),
+    ];
+    let requests = check("dump", &["restart", "--dump", "a", "b", "c"], answers, "= 0");
+    assert!(requests[3].contains(r#"["a.service","b.service","c.service"]"#), "{requests:?}");
+    let denied =
+        &[r#"{"error":"io.warrener.AccessDenied","parameters":{"message":"only root may"}}"#];
+    check("dump-denied", &["restart", "--dump", "a"], denied, "warren: only root may\n= 1");
+}
+
+#[test]
 fn states_have_systemctls_exit_statuses() {
     let dead = &[
         r#"{"parameters":{"name":"a.service","load":"loaded","active":"inactive","sub":"dead"}}"#,

@@ -476,7 +476,15 @@ fn kill(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answer
     let signal = signal.ok_or_else(|| invalid("signal"))?;
     let unit = find(&shared.view(), parameters)?;
     let call = Call::Kill { unit, whom, signal, must_hit: true };
-    call_and_answer(shared, caller, call).map(|_| json!({}))
+    let (sender, answer) = caller.awaited();
+    shared.call(caller.asker, call, ReplySender::new(move |outcome| sender.send(outcome)));
+    match caller.wait(answer, RESTARTED)? {
+        Ok(_) => Ok(json!({})),
+        Err(error) if error.name == BusError::no_such_process("").name => {
+            Err(("io.warrener.NoSuchProcess", error.text))
+        }
+        Err(error) => Err(refused(error.text)),
+    }
 }
 
 fn reset_failed(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {

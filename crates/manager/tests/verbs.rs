@@ -56,4 +56,9 @@ fn each_of_several_units_is_answered_for() {
     assert_eq!(warren(&m, "restart --dump 'good-*'"), "= 0\n");
     assert_eq!(m.state("good-1.service"), "active/running");
     assert_ne!(m.main_pid("good-1.service"), before);
+    let before = m.main_pid("good-1.service");
+    assert_eq!(warren(&m, "stop good-2"), "= 0\n");
+    assert_eq!(warren(&m, "restart --dump good-2 good-1"), "= 0\n", "one is down");
+    assert_eq!(m.state("good-2.service"), "active/running");
+    assert_ne!(m.main_pid("good-1.service"), before);
 }
