@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::args::{
     Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, IsEnabledArgs,
-    ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, UnitFiles,
-    VerifyArgs, WhyArgs,
+    ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, VerifyArgs,
+    WhyArgs,
 };
 use crate::client::{CallError, Client};
 use crate::leaving;
@@ -89,7 +89,7 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::IsEnabled(IsEnabledArgs { units, root: Some(root) }) => {
             states_in_root(&units, &root, global.quiet)
         }
-        command => match Wanted::of(&command) {
+        command => match Wanted::of(&command)? {
             Some(wanted) => unit_files(&wanted, global),
             None => Session::open(global)?.run(command),
         },
@@ -491,7 +491,7 @@ impl Session {
         wanted.print(&answer, self.global.json, self.global.quiet);
         // The links count from now on, as after systemctl's.
         self.client.call("ReloadConfiguration", json!({}))?;
-        self.now(wanted.verb, &wanted.args)
+        self.now(wanted)
     }
 
     /// One word for each unit; 0 when at least one is enabled.
@@ -507,10 +507,11 @@ impl Session {
         Ok(print_states(states.into_iter(), self.global.quiet))
     }
 
-    fn now(&mut self, verb: &str, args: &UnitFiles) -> Result<i32> {
-        match (args.now, verb) {
-            (true, "enable" | "reenable") => self.jobs("start", &args.units, false),
-            (true, "disable" | "mask") => self.stop(&args.units, args.comment.as_deref()),
+    fn now(&mut self, wanted: &Wanted) -> Result<i32> {
+        let (args, units) = (&wanted.args, wanted.units());
+        match (args.now, wanted.verb) {
+            (true, "enable" | "reenable") => self.jobs("start", &units, false),
+            (true, "disable" | "mask") => self.stop(&units, args.comment.as_deref()),
             _ => Ok(0),
         }
     }

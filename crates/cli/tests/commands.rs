@@ -162,6 +162,28 @@ fn a_restart_with_a_dump_starts_what_has_no_process_to_dump() {
 }
 
 #[test]
+fn paths_of_unit_files_are_absolute_for_the_manager_and_names_for_jobs() {
+    const DONE: &str = r#"{"parameters":{"changes":[]}}"#;
+    let check = |test: &str, args: &[&str], files: &str, unit: &str| {
+        let played = &[DONE, DONE, rows!(r#"{"unit":"web.service","result":"done"}"#)];
+        let answers: &'static [&'static str] = if unit.is_empty() { &[DONE, DONE] } else { played };
+        let requests = check(test, args, answers, "= 0");
+        let asked = |at: usize, key: &str| {
+            let request: serde_json::Value = serde_json::from_str(&requests[at]).expect("JSON");
+            request["parameters"][key][0].as_str().unwrap_or_default().to_owned()
+        };
+        assert_eq!(asked(0, "files"), files);
+        assert_eq!(if unit.is_empty() { String::new() } else { asked(2, "units") }, unit);
+    };
+    let here = std::env::current_dir().expect("there is one").display().to_string();
+    check("path-now", &["enable", "--now", "/x/web.service"], "/x/web.service", "web.service");
+    check("path-stop", &["disable", "--now", "/x/web.service"], "web.service", "web.service");
+    check("path-here", &["link", "./web.service"], &format!("{here}/web.service"), "");
+    check("path-below", &["reenable", "a/web.service"], &format!("{here}/a/web.service"), "");
+    check("name-now", &["enable", "--now", "web"], "web.service", "web.service");
+}
+
+#[test]
 fn states_have_systemctls_exit_statuses() {
     let dead = &[
         r#"{"parameters":{"name":"a.service","load":"loaded","active":"inactive","sub":"dead"}}"#,
