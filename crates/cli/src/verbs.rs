@@ -556,7 +556,7 @@ fn is_of_interest(row: &Value) -> bool {
 fn exit_of_status(unit: &Value) -> i32 {
     match (unit["load"].as_str(), unit["active"].as_str()) {
         (Some("not-found"), _) => EXIT_NO_SUCH_UNIT,
-        (_, Some("active" | "reloading" | "activating")) => 0,
+        (_, Some("active" | "reloading")) => 0,
         _ => EXIT_NOT_ACTIVE,
     }
 }
@@ -686,6 +686,8 @@ mod tests {
         let status =
             |load: &str, active: &str| exit_of_status(&json!({"load": load, "active": active}));
         assert_eq!(status("loaded", "active"), 0);
+        assert_eq!(status("loaded", "reloading"), 0);
+        assert_eq!(status("loaded", "activating"), 3);
         assert_eq!(exit_of_refusal("io.warrener.UnitRefused", "Unit a.service not found."), 5);
         assert_eq!(exit_of_refusal("io.warrener.UnitRefused", "Unit a.service is masked."), 3);
         assert_eq!(exit_of_refusal("io.warrener.DependencyRefused", "Unit b.service"), 4);
