@@ -498,11 +498,8 @@ impl Session {
     fn is_enabled(&mut self, units: &[String]) -> Result<i32> {
         let mut states = Vec::new();
         for unit in self.expand(units)? {
-            let answer = match self.client.call("Status", json!({"unit": unit})) {
-                Err(e) if e.is_no_such_unit() => json!({}),
-                other => other?,
-            };
-            states.push(answer["file_state"].as_str().unwrap_or("not-found").to_owned());
+            let answer = self.client.call("FileState", json!({"unit": unit}))?;
+            states.push(answer["state"].as_str().unwrap_or("not-found").to_owned());
         }
         Ok(print_states(states.into_iter(), self.global.quiet))
     }
