@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::output::clean_lines;
+
 /// Largest answer that is read, in bytes: 40,000 units listed are about 8 MB.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
@@ -23,7 +25,7 @@ pub enum CallError {
     NoManager(PathBuf, std::io::Error),
     /// The connection broke, or the answer is no JSON.
     Broken(std::io::Error),
-    /// The manager said no: the error's name and its text.
+    /// The manager said no: the error's name and its text, fit for a terminal.
     Refused(String, String),
 }
 
@@ -126,7 +128,7 @@ impl Client {
             }),
             Some(name) => {
                 let message = answer["parameters"]["message"].as_str().unwrap_or(name);
-                Err(CallError::Refused(name.to_owned(), message.to_owned()))
+                Err(CallError::Refused(name.to_owned(), clean_lines(message)))
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Exit statuses are systemctl's: 3 for a unit that is not up and 4 for one that does not exist
 //! (`status`, `is-active`), 5 for starting what does not exist.
 
+use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command as Process;
@@ -18,7 +19,7 @@ use crate::args::{
 use crate::client::{CallError, Client};
 use crate::leaving;
 use crate::machine::{self, Machine};
-use crate::output::{Style, clean, print};
+use crate::output::{Style, clean, clean_lines, print};
 use crate::render;
 use crate::unit_files::{Wanted, print_states, states_in_root};
 use crate::verify::Verifier;
@@ -409,17 +410,9 @@ impl Session {
                 print_json(answer);
                 continue;
             }
+            let is_terminal = std::io::stdout().is_terminal();
             for file in answer["files"].as_array().into_iter().flatten() {
-                let heading = format!("# {}", file["path"].as_str().unwrap_or_default());
-                let text = match file["withheld"] == true {
-                    true => "# left out: not everybody may read this file; run as root to see it",
-                    false => file["text"].as_str().unwrap_or_default(),
-                };
-                let heading = self.style.paint(crate::output::Tone::Dim, &heading);
-                print(&format!(
-                    "{heading}\n{text}{}",
-                    if text.ends_with('\n') { "" } else { "\n" }
-                ));
+                print(&render::file(file, is_terminal, self.style));
             }
         }
         Ok(0)
@@ -526,9 +519,9 @@ fn print_json(mut value: Value) {
 fn job_ended(kind: &str, row: &Value, is_json: bool) -> i32 {
     let unit = row["unit"].as_str().unwrap_or_default();
     if let Some(error) = row["error"].as_str() {
-        let text = row["message"].as_str().unwrap_or(error);
+        let text = clean_lines(row["message"].as_str().unwrap_or(error));
         eprintln!("Failed to {kind} {unit}: {text}");
-        return exit_of_refusal(error, text);
+        return exit_of_refusal(error, &text);
     }
     let result = row["result"].as_str().unwrap_or("done");
     if is_json {
@@ -597,7 +590,7 @@ fn verify(args: &VerifyArgs, global: &Global) -> Result<i32> {
         for fault in &verdict.diagnostics {
             match global.json {
                 true => print(&format!("{}\n", fault_json(fault))),
-                false => print(&format!("{fault}\n")),
+                false => print(&format!("{}\n", clean_lines(&fault.to_string()))),
             }
         }
         if verdict.load == "not-found" {
