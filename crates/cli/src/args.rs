@@ -10,15 +10,41 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use warren_journal::show::args::complete;
 
-/// The command line, with what the options of `logs` leave out put in; see
+/// The command line, with what the options of the command `logs` leave out put in; see
 /// [`warren_journal::show::args::complete`].
 pub fn words(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
-    let Some(at) = words.iter().position(|word| word == "logs") else { return words };
+    let Some(at) = place_of_command(&words).filter(|&at| words[at] == "logs") else {
+        return words;
+    };
     let options = words.split_off(at + 1);
     let text = options.into_iter().map(|word| word.to_string_lossy().into_owned());
     words.extend(complete(text).into_iter().map(OsString::from));
     words
+}
+
+/// Where the command is: behind the program's name and what comes before it of options.
+fn place_of_command(words: &[OsString]) -> Option<usize> {
+    let table = <Cli as clap::CommandFactory>::command();
+    let valued: Vec<&clap::Arg> =
+        table.get_arguments().filter(|option| option.get_action().takes_values()).collect();
+    // Whether the next word is its value: `--machine x` and `-qM x`, not `--machine=x` or `-Mx`.
+    let takes_next = |word: &str| match word.strip_prefix("--") {
+        Some(long) => valued.iter().any(|option| option.get_long() == Some(long)),
+        None => {
+            let is_valued = |c| valued.iter().any(|option| option.get_short() == Some(c));
+            let letters = word.chars().skip(1);
+            letters.clone().position(is_valued).is_some_and(|at| at + 1 == letters.count())
+        }
+    };
+    let mut at = 1;
+    while let Some(word) = words.get(at).map(|word| word.to_string_lossy()) {
+        match word.strip_prefix('-') {
+            None => return Some(at),
+            Some(_) => at += 1 + usize::from(takes_next(&word)),
+        }
+    }
+    None
 }
 
 /// Manage services: start, stop, explain and reload units.
@@ -266,8 +292,9 @@ pub struct ShutdownArgs {
     pub command: Option<ShutdownCommand>,
 }
 
-/// A shutdown that is to come.
+/// A shutdown that is to come. What it is to be says nothing without a time.
 #[derive(Args, Debug)]
+#[command(group(clap::ArgGroup::new("when").args(["after", "at"])))]
 pub struct LaterArgs {
     /// Power off after this time: 5min, 1h 30min
     #[arg(long = "in", value_name = "SPAN")]
@@ -276,22 +303,22 @@ pub struct LaterArgs {
     #[arg(long, value_name = "TIME", conflicts_with = "after")]
     pub at: Option<String>,
     /// Boot again rather than power off
-    #[arg(long)]
+    #[arg(long, requires = "when")]
     pub reboot: bool,
     /// Halt rather than power off
-    #[arg(long, conflicts_with = "reboot")]
+    #[arg(long, requires = "when", conflicts_with = "reboot")]
     pub halt: bool,
     /// Start the kernel that kexec(8) has loaded rather than power off
-    #[arg(long, conflicts_with_all = ["reboot", "halt"])]
+    #[arg(long, requires = "when", conflicts_with_all = ["reboot", "halt"])]
     pub kexec: bool,
     /// Start again with the same kernel rather than power off
-    #[arg(long, conflicts_with_all = ["reboot", "halt", "kexec"])]
+    #[arg(long, requires = "when", conflicts_with_all = ["reboot", "halt", "kexec"])]
     pub soft_reboot: bool,
     /// End the manager rather than power off
-    #[arg(long, conflicts_with_all = ["reboot", "halt", "kexec", "soft_reboot"])]
+    #[arg(long, requires = "when", conflicts_with_all = ["reboot", "halt", "kexec", "soft_reboot"])]
     pub exit: bool,
     /// What those are told who are logged in
-    #[arg(long, short, value_name = "TEXT", default_value = "")]
+    #[arg(long, short, requires = "when", value_name = "TEXT", default_value = "")]
     pub message: String,
 }
 
@@ -697,8 +724,22 @@ mod tests {
             all,
             ["warren", "-M", "x", "logs", "-b", "0", "web", "-n", "10"].map(OsString::from)
         );
-        let all = words(["warren", "status", "-b"].map(OsString::from).into_iter());
-        assert_eq!(all, ["warren", "status", "-b"].map(OsString::from));
+        let of_others = [
+            ["warren", "status", "logs", "-b"],
+            ["warren", "enter", "logs", "-n"],
+            ["warren", "-M", "logs", "-b"],
+            ["warren", "--machine", "logs", "-b"],
+            ["warren", "-qM", "logs", "-b"],
+        ];
+        for line in of_others {
+            let line = line.map(OsString::from);
+            assert_eq!(words(line.clone().into_iter()), line);
+        }
+        for options in [["-q", "--json"], ["-Mx", "--user"], ["-M", "logs"], ["--socket", "x"]] {
+            let line = [&["warren"], &options[..], &["logs", "-b"]].concat();
+            let all = words(line.iter().map(OsString::from));
+            assert_eq!(all[3..], ["logs", "-b", "0"].map(OsString::from), "{options:?}");
+        }
     }
 
     /// What the page of reasons tells a person to type.

@@ -15,7 +15,7 @@ use warren_trace::words::Subject;
 
 use crate::args::ChartArgs;
 use crate::client::Client;
-use crate::output::print;
+use crate::output::{clean_lines, print};
 
 /// Which recording is meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -177,7 +177,7 @@ pub fn run(
     match &args.output {
         Some(path) => std::fs::write(path, chart)
             .with_context(|| format!("cannot write {}", path.display()))?,
-        None => print(&chart),
+        None => print(&clean_lines(&chart)),
     }
     Ok(0)
 }

@@ -7,11 +7,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::output::clean_lines;
+
 /// Largest answer that is read, in bytes: 40,000 units listed are about 8 MB.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
 /// Name of the error for a unit that does not exist.
 pub const NO_SUCH_UNIT: &str = "io.warrener.NoSuchUnit";
+
+/// Name of the error for a signal to a process that a unit does not have.
+const NO_SUCH_PROCESS: &str = "io.warrener.NoSuchProcess";
 
 /// Why a call did not succeed.
 #[derive(Debug)]
@@ -20,7 +25,7 @@ pub enum CallError {
     NoManager(PathBuf, std::io::Error),
     /// The connection broke, or the answer is no JSON.
     Broken(std::io::Error),
-    /// The manager said no: the error's name and its text.
+    /// The manager said no: the error's name and its text, fit for a terminal.
     Refused(String, String),
 }
 
@@ -42,6 +47,11 @@ impl CallError {
     /// The unit does not exist.
     pub fn is_no_such_unit(&self) -> bool {
         matches!(self, CallError::Refused(name, _) if name == NO_SUCH_UNIT)
+    }
+
+    /// The unit has no process that the signal was for.
+    pub fn is_no_such_process(&self) -> bool {
+        matches!(self, CallError::Refused(name, _) if name == NO_SUCH_PROCESS)
     }
 }
 
@@ -118,7 +128,7 @@ impl Client {
             }),
             Some(name) => {
                 let message = answer["parameters"]["message"].as_str().unwrap_or(name);
-                Err(CallError::Refused(name.to_owned(), message.to_owned()))
+                Err(CallError::Refused(name.to_owned(), clean_lines(message)))
             }
         }
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::output::{Style, Tone, bytes, tone_of_state};
+use crate::output::{Style, Tone, bytes, cleaned, tone_of_state};
 
 /// A line of text; writing to a String cannot fail.
 macro_rules! put {
@@ -16,6 +16,7 @@ macro_rules! put {
 /// The answer of `Devices`: each group with what it lies on and what is made of it, then the other
 /// disks, then what is waited for.
 pub fn tree(answer: &Value, style: Style) -> String {
+    let answer = &*cleaned(answer);
     let mut out = String::new();
     if answer["seeing"].as_bool() != Some(true) {
         put!(out, "Nobody looks for devices: each is taken for plugged in.");

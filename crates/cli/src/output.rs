@@ -1,6 +1,9 @@
 //! How things are printed: colours when wanted, never a panic when the reader went away.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
+
+use serde_json::Value;
 
 /// What a state looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +66,49 @@ fn wants_colour(variable: impl Fn(&str) -> Option<String>, terminal: bool) -> bo
         return true;
     }
     terminal && variable("TERM").is_none_or(|t| t != "dumb")
+}
+
+/// Text of strangers without what a terminal would act on, as the log daemon gives the last lines of
+/// a unit: each control character is a space.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The same of a text of several lines, which may have tabs.
+pub fn clean_lines(text: &str) -> String {
+    let is_dirty = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    text.chars().map(|c| if is_dirty(c) { ' ' } else { c }).collect()
+}
+
+/// An answer with all of its texts clean. What services say of themselves is in it, and what unit
+/// files say, and neither may write to the terminal of whoever looks.
+pub fn cleaned(answer: &Value) -> Cow<'_, Value> {
+    match is_clean(answer) {
+        true => Cow::Borrowed(answer),
+        false => Cow::Owned(clean_value(answer)),
+    }
+}
+
+fn is_clean(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.contains(char::is_control),
+        Value::Array(values) => values.iter().all(is_clean),
+        Value::Object(values) => {
+            values.iter().all(|(key, value)| !key.contains(char::is_control) && is_clean(value))
+        }
+        _ => true,
+    }
+}
+
+fn clean_value(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(clean(text)),
+        Value::Array(values) => values.iter().map(clean_value).collect(),
+        Value::Object(values) => {
+            values.iter().map(|(key, value)| (clean(key), clean_value(value))).collect()
+        }
+        other => other.clone(),
+    }
 }
 
 /// Prints to standard output. A reader that went away (`warren list | head`) ends the program as
@@ -140,6 +186,16 @@ mod tests {
         check(&[("NO_COLOR", "1"), ("SYSTEMD_COLORS", "yes")], false, true);
         check(&[("SYSTEMD_COLORS", "0")], true, false);
         check(&[("CLICOLOR_FORCE", "1")], false, true);
+    }
+
+    #[test]
+    fn texts_of_strangers_have_nothing_that_a_terminal_acts_on() {
+        assert_eq!(clean("a\x1b[2Jb\n\u{9b}c\x7fé"), "a [2Jb  c é");
+        assert_eq!(clean_lines("a\tb\r\n\x1bc\n"), "a\tb \n c\n");
+        let answer = serde_json::json!({"a": ["x\x07", 1, {"b\r": "y"}], "c": null});
+        let expected = serde_json::json!({"a": ["x ", 1, {"b ": "y"}], "c": null});
+        assert_eq!(*cleaned(&answer), expected);
+        assert!(matches!(cleaned(&expected), Cow::Borrowed(_)));
     }
 
     #[test]

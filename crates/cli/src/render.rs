@@ -1,13 +1,15 @@
 //! The manager's answers as text: pure functions from JSON and style to what is printed.
 //!
 //! Layout and marks are those of systemctl's list-units and status, so that nobody has to learn
-//! them again. Nothing is printed from here.
+//! them again. Nothing is printed from here. Each picture begins with [`cleaned`].
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::output::{Style, Tone, bytes, mark, span_us, tone_of_state};
+use crate::output::{
+    Style, Tone, bytes, clean, clean_lines, cleaned, mark, span_us, tone_of_state,
+};
 
 mod restarts;
 
@@ -35,8 +37,10 @@ fn width_of(rows: &[&Value], key: &str, heading: &str) -> usize {
 
 /// The table of `warren list`.
 pub fn list(rows: &[&Value], style: Style, legend: bool) -> String {
+    let rows: Vec<_> = rows.iter().map(|row| cleaned(row)).collect();
+    let rows: Vec<&Value> = rows.iter().map(|row| &**row).collect();
     let columns = [("name", "UNIT"), ("load", "LOAD"), ("active", "ACTIVE"), ("sub", "SUB")];
-    let widths = columns.map(|(key, heading)| width_of(rows, key, heading));
+    let widths = columns.map(|(key, heading)| width_of(&rows, key, heading));
     let mut out = String::new();
     if legend {
         let cells = columns.iter().zip(widths).map(|((_, heading), width)| {
@@ -46,7 +50,7 @@ pub fn list(rows: &[&Value], style: Style, legend: bool) -> String {
         let cells: Vec<String> = cells.collect();
         put!(out, "  {} {}", cells.join(" "), style.paint(Tone::Strong, "DESCRIPTION"));
     }
-    for row in rows {
+    for row in &rows {
         list_row(&mut out, row, &columns, widths, style);
     }
     if legend {
@@ -78,6 +82,7 @@ fn list_row(
 
 /// What a shutdown waits for, and other stops that are under way.
 pub fn shutdown(answer: &Value) -> String {
+    let answer = &*cleaned(answer);
     let mut out = match answer["stopping"].as_bool() {
         Some(true) => {
             let left = match number(answer, "jobs") {
@@ -147,6 +152,7 @@ fn shutdown_waits(answer: &Value) -> String {
 
 /// One unit, as `systemctl status` shows it. `now_us` is the time of day in microseconds.
 pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
+    let unit = &*cleaned(unit);
     let active = text(unit, "active");
     let tone = tone_of_state(active);
     let mut out = String::new();
@@ -193,6 +199,20 @@ fn log_withheld(out: &mut String, answer: &Value, style: Style) {
         let said = "The log is left out: run as root, or as the manager's own user, to see it.";
         put!(out, "\n{}", style.paint(Tone::Dim, said));
     }
+}
+
+/// One of the files of `warren cat`. Its text is as it is for what compares or copies it, and clean for
+/// a terminal.
+pub fn file(file: &Value, is_terminal: bool, style: Style) -> String {
+    let heading = style.paint(Tone::Dim, &format!("# {}", clean(text(file, "path"))));
+    let text = match (file["withheld"] == true, is_terminal) {
+        (true, _) => {
+            "# left out: not everybody may read this file; run as root to see it".to_owned()
+        }
+        (false, true) => clean_lines(text(file, "text")),
+        (false, false) => text(file, "text").to_owned(),
+    };
+    format!("{heading}\n{text}{}", if text.ends_with('\n') { "" } else { "\n" })
 }
 
 fn loaded(unit: &Value, style: Style) -> String {
@@ -298,6 +318,7 @@ fn processes(out: &mut String, unit: &Value, style: Style) {
 
 /// The answer of `Why`.
 pub fn why(answer: &Value, style: Style) -> String {
+    let answer = &*cleaned(answer);
     let mut out = String::new();
     let units: Vec<&Value> = answer["units"].as_array().into_iter().flatten().collect();
     if answer["stopping"].as_bool() == Some(true) {
@@ -518,6 +539,7 @@ fn shortened(names: &[&str]) -> String {
 
 /// The answer of `ReloadConfiguration`.
 pub fn refresh(answer: &Value, dry_run: bool, style: Style) -> String {
+    let answer = &*cleaned(answer);
     let mut out = String::new();
     for (key, sign, tone) in
         [("added", "+", Tone::Good), ("changed", "~", Tone::Warn), ("removed", "-", Tone::Bad)]
@@ -601,6 +623,7 @@ fn counts(map: &Value) -> String {
 
 /// Properties as `systemctl show` prints them, from the answer of `Status`.
 pub fn show(unit: &Value) -> String {
+    let unit = &*cleaned(unit);
     let mut out = String::new();
     for (name, key) in [
         ("Id", "name"),

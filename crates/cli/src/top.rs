@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::client::{CallError, Client};
 use crate::live::{Screen, Watch};
-use crate::output::{Style, Tone, print};
+use crate::output::{Style, Tone, cleaned, print};
 
 /// Time between two pictures.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -106,6 +106,7 @@ fn picture(
     (columns, rows): (u16, u16),
     style: Style,
 ) -> String {
+    let now = &*cleaned(now);
     let mut lines = summary(before, now, style);
     let room = usize::from(rows).saturating_sub(lines.len() + 1);
     let total = |key: &str| now[key].as_u64().unwrap_or(0);

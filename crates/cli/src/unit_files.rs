@@ -20,7 +20,7 @@ use crate::verbs::{JSON_VERSION, with_suffix};
 pub(crate) struct Wanted {
     /// systemctl's word for it.
     pub(crate) verb: &'static str,
-    /// Names with their suffix, or paths.
+    /// Names with their suffix, or paths; of what is disabled the names.
     files: Vec<String>,
     /// Which half of a policy.
     mode: String,
@@ -30,7 +30,8 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// What a command means, if it is about unit files.
-    pub(crate) fn of(command: &Command) -> Option<Wanted> {
+    /// An error if a path cannot be made absolute.
+    pub(crate) fn of(command: &Command) -> Result<Option<Wanted>> {
         let (verb, args) = match command {
             Command::Enable(args) => ("enable", args),
             Command::Disable(args) => ("disable", args),
@@ -38,18 +39,30 @@ impl Wanted {
             Command::Mask(args) => ("mask", args),
             Command::Unmask(args) => ("unmask", args),
             Command::Link(args) => ("link", args),
-            Command::Preset(args) => return Some(Wanted::preset(args)),
-            _ => return None,
+            Command::Preset(args) => return Wanted::preset(args).map(Some),
+            _ => return Ok(None),
         };
-        Some(Wanted::new(verb, String::new(), args.clone()))
+        Wanted::new(verb, String::new(), args.clone()).map(Some)
     }
 
-    fn new(verb: &'static str, mode: String, args: UnitFiles) -> Wanted {
-        let files = args.units.iter().map(|unit| with_suffix(unit)).collect();
-        Wanted { verb, files, mode, args }
+    fn new(verb: &'static str, mode: String, args: UnitFiles) -> Result<Wanted> {
+        let is_here = args.root.is_none();
+        let file = |unit: &String| match (verb, unit.contains('/')) {
+            (_, false) => Ok(with_suffix(unit)),
+            ("disable", true) => Ok(last_part(unit).to_owned()),
+            (_, true) if is_here => absolute(unit),
+            (_, true) => Ok(unit.clone()),
+        };
+        let files = args.units.iter().map(file).collect::<Result<_>>()?;
+        Ok(Wanted { verb, files, mode, args })
     }
 
-    fn preset(args: &PresetArgs) -> Wanted {
+    /// The names of the units that jobs are for: of a path, its last part.
+    pub(crate) fn units(&self) -> Vec<String> {
+        self.files.iter().map(|file| last_part(file).to_owned()).collect()
+    }
+
+    fn preset(args: &PresetArgs) -> Result<Wanted> {
         let PresetArgs { units, all, mode, runtime, force, root } = args.clone();
         let files = UnitFiles { units, runtime, force, now: false, comment: None, root };
         Wanted::new(if all { "preset-all" } else { "preset" }, mode, files)
@@ -112,6 +125,16 @@ impl Wanted {
             eprintln!("The unit files have no [Install] section: there is nothing to enable.");
         }
     }
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The path from the root on: the manager's working directory is another one.
+fn absolute(path: &str) -> Result<String> {
+    let absolute = std::path::absolute(path).with_context(|| path.to_owned())?;
+    absolute.into_os_string().into_string().ok().with_context(|| format!("{path}: not UTF-8"))
 }
 
 fn open(directory: &Path) -> Result<Root> {

@@ -3,6 +3,7 @@
 //! Exit statuses are systemctl's: 3 for a unit that is not up and 4 for one that does not exist
 //! (`status`, `is-active`), 5 for starting what does not exist.
 
+use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command as Process;
@@ -12,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::args::{
     Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, IsEnabledArgs,
-    ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, UnitFiles,
-    VerifyArgs, WhyArgs,
+    ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, VerifyArgs,
+    WhyArgs,
 };
 use crate::client::{CallError, Client};
 use crate::leaving;
 use crate::machine::{self, Machine};
-use crate::output::{Style, print};
+use crate::output::{Style, clean, clean_lines, print};
 use crate::render;
 use crate::unit_files::{Wanted, print_states, states_in_root};
 use crate::verify::Verifier;
@@ -89,7 +90,7 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::IsEnabled(IsEnabledArgs { units, root: Some(root) }) => {
             states_in_root(&units, &root, global.quiet)
         }
-        command => match Wanted::of(&command) {
+        command => match Wanted::of(&command)? {
             Some(wanted) => unit_files(&wanted, global),
             None => Session::open(global)?.run(command),
         },
@@ -109,7 +110,7 @@ fn control_socket(global: &Global) -> Result<PathBuf> {
         return Ok(path.clone());
     }
     if let Some(name) = &global.machine {
-        return Ok(find_machine(name)?.control);
+        return Ok(find_machine(name, global)?.control);
     }
     if global.user {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").context("XDG_RUNTIME_DIR is not set")?;
@@ -118,8 +119,15 @@ fn control_socket(global: &Global) -> Result<PathBuf> {
     Ok(PathBuf::from("/run/warren/control"))
 }
 
-fn find_machine(name: &str) -> Result<Machine> {
-    machine::find(name).with_context(|| format!("no nested manager is called {name}"))
+/// Says whose the machine is if it is not this user's.
+fn find_machine(name: &str, global: &Global) -> Result<Machine> {
+    let found = machine::find(name);
+    let found =
+        found.with_context(|| format!("no nested manager of this user is called {name}"))?;
+    if let (Some(uid), false) = (found.stranger, global.quiet) {
+        eprintln!("warren: process {} is a machine of user {uid}", found.pid);
+    }
+    Ok(found)
 }
 
 impl Session {
@@ -169,7 +177,12 @@ impl Session {
         const SIGABRT: i32 = 6;
         let dumped = if args.dump { self.expand(&args.units)? } else { Vec::new() };
         for unit in dumped {
-            self.client.call("Kill", json!({"unit": unit, "whom": "main", "signal": SIGABRT}))?;
+            let parameters = json!({"unit": unit, "whom": "main", "signal": SIGABRT});
+            match self.client.call("Kill", parameters) {
+                // What is down is started all the same; of what is not there the job tells.
+                Err(e) if e.is_no_such_process() || e.is_no_such_unit() => {}
+                other => drop(other?),
+            }
         }
         self.jobs("restart", &args.units, false)
     }
@@ -397,17 +410,9 @@ impl Session {
                 print_json(answer);
                 continue;
             }
+            let is_terminal = std::io::stdout().is_terminal();
             for file in answer["files"].as_array().into_iter().flatten() {
-                let heading = format!("# {}", file["path"].as_str().unwrap_or_default());
-                let text = match file["withheld"] == true {
-                    true => "# left out: not everybody may read this file; run as root to see it",
-                    false => file["text"].as_str().unwrap_or_default(),
-                };
-                let heading = self.style.paint(crate::output::Tone::Dim, &heading);
-                print(&format!(
-                    "{heading}\n{text}{}",
-                    if text.ends_with('\n') { "" } else { "\n" }
-                ));
+                print(&render::file(file, is_terminal, self.style));
             }
         }
         Ok(0)
@@ -479,26 +484,24 @@ impl Session {
         wanted.print(&answer, self.global.json, self.global.quiet);
         // The links count from now on, as after systemctl's.
         self.client.call("ReloadConfiguration", json!({}))?;
-        self.now(wanted.verb, &wanted.args)
+        self.now(wanted)
     }
 
     /// One word for each unit; 0 when at least one is enabled.
     fn is_enabled(&mut self, units: &[String]) -> Result<i32> {
         let mut states = Vec::new();
         for unit in self.expand(units)? {
-            let answer = match self.client.call("Status", json!({"unit": unit})) {
-                Err(e) if e.is_no_such_unit() => json!({}),
-                other => other?,
-            };
-            states.push(answer["file_state"].as_str().unwrap_or("not-found").to_owned());
+            let answer = self.client.call("FileState", json!({"unit": unit}))?;
+            states.push(answer["state"].as_str().unwrap_or("not-found").to_owned());
         }
         Ok(print_states(states.into_iter(), self.global.quiet))
     }
 
-    fn now(&mut self, verb: &str, args: &UnitFiles) -> Result<i32> {
-        match (args.now, verb) {
-            (true, "enable" | "reenable") => self.jobs("start", &args.units, false),
-            (true, "disable" | "mask") => self.stop(&args.units, args.comment.as_deref()),
+    fn now(&mut self, wanted: &Wanted) -> Result<i32> {
+        let (args, units) = (&wanted.args, wanted.units());
+        match (args.now, wanted.verb) {
+            (true, "enable" | "reenable") => self.jobs("start", &units, false),
+            (true, "disable" | "mask") => self.stop(&units, args.comment.as_deref()),
             _ => Ok(0),
         }
     }
@@ -516,9 +519,9 @@ fn print_json(mut value: Value) {
 fn job_ended(kind: &str, row: &Value, is_json: bool) -> i32 {
     let unit = row["unit"].as_str().unwrap_or_default();
     if let Some(error) = row["error"].as_str() {
-        let text = row["message"].as_str().unwrap_or(error);
+        let text = clean_lines(row["message"].as_str().unwrap_or(error));
         eprintln!("Failed to {kind} {unit}: {text}");
-        return exit_of_refusal(error, text);
+        return exit_of_refusal(error, &text);
     }
     let result = row["result"].as_str().unwrap_or("done");
     if is_json {
@@ -543,7 +546,7 @@ fn is_of_interest(row: &Value) -> bool {
 fn exit_of_status(unit: &Value) -> i32 {
     match (unit["load"].as_str(), unit["active"].as_str()) {
         (Some("not-found"), _) => EXIT_NO_SUCH_UNIT,
-        (_, Some("active" | "reloading" | "activating")) => 0,
+        (_, Some("active" | "reloading")) => 0,
         _ => EXIT_NOT_ACTIVE,
     }
 }
@@ -571,7 +574,7 @@ fn failed_job(unit: &str, result: &str) -> String {
 
 /// Says which nested managers there are when the usual one does not answer.
 fn with_hint(error: CallError) -> anyhow::Error {
-    let names: Vec<String> = machine::all().into_iter().map(|m| m.name).collect();
+    let names: Vec<String> = machine::all().iter().map(|m| clean(&m.name)).collect();
     let hint = match names.is_empty() {
         true => String::new(),
         false => format!("; nested managers (-M NAME): {}", names.join(", ")),
@@ -587,7 +590,7 @@ fn verify(args: &VerifyArgs, global: &Global) -> Result<i32> {
         for fault in &verdict.diagnostics {
             match global.json {
                 true => print(&format!("{}\n", fault_json(fault))),
-                false => print(&format!("{fault}\n")),
+                false => print(&format!("{}\n", clean_lines(&fault.to_string()))),
             }
         }
         if verdict.load == "not-found" {
@@ -615,7 +618,7 @@ fn logs(mut args: warren_journal::show::Args, global: &Global) -> Result<i32> {
         args.output = "json".to_owned();
     }
     if let Some(name) = &global.machine {
-        let root = PathBuf::from(format!("/proc/{}/root", find_machine(name)?.pid));
+        let root = PathBuf::from(format!("/proc/{}/root", find_machine(name, global)?.pid));
         args.root.get_or_insert(root);
         // Its log daemon keeps nothing on the disk, which is the host's.
         args.in_memory = true;
@@ -626,11 +629,15 @@ fn logs(mut args: warren_journal::show::Args, global: &Global) -> Result<i32> {
     }
 }
 
-/// Runs a command inside the namespaces of a machine's process 1.
+/// Runs a command inside the namespaces of a machine's process 1. Another user's is refused: its
+/// programs and libraries are that user's, and a root that enters owns the host's files there.
 fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
     let name = global.machine.as_deref().context("which machine? Name it with -M")?;
-    let machine = find_machine(name)?;
-    crate::nest::enter_namespaces(machine.pid)?;
+    let machine = find_machine(name, global)?;
+    if let Some(uid) = machine.stranger {
+        bail!("whoever enters it runs what that user likes: do it as user {uid}");
+    }
+    crate::nest::enter_namespaces(&machine)?;
     let (program, rest) = args.command.split_first().context("which command?")?;
     // A child is needed: a process stays in its pid namespace, only its children are in the new.
     let mut command = Process::new(program);
@@ -669,6 +676,8 @@ mod tests {
         let status =
             |load: &str, active: &str| exit_of_status(&json!({"load": load, "active": active}));
         assert_eq!(status("loaded", "active"), 0);
+        assert_eq!(status("loaded", "reloading"), 0);
+        assert_eq!(status("loaded", "activating"), 3);
         assert_eq!(exit_of_refusal("io.warrener.UnitRefused", "Unit a.service not found."), 5);
         assert_eq!(exit_of_refusal("io.warrener.UnitRefused", "Unit a.service is masked."), 3);
         assert_eq!(exit_of_refusal("io.warrener.DependencyRefused", "Unit b.service"), 4);

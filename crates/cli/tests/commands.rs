@@ -136,6 +136,54 @@ fn jobs_that_fail_say_whose_fault_it_is_and_where_to_look() {
 }
 
 #[test]
+fn a_shutdown_is_planned_as_the_options_say() {
+    let options = ["shutdown", "--in", "5min", "--reboot", "-m", "disks"];
+    let requests = check("planned", &options, &[r#"{"parameters":{}}"#], "= 0");
+    let request: serde_json::Value = serde_json::from_str(&requests[0]).expect("it is JSON");
+    assert_eq!(request["method"], "io.warrener.Manager.Leave");
+    let expected = r#"{"after":"5min","at":null,"how":"reboot","message":"disks"}"#;
+    let expected: serde_json::Value = serde_json::from_str(expected).expect("it is JSON");
+    assert_eq!(request["parameters"], expected);
+}
+
+#[test]
+fn a_restart_with_a_dump_starts_what_has_no_process_to_dump() {
+    let answers = &[
+        r#"{"error":"io.warrener.NoSuchProcess","parameters":{"message":"none"}}"#,
+        r#"{"error":"io.warrener.NoSuchUnit","parameters":{"message":"none"}}"#,
+        r#"{"parameters":{}}"#,
+        rows!(r#"{"unit":"a.service","result":"done"}"#),
+    ];
+    let requests = check("dump", &["restart", "--dump", "a", "b", "c"], answers, "= 0");
+    assert!(requests[3].contains(r#"["a.service","b.service","c.service"]"#), "{requests:?}");
+    let denied =
+        &[r#"{"error":"io.warrener.AccessDenied","parameters":{"message":"only root may"}}"#];
+    check("dump-denied", &["restart", "--dump", "a"], denied, "warren: only root may\n= 1");
+}
+
+#[test]
+fn paths_of_unit_files_are_absolute_for_the_manager_and_names_for_jobs() {
+    const DONE: &str = r#"{"parameters":{"changes":[]}}"#;
+    let check = |test: &str, args: &[&str], files: &str, unit: &str| {
+        let played = &[DONE, DONE, rows!(r#"{"unit":"web.service","result":"done"}"#)];
+        let answers: &'static [&'static str] = if unit.is_empty() { &[DONE, DONE] } else { played };
+        let requests = check(test, args, answers, "= 0");
+        let asked = |at: usize, key: &str| {
+            let request: serde_json::Value = serde_json::from_str(&requests[at]).expect("JSON");
+            request["parameters"][key][0].as_str().unwrap_or_default().to_owned()
+        };
+        assert_eq!(asked(0, "files"), files);
+        assert_eq!(if unit.is_empty() { String::new() } else { asked(2, "units") }, unit);
+    };
+    let here = std::env::current_dir().expect("there is one").display().to_string();
+    check("path-now", &["enable", "--now", "/x/web.service"], "/x/web.service", "web.service");
+    check("path-stop", &["disable", "--now", "/x/web.service"], "web.service", "web.service");
+    check("path-here", &["link", "./web.service"], &format!("{here}/web.service"), "");
+    check("path-below", &["reenable", "a/web.service"], &format!("{here}/a/web.service"), "");
+    check("name-now", &["enable", "--now", "web"], "web.service", "web.service");
+}
+
+#[test]
 fn states_have_systemctls_exit_statuses() {
     let dead = &[
         r#"{"parameters":{"name":"a.service","load":"loaded","active":"inactive","sub":"dead"}}"#,
@@ -166,6 +214,10 @@ fn json_is_one_object_a_line_with_its_version() {
 fn wrong_usage_ends_with_2_and_no_manager_with_1() {
     assert!(warren(&["start"]).ends_with("= 2"));
     assert!(warren(&["frobnicate"]).ends_with("= 2"));
+    for of_an_end in ["--reboot", "--halt", "--kexec", "--soft-reboot", "--exit", "--message=x"] {
+        let said = warren(&["shutdown", of_an_end]);
+        assert!(said.contains("<--in <SPAN>|--at <TIME>>") && said.ends_with("= 2"), "{said}");
+    }
     let said = warren(&["--socket", "/nonexistent/control", "totals"]);
     assert!(said.starts_with("warren: no manager answers at /nonexistent/control: "), "{said}");
     assert!(said.ends_with("= 1"), "{said}");

@@ -179,6 +179,50 @@ fn a_machine_can_be_asked_entered_stopped_and_killed() {
     assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
 }
 
+/// A process that says of itself that it is a machine's process 1.
+fn claim(program: &Path, name: &str, uid: u32) -> Child {
+    use std::os::unix::process::CommandExt;
+    Command::new(program)
+        .arg("infinity")
+        .env(warren_cli::machine::NAME_VARIABLE, name)
+        .env(warren_cli::machine::CONTROL_VARIABLE, "/run/warren/control")
+        .uid(uid)
+        .spawn()
+        .expect("it can be started")
+}
+
+#[test]
+fn a_name_that_any_process_claims_is_no_machine_and_another_users_is_not_entered() {
+    let test = "a_name_that_any_process_claims_is_no_machine_and_another_users_is_not_entered";
+    if process::own_ids().0 != 0 {
+        return not_run(test, "it needs root");
+    }
+    const NOBODY: u32 = 65534;
+    let directory = std::env::temp_dir().join(format!("warren-test-claim-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory can be made");
+    let program = directory.join("warren-init");
+    std::fs::copy("/bin/sleep", &program).expect("it can be copied");
+    let name = format!("claimed-{}", std::process::id());
+    for (uid, stranger) in [(0, None), (NOBODY, Some(NOBODY))] {
+        let mut claimed = claim(&program, &name, uid);
+        let pid = claimed.id().to_string();
+        let by_name = warren_cli::machine::find(&name);
+        let by_pid = warren_cli::machine::find(&pid);
+        let entered = command().args(["-M", &pid, "enter", "true"]).output();
+        claimed.kill().and_then(|()| claimed.wait()).expect("it ends");
+        assert_eq!(by_name, None, "{uid}");
+        assert_eq!(by_pid.map(|machine| machine.stranger), Some(stranger), "{uid}");
+        let entered = entered.expect("it can be run");
+        let said = String::from_utf8_lossy(&entered.stderr);
+        if stranger.is_some() {
+            let expected = format!("warren: process {pid} is a machine of user {NOBODY}\n");
+            assert!(!entered.status.success() && said.starts_with(&expected), "{said}");
+            assert!(said.ends_with(&format!("do it as user {NOBODY}\n")), "{said}");
+        }
+    }
+    std::fs::remove_dir_all(&directory).expect("it is there");
+}
+
 #[test]
 fn a_killed_run_takes_its_machine_along() {
     if let Some(why) = lacks() {

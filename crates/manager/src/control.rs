@@ -4,8 +4,11 @@
 //! answers; all but the last have `"continues": true`.
 //!
 //! Reading is open to all who can connect, but for lines of logs and for unit files that the client
-//! could not read himself; what changes something is for root and the manager's own user. Readers are answered from the published view by threads of this room, never by the
-//! loop.
+//! could not read himself; what changes something is for root and the manager's own user.
+//!
+//! Readers are answered by threads of this room, from the published view. Two of them wait for the loop: `Record`,
+//! for which it cuts a recording into pieces, one a turn, and `Status` and `Cat` of a unit that is loaded first.
+//! The loop waits for none of them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

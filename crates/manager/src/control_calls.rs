@@ -45,6 +45,7 @@ pub struct Method {
 pub const CALLS: &[Method] = &[
     Method { name: "List", changes: false, serve: list },
     Method { name: "Status", changes: false, serve: status },
+    Method { name: "FileState", changes: false, serve: file_state },
     Method { name: "Why", changes: false, serve: crate::why::why },
     Method { name: "Devices", changes: false, serve: crate::device_report::devices },
     Method { name: "Cat", changes: false, serve: crate::control_files::cat },
@@ -86,6 +87,23 @@ fn unit_name(parameters: &Value) -> Result<UnitName, (&'static str, String)> {
 pub(crate) fn find(view: &View, parameters: &Value) -> Result<UnitId, (&'static str, String)> {
     let name = unit_name(parameters)?;
     view.lookup(&name).ok_or_else(|| ("io.warrener.NoSuchUnit", format!("Unit {name} not found.")))
+}
+
+/// As [`find`], but a unit with a file that nothing has asked for yet, an instance say, is loaded first.
+/// Other names are not: who only reads makes no units.
+pub(crate) fn find_or_load(
+    parameters: &Value,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Result<(Arc<View>, UnitId), (&'static str, String)> {
+    let (view, name) = (shared.view(), unit_name(parameters)?);
+    let has_file = || !name.is_template() && shared.states().get(&name).is_some();
+    if view.lookup(&name).is_some() || !has_file() {
+        return find(&view, parameters).map(|unit| (view.clone(), unit));
+    }
+    call_and_answer(shared, caller, Call::LoadUnit(name))?;
+    let view = shared.view();
+    find(&view, parameters).map(|unit| (view.clone(), unit))
 }
 
 // ---- reading ----
@@ -141,8 +159,7 @@ pub(crate) fn moment(at: Moment) -> Value {
 }
 
 fn status(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let view = shared.view();
-    let unit = find(&view, parameters)?;
+    let (view, unit) = find_or_load(parameters, caller, shared)?;
     let definition = view.definition(unit);
     let run = view.run(unit);
     let empty = History::default();
@@ -184,6 +201,13 @@ fn status(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
         out.extend(more);
     }
     Ok(out)
+}
+
+/// The installation state of a unit's file, also of a template and of an instance that is not in use;
+/// null if there is no file.
+fn file_state(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+    let name = unit_name(parameters)?;
+    Ok(json!({"state": shared.states().get(&name).map(UnitFileState::as_str)}))
 }
 
 /// The last lines of a unit's log; none for who may not read the log itself.
@@ -476,7 +500,15 @@ fn kill(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answer
     let signal = signal.ok_or_else(|| invalid("signal"))?;
     let unit = find(&shared.view(), parameters)?;
     let call = Call::Kill { unit, whom, signal, must_hit: true };
-    call_and_answer(shared, caller, call).map(|_| json!({}))
+    let (sender, answer) = caller.awaited();
+    shared.call(caller.asker, call, ReplySender::new(move |outcome| sender.send(outcome)));
+    match caller.wait(answer, RESTARTED)? {
+        Ok(_) => Ok(json!({})),
+        Err(error) if error.name == BusError::no_such_process("").name => {
+            Err(("io.warrener.NoSuchProcess", error.text))
+        }
+        Err(error) => Err(refused(error.text)),
+    }
 }
 
 fn reset_failed(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {

@@ -8,18 +8,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use warren_bus::backend::Backend;
 use warren_core::request::Asker;
+use warren_unit::UnitName;
 
 use crate::control::{Caller, is_privileged};
-use crate::control_calls::{Answered, find};
+use crate::control_calls::{Answered, find_or_load};
 use crate::shared::Shared;
 
-/// Answers `Cat`: the files of a unit with their texts.
+/// Answers `Cat`: the files of a unit with their texts; of a template, which is no unit, its file.
 pub(crate) fn cat(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let view = shared.view();
-    let unit = find(&view, parameters)?;
-    let files = crate::loader::file_paths(view.definition(unit));
+    let files: Vec<Arc<str>> = match template_path(parameters, shared) {
+        Some(path) => vec![path.into()],
+        None => {
+            let (view, unit) = find_or_load(parameters, caller, shared)?;
+            crate::loader::file_paths(view.definition(unit))
+        }
+    };
     let row = |path: &Arc<str>| {
         let made = shared.made_text(path).map(Some);
         match made.unwrap_or_else(|| text_for(caller.asker, Path::new(&**path))) {
@@ -28,6 +32,11 @@ pub(crate) fn cat(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>)
         }
     };
     Ok(json!({"files": files.iter().map(row).collect::<Vec<_>>()}))
+}
+
+fn template_path(parameters: &Value, shared: &Shared) -> Option<String> {
+    let name = UnitName::parse(parameters["unit"].as_str()?).ok()?;
+    name.is_template().then(|| shared.states().path(&name)).flatten()
 }
 
 /// The text of a unit file, empty if it cannot be read; nothing if the asker could not read it himself.

@@ -20,7 +20,8 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// How long the daemon may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The last lines of a unit, oldest first; none when there are none or nobody tells.
+/// The last lines of a unit, oldest first, without what a terminal would act on; none when there are
+/// none or nobody tells.
 pub fn last_lines(socket: &Path, log_dir: &Path, unit: &str) -> Vec<String> {
     match ask(socket, unit) {
         Some(lines) if !lines.is_empty() => lines,
@@ -49,5 +50,22 @@ fn of_file(path: &Path) -> std::io::Result<Vec<String>> {
     file.take(FILE_TAIL_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let lines: Vec<&str> = text.lines().collect();
-    Ok(lines[lines.len().saturating_sub(LINES)..].iter().map(|l| (*l).to_owned()).collect())
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    // The daemon's are clean.
+    Ok(last.iter().map(|line| line.chars().map(plain).collect()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn last_lines_of_a_file_have_nothing_that_a_terminal_acts_on() {
+        let scratch = Scratch::new("log-tail");
+        let path = scratch.0.join("a.service.log");
+        std::fs::write(&path, "one\n\x1b[2Jtwo\x07\n").expect("it is written");
+        assert_eq!(of_file(&path).expect("it is there"), ["one", " [2Jtwo "]);
+    }
 }

@@ -27,6 +27,89 @@ fn several_units_are_stopped_together() {
     assert_eq!(m.state("meet-b.service"), "inactive/dead");
 }
 
+/// What systemctl prints on both streams, and its exit status.
+fn systemctl(m: &Machine, arguments: &str) -> String {
+    let line = format!("systemctl {arguments} 2>&1; echo \"= $?\"");
+    m.run(&["sh", "-c", &line]).expect("sh(1) runs")
+}
+
+#[test]
+fn templates_and_instances_that_are_not_in_use_have_states_and_files() {
+    let test = "templates_and_instances_that_are_not_in_use_have_states_and_files";
+    let install = "[Service]\nExecStart=@P stay\n[Install]\nWantedBy=default.target";
+    let units = [
+        ("bare@.service", "[Unit]\nDescription=of %i\n[Service]\nExecStart=@P stay"),
+        ("able@.service", install),
+        ("plain.service", install),
+        ("able@.service.d/more.conf", "[Service]\nEnvironment=A=%i"),
+    ];
+    let Some(m) = Machine::start("verbs-templates", &units) else { return };
+    assert_eq!(warren(&m, "-q enable able@on.service"), "= 0\n");
+    let states = [
+        ("bare@.service", "static\n= 0\n"),
+        ("bare@x.service", "static\n= 0\n"),
+        ("able@x.service", "disabled\n= 1\n"),
+        ("able@on.service", "enabled\n= 0\n"),
+        ("plain.service", "disabled\n= 1\n"),
+        ("missing.service", "not-found\n= 1\n"),
+    ];
+    for (unit, expected) in states {
+        assert_eq!(warren(&m, &format!("is-enabled {unit}")), expected, "{unit}");
+    }
+    let template = warren(&m, "cat bare@.service");
+    assert!(template.contains("/bare@.service\n[Unit]\nDescription=of %i\n"), "{template}");
+    let instance = warren(&m, "cat able@y.service");
+    assert!(instance.contains("/able@.service\n") && instance.contains("/more.conf\n"));
+    let status = warren(&m, "status bare@z.service");
+    assert!(status.starts_with("○ bare@z.service - of z\n"), "{status}");
+    assert!(status.contains("Active: inactive (dead)") && status.ends_with("= 3\n"), "{status}");
+    for missing in ["missing.service", "missing@x.service", "missing@.service"] {
+        let expected = format!("Unit {missing} could not be found.\n= 4\n");
+        assert_eq!(warren(&m, &format!("status {missing}")), expected);
+    }
+    if lab::has_systemctl(test) {
+        for (unit, expected) in &states[..5] {
+            assert_eq!(systemctl(&m, &format!("is-enabled {unit}")), *expected, "{unit}");
+        }
+        let lines = |said: String| said.lines().filter(|l| !l.is_empty()).collect::<String>();
+        let theirs = lines(systemctl(&m, "cat able@q.service"));
+        assert_eq!(lines(warren(&m, "cat able@q.service")), theirs);
+    }
+}
+
+/// Whatever a unit's job does, what is not up has 3.
+#[test]
+fn a_unit_on_its_way_up_has_systemctls_status() {
+    let unit = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'read line < /run/never'";
+    let Some(m) = Machine::start("verbs-activating", &[("way.service", unit)]) else { return };
+    m.run(&["mkfifo", "/run/never"]).expect("a FIFO can be made");
+    assert_eq!(warren(&m, "--no-block start way"), "= 0\n");
+    m.wait_for("way.service", "activating/start");
+    let ours = warren(&m, "status way");
+    assert!(ours.ends_with("= 3\n"), "{ours}");
+    if lab::has_systemctl("a_unit_on_its_way_up_has_systemctls_status") {
+        let theirs = systemctl(&m, "status way.service");
+        assert!(theirs.ends_with("= 3\n"), "{theirs}");
+    }
+}
+
+#[test]
+fn a_unit_is_enabled_and_started_by_its_path() {
+    let Some(m) = Machine::start("verbs-path", &[]) else { return };
+    let text = format!(
+        "[Service]\nExecStart={} stay\n[Install]\nWantedBy=default.target\n",
+        lab::player()
+    );
+    let write = format!("mkdir /run/here && echo '{text}' > /run/here/web.service");
+    m.run(&["sh", "-c", &write]).expect("it can be written");
+    let said = warren(&m, "enable --now /run/here/web.service");
+    assert!(said.ends_with("= 0\n"), "{said}");
+    assert_eq!(m.state("web.service"), "active/running");
+    let said = warren(&m, "disable --now /run/here/web.service");
+    assert!(said.ends_with("= 0\n"), "{said}");
+    assert_eq!(warren(&m, "is-active web"), "inactive\n= 3\n");
+}
+
 #[test]
 fn each_of_several_units_is_answered_for() {
     let units = [
@@ -55,5 +138,10 @@ fn each_of_several_units_is_answered_for() {
     let before = m.main_pid("good-1.service");
     assert_eq!(warren(&m, "restart --dump 'good-*'"), "= 0\n");
     assert_eq!(m.state("good-1.service"), "active/running");
+    assert_ne!(m.main_pid("good-1.service"), before);
+    let before = m.main_pid("good-1.service");
+    assert_eq!(warren(&m, "stop good-2"), "= 0\n");
+    assert_eq!(warren(&m, "restart --dump good-2 good-1"), "= 0\n", "one is down");
+    assert_eq!(m.state("good-2.service"), "active/running");
     assert_ne!(m.main_pid("good-1.service"), before);
 }

@@ -28,6 +28,7 @@ use warren_sys::process::{self, ExitKind};
 use warren_sys::signal::{SignalFd, SignalSet};
 
 use crate::args::RunArgs;
+use crate::machine::{self, Machine};
 pub use tree::Group;
 
 const SIGHUP: i32 = 1;
@@ -48,7 +49,7 @@ pub fn default_name() -> String {
 pub fn run(args: &RunArgs, user: bool, quiet: bool) -> Result<i32> {
     let name = args.name.clone().unwrap_or_else(default_name);
     // Its cgroup is named after it: ending the one would end the other.
-    if let Some(other) = crate::machine::find(&name).filter(|other| other.name == name) {
+    if let Some(other) = machine::find(&name).filter(|other| other.name == name) {
         bail!("a nested manager called {name} runs already, as process {}", other.pid);
     }
     if args.with_parent {
@@ -175,8 +176,11 @@ pub fn status_of(end: ExitKind) -> i32 {
 }
 
 /// Moves this process into the namespaces of a machine's process 1; pid: its next children.
-pub fn enter_namespaces(pid: i32) -> Result<()> {
+pub fn enter_namespaces(machine: &Machine) -> Result<()> {
+    let pid = machine.pid;
     let pidfd = process::pidfd_open(pid)?;
+    // Looked at again, now that the pidfd holds on to the process.
+    anyhow::ensure!(machine.is_there(), "the machine has ended");
     let all = [
         ("user", Namespaces::USER),
         ("mnt", Namespaces::MOUNT),

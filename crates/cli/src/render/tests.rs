@@ -72,6 +72,45 @@ fn status_shows_all_that_is_known() {
 }
 
 #[test]
+fn what_services_and_files_say_is_no_word_to_the_terminal() {
+    let evil = "\x1b]0;title\x07\x1b[2J\r\n\u{9b}31mred";
+    let mut unit = service();
+    for key in ["description", "status_text", "cgroup"] {
+        unit[key] = json!(evil);
+    }
+    unit["files"] = json!([evil, evil]);
+    unit["processes"] = json!([{"pid": 12, "command": evil}]);
+    unit["log"] = json!([evil]);
+    unit["remarks"] = json!([{"of": "stop", "text": evil, "by": {"uid": 0}}]);
+    check("status-cleaned", &status(&unit, 1_795_000_000_000_000, PLAIN));
+    let row = row("a.service", "loaded", "active", "running", evil);
+    let path = json!({"name": "a.service", "active": "failed", "sub": "failed", "detail": evil,
+        "reason": {"code": "WR-0001", "text": "it failed"}, "log": [evil]});
+    let shown = [
+        list(&[&row], PLAIN, true),
+        show(&unit),
+        why(&json!({"units": [{"path": [path]}]}), PLAIN),
+        refresh(&json!({"diagnostics": [{"path": evil, "message": evil}]}), false, PLAIN),
+        shutdown(&json!({"inhibitors": [{"who": evil, "why": evil}]})),
+    ];
+    for text in shown {
+        let is_forbidden = |c: char| c.is_control() && c != '\n';
+        assert!(text.contains("title") && !text.contains(is_forbidden), "{text:?}");
+    }
+}
+
+#[test]
+fn files_are_shown_as_they_are_but_to_a_terminal() {
+    let shown = |text: &str, is_terminal| {
+        file(&json!({"path": "/a\x1b.service", "text": text}), is_terminal, PLAIN)
+    };
+    assert_eq!(shown("[Unit]\n\tx\x1b[2J", true), "# /a .service\n[Unit]\n\tx [2J\n");
+    assert_eq!(shown("[Unit]\n\tx\x1b[2J\n", false), "# /a .service\n[Unit]\n\tx\x1b[2J\n");
+    let withheld = json!({"path": "/a", "text": "", "withheld": true});
+    assert!(file(&withheld, false, PLAIN).starts_with("# /a\n# left out: "));
+}
+
+#[test]
 fn show_prints_properties() {
     check("show", &show(&service()));
 }
