@@ -246,9 +246,10 @@ impl Loader<'_, '_> {
     /// something else than was asked for.
     fn fatal_settings(&self) -> Check {
         let user: Rule = |text| !text.contains('/') && !text.contains(char::is_control);
-        let path: Rule = |text| value::path(text.trim_start_matches('-')).is_ok();
+        let path: Rule = |text| value::path(text).is_ok();
+        // One that may be missing does no harm if it is wrong either.
         let directory: Rule =
-            |text| matches!(text, "~" | "-~") || value::path(text.trim_start_matches('-')).is_ok();
+            |text| text == "~" || text.starts_with('-') || value::path(text).is_ok();
         let rules: [(Id, Rule); 7] = [
             (id!(Exec "User"), user),
             (id!(Exec "Group"), user),
