@@ -154,6 +154,11 @@ impl<'a> Merged<'a> {
         self.fragment.is_some_and(|fragment| std::ptr::eq(fragment, entry.file))
     }
 
+    /// Whether the unit has a file of its own on a disk, and is no text that was made in memory.
+    pub fn is_of_file(&self) -> bool {
+        self.fragment.is_some_and(|fragment| !fragment.path().is_empty())
+    }
+
     /// The last valid value. An empty assignment goes back to the default where the setting has
     /// that; wrong values are ignored.
     pub fn value<T>(&self, id: Id, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {

@@ -2,9 +2,9 @@
 //! sections "Implicit Dependencies" and "Default Dependencies" of each manual page. What makes
 //! a unit unusable was compared with `systemd-analyze verify` of systemd 252.
 
-use super::implicit::is_kernel_mount;
 use super::{Loader, known};
 use crate::config::{Address, EmergencyAction, ExitType, ListenKind, Restart, ServiceType};
+use crate::device_name::link_of_tag;
 use crate::diagnostic::Code;
 use crate::loaded::UnitFlags;
 use crate::name::{UnitName, UnitType};
@@ -382,7 +382,7 @@ impl Loader<'_, '_> {
                 true => self.device_by(Relation::Requires, &device),
                 false => self.device(&device),
             },
-            _ if is_bind || has(&["loop"]) => {
+            _ if is_bind || has(&["loop"]) || self.is_local_image(&options) => {
                 if let Ok(path) = value::path(&what) {
                     self.mounts_for(&path);
                 }
@@ -392,6 +392,14 @@ impl Loader<'_, '_> {
         self.slice();
         self.execution();
         Ok(())
+    }
+
+    /// Whether an absolute What= is a file of this host, and a unit's file says so: what the kernel
+    /// has mounted may have any text for its source.
+    fn is_local_image(&self, options: &str) -> bool {
+        let fs_type = self.merged.text(id!(Mount "Type")).unwrap_or_default();
+        let is_network = options.split(',').any(|o| o == "_netdev");
+        self.merged.is_of_file() && !is_network && !is_network_file_system(&fs_type)
     }
 
     fn device(&mut self, path: &str) {
@@ -426,8 +434,7 @@ impl Loader<'_, '_> {
 
     fn default_mount(&mut self) {
         let text = |id: Id| self.merged.text(id).unwrap_or_default();
-        let name = self.merged.name();
-        if !self.is_system() || name.as_str() == "-.mount" || is_kernel_mount(name) {
+        if !self.is_system() || self.is_extrinsic_mount() {
             return;
         }
         let (options, fs_type) = (text(id!(Mount "Options")), text(id!(Mount "Type")));
@@ -569,16 +576,6 @@ fn is_unbound(options: &str) -> bool {
 
 /// The device node that What= names, if it names one.
 fn device_path(what: &str) -> Option<String> {
-    let by = [
-        ("UUID=", "uuid"),
-        ("LABEL=", "label"),
-        ("PARTUUID=", "partuuid"),
-        ("PARTLABEL=", "partlabel"),
-    ];
-    for (prefix, directory) in by {
-        if let Some(tag) = what.strip_prefix(prefix) {
-            return Some(format!("/dev/disk/by-{directory}/{}", tag.trim_matches('"')));
-        }
-    }
-    value::path(what).ok().filter(|path| path.starts_with("/dev/"))
+    let path = link_of_tag(what).map_or_else(|| value::path(what).ok(), Some)?;
+    path.starts_with("/dev/").then_some(path)
 }
