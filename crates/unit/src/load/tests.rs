@@ -163,6 +163,22 @@ fn the_four_units_of_a_set() {
 }
 
 #[test]
+fn an_empty_assignment_of_any_kind_of_address_drops_all_before_it() {
+    let head = "[Socket]\nListenStream=/a/x\nListenDatagram=\n";
+    let nothing = "bad-setting\nf: error: a.socket: no Listen*= setting [missing-setting]";
+    check("a.socket", head, nothing);
+    let mounts = |text: &str| {
+        let (file, _) = parse("f".into(), text.as_bytes(), UnitType::Socket);
+        let (file, name) = (Arc::new(file), UnitName::parse("a.socket").expect("a valid name"));
+        let sources = Sources { fragment: Some(&file), ..Sources::default() };
+        let (loaded, _) = load(&name, &sources, &Context::system(), &Defaults::default());
+        let of = loaded.relations.iter().filter(|(r, _)| *r == Relation::MountsFor);
+        of.map(|(_, name)| name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(mounts(&format!("{head}ListenFIFO=/b/x\n")), "-.mount b-x.mount b.mount");
+}
+
+#[test]
 fn a_network_mount_that_may_fail() {
     check(
         "mnt.mount",

@@ -3,13 +3,13 @@
 //! a unit unusable was compared with `systemd-analyze verify` of systemd 252.
 
 use super::{Loader, known};
-use crate::config::{Address, EmergencyAction, ExitType, ListenKind, Restart, ServiceType};
+use crate::config::{Address, EmergencyAction, ExitType, Listen, ListenKind, Restart, ServiceType};
 use crate::device_name::link_of_tag;
 use crate::diagnostic::Code;
 use crate::loaded::UnitFlags;
 use crate::name::{UnitName, UnitType};
 use crate::relation::Relation;
-use crate::settings::{Id, Kind, id};
+use crate::settings::{Id, id};
 use crate::value::{self, Fault};
 
 /// Why a unit cannot be used.
@@ -159,7 +159,7 @@ impl Loader<'_, '_> {
         })
     }
 
-    /// The last word that is one; wrong ones are reported when the unit is compiled.
+    /// The last word that is one; wrong ones are said when the unit is first used.
     fn last_word<T>(&self, id: Id, from_word: fn(&str) -> Option<T>) -> Option<T> {
         self.merged.raw(id).iter().rev().find_map(|e| from_word(e.value))
     }
@@ -306,30 +306,21 @@ impl Loader<'_, '_> {
 
     /// Checks what is listened on and adds the mounts; returns the nodes in the file system.
     fn socket_addresses(&mut self, accept: bool) -> Result<usize, String> {
-        let (mut count, mut nodes) = (0, 0);
-        let merged = self.merged;
-        for entry in merged.entries() {
-            let Kind::Listen(kind) = entry.setting.setting().kind else {
-                continue;
-            };
-            let Ok(text) = merged.expand_word(entry.value) else { continue };
-            let Ok(listen) = value::listen_address(kind, value::below_run(&text)) else { continue };
-            if !merged.list(entry.setting).contains(entry) {
-                continue;
-            }
-            count += 1;
+        let listens = self.merged.listens();
+        let mut nodes = 0;
+        for Listen { kind, address } in &listens {
             let accepting = matches!(kind, ListenKind::Stream | ListenKind::SequentialPacket);
             if accept && !accepting {
                 return Err("Accept=yes needs sockets that accept connections".to_owned());
             }
-            if let Address::Unix(path) | Address::Path(path) = listen.address {
+            if let Address::Unix(path) | Address::Path(path) = address {
                 nodes += usize::from(!matches!(kind, ListenKind::MessageQueue));
-                if let Ok(path) = value::path(&path) {
+                if let Ok(path) = value::path(path) {
                     self.mounts_for(&path);
                 }
             }
         }
-        if count == 0 {
+        if listens.is_empty() {
             return Err("no Listen*= setting".to_owned());
         }
         Ok(nodes)
