@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use warren_unit::compile::Compiler;
 use warren_unit::config::{
-    AutomountConfig, Command, MountConfig, ServiceConfig, SliceConfig, SocketConfig, TriggerLimit,
-    UnitSection,
+    AutomountConfig, Command, MountConfig, SandboxSetting, ServiceConfig, SliceConfig,
+    SocketConfig, TriggerLimit, UnitSection,
 };
 use warren_unit::load::Sources;
-use warren_unit::{Context, Defaults, UnitType};
+use warren_unit::{Context, Defaults, Diagnostic, UnitType};
 
 /// What all compilation needs: the host's facts and the manager's defaults.
 #[derive(Clone, Debug)]
@@ -45,24 +45,35 @@ pub struct Compiled {
     pub section: Arc<UnitSection>,
     /// The rest.
     pub own: TypeSettings,
+    /// Values that were wrong and are ignored, each once. What is wrong with relations was reported
+    /// when the unit was loaded.
+    pub faults: Box<[Diagnostic]>,
 }
 
 impl Settings {
-    /// Compiles one unit. What was wrong in its files was reported when it was loaded.
+    /// Compiles one unit, and says which of its values are wrong.
     pub fn compile(&self, definition: &Definition) -> Compiled {
         let sources = definition.files.sources();
         let compiler = self.compiler(definition, &sources);
-        let own = match definition.unit_type() {
-            UnitType::Service => TypeSettings::Service(Box::new(compiler.service().0)),
-            UnitType::Socket => TypeSettings::Socket(Box::new(compiler.socket().0)),
-            UnitType::Mount => TypeSettings::Mount(Box::new(compiler.mount().0)),
+        let (own, of_type) = match definition.unit_type() {
+            UnitType::Service => boxed(compiler.service(), TypeSettings::Service),
+            UnitType::Socket => boxed(compiler.socket(), TypeSettings::Socket),
+            UnitType::Mount => boxed(compiler.mount(), TypeSettings::Mount),
             // Told in the words of a mount.
-            UnitType::Swap => TypeSettings::Mount(Box::new(compiler.swap().0)),
-            UnitType::Automount => TypeSettings::Automount(Box::new(compiler.automount().0)),
-            UnitType::Slice => TypeSettings::Slice(Box::new(compiler.slice().0)),
-            _ => TypeSettings::None,
+            UnitType::Swap => boxed(compiler.swap(), TypeSettings::Mount),
+            UnitType::Automount => boxed(compiler.automount(), TypeSettings::Automount),
+            UnitType::Slice => boxed(compiler.slice(), TypeSettings::Slice),
+            _ => (TypeSettings::None, Vec::new()),
         };
-        Compiled { section: Arc::new(compiler.unit().0), own }
+        let (section, of_unit) = compiler.unit();
+        let mut faults: Vec<Diagnostic> = Vec::new();
+        for fault in of_unit.into_iter().chain(of_type) {
+            // A value that is read twice is wrong twice.
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+        Compiled { section: Arc::new(section), own, faults: faults.into() }
     }
 
     /// What the traffic of a socket is counted by.
@@ -84,7 +95,25 @@ impl Settings {
     }
 }
 
+fn boxed<T>(
+    (config, faults): (T, Vec<Diagnostic>),
+    wrap: fn(Box<T>) -> TypeSettings,
+) -> (TypeSettings, Vec<Diagnostic>) {
+    (wrap(Box::new(config)), faults)
+}
+
 impl Compiled {
+    /// What protects the host and is not applied, of the types that can say so.
+    pub fn sandbox(&self) -> &[SandboxSetting] {
+        match &self.own {
+            TypeSettings::Service(config) => &config.exec.sandbox,
+            TypeSettings::Socket(config) => &config.exec.sandbox,
+            TypeSettings::Mount(config) => &config.exec.sandbox,
+            TypeSettings::Slice(config) => &config.sandbox,
+            TypeSettings::Automount(_) | TypeSettings::None => &[],
+        }
+    }
+
     /// The commands of one list, for the types that run any.
     pub fn commands(&self, list: CommandList) -> &[Command] {
         match &self.own {

@@ -184,6 +184,8 @@ pub struct Daemon {
     pub(crate) early_exits: EarlyExits,
     /// Where there are no cgroups: what processes said before the helper that made them.
     pub(crate) early_notices: Vec<EarlyNotice>,
+    /// Wrong values of units that were said.
+    pub(crate) faults_said: BTreeMap<UnitId, Box<[warren_unit::Diagnostic]>>,
     /// Processes of spawns that were answered in this turn and are not known to the core yet, with
     /// their units.
     pub(crate) fresh_pids: BTreeMap<u32, Option<UnitId>>,

@@ -39,6 +39,7 @@ impl Daemon {
             return self.sweep.hold(effect, self.resuming);
         }
         self.catch_up_before(&effect);
+        self.tell_of_settings(&effect);
         match effect {
             Effect::CheckConditions { id, section, .. } => self.checks.push((id, section)),
             Effect::Spawn(id, spawn) => self.start_spawn(id, &spawn),

@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use warren_unit::device_name::link_of_tag;
 use warren_unit::load::{is_api_file_system, is_network_file_system};
 use warren_unit::{UnitName, UnitType};
 
@@ -78,7 +79,7 @@ impl Entry {
         }
         let options = options.split(',').filter(|o| !matches!(*o, "" | "defaults"));
         let options = options.map(str::to_owned).collect();
-        Ok(Entry { what: source(&what), place, fs_type, options, is_checked })
+        Ok(Entry { what: link_of_tag(&what).unwrap_or(what), place, fs_type, options, is_checked })
     }
 
     fn has(&self, name: &str) -> bool {
@@ -148,26 +149,6 @@ fn unit_of(value: &str) -> String {
     let unit_type = if value.starts_with("/dev/") { UnitType::Device } else { UnitType::Mount };
     let by_path = || UnitName::for_path(value, unit_type).ok().map(|name| name.to_string());
     value.starts_with('/').then(by_path).flatten().unwrap_or_else(|| value.to_owned())
-}
-
-/// `UUID=` and its like as the link that udev makes of it; others as they are.
-fn source(what: &str) -> String {
-    let tags = ["UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"];
-    let Some((tag, value)) = what.split_once('=').filter(|(tag, _)| tags.contains(tag)) else {
-        return what.to_owned();
-    };
-    let value = value.trim_matches(['"', '\'']);
-    let value = if tag.ends_with("UUID") { value.to_lowercase() } else { value.to_owned() };
-    let mut name = String::new();
-    for c in value.chars() {
-        match c.is_ascii_alphanumeric() || "#+-.:=@_".contains(c) || !c.is_ascii() {
-            true => name.push(c),
-            false => {
-                let _ = write!(name, "\\x{:02x}", u32::from(c));
-            }
-        }
-    }
-    format!("/dev/disk/by-{}/{name}", tag.to_lowercase())
 }
 
 impl Made {

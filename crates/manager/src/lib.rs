@@ -25,6 +25,7 @@ pub mod effects;
 mod ending;
 mod ends;
 mod environment_files;
+mod faults;
 pub mod fd_store;
 pub mod first;
 pub mod fleet;

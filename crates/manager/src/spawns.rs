@@ -167,7 +167,9 @@ impl Daemon {
         if let Done::Failed { error } = self.make_group(spawn.unit, &spawn.settings) {
             return Err(format!("cgroup: {error}"));
         }
-        self.warn_of_sandbox(spawn);
+        if spawn.main && spawn.index == 0 {
+            self.warn_of_sandbox(spawn.unit, &spawn.settings);
+        }
         let unit = self.unit_name(spawn.unit);
         let connection = self.connections.get(&spawn.unit).filter(|_| spawn.main);
         let mut fds: Vec<(String, OwnedFd)> = Vec::new();
@@ -237,16 +239,6 @@ impl Daemon {
         match if writes { open(self) } else { None } {
             Some(stream) => (LogOutput::Stream(stream.name), Some(stream.fd)),
             None => (LogOutput::File(self.log_file(unit)), None),
-        }
-    }
-
-    /// A setting that protects the host and is not applied is said so at every start.
-    fn warn_of_sandbox(&self, spawn: &Spawn) {
-        let TypeSettings::Service(config) = &spawn.settings.own else { return };
-        if spawn.main && spawn.index == 0 && !config.exec.sandbox.is_empty() {
-            let names: Vec<&str> = config.exec.sandbox.iter().map(|s| s.setting).collect();
-            let unit = self.core.graph().name(spawn.unit);
-            say!("{unit}: started WITHOUT the protection of {}", names.join(" "));
         }
     }
 

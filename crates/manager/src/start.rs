@@ -305,6 +305,7 @@ fn make(
         started: began,
         early_exits: Default::default(),
         early_notices: Vec::new(),
+        faults_said: BTreeMap::new(),
         fresh_pids: BTreeMap::new(),
         named_mains: Vec::new(),
         too_many_held_told: false,

@@ -308,3 +308,27 @@ fn a_manager_that_cannot_start_says_why() {
     m.run(&["sh", "-c", "rm /run/log && mv /run/aside /run/log"]).expect("files can be moved");
     assert_eq!(m.totals()["stopping"], false);
 }
+
+#[test]
+fn wrong_values_are_said_with_their_line_when_the_unit_is_first_used() {
+    let service = "[Service]\nExecStart=@P stay\nRestart=alway\nTimeoutStopSec=5mn\n\
+                   RemainAfterExit=perhaps\nMemoryMax=1GB";
+    let slice = "[Slice]\nIPAddressDeny=any\nMemoryMax=lots";
+    let units = [GOOD, ("typo.service", service), ("closed.slice", slice)];
+    let Some(m) = Machine::start("values", &units) else { return };
+    let times = |what: &str| m.console().lines().filter(|line| line.contains(what)).count();
+    let wrong = ["typo.service:3:", "typo.service:4:", "typo.service:6:"];
+    assert!(wrong.iter().all(|line| times(line) == 0), "{}", m.console());
+    for _ in 0..2 {
+        m.expect_job("start", "typo.service", "done");
+        m.expect_job("stop", "typo.service", "done");
+        m.expect_job("start", "closed.slice", "done");
+        m.expect_job("stop", "closed.slice", "done");
+    }
+    // What was found wrong when the unit was loaded is not said again.
+    for line in wrong.iter().chain(&["typo.service:5:", "closed.slice:3:"]) {
+        assert_eq!(times(line), 1, "{line}: {}", m.console());
+    }
+    assert_eq!(times("closed.slice: started WITHOUT the protection of IPAddressDeny"), 2);
+    check_alive(&m);
+}

@@ -95,17 +95,18 @@ impl<'a> Compiler<'a> {
 
     /// \[Slice\]
     pub fn slice(&self) -> Compiled<SliceConfig> {
-        self.run(|unit| SliceConfig { cgroup: Box::new(unit.cgroup()) })
+        self.run(|unit| SliceConfig { cgroup: Box::new(unit.cgroup()), sandbox: unit.sandbox() })
     }
 
     /// Everything that is wrong with a unit's values, and every setting that it uses and that
-    /// has no effect here. For `verify` and for the log at a start.
+    /// has no effect here. For `verify`.
     pub fn check(&self) -> Vec<Diagnostic> {
         let (_, mut all) = self.unit();
         all.extend(match self.name.unit_type() {
             UnitType::Service => self.service().1,
             UnitType::Socket => self.socket().1,
             UnitType::Mount => self.mount().1,
+            UnitType::Swap => self.swap().1,
             UnitType::Automount => self.automount().1,
             UnitType::Slice => self.slice().1,
             _ => Vec::new(),

@@ -49,13 +49,13 @@ macro_rules! codes {
 codes! {
     /// The file, or all files together, are larger than the bound; nothing of it is used.
     FileTooLarge = "file-too-large",
-    /// A line is longer than the bound; it is ignored.
+    /// A line is longer than the bound; nothing of the file is used.
     LineTooLong = "line-too-long",
     /// More diagnostics than the bound; the rest is not listed.
     TooManyDiagnostics = "too-many-diagnostics",
-    /// Bytes that are not UTF-8; the line is ignored.
+    /// Bytes that are not UTF-8 outside of comments; nothing of the file is used.
     NotUtf8 = "not-utf8",
-    /// A NUL byte; the line is ignored.
+    /// A NUL byte; it ends the line.
     NulByte = "nul-byte",
     /// A section header without its closing bracket.
     BadSectionHeader = "bad-section-header",

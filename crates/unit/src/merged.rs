@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use crate::config::Listen;
 use crate::context::Context;
 use crate::diagnostic::{Code, Diagnostic, Severity, Sink};
 use crate::load::Sources;
@@ -154,6 +155,11 @@ impl<'a> Merged<'a> {
         self.fragment.is_some_and(|fragment| std::ptr::eq(fragment, entry.file))
     }
 
+    /// Whether the unit has a file of its own on a disk, and is no text that was made in memory.
+    pub fn is_of_file(&self) -> bool {
+        self.fragment.is_some_and(|fragment| !fragment.path().is_empty())
+    }
+
     /// The last valid value. An empty assignment goes back to the default where the setting has
     /// that; wrong values are ignored.
     pub fn value<T>(&self, id: Id, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
@@ -225,6 +231,27 @@ impl<'a> Merged<'a> {
                     Ok((at, text)) => out.push((*entry, at, text)),
                     Err(fault) => self.fault(entry, Code::BadValue, &fault),
                 }
+            }
+        }
+        out
+    }
+
+    /// What a socket listens on, in the order of the files, across the kinds; an empty assignment of
+    /// any kind drops all before it (systemd.socket(5), ListenStream=).
+    pub fn listens(&self) -> Vec<Listen> {
+        let mut out = Vec::new();
+        for entry in self.in_file_order() {
+            let Kind::Listen(kind) = entry.setting.setting().kind else {
+                continue;
+            };
+            if entry.value.is_empty() {
+                out.clear();
+                continue;
+            }
+            let Some(text) = self.expand(&entry) else { continue };
+            match value::listen_address(kind, value::below_run(&text)) {
+                Ok(listen) => out.push(listen),
+                Err(fault) => self.fault(&entry, Code::BadValue, &fault),
             }
         }
         out

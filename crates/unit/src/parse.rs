@@ -59,7 +59,7 @@ impl UnitFile {
     }
 
     /// Whether systemd would refuse the whole file: a broken section header, bytes that are not
-    /// UTF-8, or a size beyond the bound. Nothing of it is used then.
+    /// UTF-8 outside of comments, or a size beyond the bound. Nothing of it is used then.
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
@@ -237,12 +237,12 @@ impl Scanner {
         }
         match std::str::from_utf8(bytes) {
             Ok(text) => self.lines(text.strip_prefix('\u{feff}').unwrap_or(text)),
-            Err(error) => {
-                let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
-                let line = 1 + memchr::memchr_iter(b'\n', before).count();
-                let line = u32::try_from(line).unwrap_or(u32::MAX);
-                self.refuse(line, 0, Code::NotUtf8, "the file is not UTF-8".to_owned());
-            }
+            Err(_) => match without_bytes_in_comments(bytes) {
+                Ok(text) => self.lines(text.strip_prefix('\u{feff}').unwrap_or(&text)),
+                Err(line) => {
+                    self.refuse(line, 0, Code::NotUtf8, "the line is not UTF-8".to_owned());
+                }
+            },
         }
     }
 
@@ -262,7 +262,7 @@ impl Scanner {
             if line.is_empty() || line.starts_with(['#', ';']) {
                 continue;
             }
-            match line.strip_suffix('\\') {
+            match before_continuation(line) {
                 None => self.line(number, line),
                 Some(first) => {
                     let (joined, after, more) = join(first, rest);
@@ -344,6 +344,44 @@ impl Scanner {
     }
 }
 
+/// The line without the backslash that joins the next one to it. Of two the first one escapes the
+/// second, so only an odd number of them at the end does.
+fn before_continuation(line: &str) -> Option<&str> {
+    let backslashes = line.bytes().rev().take_while(|&byte| byte == b'\\').count();
+    line.strip_suffix('\\').filter(|_| backslashes % 2 == 1)
+}
+
+/// Whether it is a comment, which no backslash continues.
+fn is_comment(line: &[u8]) -> bool {
+    let start = line.iter().find(|byte| !b" \t".contains(byte));
+    start.is_some_and(|byte| b"#;".contains(byte))
+}
+
+/// The text of a file that is not UTF-8, if only its comments are not; else the number of the first
+/// other line that is not.
+fn without_bytes_in_comments(bytes: &[u8]) -> Result<String, u32> {
+    let mut text = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    let mut number = 0;
+    while !rest.is_empty() {
+        number += 1;
+        let end = memchr::memchr3(b'\n', b'\r', b'\0', rest).unwrap_or(rest.len());
+        let line_end = match &rest[end..] {
+            [b'\r', b'\n', ..] => 2,
+            [] => 0,
+            _ => 1,
+        };
+        let (whole, after) = rest.split_at(end + line_end);
+        match std::str::from_utf8(whole) {
+            Ok(line) => text.push_str(line),
+            Err(_) if is_comment(whole) => text.push_str(&String::from_utf8_lossy(whole)),
+            Err(_) => return Err(number),
+        }
+        rest = after;
+    }
+    Ok(text)
+}
+
 /// Joins continuation lines: each backslash becomes a space, comment lines in between go away.
 /// Returns the logical line, what follows it, and how many physical lines were taken.
 fn join<'a>(first: &str, rest: &'a str) -> (String, &'a str, u32) {
@@ -359,9 +397,9 @@ fn join<'a>(first: &str, rest: &'a str) -> (String, &'a str, u32) {
         }
         if out.len() <= LINE_BYTES_MAX {
             out.push(' ');
-            out.push_str(line.strip_suffix('\\').unwrap_or(line));
+            out.push_str(before_continuation(line).unwrap_or(line));
         }
-        if !line.ends_with('\\') {
+        if before_continuation(line).is_none() {
             break;
         }
     }

@@ -25,7 +25,7 @@ fn a_mount_is_needed_by_its_target() {
     check(
         "# a comment\n\nUUID=12AB-34cd /boot/efi vfat umask=077,defaults 0 2",
         &[
-            "boot-efi.mount: [Mount]; What=/dev/disk/by-uuid/12ab-34cd; Where=/boot/efi; \
+            "boot-efi.mount: [Mount]; What=/dev/disk/by-uuid/12AB-34cd; Where=/boot/efi; \
              Type=vfat; Options=umask=077",
             "> local-fs.target.requires/boot-efi.mount",
         ],

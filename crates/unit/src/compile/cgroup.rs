@@ -108,11 +108,12 @@ impl Unit<'_> {
 
     fn memory(&self, config: &mut CgroupConfig) {
         let limit = |id: Id| self.merged.value(id, value::memory);
+        let ceiling = |id: Id| self.merged.value(id, memory_ceiling);
         config.memory_min = limit(id!(Cgroup "MemoryMin"));
         config.memory_low = limit(id!(Cgroup "MemoryLow"));
-        config.memory_high = limit(id!(Cgroup "MemoryHigh"));
-        config.memory_max = limit(id!(Cgroup "MemoryMax"));
-        config.memory_limit = limit(id!(Cgroup "MemoryLimit"));
+        config.memory_high = ceiling(id!(Cgroup "MemoryHigh"));
+        config.memory_max = ceiling(id!(Cgroup "MemoryMax"));
+        config.memory_limit = ceiling(id!(Cgroup "MemoryLimit"));
         config.memory_swap_max = limit(id!(Cgroup "MemorySwapMax"));
         config.memory_zswap_max = limit(id!(Cgroup "MemoryZSwapMax"));
         config.default_memory_min = limit(id!(Cgroup "DefaultMemoryMin"));
@@ -197,6 +198,16 @@ impl Unit<'_> {
         config.managed_oom_preference = merged
             .word(id!(Cgroup "ManagedOOMPreference"), ManagedOomPreference::from_word)
             .unwrap_or(ManagedOomPreference::None);
+    }
+}
+
+/// A limit that leaves memory to run with; systemd 252 refuses others.
+fn memory_ceiling(text: &str) -> Result<Limit, Fault> {
+    match value::memory(text)? {
+        Limit::Bytes(0) | Limit::PerMyriad(0) => {
+            Err(Fault::new(0, format!("'{text}' leaves no memory")))
+        }
+        limit => Ok(limit),
     }
 }
 

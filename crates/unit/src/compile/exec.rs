@@ -386,7 +386,8 @@ impl Unit<'_> {
     }
 
     /// The first assignment starts from nothing (or, inverted, from everything), later ones
-    /// add (or, inverted, remove); an empty one leaves nothing (systemd.exec(5)).
+    /// add (or, inverted, remove); an empty one leaves nothing (systemd.exec(5)). One that follows
+    /// the default starts anew, also where that was written (`~`), as with systemd 252.
     fn capability_set(&self, id: Id, default: CapabilitySet) -> CapabilitySet {
         let mut set: Option<CapabilitySet> = None;
         for entry in self.merged.raw(id) {
@@ -398,6 +399,7 @@ impl Unit<'_> {
             set = Some(CapabilitySet(match (set, inverted) {
                 (None, true) => !words.0,
                 (None, false) => words.0,
+                (Some(CapabilitySet::ALL), false) => words.0,
                 (Some(set), true) => set.0 & !words.0,
                 (Some(set), false) => set.0 | words.0,
             }));
@@ -427,7 +429,7 @@ impl Unit<'_> {
     }
 
     /// Every setting in use that protects the host and is not applied.
-    fn sandbox(&self) -> Vec<SandboxSetting> {
+    pub(super) fn sandbox(&self) -> Vec<SandboxSetting> {
         let mut out: Vec<SandboxSetting> = Vec::new();
         for entry in self.merged.entries() {
             let setting = entry.setting.setting();

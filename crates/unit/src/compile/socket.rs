@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use super::Unit;
-use crate::config::{
-    BindIpv6Only, Listen, SocketConfig, SocketProtocol, Timestamping, TriggerLimit,
-};
-use crate::diagnostic::Code;
+use crate::config::{BindIpv6Only, SocketConfig, SocketProtocol, Timestamping, TriggerLimit};
 use crate::name::{UnitName, UnitType};
-use crate::settings::{Id, Kind, id};
+use crate::settings::{Id, id};
 use crate::value::{self, Fault};
 
 /// The kernel's words for IPTOS= (ip(7)).
@@ -24,7 +21,7 @@ impl Unit<'_> {
         let size = |id: Id| merged.value(id, value::bytes);
         let accept = flag(id!(Socket "Accept"));
         SocketConfig {
-            listen: self.listen(),
+            listen: merged.listens(),
             protocol: merged.word(id!(Socket "SocketProtocol"), SocketProtocol::from_word),
             bind_ipv6_only: self.bind_ipv6_only(),
             backlog: count(id!(Socket "Backlog")).unwrap_or(u32::MAX),
@@ -96,26 +93,6 @@ impl Unit<'_> {
             interval: interval.map_or(Duration::from_secs(2), |s| s.unwrap_or(Duration::MAX)),
             burst: burst.unwrap_or(burst_default),
         }
-    }
-
-    /// In the order of the files, across the kinds; an empty one of any kind drops all before.
-    fn listen(&self) -> Vec<Listen> {
-        let mut out = Vec::new();
-        for entry in self.merged.in_file_order() {
-            let Kind::Listen(kind) = entry.setting.setting().kind else {
-                continue;
-            };
-            if entry.value.is_empty() {
-                out.clear();
-                continue;
-            }
-            let Some(text) = self.merged.expand(&entry) else { continue };
-            match value::listen_address(kind, value::below_run(&text)) {
-                Ok(listen) => out.push(listen),
-                Err(fault) => self.merged.fault(&entry, Code::BadValue, &fault),
-            }
-        }
-        out
     }
 
     fn bind_ipv6_only(&self) -> BindIpv6Only {

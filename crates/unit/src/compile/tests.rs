@@ -151,12 +151,31 @@ fn lists_append_and_reset() {
     );
     check("CapabilityBoundingSet=~CAP_CHOWN", |s| s.exec.capability_bounding_set.0 & 3, "2");
     check("CapabilityBoundingSet=", |s| s.exec.capability_bounding_set.0, "0");
+    check(
+        "CapabilityBoundingSet=~\nCapabilityBoundingSet=CAP_CHOWN",
+        |s| s.exec.capability_bounding_set.0,
+        "1",
+    );
     check("Delegate=cpu\nDelegate=memory", |s| s.cgroup.delegate, "Controllers([Cpu, Memory])");
     check(
         "AllowedCPUs=0-1\nAllowedCPUs=3",
         |s| s.cgroup.allowed_cpus.map(|c| c.to_string()),
         "Some(\"0-1,3\")",
     );
+}
+
+/// Compared with systemd 252.
+#[test]
+fn limits_that_leave_no_memory_are_refused() {
+    let text = "[Service]\nMemoryMax=1G\nMemoryMax=0\nMemoryHigh=0%\nMemoryLimit=0\nMemoryLow=0\n";
+    let (service, faults) = with("a.service", &[text], |c| c.service());
+    let c = service.cgroup;
+    let got =
+        format!("{:?} {:?} {:?} {:?}", c.memory_max, c.memory_high, c.memory_limit, c.memory_low);
+    assert_eq!(got, "Some(Bytes(1073741824)) None None Some(Bytes(0))");
+    let mut lines: Vec<u32> = faults.iter().map(|fault| fault.line).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, [3, 4, 5]);
 }
 
 #[test]

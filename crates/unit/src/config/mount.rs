@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CgroupConfig, ExecConfig, KillConfig};
+use super::{CgroupConfig, ExecConfig, KillConfig, SandboxSetting};
 
 /// \[Mount\]
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +53,8 @@ pub struct AutomountConfig {
 pub struct SliceConfig {
     /// Its limits.
     pub cgroup: Box<CgroupConfig>,
+    /// What protects the host and is not applied.
+    pub sandbox: Vec<SandboxSetting>,
 }
 
 /// \[Target\]: nothing but its relations.

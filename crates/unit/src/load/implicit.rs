@@ -47,7 +47,7 @@ impl Loader<'_, '_> {
 
     fn default_slice(&self) -> UnitName {
         let name = self.merged.name();
-        if matches!(name.as_str(), "init.scope" | "-.mount") || is_kernel_mount(name) {
+        if name.as_str() == "init.scope" || self.is_extrinsic_mount() {
             return known::root_slice();
         }
         let is_process = !matches!(name.unit_type(), UnitType::Mount | UnitType::Swap);
@@ -60,6 +60,20 @@ impl Loader<'_, '_> {
         }
         let sub = format!("{}-{}.slice", base.stem(), escape::escape(name.prefix()));
         UnitName::parse(&sub).unwrap_or(base)
+    }
+
+    /// Whether it is a mount that was there before the manager, and stays when all units are down: the
+    /// root, `/usr` and `/etc`, what the initrd needs or has mounted, and the kernel's own file systems.
+    /// systemd 252 has these in the root slice and gives them no default dependencies.
+    pub(super) fn is_extrinsic_mount(&self) -> bool {
+        let name = self.merged.name();
+        if name.unit_type() != UnitType::Mount {
+            return false;
+        }
+        let options = self.merged.text(id!(Mount "Options")).unwrap_or_default();
+        ["-", "usr", "etc"].into_iter().any(|place| is_mount_of(name, place, false))
+            || ["dev", "proc", "sys", "run-initramfs"].iter().any(|p| is_mount_of(name, p, true))
+            || options.split(',').any(|option| option == "x-initrd.mount")
     }
 
     /// What units with processes get.
@@ -159,12 +173,8 @@ fn passes_output_on(input: Option<&str>) -> bool {
     input.is_some_and(|text| text.starts_with("tty") || text.starts_with("fd") || text == "socket")
 }
 
-/// Whether it is a mount at or below a directory of the kernel's own file systems. systemd 252 has
-/// these in the root slice and gives them no default dependencies, as they need nothing else.
-pub(super) fn is_kernel_mount(name: &UnitName) -> bool {
-    let below = |top: &str| {
-        let rest = name.stem().strip_prefix(top);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    name.unit_type() == UnitType::Mount && ["dev", "proc", "sys"].into_iter().any(below)
+/// Whether it is the mount of a place, or of one below it where that counts.
+fn is_mount_of(name: &UnitName, place: &str, or_below: bool) -> bool {
+    let rest = name.stem().strip_prefix(place);
+    rest.is_some_and(|rest| rest.is_empty() || (or_below && rest.starts_with('-')))
 }

@@ -163,6 +163,22 @@ fn the_four_units_of_a_set() {
 }
 
 #[test]
+fn an_empty_assignment_of_any_kind_of_address_drops_all_before_it() {
+    let head = "[Socket]\nListenStream=/a/x\nListenDatagram=\n";
+    let nothing = "bad-setting\nf: error: a.socket: no Listen*= setting [missing-setting]";
+    check("a.socket", head, nothing);
+    let mounts = |text: &str| {
+        let (file, _) = parse("f".into(), text.as_bytes(), UnitType::Socket);
+        let (file, name) = (Arc::new(file), UnitName::parse("a.socket").expect("a valid name"));
+        let sources = Sources { fragment: Some(&file), ..Sources::default() };
+        let (loaded, _) = load(&name, &sources, &Context::system(), &Defaults::default());
+        let of = loaded.relations.iter().filter(|(r, _)| *r == Relation::MountsFor);
+        of.map(|(_, name)| name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(mounts(&format!("{head}ListenFIFO=/b/x\n")), "-.mount b-x.mount b.mount");
+}
+
+#[test]
 fn a_network_mount_that_may_fail() {
     check(
         "mnt.mount",
@@ -188,6 +204,62 @@ fn a_mount_below_a_file_system_of_the_kernel() {
          After -.slice systemd-journald.socket
          Slice -.slice
          RequiresMountsFor -.mount sys-fs.mount sys.mount",
+    );
+}
+
+/// Compared with systemd 252.
+#[test]
+fn a_mount_that_the_next_steps_of_the_end_need_is_not_taken_away_before() {
+    let mounts = [
+        ("usr.mount", "ro"),
+        ("etc.mount", "ro"),
+        ("run-initramfs-a.mount", "ro"),
+        ("var.mount", "ro,x-initrd.mount"),
+    ];
+    for (name, options) in mounts {
+        let (file, _) = parse(
+            "f".into(),
+            format!("[Mount]\nWhat=x\nOptions={options}\n").as_bytes(),
+            UnitType::Mount,
+        );
+        let (file, name) = (Arc::new(file), UnitName::parse(name).expect("a valid name"));
+        let sources = Sources { fragment: Some(&file), ..Sources::default() };
+        let (loaded, _) = load(&name, &sources, &Context::system(), &Defaults::default());
+        let targets = loaded.relations.iter().filter(|(_, n)| n.unit_type() == UnitType::Target);
+        assert_eq!(targets.count(), 0, "{name}: {:?}", loaded.relations);
+        assert_eq!(loaded.slice.map(|slice| slice.to_string()).as_deref(), Some("-.slice"));
+    }
+}
+
+/// Compared with systemd 252.
+#[test]
+fn a_mount_of_a_file_needs_what_the_file_lies_on() {
+    let check_mount = |what: &str, options: &str, want: &str| {
+        let text = format!(
+            "[Unit]\nDefaultDependencies=no\n[Mount]\nWhat={what}\n{options}\nStandardOutput=null\n"
+        );
+        let head = "loaded\nRequires system.slice\nAfter system.slice\nSlice system.slice";
+        check("snap-a.mount", &text, &format!("{head}\nRequiresMountsFor {want}"));
+    };
+    let image = "/var/lib/a.snap";
+    let below = "-.mount snap.mount var-lib-a.snap.mount var-lib.mount var.mount";
+    check_mount(image, "Type=squashfs", below);
+    check_mount(image, "Options=_netdev", "-.mount snap.mount");
+    check_mount(image, "Type=nfs", "-.mount snap.mount");
+    check_mount("srv:/a", "Type=nfs", "-.mount snap.mount");
+}
+
+#[test]
+fn a_mount_by_label_waits_for_the_link_that_udev_makes() {
+    check(
+        "srv.mount",
+        "[Unit]\nDefaultDependencies=no\n[Mount]\nWhat=LABEL=my disk\nStandardOutput=null\n",
+        r"loaded
+         Requires system.slice
+         BindsTo dev-disk-by\x2dlabel-my\x5cx20disk.device
+         After dev-disk-by\x2dlabel-my\x5cx20disk.device system.slice
+         Slice system.slice
+         RequiresMountsFor -.mount",
     );
 }
 
@@ -271,6 +343,10 @@ fn bad_settings_are_those_of_systemd() {
         ("t.service", &format!("{start}PAMName=x\nKillMode=none\n"), "bad-setting"),
         ("t.service", &format!("{start}WorkingDirectory=rel\n"), "bad-setting"),
         ("t.service", &format!("{start}WorkingDirectory=~\n"), "loaded"),
+        ("t.service", &format!("{start}WorkingDirectory=-rel\n"), "loaded"),
+        ("t.service", &format!("{start}WorkingDirectory=--/srv\n"), "loaded"),
+        ("t.service", &format!("{start}RootDirectory=-/srv/jail\n"), "bad-setting"),
+        ("t.service", &format!("{start}RootImage=-/srv/jail\n"), "bad-setting"),
         ("t.service", &format!("{start}User=a/b\n"), "bad-setting"),
         ("t.service", &format!("{start}User=%z\n"), "bad-setting"),
         ("t.service", &format!("{start}ExecStartPre=a/b\n"), "bad-setting"),

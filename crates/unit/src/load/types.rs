@@ -2,14 +2,14 @@
 //! sections "Implicit Dependencies" and "Default Dependencies" of each manual page. What makes
 //! a unit unusable was compared with `systemd-analyze verify` of systemd 252.
 
-use super::implicit::is_kernel_mount;
 use super::{Loader, known};
-use crate::config::{Address, EmergencyAction, ExitType, ListenKind, Restart, ServiceType};
+use crate::config::{Address, EmergencyAction, ExitType, Listen, ListenKind, Restart, ServiceType};
+use crate::device_name::link_of_tag;
 use crate::diagnostic::Code;
 use crate::loaded::UnitFlags;
 use crate::name::{UnitName, UnitType};
 use crate::relation::Relation;
-use crate::settings::{Id, Kind, id};
+use crate::settings::{Id, id};
 use crate::value::{self, Fault};
 
 /// Why a unit cannot be used.
@@ -159,7 +159,7 @@ impl Loader<'_, '_> {
         })
     }
 
-    /// The last word that is one; wrong ones are reported when the unit is compiled.
+    /// The last word that is one; wrong ones are said when the unit is first used.
     fn last_word<T>(&self, id: Id, from_word: fn(&str) -> Option<T>) -> Option<T> {
         self.merged.raw(id).iter().rev().find_map(|e| from_word(e.value))
     }
@@ -246,9 +246,10 @@ impl Loader<'_, '_> {
     /// something else than was asked for.
     fn fatal_settings(&self) -> Check {
         let user: Rule = |text| !text.contains('/') && !text.contains(char::is_control);
-        let path: Rule = |text| value::path(text.trim_start_matches('-')).is_ok();
+        let path: Rule = |text| value::path(text).is_ok();
+        // One that may be missing does no harm if it is wrong either.
         let directory: Rule =
-            |text| matches!(text, "~" | "-~") || value::path(text.trim_start_matches('-')).is_ok();
+            |text| text == "~" || text.starts_with('-') || value::path(text).is_ok();
         let rules: [(Id, Rule); 7] = [
             (id!(Exec "User"), user),
             (id!(Exec "Group"), user),
@@ -305,30 +306,21 @@ impl Loader<'_, '_> {
 
     /// Checks what is listened on and adds the mounts; returns the nodes in the file system.
     fn socket_addresses(&mut self, accept: bool) -> Result<usize, String> {
-        let (mut count, mut nodes) = (0, 0);
-        let merged = self.merged;
-        for entry in merged.entries() {
-            let Kind::Listen(kind) = entry.setting.setting().kind else {
-                continue;
-            };
-            let Ok(text) = merged.expand_word(entry.value) else { continue };
-            let Ok(listen) = value::listen_address(kind, value::below_run(&text)) else { continue };
-            if !merged.list(entry.setting).contains(entry) {
-                continue;
-            }
-            count += 1;
+        let listens = self.merged.listens();
+        let mut nodes = 0;
+        for Listen { kind, address } in &listens {
             let accepting = matches!(kind, ListenKind::Stream | ListenKind::SequentialPacket);
             if accept && !accepting {
                 return Err("Accept=yes needs sockets that accept connections".to_owned());
             }
-            if let Address::Unix(path) | Address::Path(path) = listen.address {
+            if let Address::Unix(path) | Address::Path(path) = address {
                 nodes += usize::from(!matches!(kind, ListenKind::MessageQueue));
-                if let Ok(path) = value::path(&path) {
+                if let Ok(path) = value::path(path) {
                     self.mounts_for(&path);
                 }
             }
         }
-        if count == 0 {
+        if listens.is_empty() {
             return Err("no Listen*= setting".to_owned());
         }
         Ok(nodes)
@@ -381,7 +373,7 @@ impl Loader<'_, '_> {
                 true => self.device_by(Relation::Requires, &device),
                 false => self.device(&device),
             },
-            _ if is_bind || has(&["loop"]) => {
+            _ if is_bind || has(&["loop"]) || self.is_local_image(&options) => {
                 if let Ok(path) = value::path(&what) {
                     self.mounts_for(&path);
                 }
@@ -391,6 +383,14 @@ impl Loader<'_, '_> {
         self.slice();
         self.execution();
         Ok(())
+    }
+
+    /// Whether an absolute What= is a file of this host, and a unit's file says so: what the kernel
+    /// has mounted may have any text for its source.
+    fn is_local_image(&self, options: &str) -> bool {
+        let fs_type = self.merged.text(id!(Mount "Type")).unwrap_or_default();
+        let is_network = options.split(',').any(|o| o == "_netdev");
+        self.merged.is_of_file() && !is_network && !is_network_file_system(&fs_type)
     }
 
     fn device(&mut self, path: &str) {
@@ -425,8 +425,7 @@ impl Loader<'_, '_> {
 
     fn default_mount(&mut self) {
         let text = |id: Id| self.merged.text(id).unwrap_or_default();
-        let name = self.merged.name();
-        if !self.is_system() || name.as_str() == "-.mount" || is_kernel_mount(name) {
+        if !self.is_system() || self.is_extrinsic_mount() {
             return;
         }
         let (options, fs_type) = (text(id!(Mount "Options")), text(id!(Mount "Type")));
@@ -568,16 +567,6 @@ fn is_unbound(options: &str) -> bool {
 
 /// The device node that What= names, if it names one.
 fn device_path(what: &str) -> Option<String> {
-    let by = [
-        ("UUID=", "uuid"),
-        ("LABEL=", "label"),
-        ("PARTUUID=", "partuuid"),
-        ("PARTLABEL=", "partlabel"),
-    ];
-    for (prefix, directory) in by {
-        if let Some(tag) = what.strip_prefix(prefix) {
-            return Some(format!("/dev/disk/by-{directory}/{}", tag.trim_matches('"')));
-        }
-    }
-    value::path(what).ok().filter(|path| path.starts_with("/dev/"))
+    let path = link_of_tag(what).map_or_else(|| value::path(what).ok(), Some)?;
+    path.starts_with("/dev/").then_some(path)
 }

@@ -74,7 +74,34 @@ fn faults_are_reported_where_they_are() {
         b"[Service]\nType=idle\n[broken\nType=exec\n",
         "f:3:1: error: invalid section header '[broken' [bad-section-header]",
     );
-    check(b"[Unit]\nWants=\xff\n", "f:2: error: the file is not UTF-8 [not-utf8]");
+}
+
+/// Compared with systemd 252.
+#[test]
+fn only_an_odd_number_of_backslashes_joins_the_next_line() {
+    check(
+        b"[Service]\nEnvironment=A=C:\\\\\nUser=wine\n",
+        r"2:13 Environment=A=C:\\
+          3:6 User=wine",
+    );
+    check(
+        b"[Service]\nEnvironment=A \\\nB\\\\\nUser=w\\\\\\\nine\n",
+        r"2:13 Environment=A  B\\
+          4:6 User=w\\ ine",
+    );
+}
+
+/// Compared with systemd 252.
+#[test]
+fn bytes_that_are_no_text_are_allowed_in_comments_alone() {
+    check(
+        b"# \xff\n[Unit]\nWants=a \\\n  ; \xff \\\r\nb\rAfter=c\n#\xe9",
+        "3:7 Wants=a  b
+         6:7 After=c",
+    );
+    check(b"[Unit]\nWants=\xff\n", "f:2: error: the line is not UTF-8 [not-utf8]");
+    check(b"#\xff\r[X-a]\rb=\xff\n", "f:3: error: the line is not UTF-8 [not-utf8]");
+    check(b"[Unit]\n\xc2\xa0;\xff\n", "f:2: error: the line is not UTF-8 [not-utf8]");
 }
 
 #[test]
