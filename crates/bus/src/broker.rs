@@ -98,6 +98,8 @@ impl Broker {
                 _ => Heard::Nothing,
             },
             Kind::Signal => Heard::Nothing,
+            // Only the bus is asked anything.
+            Kind::MethodReturn | Kind::Error if header.sender != DBUS => Heard::Nothing,
             Kind::MethodReturn | Kind::Error => match self.asked.remove(&header.reply_serial) {
                 Some(Question::Name) => named(message),
                 Some(Question::Credentials(client)) => self.introduced(&client, message),
@@ -223,9 +225,11 @@ impl Broker {
     }
 }
 
-/// Whether the bus asks for a service to be started.
+/// Whether the bus asks for a service to be started. It alone may: a client's message can have the
+/// same words.
 pub fn is_activation(header: &Header<'_>) -> bool {
-    header.interface == ACTIVATOR && header.member == "ActivationRequest"
+    let is_bus = header.kind == Kind::Signal && header.sender == DBUS;
+    is_bus && header.interface == ACTIVATOR && header.member == "ActivationRequest"
 }
 
 /// The name of a client that went, if that is what the bus tells.

@@ -477,7 +477,7 @@ impl Server {
             view: &view,
             backend: &*backend,
             peer_pid: u32::try_from(origin.caller.pid).unwrap_or(0),
-            // What is sent to a name, the bus's policy allows or not.
+            // Whether a name's first message may start a service, the bus's policy has said.
             may_write: matches!(reply_to, ReplyTo::Activation(_))
                 || self.is_privileged(origin.caller.uid),
             connection: origin.connection,

@@ -92,10 +92,14 @@ impl MessageBus {
 
     /// The bus's answer to a call of the manager.
     fn answer(&mut self, call: &Received, signature: &str, body: &Writer) {
+        self.answer_as(DBUS, call, signature, body);
+    }
+
+    fn answer_as(&mut self, sender: &str, call: &Received, signature: &str, body: &Writer) {
         let asked = wire::parse(&call.frame).expect("a sound call").header.serial;
         let mut whole = wire::method_return(To::Peer, 7, asked, signature, body.len());
         whole.extend(body.as_bytes());
-        self.put(&whole, DBUS);
+        self.put(&whole, sender);
     }
 
     /// Sends a message as from `sender`, whose name buses put in.
@@ -107,8 +111,12 @@ impl MessageBus {
 
     /// A client calls a method of the manager.
     fn call(&mut self, sender: &str, member: &str, texts: &[&str]) {
+        self.call_of(sender, MANAGER_INTERFACE, member, texts);
+    }
+
+    fn call_of(&mut self, sender: &str, interface: &str, member: &str, texts: &[&str]) {
         let (signature, body) = strings(texts);
-        let member = format!("{MANAGER_INTERFACE}.{member}");
+        let member = format!("{interface}.{member}");
         let mut whole = wire::signal(To::Peer, 1, MANAGER, &member, signature, body.as_bytes());
         (whole[1], whole[2]) = (1, 0);
         self.put(&whole, sender);
@@ -126,13 +134,18 @@ impl MessageBus {
         let call = self.next();
         assert_eq!(call.member, "GetConnectionCredentials");
         assert_eq!(call.body().str(), Ok(client));
+        self.tell_user(&call, uid, DBUS);
+    }
+
+    /// The answer to GetConnectionCredentials, as from `sender`.
+    fn tell_user(&mut self, call: &Received, uid: u32, sender: &str) {
         let mut body = Writer::new();
         body.array(b'{', |w| {
             w.structure().str("LinuxSecurityLabel").variant("ay").bytes(b"x");
             w.structure().str("UnixUserID").variant("u").u32(uid);
             w.structure().str("ProcessID").variant("u").u32(77);
         });
-        self.answer(&call, "a{sv}", &body);
+        self.answer_as(sender, call, "a{sv}", &body);
     }
 
     /// What the manager says next: to whom, and what.
@@ -156,7 +169,12 @@ impl MessageBus {
 fn from(whole: &[u8], sender: &str, serial: u32) -> Vec<u8> {
     let header = wire::parse(whole).expect("a sound message").header;
     let body_bytes = u32::from_le_bytes(whole[4..8].try_into().expect("four bytes"));
-    let texts = [(1, "o", header.path), (2, "s", header.interface), (3, "s", header.member)];
+    let texts = [
+        (1, "o", header.path),
+        (2, "s", header.interface),
+        (3, "s", header.member),
+        (4, "s", header.error_name),
+    ];
     let mut w = Writer::new();
     w.byte(b'l').byte(whole[1]).byte(whole[2]).byte(1).u32(body_bytes).u32(serial);
     w.array(b'(', |w| {
@@ -218,7 +236,7 @@ fn whom_the_bus_does_not_know_is_not_answered() {
     let asked = wire::parse(&call.frame).expect("a sound call").header.serial;
     let gone =
         wire::error_reply(To::Peer, 9, asked, "org.freedesktop.DBus.Error.NameHasNoOwner", "gone");
-    bus.manager.stream.write_all(&gone).expect("the manager reads");
+    bus.put(&gone, DBUS);
     // Nothing is answered to it; the next one is heard.
     bus.call(":1.8", "GetDefaultTarget", &[]);
     bus.introduce(":1.8", 4711);
@@ -300,6 +318,33 @@ fn the_bus_has_services_started() {
     bus.signal(":1.9", "systemd1.Activator.ActivationRequest", &["absent.service"]);
     bus.call(":1.9", "GetDefaultTarget", &[]);
     assert_eq!(bus.says(), "to :1.9: reply \"s\"");
+}
+
+#[test]
+fn only_the_bus_has_services_started() {
+    let (ground, mut bus) = joined("activator");
+    let activator = "org.freedesktop.systemd1.Activator";
+    bus.call_of(":1.9", activator, "ActivationRequest", &["a.service"]);
+    bus.introduce(":1.9", 4711);
+    let unknown = format!("Unknown method ActivationRequest or interface {activator}.");
+    let error = "org.freedesktop.DBus.Error.UnknownMethod";
+    assert_eq!(bus.says(), format!("to :1.9: {error}: {unknown}"));
+    bus.signal(":1.9", "systemd1.Activator.ActivationRequest", &["a.service"]);
+    bus.call(":1.9", "GetDefaultTarget", &[]);
+    assert_eq!(bus.says(), "to :1.9: reply \"s\"");
+    assert!(!ground.machine.is_up("a.service"));
+}
+
+#[test]
+fn who_a_client_is_only_the_bus_says() {
+    let (_ground, mut bus) = joined("forged");
+    bus.call(":1.9", "StartUnit", &["a.service", "replace"]);
+    let call = bus.next();
+    assert_eq!(call.member, "GetConnectionCredentials");
+    bus.tell_user(&call, 0, ":1.9");
+    bus.tell_user(&call, 4711, DBUS);
+    let denied = "org.freedesktop.DBus.Error.AccessDenied: Permission denied";
+    assert_eq!(bus.says(), format!("to :1.9: {denied}"));
 }
 
 #[test]
