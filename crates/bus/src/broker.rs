@@ -58,7 +58,7 @@ pub enum Heard {
     /// A client became known: these are its calls so far.
     Known(Arc<str>, Caller, Vec<Vec<u8>>),
     /// A client that is not known yet calls too often.
-    TooMuch(Arc<str>),
+    TooMuch,
     /// A client went: nobody else refers to these units.
     Gone(Vec<UnitId>),
     /// The name is ours.
@@ -97,7 +97,7 @@ impl Broker {
                 Ok(Some(client)) => Heard::Gone(self.forget(client)),
                 _ => Heard::Nothing,
             },
-            Kind::Signal => Heard::Nothing,
+            Kind::Signal | Kind::Unknown => Heard::Nothing,
             // Only the bus is asked anything.
             Kind::MethodReturn | Kind::Error if header.sender != DBUS => Heard::Nothing,
             Kind::MethodReturn | Kind::Error => match self.asked.remove(&header.reply_serial) {
@@ -121,7 +121,7 @@ impl Broker {
         }
         let bytes = client.held_bytes + frame.len();
         if client.held.len() >= CALLS_WAITING_MAX || bytes > MAX_MESSAGE_BYTES {
-            return Heard::TooMuch(name);
+            return Heard::TooMuch;
         }
         client.held_bytes = bytes;
         client.held.push(frame.to_vec());

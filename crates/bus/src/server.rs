@@ -9,7 +9,7 @@ pub use over_bus::Link;
 
 use crate::backend::{Backend, Outcome, ReplySender};
 use crate::broker::Caller;
-use crate::connection::{Connection, Gone};
+use crate::connection::{Connection, Frame, Gone};
 use crate::dispatch::{self, Context, Dispatched};
 use crate::error::BusError;
 use crate::methods::{Refused, Step, Then, explain, render};
@@ -414,10 +414,13 @@ impl Server {
         let mut any = false;
         while let Some(client) = self.connections.get_mut(&id)
             && client.is_ready_for_calls()
-            && let Some(message) = client.next_message()?
+            && let Some(frame) = client.next_message()?
         {
             any = true;
-            self.handle(id, message)?;
+            match frame {
+                Frame::Whole(message) => self.handle(id, message)?,
+                Frame::TooLong(beginning) => self.refuse_long(id, &beginning),
+            }
         }
         Ok(any)
     }

@@ -3,11 +3,10 @@
 
 mod support;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use support::client::*;
+use support::played::*;
 use support::*;
 use warren_bus::wire::{self, Kind, To, Writer};
 
@@ -22,14 +21,10 @@ ExecStart=/bin/sleep 9
 [Unit]
 ";
 
-const DBUS: &str = "org.freedesktop.DBus";
-const DBUS_PATH: &str = "/org/freedesktop/DBus";
-
 /// A message bus with the manager on it.
 struct MessageBus {
     listener: UnixListener,
-    manager: Client,
-    serial: u32,
+    bus: PlayedBus,
 }
 
 /// Which manager, and what is to be removed at the end.
@@ -46,26 +41,24 @@ fn joined(test: &str) -> (Ground, MessageBus) {
     let listener = UnixListener::bind(&path).expect("a socket can be made");
     machine.serve_and_join(&dir.socket(), Some(path));
     machine.start("dbus.service");
-    let manager = accept(&listener);
-    let mut bus = MessageBus { listener, manager, serial: 100 };
+    let played = PlayedBus::new(accept(&listener));
+    let mut bus = MessageBus { listener, bus: played };
     bus.name_it(1);
     (Ground { machine, _dir: dir }, bus)
 }
 
-fn accept(listener: &UnixListener) -> Client {
-    let mut waiting = [PollFd::new(listener, PollFlags::IN)];
-    let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
-    assert_eq!(poll(&mut waiting, Some(&patience)), Ok(1), "the manager does not connect");
-    let (mut stream, _) = listener.accept().expect("the manager connects");
-    let mut greeting = Vec::new();
-    let mut byte = [0];
-    while !greeting.ends_with(b"BEGIN\r\n") {
-        stream.read_exact(&mut byte).expect("the manager greets");
-        greeting.push(byte[0]);
+impl std::ops::Deref for MessageBus {
+    type Target = PlayedBus;
+
+    fn deref(&self) -> &PlayedBus {
+        &self.bus
     }
-    assert!(greeting.starts_with(b"\0AUTH EXTERNAL "), "{greeting:?}");
-    stream.write_all(b"OK 0123456789abcdef0123456789abcdef\r\n").expect("the manager reads");
-    Client::accepted(stream)
+}
+
+impl std::ops::DerefMut for MessageBus {
+    fn deref_mut(&mut self) -> &mut PlayedBus {
+        &mut self.bus
+    }
 }
 
 impl MessageBus {
@@ -86,29 +79,6 @@ impl MessageBus {
         }
     }
 
-    fn next(&mut self) -> Received {
-        self.manager.receive().expect("the manager says something")
-    }
-
-    /// The bus's answer to a call of the manager.
-    fn answer(&mut self, call: &Received, signature: &str, body: &Writer) {
-        self.answer_as(DBUS, call, signature, body);
-    }
-
-    fn answer_as(&mut self, sender: &str, call: &Received, signature: &str, body: &Writer) {
-        let asked = wire::parse(&call.frame).expect("a sound call").header.serial;
-        let mut whole = wire::method_return(To::Peer, 7, asked, signature, body.len());
-        whole.extend(body.as_bytes());
-        self.put(&whole, sender);
-    }
-
-    /// Sends a message as from `sender`, whose name buses put in.
-    fn put(&mut self, whole: &[u8], sender: &str) {
-        self.serial += 1;
-        let message = from(whole, sender, self.serial);
-        self.manager.stream.write_all(&message).expect("the manager reads");
-    }
-
     /// A client calls a method of the manager.
     fn call(&mut self, sender: &str, member: &str, texts: &[&str]) {
         self.call_of(sender, MANAGER_INTERFACE, member, texts);
@@ -119,13 +89,6 @@ impl MessageBus {
         let member = format!("{interface}.{member}");
         let mut whole = wire::signal(To::Peer, 1, MANAGER, &member, signature, body.as_bytes());
         (whole[1], whole[2]) = (1, 0);
-        self.put(&whole, sender);
-    }
-
-    fn signal(&mut self, sender: &str, member: &str, texts: &[&str]) {
-        let (signature, body) = strings(texts);
-        let member = format!("org.freedesktop.{member}");
-        let whole = wire::signal(To::Peer, 1, DBUS_PATH, &member, signature, body.as_bytes());
         self.put(&whole, sender);
     }
 
@@ -163,36 +126,6 @@ impl MessageBus {
         };
         to + &what
     }
-}
-
-/// The message with another serial and with its sender's name.
-fn from(whole: &[u8], sender: &str, serial: u32) -> Vec<u8> {
-    let header = wire::parse(whole).expect("a sound message").header;
-    let body_bytes = u32::from_le_bytes(whole[4..8].try_into().expect("four bytes"));
-    let texts = [
-        (1, "o", header.path),
-        (2, "s", header.interface),
-        (3, "s", header.member),
-        (4, "s", header.error_name),
-    ];
-    let mut w = Writer::new();
-    w.byte(b'l').byte(whole[1]).byte(whole[2]).byte(1).u32(body_bytes).u32(serial);
-    w.array(b'(', |w| {
-        for (code, kind, text) in texts.into_iter().chain([(7, "s", sender)]) {
-            if !text.is_empty() {
-                w.structure().byte(code).variant(kind).str(text);
-            }
-        }
-        if header.reply_serial != 0 {
-            w.structure().byte(5).variant("u").u32(header.reply_serial);
-        }
-        if !header.signature.is_empty() {
-            w.structure().byte(8).variant("g").signature(header.signature);
-        }
-    });
-    w.align(8);
-    w.raw(&whole[whole.len() - body_bytes as usize..]);
-    w.finish()
 }
 
 /// Where the header field of this code begins.
@@ -348,17 +281,25 @@ fn who_a_client_is_only_the_bus_says() {
 }
 
 #[test]
+fn no_message_of_a_client_costs_the_others_the_bus() {
+    let (_ground, mut bus) = joined("hostile");
+    bus.put_hostile(":1.9");
+    let exceeded = "org.freedesktop.DBus.Error.LimitsExceeded: The message is too long.";
+    assert_eq!(bus.says(), format!("to :1.9: {exceeded}"));
+    bus.call(":1.7", "GetDefaultTarget", &[]);
+    bus.introduce(":1.7", 4711);
+    assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+}
+
+#[test]
 fn a_bus_that_was_lost_is_found_again() {
     let (_ground, mut bus) = joined("lost");
-    drop(std::mem::replace(
-        &mut bus.manager,
-        Client::accepted(UnixStream::pair().expect("a pair").0),
-    ));
-    bus.manager = accept(&bus.listener);
+    bus.end();
+    bus.bus = PlayedBus::new(accept(&bus.listener));
     // Somebody else has the name: the connection is given up, and made again.
     bus.name_it(3);
-    assert!(bus.manager.is_dropped());
-    bus.manager = accept(&bus.listener);
+    assert!(bus.peer.is_dropped());
+    bus.bus = PlayedBus::new(accept(&bus.listener));
     bus.name_it(4);
     bus.call(":1.7", "GetDefaultTarget", &[]);
     bus.introduce(":1.7", 4711);

@@ -25,6 +25,7 @@ use warren_unit::parse::parse;
 use warren_unit::{Context, Defaults, UnitName};
 
 pub mod client;
+pub mod played;
 
 /// The manager.
 pub struct Machine {
