@@ -33,8 +33,9 @@ struct Client {
     /// What it sent before that was known.
     held: Vec<Vec<u8>>,
     held_bytes: usize,
-    /// Calls that wait for the manager.
+    /// Calls that wait for the manager, and bytes of those that are looked at again.
     waiting: usize,
+    waiting_bytes: usize,
     is_subscribed: bool,
     references: BTreeMap<UnitId, u32>,
 }
@@ -161,10 +162,14 @@ impl Broker {
     }
 
     /// One more of the client's calls waits for the manager; not if there are too many.
-    pub fn begin(&mut self, name: &str) -> bool {
+    pub fn begin(&mut self, name: &str, bytes: usize) -> bool {
+        let has_room = |client: &Client| {
+            client.waiting < CALLS_WAITING_MAX && client.waiting_bytes + bytes <= MAX_MESSAGE_BYTES
+        };
         match self.clients.get_mut(name) {
-            Some(client) if client.waiting < CALLS_WAITING_MAX => {
+            Some(client) if has_room(client) => {
                 client.waiting += 1;
+                client.waiting_bytes += bytes;
                 true
             }
             _ => false,
@@ -172,9 +177,10 @@ impl Broker {
     }
 
     /// One fewer.
-    pub fn end(&mut self, name: &str) {
+    pub fn end(&mut self, name: &str, bytes: usize) {
         if let Some(client) = self.clients.get_mut(name) {
             client.waiting = client.waiting.saturating_sub(1);
+            client.waiting_bytes = client.waiting_bytes.saturating_sub(bytes);
         }
     }
 

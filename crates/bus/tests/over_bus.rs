@@ -85,7 +85,11 @@ impl MessageBus {
     }
 
     fn call_of(&mut self, sender: &str, interface: &str, member: &str, texts: &[&str]) {
-        let (signature, body) = strings(texts);
+        self.call_with(sender, interface, member, strings(texts));
+    }
+
+    fn call_with(&mut self, sender: &str, interface: &str, member: &str, args: (&str, Writer)) {
+        let (signature, body) = args;
         let member = format!("{interface}.{member}");
         let mut whole = wire::signal(To::Peer, 1, MANAGER, &member, signature, body.as_bytes());
         (whole[1], whole[2]) = (1, 0);
@@ -289,6 +293,37 @@ fn no_message_of_a_client_costs_the_others_the_bus() {
     bus.call(":1.7", "GetDefaultTarget", &[]);
     bus.introduce(":1.7", 4711);
     assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+}
+
+#[test]
+fn lists_of_strangers_have_a_bound_on_patterns_and_names() {
+    let (_ground, mut bus) = joined("patterns");
+    let names = |count: usize| (0..count).map(|number| format!("{number}.service"));
+    let patterns = |count: usize| {
+        let mut body = Writer::new();
+        let all: Vec<String> = names(count).map(|name| format!("*{name}")).collect();
+        body.strs(["static"]).strs(all.iter().map(String::as_str));
+        ("asas", body)
+    };
+    bus.call_with(":1.7", MANAGER_INTERFACE, "ListUnitFilesByPatterns", patterns(65));
+    bus.introduce(":1.7", 4711);
+    let few = "A call may have 64 patterns with 2048 bytes altogether.";
+    let exceeded = "to :1.7: org.freedesktop.DBus.Error.LimitsExceeded:";
+    assert_eq!(bus.says(), format!("{exceeded} {few}"));
+    for (member, reply) in
+        [("ListUnitFilesByPatterns", "a(ss)"), ("ListUnitsByPatterns", "a(ssssssouso)")]
+    {
+        bus.call_with(":1.7", MANAGER_INTERFACE, member, patterns(64));
+        assert_eq!(bus.says(), format!("to :1.7: reply {reply:?}"));
+    }
+    let mut body = Writer::new();
+    let many: Vec<String> = names(4097).collect();
+    body.strs(many.iter().map(String::as_str));
+    bus.call_with(":1.7", MANAGER_INTERFACE, "ListUnitsByNames", ("as", body));
+    assert_eq!(bus.says(), format!("{exceeded} A call may have 4096 names."));
+    bus.call_with(":1.8", MANAGER_INTERFACE, "ListUnitsByPatterns", patterns(65));
+    bus.introduce(":1.8", 0);
+    assert_eq!(bus.says(), "to :1.8: reply \"a(ssssssouso)\"");
 }
 
 #[test]
