@@ -39,6 +39,10 @@ impl Backend for Still {
     fn files(&self, _: &Definition) -> UnitFiles {
         UnitFiles::default()
     }
+    fn unit_file_state(&self, _: &str) -> Option<&'static str> {
+        None
+    }
+    fn each_unit_file(&self, _: &mut dyn FnMut(&str, &'static str)) {}
     fn preset(&self, _: &Definition) -> &'static str {
         ""
     }

@@ -14,7 +14,7 @@ use warren_core::state::BootTimes;
 use warren_core::time::Moment;
 use warren_core::view::View;
 use warren_unit::escape::path_unescape;
-use warren_unit::{Defaults, UnitName};
+use warren_unit::{Defaults, LoadState, UnitName};
 
 /// The manager as the bus sees it.
 pub trait Backend: Send + Sync + 'static {
@@ -31,6 +31,21 @@ pub trait Backend: Send + Sync + 'static {
     /// Which files the unit is made of, and what its installation state is, from an index: walks
     /// no directory.
     fn files(&self, definition: &Definition) -> UnitFiles;
+
+    /// What `is-enabled` says of a unit file, loaded or not; nothing where there is none.
+    fn unit_file_state(&self, name: &str) -> Option<&'static str>;
+
+    /// Shows path and state of each unit file of the search path.
+    fn each_unit_file(&self, show: &mut dyn FnMut(&str, &'static str));
+
+    /// The name of the unit that `default.target` is, if that is loaded.
+    fn default_target(&self) -> Option<String> {
+        let view = self.view();
+        let name = UnitName::parse("default.target").expect("a valid name");
+        let definition = view.definition(view.lookup(&name)?);
+        let is_loaded = definition.load_state == LoadState::Loaded;
+        is_loaded.then(|| definition.name.to_string())
+    }
 
     /// What the preset policy says of the unit's file; empty where there is none.
     fn preset(&self, definition: &Definition) -> &'static str;
@@ -158,10 +173,6 @@ pub enum Call {
     Reexecute,
     /// Change the installation of unit files: answers [`Answer::Changes`].
     UnitFiles(UnitFileOp),
-    /// `is-enabled` of a unit file that need not be loaded: answers [`Answer::Text`].
-    GetUnitFileState(String),
-    /// All unit files of the search path: answers [`Answer::UnitFiles`].
-    ListUnitFiles,
     /// The links that disabling this unit would remove: answers [`Answer::Texts`].
     GetUnitFileLinks {
         /// The unit file.
@@ -169,8 +180,6 @@ pub enum Call {
         /// Those below /run only.
         runtime: bool,
     },
-    /// Answers [`Answer::Text`].
-    GetDefaultTarget,
     /// Change the manager's environment block: first unset, then set.
     Environment {
         /// Names, or assignments that are unset only if they stand like this.
@@ -298,10 +307,6 @@ pub enum Answer {
         /// In order.
         changes: Vec<FileChange>,
     },
-    /// Path and state of each unit file.
-    UnitFiles(Vec<(String, &'static str)>),
-    /// One text.
-    Text(String),
     /// Texts.
     Texts(Vec<String>),
 }

@@ -33,8 +33,9 @@ struct Client {
     /// What it sent before that was known.
     held: Vec<Vec<u8>>,
     held_bytes: usize,
-    /// Calls that wait for the manager.
+    /// Calls that wait for the manager, and bytes of those that are looked at again.
     waiting: usize,
+    waiting_bytes: usize,
     is_subscribed: bool,
     references: BTreeMap<UnitId, u32>,
 }
@@ -58,7 +59,7 @@ pub enum Heard {
     /// A client became known: these are its calls so far.
     Known(Arc<str>, Caller, Vec<Vec<u8>>),
     /// A client that is not known yet calls too often.
-    TooMuch(Arc<str>),
+    TooMuch,
     /// A client went: nobody else refers to these units.
     Gone(Vec<UnitId>),
     /// The name is ours.
@@ -97,7 +98,9 @@ impl Broker {
                 Ok(Some(client)) => Heard::Gone(self.forget(client)),
                 _ => Heard::Nothing,
             },
-            Kind::Signal => Heard::Nothing,
+            Kind::Signal | Kind::Unknown => Heard::Nothing,
+            // Only the bus is asked anything.
+            Kind::MethodReturn | Kind::Error if header.sender != DBUS => Heard::Nothing,
             Kind::MethodReturn | Kind::Error => match self.asked.remove(&header.reply_serial) {
                 Some(Question::Name) => named(message),
                 Some(Question::Credentials(client)) => self.introduced(&client, message),
@@ -119,7 +122,7 @@ impl Broker {
         }
         let bytes = client.held_bytes + frame.len();
         if client.held.len() >= CALLS_WAITING_MAX || bytes > MAX_MESSAGE_BYTES {
-            return Heard::TooMuch(name);
+            return Heard::TooMuch;
         }
         client.held_bytes = bytes;
         client.held.push(frame.to_vec());
@@ -159,10 +162,14 @@ impl Broker {
     }
 
     /// One more of the client's calls waits for the manager; not if there are too many.
-    pub fn begin(&mut self, name: &str) -> bool {
+    pub fn begin(&mut self, name: &str, bytes: usize) -> bool {
+        let has_room = |client: &Client| {
+            client.waiting < CALLS_WAITING_MAX && client.waiting_bytes + bytes <= MAX_MESSAGE_BYTES
+        };
         match self.clients.get_mut(name) {
-            Some(client) if client.waiting < CALLS_WAITING_MAX => {
+            Some(client) if has_room(client) => {
                 client.waiting += 1;
+                client.waiting_bytes += bytes;
                 true
             }
             _ => false,
@@ -170,9 +177,10 @@ impl Broker {
     }
 
     /// One fewer.
-    pub fn end(&mut self, name: &str) {
+    pub fn end(&mut self, name: &str, bytes: usize) {
         if let Some(client) = self.clients.get_mut(name) {
             client.waiting = client.waiting.saturating_sub(1);
+            client.waiting_bytes = client.waiting_bytes.saturating_sub(bytes);
         }
     }
 
@@ -223,9 +231,11 @@ impl Broker {
     }
 }
 
-/// Whether the bus asks for a service to be started.
+/// Whether the bus asks for a service to be started. It alone may: a client's message can have the
+/// same words.
 pub fn is_activation(header: &Header<'_>) -> bool {
-    header.interface == ACTIVATOR && header.member == "ActivationRequest"
+    let is_bus = header.kind == Kind::Signal && header.sender == DBUS;
+    is_bus && header.interface == ACTIVATOR && header.member == "ActivationRequest"
 }
 
 /// The name of a client that went, if that is what the bus tells.

@@ -11,12 +11,16 @@ use rustix::net::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 use warren_core::ids::UnitId;
 use warren_core::request::Notice;
 use warren_core::view::View;
 
 const BACKLOG: i32 = 4096;
+/// So long the bus's thread has at the end to send what there is to send: what it does is bounded, but
+/// by what one call may cost. Whoever ends is not to wait longer for a client's sake.
+const FAREWELL_TIME: Duration = Duration::from_secs(1);
 
 /// Why the bus could not be started.
 #[derive(Debug)]
@@ -37,10 +41,12 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// A bus that serves. Dropping it ends its thread and removes its socket, unless somebody keeps that.
+/// A bus that serves. Dropping it ends its thread, for which it waits a second at most, and removes its
+/// socket, unless somebody keeps that.
 pub struct Bus {
     mailbox: Arc<Mailbox>,
-    thread: Option<JoinHandle<()>>,
+    /// Hangs up when the thread ends.
+    end: Receiver<()>,
     path: PathBuf,
     /// A copy of the one that clients come to.
     listener: OwnedFd,
@@ -50,9 +56,9 @@ pub struct Bus {
 impl Bus {
     /// Listens at `path`, in place of whatever socket is there, and serves in a thread of its
     /// own. If the socket there is that of an earlier bus, `kept` is its listener ([`Bus::listener`]):
-    /// who connected since that one ended is served now. Everyone who can reach the path may connect; who may write is decided by user id. With
-    /// `message_bus`, the path of a message bus's socket, clients there are served as well, while
-    /// its service is up.
+    /// who connected since that one ended is served now. Everyone who can reach the path may connect;
+    /// who may write is decided by user id. With `message_bus`, the path of a message bus's socket,
+    /// clients there are served as well, while its service is up.
     pub fn start(
         path: &Path,
         kept: Option<OwnedFd>,
@@ -71,18 +77,16 @@ impl Bus {
         let link = message_bus.map(Link::new);
         let server = Server::new(listener, link, backend, mailbox.clone(), server_id)
             .map_err(error("waiting at"))?;
-        let thread = std::thread::Builder::new()
+        let (running, end) = channel();
+        std::thread::Builder::new()
             .name("bus".to_owned())
-            .spawn(move || server.run())
+            .spawn(move || {
+                server.run();
+                drop(running);
+            })
             .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::AGAIN))
             .map_err(error("making a thread for"))?;
-        Ok(Bus {
-            mailbox,
-            thread: Some(thread),
-            path: path.to_owned(),
-            listener: copy,
-            is_kept: false,
-        })
+        Ok(Bus { mailbox, end, path: path.to_owned(), listener: copy, is_kept: false })
     }
 
     /// The listening socket: whoever keeps it keeps those who connect while nobody serves.
@@ -128,9 +132,8 @@ impl Drop for Held {
 impl Drop for Bus {
     fn drop(&mut self) {
         self.mailbox.put(Mail::Stop);
-        if let Some(thread) = self.thread.take() {
-            drop(thread.join());
-        }
+        // Nothing is ever sent: it hangs up, or does not in time.
+        let _ = self.end.recv_timeout(FAREWELL_TIME);
         if !self.is_kept {
             let _ = rustix::fs::unlink(&self.path);
         }

@@ -1,9 +1,13 @@
 //! One client: its socket, what it sent and is not looked at yet, what it has yet to be sent. A message
 //! bus is one as well, whose greeting goes the other way.
 //!
-//! Everything here is bounded: the greeting, one message, the calls that wait for the manager,
-//! the bytes that wait for the client. A client that overruns a bound is dropped; one that does
-//! not read its replies is not read from until it does.
+//! Everything here is bounded: the greeting, one message, the calls that wait for the manager and
+//! their bytes. A client that overruns a bound is dropped, or not read from until there is room. What
+//! waits for the client is bounded by that: with [`HIGH_WATER_BYTES`] unsent, no call is looked at,
+//! so there is one reply more at most.
+//!
+//! A message bus is not dropped for what one of its clients sent: what is too long is passed over as
+//! it comes, and is not kept.
 
 use crate::sasl::{Greeting, NoGreeting, client_greeting, greeting_answer};
 use crate::signals::SignalQueue;
@@ -20,6 +24,10 @@ use std::time::Instant;
 pub const HIGH_WATER_BYTES: usize = 1 << 20;
 /// Most calls of one client that wait for the manager.
 pub const CALLS_WAITING_MAX: usize = 1024;
+/// Most bytes of calls of one client that wait for the manager, but for the last.
+const WAITING_BYTES_MAX: usize = wire::MAX_MESSAGE_BYTES;
+/// Longest header that is read of a message which is passed over.
+const HEADER_BYTES_MAX: usize = 16 << 10;
 const READ_BYTES: usize = 64 << 10;
 const SLICES_MAX: usize = 32;
 
@@ -54,12 +62,24 @@ enum Handshake {
     Answered,
 }
 
+/// What came.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Frame {
+    /// A message.
+    Whole(Vec<u8>),
+    /// The beginning of one that is longer than [`wire::MAX_MESSAGE_BYTES`], whose rest is passed over.
+    TooLong(Vec<u8>),
+}
+
 /// One client.
 pub struct Connection {
     pub socket: OwnedFd,
     pub peer: UCred,
     pub since: Instant,
+    /// Calls that wait for the manager ...
     pub waiting: usize,
+    /// ... and bytes of those that are looked at again.
+    pub waiting_bytes: usize,
     /// What it has yet to be told. On a private socket all are told, subscribed or not:
     /// systemctl waits for jobs without subscribing.
     pub signals: SignalQueue,
@@ -72,6 +92,8 @@ pub struct Connection {
     input: Vec<u8>,
     /// Bytes at the front of the input that were looked at.
     taken: usize,
+    /// Bytes of a message that is too long which are yet to come.
+    passing: usize,
     output: VecDeque<Vec<u8>>,
     /// Bytes of the first output that are sent already.
     sent: usize,
@@ -98,6 +120,7 @@ impl Connection {
             peer,
             since: now,
             waiting: 0,
+            waiting_bytes: 0,
             signals: SignalQueue::default(),
             is_subscribed: false,
             is_closing: false,
@@ -105,6 +128,7 @@ impl Connection {
             handshake,
             input: Vec::new(),
             taken: 0,
+            passing: 0,
             output: VecDeque::new(),
             sent: 0,
             unsent: 0,
@@ -122,7 +146,13 @@ impl Connection {
 
     /// Whether its calls are to be read and looked at.
     pub fn is_ready_for_calls(&self) -> bool {
-        self.unsent < HIGH_WATER_BYTES && self.waiting < CALLS_WAITING_MAX && !self.is_closing
+        let is_idle = self.waiting < CALLS_WAITING_MAX && self.waiting_bytes < WAITING_BYTES_MAX;
+        is_idle && self.has_room()
+    }
+
+    /// Whether there may be another reply.
+    pub fn has_room(&self) -> bool {
+        self.unsent < HIGH_WATER_BYTES && !self.is_closing
     }
 
     /// Bytes that wait to be sent.
@@ -171,16 +201,43 @@ impl Connection {
     }
 
     /// The next whole message, if one is there.
-    pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, Gone> {
+    ///
+    /// Errors: what is there is none; a client's is too long.
+    pub fn next_message(&mut self) -> Result<Option<Frame>, Gone> {
         if !self.is_open() {
             return Ok(None);
         }
+        self.pass(0);
         let input = &self.input[self.taken..];
         let Some(bytes) = wire::frame_bytes(input)? else { return Ok(None) };
+        if bytes > wire::MAX_MESSAGE_BYTES {
+            return self.begin_passing(bytes);
+        }
         let Some(frame) = input.get(..bytes) else { return Ok(None) };
         let frame = frame.to_vec();
         self.taken += bytes;
-        Ok(Some(frame))
+        Ok(Some(Frame::Whole(frame)))
+    }
+
+    fn begin_passing(&mut self, bytes: usize) -> Result<Option<Frame>, Gone> {
+        if matches!(self.handshake, Handshake::Greeted(_)) {
+            return Err(WireError::TooLong.into());
+        }
+        let input = &self.input[self.taken..];
+        if input.len() < HEADER_BYTES_MAX {
+            return Ok(None);
+        }
+        let beginning = input[..HEADER_BYTES_MAX].to_vec();
+        self.pass(bytes);
+        Ok(Some(Frame::TooLong(beginning)))
+    }
+
+    /// Passes over so many bytes more.
+    fn pass(&mut self, more: usize) {
+        self.passing += more;
+        let here = self.passing.min(self.input.len() - self.taken);
+        self.taken += here;
+        self.passing -= here;
     }
 
     /// Adds bytes to what is to be sent.

@@ -366,6 +366,7 @@ fn invoke(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
         job,
         body: message.body(),
         peer_pid: context.peer_pid,
+        is_stranger: !context.may_write,
         over_bus: context.over_bus,
         tried: context.tried,
     };

@@ -13,6 +13,8 @@ pub fn is_glob(pattern: &str) -> bool {
 
 /// On a mismatch goes back to the last star only: earlier stars need no second thought.
 fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
+    // Brackets behind the last that closes one are not looked at for their ends.
+    let last_close = pattern.iter().rposition(|byte| *byte == b']').unwrap_or(0);
     let (mut p, mut n) = (0, 0);
     let mut last_star: Option<(usize, usize)> = None;
     while n < name.len() {
@@ -21,7 +23,7 @@ fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
             p += 1;
             continue;
         }
-        match match_one(&pattern[p..], name[n]) {
+        match match_one(&pattern[p..], name[n], p < last_close) {
             Some(used) => (p, n) = (p + used, n + 1),
             None => match last_star {
                 Some((after, from)) => {
@@ -35,11 +37,11 @@ fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// How many bytes of `pattern` match the one byte, if they do.
-fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
+/// How many bytes of `pattern` match the one byte, if they do. Brackets may be closed or not.
+fn match_one(pattern: &[u8], byte: u8, may_close: bool) -> Option<usize> {
     match pattern.first()? {
         b'?' => Some(1),
-        b'[' => match bracket(pattern, byte) {
+        b'[' if may_close => match bracket(pattern, byte) {
             Some((true, used)) => Some(used),
             Some((false, _)) => None,
             None => (byte == b'[').then_some(1),
@@ -99,6 +101,12 @@ mod tests {
             }
         }
         assert!(matches("", "") && matches("*", "") && !matches("?", ""));
+    }
+
+    #[test]
+    fn brackets_without_end_take_no_more_than_the_product() {
+        assert!(!matches(&format!("*{}", "[".repeat(20_000)), &format!("{}x", "[".repeat(5_000))));
+        assert!(matches("*[[", "a[["));
     }
 
     #[test]

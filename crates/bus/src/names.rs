@@ -1,16 +1,20 @@
 //! Names on a message bus: who of our services has taken the name that `BusName=` says
 //! (systemd.service(5), `Type=dbus`).
 //!
-//! One thread with one connection, made when the first name is watched. It only listens.
+//! One thread with one connection, made when the first name is watched and again after it was lost.
+//! It only listens, and believes the bus alone.
 
-use crate::sasl::{NoGreeting, client_greeting, greeting_answer};
-use crate::wire::{Kind, Writer, frame_bytes, method_call, parse};
-use rustix::event::{PollFd, PollFlags, poll};
-use std::collections::BTreeSet;
+use crate::connection::{Connection, Frame, Gone};
+use crate::wire::{Kind, Message, Writer, method_call, parse};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::net::sockopt;
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 /// The bus's own name.
 pub(crate) const DBUS: &str = "org.freedesktop.DBus";
@@ -28,7 +32,15 @@ pub enum NameState {
     NoBus,
 }
 
+/// A bus that was lost is looked for again after this time, and each time after twice as long ...
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// ... up to this one: nothing tells when it is back.
+const LAST_DELAY: Duration = Duration::from_secs(64);
+
 type Tell = Box<dyn Fn(&str, NameState) + Send>;
+
+/// Whether something was told of a name since it is watched.
+type Names = BTreeMap<String, bool>;
 
 enum Order {
     Watch(String),
@@ -56,14 +68,17 @@ impl NameWatcher {
             queue,
             woken,
             tell: Box::new(tell),
-            names: BTreeSet::new(),
+            names: BTreeMap::new(),
             bus: None,
+            again: None,
+            delay: FIRST_DELAY,
         };
         std::thread::Builder::new().name("bus-names".into()).spawn(move || watcher.run())?;
         Ok(NameWatcher { orders, wake })
     }
 
-    /// Tells the state of `name` now and whenever it changes.
+    /// Tells the state of `name` now and whenever it changes. While the bus is lost nothing is told, and
+    /// afterwards not that a name is free: its owner may be about to come back as well.
     pub fn watch(&self, name: &str) {
         self.order(Order::Watch(name.to_owned()));
     }
@@ -86,16 +101,18 @@ struct Watcher {
     queue: Receiver<Order>,
     woken: UnixStream,
     tell: Tell,
-    names: BTreeSet<String>,
+    names: Names,
     bus: Option<Bus>,
+    /// When a bus that was lost is looked for.
+    again: Option<Instant>,
+    delay: Duration,
 }
 
 struct Bus {
-    stream: UnixStream,
-    received: Vec<u8>,
+    connection: Connection,
     serial: u32,
     /// Calls of GetNameOwner under way: serial and name.
-    asked: Vec<(u32, String)>,
+    asked: BTreeMap<u32, String>,
 }
 
 impl Watcher {
@@ -111,12 +128,13 @@ impl Watcher {
             while let Ok(order) = self.queue.try_recv() {
                 self.take(order);
             }
-            let lost =
-                self.bus.as_mut().is_some_and(|bus| bus.receive(&self.names, &self.tell).is_err());
-            if lost {
-                // Names are asked for again when the next one is watched: a bus that is restarted
-                // is no reason to stop every service that has a name on it.
-                self.bus = None;
+            let tell = &self.tell;
+            let names = &mut self.names;
+            if self.bus.as_mut().is_some_and(|bus| bus.exchange(names, tell).is_err()) {
+                self.lost();
+            }
+            if self.again.is_some_and(|again| again <= Instant::now()) {
+                self.connect_again();
             }
         }
     }
@@ -124,9 +142,15 @@ impl Watcher {
     fn wait(&self) -> Result<(), rustix::io::Errno> {
         let mut fds = vec![PollFd::new(&self.woken, PollFlags::IN)];
         if let Some(bus) = &self.bus {
-            fds.push(PollFd::new(&bus.stream, PollFlags::IN));
+            let mut interest = PollFlags::IN;
+            interest.set(PollFlags::OUT, bus.connection.has_output());
+            fds.push(PollFd::new(&bus.connection.socket, interest));
         }
-        match poll(&mut fds, None) {
+        let left = self.again.map(|again| again.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| {
+            Timespec::try_from(left + Duration::from_millis(1)).expect("a minute fits")
+        });
+        match poll(&mut fds, left.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(e) => Err(e),
         }
@@ -138,38 +162,73 @@ impl Watcher {
                 self.names.remove(&name);
             }
             Order::Watch(name) => {
-                self.names.insert(name.clone());
-                let asked = self.connected().and_then(|bus| bus.ask(&name));
-                if asked.is_err() {
-                    self.bus = None;
-                    (self.tell)(&name, NameState::NoBus);
+                self.names.insert(name.clone(), false);
+                match &mut self.bus {
+                    Some(bus) => bus.ask(&name),
+                    None => self.connect_for(&name),
                 }
             }
         }
     }
 
-    fn connected(&mut self) -> io::Result<&mut Bus> {
-        if self.bus.is_none() {
-            self.bus = Some(Bus::connect(&self.path)?);
+    /// Connects because this name is to be watched.
+    fn connect_for(&mut self, name: &str) {
+        if self.connect().is_err() {
+            (self.tell)(name, NameState::NoBus);
+            if self.again.is_none() {
+                self.try_again_later();
+            }
         }
-        Ok(self.bus.as_mut().expect("made just now"))
+    }
+
+    fn connect_again(&mut self) {
+        self.again = None;
+        if !self.names.is_empty() && self.connect().is_err() {
+            self.try_again_later();
+        }
+    }
+
+    /// Connects and asks for all names.
+    fn connect(&mut self) -> io::Result<()> {
+        let mut bus = Bus::connect(&self.path)?;
+        self.names.keys().for_each(|name| bus.ask(name));
+        self.bus = Some(bus);
+        self.again = None;
+        Ok(())
+    }
+
+    fn try_again_later(&mut self) {
+        self.again = Some(Instant::now() + self.delay);
+        self.delay = (self.delay * 2).min(LAST_DELAY);
+    }
+
+    /// A bus that is restarted is no reason to stop every service that has a name on it. One that
+    /// refuses us is none.
+    fn lost(&mut self) {
+        let Some(bus) = self.bus.take() else { return };
+        if bus.connection.is_open() {
+            self.delay = FIRST_DELAY;
+        } else {
+            bus.asked.values().for_each(|name| (self.tell)(name, NameState::NoBus));
+        }
+        self.try_again_later();
     }
 }
 
 impl Bus {
     fn connect(path: &Path) -> io::Result<Bus> {
-        let mut stream = UnixStream::connect(path)?;
-        stream.write_all(&client_greeting(rustix::process::geteuid().as_raw()))?;
-        read_greeting(&mut stream)?;
-        let mut bus = Bus { stream, received: Vec::new(), serial: 0, asked: Vec::new() };
-        bus.call("org.freedesktop.DBus.Hello", &[])?;
+        let socket = OwnedFd::from(UnixStream::connect(path)?);
+        let peer = sockopt::socket_peercred(&socket)?;
+        let own_uid = rustix::process::geteuid().as_raw();
+        let connection = Connection::to_bus(socket, peer, own_uid, Instant::now());
+        let mut bus = Bus { connection, serial: 0, asked: BTreeMap::new() };
+        bus.call("org.freedesktop.DBus.Hello", &[]);
         let rule = "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged'";
-        bus.call("org.freedesktop.DBus.AddMatch", &[rule])?;
-        bus.stream.set_nonblocking(true)?;
+        bus.call("org.freedesktop.DBus.AddMatch", &[rule]);
         Ok(bus)
     }
 
-    fn call(&mut self, member: &str, arguments: &[&str]) -> io::Result<u32> {
+    fn call(&mut self, member: &str, arguments: &[&str]) -> u32 {
         self.serial += 1;
         let mut body = Writer::new();
         arguments.iter().for_each(|text| {
@@ -177,75 +236,55 @@ impl Bus {
         });
         let signature = "s".repeat(arguments.len());
         let bytes = method_call(self.serial, DBUS, DBUS_PATH, member, &signature, body.as_bytes());
-        self.stream.write_all(&bytes)?;
-        Ok(self.serial)
+        self.connection.push(bytes);
+        self.serial
     }
 
-    fn ask(&mut self, name: &str) -> io::Result<()> {
-        let serial = self.call("org.freedesktop.DBus.GetNameOwner", &[name])?;
-        self.asked.push((serial, name.to_owned()));
-        Ok(())
+    fn ask(&mut self, name: &str) {
+        let serial = self.call("org.freedesktop.DBus.GetNameOwner", &[name]);
+        self.asked.insert(serial, name.to_owned());
     }
 
-    /// Takes what has arrived; an error means that the connection is over.
-    fn receive(&mut self, names: &BTreeSet<String>, tell: &Tell) -> io::Result<()> {
-        let mut chunk = [0; 16 << 10];
-        loop {
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => self.received.extend_from_slice(&chunk[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
+    /// Sends what the bus takes, and takes some of what has arrived; an error means that the connection
+    /// is over.
+    fn exchange(&mut self, names: &mut Names, tell: &Tell) -> Result<(), Gone> {
+        self.connection.flush()?;
+        let received = self.connection.receive();
+        while let Some(frame) = self.connection.next_message()? {
+            if let Frame::Whole(frame) = frame
+                && let Ok(message) = parse(&frame)
+                && message.header.sender == DBUS
+            {
+                self.understand(&message, names, tell);
             }
         }
-        let malformed = |_| io::Error::from(io::ErrorKind::InvalidData);
-        while let Some(length) = frame_bytes(&self.received).map_err(malformed)? {
-            if self.received.len() < length {
-                break;
-            }
-            let frame: Vec<u8> = self.received.drain(..length).collect();
-            self.understand(&frame, names, tell);
-        }
-        Ok(())
+        received
     }
 
-    fn understand(&mut self, frame: &[u8], names: &BTreeSet<String>, tell: &Tell) {
-        let Ok(message) = parse(frame) else { return };
+    fn understand(&mut self, message: &Message<'_>, names: &mut Names, tell: &Tell) {
         let header = &message.header;
         match header.kind {
-            Kind::Signal if header.member == "NameOwnerChanged" => {
+            Kind::Signal if (header.interface, header.member) == (DBUS, "NameOwnerChanged") => {
                 let mut body = message.body();
                 let (Ok(name), Ok(_), Ok(new)) = (body.str(), body.str(), body.str()) else {
                     return;
                 };
-                if names.contains(name) {
+                if let Some(is_told) = names.get_mut(name) {
+                    *is_told = true;
                     tell(name, if new.is_empty() { NameState::Free } else { NameState::Owned });
                 }
             }
             Kind::MethodReturn | Kind::Error => {
-                let at = self.asked.iter().position(|(serial, _)| *serial == header.reply_serial);
-                let Some((_, name)) = at.map(|at| self.asked.swap_remove(at)) else { return };
-                if names.contains(&name) && header.kind == Kind::MethodReturn {
-                    tell(&name, NameState::Owned);
+                let Some(name) = self.asked.remove(&header.reply_serial) else { return };
+                let Some(is_told) = names.get_mut(&name) else { return };
+                let was_told = std::mem::replace(is_told, true);
+                match header.kind {
+                    Kind::MethodReturn => tell(&name, NameState::Owned),
+                    _ if !was_told => tell(&name, NameState::Free),
+                    _ => {}
                 }
             }
             _ => {}
         }
-    }
-}
-
-/// Reads the server's answer to the greeting, up to the end of its line.
-fn read_greeting(stream: &mut UnixStream) -> io::Result<()> {
-    let mut line = Vec::new();
-    let mut byte = [0];
-    loop {
-        match greeting_answer(&line) {
-            Ok(Some(_)) => return Ok(()),
-            Ok(None) => {}
-            Err(NoGreeting) => return Err(io::ErrorKind::PermissionDenied.into()),
-        }
-        stream.read_exact(&mut byte)?;
-        line.push(byte[0]);
     }
 }

@@ -9,7 +9,7 @@ pub use over_bus::Link;
 
 use crate::backend::{Backend, Outcome, ReplySender};
 use crate::broker::Caller;
-use crate::connection::{Connection, Gone};
+use crate::connection::{Connection, Frame, Gone};
 use crate::dispatch::{self, Context, Dispatched};
 use crate::error::BusError;
 use crate::methods::{Refused, Step, Then, explain, render};
@@ -201,10 +201,22 @@ struct Waiting {
 enum After {
     Render(Then),
     /// Look at the message again, now that this unit was loaded or could not be.
-    Again {
-        message: Vec<u8>,
-        tried: Vec<UnitName>,
-    },
+    Again(Again),
+}
+
+struct Again {
+    message: Vec<u8>,
+    tried: Vec<UnitName>,
+}
+
+impl After {
+    /// Bytes of a call that are kept for it.
+    fn held_bytes(&self) -> usize {
+        match self {
+            After::Render(_) => 0,
+            After::Again(again) => again.message.len(),
+        }
+    }
 }
 
 /// The thread's state.
@@ -218,6 +230,8 @@ pub struct Server {
     connections: BTreeMap<u64, Connection>,
     link: Option<Link>,
     waiting: BTreeMap<u64, Waiting>,
+    /// Calls that are to be looked at again as soon as their connection has room for a reply.
+    again: BTreeMap<u64, VecDeque<(Origin, ReplyTo, Again)>>,
     /// Clients in the order in which their time to greet ends.
     greeting: VecDeque<u64>,
     /// Nobody is taken until then.
@@ -252,6 +266,7 @@ impl Server {
             connections: BTreeMap::new(),
             link,
             waiting: BTreeMap::new(),
+            again: BTreeMap::new(),
             greeting: VecDeque::new(),
             resting_until: None,
             next_connection: FIRST_CONNECTION,
@@ -378,6 +393,7 @@ impl Server {
     fn end(&mut self, id: u64) {
         // Its file descriptor leaves the epoll set by being closed.
         self.connections.remove(&id);
+        self.again.remove(&id);
         self.bus_ended(id);
         if self.resting_until.is_some() {
             self.watch_listener(true);
@@ -400,7 +416,7 @@ impl Server {
     fn pump(&mut self, id: u64) -> Result<(), Gone> {
         loop {
             let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
-            if !client.is_ready_for_calls() {
+            if !client.has_room() {
                 client.flush()?;
             }
             if !self.handle_messages(id)? {
@@ -411,13 +427,37 @@ impl Server {
 
     /// Handles the calls that are there while the client reads; says whether there were any.
     fn handle_messages(&mut self, id: u64) -> Result<bool, Gone> {
-        let mut any = false;
+        let mut any = self.handle_again(id)?;
         while let Some(client) = self.connections.get_mut(&id)
             && client.is_ready_for_calls()
-            && let Some(message) = client.next_message()?
+            && let Some(frame) = client.next_message()?
         {
             any = true;
-            self.handle(id, message)?;
+            match frame {
+                Frame::Whole(message) => self.handle(id, message)?,
+                Frame::TooLong(beginning) => self.refuse_long(id, &beginning),
+            }
+        }
+        Ok(any)
+    }
+
+    /// Looks again at calls that waited for units, while the client reads.
+    fn handle_again(&mut self, id: u64) -> Result<bool, Gone> {
+        let mut any = false;
+        while self.connections.get(&id).is_some_and(Connection::has_room)
+            && let Some((origin, reply_to, again)) =
+                self.again.get_mut(&id).and_then(VecDeque::pop_front)
+        {
+            any = true;
+            self.end_waiting(&origin, again.message.len());
+            let handled = self.handle_call(&origin, reply_to, again.message, again.tried);
+            // A bus does not end with what one of its clients sent.
+            if origin.client.is_none() {
+                handled?;
+            }
+        }
+        if self.again.get(&id).is_some_and(VecDeque::is_empty) {
+            self.again.remove(&id);
         }
         Ok(any)
     }
@@ -477,7 +517,7 @@ impl Server {
             view: &view,
             backend: &*backend,
             peer_pid: u32::try_from(origin.caller.pid).unwrap_or(0),
-            // What is sent to a name, the bus's policy allows or not.
+            // Whether a name's first message may start a service, the bus's policy has said.
             may_write: matches!(reply_to, ReplyTo::Activation(_))
                 || self.is_privileged(origin.caller.uid),
             connection: origin.connection,
@@ -521,7 +561,7 @@ impl Server {
             }
             Step::Load(name) => {
                 tried.push(name.clone());
-                let then = After::Again { message: frame, tried };
+                let then = After::Again(Again { message: frame, tried });
                 let waiting = Waiting { origin: origin.clone(), reply_to, signature, then };
                 self.ask(crate::backend::Call::LoadUnit(name), waiting);
             }
@@ -529,7 +569,7 @@ impl Server {
     }
 
     fn ask(&mut self, call: crate::backend::Call, waiting: Waiting) {
-        if !self.begin_waiting(&waiting.origin) {
+        if !self.begin_waiting(&waiting.origin, waiting.then.held_bytes()) {
             let text = "Too many calls at once.";
             return self.fail(&waiting.origin, &waiting.reply_to, &BusError::limits_exceeded(text));
         }
@@ -545,25 +585,29 @@ impl Server {
 
     /// Clients of the private socket are not read from when they have too many calls waiting; of
     /// those on the bus each has its own bound.
-    fn begin_waiting(&mut self, origin: &Origin) -> bool {
+    fn begin_waiting(&mut self, origin: &Origin, bytes: usize) -> bool {
         match (&origin.client, self.connections.get_mut(&origin.connection)) {
             (None, Some(client)) => {
                 client.waiting += 1;
+                client.waiting_bytes += bytes;
                 true
             }
             (Some(name), Some(_)) => {
-                self.broker(origin.connection).is_some_and(|broker| broker.begin(name))
+                self.broker(origin.connection).is_some_and(|broker| broker.begin(name, bytes))
             }
             (_, None) => false,
         }
     }
 
-    fn end_waiting(&mut self, origin: &Origin) {
+    fn end_waiting(&mut self, origin: &Origin, bytes: usize) {
         match (&origin.client, self.connections.get_mut(&origin.connection)) {
-            (None, Some(client)) => client.waiting -= 1,
+            (None, Some(client)) => {
+                client.waiting -= 1;
+                client.waiting_bytes -= bytes;
+            }
             (Some(name), Some(_)) => {
                 if let Some(broker) = self.broker(origin.connection) {
-                    broker.end(name);
+                    broker.end(name, bytes);
                 }
             }
             (_, None) => {}
@@ -663,14 +707,14 @@ impl Server {
         let waiting = self.waiting.remove(&question)?;
         let origin = waiting.origin;
         let id = origin.connection;
-        self.end_waiting(&origin);
         match waiting.then {
-            After::Again { message, tried } => {
-                if self.handle_call(&origin, waiting.reply_to, message, tried).is_err() {
-                    self.end(id);
-                }
+            After::Again(again) if self.connections.contains_key(&id) => {
+                let calls = self.again.entry(id).or_default();
+                calls.push_back((origin, waiting.reply_to, again));
             }
+            After::Again(_) => {}
             After::Render(then) => {
+                self.end_waiting(&origin, 0);
                 let view = self.backend.view();
                 let body = outcome
                     .map_err(|error| explain(&then, error, &view))

@@ -3,11 +3,10 @@
 
 mod support;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use support::client::*;
+use support::played::*;
 use support::*;
 use warren_bus::wire::{self, Kind, To, Writer};
 
@@ -22,14 +21,10 @@ ExecStart=/bin/sleep 9
 [Unit]
 ";
 
-const DBUS: &str = "org.freedesktop.DBus";
-const DBUS_PATH: &str = "/org/freedesktop/DBus";
-
 /// A message bus with the manager on it.
 struct MessageBus {
     listener: UnixListener,
-    manager: Client,
-    serial: u32,
+    bus: PlayedBus,
 }
 
 /// Which manager, and what is to be removed at the end.
@@ -46,26 +41,24 @@ fn joined(test: &str) -> (Ground, MessageBus) {
     let listener = UnixListener::bind(&path).expect("a socket can be made");
     machine.serve_and_join(&dir.socket(), Some(path));
     machine.start("dbus.service");
-    let manager = accept(&listener);
-    let mut bus = MessageBus { listener, manager, serial: 100 };
+    let played = PlayedBus::new(accept(&listener));
+    let mut bus = MessageBus { listener, bus: played };
     bus.name_it(1);
     (Ground { machine, _dir: dir }, bus)
 }
 
-fn accept(listener: &UnixListener) -> Client {
-    let mut waiting = [PollFd::new(listener, PollFlags::IN)];
-    let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
-    assert_eq!(poll(&mut waiting, Some(&patience)), Ok(1), "the manager does not connect");
-    let (mut stream, _) = listener.accept().expect("the manager connects");
-    let mut greeting = Vec::new();
-    let mut byte = [0];
-    while !greeting.ends_with(b"BEGIN\r\n") {
-        stream.read_exact(&mut byte).expect("the manager greets");
-        greeting.push(byte[0]);
+impl std::ops::Deref for MessageBus {
+    type Target = PlayedBus;
+
+    fn deref(&self) -> &PlayedBus {
+        &self.bus
     }
-    assert!(greeting.starts_with(b"\0AUTH EXTERNAL "), "{greeting:?}");
-    stream.write_all(b"OK 0123456789abcdef0123456789abcdef\r\n").expect("the manager reads");
-    Client::accepted(stream)
+}
+
+impl std::ops::DerefMut for MessageBus {
+    fn deref_mut(&mut self) -> &mut PlayedBus {
+        &mut self.bus
+    }
 }
 
 impl MessageBus {
@@ -86,38 +79,20 @@ impl MessageBus {
         }
     }
 
-    fn next(&mut self) -> Received {
-        self.manager.receive().expect("the manager says something")
-    }
-
-    /// The bus's answer to a call of the manager.
-    fn answer(&mut self, call: &Received, signature: &str, body: &Writer) {
-        let asked = wire::parse(&call.frame).expect("a sound call").header.serial;
-        let mut whole = wire::method_return(To::Peer, 7, asked, signature, body.len());
-        whole.extend(body.as_bytes());
-        self.put(&whole, DBUS);
-    }
-
-    /// Sends a message as from `sender`, whose name buses put in.
-    fn put(&mut self, whole: &[u8], sender: &str) {
-        self.serial += 1;
-        let message = from(whole, sender, self.serial);
-        self.manager.stream.write_all(&message).expect("the manager reads");
-    }
-
     /// A client calls a method of the manager.
     fn call(&mut self, sender: &str, member: &str, texts: &[&str]) {
-        let (signature, body) = strings(texts);
-        let member = format!("{MANAGER_INTERFACE}.{member}");
-        let mut whole = wire::signal(To::Peer, 1, MANAGER, &member, signature, body.as_bytes());
-        (whole[1], whole[2]) = (1, 0);
-        self.put(&whole, sender);
+        self.call_of(sender, MANAGER_INTERFACE, member, texts);
     }
 
-    fn signal(&mut self, sender: &str, member: &str, texts: &[&str]) {
-        let (signature, body) = strings(texts);
-        let member = format!("org.freedesktop.{member}");
-        let whole = wire::signal(To::Peer, 1, DBUS_PATH, &member, signature, body.as_bytes());
+    fn call_of(&mut self, sender: &str, interface: &str, member: &str, texts: &[&str]) {
+        self.call_with(sender, interface, member, strings(texts));
+    }
+
+    fn call_with(&mut self, sender: &str, interface: &str, member: &str, args: (&str, Writer)) {
+        let (signature, body) = args;
+        let member = format!("{interface}.{member}");
+        let mut whole = wire::signal(To::Peer, 1, MANAGER, &member, signature, body.as_bytes());
+        (whole[1], whole[2]) = (1, 0);
         self.put(&whole, sender);
     }
 
@@ -126,13 +101,18 @@ impl MessageBus {
         let call = self.next();
         assert_eq!(call.member, "GetConnectionCredentials");
         assert_eq!(call.body().str(), Ok(client));
+        self.tell_user(&call, uid, DBUS);
+    }
+
+    /// The answer to GetConnectionCredentials, as from `sender`.
+    fn tell_user(&mut self, call: &Received, uid: u32, sender: &str) {
         let mut body = Writer::new();
         body.array(b'{', |w| {
             w.structure().str("LinuxSecurityLabel").variant("ay").bytes(b"x");
             w.structure().str("UnixUserID").variant("u").u32(uid);
             w.structure().str("ProcessID").variant("u").u32(77);
         });
-        self.answer(&call, "a{sv}", &body);
+        self.answer_as(sender, call, "a{sv}", &body);
     }
 
     /// What the manager says next: to whom, and what.
@@ -150,31 +130,6 @@ impl MessageBus {
         };
         to + &what
     }
-}
-
-/// The message with another serial and with its sender's name.
-fn from(whole: &[u8], sender: &str, serial: u32) -> Vec<u8> {
-    let header = wire::parse(whole).expect("a sound message").header;
-    let body_bytes = u32::from_le_bytes(whole[4..8].try_into().expect("four bytes"));
-    let texts = [(1, "o", header.path), (2, "s", header.interface), (3, "s", header.member)];
-    let mut w = Writer::new();
-    w.byte(b'l').byte(whole[1]).byte(whole[2]).byte(1).u32(body_bytes).u32(serial);
-    w.array(b'(', |w| {
-        for (code, kind, text) in texts.into_iter().chain([(7, "s", sender)]) {
-            if !text.is_empty() {
-                w.structure().byte(code).variant(kind).str(text);
-            }
-        }
-        if header.reply_serial != 0 {
-            w.structure().byte(5).variant("u").u32(header.reply_serial);
-        }
-        if !header.signature.is_empty() {
-            w.structure().byte(8).variant("g").signature(header.signature);
-        }
-    });
-    w.align(8);
-    w.raw(&whole[whole.len() - body_bytes as usize..]);
-    w.finish()
 }
 
 /// Where the header field of this code begins.
@@ -218,7 +173,7 @@ fn whom_the_bus_does_not_know_is_not_answered() {
     let asked = wire::parse(&call.frame).expect("a sound call").header.serial;
     let gone =
         wire::error_reply(To::Peer, 9, asked, "org.freedesktop.DBus.Error.NameHasNoOwner", "gone");
-    bus.manager.stream.write_all(&gone).expect("the manager reads");
+    bus.put(&gone, DBUS);
     // Nothing is answered to it; the next one is heard.
     bus.call(":1.8", "GetDefaultTarget", &[]);
     bus.introduce(":1.8", 4711);
@@ -303,17 +258,83 @@ fn the_bus_has_services_started() {
 }
 
 #[test]
+fn only_the_bus_has_services_started() {
+    let (ground, mut bus) = joined("activator");
+    let activator = "org.freedesktop.systemd1.Activator";
+    bus.call_of(":1.9", activator, "ActivationRequest", &["a.service"]);
+    bus.introduce(":1.9", 4711);
+    let unknown = format!("Unknown method ActivationRequest or interface {activator}.");
+    let error = "org.freedesktop.DBus.Error.UnknownMethod";
+    assert_eq!(bus.says(), format!("to :1.9: {error}: {unknown}"));
+    bus.signal(":1.9", "systemd1.Activator.ActivationRequest", &["a.service"]);
+    bus.call(":1.9", "GetDefaultTarget", &[]);
+    assert_eq!(bus.says(), "to :1.9: reply \"s\"");
+    assert!(!ground.machine.is_up("a.service"));
+}
+
+#[test]
+fn who_a_client_is_only_the_bus_says() {
+    let (_ground, mut bus) = joined("forged");
+    bus.call(":1.9", "StartUnit", &["a.service", "replace"]);
+    let call = bus.next();
+    assert_eq!(call.member, "GetConnectionCredentials");
+    bus.tell_user(&call, 0, ":1.9");
+    bus.tell_user(&call, 4711, DBUS);
+    let denied = "org.freedesktop.DBus.Error.AccessDenied: Permission denied";
+    assert_eq!(bus.says(), format!("to :1.9: {denied}"));
+}
+
+#[test]
+fn no_message_of_a_client_costs_the_others_the_bus() {
+    let (_ground, mut bus) = joined("hostile");
+    bus.put_hostile(":1.9");
+    let exceeded = "org.freedesktop.DBus.Error.LimitsExceeded: The message is too long.";
+    assert_eq!(bus.says(), format!("to :1.9: {exceeded}"));
+    bus.call(":1.7", "GetDefaultTarget", &[]);
+    bus.introduce(":1.7", 4711);
+    assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+}
+
+#[test]
+fn lists_of_strangers_have_a_bound_on_patterns_and_names() {
+    let (_ground, mut bus) = joined("patterns");
+    let names = |count: usize| (0..count).map(|number| format!("{number}.service"));
+    let patterns = |count: usize| {
+        let mut body = Writer::new();
+        let all: Vec<String> = names(count).map(|name| format!("*{name}")).collect();
+        body.strs(["static"]).strs(all.iter().map(String::as_str));
+        ("asas", body)
+    };
+    bus.call_with(":1.7", MANAGER_INTERFACE, "ListUnitFilesByPatterns", patterns(65));
+    bus.introduce(":1.7", 4711);
+    let few = "A call may have 64 patterns with 2048 bytes altogether.";
+    let exceeded = "to :1.7: org.freedesktop.DBus.Error.LimitsExceeded:";
+    assert_eq!(bus.says(), format!("{exceeded} {few}"));
+    for (member, reply) in
+        [("ListUnitFilesByPatterns", "a(ss)"), ("ListUnitsByPatterns", "a(ssssssouso)")]
+    {
+        bus.call_with(":1.7", MANAGER_INTERFACE, member, patterns(64));
+        assert_eq!(bus.says(), format!("to :1.7: reply {reply:?}"));
+    }
+    let mut body = Writer::new();
+    let many: Vec<String> = names(4097).collect();
+    body.strs(many.iter().map(String::as_str));
+    bus.call_with(":1.7", MANAGER_INTERFACE, "ListUnitsByNames", ("as", body));
+    assert_eq!(bus.says(), format!("{exceeded} A call may have 4096 names."));
+    bus.call_with(":1.8", MANAGER_INTERFACE, "ListUnitsByPatterns", patterns(65));
+    bus.introduce(":1.8", 0);
+    assert_eq!(bus.says(), "to :1.8: reply \"a(ssssssouso)\"");
+}
+
+#[test]
 fn a_bus_that_was_lost_is_found_again() {
     let (_ground, mut bus) = joined("lost");
-    drop(std::mem::replace(
-        &mut bus.manager,
-        Client::accepted(UnixStream::pair().expect("a pair").0),
-    ));
-    bus.manager = accept(&bus.listener);
+    bus.end();
+    bus.bus = PlayedBus::new(accept(&bus.listener));
     // Somebody else has the name: the connection is given up, and made again.
     bus.name_it(3);
-    assert!(bus.manager.is_dropped());
-    bus.manager = accept(&bus.listener);
+    assert!(bus.peer.is_dropped());
+    bus.bus = PlayedBus::new(accept(&bus.listener));
     bus.name_it(4);
     bus.call(":1.7", "GetDefaultTarget", &[]);
     bus.introduce(":1.7", 4711);

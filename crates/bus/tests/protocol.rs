@@ -4,6 +4,7 @@
 mod support;
 
 use std::io::Write;
+use std::sync::atomic::Ordering;
 use support::client::*;
 use support::*;
 use warren_bus::wire::{Kind, Writer};
@@ -234,6 +235,77 @@ fn calls_wait_while_replies_are_not_read() {
     }
     sender.join().expect("all calls were sent");
     machine.stop();
+}
+
+/// What is rendered for a client that reads nothing is what its socket takes, and a little more; all of
+/// it comes when it reads.
+#[test]
+fn a_client_that_reads_nothing_is_not_served_without_end() {
+    const CALLS: usize = 150;
+    let dir = TempDir::new("unread");
+    let name = |number: usize| format!("{}{number}.service", "n".repeat(240));
+    let units: String =
+        (0..1000).map(|number| format!("== {}\n[Service]\n", name(number))).collect();
+    let machine = Machine::new(&units);
+    machine.serve(&dir.socket());
+    let (mut slow, mut other) = (Client::new(&dir.socket()), Client::new(&dir.socket()));
+    for _ in 0..CALLS {
+        slow.send(MANAGER, MANAGER_INTERFACE, "ListUnitFiles", strings(&[]));
+    }
+    // Whoever calls behind it is answered when its calls were looked at.
+    for _ in 0..2 {
+        assert_eq!(other.manager("ListJobs", &[]).kind, Kind::MethodReturn);
+    }
+    let listed = machine.listed.load(Ordering::Relaxed);
+    assert!(listed < 100, "{listed} lists of 270 kB were made");
+    for _ in 0..CALLS {
+        assert_eq!(slow.receive().expect("a reply for each call").signature, "a(ss)");
+    }
+    machine.stop();
+}
+
+/// Each loads a unit that it names thousands of times, so that the replies are large.
+#[test]
+fn calls_that_wait_for_units_wait_for_the_client_too() {
+    const CALLS: u32 = 40;
+    let (dir, machine) = serve("again");
+    let mut client = Client::new(&dir.socket());
+    let mut writer = Client::accepted(client.stream.try_clone().expect("a second handle"));
+    let sender = std::thread::spawn(move || {
+        for number in 0..CALLS {
+            let name = format!("tmpl@{number}.service");
+            let mut body = Writer::new();
+            body.strs((0..4000).map(|_| name.as_str()));
+            writer.send(MANAGER, MANAGER_INTERFACE, "ListUnitsByNames", ("as", body));
+        }
+    });
+    let mut answered: Vec<u32> = Vec::new();
+    while answered.len() < CALLS as usize {
+        let reply = client.receive().expect("a reply for each call");
+        if reply.kind == Kind::MethodReturn {
+            answered.push(reply.reply_serial);
+        }
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, (1..=CALLS).collect::<Vec<_>>());
+    sender.join().expect("all calls were sent");
+    machine.stop();
+}
+
+#[test]
+fn a_bus_that_is_at_work_holds_up_nobody_who_ends_it() {
+    let (dir, machine) = serve("busy");
+    let mut client = Client::new(&dir.socket());
+    machine.while_held(|| {
+        client.send(MANAGER, MANAGER_INTERFACE, "ListUnitFiles", strings(&[]));
+        while machine.listed.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        machine.stop();
+    });
+    assert!(!dir.socket().exists());
+    assert_eq!(client.receive().expect("what was begun is answered").signature, "a(ss)");
+    assert!(client.is_dropped());
 }
 
 #[test]

@@ -17,7 +17,6 @@ use warren_core::state::ActiveState;
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 use warren_trace::words::Phase;
-use warren_unit::install::UnitFileState;
 use warren_unit::{LoadState, UnitName, UnitType};
 
 use crate::answers::AnswerTo;
@@ -173,24 +172,6 @@ impl Daemon {
 
     fn take_question(&mut self, call: Call) -> Outcome {
         match call {
-            Call::GetUnitFileState(name) => {
-                let known = UnitName::parse(&name).ok();
-                let state = known
-                    .and_then(|name| self.shared.states().get(&name).map(UnitFileState::as_str));
-                state
-                    .map(|state| Answer::Text(state.to_owned()))
-                    .ok_or_else(|| BusError::file_not_found("No such file or directory"))
-            }
-            Call::ListUnitFiles => Ok(Answer::UnitFiles(self.unit_file_list())),
-            Call::GetDefaultTarget => {
-                let name = UnitName::parse("default.target").expect("a valid name");
-                let unit = self.core.graph().lookup(&name);
-                let unit = unit.filter(|unit| {
-                    self.core.graph().definition(*unit).load_state == LoadState::Loaded
-                });
-                unit.map(|unit| Answer::Text(self.core.graph().name(unit).to_string()))
-                    .ok_or_else(|| BusError::no_such_unit("Unit default.target not found."))
-            }
             Call::Environment { unset, set } => self.change_environment(&unset, &set),
             Call::Leave(how) => self.leave_by_call(how),
             Call::SetExitCode(exit_code) => {
@@ -437,11 +418,6 @@ impl Daemon {
     }
 
     // ---- unit files ----
-
-    fn unit_file_list(&self) -> Vec<(String, &'static str)> {
-        let states = self.shared.states();
-        states.files().map(|(path, state)| (path, state.as_str())).collect()
-    }
 
     fn change_environment(&mut self, unset: &[String], set: &[String]) -> Outcome {
         let mut environment = self.environment.clone();

@@ -417,6 +417,15 @@ impl Backend for Shared {
         }
     }
 
+    fn unit_file_state(&self, name: &str) -> Option<&'static str> {
+        let name = UnitName::parse(name).ok()?;
+        self.states().get(&name).map(UnitFileState::as_str)
+    }
+
+    fn each_unit_file(&self, show: &mut dyn FnMut(&str, &'static str)) {
+        self.states().files().for_each(|(path, state)| show(&path, state.as_str()));
+    }
+
     fn preset(&self, definition: &Definition) -> &'static str {
         let files = &definition.files;
         let has_file =

@@ -2,7 +2,9 @@
 
 use crate::backend::{Call, PresetMode, UnitFileOp, UnitFileVerb};
 use crate::error::BusError;
+use crate::methods::filter::Filter;
 use crate::methods::{Invocation, Refused, Step, Then};
+use crate::wire::Writer;
 use warren_unit::UnitName;
 
 type Out = Result<Step, Refused>;
@@ -141,14 +143,22 @@ pub fn set_default_target(call: &mut Invocation<'_>) -> Out {
     ask(UnitFileOp { force, ..op }, false)
 }
 
-pub fn get_default_target(_: &mut Invocation<'_>) -> Out {
-    Ok(Step::Ask(Call::GetDefaultTarget, Then::Text))
+pub fn get_default_target(call: &mut Invocation<'_>) -> Out {
+    let none = || BusError::no_such_unit("Unit default.target not found.");
+    reply_text(&call.backend.default_target().ok_or_else(none)?)
+}
+
+fn reply_text(text: &str) -> Out {
+    let mut w = Writer::new();
+    w.str(text);
+    Ok(Step::Reply(w))
 }
 
 pub fn get_state(call: &mut Invocation<'_>) -> Out {
-    let file = call.body.str()?.to_owned();
-    check_file(&file)?;
-    Ok(Step::Ask(Call::GetUnitFileState(file), Then::Text))
+    let file = call.body.str()?;
+    check_file(file)?;
+    let none = || BusError::file_not_found("No such file or directory");
+    reply_text(call.backend.unit_file_state(file).ok_or_else(none)?)
 }
 
 pub fn get_links(call: &mut Invocation<'_>) -> Out {
@@ -156,15 +166,24 @@ pub fn get_links(call: &mut Invocation<'_>) -> Out {
     Ok(Step::Ask(Call::GetUnitFileLinks { file, runtime }, Then::Texts))
 }
 
-pub fn list(_: &mut Invocation<'_>) -> Out {
-    let then = Then::UnitFiles { states: Vec::new(), patterns: Vec::new() };
-    Ok(Step::Ask(Call::ListUnitFiles, then))
+pub fn list(call: &mut Invocation<'_>) -> Out {
+    write_files(call, &Filter::default())
 }
 
 pub fn list_by_patterns(call: &mut Invocation<'_>) -> Out {
-    let mut texts = || -> Result<Vec<String>, Refused> {
-        Ok(call.body.strs()?.into_iter().map(str::to_owned).collect())
-    };
-    let then = Then::UnitFiles { states: texts()?, patterns: texts()? };
-    Ok(Step::Ask(Call::ListUnitFiles, then))
+    let (states, patterns) = (call.body.strs()?, call.body.strs()?);
+    write_files(call, &Filter::new(call, &states, &patterns)?)
+}
+
+fn write_files(call: &Invocation<'_>, filter: &Filter<'_>) -> Out {
+    let mut w = Writer::new();
+    w.array(b'(', |w| {
+        call.backend.each_unit_file(&mut |file, state| {
+            let name = file.rsplit('/').next().unwrap_or(file);
+            if filter.has_state(&[state]) && filter.has_name(name) {
+                w.structure().str(file).str(state);
+            }
+        });
+    });
+    Ok(Step::Reply(w))
 }

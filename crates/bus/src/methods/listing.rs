@@ -2,7 +2,7 @@
 
 use crate::backend::{Backend, DeviceWords};
 use crate::error::BusError;
-use crate::glob;
+use crate::methods::filter::Filter;
 use crate::methods::{Invocation, Refused, Step};
 use crate::properties::job::job_state;
 use crate::wire::{Room, Writer};
@@ -42,18 +42,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether one of the three states is one of `states`; no states are all states.
-    fn has_state(&self, states: &[&str]) -> bool {
-        let own = [self.definition.load_state.as_str(), self.active, self.sub];
-        states.is_empty() || states.iter().any(|state| own.contains(state))
-    }
-
-    /// Whether one of the names matches one of `patterns`; no patterns are all units.
-    fn has_name(&self, patterns: &[&str]) -> bool {
-        let matches = |name: &UnitName| patterns.iter().any(|p| glob::matches(p, name.as_str()));
-        patterns.is_empty()
-            || matches(&self.definition.name)
-            || self.definition.aliases.iter().any(matches)
+    /// Whether one of the three states and one of the names is asked for.
+    fn is_asked_for(&self, filter: &Filter<'_>) -> bool {
+        let states = [self.definition.load_state.as_str(), self.active, self.sub];
+        let has_name = |name: &UnitName| filter.has_name(name.as_str());
+        filter.has_state(&states)
+            && (has_name(&self.definition.name) || self.definition.aliases.iter().any(has_name))
     }
 }
 
@@ -156,9 +150,9 @@ fn all_units(view: &View) -> impl Iterator<Item = UnitId> {
 }
 
 /// ListUnits, ListUnitsFiltered, ListUnitsByPatterns.
-fn write_units(call: &Invocation<'_>, states: &[&str], patterns: &[&str]) -> Writer {
+fn write_units(call: &Invocation<'_>, filter: &Filter<'_>) -> Writer {
     let view = call.view;
-    let rows_guess = if patterns.is_empty() { view.graph.len() } else { 64 };
+    let rows_guess = if filter.is_of_all_names() { view.graph.len() } else { 64 };
     let mut w = Writer::with_capacity(rows_guess * 192);
     let units: Vec<UnitId> = all_units(view).collect();
     w.array(b'(', |w| {
@@ -166,12 +160,12 @@ fn write_units(call: &Invocation<'_>, states: &[&str], patterns: &[&str]) -> Wri
             fetch(view, block);
             for &unit in block {
                 let row = Row::new(view, unit, call.backend);
-                if row.has_state(states) && row.has_name(patterns) {
+                if row.is_asked_for(filter) {
                     write_unit_row(w, &row);
                 }
             }
         }
-        write_unmade(w, call, states, patterns);
+        write_unmade(w, call, filter);
     });
     w
 }
@@ -180,14 +174,12 @@ fn write_units(call: &Invocation<'_>, states: &[&str], patterns: &[&str]) -> Wri
 const PLUGGED: [&str; 3] = ["loaded", "active", "plugged"];
 
 /// Rows of devices that have no unit: one is made as soon as a client asks for its path.
-fn write_unmade(w: &mut Writer, call: &Invocation<'_>, states: &[&str], patterns: &[&str]) {
-    if !states.is_empty() && !states.iter().any(|state| PLUGGED.contains(state)) {
+fn write_unmade(w: &mut Writer, call: &Invocation<'_>, filter: &Filter<'_>) {
+    if !filter.has_state(&PLUGGED) {
         return;
     }
     for (name, device) in call.backend.device_units() {
-        let is_meant =
-            patterns.is_empty() || patterns.iter().any(|p| glob::matches(p, name.as_str()));
-        if is_meant && call.view.lookup(&name).is_none() {
+        if filter.has_name(name.as_str()) && call.view.lookup(&name).is_none() {
             let texts = (&*device.described(&name), &*device.following);
             write_row(w, name.as_str(), texts, PLUGGED, None);
         }
@@ -213,24 +205,31 @@ fn fetch(view: &View, units: &[UnitId]) {
 
 /// `ListUnits`
 pub fn list_units(call: &mut Invocation<'_>) -> Result<Step, Refused> {
-    Ok(Step::Reply(write_units(call, &[], &[])))
+    Ok(Step::Reply(write_units(call, &Filter::default())))
 }
 
 /// `ListUnitsFiltered`
 pub fn list_units_filtered(call: &mut Invocation<'_>) -> Result<Step, Refused> {
     let states = call.body.strs()?;
-    Ok(Step::Reply(write_units(call, &states, &[])))
+    Ok(Step::Reply(write_units(call, &Filter::new(call, &states, &[])?)))
 }
 
 /// `ListUnitsByPatterns`
 pub fn list_units_by_patterns(call: &mut Invocation<'_>) -> Result<Step, Refused> {
     let (states, patterns) = (call.body.strs()?, call.body.strs()?);
-    Ok(Step::Reply(write_units(call, &states, &patterns)))
+    Ok(Step::Reply(write_units(call, &Filter::new(call, &states, &patterns)?)))
 }
+
+/// Most names of a stranger's `ListUnitsByNames`.
+const NAMES_MAX: usize = 4096;
 
 /// `ListUnitsByNames`: loads what is not in memory.
 pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refused> {
     let names = call.body.strs()?;
+    if call.is_stranger && names.len() > NAMES_MAX {
+        let text = format!("A call may have {NAMES_MAX} names.");
+        return Err(BusError::limits_exceeded(text).into());
+    }
     let names: Vec<UnitName> =
         names.iter().filter_map(|name| refusals::unit_name(name).ok()).collect();
     let missing =

@@ -1,12 +1,13 @@
 //! Methods of the manager.
 
+use super::filter::Filter;
 use super::listing::{self, find_job, neighbours};
 use super::unit::*;
 use super::{Invocation, Refused, Step, Then, files, methods};
 use crate::backend::{Call, Leave};
 use crate::error::BusError;
 use crate::wire::Writer;
-use crate::{glob, path, refusals};
+use crate::{path, refusals};
 use std::fmt::Write as _;
 use warren_core::ids::{JobId, UnitId};
 use warren_core::view::View;
@@ -68,7 +69,7 @@ methods! {
     ListJobs "" -> "a(usssoo):jobs" Read = listing::list_jobs;
     Subscribe "" -> "" Read = |_| Ok(Step::Subscribe(true));
     Unsubscribe "" -> "" Read = |_| Ok(Step::Subscribe(false));
-    Dump "" -> "s:output" Read = |c| Ok(Step::Reply(dump(c.view, &["*"])));
+    Dump "" -> "s:output" Read = |c| Ok(Step::Reply(dump(c.view, Some(&Filter::default()))));
     DumpUnitsMatchingPatterns "as:patterns" -> "s:output" Read = dump_matching;
     DumpByFileDescriptor "" -> "h:fd" Read = |_| not_done("Dumping to a file descriptor");
     DumpUnitsMatchingPatternsByFileDescriptor "as:patterns" -> "h:fd" Read =
@@ -290,18 +291,20 @@ fn environment(unset: Vec<String>, set: Vec<String>) -> Out {
 
 fn dump_matching(call: &mut Invocation<'_>) -> Out {
     let patterns = call.body.strs()?;
-    Ok(Step::Reply(dump(call.view, &patterns)))
+    let filter = Filter::new(call, &[], &patterns)?;
+    let filter = Some(&filter).filter(|filter| !filter.is_of_all_names());
+    Ok(Step::Reply(dump(call.view, filter)))
 }
 
 /// Most bytes of a dump.
 const DUMP_BYTES_MAX: usize = 16 << 20;
 
-/// One line a unit: for people in trouble, not for programs.
-fn dump(view: &View, patterns: &[&str]) -> Writer {
+/// One line a unit that is asked for: for people in trouble, not for programs.
+fn dump(view: &View, filter: Option<&Filter<'_>>) -> Writer {
     let mut text = String::new();
     for definition in view.graph.definitions() {
         let name = definition.name.as_str();
-        if text.len() > DUMP_BYTES_MAX || !patterns.iter().any(|p| glob::matches(p, name)) {
+        if text.len() > DUMP_BYTES_MAX || !filter.is_some_and(|f| f.has_name(name)) {
             continue;
         }
         let run = view.run(definition.id);

@@ -5,6 +5,7 @@
 //! from the same tables.
 
 mod files;
+mod filter;
 mod listing;
 mod manager;
 mod unit;
@@ -15,7 +16,6 @@ pub use unit::{JOB_METHODS, PROCESS_METHODS, SCOPE_METHODS, SERVICE_METHODS, UNI
 
 use crate::backend::{Answer, Backend, Call, FileChange};
 use crate::error::BusError;
-use crate::glob;
 use crate::path;
 use crate::wire::{Reader, WireError, Writer};
 use warren_core::ids::{JobId, UnitId};
@@ -102,6 +102,8 @@ pub struct Invocation<'a> {
     pub body: Reader<'a>,
     /// The caller's process.
     pub peer_pid: u32,
+    /// Whether the caller may change nothing.
+    pub is_stranger: bool,
     /// Whether there is a bus between, which says when a client goes.
     pub over_bus: bool,
     /// Units that were loaded for this call already, found or not.
@@ -160,15 +162,6 @@ pub enum Then {
         /// Say it.
         with_install_info: bool,
     },
-    /// The unit files that match.
-    UnitFiles {
-        /// States; empty for all.
-        states: Vec<String>,
-        /// Patterns for the file name; empty for all.
-        patterns: Vec<String>,
-    },
-    /// A text.
-    Text,
     /// Texts.
     Texts,
 }
@@ -207,12 +200,6 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
                 w.bool(carries_install_info);
             }
             write_changes(&mut w, &changes);
-        }
-        (Then::UnitFiles { states, patterns }, Answer::UnitFiles(files)) => {
-            write_unit_files(&mut w, &files, states, patterns);
-        }
-        (Then::Text, Answer::Text(text)) => {
-            w.str(&text);
         }
         (Then::Texts, Answer::Texts(texts)) => {
             w.strs(texts.iter().map(|text| &**text));
@@ -284,24 +271,6 @@ fn write_changes(w: &mut Writer, changes: &[FileChange]) {
     w.array(b'(', |w| {
         for change in changes {
             w.structure().str(change.kind).str(&change.path).str(&change.source);
-        }
-    });
-}
-
-fn write_unit_files(
-    w: &mut Writer,
-    files: &[(String, &'static str)],
-    states: &[String],
-    patterns: &[String],
-) {
-    w.array(b'(', |w| {
-        for (file, state) in files {
-            let name = file.rsplit('/').next().unwrap_or(file);
-            let state_fits = states.is_empty() || states.iter().any(|s| s == state);
-            let name_fits = patterns.is_empty() || patterns.iter().any(|p| glob::matches(p, name));
-            if state_fits && name_fits {
-                w.structure().str(file).str(state);
-            }
         }
     });
 }

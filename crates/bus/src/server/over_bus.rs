@@ -7,7 +7,7 @@ use crate::connection::{Connection, Gone};
 use crate::error::BusError;
 use crate::names::{DBUS, DBUS_PATH};
 use crate::path;
-use crate::wire::{self, Message, To, Writer};
+use crate::wire::{self, Header, Message, To, Writer};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -172,9 +172,9 @@ impl Server {
         self.try_again_later();
     }
 
-    /// Takes a message of the bus.
+    /// Takes a message of the bus. One that is not sound is some client's fault, not the bus's.
     pub(super) fn hear(&mut self, id: u64, frame: Vec<u8>) -> Result<(), Gone> {
-        let message = wire::parse(&frame)?;
+        let Ok(message) = wire::parse(&frame) else { return Ok(()) };
         let Some(broker) = self.broker(id) else { return Ok(()) };
         match broker.hear(&message, &frame) {
             Heard::Nothing => Ok(()),
@@ -197,15 +197,8 @@ impl Server {
                 }
                 Ok(())
             }
-            Heard::TooMuch(client) => {
-                let reply_to = ReplyTo::of(&message.header);
-                let nobody = Caller { uid: u32::MAX, pid: 0 };
-                let origin = Origin { connection: id, client: Some(client), caller: nobody };
-                self.fail(
-                    &origin,
-                    &reply_to,
-                    &BusError::limits_exceeded("Too many calls at once."),
-                );
+            Heard::TooMuch => {
+                self.refuse(id, &message.header, "Too many calls at once.");
                 Ok(())
             }
             Heard::Gone(units) => {
@@ -223,6 +216,20 @@ impl Server {
                 Err(Gone::NoGreeting)
             }
         }
+    }
+
+    /// Refuses a message of the bus of which this is the beginning.
+    pub(super) fn refuse_long(&mut self, id: u64, beginning: &[u8]) {
+        if let Ok(header) = wire::parse_header(beginning) {
+            self.refuse(id, &header, "The message is too long.");
+        }
+    }
+
+    /// Refuses what a client on the bus sent, whoever it is.
+    fn refuse(&mut self, id: u64, header: &Header<'_>, text: &str) {
+        let caller = Caller { uid: u32::MAX, pid: 0 };
+        let origin = Origin { connection: id, client: Some(header.sender.into()), caller };
+        self.fail(&origin, &ReplyTo::of(header), &BusError::limits_exceeded(text));
     }
 
     fn take_from_bus(&mut self, id: u64, client: Arc<str>, caller: Caller, frame: Vec<u8>) {

@@ -2,8 +2,11 @@
 
 use super::{Reader, WireError, Writer};
 
-/// Longest message that is taken from a client, header included.
+/// Longest message that is looked at, header included.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// Longest message that there can be (D-Bus Specification, "Message Format").
+const FRAME_BYTES_MAX: usize = 128 << 20;
 
 /// Bytes of the part of the header that has a fixed size, the length of the fields included.
 const FIXED_BYTES: usize = 16;
@@ -32,6 +35,8 @@ pub enum Kind {
     MethodReturn,
     Error,
     Signal,
+    /// Of a later version of the protocol: to be ignored.
+    Unknown,
 }
 
 /// The header of a received message, as far as a server looks at it. Absent texts are empty.
@@ -88,9 +93,10 @@ impl<'a> Message<'a> {
     }
 }
 
-/// How many bytes the message has that `received` begins with; nothing while that is not known.
+/// How many bytes the message has that `received` begins with, which may be more than
+/// [`MAX_MESSAGE_BYTES`]; nothing while that is not known.
 ///
-/// Errors: what begins there is no message, or one that is too long.
+/// Errors: what begins there is no message, or one that is longer than any.
 pub fn frame_bytes(received: &[u8]) -> Result<Option<usize>, WireError> {
     let Some(fixed) = received.get(..FIXED_BYTES) else {
         return Ok(None);
@@ -104,14 +110,28 @@ pub fn frame_bytes(received: &[u8]) -> Result<Option<usize>, WireError> {
     reader.u32()?;
     let fields = reader.u32()? as usize;
     let total = FIXED_BYTES.saturating_add(fields).next_multiple_of(8).saturating_add(body);
-    if body > MAX_MESSAGE_BYTES || fields > MAX_MESSAGE_BYTES || total > MAX_MESSAGE_BYTES {
-        return Err(WireError::TooLong);
+    match total > FRAME_BYTES_MAX {
+        true => Err(WireError::TooLong),
+        false => Ok(Some(total)),
     }
-    Ok(Some(total))
 }
 
 /// The message in `frame`, which has the length that [`frame_bytes`] gave.
 pub fn parse(frame: &[u8]) -> Result<Message<'_>, WireError> {
+    let (message, body_bytes) = parse_head(frame)?;
+    match message.body.len() == body_bytes {
+        true => Ok(message),
+        false => Err(WireError::Malformed),
+    }
+}
+
+/// The header of a message of which only the beginning is there.
+pub fn parse_header(beginning: &[u8]) -> Result<Header<'_>, WireError> {
+    parse_head(beginning).map(|(message, _)| message.header)
+}
+
+/// The message as far as it is there, and how many bytes its body should have.
+fn parse_head(frame: &[u8]) -> Result<(Message<'_>, usize), WireError> {
     let big_endian = is_big_endian(*frame.first().ok_or(WireError::Truncated)?)?;
     let mut reader = Reader::new(frame, big_endian);
     reader.byte()?;
@@ -135,10 +155,10 @@ pub fn parse(frame: &[u8]) -> Result<Message<'_>, WireError> {
     reader.array(b'(', |r| read_field(r, &mut header))?;
     reader.align(8)?;
     let body = frame.get(reader.position()..).ok_or(WireError::Truncated)?;
-    if body.len() != body_bytes || serial == 0 || is_incomplete(&header) {
+    if serial == 0 || is_incomplete(&header) {
         return Err(WireError::Malformed);
     }
-    Ok(Message { header, body, big_endian })
+    Ok((Message { header, body, big_endian }, body_bytes))
 }
 
 fn is_big_endian(mark: u8) -> Result<bool, WireError> {
@@ -155,7 +175,8 @@ fn kind(code: u8) -> Result<Kind, WireError> {
         2 => Ok(Kind::MethodReturn),
         3 => Ok(Kind::Error),
         4 => Ok(Kind::Signal),
-        _ => Err(WireError::Malformed),
+        0 => Err(WireError::Malformed),
+        _ => Ok(Kind::Unknown),
     }
 }
 
@@ -165,6 +186,7 @@ fn is_incomplete(header: &Header<'_>) -> bool {
         Kind::Signal => header.member.is_empty() || header.interface.is_empty(),
         Kind::MethodReturn => header.reply_serial == 0,
         Kind::Error => header.reply_serial == 0 || header.error_name.is_empty(),
+        Kind::Unknown => false,
     }
 }
 
@@ -180,7 +202,8 @@ fn read_field<'a>(reader: &mut Reader<'a>, header: &mut Header<'a>) -> Result<()
         (5, "u") => header.reply_serial = reader.u32()?,
         (7, "s") => header.sender = reader.str()?,
         (8, "g") => header.signature = reader.signature()?,
-        // File descriptors were not agreed on, so none can have come along.
+        // File descriptors were not agreed on: there can be none.
+        (9, "u") if reader.u32()? == 0 => {}
         (1..=5 | 7..=9, _) => return Err(WireError::Malformed),
         _ => reader.skip(signature)?,
     }
@@ -344,6 +367,36 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_count_of_no_file_descriptors_is_taken_and_any_other_is_not() {
+        let with = |count: u32| {
+            head(1, To::Peer, 7, (0, 0), "", |w| {
+                field(w, 1, "o", |w| w.str("/x"));
+                field(w, 3, "s", |w| w.str("Get"));
+                field(w, 9, "u", |w| w.u32(count));
+            })
+        };
+        assert!(parse(&with(0)).is_ok());
+        assert_eq!(parse(&with(1)).err(), Some(WireError::Malformed));
+    }
+
+    #[test]
+    fn a_kind_of_a_later_version_is_read_and_no_kind_is_not() {
+        let mut bytes = call();
+        bytes[1] = 5;
+        assert_eq!(parse(&bytes).map(|message| message.header.kind), Ok(Kind::Unknown));
+        bytes[1] = 0;
+        assert_eq!(parse(&bytes).err(), Some(WireError::Malformed));
+    }
+
+    #[test]
+    fn a_header_is_read_before_its_body_is_there() {
+        let bytes = call();
+        let head = &bytes[..bytes.len() - 4];
+        assert_eq!(parse_header(head).map(|header| header.member), Ok("GetUnit"));
+        assert!(parse(head).is_err());
     }
 
     #[test]

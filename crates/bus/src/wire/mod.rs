@@ -13,7 +13,7 @@ mod text;
 mod write;
 
 pub use message::{Header, Kind, MAX_MESSAGE_BYTES, Message, To, frame_bytes, parse, signal};
-pub use message::{error_reply, method_call, method_return};
+pub use message::{error_reply, method_call, method_return, parse_header};
 pub use read::Reader;
 pub use signature::{alignment, first_type, is_valid};
 pub use text::encode_text;
@@ -22,7 +22,7 @@ pub use write::{Room, Writer};
 /// Containers in containers that a value may have (the specification allows 64).
 pub const MAX_DEPTH: u32 = 64;
 
-/// What is wrong with bytes that a client sent. The connection is dropped for it.
+/// What is wrong with bytes that a client sent. A connection of its own is dropped for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WireError {
     /// It ends before its value does.

@@ -1,6 +1,6 @@
 //! Bytes to values, either byte order.
 
-use super::signature::{alignment, first_type};
+use super::signature::{alignment, type_end};
 use super::{MAX_DEPTH, WireError};
 
 /// A place in a body.
@@ -114,14 +114,18 @@ impl<'a> Reader<'a> {
 
     /// Reads one value of the first type of `signature` and forgets it.
     pub fn skip(&mut self, signature: &str) -> Read<()> {
-        self.skip_at(signature, 0)
+        self.skip_at(signature.as_bytes(), 0, 0).map(drop)
     }
 
-    fn skip_at(&mut self, signature: &str, depth: u32) -> Read<()> {
+    /// Skips a value whose type begins at `at`; gives where that type ends. What was read says so: of
+    /// a type's end only that of an empty array is looked for.
+    fn skip_at(&mut self, codes: &[u8], at: usize, depth: u32) -> Read<usize> {
         if depth > MAX_DEPTH {
             return Err(WireError::TooDeep);
         }
-        match *signature.as_bytes().first().ok_or(WireError::Signature)? {
+        match *codes.get(at).ok_or(WireError::Signature)? {
+            b'a' => return self.skip_elements(codes, at + 1, depth + 1),
+            b'(' | b'{' => return self.skip_fields(codes, at + 1, depth + 1),
             b'y' => self.byte().map(drop),
             b'b' => self.bool().map(drop),
             b'n' | b'q' => self.align(2).and_then(|()| self.take(2)).map(drop),
@@ -131,27 +135,30 @@ impl<'a> Reader<'a> {
             b'g' => self.signature().map(drop),
             b'v' => {
                 let inner = self.signature()?;
-                self.skip_at(inner, depth + 1)
+                self.skip_at(inner.as_bytes(), 0, depth + 1).map(drop)
             }
-            b'a' => {
-                let element = &signature[1..];
-                let code = *element.as_bytes().first().ok_or(WireError::Signature)?;
-                self.array(code, |r| r.skip_at(element, depth + 1)).map(drop)
-            }
-            b'(' | b'{' => self.skip_fields(signature, depth + 1),
             _ => Err(WireError::Signature),
-        }
+        }?;
+        Ok(at + 1)
     }
 
-    fn skip_fields(&mut self, signature: &str, depth: u32) -> Read<()> {
+    fn skip_elements(&mut self, codes: &[u8], at: usize, depth: u32) -> Read<usize> {
+        let code = *codes.get(at).ok_or(WireError::Signature)?;
+        let mut end = None;
+        self.array(code, |r| {
+            end = Some(r.skip_at(codes, at, depth)?);
+            Ok(())
+        })?;
+        end.map_or_else(|| type_end(codes, at, depth), Ok)
+    }
+
+    fn skip_fields(&mut self, codes: &[u8], first: usize, depth: u32) -> Read<usize> {
         self.align(8)?;
-        let mut rest = &signature[1..];
-        while !rest.starts_with([')', '}']) {
-            let (field, after) = first_type(rest)?;
-            self.skip_at(field, depth)?;
-            rest = after;
+        let mut at = first;
+        while !matches!(codes.get(at), Some(b')' | b'}')) {
+            at = self.skip_at(codes, at, depth)?;
         }
-        Ok(())
+        Ok(at + 1)
     }
 
     fn text(&mut self, len: usize) -> Read<&'a str> {
@@ -207,6 +214,27 @@ mod tests {
         assert_eq!(Reader::new(&[255; 8], false).strs(), Err(WireError::Truncated));
         assert_eq!(Reader::new(&[0, 0, 0, 2], true).bool(), Err(WireError::Malformed));
         assert_eq!(Reader::new(&[0, 0, 0, 1, 0xff, 0], true).str(), Err(WireError::Text));
+    }
+
+    #[test]
+    fn values_are_skipped_whole_empty_arrays_in_them_or_not() {
+        let mut w = Writer::new();
+        w.array(b'(', |w| {
+            for filled in [false, true] {
+                w.structure().array(b'(', |w| {
+                    if filled {
+                        w.structure().strs(["x"]).strs([]);
+                    }
+                });
+                w.u32(1).strs([]);
+            }
+        });
+        w.str("behind");
+        let bytes = w.finish();
+        let mut r = Reader::new(&bytes, false);
+        assert_eq!(r.skip("a(a(asas)uas)"), Ok(()));
+        assert_eq!((r.str(), r.is_at_end()), (Ok("behind"), true));
+        assert_eq!(Reader::new(&bytes, false).skip("a(a(asas)uas"), Err(WireError::Signature));
     }
 
     #[test]

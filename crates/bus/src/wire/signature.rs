@@ -32,7 +32,8 @@ pub fn is_valid(signature: &str) -> bool {
     signature.len() <= 255
 }
 
-fn type_end(codes: &[u8], at: usize, depth: u32) -> Result<usize, WireError> {
+/// Where the type ends that begins at `at`.
+pub(super) fn type_end(codes: &[u8], at: usize, depth: u32) -> Result<usize, WireError> {
     if depth > MAX_DEPTH {
         return Err(WireError::TooDeep);
     }

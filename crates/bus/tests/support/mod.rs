@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use warren_bus::backend::*;
 use warren_bus::{Announcement, Bus, BusError};
@@ -25,6 +26,7 @@ use warren_unit::parse::parse;
 use warren_unit::{Context, Defaults, UnitName};
 
 pub mod client;
+pub mod played;
 
 /// The manager.
 pub struct Machine {
@@ -34,6 +36,8 @@ pub struct Machine {
     bus: Mutex<Option<Bus>>,
     /// What was asked for, for tests that look at it.
     pub asked: Mutex<Vec<Call>>,
+    /// How often the unit files were listed.
+    pub listed: AtomicUsize,
     /// What clients on the bus refer to: whether, in turn.
     referred: Mutex<Vec<bool>>,
 }
@@ -111,6 +115,7 @@ impl Machine {
             view: Mutex::default(),
             bus: Mutex::default(),
             asked: Mutex::default(),
+            listed: AtomicUsize::default(),
             referred: Mutex::default(),
         };
         let machine = Arc::new(machine);
@@ -156,6 +161,12 @@ impl Machine {
     pub fn take_referred(&self) -> String {
         let all = std::mem::take(&mut *self.referred.lock().unwrap());
         all.iter().map(bool::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Does `work` while whoever asks for facts about units waits.
+    pub fn while_held(&self, work: impl FnOnce()) {
+        let _held = self.inner.lock().unwrap();
+        work();
     }
 
     /// Whether the unit is active.
@@ -212,17 +223,7 @@ impl Machine {
             Call::ReloadConfiguration | Call::Reexecute | Call::Leave(_) => Ok(Answer::Done),
             Call::SetExitCode(_) | Call::SetProperty(_) => Ok(Answer::Done),
             Call::UnitFiles(op) => inner.unit_files(op),
-            Call::GetUnitFileState(file) => match inner.file_state(&file) {
-                "" => Err(BusError::file_not_found("No such file or directory")),
-                state => Ok(Answer::Text(state.to_owned())),
-            },
-            Call::ListUnitFiles => {
-                let file =
-                    |name: &String| (format!("/etc/systemd/system/{name}"), inner.file_state(name));
-                Ok(Answer::UnitFiles(inner.disk.keys().map(file).collect()))
-            }
             Call::GetUnitFileLinks { .. } => Ok(Answer::Texts(Vec::new())),
-            Call::GetDefaultTarget => Ok(Answer::Text(inner.default_target.clone())),
             Call::Environment { unset, set } => {
                 inner.environment.retain(|old| {
                     !unset.contains(old)
@@ -279,6 +280,22 @@ impl Backend for Machine {
             fragment,
             ..UnitFiles::default()
         }
+    }
+
+    fn unit_file_state(&self, name: &str) -> Option<&'static str> {
+        Some(self.inner.lock().unwrap().file_state(name)).filter(|state| !state.is_empty())
+    }
+
+    fn each_unit_file(&self, show: &mut dyn FnMut(&str, &'static str)) {
+        self.listed.fetch_add(1, Ordering::Relaxed);
+        let inner = self.inner.lock().unwrap();
+        for name in inner.disk.keys() {
+            show(&format!("/etc/systemd/system/{name}"), inner.file_state(name));
+        }
+    }
+
+    fn default_target(&self) -> Option<String> {
+        Some(self.inner.lock().unwrap().default_target.clone())
     }
 
     fn preset(&self, definition: &Definition) -> &'static str {
