@@ -22,3 +22,4 @@ pub mod tour;
 mod unit_files;
 pub mod verbs;
 pub mod verify;
+pub mod words;

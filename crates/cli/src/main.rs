@@ -1,7 +1,8 @@
 //! `warren`: reads the arguments, does what they say, turns errors into a message and a status.
 
 use clap::Parser;
-use warren_cli::args::{Cli, words};
+use warren_cli::args::Cli;
+use warren_cli::words::words;
 
 fn main() {
     let status = match warren_cli::verbs::run(Cli::parse_from(words(std::env::args_os()))) {

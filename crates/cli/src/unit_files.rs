@@ -29,8 +29,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// What a command means, if it is about unit files.
-    /// An error if a path cannot be made absolute.
+    /// What a command means, if it is about unit files. An error if a path cannot be made absolute.
     pub(crate) fn of(command: &Command) -> Result<Option<Wanted>> {
         let (verb, args) = match command {
             Command::Enable(args) => ("enable", args),
