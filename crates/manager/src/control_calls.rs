@@ -475,7 +475,7 @@ fn kill(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answer
     let signal = parameters["signal"].as_i64().and_then(|n| i32::try_from(n).ok());
     let signal = signal.ok_or_else(|| invalid("signal"))?;
     let unit = find(&shared.view(), parameters)?;
-    let call = Call::Kill { unit, whom, signal, must_hit: true };
+    let call = Call::Kill { unit, whom, signal };
     call_and_answer(shared, caller, call).map(|_| json!({}))
 }
 
