@@ -157,8 +157,6 @@ pub enum Call {
         whom: KillWhom,
         /// The signal's number, 1 to 64.
         signal: i32,
-        /// No process to send it to is an error (`main-fail` and its relatives).
-        must_hit: bool,
     },
     /// Have the processes of a unit stand still, or go on; answered when they do.
     Freeze {
@@ -207,7 +205,7 @@ pub enum Leave {
     SoftReboot,
 }
 
-/// The writable properties of the manager that are acted on.
+/// A change of a writable property of the manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ManagerSetting {
     /// A word of syslog(3): `debug` to `emerg`.
@@ -361,7 +359,6 @@ pub struct Live {
     /// The kernel's id of it.
     pub control_group_id: Option<u64>,
     pub memory_current: Option<u64>,
-    pub memory_available: Option<u64>,
     pub cpu_usage_nsec: Option<u64>,
     pub tasks_current: Option<u64>,
     pub io_read_bytes: Option<u64>,

@@ -17,6 +17,9 @@ pub const NAME: &str = "org.freedesktop.systemd1";
 /// The interface by which a bus has services started for names that nobody has.
 const ACTIVATOR: &str = "org.freedesktop.systemd1.Activator";
 
+/// Most bytes that wait here of all clients that are not known yet.
+const HELD_BYTES_MAX: usize = 4 * MAX_MESSAGE_BYTES;
+
 /// Who calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
@@ -72,6 +75,8 @@ pub enum Heard {
 #[derive(Debug, Default)]
 pub struct Broker {
     clients: BTreeMap<Arc<str>, Client>,
+    /// Of all of them together.
+    held_bytes: usize,
     asked: BTreeMap<u32, Question>,
     subscribed: BTreeSet<Arc<str>>,
 }
@@ -110,7 +115,12 @@ impl Broker {
     }
 
     fn call(&mut self, sender: &str, frame: &[u8]) -> Heard {
+        let all_bytes = self.held_bytes + frame.len();
         let Some((name, client)) = self.find(sender) else {
+            if all_bytes > HELD_BYTES_MAX {
+                return Heard::TooMuch;
+            }
+            self.held_bytes = all_bytes;
             let name: Arc<str> = sender.into();
             let first =
                 Client { held: vec![frame.to_vec()], held_bytes: frame.len(), ..Client::default() };
@@ -121,11 +131,13 @@ impl Broker {
             return Heard::Call(name, caller);
         }
         let bytes = client.held_bytes + frame.len();
-        if client.held.len() >= CALLS_WAITING_MAX || bytes > MAX_MESSAGE_BYTES {
+        let is_over = bytes > MAX_MESSAGE_BYTES || all_bytes > HELD_BYTES_MAX;
+        if is_over || client.held.len() >= CALLS_WAITING_MAX {
             return Heard::TooMuch;
         }
         client.held_bytes = bytes;
         client.held.push(frame.to_vec());
+        self.held_bytes = all_bytes;
         Heard::Nothing
     }
 
@@ -143,12 +155,12 @@ impl Broker {
         match (caller, self.clients.get_mut(name)) {
             (Some(caller), Some(client)) => {
                 client.caller = Some(caller);
-                client.held_bytes = 0;
+                self.held_bytes -= std::mem::take(&mut client.held_bytes);
                 Heard::Known(name.clone(), caller, std::mem::take(&mut client.held))
             }
             // It went before it was known, or the bus does not know who it is.
             _ => {
-                self.clients.remove(name);
+                self.remove(name);
                 Heard::Nothing
             }
         }
@@ -157,8 +169,14 @@ impl Broker {
     /// Forgets a client; gives the units that only it referred to.
     fn forget(&mut self, name: &str) -> Vec<UnitId> {
         self.subscribed.remove(name);
-        let Some(client) = self.clients.remove(name) else { return Vec::new() };
+        let Some(client) = self.remove(name) else { return Vec::new() };
         client.references.into_keys().filter(|unit| !self.is_referred_to(*unit)).collect()
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Client> {
+        let client = self.clients.remove(name)?;
+        self.held_bytes -= client.held_bytes;
+        Some(client)
     }
 
     /// One more of the client's calls waits for the manager; not if there are too many.

@@ -2,7 +2,8 @@
 //! over a message bus.
 //!
 //! This room reads published views and sends requests; it decides nothing about units, reads no
-//! unit file and never waits for the manager's loop, nor the loop for it.
+//! unit file and never waits for the manager's loop, nor the loop for it, but for a second when it
+//! ends the bus.
 //!
 //! Where to start: [`wire`] (bytes), [`sasl`] (the greeting), [`path`] (object paths),
 //! [`properties`] (the one table of properties), [`backend`] (what the manager provides),

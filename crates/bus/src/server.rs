@@ -3,9 +3,13 @@
 //! It waits in one place, for any of: a client, a message bus, a message of the manager ([`Mail`]),
 //! the end of the time that a client has to greet. It never waits for the manager.
 
+mod mailbox;
 mod over_bus;
 
+pub use mailbox::{Mail, Mailbox};
 pub use over_bus::Link;
+
+use mailbox::Hears;
 
 use crate::backend::{Backend, Outcome, ReplySender};
 use crate::broker::Caller;
@@ -13,18 +17,15 @@ use crate::connection::{Connection, Frame, Gone};
 use crate::dispatch::{self, Context, Dispatched};
 use crate::error::BusError;
 use crate::methods::{Refused, Step, Then, explain, render};
-use crate::signals::Announcement;
 use crate::wire::{self, Header, Kind, To, Writer};
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, sockopt};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use warren_core::ids::UnitId;
-use warren_core::request::{Asker, Notice};
-use warren_core::view::View;
+use warren_core::request::Asker;
 use warren_unit::UnitName;
 
 /// Most clients at a time, as systemd has it.
@@ -46,114 +47,6 @@ const EVENTS_MAX: usize = 64;
 const LISTENER: u64 = 0;
 const MAILBOX: u64 = 1;
 const FIRST_CONNECTION: u64 = 2;
-
-/// What others tell the bus's thread.
-pub enum Mail {
-    /// Units changed, and what else there is to tell.
-    Published(Vec<UnitId>, Vec<Notice>),
-    /// Something that all subscribers are told.
-    Announcement(Announcement),
-    /// The manager's answer to a question.
-    Answer(u64, Outcome),
-    /// Send what there is to send, then end.
-    Stop,
-}
-
-/// Where others put what they have to tell.
-pub struct Mailbox {
-    inside: Mutex<Inside>,
-    bell: OwnedFd,
-}
-
-#[derive(Default)]
-struct Inside {
-    mail: Vec<Mail>,
-    /// The bell was rung for what is in it.
-    is_rung: bool,
-    /// Somebody puts in several things and rings once.
-    is_held: bool,
-    hears: Hears,
-}
-
-/// What the thread has use for, of the changes.
-#[derive(Default, PartialEq, Eq)]
-enum Hears {
-    /// There are clients to tell.
-    #[default]
-    All,
-    /// This unit's: the message bus that is to be found is there when it is up.
-    Of(UnitName),
-    Nothing,
-}
-
-impl Mailbox {
-    /// An empty mailbox.
-    pub fn new() -> Result<Mailbox, Errno> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Mailbox { inside: Mutex::default(), bell })
-    }
-
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        // Nothing that is done under this lock can panic half-way.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts something in and wakes the thread; never waits for it.
-    pub fn put(&self, mail: Mail) {
-        let mut inside = self.inside();
-        inside.mail.push(mail);
-        self.ring(inside);
-    }
-
-    /// The same for changes, unless the thread has no use for them: waking it costs as much as what
-    /// it would do.
-    pub fn tell(&self, view: &View, changed: Vec<UnitId>, notices: Vec<Notice>) {
-        let mut inside = self.inside();
-        let is_heard = match &inside.hears {
-            Hears::All => true,
-            Hears::Of(unit) => view.lookup(unit).is_some_and(|unit| changed.contains(&unit)),
-            Hears::Nothing => false,
-        };
-        if is_heard {
-            inside.mail.push(Mail::Published(changed, notices));
-            self.ring(inside);
-        }
-    }
-
-    /// Has the thread woken once for all that is put in until [`Mailbox::release`].
-    pub fn hold(&self) {
-        self.inside().is_held = true;
-    }
-
-    /// Wakes the thread for what was put in meanwhile.
-    pub fn release(&self) {
-        let mut inside = self.inside();
-        inside.is_held = false;
-        self.ring(inside);
-    }
-
-    fn ring(&self, mut inside: MutexGuard<'_, Inside>) {
-        if inside.is_held || inside.is_rung || inside.mail.is_empty() {
-            return;
-        }
-        inside.is_rung = true;
-        drop(inside);
-        // A counter of 64 bits is never full.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
-    }
-
-    /// Says what there is a use for. Views that are taken after this call have what was left out
-    /// before it.
-    fn hear(&self, hears: Hears) {
-        self.inside().hears = hears;
-    }
-
-    fn take(&self) -> Vec<Mail> {
-        let mut inside = self.inside();
-        inside.is_rung = false;
-        std::mem::take(&mut inside.mail)
-    }
-}
 
 /// Where a call came from, and its answer goes.
 #[derive(Clone)]

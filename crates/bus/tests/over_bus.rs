@@ -327,6 +327,31 @@ fn lists_of_strangers_have_a_bound_on_patterns_and_names() {
 }
 
 #[test]
+fn clients_that_are_not_known_yet_have_a_bound_together() {
+    let (_ground, mut bus) = joined("strangers");
+    let large = || strings_of_bytes(4 << 20);
+    for client in [":1.1", ":1.2", ":1.3", ":1.4"] {
+        bus.call_with(client, MANAGER_INTERFACE, "GetUnit", large());
+    }
+    let questions: Vec<Received> = (0..4).map(|_| bus.next()).collect();
+    bus.call_with(":1.5", MANAGER_INTERFACE, "GetUnit", large());
+    let exceeded = "org.freedesktop.DBus.Error.LimitsExceeded: Too many calls at once.";
+    assert_eq!(bus.says(), format!("to :1.5: {exceeded}"));
+    bus.tell_user(&questions[0], 4711, DBUS);
+    let invalid = bus.says();
+    assert!(invalid.starts_with("to :1.1: org.freedesktop."), "{invalid}");
+    bus.call_with(":1.5", MANAGER_INTERFACE, "GetUnit", large());
+    bus.introduce(":1.5", 4711);
+}
+
+/// A text that makes a call of almost so many bytes.
+fn strings_of_bytes(bytes: usize) -> (&'static str, Writer) {
+    let mut body = Writer::new();
+    body.str(&"x".repeat(bytes - 1024));
+    ("s", body)
+}
+
+#[test]
 fn a_bus_that_was_lost_is_found_again() {
     let (_ground, mut bus) = joined("lost");
     bus.end();

@@ -84,6 +84,24 @@ fn answers_are_those_of_systemd() {
 }
 
 #[test]
+fn a_signal_to_all_that_must_meet_somebody_fails_where_nobody_is() {
+    let (dir, machine) = serve("all-fail");
+    machine.start("a.service");
+    machine.start("one.service");
+    let mut client = Client::new(&dir.socket());
+    let mut kill = |unit: &str, whom: &str| {
+        let mut body = Writer::new();
+        body.str(unit).str(whom).i32(15);
+        client.call(MANAGER, MANAGER_INTERFACE, "KillUnit", ("ssi", body))
+    };
+    let nobody = "org.freedesktop.systemd1.NoSuchProcess: No matching processes to kill";
+    assert_eq!(kill("one.service", "all-fail").error(), nobody);
+    assert_eq!(kill("one.service", "all").kind, Kind::MethodReturn);
+    assert_eq!(kill("a.service", "all-fail").kind, Kind::MethodReturn);
+    machine.stop();
+}
+
+#[test]
 fn all_interfaces_come_with_an_empty_name() {
     let (dir, machine) = serve("getall");
     let mut client = Client::new(&dir.socket());

@@ -499,7 +499,7 @@ fn kill(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answer
     let signal = parameters["signal"].as_i64().and_then(|n| i32::try_from(n).ok());
     let signal = signal.ok_or_else(|| invalid("signal"))?;
     let unit = find(&shared.view(), parameters)?;
-    let call = Call::Kill { unit, whom, signal, must_hit: true };
+    let call = Call::Kill { unit, whom, signal };
     let (sender, answer) = caller.awaited();
     shared.call(caller.asker, call, ReplySender::new(move |outcome| sender.send(outcome)));
     match caller.wait(answer, RESTARTED)? {

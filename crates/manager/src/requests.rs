@@ -146,7 +146,7 @@ impl Daemon {
             Call::ResetFailed(unit) => {
                 self.ask(asker, Request::ResetFailed(unit), Client::Bus(reply));
             }
-            Call::Kill { unit, whom, signal, .. } => {
+            Call::Kill { unit, whom, signal } => {
                 self.ask(asker, Request::Kill { unit, whom, signal }, Client::Bus(reply));
             }
             Call::Freeze { unit, frozen } => {

@@ -462,13 +462,17 @@ impl Backend for Shared {
         let is_slice = view.graph.definition(unit).unit_type() == UnitType::Slice;
         let count = || tree.procs_below(&path).ok().map(|pids| pids.len() as u64);
         let counted = || (!is_slice).then(count).flatten();
+        let io = tree.io_counts(&path).ok();
         Live {
             control_group_id: tree.id(&path).ok(),
             memory_current: tree.memory_current(&path).ok(),
             cpu_usage_nsec: tree.cpu_usage_us(&path).ok().map(|us| us * 1000),
             tasks_current: tree.pids_current(&path).ok().or_else(counted),
             control_group: format!("/{path}"),
-            ..Live::default()
+            io_read_bytes: io.map(|io| io.read_bytes),
+            io_read_operations: io.map(|io| io.reads),
+            io_write_bytes: io.map(|io| io.written_bytes),
+            io_write_operations: io.map(|io| io.writes),
         }
     }
 

@@ -337,12 +337,12 @@ impl Tree {
 
     /// Bytes read and written on all devices so far. `ENOENT` without the io controller.
     pub fn io_bytes(&self, group: &str) -> Result<(u64, u64)> {
-        let text = self.read(group, "io.stat")?;
-        let sum = |name: &str| {
-            let values = text.split_ascii_whitespace().filter_map(|word| word.strip_prefix(name));
-            values.filter_map(|value| value.parse::<u64>().ok()).fold(0, u64::saturating_add)
-        };
-        Ok((sum("rbytes="), sum("wbytes=")))
+        self.io_counts(group).map(|counts| (counts.read_bytes, counts.written_bytes))
+    }
+
+    /// What was done on all devices so far. `ENOENT` without the io controller.
+    pub fn io_counts(&self, group: &str) -> Result<IoCounts> {
+        self.read(group, "io.stat").map(|text| IoCounts::of(&text))
     }
 
     /// Tasks in the group and below. `ENOENT` without the pids controller.
@@ -445,6 +445,34 @@ fn parse_events(text: &str) -> Populated {
 /// The number behind `key` in a flat-keyed file.
 fn key_value(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// Sums over all devices (`io.stat`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct IoCounts {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Read operations.
+    pub reads: u64,
+    /// Write operations.
+    pub writes: u64,
+}
+
+impl IoCounts {
+    fn of(text: &str) -> IoCounts {
+        let sum = |name: &str| {
+            let values = text.split_ascii_whitespace().filter_map(|word| word.strip_prefix(name));
+            values.filter_map(|value| value.parse::<u64>().ok()).fold(0, u64::saturating_add)
+        };
+        IoCounts {
+            read_bytes: sum("rbytes="),
+            written_bytes: sum("wbytes="),
+            reads: sum("rios="),
+            writes: sum("wios="),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -205,7 +205,10 @@ pub fn kill(call: &mut Invocation<'_>, unit: UnitId) -> Out {
     let (whom, must_hit) = refusals::kill_whom(call.body.str()?)?;
     let signal = refusals::signal(call.body.i32()?)?;
     has_process(call, unit, whom)?;
-    Ok(Step::Ask(Call::Kill { unit, whom, signal, must_hit }, Then::Nothing))
+    if must_hit && !has_any_process(call, unit) {
+        return Err(BusError::no_such_process("No matching processes to kill").into());
+    }
+    Ok(Step::Ask(Call::Kill { unit, whom, signal }, Then::Nothing))
 }
 
 /// Freeze, FreezeUnit and their opposites.
@@ -229,6 +232,14 @@ fn has_process(call: &Invocation<'_>, unit: UnitId, whom: KillWhom) -> Result<()
         _ => return Ok(()),
     };
     Err(BusError::no_such_process(text))
+}
+
+/// Without cgroups only those that the manager has started itself are known.
+fn has_any_process(call: &Invocation<'_>, unit: UnitId) -> bool {
+    let run = call.view.run(unit);
+    run.main_process().is_some()
+        || run.control_pid().is_some()
+        || !call.backend.processes(unit).is_empty()
 }
 
 /// GetProcesses and GetUnitProcesses.

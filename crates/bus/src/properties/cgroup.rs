@@ -1,5 +1,6 @@
 //! The group of properties of all units that have a cgroup (systemd.resource-control(5)).
 
+use super::Subject;
 use super::properties;
 use super::values::*;
 use warren_unit::config::Delegate;
@@ -11,7 +12,7 @@ properties! {
     ControlGroup "s" Never => |s, w| w.str(&s.live().control_group);
     ControlGroupId "t" Never => |s, w| w.u64(s.live().control_group_id.unwrap_or(0));
     MemoryCurrent "t" Never => |s, w| w.u64(s.live().memory_current.unwrap_or(u64::MAX));
-    MemoryAvailable "t" Never => |s, w| w.u64(s.live().memory_available.unwrap_or(u64::MAX));
+    MemoryAvailable "t" Never = "18446744073709551615";
     CPUUsageNSec "t" Never => |s, w| w.u64(s.live().cpu_usage_nsec.unwrap_or(u64::MAX));
     EffectiveCPUs "ay" Never = "0";
     EffectiveMemoryNodes "ay" Never = "0";
@@ -20,10 +21,10 @@ properties! {
     IPIngressPackets "t" Never = "18446744073709551615";
     IPEgressBytes "t" Never = "18446744073709551615";
     IPEgressPackets "t" Never = "18446744073709551615";
-    IOReadBytes "t" Never => |s, w| w.u64(s.live().io_read_bytes.unwrap_or(u64::MAX));
-    IOReadOperations "t" Never => |s, w| w.u64(s.live().io_read_operations.unwrap_or(u64::MAX));
-    IOWriteBytes "t" Never => |s, w| w.u64(s.live().io_write_bytes.unwrap_or(u64::MAX));
-    IOWriteOperations "t" Never => |s, w| w.u64(s.live().io_write_operations.unwrap_or(u64::MAX));
+    IOReadBytes "t" Never => |s, w| w.u64(io(s, s.live().io_read_bytes));
+    IOReadOperations "t" Never => |s, w| w.u64(io(s, s.live().io_read_operations));
+    IOWriteBytes "t" Never => |s, w| w.u64(io(s, s.live().io_write_bytes));
+    IOWriteOperations "t" Never => |s, w| w.u64(io(s, s.live().io_write_operations));
     Delegate "b" Never => |s, w| w.bool(s.cgroup().delegate != Delegate::No);
     DelegateControllers "as" Never => |s, w| delegated(w, &s.cgroup().delegate);
     CPUAccounting "b" Never => |s, w| w.bool(s.cgroup().cpu_accounting);
@@ -79,4 +80,9 @@ properties! {
     SocketBindAllow "a(iiqq)" Never = "0";
     SocketBindDeny "a(iiqq)" Never = "0";
     RestrictNetworkInterfaces "(bas)" Never = "false 0";
+}
+
+/// Counted as long as a neighbour wants it, shown where `IOAccounting=` says so.
+fn io(subject: &Subject<'_>, count: Option<u64>) -> u64 {
+    count.filter(|_| subject.cgroup().io_accounting).unwrap_or(u64::MAX)
 }

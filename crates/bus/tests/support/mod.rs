@@ -216,7 +216,7 @@ impl Machine {
             Call::CancelJob(job) => inner.request(asker, Request::CancelJob(job)),
             Call::ClearJobs => inner.request(asker, Request::ClearJobs),
             Call::ResetFailed(unit) => inner.request(asker, Request::ResetFailed(unit)),
-            Call::Kill { unit, whom, signal, .. } => {
+            Call::Kill { unit, whom, signal } => {
                 inner.request(asker, Request::Kill { unit, whom, signal })
             }
             Call::Freeze { unit, frozen } => inner.request(asker, Request::Freeze { unit, frozen }),

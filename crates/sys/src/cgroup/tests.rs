@@ -122,3 +122,10 @@ fn two_may_remove_the_same(top: &Tree, name: &str) {
         assert!((one || other) && !top.exists(name).expect("it can be looked at"));
     }
 }
+
+#[test]
+fn what_was_done_on_several_devices_is_added_up() {
+    let text = "8:16 rbytes=10 wbytes=200 rios=1 wios=20 dbytes=7 dios=7\n254:0 rbytes=5 wbytes=0 rios=2 wios=0\n253:1\n";
+    let sums = IoCounts { read_bytes: 15, written_bytes: 200, reads: 3, writes: 20 };
+    assert_eq!((IoCounts::of(text), IoCounts::of("")), (sums, IoCounts::default()));
+}
