@@ -66,10 +66,14 @@ impl Ground<'_> {
         let names: Vec<&str> = operation.files.iter().map(String::as_str).collect();
         self.refuse_made_units(operation, &names)?;
         let plan = plan(&self.tree(&names), operation, &names);
-        if let Some(error) = plan.errors.first() {
-            return Err(BusError::failed(error.clone()));
+        let error = plan.errors.first().map(|error| BusError::failed(error.clone()));
+        if let Some(error) = error.clone().filter(|_| !plan.does_rest) {
+            return Err(error);
         }
         let made = warren_unit_files::carry_out(&Root::OWN, &plan).map_err(BusError::failed)?;
+        if let Some(error) = error {
+            return Err(error);
+        }
         let changes = made.into_iter().map(|change| match change {
             Change::Symlink { path, target } => {
                 FileChange { kind: "symlink", path, source: target }
