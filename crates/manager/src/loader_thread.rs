@@ -241,7 +241,8 @@ impl LoaderThread {
     fn states(&self) -> FileStates {
         let names = self.graph.names().map(|(name, _)| name);
         let instances = names.filter(|name| name.is_instance()).cloned();
-        let presets = warren_unit_files::presets(&Root::OWN);
+        let scope = self.loader.context().scope;
+        let presets = warren_unit_files::presets_for(&Root::OWN, scope);
         crate::install::states(self.loader.snapshot(), self.loader.context(), instances, presets)
     }
 }

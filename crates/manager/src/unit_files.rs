@@ -110,7 +110,7 @@ fn plan(tree: &Tree, operation: &UnitFileOp, names: &[&str]) -> Plan {
         PresetMode::EnableOnly => PlanPreset::EnableOnly,
         PresetMode::DisableOnly => PlanPreset::DisableOnly,
     };
-    let rules = || warren_unit_files::presets(&Root::OWN);
+    let rules = || warren_unit_files::presets_for(&Root::OWN, tree.context.scope);
     match operation.verb {
         UnitFileVerb::Enable => tree.enable(names, options),
         UnitFileVerb::Disable => tree.disable(names, options),
