@@ -11,7 +11,7 @@ use warren_core::graph::{Delta, Graph};
 use warren_core::time::Monotonic;
 use warren_trace::words::Phase;
 use warren_unit::UnitName;
-use warren_unit::install::UnitFileState;
+use warren_unit::install::{UnitFileState, says_how_to_install, state_without_links};
 use warren_unit_files::Root;
 
 use crate::daemon::now;
@@ -222,7 +222,10 @@ impl LoaderThread {
         for &unit in delta.added.iter().chain(&delta.changed) {
             let definition = self.graph.definition(unit);
             let Some(file) = &definition.files.fragment else { continue };
-            let now = warren_unit::install::state_without_links(file);
+            if definition.files.dropins().iter().any(|dropin| says_how_to_install(dropin)) {
+                return Arc::new(self.states());
+            }
+            let now = state_without_links(file);
             match states.get(&definition.name) {
                 Some(UnitFileState::Static | UnitFileState::Disabled) => {
                     states.change(&definition.name, now);
@@ -238,7 +241,8 @@ impl LoaderThread {
     fn states(&self) -> FileStates {
         let names = self.graph.names().map(|(name, _)| name);
         let instances = names.filter(|name| name.is_instance()).cloned();
-        let presets = warren_unit_files::presets(&Root::OWN);
+        let scope = self.loader.context().scope;
+        let presets = warren_unit_files::presets_for(&Root::OWN, scope);
         crate::install::states(self.loader.snapshot(), self.loader.context(), instances, presets)
     }
 }

@@ -66,10 +66,14 @@ impl Ground<'_> {
         let names: Vec<&str> = operation.files.iter().map(String::as_str).collect();
         self.refuse_made_units(operation, &names)?;
         let plan = plan(&self.tree(&names), operation, &names);
-        if let Some(error) = plan.errors.first() {
-            return Err(BusError::failed(error.clone()));
+        let error = plan.errors.first().map(|error| BusError::failed(error.clone()));
+        if let Some(error) = error.clone().filter(|_| !plan.does_rest) {
+            return Err(error);
         }
         let made = warren_unit_files::carry_out(&Root::OWN, &plan).map_err(BusError::failed)?;
+        if let Some(error) = error {
+            return Err(error);
+        }
         let changes = made.into_iter().map(|change| match change {
             Change::Symlink { path, target } => {
                 FileChange { kind: "symlink", path, source: target }
@@ -106,7 +110,7 @@ fn plan(tree: &Tree, operation: &UnitFileOp, names: &[&str]) -> Plan {
         PresetMode::EnableOnly => PlanPreset::EnableOnly,
         PresetMode::DisableOnly => PlanPreset::DisableOnly,
     };
-    let rules = || warren_unit_files::presets(&Root::OWN);
+    let rules = || warren_unit_files::presets_for(&Root::OWN, tree.context.scope);
     match operation.verb {
         UnitFileVerb::Enable => tree.enable(names, options),
         UnitFileVerb::Disable => tree.disable(names, options),

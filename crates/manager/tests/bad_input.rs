@@ -332,3 +332,14 @@ fn wrong_values_are_said_with_their_line_when_the_unit_is_first_used() {
     assert_eq!(times("closed.slice: started WITHOUT the protection of IPAddressDeny"), 2);
     check_alive(&m);
 }
+
+#[test]
+fn a_mount_that_is_wished_for_and_fails_keeps_nobody_down() {
+    let mount = "[Unit]\nDefaultDependencies=no\n[Mount]\nWhat=/nothing\nType=none";
+    let service = "[Unit]\nWantsMountsFor=/opt/wished/below\n[Service]\nExecStart=@P stay";
+    let units = [GOOD, ("opt-wished.mount", mount), ("wishes.service", service)];
+    let Some(m) = Machine::start("wished", &units) else { return };
+    m.expect_job("start", "wishes.service", "done");
+    assert_eq!(m.state("opt-wished.mount"), "failed/failed");
+    check_alive(&m);
+}

@@ -16,7 +16,8 @@ pub fn context(root: &Root, scope: Scope) -> Context {
     let written =
         Some(root.text("/etc/hostname")).filter(|name| !root.is_own() && !name.is_empty());
     let hostname = written.unwrap_or_else(|| host("/proc/sys/kernel/hostname"));
-    context.pretty_hostname = pretty_hostname(root).unwrap_or_else(|| hostname.clone()).into();
+    let short = || hostname.split('.').next().unwrap_or_default().to_owned();
+    context.pretty_hostname = pretty_hostname(root).unwrap_or_else(short).into();
     context.hostname = hostname.into();
     context.machine_id = root.text("/etc/machine-id").into();
     context.boot_id = host("/proc/sys/kernel/random/boot_id").replace('-', "").into();
@@ -26,14 +27,23 @@ pub fn context(root: &Root, scope: Scope) -> Context {
     own_user(&mut context);
     if scope == Scope::User {
         user_directories(&mut context);
+        context.umask = own_umask().unwrap_or(context.umask);
     }
     context
+}
+
+/// This process's umask, proc_pid_status(5); asking umask(2) would change it.
+fn own_umask() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let digits = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    u32::from_str_radix(digits.trim(), 8).ok()
 }
 
 fn pretty_hostname(root: &Root) -> Option<String> {
     let text = root.text("/etc/machine-info");
     let fields = warren_unit::value::environment_file(&text);
-    fields.into_iter().find_map(|(name, value)| (name == "PRETTY_HOSTNAME").then_some(value))
+    let found = fields.into_iter().find(|(name, _)| name == "PRETTY_HOSTNAME");
+    found.map(|(_, value)| value).filter(|value| !value.is_empty())
 }
 
 /// systemd's spelling (systemd.unit(5), ConditionArchitecture=).
@@ -96,4 +106,30 @@ fn user_directories(context: &mut Context) {
     context.cache_dir = directory("XDG_CACHE_HOME", ".cache");
     context.state_dir = directory("XDG_STATE_HOME", ".local/state");
     context.log_dir = format!("{}/log", context.state_dir).into();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_s_units_have_the_umask_of_their_manager() {
+        assert_eq!(context(&Root::OWN, Scope::User).umask, own_umask().expect("procfs"));
+        assert_eq!(context(&Root::OWN, Scope::System).umask, 0o022);
+    }
+
+    #[test]
+    fn without_a_pretty_hostname_the_short_one_is_it() {
+        let path = std::env::temp_dir().join(format!("warren-pretty-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("etc")).expect("mkdir");
+        std::fs::write(path.join("etc/hostname"), "a.example.org\n").expect("write");
+        let pretty = |machine_info: &str| {
+            std::fs::write(path.join("etc/machine-info"), machine_info).expect("write");
+            let root = Root::open(&path).expect("a root");
+            context(&root, Scope::System).pretty_hostname.to_string()
+        };
+        let found = ["X=1", "PRETTY_HOSTNAME=", "PRETTY_HOSTNAME=\"My host\""].map(pretty);
+        assert_eq!(found, ["a", "a", "My host"]);
+        std::fs::remove_dir_all(&path).expect("what the test made can be removed");
+    }
 }

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_unit::parse::{FILE_BYTES_MAX, parse_manager};
-use warren_unit::{Context, Defaults, Diagnostic, Scope, UnitFile, compile};
+use warren_unit::parse::{FILE_BYTES_MAX, parse_manager, refused};
+use warren_unit::{Code, Context, Defaults, Diagnostic, Scope, UnitFile, compile};
 
 /// Drop-ins that are looked at.
 const DROP_INS_MAX: usize = 1024;
@@ -34,8 +35,12 @@ pub fn read_in(
 ) -> (Defaults, Vec<Diagnostic>) {
     let mut said = Vec::new();
     let mut parse = |path: &Path| {
-        let bytes = read_bounded(path)?;
-        let (file, faults) = parse_manager(path.to_string_lossy().into(), &bytes);
+        let name: Arc<str> = path.to_string_lossy().into();
+        let (file, faults) = match read_bounded(path) {
+            Ok(bytes) => parse_manager(name, &bytes),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+            Err(e) => refused(name, Code::Unreadable, format!("the file cannot be read: {e}")),
+        };
         said.extend(faults);
         Some(Arc::new(file))
     };
@@ -63,13 +68,13 @@ fn drop_ins(directories: &[PathBuf], name: &str) -> Vec<PathBuf> {
     found.into_values().collect()
 }
 
-/// The file's bytes, or one more than the parser takes; nothing if it cannot be read.
-fn read_bounded(path: &Path) -> Option<Vec<u8>> {
+/// The file's bytes, or one more than the parser takes.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     use std::io::Read;
-    let file = fs::File::open(path).ok()?;
+    let file = fs::File::open(path)?;
     let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -104,6 +109,12 @@ mod tests {
             write(path, seconds);
             assert_eq!(stop(), want, "{path}");
         }
+        // What is there and cannot be read is said, and the rest counts.
+        fs::remove_file(top.join("etc/system.conf")).expect("rm");
+        fs::create_dir(top.join("etc/system.conf")).expect("mkdir");
+        let (defaults, said) = read_in(&directories, "system.conf", &Context::system());
+        assert_eq!(defaults.timeout_stop.map(|time| time.as_secs()), Some(6));
+        assert!(matches!(&said[..], [one] if one.code == Code::Unreadable), "{said:?}");
         fs::remove_dir_all(&top).expect("what the test made can be removed");
     }
 }

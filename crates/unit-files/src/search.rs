@@ -95,14 +95,24 @@ impl<'r> Places<'r> {
 }
 
 /// Where `enable` and `enable --runtime` write: the usual directories if they are searched, else
-/// the first one.
+/// the first one. A user's are below `$XDG_CONFIG_HOME`, or `~/.config`, and `$XDG_RUNTIME_DIR`.
 pub fn config_directories(search_path: &[String], scope: Scope) -> (String, String) {
+    config_directories_in(search_path, scope, &search_environment(None))
+}
+
+fn config_directories_in(
+    search_path: &[String],
+    scope: Scope,
+    environment: &SearchEnvironment,
+) -> (String, String) {
     let usual = match scope {
         Scope::System => ("/etc/systemd/system".to_owned(), "/run/systemd/system".to_owned()),
         Scope::User => {
-            let ends = |suffix: &str| search_path.iter().find(|p| p.ends_with(suffix)).cloned();
-            let runtime = std::env::var("XDG_RUNTIME_DIR").unwrap_or_default();
-            (ends("/.config/systemd/user").unwrap_or_default(), format!("{runtime}/systemd/user"))
+            let below =
+                |base: &Option<String>| base.as_ref().map(|base| format!("{base}/systemd/user"));
+            let home = environment.home.as_ref().map(|home| format!("{home}/.config"));
+            let config = below(&environment.config_home).or_else(|| below(&home));
+            (config.unwrap_or_default(), below(&environment.runtime_dir).unwrap_or_default())
         }
     };
     let first = search_path.first().cloned().unwrap_or_default();
@@ -127,5 +137,24 @@ mod tests {
         assert!(admin < own && run < own, "{paths:?}");
         let vendor = paths.iter().position(|path| path.ends_with("lib/systemd/system"));
         assert!(vendor.is_some() && own < vendor, "{paths:?}");
+    }
+
+    #[test]
+    fn a_user_s_links_are_made_where_the_user_s_configuration_is() {
+        let environment = |config_home: Option<&str>| SearchEnvironment {
+            home: Some("/home/a".to_owned()),
+            config_home: config_home.map(str::to_owned),
+            runtime_dir: Some("/run/user/1".to_owned()),
+            ..SearchEnvironment::default()
+        };
+        for (config_home, want) in [
+            (None, "/home/a/.config/systemd/user"),
+            (Some("/srv/config"), "/srv/config/systemd/user"),
+        ] {
+            let environment = environment(config_home);
+            let paths = search_path(Scope::User, &environment);
+            let found = config_directories_in(&paths, Scope::User, &environment);
+            assert_eq!(found, (want.to_owned(), "/run/user/1/systemd/user".to_owned()));
+        }
     }
 }

@@ -30,12 +30,18 @@ pub fn tree(root: &Root, search_path: Vec<String>, context: Arc<Context>) -> Tre
         _ => None,
     });
     for (link, target) in links.collect::<Vec<_>>() {
-        let unit_type = link.rsplit('.').next().and_then(UnitType::from_suffix);
-        if let Some(node) = unit_type.and_then(|unit_type| read(root, &target, unit_type)) {
+        if let Some(node) = type_of(&link).and_then(|unit_type| read(root, &target, unit_type)) {
             tree.nodes.insert(target, node);
         }
     }
     tree
+}
+
+/// The type of the unit that a file or drop-in at this path is of.
+fn type_of(path: &str) -> Option<UnitType> {
+    let suffix = |path: &str| UnitType::from_suffix(path.rsplit('.').next()?);
+    let directory = path.rsplit_once('/').and_then(|(directory, _)| directory.strip_suffix(".d"));
+    suffix(path).or_else(|| suffix(directory?.rsplit('/').next()?))
 }
 
 fn is_outside(tree: &Tree, target: &str) -> bool {

@@ -75,6 +75,8 @@ pub struct Context {
     pub var_tmp_dir: Arc<str>,
     /// `%d` is this directory joined with the unit's name: `/run/credentials`.
     pub credentials_dir: Arc<str>,
+    /// UMask= of units that say nothing (systemd.exec(5)): 0022, or what a user's manager has itself.
+    pub umask: u32,
     /// The search path for programs named without a slash (systemd.service(5), "COMMAND
     /// LINES"), colon separated.
     pub exec_search_path: Arc<str>,
@@ -104,6 +106,7 @@ impl Context {
             gid: 0,
             home: "/root".into(),
             shell: "/bin/sh".into(),
+            umask: 0o022,
             runtime_dir: "/run".into(),
             state_dir: "/var/lib".into(),
             cache_dir: "/var/cache".into(),

@@ -75,22 +75,14 @@ codes! {
     Obsolete = "obsolete",
     /// A value that its setting cannot have.
     BadValue = "bad-value",
-    /// A quote that is not closed.
-    UnbalancedQuote = "unbalanced-quote",
-    /// An escape sequence that does not decode.
-    BadEscape = "bad-escape",
     /// A `%` sequence that is not known.
     UnknownSpecifier = "unknown-specifier",
-    /// A `%` sequence that has no value here.
-    UnresolvedSpecifier = "unresolved-specifier",
     /// A name that is no unit name.
     BadUnitName = "bad-unit-name",
     /// A unit that depends on itself.
     SelfDependency = "self-dependency",
     /// A unit without what its type needs.
     MissingSetting = "missing-setting",
-    /// Settings that exclude each other.
-    Contradiction = "contradiction",
     /// A setting with more values than the bound.
     TooManyValues = "too-many-values",
     /// A link in a search directory that is no valid alias.

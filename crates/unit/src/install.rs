@@ -8,17 +8,17 @@ mod plan;
 mod preset;
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use plan::PresetMode;
 pub use preset::{PresetAction, PresetRules};
-pub use state::{UnitFileState, state_without_links};
+pub use state::{UnitFileState, says_how_to_install, state_without_links};
 
 use crate::context::Context;
 use crate::name::UnitName;
 use crate::parse::UnitFile;
-use crate::search::{LinkKind, link_kind};
+use crate::search::{Dropin, LinkKind, link_kind, select_dropins};
 use crate::settings::{Id, id};
 use crate::specifier::Specifiers;
 
@@ -71,8 +71,10 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// What the user should know, though it went well.
     pub messages: Vec<String>,
-    /// Why (part of) it cannot be done. With an error nothing should be changed.
+    /// Why (part of) it cannot be done. With an error nothing should be changed, but for `does_rest`.
     pub errors: Vec<String>,
+    /// Whether what can be done is to be done though there are errors.
+    pub does_rest: bool,
     /// Whether any of the units has something to install.
     pub carries_install_info: bool,
 }
@@ -96,9 +98,13 @@ struct Installable {
     name: UnitName,
     /// Path of the file inside the root.
     path: String,
-    file: Arc<UnitFile>,
+    /// The file, then its drop-ins in the order in which they apply.
+    files: Vec<Arc<UnitFile>>,
     context: Arc<Context>,
 }
+
+/// Names with a directory of drop-ins.
+type DropinOwners<'t> = BTreeSet<&'t str>;
 
 /// Where a name leads.
 enum Found {
@@ -114,6 +120,11 @@ impl Tree {
 
     /// Finds a unit's file: by its name, else by its template's; aliases are followed.
     fn find(&self, name: &UnitName) -> Found {
+        self.find_with(name, None)
+    }
+
+    /// The same for one of many units, where it is known who has drop-ins.
+    fn find_with(&self, name: &UnitName, owners: Option<&DropinOwners<'_>>) -> Found {
         let mut name = name.clone();
         // Each step follows one alias; a chain longer than this is a circle.
         for _ in 0..16 {
@@ -121,14 +132,14 @@ impl Tree {
                 None => return Found::Nothing,
                 Some((path, Node::File(file))) if file.is_empty() => return Found::Masked(path),
                 Some((path, Node::File(file))) => {
-                    return Found::Unit(self.installable_at(name, path, file));
+                    return Found::Unit(self.installable_at(name, path, file, owners));
                 }
                 Some((path, Node::Link(target))) => {
                     match link_kind(&name, target, &self.search_path) {
                         LinkKind::Mask => return Found::Masked(path),
                         LinkKind::Bad(_) => return Found::Nothing,
                         LinkKind::Alias(other) => name = with_instance_of(other, &name),
-                        LinkKind::Linked => return self.find_linked(name, target),
+                        LinkKind::Linked => return self.find_linked(name, target, owners),
                     }
                 }
             }
@@ -136,8 +147,65 @@ impl Tree {
         Found::Nothing
     }
 
-    fn installable_at(&self, name: UnitName, path: String, file: &Arc<UnitFile>) -> Installable {
-        Installable { name, path, file: file.clone(), context: self.context.clone() }
+    fn installable_at(
+        &self,
+        name: UnitName,
+        path: String,
+        file: &Arc<UnitFile>,
+        owners: Option<&DropinOwners<'_>>,
+    ) -> Installable {
+        let files = std::iter::once(file).chain(self.dropins(&name, owners)).cloned().collect();
+        Installable { name, path, files, context: self.context.clone() }
+    }
+
+    /// Drop-ins of the unit's name and of its template's. Those for a prefix or a type do not count
+    /// here, as with systemctl 252.
+    fn dropins(&self, name: &UnitName, owners: Option<&DropinOwners<'_>>) -> Vec<&Arc<UnitFile>> {
+        let template = name.template();
+        let names = [Some(name), template.as_ref()].into_iter().flatten();
+        let may_have = |name: &&UnitName| owners.is_none_or(|all| all.contains(name.as_str()));
+        let mut found = Vec::new();
+        for (name_rank, name) in names.filter(may_have).enumerate() {
+            for (path_rank, directory) in self.search_path.iter().enumerate() {
+                let prefix = format!("{directory}/{name}.d/");
+                let below = self.nodes.range(prefix.clone()..);
+                for (path, node) in below.take_while(|(path, _)| path.starts_with(&prefix)) {
+                    let item = self.dropin_file(node);
+                    let (alias_rank, of_type, masks) = (0, false, item.is_none());
+                    let file_name = path[prefix.len()..].to_owned();
+                    let dropin = Dropin {
+                        alias_rank,
+                        name_rank,
+                        of_type,
+                        path_rank,
+                        file_name,
+                        masks,
+                        item,
+                    };
+                    found.push(dropin);
+                }
+            }
+        }
+        select_dropins(found).into_iter().flatten().collect()
+    }
+
+    fn dropin_owners(&self) -> DropinOwners<'_> {
+        let directories =
+            self.nodes.keys().filter_map(|path| path.rsplit_once('/')).map(|(d, _)| d);
+        let names = directories.filter_map(|directory| directory.strip_suffix(".d"));
+        names.filter_map(|path| path.rsplit_once('/')).map(|(_, name)| name).collect()
+    }
+
+    /// What is in a drop-in; nothing in one that only hides others.
+    fn dropin_file<'t>(&'t self, node: &'t Node) -> Option<&'t Arc<UnitFile>> {
+        let file = match node {
+            Node::File(file) => Some(file),
+            Node::Link(target) => match self.nodes.get(target) {
+                Some(Node::File(file)) => Some(file),
+                _ => None,
+            },
+        };
+        file.filter(|file| !file.is_empty())
     }
 
     fn find_node(&self, name: &UnitName) -> Option<(String, &Node)> {
@@ -151,10 +219,15 @@ impl Tree {
         })
     }
 
-    fn find_linked(&self, name: UnitName, target: &str) -> Found {
+    fn find_linked(
+        &self,
+        name: UnitName,
+        target: &str,
+        owners: Option<&DropinOwners<'_>>,
+    ) -> Found {
         match self.nodes.get(target) {
             Some(Node::File(file)) => {
-                Found::Unit(self.installable_at(name, target.to_owned(), file))
+                Found::Unit(self.installable_at(name, target.to_owned(), file, owners))
             }
             _ => Found::Nothing,
         }
@@ -164,6 +237,21 @@ impl Tree {
     fn exists(&self, name: &UnitName) -> bool {
         self.find_node(name).is_some()
     }
+}
+
+/// What files assign to a setting of \[Install\]. An empty assignment drops what was before it, but
+/// not that of Also=, as with systemctl 252.
+fn values<'f>(files: impl IntoIterator<Item = &'f Arc<UnitFile>>, id: Id) -> Vec<&'f str> {
+    let mut out = Vec::new();
+    let entries = files.into_iter().flat_map(|file| file.entries());
+    for entry in entries.filter(|entry| entry.setting == id) {
+        match entry.value {
+            "" if id == id!(Install "Also") => {}
+            "" => out.clear(),
+            value => out.push(value),
+        }
+    }
+    out
 }
 
 /// A template reached from an instance stands for that instance.
@@ -177,14 +265,13 @@ fn with_instance_of(found: UnitName, asked: &UnitName) -> UnitName {
 impl Installable {
     /// The words of a setting of \[Install\].
     fn words(&self, id: Id) -> Vec<String> {
-        let entries = self.file.entries().filter(|e| e.setting == id);
-        let words = entries.flat_map(|e| e.value.split_ascii_whitespace().map(str::to_owned));
-        words.map(|word| self.expand(&word)).collect()
+        let values = values(&self.files, id);
+        let words = values.into_iter().flat_map(str::split_ascii_whitespace);
+        words.map(|word| self.expand(word)).collect()
     }
 
     fn default_instance(&self) -> Option<String> {
-        let last = self.file.entries().filter(|e| e.setting == id!(Install "DefaultInstance"));
-        last.last().map(|e| e.value.to_owned()).filter(|v| !v.is_empty())
+        values(&self.files, id!(Install "DefaultInstance")).last().map(|&value| value.to_owned())
     }
 
     /// The name by which it is hooked in: a template takes its default instance.

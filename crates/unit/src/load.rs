@@ -263,6 +263,9 @@ impl<'m, 'a> Loader<'m, 'a> {
                 path.map_err(|f| Fault::new(at, f.message))
             });
             match path {
+                Ok(path) if entry.setting == id!(Unit "WantsMountsFor") => {
+                    self.mounts_wanted_for(&path);
+                }
                 Ok(path) => self.mounts_for(&path),
                 Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
             }

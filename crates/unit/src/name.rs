@@ -279,15 +279,10 @@ impl UnitName {
         self.is_root_slice() || (self.at().is_none() && stem.split('-').all(|p| !p.is_empty()))
     }
 
-    /// The mount unit of a path: `home-a.mount` for `/home/a` (systemd.mount(5)).
+    /// The unit of a path: `home-a.mount` for `/home/a` (systemd.mount(5)).
     pub fn for_path(path: &str, unit_type: UnitType) -> Result<UnitName, NameError> {
         UnitName::parse(&format!("{}.{}", escape::path_escape(path)?, unit_type.suffix()))
     }
-}
-
-/// The mount unit of a path: `home-a.mount` for `/home/a` (systemd.mount(5)).
-pub fn mount_name_for_path(path: &str) -> Result<UnitName, NameError> {
-    UnitName::for_path(path, UnitType::Mount)
 }
 
 /// Checks a name without keeping it.

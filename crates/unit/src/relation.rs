@@ -130,13 +130,6 @@ relations! {
     MountsForOf, MountsFor, "MountsForOf";
 }
 
-impl Relation {
-    /// Whether a unit file states this one about its own unit (Before and After both do).
-    pub const fn is_forward(self) -> bool {
-        (self as u8) <= (Relation::MountsFor as u8)
-    }
-}
-
 impl fmt::Display for Relation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.setting_name())
@@ -152,14 +145,6 @@ mod tests {
         for r in Relation::ALL {
             assert_eq!(r.inverse().inverse(), r);
             assert_ne!(r.inverse(), r);
-        }
-    }
-
-    #[test]
-    fn one_end_of_each_edge_is_forward() {
-        for r in Relation::ALL {
-            let both = matches!(r, Relation::Before | Relation::After);
-            assert_eq!(r.is_forward() == r.inverse().is_forward(), both, "{r}");
         }
     }
 }

@@ -67,14 +67,18 @@ const SPAN_UNITS: &[(&[&str], u64)] = &[
     (&["usec", "us", "µs", "μs"], 1_000),
 ];
 
-/// A time span; `None` is `infinity`. A number without a unit counts `default_unit`.
+/// The longest time span that is one, in nanoseconds: systemd counts microseconds in 64 bits.
+const SPAN_NANOS_MAX: u128 = u64::MAX as u128 * 1_000;
+
+/// A time span; `None` is `infinity`. A number without a unit counts `default_unit`. One of more than
+/// 584 years is as good as 584 years.
 pub fn span_with_unit(text: &str, default_unit: Duration) -> Parsed<Option<Duration>> {
     let bad = |at: usize| Fault::new(at, format!("'{text}' is not a time span"));
     if text.trim() == "infinity" {
         return Ok(None);
     }
     let default_nanos = u64::try_from(default_unit.as_nanos()).unwrap_or(u64::MAX);
-    let (mut total, mut rest, mut seen) = (0u64, text.trim_start(), false);
+    let (mut total, mut rest, mut seen) = (0u128, text.trim_start(), false);
     while !rest.is_empty() {
         let at = text.len() - rest.len();
         let (number, after) = decimal(rest).ok_or_else(|| bad(at))?;
@@ -85,11 +89,15 @@ pub fn span_with_unit(text: &str, default_unit: Duration) -> Parsed<Option<Durat
             "" => default_nanos,
             unit => unit_nanos(unit).ok_or_else(|| bad(text.len() - after.len() - length))?,
         };
-        total = number.times(nanos).and_then(|n| total.checked_add(n)).ok_or_else(|| bad(at))?;
+        total += number.wide_times(nanos);
+        if total > SPAN_NANOS_MAX {
+            return Err(bad(at));
+        }
         rest = after.trim_start();
         seen = true;
     }
-    if seen { Ok(Some(Duration::from_nanos(total))) } else { Err(bad(0)) }
+    let nanos = u64::try_from(total).unwrap_or(u64::MAX);
+    if seen { Ok(Some(Duration::from_nanos(nanos))) } else { Err(bad(0)) }
 }
 
 fn unit_nanos(unit: &str) -> Option<u64> {
@@ -110,8 +118,13 @@ struct Decimal {
 
 impl Decimal {
     fn times(self, unit: u64) -> Option<u64> {
+        u64::try_from(self.wide_times(unit)).ok()
+    }
+
+    /// Two factors of 64 bits and less than one unit have room in 128.
+    fn wide_times(self, unit: u64) -> u128 {
         let part = u128::from(self.billionths) * u128::from(unit) / 1_000_000_000;
-        self.whole.checked_mul(unit)?.checked_add(u64::try_from(part).ok()?)
+        u128::from(self.whole) * u128::from(unit) + part
     }
 }
 
@@ -277,7 +290,8 @@ fn one_rlimit(resource: Resource, text: &str) -> Parsed<u64> {
     }
 }
 
-/// Names of exit statuses, systemd.exec(5), "PROCESS EXIT CODES": sysexits and the LSB's.
+/// Names of exit statuses, systemd.exec(5), "PROCESS EXIT CODES": sysexits, the LSB's and the service
+/// manager's own.
 const EXIT_NAMES: &[(&str, u8)] = &[
     ("SUCCESS", 0),
     ("FAILURE", 1),
@@ -302,6 +316,50 @@ const EXIT_NAMES: &[(&str, u8)] = &[
     ("PROTOCOL", 76),
     ("NOPERM", 77),
     ("CONFIG", 78),
+    ("CHDIR", 200),
+    ("NICE", 201),
+    ("FDS", 202),
+    ("EXEC", 203),
+    ("MEMORY", 204),
+    ("LIMITS", 205),
+    ("OOM_ADJUST", 206),
+    ("SIGNAL_MASK", 207),
+    ("STDIN", 208),
+    ("STDOUT", 209),
+    ("CHROOT", 210),
+    ("IOPRIO", 211),
+    ("TIMERSLACK", 212),
+    ("SECUREBITS", 213),
+    ("SETSCHEDULER", 214),
+    ("CPUAFFINITY", 215),
+    ("GROUP", 216),
+    ("USER", 217),
+    ("CAPABILITIES", 218),
+    ("CGROUP", 219),
+    ("SETSID", 220),
+    ("CONFIRM", 221),
+    ("STDERR", 222),
+    ("PAM", 224),
+    ("NETWORK", 225),
+    ("NAMESPACE", 226),
+    ("NO_NEW_PRIVILEGES", 227),
+    ("SECCOMP", 228),
+    ("SELINUX_CONTEXT", 229),
+    ("PERSONALITY", 230),
+    ("APPARMOR", 231),
+    ("ADDRESS_FAMILIES", 232),
+    ("RUNTIME_DIRECTORY", 233),
+    ("CHOWN", 235),
+    ("SMACK_PROCESS_LABEL", 236),
+    ("KEYRING", 237),
+    ("STATE_DIRECTORY", 238),
+    ("CACHE_DIRECTORY", 239),
+    ("LOGS_DIRECTORY", 240),
+    ("CONFIGURATION_DIRECTORY", 241),
+    ("NUMA_POLICY", 242),
+    ("CREDENTIALS", 243),
+    ("BPF", 244),
+    ("EXCEPTION", 255),
 ];
 
 /// Exit codes, their names, and signals. Words that are none of these are in the faults; the

@@ -73,7 +73,7 @@ impl Unit<'_> {
             tty_vhangup: merged.flag(id!(Exec "TTYVHangup"), false),
             tty_vt_disallocate: merged.flag(id!(Exec "TTYVTDisallocate"), false),
             rlimits: self.rlimits(),
-            umask: merged.value(id!(Exec "UMask"), value::mode).unwrap_or(0o022),
+            umask: merged.value(id!(Exec "UMask"), value::mode).unwrap_or(merged.context().umask),
             ignore_sigpipe: merged.flag(id!(Exec "IgnoreSIGPIPE"), true),
             no_new_privileges: merged.flag(id!(Exec "NoNewPrivileges"), false),
             personality: merged.word(id!(Exec "Personality"), Personality::from_word),

@@ -1,6 +1,7 @@
 //! \[Manager\] of systemd-system.conf(5): what units get that say nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Compiler, Unit};
 use crate::config::{OomPolicy, Rlimits, is_variable_name};
@@ -32,7 +33,7 @@ impl Unit<'_> {
     fn stated_defaults(&self) -> Defaults {
         let (merged, built_in) = (&self.merged, self.defaults);
         let stop = self.timeout(id!(Manager "DefaultTimeoutStopSec"), true);
-        let span = |id: Id| merged.value(id, value::span).flatten();
+        let span = |id: Id| Some(merged.value(id, value::span)?.unwrap_or(Duration::MAX));
         let flag = |id: Id, built_in: bool| merged.flag(id, built_in);
         Defaults {
             timeout_start: self

@@ -395,3 +395,13 @@ fn the_manager_s_file_states_defaults() {
     ];
     assert_eq!(said, want);
 }
+
+#[test]
+fn the_manager_s_file_may_say_infinity() {
+    let text = b"[Manager]\nDefaultStartLimitIntervalSec=infinity\nDefaultRestartSec=infinity\n";
+    let (file, _) = crate::parse::parse_manager("f".into(), text);
+    let (stated, faults) = defaults(Some(&Arc::new(file)), &[], &Context::system());
+    assert_eq!(faults, []);
+    let spans = [stated.start_limit_interval, stated.restart_delay];
+    assert_eq!(spans, [std::time::Duration::MAX; 2]);
+}

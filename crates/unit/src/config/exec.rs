@@ -295,7 +295,7 @@ impl CapabilitySet {
 pub struct SandboxSetting {
     /// Its name.
     pub setting: &'static str,
-    /// Its value as written, the last one where the setting is a list.
+    /// Its value, specifiers replaced; all of them where the setting is a list.
     pub value: Box<str>,
 }
 

@@ -1,4 +1,4 @@
-//! Mounts and automounts (systemd.mount(5), systemd.automount(5)), slices and targets.
+//! Mounts and automounts (systemd.mount(5), systemd.automount(5)), and slices.
 
 use std::time::Duration;
 
@@ -56,7 +56,3 @@ pub struct SliceConfig {
     /// What protects the host and is not applied.
     pub sandbox: Vec<SandboxSetting>,
 }
-
-/// \[Target\]: nothing but its relations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TargetConfig;

@@ -125,8 +125,8 @@ impl Tree {
 
     /// Plans a link, unless it is there; what is in its way is an error.
     fn symlink(&self, path: String, target: &str, options: Options, plan: &mut Plan) {
-        let change = Change::Symlink { path: path.clone(), target: target.to_owned() };
-        if path == target || plan.changes.contains(&change) {
+        let before = planned(&plan.changes, &path);
+        if path == target || before == Some(target) {
             return;
         }
         match self.nodes.get(&path) {
@@ -136,7 +136,13 @@ impl Tree {
                 plan.errors.push(text);
             }
             Some(Node::File(_)) => plan.errors.push(format!("File {path} already exists.")),
-            _ => plan.changes.push(change),
+            _ => match before.filter(|_| !options.force) {
+                Some(there) => {
+                    let text = format!("File {path} already exists and is a symlink to {there}.");
+                    plan.errors.push(text);
+                }
+                None => plan.changes.push(Change::Symlink { path, target: target.to_owned() }),
+            },
         }
     }
 
@@ -288,7 +294,7 @@ impl Tree {
             let link = format!("{}/{name}", self.config_directory(options));
             self.symlink(link, path, options, plan);
         }
-        Ok(self.installable_at(name, path.to_owned(), file))
+        Ok(self.installable_at(name, path.to_owned(), file, None))
     }
 
     /// `set-default TARGET`: links default.target to it, over whatever is there.
@@ -403,7 +409,8 @@ impl Tree {
         plan
     }
 
-    /// `preset-all`: every unit file of the search path.
+    /// `preset-all`: every unit file of the search path. What stands in the way of one keeps none of
+    /// the others from what the policy says.
     pub fn preset_all(&self, rules: &PresetRules, mode: PresetMode, options: Options) -> Plan {
         let names: BTreeMap<&str, ()> = self
             .nodes
@@ -416,7 +423,7 @@ impl Tree {
             .map(|(_, name)| (name, ()))
             .collect();
         let names: Vec<&str> = names.into_keys().collect();
-        self.preset_known(&names, rules, mode, options)
+        Plan { does_rest: true, ..self.preset_known(&names, rules, mode, options) }
     }
 
     /// `revert UNIT...`: removes drop-ins of the administrator, files that override the
@@ -452,6 +459,14 @@ impl Tree {
         }
         plan
     }
+}
+
+/// Where a link leads that is to be made at this path before.
+fn planned<'p>(changes: &'p [Change], path: &str) -> Option<&'p str> {
+    changes.iter().rev().find_map(|change| match change {
+        Change::Symlink { path: other, target } if other == path => Some(target.as_str()),
+        _ => None,
+    })
 }
 
 pub(super) fn last_part(path: &str) -> &str {

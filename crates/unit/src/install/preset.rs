@@ -61,7 +61,7 @@ impl PresetRules {
     }
 }
 
-/// glob(7) without braces: `*`, `?` and `[...]`.
+/// glob(7) without braces: `*`, `?` and `[...]`. A backslash matches itself: names of units have some.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
@@ -93,7 +93,6 @@ fn one(pattern: &[char], at: usize, c: char) -> Option<usize> {
     match *pattern.get(at)? {
         '?' => Some(at + 1),
         '[' => set(pattern, at + 1, c),
-        '\\' => (pattern.get(at + 1) == Some(&c)).then_some(at + 2),
         plain => (plain == c).then_some(at + 1),
     }
 }
@@ -136,6 +135,8 @@ mod tests {
             ("*a*b*", "xaxbx", true),
             ("", "", true),
             ("[", "[", false),
+            (r"a\x2db.service", r"a\x2db.service", true),
+            (r"a\*", "a*", false),
             ("a[", "a", false),
         ] {
             assert_eq!(matches(pattern, text), want, "{pattern} {text}");

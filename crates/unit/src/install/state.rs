@@ -1,14 +1,15 @@
 //! The state of a unit file: `is-enabled` (systemctl(1)).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::plan::{is_dependency_link, last_part};
-use super::{Found, Installable, Node, Tree};
+use super::{DropinOwners, Found, Installable, Node, Tree, values};
 use crate::context::Scope;
 use crate::name::UnitName;
 use crate::parse::UnitFile;
 use crate::search::{LinkKind, link_kind};
-use crate::settings::id;
+use crate::settings::{Group, id};
 
 macro_rules! states {
     ($( $(#[$doc:meta])* $name:ident = $text:literal; )*) => {
@@ -112,7 +113,7 @@ impl<'t> Hooks<'t> {
 impl Tree {
     /// The state of a unit file; `None` if there is no such unit.
     pub fn state(&self, name: &UnitName) -> Option<UnitFileState> {
-        self.state_with(name, &self.all_hooks())
+        self.state_with(name, &self.all_hooks(), &self.dropin_owners())
     }
 
     /// The states of all unit files in the search path, and of these instances; linear in their
@@ -121,11 +122,12 @@ impl Tree {
         &self,
         instances: impl Iterator<Item = UnitName>,
     ) -> BTreeMap<UnitName, UnitFileState> {
-        let hooks = self.all_hooks();
+        let (hooks, owners) = (self.all_hooks(), self.dropin_owners());
         let names = self.nodes.keys().filter(|path| !is_dependency_link(path));
         let names = names.filter_map(|path| UnitName::parse(last_part(path)).ok());
         let all = names.chain(instances);
-        all.filter_map(|name| Some((name.clone(), self.state_with(&name, &hooks)?))).collect()
+        all.filter_map(|name| Some((name.clone(), self.state_with(&name, &hooks, &owners)?)))
+            .collect()
     }
 
     /// The state of an instance of this template that no link is for; `None` if there is no such
@@ -136,7 +138,7 @@ impl Tree {
             (Found::Nothing, _) => UnitFileState::Bad,
             (Found::Masked(_), _) => self.masked(&path),
             (Found::Unit(_), Some(state)) => state,
-            (Found::Unit(unit), None) => state_without_links(&unit.file),
+            (Found::Unit(unit), None) => state_of_files(&unit.files),
         })
     }
 
@@ -182,6 +184,7 @@ impl Tree {
         &self,
         name: &UnitName,
         hooks: &[(Hooks<'_>, UnitFileState)],
+        owners: &DropinOwners<'_>,
     ) -> Option<UnitFileState> {
         let (path, node) = self.find_node(name)?;
         let own_link = match node {
@@ -191,7 +194,7 @@ impl Tree {
         if let Some(state) = own_link.and_then(|target| self.state_of_link(name, &path, target)) {
             return Some(state);
         }
-        let unit = match self.find(name) {
+        let unit = match self.find_with(name, Some(owners)) {
             Found::Nothing => return Some(UnitFileState::Bad),
             Found::Masked(_) => return Some(self.masked(&path)),
             Found::Unit(unit) => unit,
@@ -261,12 +264,22 @@ fn state_of(
     if let Some(linked) = linked {
         return linked;
     }
-    if indirect { UnitFileState::Indirect } else { state_without_links(&unit.file) }
+    if indirect { UnitFileState::Indirect } else { state_of_files(&unit.files) }
 }
 
-/// The state of a unit that no link hooks in: what its \[Install\] section comes to.
-pub fn state_without_links(file: &UnitFile) -> UnitFileState {
-    let has = |id| file.entries().any(|e| e.setting == id && !e.value.is_empty());
+/// The state of a unit that no link hooks in and that has no drop-ins: what its \[Install\] section
+/// comes to.
+pub fn state_without_links(file: &Arc<UnitFile>) -> UnitFileState {
+    state_of_files(std::slice::from_ref(file))
+}
+
+/// Whether a drop-in has a part in that.
+pub fn says_how_to_install(dropin: &UnitFile) -> bool {
+    dropin.entries().any(|entry| entry.setting.setting().group == Group::Install)
+}
+
+fn state_of_files(files: &[Arc<UnitFile>]) -> UnitFileState {
+    let has = |id| !values(files, id).is_empty();
     let installs = has(id!(Install "Alias"))
         || has(id!(Install "WantedBy"))
         || has(id!(Install "RequiredBy"))

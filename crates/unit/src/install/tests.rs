@@ -119,9 +119,9 @@ impl Root {
             } else if kind.is_symlink() {
                 let target = fs::read_link(&path).expect("a link can be read");
                 tree.nodes.insert(inside, Node::Link(target.display().to_string()));
-            } else if let Ok(name) = UnitName::parse(plan::last_part(&inside)) {
+            } else if let Some(unit_type) = type_of_file(&inside) {
                 let bytes = fs::read(&path).expect("a file can be read");
-                let (file, _) = parse(inside.as_str().into(), &bytes, name.unit_type());
+                let (file, _) = parse(inside.as_str().into(), &bytes, unit_type);
                 tree.nodes.insert(inside, Node::File(Arc::new(file)));
             }
         }
@@ -160,6 +160,14 @@ impl Root {
             assert_eq!(ours, state, "is-enabled {name} after {arguments:?}");
         }
     }
+}
+
+/// The type of the unit that a file or drop-in is of.
+fn type_of_file(path: &str) -> Option<crate::UnitType> {
+    let (directory, name) = path.rsplit_once('/')?;
+    let of_dropin = || directory.strip_suffix(".d").filter(|_| name.ends_with(".conf"));
+    let unit = UnitName::parse(name).ok().map(|name| name.unit_type());
+    unit.or_else(|| crate::UnitType::from_suffix(of_dropin()?.rsplit(['.', '/']).next()?))
 }
 
 /// A root to compare on, or a loud word that there is no systemctl.
@@ -430,6 +438,62 @@ fn presets_as_systemctl_does() {
         preset(&["u@.service", "sp-ec.service"], PresetMode::Full),
     );
     root.step(&["preset-all"], |t| t.preset_all(&rules, PresetMode::Full, PERSISTENT));
+}
+
+#[test]
+fn drop_ins_add_to_what_is_installed_and_empty_assignments_drop_it() {
+    let Some(root) = root("dropins") else { return };
+    let etc = "etc/systemd/system";
+    let dropins = [
+        (format!("{VENDOR}/s.service.d/x.conf"), "[Install]\nWantedBy=b.target\n"),
+        (format!("{VENDOR}/a.service.d/x.conf"), "[Install]\nWantedBy=hidden.target\n"),
+        (format!("{etc}/a.service.d/x.conf"), "[Install]\nWantedBy=\nAlias=\nAlso=\n"),
+        (format!("{etc}/a.service.d/y.conf"), "[Install]\nRequiredBy=own.target\n"),
+        (format!("{VENDOR}/t@.service.d/x.conf"), "[Install]\nDefaultInstance=z\n"),
+        (format!("{VENDOR}/t@q.service.d/x.conf"), "[Install]\nWantedBy=q.target\n"),
+        (format!("{etc}/c.socket.d/x.conf"), "[Install]\nWantedBy=\nRequiredBy=\n"),
+        // Neither a type's nor a prefix's count.
+        (format!("{VENDOR}/service.d/x.conf"), "[Install]\nWantedBy=type.target\n"),
+        (format!("{VENDOR}/sp-.service.d/x.conf"), "[Install]\nWantedBy=prefix.target\n"),
+    ];
+    for (path, text) in &dropins {
+        let directory = root.0.join(path);
+        fs::create_dir_all(directory.parent().expect("it is below")).expect("mkdir");
+        root.write(path, text);
+    }
+    for unit in ["s.service", "a.service", "t@.service", "t@q.service", "c.socket", "sp-ec.service"]
+    {
+        root.step(&["enable", unit], |t| t.enable(&[unit], PERSISTENT));
+    }
+    root.step(&["disable", "a.service"], |t| t.disable(&["a.service"], PERSISTENT));
+}
+
+#[test]
+fn of_two_units_with_one_alias_the_second_stands_back() {
+    let Some(root) = root("one-alias") else { return };
+    for unit in ["e1.service", "e2.service"] {
+        root.write(&format!("{VENDOR}/{unit}"), "[Install]\nAlias=one.service\n");
+    }
+    let both = root.tree().enable(&["e1.service", "e2.service"], PERSISTENT);
+    assert_eq!(
+        both.errors,
+        ["File /etc/systemd/system/one.service already exists and is a symlink to \
+          /lib/systemd/system/e1.service."
+            .replace("/lib/", "/usr/lib/")]
+    );
+    let forced = Options { force: true, ..PERSISTENT };
+    let both = ["e1.service", "e2.service"];
+    root.step(&["enable", "--force", "e1.service", "e2.service"], |t| t.enable(&both, forced));
+    root.step(&["disable", "e1.service", "e2.service"], |t| t.disable(&both, PERSISTENT));
+    // All the others are done.
+    let plan = root.tree().preset_all(&PresetRules::default(), PresetMode::Full, PERSISTENT);
+    assert!(plan.does_rest && plan.errors.iter().any(|error| error.contains("e1.service")));
+    let makes = |part: &str| {
+        plan.changes
+            .iter()
+            .any(|c| matches!(c, Change::Symlink { path, .. } if path.contains(part)))
+    };
+    assert!(makes("one.service") && makes("/c.socket") && makes("default.target"), "{plan:?}");
 }
 
 #[test]

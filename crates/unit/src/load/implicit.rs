@@ -12,22 +12,31 @@ use crate::value::{self, Fault};
 impl Loader<'_, '_> {
     /// An edge to the mount unit of every prefix of a simplified absolute path.
     pub(super) fn mounts_for(&mut self, path: &str) {
+        for mount in self.mounts_on_the_way(path) {
+            self.add(Relation::MountsFor, mount);
+        }
+    }
+
+    /// The same where the mounts are wished for only (systemd.unit(5), WantsMountsFor=).
+    pub(super) fn mounts_wanted_for(&mut self, path: &str) {
+        for mount in self.mounts_on_the_way(path) {
+            self.add_two(Relation::Wants, Relation::After, mount);
+        }
+    }
+
+    /// The mount units of a path and of what is above it, but this one. A path that is too long for a
+    /// name cannot have a mount unit.
+    fn mounts_on_the_way(&self, path: &str) -> Vec<UnitName> {
+        let mut found = Vec::new();
         let mut end = path.len();
         while end > 1 {
             let prefix = &path[..end];
-            // A path that is too long for a name cannot have a mount unit.
-            if let Ok(name) = UnitName::for_path(prefix, UnitType::Mount) {
-                self.add_mount_for(name);
-            }
+            found.extend(UnitName::for_path(prefix, UnitType::Mount));
             end = prefix.rfind('/').unwrap_or(0);
         }
-        self.add_mount_for(known::root_mount());
-    }
-
-    fn add_mount_for(&mut self, mount: UnitName) {
-        if &mount != self.merged.name() {
-            self.add(Relation::MountsFor, mount);
-        }
+        found.push(known::root_mount());
+        found.retain(|mount| mount != self.merged.name());
+        found
     }
 
     /// Slice= or the default slice (systemd.resource-control(5), Slice=).

@@ -163,6 +163,18 @@ fn the_four_units_of_a_set() {
 }
 
 #[test]
+fn mounts_that_are_wished_for_are_not_required() {
+    check(
+        "a.target",
+        "[Unit]\nDefaultDependencies=no\nWantsMountsFor=/srv/a\nRequiresMountsFor=/x\n",
+        "loaded
+         Wants -.mount srv-a.mount srv.mount
+         After -.mount srv-a.mount srv.mount
+         RequiresMountsFor -.mount x.mount",
+    );
+}
+
+#[test]
 fn an_empty_assignment_of_any_kind_of_address_drops_all_before_it() {
     let head = "[Socket]\nListenStream=/a/x\nListenDatagram=\n";
     let nothing = "bad-setting\nf: error: a.socket: no Listen*= setting [missing-setting]";

@@ -72,8 +72,7 @@ rows! {
     @Unit Acted Keep (Units(Relation::PropagatesStopTo)): PropagatesStopTo;
     @Unit Acted Keep (Units(Relation::StopPropagatedFrom)): StopPropagatedFrom;
     @Unit Acted Keep (Units(Relation::JoinsNamespaceOf)): JoinsNamespaceOf;
-    @Unit Acted Keep (MountsFor): RequiresMountsFor;
-    @Unit Parsed Keep (MountsFor): WantsMountsFor;
+    @Unit Acted Keep (MountsFor): RequiresMountsFor WantsMountsFor;
     @Unit Acted Last (Bool): IgnoreOnIsolate StopWhenUnneeded RefuseManualStart RefuseManualStop
         AllowIsolate DefaultDependencies SurviveFinalKillSignal;
     @Unit Obsolete Last (Bool): IgnoreOnSnapshot OnFailureIsolate;
@@ -210,7 +209,7 @@ rows! {
     @Exec Acted Last (Number(-20, 19)): Nice;
     @Exec Acted Last (Number(-1000, 1000)): OOMScoreAdjust;
     @Exec Acted Last (Bool): IgnoreSIGPIPE CPUSchedulingResetOnFork NoNewPrivileges;
-    @Exec Acted Last (Word(&["other", "batch", "idle", "fifo", "rr", "ext"])): CPUSchedulingPolicy;
+    @Exec Acted Last (Word(CpuSchedulingPolicy::WORDS)): CPUSchedulingPolicy;
     @Exec Acted Last (Number(0, 99)): CPUSchedulingPriority;
     @Exec Acted Last (Word(&["0", "none", "1", "realtime", "2", "best-effort", "3", "idle"])):
         IOSchedulingClass;

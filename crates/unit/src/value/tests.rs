@@ -30,6 +30,8 @@ fn spans() {
          1.s -> !
          99999999999999999999 -> !
          9999999999y -> !
+         99999999999 -> 18446744073709551
+         99999999999y -> !
          7µs -> 7",
         |text| span(text).ok(),
         show,
@@ -167,6 +169,8 @@ fn limits_by_resource() {
 
 #[test]
 fn sets() {
+    let (set, faults) = exit_statuses("CHDIR BPF EXCEPTION");
+    assert_eq!((&*set.codes, faults.len()), (&[200, 244, 255][..], 0));
     let (set, faults) = exit_statuses("3 TEMPFAIL SIGKILL 300 SIGFOO 3");
     assert_eq!((&*set.codes, set.signals.len(), faults.len()), (&[3, 75][..], 1, 2));
     assert_eq!(faults[0].offset, 19);

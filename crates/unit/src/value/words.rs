@@ -4,22 +4,16 @@ use super::Fault;
 
 /// Splits at whitespace; quotes group and are removed, C escapes are replaced.
 pub fn split(text: &str) -> Words<'_> {
-    Words { text, at: 0, escapes: true }
+    Words { text, at: 0 }
 }
 
 /// The words of a value, each with its offset.
 pub struct Words<'a> {
     text: &'a str,
     at: usize,
-    escapes: bool,
 }
 
 impl<'a> Words<'a> {
-    /// Splits without replacing escapes: `\` stands for itself.
-    pub fn raw(text: &'a str) -> Words<'a> {
-        Words { text, at: 0, escapes: false }
-    }
-
     /// The next word as it is written, quotes and all, without consuming it.
     pub fn peek_raw(&self) -> &'a str {
         let rest = self.text[self.at..].trim_start();
@@ -43,7 +37,7 @@ impl Iterator for Words<'_> {
         if start == self.text.len() {
             return None;
         }
-        let (word, used) = match one_word(&self.text[start..], self.escapes) {
+        let (word, used) = match one_word(&self.text[start..]) {
             Ok(word) => word,
             Err(message) => {
                 self.at = self.text.len();
@@ -56,7 +50,7 @@ impl Iterator for Words<'_> {
 }
 
 /// Reads one word; returns it and how many bytes it took.
-fn one_word(text: &str, escapes: bool) -> Result<(String, usize), String> {
+fn one_word(text: &str) -> Result<(String, usize), String> {
     let bytes = text.as_bytes();
     let plain = bytes.iter().position(|b| matches!(b, b' ' | b'\t' | b'\n' | b'"' | b'\'' | b'\\'));
     match plain {
@@ -74,7 +68,7 @@ fn one_word(text: &str, escapes: bool) -> Result<(String, usize), String> {
             (b' ' | b'\t' | b'\n', None) => break,
             (b'"' | b'\'', None) => quote = Some(b),
             (b, Some(q)) if b == q => quote = None,
-            (b'\\', _) if escapes => at += escape(&text[at..], &mut out) - 1,
+            (b'\\', _) => at += escape(&text[at..], &mut out) - 1,
             (b, _) => out.push(b),
         }
         at += 1;
