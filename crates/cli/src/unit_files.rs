@@ -75,19 +75,21 @@ impl Wanted {
         })
     }
 
-    /// Does it in a root, without a manager; the answer is what the manager's would be.
-    pub(crate) fn in_root(&self, directory: &Path) -> Result<Value> {
+    /// Does it in a root, without a manager; the answer is what the manager's would be, besides why part of
+    /// it could not be done.
+    pub(crate) fn in_root(&self, directory: &Path) -> Result<(Value, Vec<String>)> {
         let root = open(directory)?;
         let mut tree = tree(&root);
         let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
         warren_unit_files::add_named_files(&root, &mut tree, &files);
         let plan = self.plan(&root, &tree, &files);
-        if !plan.errors.is_empty() {
-            bail!("{}", plan.errors.join("\nwarren: "));
+        if !plan.errors.is_empty() && !plan.does_rest {
+            bail!("{}", one_by_one(&plan.errors));
         }
         let changes = warren_unit_files::carry_out(&root, &plan).map_err(anyhow::Error::msg)?;
         let changes: Vec<Value> = changes.iter().map(change).collect();
-        Ok(json!({"changes": changes, "carries_install_info": plan.carries_install_info}))
+        let answer = json!({"changes": changes, "carries_install_info": plan.carries_install_info});
+        Ok((answer, plan.errors))
     }
 
     fn plan(&self, root: &Root, tree: &Tree, files: &[&str]) -> Plan {
@@ -124,6 +126,11 @@ impl Wanted {
             eprintln!("The unit files have no [Install] section: there is nothing to enable.");
         }
     }
+}
+
+/// Errors as lines that each say who says so, but for the first, of which that is said anyway.
+pub(crate) fn one_by_one(errors: &[String]) -> String {
+    errors.join("\nwarren: ")
 }
 
 fn last_part(path: &str) -> &str {

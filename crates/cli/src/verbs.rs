@@ -21,7 +21,7 @@ use crate::leaving;
 use crate::machine::{self, Machine};
 use crate::output::{Style, clean, clean_lines, print};
 use crate::render;
-use crate::unit_files::{Wanted, print_states, states_in_root};
+use crate::unit_files::{Wanted, one_by_one, print_states, states_in_root};
 use crate::verify::Verifier;
 
 /// Version of what `--json` prints.
@@ -99,8 +99,9 @@ pub fn run(cli: Cli) -> Result<i32> {
 
 fn unit_files(wanted: &Wanted, global: Global) -> Result<i32> {
     let Some(root) = &wanted.args.root else { return Session::open(global)?.unit_files(wanted) };
-    let answer = wanted.in_root(root)?;
+    let (answer, errors) = wanted.in_root(root)?;
     wanted.print(&answer, global.json, global.quiet);
+    anyhow::ensure!(errors.is_empty(), "{}", one_by_one(&errors));
     Ok(0)
 }
 

@@ -142,6 +142,24 @@ fn an_image_is_changed_as_systemctl_changes_it() {
 }
 
 #[test]
+fn a_preset_for_all_does_the_rest_where_one_alias_is_taken() {
+    let image = Image::new("taken");
+    let units = image.0.join("usr/lib/systemd/system");
+    for name in ["dm-one.service", "dm-two.service"] {
+        let text = "[Service]\nExecStart=/bin/true\n[Install]\nAlias=dm.service\n";
+        fs::write(units.join(name), text).expect("a file can be written");
+    }
+    fs::create_dir_all(image.0.join("etc/systemd/system-preset")).expect("it can be made");
+    fs::write(image.0.join("etc/systemd/system-preset/1.preset"), "enable *\n").expect("written");
+    let (is_well, _) = image.run(WARREN, &["preset", "--all"]);
+    let links = image.links();
+    assert!(!is_well, "one of two could not have the alias");
+    let has = |link: &str| links.iter().any(|row| row.starts_with(link));
+    assert!(has("etc/systemd/system/dm.service -> "), "{links:?}");
+    assert!(links.iter().filter(|row| row.contains(".wants/")).count() > 0, "{links:?}");
+}
+
+#[test]
 fn links_of_an_image_lead_nowhere_out_of_it() {
     let image = Image::new("hostile");
     let outside = Image::new("outside");
