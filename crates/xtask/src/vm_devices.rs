@@ -375,7 +375,8 @@ pub(crate) fn add_program(tree: &Path, program: &str) -> Result<()> {
     for path in paths {
         let target = tree.join(path.trim_start_matches('/'));
         fs::create_dir_all(target.parent().context("a program lies in a directory")?)?;
-        fs::copy(path, target).with_context(|| format!("{path}: apt-get install lvm2 mdadm fdisk cryptsetup-bin"))?;
+        fs::copy(path, target)
+            .with_context(|| format!("{path}: apt-get install lvm2 mdadm fdisk cryptsetup-bin"))?;
     }
     Ok(())
 }
