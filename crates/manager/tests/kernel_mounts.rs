@@ -13,15 +13,15 @@ use warren_trace::words::Work;
 
 /// Lets mount(8) inside know file systems whose mounting is a shell script; false where that cannot be.
 fn has_helper(m: &Machine, file_system: &str, script: &str) -> bool {
-    let name = format!("mount.{file_system}");
+    let directory = m.directory.join("helpers");
+    std::fs::create_dir(&directory).expect("a directory can be made");
+    let path = directory.join(format!("mount.{file_system}"));
     let script = script.replace("@D", &m.directory.to_string_lossy());
-    let lay_over = format!(
-        "mkdir -p {d}/helpers && printf '%s' '#!/bin/sh\n{script}' >{d}/helpers/{name} && \
-         chmod 755 {d}/helpers/{name} && \
-         mount -t overlay -o lowerdir={d}/helpers:/usr/sbin none /usr/sbin && test -x /sbin/{name}",
-        d = m.directory.display()
-    );
-    let done = m.run(&["sh", "-c", &lay_over.replace("'#!/bin/sh\\n", "'#!/bin/sh\n")]);
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a file can be written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).expect("chmod");
+    let lower = format!("lowerdir={}:/usr/sbin", directory.display());
+    let done = m.run(&["mount", "-t", "overlay", "-o", &lower, "none", "/usr/sbin"]);
     if done.is_err() {
         lab::not_run("mount helpers", &format!("overlayfs: {done:?}"));
     }
