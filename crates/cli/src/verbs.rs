@@ -481,8 +481,12 @@ impl Session {
     }
 
     fn unit_files(&mut self, wanted: &Wanted) -> Result<i32> {
-        let answer = self.client.call("UnitFiles", wanted.parameters())?;
-        wanted.print(&answer, self.global.json, self.global.quiet);
+        let answer = self.client.call("UnitFiles", wanted.parameters());
+        if answer.is_err() && wanted.verb == "preset-all" {
+            // The other units were done. Why not all were says more than that they do not count yet.
+            let _ = self.client.call("ReloadConfiguration", json!({}));
+        }
+        wanted.print(&answer?, self.global.json, self.global.quiet);
         // The links count from now on, as after systemctl's.
         self.client.call("ReloadConfiguration", json!({}))?;
         self.now(wanted)

@@ -67,6 +67,7 @@ pub(crate) mod token {
     pub const STRANGER: u64 = 12 << 32;
     pub const HELD: u64 = 13 << 32;
     pub const STORED: u64 = 14 << 32;
+    pub const CLOCK: u64 = 15 << 32;
     pub const KIND: u64 = 0xffff_ffff << 32;
 }
 
@@ -329,6 +330,7 @@ impl Daemon {
             token::STRANGER => self.stranger_ended(number),
             token::HELD => self.held_hung_up(number as usize),
             token::STORED => self.stored_fd_hung_up(number),
+            token::CLOCK => self.clock_changed(),
             _ => {}
         }
     }

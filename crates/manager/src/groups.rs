@@ -13,6 +13,7 @@ pub use limits::{host_memory, host_tasks};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
@@ -154,7 +155,7 @@ impl Groups {
         let path = group_path(graph, unit);
         let wanted = Wanted::of(settings);
         let controllers = wanted.of_offered(&self.controllers);
-        let usable = self.enabled.enable(tree, &path, &controllers);
+        let usable = self.enabled.enable(tree, &path, &controllers, Instant::now());
         let missing = wanted.missing(usable.on());
         let mut failed: Vec<NotApplied> =
             missing.map(|(setting, controller)| usable.lacks(setting, controller)).collect();

@@ -1,5 +1,6 @@
 //! The loop's part in an end that is to come: kept in a file, told, begun, taken back.
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,11 +8,13 @@ use warren_core::ids::EffectId;
 use warren_core::time::Monotonic;
 use warren_init::protocol::control::{PowerAction, SOFT_REBOOTS_ENV};
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec};
+use warren_sys::epoll::Interest;
+use warren_sys::eventfd::{Clock, TimerFd};
 use warren_unit::Scope;
 
 use super::WALL_EFFECT;
-use super::scheduled::{Scheduled, Step};
-use crate::daemon::{Daemon, now};
+use super::scheduled::{Scheduled, Step, When};
+use crate::daemon::{Daemon, now, token};
 use crate::say;
 use crate::tools::TOOL;
 
@@ -26,6 +29,8 @@ const TOLD_APART: Duration = Duration::from_secs(60);
 pub struct Planned {
     scheduled: Option<Scheduled>,
     due: Option<Monotonic>,
+    /// Readable at the time of day that it is planned for, and when the clock is set or the machine wakes up.
+    clock: Option<TimerFd>,
 }
 
 impl Planned {
@@ -84,7 +89,28 @@ impl Daemon {
         }
         self.shared.publish_plan(scheduled.clone());
         self.planned.due = scheduled.is_some().then(|| now().monotonic);
+        self.planned.clock = scheduled.as_ref().and_then(|scheduled| self.watch_clock(scheduled.when));
         self.planned.scheduled = scheduled;
+    }
+
+    fn watch_clock(&self, when: When) -> Option<TimerFd> {
+        let When::At(at_us) = when else { return None };
+        let watch = || {
+            let clock = TimerFd::new(Clock::Realtime)?;
+            clock.set(Some(at_us.saturating_mul(1000)))?;
+            self.epoll.add(clock.as_fd(), token::CLOCK, Interest::READ)?;
+            Ok(clock)
+        };
+        let watched: warren_sys::Result<TimerFd> = watch();
+        watched.inspect_err(|e| say!("whether the clock is set is not seen: {e}")).ok()
+    }
+
+    /// The clock was set, or says the time that an end is planned for.
+    pub(crate) fn clock_changed(&mut self) {
+        if let Some(clock) = &self.planned.clock {
+            let _ = clock.read();
+        }
+        self.look_at_plan();
     }
 
     /// A lock is gone: what waited for it is looked at.

@@ -26,8 +26,7 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 pub enum When {
     /// After a time, whatever somebody does to the clock.
     After(Monotonic),
-    /// At a time of day, in µs since 1970. It does not come early if the clock is set back until then; that
-    /// it is set ahead is seen at the next look.
+    /// At a time of day, in µs since 1970, by the clock as it is then.
     At(u64),
 }
 

@@ -2,6 +2,7 @@
 //! to its group.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use warren_sys::Error;
 use warren_sys::cgroup::Tree;
@@ -17,10 +18,20 @@ pub struct NotApplied {
     pub why: String,
 }
 
+/// A controller that was refused is asked for again after this time, as what stood against it may be over.
+const ASKED_APART: Duration = Duration::from_secs(1);
+
 /// Controllers that are on for the children of groups, by the groups' paths: of thousands of units in a
-/// slice the first asks. One that was refused is asked for again, as what stood against it may be over.
+/// slice the first asks.
 #[derive(Debug, Default)]
-pub struct Enabled(BTreeMap<String, BTreeSet<String>>);
+pub struct Enabled(BTreeMap<String, Asked>);
+
+/// What a group was asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    on: BTreeSet<String>,
+    refused: BTreeMap<String, (Instant, Error)>,
+}
 
 /// Controllers that a group can have.
 #[derive(Debug, Default)]
@@ -31,7 +42,7 @@ pub struct Usable {
 
 impl Enabled {
     /// Turns controllers on, from the root down to the group's parent, where they are not yet.
-    pub fn enable(&mut self, tree: &Tree, path: &str, controllers: &[&str]) -> Usable {
+    pub fn enable(&mut self, tree: &Tree, path: &str, controllers: &[&str], now: Instant) -> Usable {
         let mut usable = Usable {
             on: controllers.iter().map(|name| (*name).to_owned()).collect(),
             refused: BTreeMap::new(),
@@ -41,21 +52,14 @@ impl Enabled {
             if usable.on.is_empty() {
                 break;
             }
-            let known = self.0.entry(parent.to_owned()).or_default();
-            let new: Vec<&str> = usable
-                .on
-                .iter()
-                .map(String::as_str)
-                .filter(|&name| !known.contains(name))
-                .collect();
-            let refused = match tree.make(parent) {
-                _ if new.is_empty() => Vec::new(),
-                Ok(()) => tree.enable_controllers(parent, &new),
-                Err(e) => new.iter().map(|name| ((*name).to_owned(), e.clone())).collect(),
-            };
-            usable.refused.extend(refused);
-            usable.on.retain(|name| !usable.refused.contains_key(name));
-            known.extend(usable.on.iter().cloned());
+            let asked = self.0.entry(parent.to_owned()).or_default();
+            asked.ask_for(tree, parent, &usable.on, now);
+            for (name, (_, error)) in &asked.refused {
+                if usable.on.contains(name) {
+                    usable.refused.insert(name.clone(), error.clone());
+                }
+            }
+            usable.on.retain(|name| asked.on.contains(name));
         }
         usable
     }
@@ -63,6 +67,25 @@ impl Enabled {
     /// The group is gone.
     pub fn forget(&mut self, path: &str) {
         self.0.remove(path);
+    }
+}
+
+impl Asked {
+    /// Turns on what is not on yet and was not refused just now.
+    fn ask_for(&mut self, tree: &Tree, group: &str, controllers: &[String], now: Instant) {
+        self.refused.retain(|_, (at, _)| now.duration_since(*at) < ASKED_APART);
+        let is_new = |name: &&str| !self.on.contains(*name) && !self.refused.contains_key(*name);
+        let new: Vec<&str> = controllers.iter().map(String::as_str).filter(is_new).collect();
+        if new.is_empty() {
+            return;
+        }
+        let refused = match tree.make(group) {
+            Ok(()) => tree.enable_controllers(group, &new),
+            Err(e) => new.iter().map(|name| ((*name).to_owned(), e.clone())).collect(),
+        };
+        self.refused.extend(refused.into_iter().map(|(name, error)| (name, (now, error))));
+        let is_on = |name: &&str| !self.refused.contains_key(*name);
+        self.on.extend(new.into_iter().filter(is_on).map(str::to_owned));
     }
 }
 
@@ -106,7 +129,7 @@ mod tests {
 
     /// The file of each group as if the kernel had made it; one that lacks it refuses.
     #[test]
-    fn controllers_are_asked_for_until_they_are_on() {
+    fn controllers_are_asked_for_until_they_are_on_but_not_all_the_time() {
         let scratch = crate::scratch::Scratch::new("controllers");
         let control = |group: &str| scratch.0.join(group).join("cgroup.subtree_control");
         let make = |group: &str| {
@@ -116,7 +139,11 @@ mod tests {
         let asked = |group: &str| !std::fs::read(control(group)).expect("a file").is_empty();
         let tree = Tree::open(&scratch.0).expect("a directory");
         let mut enabled = Enabled::default();
-        let mut on = |path: &str| enabled.enable(&tree, path, &["memory", "pids"]);
+        let start = Instant::now();
+        let mut on_after = |seconds: u64, path: &str| {
+            enabled.enable(&tree, path, &["memory", "pids"], start + Duration::from_secs(seconds))
+        };
+        let mut on = |path: &str| on_after(0, path);
         let none: [&str; 0] = [];
         make("");
         make("a.slice");
@@ -131,8 +158,12 @@ mod tests {
         assert!(why.starts_with("the controller memory cannot be turned on: "), "{why}");
         assert_eq!(refused.lacks("IOWeight", "io").why, "there is no controller io here");
         make("b.slice");
-        assert_eq!(on("b.slice/x.service").on(), ["memory", "pids"], "what was in the way is over");
+        let still = on("b.slice/y.service");
+        assert_eq!((still.on(), asked("b.slice")), (&[][..], false), "it was asked just now");
+        assert_eq!(still.lacks("MemoryMax", "memory").why, why);
         assert_eq!(on("z.service").on(), ["memory", "pids"]);
+        let later = on_after(1, "b.slice/x.service");
+        assert_eq!(later.on(), ["memory", "pids"], "what was in the way is over");
     }
 
     #[test]
