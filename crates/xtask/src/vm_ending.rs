@@ -27,11 +27,17 @@ const PROGRAMS: [&str; 3] = ["/usr/sbin/dmsetup", "/usr/sbin/mdadm", "/usr/sbin/
 /// So slow that an unmount takes longer than one that writes nothing may.
 const DISK: &str = ",throttling.bps-write=3000000";
 
-const UNITS: [(&str, &str); 7] = [
+const UNITS: [(&str, &str); 9] = [
     ("default.target", "[Unit]\nWants=report.service kept.service\n"),
     ("sysinit.target", "[Unit]\nDefaultDependencies=no\n"),
     ("basic.target", "[Unit]\nDefaultDependencies=no\n"),
     ("shutdown.target", "[Unit]\nDefaultDependencies=no\n"),
+    ("ctrl-alt-del.target", "[Unit]\nDefaultDependencies=no\nWants=typed.service\n"),
+    (
+        "typed.service",
+        "[Unit]\nDefaultDependencies=no\nBefore=ctrl-alt-del.target\n\
+         [Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo REPORT typed > /dev/console'\n",
+    ),
     (
         "modules.service",
         "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
@@ -84,6 +90,7 @@ const OTHER_KERNEL: &str = "\
 exec > /dev/console 2>&1
 if grep -q again /proc/cmdline; then
     mount -t ext4 /dev/vda /mnt && echo REPORT again, with $(ls /mnt | grep -c kernel)
+    kill -INT 1; /bin/warren start ctrl-alt-del.target
     date -s '2040-01-01 00:00:00' && /bin/warren shutdown --at 05:00 && date -s '2040-01-01 04:59:57'
 else
     /bin/warren --no-block kexec
@@ -157,6 +164,7 @@ const CASES: [Case; 3] = [
             "REPORT loaded 1",
             "kexec_core: Starting new kernel",
             "REPORT again, with 1",
+            "REPORT typed",
             "reboot: Power down",
         ],
         unwanted: &["could not be taken apart", "recovering journal", "Kernel panic"],
