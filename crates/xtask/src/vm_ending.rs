@@ -36,7 +36,7 @@ const UNITS: [(&str, &str); 9] = [
     (
         "typed.service",
         "[Unit]\nDefaultDependencies=no\nBefore=ctrl-alt-del.target\n\
-         [Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo REPORT typed > /dev/console'\n",
+         [Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo REPORT typed > /dev/console; echo > /run/typed'\n",
     ),
     (
         "modules.service",
@@ -90,7 +90,7 @@ const OTHER_KERNEL: &str = "\
 exec > /dev/console 2>&1
 if grep -q again /proc/cmdline; then
     mount -t ext4 /dev/vda /mnt && echo REPORT again, with $(ls /mnt | grep -c kernel)
-    kill -INT 1; /bin/warren start ctrl-alt-del.target
+    kill -INT 1; while [ ! -e /run/typed ]; do sleep 1; done
     date -s '2040-01-01 00:00:00' && /bin/warren shutdown --at 05:00 && date -s '2040-01-01 04:59:57'
 else
     /bin/warren --no-block kexec

@@ -42,7 +42,13 @@ pub struct Usable {
 
 impl Enabled {
     /// Turns controllers on, from the root down to the group's parent, where they are not yet.
-    pub fn enable(&mut self, tree: &Tree, path: &str, controllers: &[&str], now: Instant) -> Usable {
+    pub fn enable(
+        &mut self,
+        tree: &Tree,
+        path: &str,
+        controllers: &[&str],
+        now: Instant,
+    ) -> Usable {
         let mut usable = Usable {
             on: controllers.iter().map(|name| (*name).to_owned()).collect(),
             refused: BTreeMap::new(),
