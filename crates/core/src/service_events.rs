@@ -344,7 +344,8 @@ impl Core {
         if let Some(us) = message.extend_timeout_us {
             self.extend_timeout(unit, Duration::from_micros(us));
         }
-        let changes: [(bool, fn(&mut Core, UnitId, &ServiceConfig)); 4] = [
+        type Change = fn(&mut Core, UnitId, &ServiceConfig);
+        let changes: [(bool, Change); 4] = [
             (message.reloading, Core::notify_reloading),
             (message.ready, Core::notify_ready),
             (message.stopping, Core::notify_stopping),

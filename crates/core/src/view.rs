@@ -14,7 +14,7 @@ use crate::state::*;
 use crate::time::Moment;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use warren_unit::{LoadState, UnitName, UnitType};
+use warren_unit::{LoadState, Relation, UnitName, UnitType};
 
 /// Jobs that are looked at for what one job waits for.
 const VAIN_LOOKS_MAX: usize = 1000;
@@ -105,6 +105,34 @@ impl View {
             open.extend(blockers.filter(holds_up).filter(|other| seen.insert(*other)));
         }
         None
+    }
+
+    /// The unit that the job of `unit` waits for: one whose job it is ordered against, one of a group of
+    /// its own that is about to come up (`OptionalAll=`, `RequireAny=`), or `unit` itself, whose state
+    /// stands against the job. None if it is at work.
+    pub fn waited_for(&self, unit: UnitId) -> Option<UnitId> {
+        use ActiveState::{Activating, Deactivating, Reloading};
+        let job = self.job(unit).filter(|job| !job.running)?;
+        if job.blockers > 0 {
+            return self.graph.ordered_with(unit).find(|&other| {
+                let other_job = self.job(other);
+                other_job.is_some_and(|o| self.graph.may_wait(unit, job.kind, other, o.kind))
+            });
+        }
+        match (job.kind, self.active_state(unit)) {
+            (JobKind::Start, Deactivating) => return Some(unit),
+            (JobKind::Reload, Activating | Reloading | Deactivating) => return Some(unit),
+            (JobKind::VerifyActive, Activating) => return Some(unit),
+            (JobKind::Start, _) => {}
+            _ => return None,
+        }
+        let is_coming = |&other: &UnitId| match self.job(other).map(|job| job.kind) {
+            Some(JobKind::Stop) => false,
+            Some(JobKind::Start | JobKind::Restart) => true,
+            _ => self.active_state(other) == Activating,
+        };
+        let groups = [Relation::OptionalAll, Relation::RequireAny].into_iter();
+        groups.flat_map(|relation| self.graph.related(unit, relation)).find(is_coming)
     }
 
     /// The ACTIVE column.

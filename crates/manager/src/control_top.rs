@@ -65,11 +65,13 @@ pub fn top(shared: &Shared) -> Value {
 }
 
 fn job(view: &View, job: &Job, now_us: u64) -> Value {
+    // What is no job may stand against it, too.
+    let others = job.blockers.max(view.waited_for(job.unit).is_some().into());
     json!({
         "unit": view.graph.name(job.unit).as_str(),
         "type": job.kind.as_str(),
         "age_us": now_us.saturating_sub(job.since.0),
-        "waits_for": if job.running { 0 } else { job.blockers },
+        "waits_for": if job.running { 0 } else { others },
     })
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::clearing;
 use warren_core::ids::UnitId;
-use warren_core::job::{Job, JobKind};
+use warren_core::job::Job;
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
@@ -98,7 +98,7 @@ fn roots(view: &View, now: Monotonic) -> BTreeMap<UnitId, BTreeSet<UnitId>> {
 }
 
 fn in_trouble(view: &View, unit: UnitId, now: Monotonic) -> bool {
-    let waits = view.job(unit).is_some_and(|job| job.blockers > 0);
+    let waits = view.waited_for(unit).is_some();
     let history = view.run(unit).history.as_deref();
     let refused = history.is_some_and(|h| h.reason.code.is_refusal());
     let is_down = view.active_state(unit).is_down();
@@ -118,9 +118,10 @@ fn path(view: &View, unit: UnitId) -> Vec<UnitId> {
 /// The unit that explains this one's state or waiting, if another does.
 fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
     let told = told_reason(view, unit);
-    let waits = view.job(unit).is_some_and(|job| job.blockers > 0);
+    let waited_for = view.waited_for(unit);
     // Who is up or comes up explains others by being there, not by who wanted it.
-    let is_explanation = seen.len() > 1 && !view.active_state(unit).is_down() && !waits;
+    let is_explanation =
+        seen.len() > 1 && !view.active_state(unit).is_down() && waited_for.is_none();
     let by_reason = match told.cause {
         _ if is_explanation => None,
         // Whoever asked for one start too many did not make it end so often.
@@ -128,10 +129,8 @@ fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
         Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other) => Some(other),
         _ => None,
     };
-    let by_job =
-        view.job(unit).filter(|job| job.blockers > 0).and_then(|job| blocker(view, unit, job.kind));
     let by_trigger = || idle_trigger(view, unit, view.reason(unit).code);
-    by_job
+    waited_for
         .or(by_reason)
         .or_else(by_trigger)
         .filter(|other| !seen.contains(other) && view.graph.get(*other).is_some())
@@ -191,13 +190,6 @@ fn those_unmet<'c>(
         .map(|(condition, _)| condition)
 }
 
-/// The first unit whose job this one's job waits for.
-fn blocker(view: &View, unit: UnitId, kind: JobKind) -> Option<UnitId> {
-    view.graph.ordered_with(unit).find(|&other| {
-        view.job(other).is_some_and(|job| view.graph.may_wait(unit, kind, other, job.kind))
-    })
-}
-
 fn explained(view: &View, shared: &Shared, asker: Asker, unit: UnitId) -> Value {
     let empty = History::default();
     let history = view.run(unit).history.as_deref().unwrap_or(&empty);
@@ -232,9 +224,8 @@ fn explained(view: &View, shared: &Shared, asker: Asker, unit: UnitId) -> Value 
     out["result"] = json!(history.outcome.as_str());
     out["under_way"] = under_way(view, unit, now().monotonic);
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
-    let job = view.job(unit).filter(|job| job.blockers > 0);
-    let blocker = job.and_then(|job| blocker(view, unit, job.kind));
-    out["waits_for"] = json!(blocker.map(|other| view.graph.name(other).as_str()));
+    let waited_for = view.waited_for(unit);
+    out["waits_for"] = json!(waited_for.map(|other| view.graph.name(other).as_str()));
     out["removal"] = removal(view, shared, unit);
     out["log"] = json!(log_tail(shared, asker, definition.name.as_str()));
     out
