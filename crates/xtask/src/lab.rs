@@ -3,16 +3,25 @@
 //! are, `LAB` where they have their data (`/tmp/lab`).
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::process::{is_alive, pidfd_open, pidfd_signal};
 
 /// Root file system of Debian 12.
 pub const ROOTFS: &str = "rootfs";
 
 /// Process 1 of systemd's machines.
 pub const SYSTEMD: &str = "/lib/systemd/systemd";
+
+const SIGKILL: i32 = 9;
+
+/// Until all processes of a killed machine have ended.
+const KILL_TAKES_MAX: Duration = Duration::from_secs(60);
 
 /// A booted machine.
 pub struct Machine {
@@ -35,8 +44,19 @@ impl Machine {
         Ok(Machine { name: name.to_owned(), pid })
     }
 
-    /// Powers off, if it is not, and removes what is left of it.
+    /// Powers off, if it is not, and removes what is left of it. One that takes longer than the script waits
+    /// is killed: it would be measured with the next.
     pub fn down(self) -> Result<()> {
+        let process = pidfd_open(self.pid).ok();
+        script("down.sh", &["-n", &self.name])?;
+        let Some(process) = process.filter(|process| is_alive(process.as_fd())) else {
+            return Ok(());
+        };
+        println!("  {} is still there and is killed", self.name);
+        pidfd_signal(process.as_fd(), SIGKILL)?;
+        let epoll = Epoll::new()?;
+        epoll.add(&process, 0, Interest::READ)?;
+        epoll.wait(&mut Events::with_capacity(1), Some(KILL_TAKES_MAX))?;
         script("down.sh", &["-n", &self.name])
     }
 }
