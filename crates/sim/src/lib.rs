@@ -24,5 +24,6 @@ pub mod script;
 pub mod shrink;
 pub mod told;
 pub mod units;
+mod words;
 pub mod workload;
 pub mod world;
