@@ -242,6 +242,7 @@ impl Core {
         }
         for waiter in self.removals.take_waiters(unit) {
             match self.waits_idly(waiter) {
+                true if self.has_idled_enough(waiter) => self.service_idle_over(waiter),
                 true => _ = self.idle_queue.insert(waiter),
                 false => self.queue_job(waiter),
             }

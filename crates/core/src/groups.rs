@@ -98,7 +98,7 @@ impl Core {
         for relation in [Relation::RequireAnyOf, Relation::OptionalAllOf] {
             for other in graph.related(unit, relation) {
                 if self.run(other).job.as_ref().is_some_and(|job| !job.running) {
-                    self.queue_job(other);
+                    self.release(other, unit);
                 }
             }
         }

@@ -39,13 +39,14 @@ pub enum What {
         /// Why it exists.
         reason: Reason,
     },
-    /// The unit was told to do its job. A restart begins twice, for its two halves.
+    /// The unit was told to do its job. The two halves of a restart are told of as two jobs with one id.
     JobBegan {
         /// The job.
         job: JobId,
         /// What it does.
         kind: JobKind,
-        /// The unit whose job was the last that this one waited for; none if it waited for none.
+        /// The unit that held it last, by its job or, as one of a group or the job's own unit, by its
+        /// state; none if none did.
         released_by: Option<UnitId>,
     },
     /// A job is over.

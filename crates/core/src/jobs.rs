@@ -215,13 +215,15 @@ impl Core {
         }
     }
 
-    /// The stop half of a restart is done: what is left is a start job, which waits like any.
+    /// The stop half of a restart is done: what is left is a start job, which waits like any, and which a
+    /// recording has as another.
     fn turn_into_start(&mut self, unit: UnitId) -> Turn {
-        let running = self.run(unit).job.as_ref().is_some_and(|job| job.running);
-        self.running_jobs -= u32::from(running);
+        self.note_half(unit);
         self.change_job(unit, |job| {
             job.kind = JobKind::Start;
-            job.running = false;
+            if std::mem::take(&mut job.running) {
+                job.released_by = None;
+            }
         });
         if self.circles_possible && self.waits_for_itself(unit) {
             self.break_circles();
@@ -230,10 +232,23 @@ impl Core {
         Turn::Wait
     }
 
+    fn note_half(&mut self, unit: UnitId) {
+        let job = self.run(unit).job.as_deref().filter(|job| job.running);
+        let Some((job, was, reason)) = job.map(|job| (job.id, job.kind, job.reason)) else {
+            return;
+        };
+        self.running_jobs -= 1;
+        let result = JobResult::Done;
+        self.happened(unit, What::JobEnded { job, kind: was, result, reason });
+        self.happened(unit, What::JobQueued { job, kind: JobKind::Start, reason });
+    }
+
     fn perform_reload(&mut self, unit: UnitId, state: ActiveState, reason: Reason) -> Turn {
         match state {
             ActiveState::Active => self.reload_unit(unit, reason),
             ActiveState::Reloading | ActiveState::Activating => Turn::Wait,
+            // As a start waits for what has done its work.
+            ActiveState::Deactivating if self.ended_well(unit) => Turn::Wait,
             _ => self.start_ended(unit).unwrap_or(Turn::Over(JobResult::Invalid, reason)),
         }
     }

@@ -694,6 +694,7 @@ impl Core {
                 self.return_if_allowed(unit);
                 self.upheld_queue.insert(unit);
                 self.bound_queue.insert(unit);
+                self.unneeded_queue.insert(unit);
             }
             self.clearing_deadline(unit);
             self.job_deadline(unit);

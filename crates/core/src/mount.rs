@@ -179,8 +179,13 @@ impl Core {
         self.set_mount_phase(unit, MountPhase::Mounted);
     }
 
+    /// What was asked for is over, and the mount is as it was, unless somebody has unmounted it meanwhile.
     fn stays_mounted(&mut self, unit: UnitId) {
-        self.mount_mut(unit).outcome = Outcome::Success;
+        let run = self.mount_mut(unit);
+        run.outcome = Outcome::Success;
+        if !run.in_table {
+            return self.vanish(unit);
+        }
         self.set_mount_phase(unit, MountPhase::Mounted);
     }
 
@@ -388,8 +393,12 @@ impl Core {
         run.in_table = false;
         run.doubtful = phase == MountPhase::Mounting;
         if matches!(phase, MountPhase::Mounted | MountPhase::Remounting) {
-            self.note(unit, Code::Vanished, Cause::Kernel, String::new());
-            self.mount_dead(unit, Outcome::Success);
+            self.vanish(unit);
         }
+    }
+
+    fn vanish(&mut self, unit: UnitId) {
+        self.note(unit, Code::Vanished, Cause::Kernel, String::new());
+        self.mount_dead(unit, Outcome::Success);
     }
 }

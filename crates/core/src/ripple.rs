@@ -12,7 +12,7 @@ use crate::transaction::Anchor;
 use std::time::Duration;
 use warren_unit::{Relation, UnitType};
 
-/// When a stop that failed is tried again, if the unit is still bound to something gone.
+/// When a stop that failed is tried again, if the unit is still bound to something gone, or unneeded.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 impl Core {
@@ -252,6 +252,7 @@ impl Core {
             Relation::BindsTo,
             Relation::Upholds,
             Relation::RequireAny,
+            Relation::MountsFor,
         ];
         let needed = NEEDS.iter().flat_map(|&relation| self.graph.related(unit, relation));
         let optional = |&u: &UnitId| self.flags(u).stop_when_unneeded();
@@ -279,7 +280,7 @@ impl Core {
     /// `StopWhenUnneeded=`: stops the unit if no unit that needs it is up or has a job.
     pub(crate) fn stop_if_unneeded(&mut self, unit: UnitId) {
         let idle = self.run(unit).job.is_none() && self.active_state(unit).is_up();
-        if !idle || !self.flags(unit).stop_when_unneeded() {
+        if !idle || !self.flags(unit).stop_when_unneeded() || self.cannot_stop(unit) {
             return;
         }
         const NEEDED_BY: &[Relation] = &[
@@ -289,6 +290,7 @@ impl Core {
             Relation::BoundBy,
             Relation::UpheldBy,
             Relation::RequireAnyOf,
+            Relation::MountsForOf,
         ];
         let needs_it =
             |other: UnitId| self.run(other).job.is_some() || !self.active_state(other).is_down();
@@ -329,6 +331,16 @@ impl Core {
         }
     }
 
+    /// Whether a stop of the unit failed so recently that nothing is to be expected of another.
+    fn cannot_stop(&self, unit: UnitId) -> bool {
+        let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
+        lost.is_some_and(|lost| {
+            lost.kind == JobKind::Stop
+                && matches!(lost.result, JobResult::Failed | JobResult::Timeout)
+                && self.now.monotonic.since(lost.at.monotonic) < AGAIN_AFTER
+        })
+    }
+
     /// What standing relations ask of the unit is looked at again after a while.
     pub(crate) fn try_later(&mut self, unit: UnitId) {
         self.upheld_again.insert(unit, self.now.monotonic.after(AGAIN_AFTER));
@@ -338,7 +350,7 @@ impl Core {
     /// `BindsTo=` without `After=`: what it is bound to may have ended, or never have begun, before
     /// this unit came up.
     pub(crate) fn stop_if_unbound(&mut self, unit: UnitId) {
-        if self.stop_if_owed(unit) {
+        if self.cannot_stop(unit) || self.stop_if_owed(unit) {
             return;
         }
         if self.run(unit).job.is_some() || !self.active_state(unit).is_up() {

@@ -142,6 +142,11 @@ impl Core {
         }
     }
 
+    /// Whether the time is over for which `Type=idle` waits for others.
+    pub(crate) fn has_idled_enough(&self, unit: UnitId) -> bool {
+        self.service(unit).is_some_and(|run| run.deadline.is_none())
+    }
+
     /// Whether it is a service of `Type=idle` whose program is not asked for yet.
     pub(crate) fn waits_idly(&self, unit: UnitId) -> bool {
         self.service(unit).is_some_and(|run| {
@@ -573,18 +578,15 @@ impl Core {
         }
     }
 
+    /// Whether it is in a phase in which a watchdog guards it.
+    pub(crate) fn is_guarded(&self, unit: UnitId) -> bool {
+        use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running, StartPost};
+        let phase = self.service_phase(unit);
+        matches!(phase, Some(StartPost | Running | Reload | ReloadSignal | ReloadNotify))
+    }
+
     pub(crate) fn watchdog_missed(&mut self, unit: UnitId) {
-        let up = matches!(
-            self.service_phase(unit),
-            Some(
-                ServicePhase::StartPost
-                    | ServicePhase::Running
-                    | ServicePhase::Reload
-                    | ServicePhase::ReloadSignal
-                    | ServicePhase::ReloadNotify
-            )
-        );
-        if up {
+        if self.is_guarded(unit) {
             self.fail_service(unit, Outcome::Watchdog, Code::WatchdogTimeout);
             self.enter_signal(unit, ServicePhase::StopWatchdog);
         }

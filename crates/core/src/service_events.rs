@@ -282,9 +282,11 @@ impl Core {
             return;
         }
         let policy = self.compiled(unit).service().oom_policy;
+        // Its end may have been told before.
+        let runs = self.active_state(unit).is_up_or_coming() && !self.waits_to_restart(unit);
         match policy {
             OomPolicy::Continue => {}
-            OomPolicy::Stop | OomPolicy::Kill if self.active_state(unit).is_up_or_coming() => {
+            OomPolicy::Stop | OomPolicy::Kill if runs => {
                 self.fail_service(unit, Outcome::OomKill, Code::OomKilled);
                 let phase = match policy {
                     OomPolicy::Kill => ServicePhase::StopSigkill,
@@ -342,14 +344,17 @@ impl Core {
         if let Some(us) = message.extend_timeout_us {
             self.extend_timeout(unit, Duration::from_micros(us));
         }
-        if message.reloading {
-            self.notify_reloading(unit, config);
-        }
-        if message.ready {
-            self.notify_ready(unit, config);
-        }
-        if message.stopping {
-            self.notify_stopping(unit, config);
+        let changes: [(bool, fn(&mut Core, UnitId, &ServiceConfig)); 4] = [
+            (message.reloading, Core::notify_reloading),
+            (message.ready, Core::notify_ready),
+            (message.stopping, Core::notify_stopping),
+            (message.watchdog_trigger, |core, unit, _| core.watchdog_missed(unit)),
+        ];
+        for (_, change) in changes.into_iter().filter(|(is_said, _)| *is_said) {
+            // The one before may have been the end of it.
+            if self.service(unit).is_some() {
+                change(self, unit, config);
+            }
         }
     }
 
@@ -394,17 +399,19 @@ impl Core {
         if let Some(us) = message.watchdog_us {
             self.service_mut(unit).watchdog_override_us = Some(us);
         }
-        if message.watchdog_trigger {
-            self.watchdog_missed(unit);
-        } else if (message.watchdog || message.watchdog_us.is_some())
-            && self.service(unit).is_some_and(|run| run.watchdog_deadline.is_some())
-        {
+        let is_armed = self.service(unit).is_some_and(|run| run.watchdog_deadline.is_some());
+        let begins = message.watchdog_us.is_some() && self.is_guarded(unit);
+        if begins || is_armed && message.watchdog {
             self.arm_watchdog(unit);
         }
     }
 
-    /// `EXTEND_TIMEOUT_USEC=`: the phase's deadline is moved, never brought nearer.
+    /// `EXTEND_TIMEOUT_USEC=`: the phase's deadline is moved, never brought nearer. That of a restart is
+    /// no timeout.
     fn extend_timeout(&mut self, unit: UnitId, by: Duration) {
+        if self.waits_to_restart(unit) {
+            return;
+        }
         let until = self.now.monotonic.after(by);
         let run = self.service_mut(unit);
         let ends = [&mut run.deadline, &mut run.stop_by, &mut run.runtime_deadline];

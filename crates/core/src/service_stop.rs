@@ -503,13 +503,23 @@ impl Core {
         let restarting = restarts || job.is_some_and(|job| job.kind == JobKind::Restart);
         self.out.push(Effect::CleanUp { unit, settings: settings.clone(), restarting });
         self.clear_away(unit, &settings, restarting);
-        self.transit(unit, restarts, |u| {
+        let comes_again = restarts || self.is_restarted(unit, &run);
+        self.transit(unit, comes_again, |u| {
             u.state =
                 TypeState::Service(if bad { Service::Failed(run.outcome) } else { Service::Dead });
         });
         if restarts {
             self.wait_to_restart(unit, config, run);
         }
+    }
+
+    /// Whether the restart has come for which it waited: that is no end of its own.
+    fn is_restarted(&self, unit: UnitId, run: &ServiceRun) -> bool {
+        let job = self.run(unit).job.as_ref();
+        run.phase == ServicePhase::AutoRestart
+            && job.is_some_and(|job| {
+                job.kind == JobKind::Restart && job.reason.cause == Cause::Restart
+            })
     }
 
     /// It left as it should. The log need not have that of each run of many.

@@ -15,14 +15,16 @@ use warren_bus::Bus;
 use warren_bus::backend::{Backend, ReplySender};
 use warren_core::event::{Done, Effect, Event};
 use warren_core::ids::{ClientId, EffectId, JobId, UnitId};
+use warren_core::job::{JobMode, JobType};
 use warren_core::machine::Core;
 use warren_core::record::Late;
-use warren_core::request::{Notice, Reply};
+use warren_core::request::{Asker, Notice, Reply, Request};
 use warren_core::state::BootTimes;
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
 use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
+use warren_unit::{LoadState, UnitName};
 
 use crate::answers::AnswerTo;
 use crate::ends::early::EarlyExits;
@@ -69,6 +71,15 @@ pub(crate) mod token {
     pub const STORED: u64 = 14 << 32;
     pub const KIND: u64 = 0xffff_ffff << 32;
 }
+
+/// More than so many Ctrl-Alt-Del ...
+const CTRL_ALT_DELS_MAX: usize = 7;
+
+/// ... within so long start the machine again at once, as in systemd(1).
+const CTRL_ALT_DEL_WITHIN: Duration = Duration::from_secs(2);
+
+/// Nobody waits for the answer: clients are numbered from 1.
+pub(crate) const NOBODY: ClientId = ClientId(0);
 
 /// How the process is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,6 +183,8 @@ pub struct Daemon {
     pub(crate) ending: Option<crate::ending::Ending>,
     /// An end that is to come.
     pub(crate) planned: crate::ending::plan::Planned,
+    /// When Ctrl-Alt-Del was typed of late.
+    pub(crate) ctrl_alt_dels: Vec<Monotonic>,
     /// What is taken away off the loop, and what waits for it.
     pub(crate) sweep: crate::sweep::Sweep,
     /// Units that may be forgotten.
@@ -361,7 +374,10 @@ impl Daemon {
             .chain(self.pid_files.results())
             .collect();
         for (effect, result) in results {
-            if self.group_killed(effect, &result) || self.environment_read(effect) {
+            if self.group_killed(effect, &result)
+                || self.environment_read(effect)
+                || self.own_effect_done(effect, &result)
+            {
                 continue;
             }
             self.done(effect, result);
@@ -437,15 +453,53 @@ impl Daemon {
             1 => self.reload_by_signal(),
             15 if self.options.scope == warren_unit::Scope::System => self.reexecute(),
             15 => self.begin_end(PowerAction::Exit(0)),
-            2 if self.is_host() => self.begin_end(PowerAction::Reboot),
+            2 if self.is_host() => self.ctrl_alt_del(),
             2 => self.begin_end(PowerAction::Exit(0)),
-            30 => {}
-            s if s == RTMIN + 3 || s == RTMIN + 4 => self.begin_end(PowerAction::PowerOff),
+            28 => _ = self.start_by_signal("kbrequest.target", JobMode::Replace),
+            30 => _ = self.start_by_signal("sigpwr.target", JobMode::Replace),
+            s if s == RTMIN => _ = self.start_by_signal("default.target", JobMode::Isolate),
+            s if s == RTMIN + 1 => _ = self.start_by_signal("rescue.target", JobMode::Isolate),
+            s if s == RTMIN + 2 => _ = self.start_by_signal("emergency.target", JobMode::Isolate),
+            s if s == RTMIN + 3 => self.begin_end(PowerAction::Halt),
+            s if s == RTMIN + 4 => self.begin_end(PowerAction::PowerOff),
             s if s == RTMIN + 5 => self.begin_end(PowerAction::Reboot),
             s if s == RTMIN + 6 => self.begin_end(PowerAction::Kexec),
             s if s == RTMIN + 24 => self.begin_end(PowerAction::Exit(0)),
             _ => {}
         }
+    }
+
+    /// Ctrl-Alt-Del was typed: what files say is done, and by more than a few in a short time the machine
+    /// starts again whatever they say (systemd-system.conf(5), `CtrlAltDelBurstAction=`).
+    fn ctrl_alt_del(&mut self) {
+        let moment = now().monotonic;
+        self.ctrl_alt_dels.retain(|&at| moment.since(at) < CTRL_ALT_DEL_WITHIN);
+        self.ctrl_alt_dels.push(moment);
+        if self.ctrl_alt_dels.len() > CTRL_ALT_DELS_MAX {
+            say!(
+                "Ctrl-Alt-Del was typed more than {CTRL_ALT_DELS_MAX} times: starting again at once"
+            );
+            self.ctrl_alt_dels.clear();
+            self.end_without_stopping(PowerAction::Reboot);
+        } else if !self.start_by_signal("ctrl-alt-del.target", JobMode::ReplaceIrreversibly) {
+            self.begin_end(PowerAction::Reboot);
+        }
+    }
+
+    /// Has a unit started that systemd(1) names for a signal; false if there is none of that name. That it
+    /// is refused, as one that is masked, the log says.
+    fn start_by_signal(&mut self, name: &str, mode: JobMode) -> bool {
+        let name = UnitName::parse(name).expect("a valid name");
+        let graph = self.core.graph();
+        let is_there = |unit: &UnitId| graph.definition(*unit).load_state != LoadState::NotFound;
+        let Some(unit) = graph.lookup(&name).filter(is_there) else {
+            say!("{name} does not exist: the signal is ignored");
+            return false;
+        };
+        let (client, job_type) = (NOBODY, JobType::Start);
+        let request = Request::Enqueue { unit, job_type, mode, reload_if_possible: false };
+        self.events.push_back(Event::Request { client, asker: Asker::default(), request });
+        true
     }
 
     pub(crate) fn is_host(&self) -> bool {
@@ -520,6 +574,7 @@ impl Daemon {
         self.init.release(self.early_exits.first_record());
         self.forget_notices();
         self.forget_births();
+        self.forget_plan_that_began();
         self.traps.release();
         for unit in std::mem::take(&mut self.handed_over) {
             self.drop_connection(unit);

@@ -305,7 +305,9 @@ impl Daemon {
             Some(stream) => (StdOutput::Fd(0), vec![stream.fd]),
             None => (StdOutput::Append(self.log_file(&name)), Vec::new()),
         };
-        let (spawn_id, spec) = self.tools.spec(id, argv, self.groups.path(unit), output);
+        let path = self.groups.path(unit).map(str::to_owned);
+        let cgroup = crate::spawn::cgroup_place(path, self.groups.is_killed(unit));
+        let (spawn_id, spec) = self.tools.spec(id, argv, cgroup, output);
         self.helpers.spawn(spawn_id, Box::new(spec), fds)
     }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use warren_core::event::{Done, Event};
 use warren_core::happening::{Happening, What};
-use warren_core::ids::{ClientId, EffectId, UnitId};
+use warren_core::ids::{EffectId, UnitId};
 use warren_core::job::JobKind;
 use warren_core::request::{Asker, Request};
 use warren_core::time::{Moment, Monotonic};
@@ -27,7 +27,7 @@ use warren_sys::epoll::Interest;
 use warren_unit::{Scope, UnitName};
 
 use self::console::Console;
-use crate::daemon::{Daemon, Leaving, now, token};
+use crate::daemon::{Daemon, Leaving, NOBODY, now, token};
 use crate::host::{ends_container, owns_machine};
 use crate::last::progress::to_be_written;
 use crate::last::{Done as LastDone, LastSteps, Step};
@@ -52,9 +52,6 @@ const LAST_STEPS_MAX: Duration = Duration::from_secs(10 * 60);
 /// the others are in the counters of their slices, which are always read.
 const COUNTED_MAX: usize = 128;
 
-/// Nobody waits for the answer: clients are numbered from 1.
-const NOBODY: ClientId = ClientId(0);
-
 /// Where keys are read on a host.
 const CONSOLE: &str = "/dev/console";
 
@@ -62,6 +59,7 @@ const CONSOLE: &str = "/dev/console";
 const LAST_STEPS_EFFECT: EffectId = EffectId(1 << 61);
 const SYNC_EFFECT: EffectId = EffectId((1 << 61) + 1);
 const WALL_EFFECT: EffectId = EffectId((1 << 61) + 2);
+const LAST_SYNC_EFFECT: EffectId = EffectId((1 << 61) + 3);
 
 /// Under which the last steps leave their report, below the manager's directory of run-time files.
 const REPORT: &str = "warren/last-steps";
@@ -392,8 +390,10 @@ impl Daemon {
             report: Some(self.report_path()),
         };
         let _ = std::fs::remove_file(self.report_path());
-        if !steps.are_needed() || !self.run_own(LAST_STEPS_EFFECT, steps.arguments()) {
+        if !steps.are_needed() {
             self.end_now();
+        } else if !self.run_own(LAST_STEPS_EFFECT, steps.arguments()) {
+            self.sync_at_least();
         }
     }
 
@@ -422,8 +422,7 @@ impl Daemon {
 
     /// Runs warrend with these arguments, beside the manager.
     fn run_own(&mut self, effect: EffectId, arguments: Vec<String>) -> bool {
-        let Ok(own) = std::env::current_exe() else { return false };
-        let path = own.to_string_lossy().into_owned();
+        let path = crate::host::own_program();
         let argv = std::iter::once("warrend".to_owned()).chain(arguments).collect();
         // It says what it does where the manager does.
         let said = std::io::stderr().as_fd().try_clone_to_owned();
@@ -434,7 +433,7 @@ impl Daemon {
         match self.helpers.spawn(id, Box::new(spec), said.into_iter().collect()) {
             Ok(()) => true,
             Err(error) => {
-                say!("cannot take the last steps: {error}");
+                say!("cannot run a process of the manager's own: {error}");
                 false
             }
         }
@@ -442,13 +441,30 @@ impl Daemon {
 
     /// Takes the answer to an effect of this room; false if it is another's.
     pub(crate) fn own_effect_done(&mut self, effect: EffectId, result: &Done) -> bool {
-        if effect == LAST_STEPS_EFFECT {
-            if let Done::Failed { error } = result {
+        match (effect, result) {
+            (LAST_STEPS_EFFECT, Done::Failed { error }) => {
                 say!("the last steps: {error}");
+                self.sync_at_least();
             }
-            self.end_now();
+            (LAST_STEPS_EFFECT | LAST_SYNC_EFFECT, _) => self.end_now(),
+            (SYNC_EFFECT, Done::Failed { error }) => {
+                say!("file systems are not written out: {error}")
+            }
+            _ => {}
         }
-        matches!(effect, LAST_STEPS_EFFECT | SYNC_EFFECT | WALL_EFFECT)
+        matches!(effect, LAST_STEPS_EFFECT | LAST_SYNC_EFFECT | SYNC_EFFECT | WALL_EFFECT)
+    }
+
+    /// The last steps could not be taken: what files hold is written out all the same, in the time that
+    /// the last steps have.
+    fn sync_at_least(&mut self) {
+        if !owns_machine(self.options.scope) {
+            return self.end_now();
+        }
+        self.workers.run(LAST_SYNC_EFFECT, || {
+            warren_sys::storage::sync();
+            Done::Ok
+        });
     }
 
     /// Says the last words and leaves.

@@ -46,6 +46,8 @@ pub struct Groups {
     /// Units that are killed together, by the first of them.
     together: BTreeMap<UnitId, Vec<UnitId>>,
     enabled: Enabled,
+    /// Paths of groups that were killed and are still there, because somebody is whom the kernel holds.
+    left: BTreeSet<String>,
 }
 
 /// What a watch is for.
@@ -70,8 +72,10 @@ struct Group {
     path: String,
     watch: Option<WatchId>,
     memory: Option<Memory>,
-    /// `cgroup.kill` was written. Linux 6.18 kills whatever is cloned into such a group afterwards,
-    /// so it must not be used again.
+    /// It is to be made anew before it is used again, if nobody is in it.
+    stale: bool,
+    /// `cgroup.kill` was written. Linux 6.18 kills whatever is cloned into such a group afterwards: a
+    /// process enters it after it was made.
     killed: bool,
     /// Nobody is in it, and nobody was put there since that was found.
     empty: bool,
@@ -99,7 +103,8 @@ impl Groups {
         let (killing, together) = (BTreeSet::new(), BTreeMap::new());
         let enabled = Enabled::default();
         let tree = tree.map(Arc::new);
-        Ok(Groups { tree, watch, by_watch, made, controllers, killing, together, enabled })
+        let left = BTreeSet::new();
+        Ok(Groups { tree, watch, by_watch, made, controllers, killing, together, enabled, left })
     }
 
     /// Whether processes are tracked by cgroups.
@@ -143,7 +148,7 @@ impl Groups {
     ) -> Result<Vec<NotApplied>> {
         let is_there = self.made.get_mut(&unit).map(|group| {
             group.empty = false;
-            group.killed || group.removed.is_some()
+            group.stale || group.removed.is_some()
         });
         if is_there == Some(true) && !self.is_populated(unit) {
             self.remove(unit);
@@ -158,9 +163,10 @@ impl Groups {
         let missing = wanted.missing(usable.on());
         let mut failed: Vec<NotApplied> =
             missing.map(|(setting, controller)| usable.lacks(setting, controller)).collect();
+        let is_left = self.left.remove(&path) && tree.remove(&path).is_err();
         tree.make(&path)?;
         failed.extend(usable.apply(tree, &path, &wanted.attributes));
-        self.adopt(graph, unit, path, false);
+        self.adopt(graph, unit, path, is_left, is_left);
         Ok(failed)
     }
 
@@ -197,11 +203,12 @@ impl Groups {
     /// Takes a group that exists.
     ///
     /// Whether memory runs out is not asked of slices: their groups count what their units' do.
-    fn adopt(&mut self, graph: &Graph, unit: UnitId, path: String, killed: bool) {
+    fn adopt(&mut self, graph: &Graph, unit: UnitId, path: String, stale: bool, killed: bool) {
         let memory = if is_slice(graph, unit) { None } else { self.watch_memory(&path) };
         self.by_watch.extend(memory.iter().map(|memory| (memory.watch, Watched::Memory(unit))));
         let (watch, removed) = (None, None);
-        let group = Group { path, watch, memory, killed, empty: false, used: false, removed };
+        let (empty, used) = (false, false);
+        let group = Group { path, watch, memory, stale, killed, empty, used, removed };
         self.made.insert(unit, group);
     }
 
@@ -229,7 +236,7 @@ impl Groups {
         let path = group_path(graph, unit);
         if self.tree.as_ref().is_some_and(|tree| tree.exists(&path).unwrap_or(false)) {
             // Nobody knows any more; it is made again when it is next used and empty.
-            self.adopt(graph, unit, path, true);
+            self.adopt(graph, unit, path, true, false);
             if !is_slice(graph, unit) {
                 self.note_use(unit);
             }
@@ -409,7 +416,7 @@ impl Groups {
 
     fn note_kill(&mut self, unit: UnitId) {
         if let Some(group) = self.made.get_mut(&unit) {
-            group.killed = true;
+            (group.stale, group.killed) = (true, true);
         }
     }
 
@@ -459,11 +466,20 @@ impl Groups {
     /// Removes the unit's group, and groups that its processes made below. Returns the processes
     /// that are left over and keep it.
     pub fn remove(&mut self, unit: UnitId) -> Vec<i32> {
+        let is_killed = self.is_killed(unit);
         let path = self.forget(unit);
-        match (&self.tree, path) {
-            (Some(tree), Some(path)) => remove(tree, &path),
-            _ => Vec::new(),
+        let (Some(tree), Some(path)) = (&self.tree, path) else { return Vec::new() };
+        let left = remove(tree, &path);
+        if is_killed && !left.is_empty() {
+            self.left.insert(path);
         }
+        left
+    }
+
+    /// Whether the unit's group was killed, and somebody is in it still: what is to run in it enters it
+    /// after it was made.
+    pub fn is_killed(&self, unit: UnitId) -> bool {
+        self.made.get(&unit).is_some_and(|group| group.killed && group.removed.is_none())
     }
 
     /// Forgets the unit's group, which is to be removed: its path.
@@ -533,7 +549,7 @@ impl Groups {
     /// groups: at the end the whole tree goes at once. If there may be a way back from the end, one
     /// that could not be used again goes now. False if it has to be removed.
     pub fn leave(&mut self, unit: UnitId, holds_groups: bool, for_good: bool) -> bool {
-        let usable = |group: &Group| for_good || !group.killed;
+        let usable = |group: &Group| for_good || !group.stale;
         let unused = |group: &Group| (group.empty || holds_groups) && usable(group);
         let is_left = self.made.get(&unit).is_none_or(unused);
         if is_left && let Some(group) = self.made.remove(&unit) {

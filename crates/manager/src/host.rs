@@ -1,6 +1,7 @@
 //! What this host is to its manager.
 
 use std::fs;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use warren_unit::Scope;
@@ -42,7 +43,24 @@ pub fn owns_machine(scope: Scope) -> bool {
     scope == Scope::System
         && !warren_sys::process::in_container()
         && std::os::unix::process::parent_id() == 1
-        && init.file_name().is_some_and(|name| name == "warren-init")
+        && is_init(&init)
+}
+
+/// Whether this is the file of our init, which runs on when a package has put another in its place.
+fn is_init(file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.strip_suffix(REPLACED).unwrap_or(name) == "warren-init"
+}
+
+/// How the link to the file of a running program ends when that was removed (proc(5), `/proc/pid/exe`).
+const REPLACED: &str = " (deleted)";
+
+/// The file of this program, for another process to run. A package may have put another in its place, or
+/// have taken it away: the kernel has it for as long as this process lives.
+pub fn own_program() -> String {
+    let path = std::env::current_exe().ok().filter(|path| path.exists());
+    let kept = || format!("/proc/{}/exe", std::process::id());
+    path.map_or_else(kept, |path| path.to_string_lossy().into_owned())
 }
 
 /// Whether a container ends with this manager: the process 1 in there is its init.
@@ -50,4 +68,16 @@ pub fn ends_container(scope: Scope) -> bool {
     scope == Scope::System
         && warren_sys::process::in_container()
         && std::os::unix::process::parent_id() == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn init_is_ours_also_when_its_file_was_replaced() {
+        assert!(is_init(Path::new("/usr/lib/warren/warren-init")));
+        assert!(is_init(Path::new("/usr/lib/warren/warren-init (deleted)")));
+        assert!(!is_init(Path::new("/usr/lib/systemd/systemd")) && !is_init(Path::new("")));
+    }
 }

@@ -9,7 +9,6 @@
 //! them and, where systemd has an id for such a message (`journalctl --list-catalog`), that id.
 
 use std::collections::VecDeque;
-use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -198,7 +197,7 @@ impl Message<'_> {
         let now = warren_sys::time::monotonic_ns();
         let (seconds, micros) = (now / 1_000_000_000, now % 1_000_000_000 / 1_000);
         let line = format!("[{seconds:>5}.{micros:06}] warrend: {}\n", self.text);
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        warren_sys::terminal::say(line.as_bytes());
     }
 
     fn encode(&self) -> Vec<u8> {

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use crate::host::own_program;
 use crate::last::Step;
 use crate::last::holders::holders;
 use crate::swap_table::{areas, lead};
@@ -204,9 +205,9 @@ pub fn swap_off_command(config: &MountConfig) -> Vec<String> {
 /// The command line of mount(8) for this unit.
 pub fn mount_command(config: &MountConfig, remount: bool) -> Vec<String> {
     let mut argv = Vec::new();
-    if !remount && let Some(own) = own_program() {
+    if !remount {
         let place = format!("{MOUNT_AT}={:o}:{}", config.directory_mode, config.where_);
-        argv.extend([own, place]);
+        argv.extend([own_program(), place]);
     }
     argv.push("mount".to_owned());
     let mut options: Vec<&str> = config.options.iter().map(|o| &**o).collect();
@@ -229,20 +230,14 @@ pub fn mount_command(config: &MountConfig, remount: bool) -> Vec<String> {
     argv
 }
 
-/// The file of this program, unless that was taken away.
-fn own_program() -> Option<String> {
-    let path = std::env::current_exe().ok().filter(|path| path.exists())?;
-    Some(path.to_string_lossy().into_owned())
-}
-
 /// The same for a mount that is in no file. Where its file system has no `umount.TYPE`, the system
 /// call is all there is to it, and looks at nothing: umount(8) asks the mount's server first.
 pub fn plain_unmount_command(config: &MountConfig) -> Vec<String> {
     let fs_type = config.fs_type.as_deref().unwrap_or_default();
     let helper = |directory: &&str| Path::new(directory).join(format!("umount.{fs_type}")).exists();
-    match own_program().filter(|_| !HELPERS.iter().any(helper)) {
-        Some(own) => vec![own, Step::Unmount(config.where_.to_string()).to_command()],
-        None => unmount_command(config),
+    match HELPERS.iter().any(helper) {
+        false => vec![own_program(), Step::Unmount(config.where_.to_string()).to_command()],
+        true => unmount_command(config),
     }
 }
 

@@ -170,6 +170,8 @@ impl Daemon {
         let definition = graph.get(unit)?;
         let run = self.core.unit_run(unit);
         let at_rest = run.active_state().is_down() || run.main_process().is_none();
+        // Sockets and mounts that come up again have processes, and none that is their main process.
+        let ends_only = matches!(run.state, TypeState::Service(_)) && at_rest;
         let settings = || Arc::new(self.core.settings().compile(definition));
         Some(match *late {
             Late::CleanUp(_, restarting) if at_rest && !self.groups.is_populated(unit) => {
@@ -188,7 +190,7 @@ impl Daemon {
             Late::AnswerTrap(_, ref tokens, ok) => {
                 Effect::AnswerTrap { unit, tokens: tokens.clone(), ok }
             }
-            Late::KillGroup(_) if at_rest || run.active_state().is_down_or_going() => {
+            Late::KillGroup(_) if ends_only || run.active_state().is_down_or_going() => {
                 Effect::KillGroup { unit }
             }
             Late::Kill(_, pid, signal, hangup, resume) if self.is_in_group(unit, pid) => {

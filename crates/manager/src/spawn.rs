@@ -34,8 +34,8 @@ pub struct SpawnHost<'a> {
     pub file_variables: &'a [(String, String)],
     /// Path of the notify socket.
     pub notify_socket: &'a str,
-    /// Path of the cgroup below the tree's root; none where there are no cgroups.
-    pub cgroup: Option<String>,
+    /// The cgroup; [`CgroupPlace::Inherit`] where there are none.
+    pub cgroup: CgroupPlace,
     /// Groups that its user is to have.
     pub delegated: Vec<String>,
     /// What takes the output of this unit.
@@ -75,6 +75,15 @@ pub type SpawnError = String;
 
 type Environment = BTreeMap<Box<str>, Box<str>>;
 
+/// Where a process is placed; by `enters` it is made first and put there then.
+pub fn cgroup_place(path: Option<String>, enters: bool) -> CgroupPlace {
+    match path {
+        None => CgroupPlace::Inherit,
+        Some(path) if enters => CgroupPlace::Enter(path),
+        Some(path) => CgroupPlace::Path(path),
+    }
+}
+
 /// The request for one spawn.
 pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnError> {
     let (command, exec) = command_of(&spawn.settings, spawn.list, spawn.index)
@@ -92,7 +101,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         search_path: search_path(exec, host.context),
         argv: expand(command, &with_login_variables(&environment, login_user.is_some())),
         env: environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
-        cgroup: host.cgroup.clone().map_or(CgroupPlace::Inherit, CgroupPlace::Path),
+        cgroup: host.cgroup.clone(),
         delegated: host.delegated.clone(),
         set_exec_pid: true,
         working_directory: working_directory(exec, host.context),

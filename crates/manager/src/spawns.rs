@@ -24,7 +24,7 @@ use crate::helpers::held::{HELD_MAX, Unborn};
 use crate::helpers::{FOREIGN, KeptHelpers, Lost, Said};
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::say;
-use crate::spawn::{LogOutput, SpawnHost, command_of, exec_spec, writes_to_log};
+use crate::spawn::{LogOutput, SpawnHost, cgroup_place, command_of, exec_spec, writes_to_log};
 
 const SIGKILL: i32 = 9;
 
@@ -205,7 +205,8 @@ impl Daemon {
         let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
         let is_main = spawn.main || spawn.list == CommandList::Start;
         let place = self.groups.place(spawn.unit, &spawn.settings, is_main);
-        let (cgroup, delegated) = place.map_err(|e| e.to_string())?;
+        let (path, delegated) = place.map_err(|e| e.to_string())?;
+        let cgroup = cgroup_place(path, self.groups.is_killed(spawn.unit));
         let host = SpawnHost {
             context: &self.core.settings().context,
             environment: &self.environment,

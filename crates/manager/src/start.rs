@@ -299,6 +299,7 @@ fn make(
         incarnation: greeting.welcome.incarnation,
         ending: None,
         planned: Default::default(),
+        ctrl_alt_dels: Vec::new(),
         doors: Default::default(),
         collector: Default::default(),
         last_ping: began.monotonic,

@@ -25,7 +25,7 @@ impl Tools {
         &self,
         effect: EffectId,
         argv: Vec<String>,
-        cgroup: Option<&str>,
+        cgroup: CgroupPlace,
         output: StdOutput,
     ) -> (EffectId, ExecSpec) {
         let spec = ExecSpec {
@@ -33,7 +33,7 @@ impl Tools {
             search_path: "/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
             argv,
             env: vec!["PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned(), "LC_ALL=C".to_owned()],
-            cgroup: cgroup.map_or(CgroupPlace::Inherit, |path| CgroupPlace::Path(path.to_owned())),
+            cgroup,
             stdout: output,
             // Only the manager's process group passes its own automount points.
             keep_session: true,

@@ -9,6 +9,7 @@ mod errands;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,9 @@ use crate::workers::{Piece, Workers};
 
 /// How often idleness is looked at, at most.
 const IDLE_LOOKS_MIN: Duration = Duration::from_secs(1);
+
+/// Threads that look for idleness, if there is much to look at.
+const LOOKERS: usize = 2;
 
 /// Threads that take traps away, if there are many.
 const CLOSERS_MAX: usize = 8;
@@ -327,7 +331,8 @@ impl Traps {
         let order = match on {
             true => {
                 let (path, device) = (trap.path.clone(), autofs::user_device(trap.device));
-                IdleOrder::Watch(unit, Watched { path, device, idle, is_told: !trap.taken_up })
+                let is_told = Arc::new(AtomicBool::new(!trap.taken_up));
+                IdleOrder::Watch(unit, Watched { path, device, idle, is_told })
             }
             false => IdleOrder::Leave(unit),
         };
@@ -453,19 +458,21 @@ enum IdleOrder {
 }
 
 /// A trap that is looked at for idleness.
+#[derive(Clone)]
 struct Watched {
     path: String,
     device: u64,
     idle: Duration,
     /// The kernel knows the time.
-    is_told: bool,
+    is_told: Arc<AtomicBool>,
 }
 
 impl Watched {
-    fn look(&mut self, control: &Device) {
+    fn look(&self, control: &Device) {
         let Ok(handle) = control.open_mount(&self.path, self.device) else { return };
-        if !self.is_told {
-            self.is_told = tell_idle(control, &handle, self.idle).is_ok();
+        if !self.is_told.load(Ordering::Relaxed) {
+            let told = tell_idle(control, &handle, self.idle).is_ok();
+            self.is_told.store(told, Ordering::Relaxed);
         }
         let _ = control.expire(handle.as_fd(), ExpireHow::Unused);
     }
@@ -476,31 +483,73 @@ fn tell_idle(control: &Device, handle: &OwnedFd, idle: Duration) -> Result<()> {
     control.set_timeout(handle.as_fd(), idle.as_secs().max(1))
 }
 
-/// The thread that asks the kernel to expire what is idle: the kernel answers with a packet in the
-/// pipe, and the call returns when that was answered.
+/// Asks the kernel to expire what is idle: it answers with a packet in the pipe, and the call returns when
+/// that was answered. So each trap is looked at by a thread that may be held for ever, and by one at a time.
+struct Looks {
+    hands: Workers,
+    control: Arc<Device>,
+    under_way: BTreeSet<EffectId>,
+}
+
+impl Looks {
+    fn new() -> Option<Looks> {
+        let control = Arc::new(Device::open().ok()?);
+        let wake = Arc::new(EventFd::new().ok()?);
+        let hands = Workers::start_keeping(wake, vec![control.clone()]).ok()?;
+        Some(Looks { hands, control, under_way: BTreeSet::new() })
+    }
+
+    fn begin(&mut self, watched: &BTreeMap<UnitId, Watched>) {
+        for (id, _) in self.hands.results() {
+            self.under_way.remove(&id);
+        }
+        let mut pieces = VecDeque::<Piece>::new();
+        for (unit, trap) in watched {
+            let id = EffectId(u64::from(unit.0));
+            if self.under_way.insert(id) {
+                let (trap, control) = (trap.clone(), self.control.clone());
+                let look = move || {
+                    trap.look(&control);
+                    Done::Ok
+                };
+                pieces.push_back((id, Box::new(look)));
+            }
+        }
+        self.hands.share_out(pieces, LOOKERS);
+    }
+}
+
+/// The thread that has traps looked at when they may be idle.
 fn watch_idle(orders: Receiver<IdleOrder>) {
-    // It may be held for ever; without, it holds open what the process has.
+    // It holds open nothing that the process has.
     let _ = process::keep_only_descriptors(&[]);
-    let Ok(control) = Device::open() else { return };
+    let mut looks: Option<Looks> = None;
     let mut watched: BTreeMap<UnitId, Watched> = BTreeMap::new();
     let mut look_at: Option<Instant> = None;
     loop {
-        let order = match look_at {
-            Some(at) => orders.recv_timeout(at.saturating_duration_since(Instant::now())),
+        let now = Instant::now();
+        let patience = looks.as_ref().and_then(|looks| looks.hands.patience_left(now));
+        let patience = patience.map(|left| now + left);
+        let order = match look_at.into_iter().chain(patience).min() {
+            Some(at) => orders.recv_timeout(at.saturating_duration_since(now)),
             None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match order {
             Ok(IdleOrder::Watch(unit, trap)) => _ = watched.insert(unit, trap),
             Ok(IdleOrder::Leave(unit)) => _ = watched.remove(&unit),
-            Err(RecvTimeoutError::Timeout) => {
-                watched.values_mut().for_each(|trap| trap.look(&control));
-                look_at = None;
-            }
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let now = Instant::now();
+        looks.iter().for_each(|looks| looks.hands.relieve(now));
+        if look_at.is_some_and(|at| at <= now) {
+            looks = looks.or_else(Looks::new);
+            looks.iter_mut().for_each(|looks| looks.begin(&watched));
+            look_at = None;
         }
         // However many come and go, who is watched is looked at in time.
         let shortest = watched.values().map(|trap| trap.idle / 3).min();
-        let next = shortest.map(|wait| Instant::now() + wait.max(IDLE_LOOKS_MIN));
+        let next = shortest.map(|wait| now + wait.max(IDLE_LOOKS_MIN));
         look_at = match (look_at, next) {
             (Some(soon), Some(next)) => Some(soon.min(next)),
             (_, next) => next,

@@ -42,8 +42,8 @@ impl Told {
             What::JobQueued { job, .. } => {
                 self.jobs.insert(job, unit).map(|_| format!("told: job {} came twice", job.0))
             }
-            What::JobBegan { job, released_by, .. } => {
-                let known = self.jobs.get(&job) == Some(&unit) && released_by != Some(unit);
+            What::JobBegan { job, .. } => {
+                let known = self.jobs.get(&job) == Some(&unit);
                 (!known).then(|| format!("told: job {} began out of nowhere", job.0))
             }
             What::JobEnded { job, .. } => {

@@ -27,6 +27,11 @@ impl SignalSet {
         SignalSet(self.0 & !SignalSet(0).with(signal).0)
     }
 
+    /// The signals of both.
+    pub const fn union(self, other: SignalSet) -> SignalSet {
+        SignalSet(self.0 | other.0)
+    }
+
     /// Is the signal in it?
     pub const fn contains(self, signal: i32) -> bool {
         matches!(signal, 1..=64) && self.0 & (1 << (signal - 1)) != 0

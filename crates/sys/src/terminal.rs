@@ -1,10 +1,13 @@
 //! Terminals: keys as they are typed, termios(3).
 
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr,
+};
 
 use crate::error::{Context, Result};
 
@@ -12,6 +15,20 @@ use crate::error::{Context, Result};
 pub fn size(terminal: impl AsFd) -> Option<(u16, u16)> {
     let size = tcgetwinsize(terminal).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
+/// Writes a line to standard error. A terminal that takes nothing, because somebody has typed Ctrl-S or
+/// reads it too slowly, does not hold up who writes: it misses the line.
+pub fn say(line: &[u8]) {
+    let stderr = std::io::stderr();
+    // Opened anew: the mode of the one that others share is theirs.
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let own =
+        || rustix::fs::open(crate::file::descriptor_path(stderr.as_fd()), flags, Mode::empty());
+    let _ = match isatty(&stderr).then(own) {
+        Some(Ok(terminal)) => rustix::io::write(terminal, line).map(|_| ()).map_err(Into::into),
+        _ => stderr.lock().write_all(line),
+    };
 }
 
 /// Opens a terminal, or what stands in for one, to read keys without waiting. It does not become the
@@ -35,6 +52,8 @@ impl<T: AsFd> KeyByKey<T> {
         let before = tcgetattr(&terminal).call("tcgetattr")?;
         let mut mode = before.clone();
         mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        // Nor does Ctrl-S hold up what is written there.
+        mode.input_modes.remove(InputModes::IXON);
         tcsetattr(&terminal, OptionalActions::Now, &mode).call("tcsetattr")?;
         Ok(KeyByKey { terminal, before })
     }

@@ -324,13 +324,15 @@ impl Graph {
         self.put(id, definition, old, wires);
     }
 
-    /// The id for a main name: an alias of that name that led elsewhere is taken over.
+    /// The id for a main name: an alias of that name that led elsewhere is taken over, and the unit that
+    /// had the name before it has it again.
     fn own_id(&mut self, name: &UnitName) -> UnitId {
         let id = self.intern(name);
         if self.name(id) == name {
             return id;
         }
-        let id = self.new_id(name);
+        let had = self.definitions().find(|had| had.name == *name).map(|had| had.id);
+        let id = had.unwrap_or_else(|| self.new_id(name));
         self.names.insert(name.clone(), id);
         id
     }

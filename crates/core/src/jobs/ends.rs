@@ -18,7 +18,7 @@ impl Core {
         let Some(job) = self.run(unit).job.as_ref() else { return };
         let (kind, reason) = (job.kind, job.reason);
         if !job.running {
-            self.queue_job(unit);
+            self.release(unit, unit);
             return;
         }
         let own_reason = self.run(unit).history.as_ref().map_or(reason, |h| h.reason);
@@ -90,6 +90,7 @@ impl Core {
     /// Takes a job away and tells everybody whom it concerns.
     pub(crate) fn finish_job(&mut self, unit: UnitId, result: JobResult, reason: Reason) {
         let Some(job) = self.run(unit).job.clone() else { return };
+        let asked = self.asked_of(unit, &job);
         self.unlink_job(unit);
         self.run_mut(unit).job = None;
         self.totals.jobs -= 1;
@@ -107,7 +108,7 @@ impl Core {
             self.note_never_begun(unit, &job, reason);
         }
         if result.is_failure() && result != JobResult::Canceled {
-            self.fail_dependents(unit, job.kind);
+            self.fail_dependents(unit, asked);
         }
         // Its state does not tell of it: it was not tried, or not waited for.
         let untold = matches!(result, JobResult::Dependency | JobResult::Timeout);
@@ -170,6 +171,15 @@ impl Core {
             && !(reason.code == Code::Excluded && self.gave_way(unit))
         {
             self.history_mut(unit).reason = reason;
+        }
+    }
+
+    /// What a job was to bring about: a reload that has not begun, of a unit that is not up, had a start
+    /// merged into it (see [`JobKind::merge`]).
+    pub(super) fn asked_of(&self, unit: UnitId, job: &Job) -> JobKind {
+        match job.kind {
+            JobKind::Reload if !job.running && !self.active_state(unit).is_up() => JobKind::Start,
+            kind => kind,
         }
     }
 

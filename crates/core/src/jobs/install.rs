@@ -166,7 +166,7 @@ impl Core {
         self.change_job(unit, |job| {
             job.kind = kind;
             if std::mem::take(&mut job.running) {
-                (job.reason, job.since) = (reason, now);
+                (job.reason, job.since, job.released_by) = (reason, now, None);
                 job.deadline = timeout.map(|timeout| now.after(timeout));
             }
         });

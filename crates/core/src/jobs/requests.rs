@@ -50,7 +50,7 @@ impl Core {
             }
             Request::CancelJob(id) => {
                 let unit = self.job_unit(id).ok_or(Refusal::NoSuchJob(id))?;
-                let kind = self.run(unit).job.as_ref().map(|job| job.kind);
+                let kind = self.run(unit).job.as_ref().map(|job| self.asked_of(unit, job));
                 let reason = Reason::new(Code::CanceledByUser, cause);
                 self.finish_job(unit, JobResult::Canceled, reason);
                 kind.into_iter().for_each(|kind| self.fail_dependents(unit, kind));

@@ -63,6 +63,16 @@ impl Core {
         self.link_job(unit);
     }
 
+    /// What a job may have waited for that is no other job has come about by a change of `by`: if nothing
+    /// else holds the job it is looked at.
+    pub(crate) fn release(&mut self, unit: UnitId, by: UnitId) {
+        let job = self.run(unit).job.as_ref();
+        if job.is_some_and(|job| !job.running && job.blockers == 0 && job.released_by != Some(by)) {
+            self.run_mut(unit).job.as_mut().expect("looked at above").released_by = Some(by);
+        }
+        self.queue_job(unit);
+    }
+
     /// How many jobs the job of `unit` waits for, counted afresh.
     pub(crate) fn count_blockers(&self, unit: UnitId) -> u32 {
         self.count_waits(unit, Graph::waits)

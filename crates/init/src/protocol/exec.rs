@@ -297,6 +297,8 @@ pub enum CgroupPlace {
     Path(String),
     /// The group behind this directory fd.
     Fd(u16),
+    /// As `Path`, for a group into which nothing can be cloned: the process is made outside and enters it.
+    Enter(String),
 }
 
 /// StandardInput=.

@@ -26,6 +26,8 @@ const TOLD_APART: Duration = Duration::from_secs(60);
 pub struct Planned {
     scheduled: Option<Scheduled>,
     due: Option<Monotonic>,
+    /// What was planned has begun: its file goes when that is written down.
+    has_begun: bool,
 }
 
 impl Planned {
@@ -52,7 +54,9 @@ impl Daemon {
     /// The plan of an earlier manager.
     pub(crate) fn take_up_plan(&mut self) {
         let text = std::fs::read_to_string(self.plan_path()).unwrap_or_default();
-        if let Some(scheduled) = Scheduled::parse(&text) {
+        if self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
+            self.planned.has_begun = true;
+        } else if let Some(scheduled) = Scheduled::parse(&text) {
             self.set_plan(Some(scheduled));
         }
     }
@@ -70,7 +74,15 @@ impl Daemon {
     /// What was planned begins now, or something else does.
     pub(crate) fn forget_plan(&mut self) {
         if self.planned.scheduled.is_some() {
-            self.set_plan(None);
+            self.shared.publish_plan(None);
+            self.planned = Planned { has_begun: true, ..Planned::default() };
+        }
+    }
+
+    /// What has begun is written down.
+    pub(crate) fn forget_plan_that_began(&mut self) {
+        if std::mem::take(&mut self.planned.has_begun) {
+            let _ = std::fs::remove_file(self.plan_path());
         }
     }
 

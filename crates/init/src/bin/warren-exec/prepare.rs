@@ -181,7 +181,7 @@ fn group(
     match &spec.cgroup {
         CgroupPlace::Inherit => Ok(None),
         CgroupPlace::Fd(index) => fds.copy(*index, ExecStep::Cgroup).map(Some),
-        CgroupPlace::Path(path) => {
+        CgroupPlace::Path(path) | CgroupPlace::Enter(path) => {
             let none = || failed(ExecStep::Cgroup, 0, format!("{path}: there is no cgroup tree"));
             let root = root.ok_or_else(none)?;
             cgroup::open_group(root, path).map(Some).map_err(|e| wrong(ExecStep::Cgroup, &e))

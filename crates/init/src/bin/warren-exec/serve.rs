@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
 
 use warren_init::protocol::birth::{self, Birth};
 use warren_init::protocol::exec::{
-    HelperReply, SpawnError, SpawnReply, SpawnRequest, Spawned, Sync, Synced,
+    CgroupPlace, HelperReply, SpawnError, SpawnReply, SpawnRequest, Spawned, Sync, Synced,
 };
 use warren_init::protocol::{ExecStep, encode};
 use warren_sys::clone::{self, Stack};
@@ -161,11 +161,13 @@ fn make(
     let mut failure: Option<Failure> = None;
     let mut moved = false;
     let cgroup = prepared.cgroup.take();
-    let options =
-        clone::Options { cgroup: cgroup.as_ref().map(AsFd::as_fd), sibling: true, namespaces: 0 };
+    let cgroup = cgroup.as_ref().map(AsFd::as_fd);
+    let enters = matches!(prepared.spec.cgroup, CgroupPlace::Enter(_));
+    let born_in = cgroup.filter(|_| !enters);
+    let options = clone::Options { cgroup: born_in, sibling: true, namespaces: 0 };
     let mut body = |newborn: clone::Newborn| {
-        moved = !newborn.in_cgroup && options.cgroup.is_some();
-        let place = options.cgroup.filter(|_| moved);
+        moved = !newborn.in_cgroup && cgroup.is_some();
+        let place = cgroup.filter(|_| moved);
         let failed = apply::apply_and_exec(prepared, place, announced);
         let code = failed.step.exit_code();
         failure = Some(failed);

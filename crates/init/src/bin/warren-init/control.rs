@@ -12,6 +12,7 @@ use warren_init::protocol::control::{
 use warren_init::protocol::{PACKET_BYTES_MAX, decode, encode_into};
 use warren_sys::epoll::Interest;
 use warren_sys::fdpass::{self, FDS_PER_MESSAGE_MAX};
+use warren_sys::signal::SignalSet;
 use warren_sys::{socket, time};
 
 use crate::helper::Helper;
@@ -65,6 +66,8 @@ pub struct Link {
     told_interest: Interest,
     /// When the last heartbeat came, CLOCK_MONOTONIC.
     pub last_ping_ns: Option<u64>,
+    /// Signals that were told since the last heartbeat, and since the one before.
+    told_signals: [SignalSet; 2],
 }
 
 impl Link {
@@ -85,7 +88,14 @@ impl Link {
             interest: Interest::READ,
             told_interest: Interest::READ,
             last_ping_ns: None,
+            told_signals: [SignalSet::EMPTY; 2],
         }
+    }
+
+    /// Signals that the manager may not have acted on: between two heartbeats it takes in what it was told
+    /// and writes down what follows from it.
+    pub fn unheeded(&self) -> SignalSet {
+        self.told_signals[0].union(self.told_signals[1])
     }
 
     /// The socket, for epoll.
@@ -181,6 +191,7 @@ impl Link {
             Ok(InitRequest::DropFd { name }) => shared.store.drop_fd(name),
             Ok(InitRequest::Ping { n }) => {
                 self.last_ping_ns = Some(time::monotonic_ns());
+                self.told_signals = [SignalSet::EMPTY, self.told_signals[0]];
                 self.pong_due = Some(n);
             }
             Ok(InitRequest::Power(action)) => return Asked::Power(action),
@@ -231,7 +242,10 @@ impl Link {
             }
         }
         for signal in shared.signals.iter() {
-            self.send(&InitMessage::Signal { signo: signal as u8 }, &[])?;
+            if !self.send_to_peer(&InitMessage::Signal { signo: signal as u8 })? {
+                return Ok(()); // the next one is told
+            }
+            self.told_signals[0] = self.told_signals[0].with(signal);
             shared.signals = shared.signals.without(signal);
         }
         if let Some(Accepted { token, errno }) = self.accepted_due {
@@ -298,7 +312,12 @@ impl Link {
 
     /// A peer that is gone counts as told: its end is noticed elsewhere.
     fn send(&self, message: &InitMessage<'_>, fds: &[BorrowedFd<'_>]) -> Result<(), Full> {
-        send(self.socket.as_fd(), message, fds)
+        send(self.socket.as_fd(), message, fds).map(|_| ())
+    }
+
+    /// Whether somebody is there to read it.
+    fn send_to_peer(&self, message: &InitMessage<'_>) -> Result<bool, Full> {
+        send(self.socket.as_fd(), message, &[])
     }
 }
 
@@ -308,18 +327,19 @@ enum Asked {
     Power(PowerAction),
 }
 
+/// Whether somebody is there to read it.
 fn send(
     socket: BorrowedFd<'_>,
     message: &InitMessage<'_>,
     fds: &[BorrowedFd<'_>],
-) -> Result<(), Full> {
+) -> Result<bool, Full> {
     const ENOBUFS: i32 = 105;
     const ETOOMANYREFS: i32 = 109;
     let mut buffer = [0u8; BATCH_NAMES_BYTES + 1024];
     let packet = encode_into(message, &mut buffer).expect("the buffer fits the largest message");
     match fdpass::try_send(socket, packet, fds) {
         Err(e) if e.is_would_block() || matches!(e.errno, ENOBUFS | ETOOMANYREFS) => Err(Full),
-        _ => Ok(()),
+        sent => Ok(sent.is_ok()),
     }
 }
 

@@ -56,6 +56,5 @@ fn run(options: Options) -> i32 {
 
 /// A line on the console. Nothing can be done when that fails.
 fn say(message: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "warren-init: {message}");
+    warren_sys::terminal::say(format!("warren-init: {message}\n").as_bytes());
 }

@@ -151,6 +151,11 @@ fn handled_signals() -> SignalSet {
     plain.into_iter().chain(SIGRTMIN..=SIGRTMIN + 30).fold(SignalSet::EMPTY, SignalSet::with)
 }
 
+/// Signals of systemd(1) by which somebody has the machine end, and which may be told twice.
+fn ends_machine(signal: i32) -> bool {
+    signal == SIGINT || matches!(signal - SIGRTMIN, 3..=6 | 13..=16 | 24)
+}
+
 impl Init {
     /// Makes every table and the helpers' places; starts nothing yet.
     /// Goes on with what one before it kept.
@@ -327,9 +332,13 @@ impl Init {
     }
 
     fn manager_ended(&mut self, exit: Exit, now: u64) {
-        // What it sent before its end is still in the socket, and still counts.
-        if let Some(action) = self.link.take().and_then(|mut l| l.drain(&mut self.shared)) {
-            self.ending.get_or_insert(Ending::Power(action));
+        if let Some(mut link) = self.link.take() {
+            // What it sent before its end is still in the socket, and still counts.
+            if let Some(action) = link.drain(&mut self.shared) {
+                self.ending.get_or_insert(Ending::Power(action));
+            }
+            let unheeded = link.unheeded().iter().filter(|&signal| ends_machine(signal));
+            self.shared.signals = unheeded.fold(self.shared.signals, SignalSet::with);
         }
         let Some(manager) = self.manager.take() else { return };
         let reason = match exit.kind {
