@@ -6,6 +6,8 @@
 //! the order of two messages open (an exit and 'the cgroup is empty', an answer and a message of
 //! the new process), the order is drawn.
 
+mod mounts;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use warren_core::clearing::Trace;
@@ -18,6 +20,7 @@ use warren_unit::config::{Command, Condition, UnitSection};
 use crate::faults::Faults;
 use crate::program::{self, Step};
 use crate::random::Random;
+use mounts::Hanging;
 
 /// Microseconds of a millisecond.
 pub const MS: u64 = 1000;
@@ -51,6 +54,8 @@ pub enum Happening {
     Step(u32),
     /// Somebody looks whether the unit's cgroup is empty.
     LookAtGroup(UnitId),
+    /// Somebody looks whether the kernel has killed a process of this run of the unit for want of memory.
+    LookAtMemory(UnitId, u64),
     /// Somebody looks whether the unit is in the mount table.
     LookAtMount(UnitId),
     /// Traffic that waits in a watched socket is noticed.
@@ -81,16 +86,6 @@ pub struct OpenSocket {
     pub watched: Option<bool>,
     /// Messages or connections that wait.
     pub waiting: u32,
-}
-
-/// A mount or an unmount that does not come back by itself.
-#[derive(Clone, Copy, Debug)]
-struct Hanging {
-    unit: UnitId,
-    /// Only SIGKILL ends it.
-    deaf: bool,
-    /// What it did before it ended, if it comes to that: mount, unmount.
-    mounts: Option<bool>,
 }
 
 /// What waits for a frozen process to go on.
@@ -139,6 +134,8 @@ pub struct Kernel {
     pid_files: BTreeMap<UnitId, u32>,
     searches: BTreeMap<EffectId, UnitId>,
     hanging: BTreeMap<EffectId, Hanging>,
+    /// Units whose mount is busy or is not, as far as that was asked.
+    busy: BTreeMap<UnitId, bool>,
     under_way: BTreeSet<EffectId>,
     answers: BTreeMap<EffectId, Done>,
     exits: Vec<(u32, ExitStatus)>,
@@ -179,6 +176,7 @@ impl Kernel {
             searches: BTreeMap::new(),
             under_way: BTreeSet::new(),
             hanging: BTreeMap::new(),
+            busy: BTreeMap::new(),
             answers: BTreeMap::new(),
             exits: Vec::new(),
             exits_told: 0,
@@ -437,7 +435,7 @@ impl Kernel {
     /// The first process of a run finds its runtime directories made.
     fn make_directories(&mut self, spawn: &Spawn) {
         let TypeSettings::Service(config) = &spawn.settings.own else { return };
-        let run = self.runs.get(&spawn.unit).copied().unwrap_or_default();
+        let run = self.run_of(spawn.unit);
         for directory in &config.exec.runtime_directory.paths {
             let makers = self.directories.entry(format!("/run/{}", directory.path)).or_default();
             makers.insert(spawn.unit, run);
@@ -496,18 +494,40 @@ impl Kernel {
             Step::Extend(ms) => {
                 self.say(says(Notify { extend_timeout_us: Some(ms * MS), ..none() }));
             }
+            Step::Say(message) => self.say(says(*message)),
             Step::Daemon => return self.daemonise(pid),
             Step::Orphan => {
                 self.new_process(unit, vec![Step::Run]);
             }
             Step::Stop(name) => self.ask(unit, "stop", name),
             Step::Start(name) => self.ask(unit, "start", name),
-            Step::OutOfMemory => {
-                self.end(pid, ExitStatus::Killed(SIGKILL as u8));
-                return self.say(Event::OutOfMemory { unit });
-            }
+            Step::OutOfMemory => return self.kill_for_memory(pid, unit),
         }
         self.later(pause, Happening::Step(pid));
+    }
+
+    /// The kernel counts the kill in the group, and the count is read before the end of the process is
+    /// heard of, with it or after it, as long as there is the group.
+    fn kill_for_memory(&mut self, pid: u32, unit: UnitId) {
+        let told = Happening::Tell(Event::OutOfMemory { unit });
+        let delay = match self.faults.overtake {
+            0 => Some(0),
+            _ => [None, Some(0), Some(MS), Some(50 * MS)][self.random.index(4)],
+        };
+        if delay.is_none() {
+            self.later(0, told.clone());
+        }
+        self.end(pid, ExitStatus::Killed(SIGKILL as u8));
+        match delay {
+            Some(0) => self.later(0, told),
+            Some(delay) => self.later(delay, Happening::LookAtMemory(unit, self.run_of(unit))),
+            None => {}
+        }
+    }
+
+    /// The number of a unit's run, which has a group of its own; 0 if it has none.
+    pub fn run_of(&self, unit: UnitId) -> u64 {
+        self.runs.get(&unit).copied().unwrap_or_default()
     }
 
     fn say(&mut self, event: Event) {
@@ -617,7 +637,7 @@ impl Kernel {
         }
     }
 
-    // ---- sockets, mounts, traps ----
+    // ---- sockets, traps ----
 
     fn listen(&mut self, id: EffectId, unit: UnitId) {
         let done = match self.random.chance(self.faults.listen) {
@@ -652,71 +672,6 @@ impl Kernel {
                 socket.waiting = 0;
             }
         }
-    }
-
-    /// Whether a mount or an unmount hangs; some of them do what they were to do at the last moment.
-    fn hangs(&mut self, id: EffectId, unit: UnitId, mounts: Option<bool>) -> bool {
-        let hangs = self.faults.hang > 0 && self.random.chance(self.faults.hang);
-        if hangs {
-            let (deaf, comes_to_it) = (self.random.chance(300), self.random.chance(200));
-            let mounts = mounts.filter(|_| comes_to_it);
-            self.hanging.insert(id, Hanging { unit, deaf, mounts });
-        }
-        hangs
-    }
-
-    fn end_hanging(&mut self, unit: UnitId, signal: i32) {
-        let ends = |hanging: &Hanging| {
-            hanging.unit == unit && (signal == SIGKILL || signal == SIGTERM && !hanging.deaf)
-        };
-        let all = std::mem::take(&mut self.hanging);
-        let (ended, rest): (BTreeMap<_, _>, _) = all.into_iter().partition(|(_, one)| ends(one));
-        self.hanging = rest;
-        for (id, Hanging { mounts, .. }) in ended {
-            let Some(on) = mounts else {
-                self.answer(id, Done::Failed { error: format!("killed by signal {signal}") });
-                continue;
-            };
-            self.mount_by_hand(unit, on);
-            self.answer(id, Done::Ok);
-        }
-    }
-
-    fn mount(&mut self, id: EffectId, unit: UnitId, remount: bool) {
-        if self.hangs(id, unit, (!remount).then_some(true)) {
-            return;
-        }
-        let done = self.works(self.faults.mount);
-        if done == Done::Ok && !remount {
-            self.mounts.insert(unit);
-            self.table_changed(unit);
-        }
-        self.answer(id, done);
-    }
-
-    fn unmount(&mut self, id: EffectId, unit: UnitId) {
-        if self.hangs(id, unit, Some(false)) {
-            return;
-        }
-        let done = self.works(self.faults.unmount);
-        if done == Done::Ok && self.mounts.remove(&unit) {
-            self.table_changed(unit);
-        }
-        self.answer(id, done);
-    }
-
-    /// Somebody else mounts at a unit's path, or unmounts what is there.
-    pub fn mount_by_hand(&mut self, unit: UnitId, on: bool) {
-        let changed = if on { self.mounts.insert(unit) } else { self.mounts.remove(&unit) };
-        if changed {
-            self.table_changed(unit);
-        }
-    }
-
-    /// The manager reads the table some time after it has changed.
-    fn table_changed(&mut self, unit: UnitId) {
-        let delay = self.moment();
-        self.later(delay, Happening::LookAtMount(unit));
     }
 
     /// A process walks into a trap (`behind`: what is mounted there), or the mount behind it was

@@ -21,9 +21,13 @@ use warren_core::time::{Moment, Monotonic};
 use warren_unit::{Context, Defaults, UnitName, UnitType};
 
 use crate::checks;
+use crate::jobs::Jobs;
 use crate::kernel::{Happening, Kernel, MS};
+use crate::repeats::Repeats;
+use crate::restarts::Restarts;
 use crate::told::Told;
 use crate::units::UnitTexts;
+use crate::watchdogs::{self, Watchdogs};
 
 /// Events that one run may take: a manager that is busier than this without time passing is in a
 /// loop.
@@ -66,6 +70,11 @@ pub struct World {
     /// What the state file holds.
     pub file: Vec<u8>,
     told: Told,
+    jobs: Jobs,
+    restarts: Restarts,
+    repeats: Repeats,
+    /// What services have promised.
+    pub watchdogs: Watchdogs,
     names_written: usize,
     instances: u64,
     /// Instances that connections made: they have no text of their own.
@@ -95,6 +104,10 @@ impl World {
             events: 0,
             file: record::header(),
             told: Told::default(),
+            jobs: Jobs::default(),
+            restarts: Restarts::default(),
+            repeats: Repeats::default(),
+            watchdogs: Watchdogs::default(),
             names_written: 0,
             instances: 0,
             connected: BTreeSet::new(),
@@ -203,6 +216,11 @@ impl World {
                     self.step(Event::CgroupEmpty { unit, cpu_us: Some(1) });
                 }
             }
+            Happening::LookAtMemory(unit, run) => {
+                if self.kernel.run_of(unit) == run {
+                    self.step(Event::OutOfMemory { unit });
+                }
+            }
             Happening::LookAtMount(unit) => {
                 let there = self.kernel.mounts.contains(&unit);
                 self.step(if there { Event::Mounted { unit } } else { Event::Unmounted { unit } });
@@ -255,21 +273,24 @@ impl World {
     pub fn step(&mut self, event: Event) {
         self.events += 1;
         self.note(format!("> {}", self.describe_event(&event)));
+        self.repeats.hear(self.kernel.now, &event);
         let before = checks::Before::of(&self.core);
+        self.watchdogs.hear(&self.core, self.kernel.now, &event);
+        let triggered = watchdogs::triggered(&self.core, &event);
         let effects = self.core.step(self.moment(), event);
+        self.wrong.extend(watchdogs::ends_by_trigger(&self.core, triggered));
         self.after_step(&before, effects);
     }
 
     fn after_step(&mut self, before: &checks::Before, effects: Vec<Effect>) {
         for effect in &effects {
             self.listen_to(effect);
+            self.look_for_repeats(effect);
         }
         self.wrong.extend(checks::nothing_starts(self, &effects));
         self.wrong.extend(crate::devices::mounts_have_devices(self, &effects));
-        let found = checks::after_step(self, before);
-        self.wrong.extend(found);
+        self.hear(before);
         self.owed.extend(before.owed(self));
-        self.wrong.extend(self.told.hear(&mut self.core));
         self.write_down();
         let crashes = self.kernel.random.chance(self.kernel.faults.crash);
         let carried = match crashes {
@@ -295,6 +316,21 @@ impl World {
             }
             self.step(Event::Tick);
         }
+    }
+
+    /// What the core tells of the step is looked at, and what is after it.
+    fn hear(&mut self, before: &checks::Before) {
+        let (happenings, lost) = self.core.take_happenings();
+        self.wrong.extend(checks::after_step(self, before, &happenings));
+        self.wrong.extend(self.told.hear(&self.core, &happenings, lost));
+        self.wrong.extend(self.jobs.hear(&self.core, &happenings));
+        self.restarts.hear(&happenings);
+        self.wrong.extend(self.restarts.check(&self.core, &before.states, &happenings));
+    }
+
+    fn look_for_repeats(&mut self, effect: &Effect) {
+        let Some((id, what)) = effect.id().zip(self.describe_effect(effect)) else { return };
+        self.wrong.extend(self.repeats.ask(self.kernel.now, id, what));
     }
 
     /// Notes what the core says.
@@ -324,6 +360,7 @@ impl World {
         self.texts = texts;
         self.wrong.extend(checks::same_from_scratch(&graph, &self.texts));
         let empty = delta.is_empty();
+        self.repeats.forget();
         let before = checks::Before::of(&self.core);
         let event = Event::Commit { graph: Arc::new(graph), delta: Box::new(delta) };
         let effects = self.core.step(self.moment(), event);
@@ -384,6 +421,8 @@ impl World {
         };
         let mode = if verb == "isolate" { JobMode::Isolate } else { mode };
         self.lawless |= matches!(mode, JobMode::IgnoreDependencies | JobMode::IgnoreRequirements);
+        self.jobs.requirements_ignored |= mode == JobMode::IgnoreRequirements;
+        self.jobs.order_ignored = mode == JobMode::IgnoreDependencies;
         self.request(Request::Enqueue { unit, job_type, mode, reload_if_possible });
     }
 
@@ -437,7 +476,9 @@ impl World {
         self.core.set_sight(self.devices.sight);
         let effects = self.core.recover(self.moment(), Arc::new(graph), restored);
         self.told = Told::of(&self.core);
-        self.core.take_happenings();
+        self.jobs.begin_anew(&self.core);
+        let (happenings, _) = self.core.take_happenings();
+        self.restarts.hear(&happenings);
         self.start_file_again();
         for effect in &effects {
             self.listen_to(effect);
@@ -467,8 +508,10 @@ impl World {
     /// What the new manager finds in the kernel and in init, as events.
     fn reconcile(&mut self) {
         self.kernel.tell_exits_again();
-        for unit in self.units_of(UnitType::Mount) {
-            self.kernel.later(MS, Happening::LookAtMount(unit));
+        for unit_type in [UnitType::Mount, UnitType::Swap] {
+            for unit in self.units_of(unit_type) {
+                self.kernel.later(MS, Happening::LookAtMount(unit));
+            }
         }
         for unit in self.units_of(UnitType::Service) {
             self.kernel.later(2 * MS, Happening::LookAtGroup(unit));
@@ -485,145 +528,7 @@ impl World {
         }
     }
 
-    // ---- words ----
-
-    fn describe_event(&self, event: &Event) -> String {
-        let name = |unit: UnitId| {
-            self.core.graph().get(unit).map_or("?".to_owned(), |d| d.name.to_string())
-        };
-        match event {
-            Event::Tick => "tick".to_owned(),
-            Event::Request { request: Request::Enqueue { unit, job_type, mode, .. }, .. } => {
-                format!("{} {} {}", job_type.as_str(), name(*unit), mode.as_str())
-            }
-            Event::Request { request, .. } => format!("{request:?}"),
-            Event::Done { effect, result } => {
-                let unit = self.core.effect_unit(*effect).map_or("nobody".to_owned(), name);
-                format!("{effect:?} of {unit}: {result:?}")
-            }
-            Event::Exited { pid, status } => {
-                let unit = self.core.unit_of_pid(*pid).map_or("nobody".to_owned(), name);
-                format!("{pid} of {unit}: {status:?}")
-            }
-            Event::Notify { unit, pid, message } => {
-                format!("{} {pid}: {}", name(*unit), words_of(message))
-            }
-            Event::CgroupEmpty { unit, .. } => format!("{} has no processes", name(*unit)),
-            Event::OutOfMemory { unit } => format!("{} out of memory", name(*unit)),
-            Event::Incoming { unit } => format!("{} has traffic", name(*unit)),
-            Event::ConnectionRefused { socket } => format!("{} refuses", name(*socket)),
-            Event::Connection { socket, instance, .. } => {
-                format!("{} connected to {}", name(*socket), name(*instance))
-            }
-            Event::Mounted { unit } => format!("{} is mounted", name(*unit)),
-            Event::Unmounted { unit } => format!("{} is not mounted", name(*unit)),
-            Event::TrapHit { unit, token } => format!("{} was entered ({token})", name(*unit)),
-            Event::TrapIdle { unit, token } => format!("{} is idle ({token})", name(*unit)),
-            Event::TrapGone { unit } => format!("{} is gone", name(*unit)),
-            Event::BusName { unit, state } => format!("bus name of {}: {state:?}", name(*unit)),
-            Event::Devices(news) => crate::devices::words_of(news, name),
-            Event::StopEverything { soft: false } => "stop everything".to_owned(),
-            Event::StopEverything { soft: true } => "stop for a soft reboot".to_owned(),
-            Event::GiveUp => "give up".to_owned(),
-            Event::FdsStored { unit, count } => format!("{count} fds of {} are kept", name(*unit)),
-            Event::Commit { delta, .. } => format!("commit {delta:?}"),
-        }
-    }
-
-    /// One line for an effect, or none for those that say nothing.
-    pub fn describe_effect(&self, effect: &Effect) -> Option<String> {
-        let name = |unit: &UnitId| self.name(*unit).to_owned();
-        Some(match effect {
-            Effect::CheckConditions { unit, .. } => format!("check conditions of {}", name(unit)),
-            Effect::Spawn(_, spawn) => {
-                let whom = if spawn.main { "main" } else { "control" };
-                format!("spawn {} {:?}[{}] {whom}", name(&spawn.unit), spawn.list, spawn.index)
-            }
-            Effect::MakeCgroup { unit, .. } => format!("make cgroup {}", name(unit)),
-            Effect::Listen { unit, .. } => format!("listen {}", name(unit)),
-            Effect::Mount { unit, remount: false, .. } => format!("mount {}", name(unit)),
-            Effect::Mount { unit, .. } => format!("remount {}", name(unit)),
-            Effect::Unmount { unit, .. } => format!("unmount {}", name(unit)),
-            Effect::SetTrap { unit, .. } => format!("set trap {}", name(unit)),
-            Effect::Kill { unit, target, signal, .. } => {
-                let whom = match target {
-                    warren_core::event::KillTarget::Process(_) => "process",
-                    warren_core::event::KillTarget::Group => "group",
-                    warren_core::event::KillTarget::GroupExcept(_) => "others",
-                };
-                format!("signal {signal} to {whom} of {}", name(unit))
-            }
-            Effect::FindMain { unit, .. } => format!("find main process of {}", name(unit)),
-            Effect::WatchBusName { unit, .. } => format!("watch the bus name of {}", name(unit)),
-            Effect::Freeze { unit, frozen: true, .. } => format!("freeze {}", name(unit)),
-            Effect::Freeze { unit, .. } => format!("thaw {}", name(unit)),
-            Effect::KillGroup { unit } => format!("kill group of {}", name(unit)),
-            Effect::CleanUp { unit, .. } => format!("clean up {}", name(unit)),
-            Effect::ClearAway { unit, .. } => format!("clear away what {} left", name(unit)),
-            Effect::CloseSockets { unit, .. } => format!("close {}", name(unit)),
-            Effect::WatchSockets { unit, on, .. } => {
-                format!("{} {}", if *on { "watch" } else { "do not watch" }, name(unit))
-            }
-            Effect::LookAtMount { unit } => format!("look at {}", name(unit)),
-            Effect::DropConnection { unit } => format!("drop the connection of {}", name(unit)),
-            Effect::FlushSockets { unit } => format!("flush {}", name(unit)),
-            Effect::AnswerTrap { unit, tokens, ok } => {
-                let word = if *ok { "go" } else { "fail" };
-                format!("{word} {tokens:?} of {}", name(unit))
-            }
-            Effect::WatchIdle { unit, on } => {
-                format!("{} idleness of {}", if *on { "watch" } else { "ignore" }, name(unit))
-            }
-            Effect::CloseTrap { unit } => format!("close trap {}", name(unit)),
-            Effect::Reply { reply: Reply::Refused(refusal), .. } => format!("refused: {refusal}"),
-            Effect::Reply { .. } => return None,
-            Effect::Tell(notice) => return self.describe_notice(notice),
-            Effect::Emergency { action, unit, status } => {
-                let status = status.map(|status| format!(" with {status}")).unwrap_or_default();
-                format!("emergency {} by {}{status}", action.as_str(), name(unit))
-            }
-        })
-    }
-
-    fn describe_notice(&self, notice: &Notice) -> Option<String> {
-        Some(match notice {
-            Notice::JobNew { unit, job } => {
-                let kind = self.core.unit_run(*unit).job.as_ref().filter(|j| j.id == *job);
-                let kind = kind.map_or("passing", |job| job.kind.as_str());
-                format!("new {kind} job of {}", self.name(*unit))
-            }
-            Notice::JobRemoved { unit, result, .. } => {
-                format!("job of {}: {}", self.name(*unit), result.as_str())
-            }
-            Notice::CycleBroken { units, dropped } => {
-                let names: Vec<&str> = units.iter().map(|u| self.name(*u)).collect();
-                format!("circle {} broken at {}", names.join(" "), self.name(*dropped))
-            }
-            Notice::Log { unit, reason, detail } => {
-                format!("log {}: {:?} {detail}", self.name(*unit), reason.code)
-            }
-            Notice::UnitNew(_) | Notice::UnitRemoved(_) => return None,
-        })
-    }
-
-    /// One line per unit that is not at rest or has a job.
-    pub fn states(&self) -> Vec<String> {
-        let mut out = Vec::new();
-        for definition in self.core.graph().definitions() {
-            let run = self.core.unit_run(definition.id);
-            let state = run.active_state();
-            if definition.flags.perpetual() || state.as_str() == "inactive" && run.job.is_none() {
-                continue;
-            }
-            let job = run.job.as_ref().map_or(String::new(), |job| {
-                let how = if job.running { "running" } else { "waiting" };
-                format!(" [{} {how}]", job.kind.as_str())
-            });
-            out.push(format!("{} {} {}{job}", definition.name, state.as_str(), run.sub_state()));
-        }
-        out.sort();
-        out
-    }
+    // ---- small tools ----
 
     /// Whether a socket unit is open as far as the core knows.
     pub fn believes_open(&self, unit: UnitId) -> bool {
@@ -667,18 +572,4 @@ fn is_repeatable(event: &Event) -> bool {
             | Event::Mounted { .. }
             | Event::Unmounted { .. }
     )
-}
-
-fn words_of(message: &warren_core::event::Notify) -> String {
-    let words = [
-        (message.ready, "READY"),
-        (message.reloading, "RELOADING"),
-        (message.stopping, "STOPPING"),
-        (message.clean == Some(true), "CLEAN"),
-        (message.watchdog, "WATCHDOG"),
-        (message.main_pid.is_some(), "MAINPID"),
-        (message.extend_timeout_us.is_some(), "EXTEND_TIMEOUT"),
-    ];
-    let said: Vec<&str> = words.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect();
-    said.join(" ")
 }
