@@ -12,6 +12,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 
 use warren_core::event::KillTarget;
@@ -29,6 +30,7 @@ use warren_trace::words::{
     Active, Asked, Command, Counter, Ending, Exit, Phase, Reading, Release, Sub, Subject, Work,
 };
 
+use crate::record_names::Formers;
 use crate::record_ring::RecordRing;
 use crate::records::{Material, Records, RecordsThread, Written};
 use crate::say;
@@ -71,19 +73,28 @@ pub struct Recorder {
     thread: RecordsThread,
     host: String,
     kernel: String,
+    formers: Formers,
 }
 
 /// Places of the ring's notes: a stretch takes three, its first event's number plus one or 0 and
 /// the two clocks at its begin.
 const BOOT: usize = 0;
 const SHUTDOWN: usize = 3;
-/// Something of the shutdown is in its file.
-const PART_IS_KEPT: usize = 6;
+/// What became of the part of the shutdown that is written before it is over.
+const PART: usize = 6;
 /// The end of a shutdown that is over and could not be written, as for a stretch's first event: the
 /// manager that comes after a soft reboot writes it.
 const TO_BE_JOINED: usize = 7;
 /// When the manager was seen to work last, in µs.
 const SEEN: usize = 8;
+/// A manager takes up what runs.
+const RECOVERS: usize = 9;
+
+/// Values of [`PART`]: there is none; something of the shutdown is in its file; it was said that its
+/// recording is lost.
+const PART_NONE: u64 = 0;
+const PART_KEPT: u64 = 1;
+const PART_LOST: u64 = 2;
 
 impl Recorder {
     /// Over a directory of recordings.
@@ -104,6 +115,7 @@ impl Recorder {
             records,
             host: context.hostname.to_string(),
             kernel: context.kernel_release.to_string(),
+            formers: Formers::default(),
         })
     }
 
@@ -117,6 +129,11 @@ impl Recorder {
     /// within it.
     pub fn came_back(&mut self, at: Monotonic) {
         let last = self.ring.last_time_us().unwrap_or(at.0).max(self.ring.note(SEEN)).min(at.0);
+        if self.ring.note(RECOVERS) != 0 {
+            // One that was killed before it answered.
+            self.manager(Monotonic(last), What::PhaseEnd { phase: Phase::Recover, detail: 0 });
+        }
+        self.ring.set_note(RECOVERS, 1);
         self.manager(Monotonic(last), What::PhaseBegin { phase: Phase::Recover, detail: 0 });
         self.manager(at, What::PhaseBegin { phase: Phase::Restore, detail: 0 });
     }
@@ -125,6 +142,7 @@ impl Recorder {
     pub fn goes_on(&mut self, at: Monotonic) {
         // Ends what lies within it too.
         self.manager(at, What::PhaseEnd { phase: Phase::Recover, detail: 0 });
+        self.ring.set_note(RECOVERS, 0);
     }
 
     fn under_way(&self, place: usize) -> Option<UnderWay> {
@@ -168,6 +186,19 @@ impl Recorder {
             let time_us = happenings.last().map_or(0, |happening| happening.at.0);
             self.manager(Monotonic(time_us), What::Lost { count: lost });
         }
+    }
+
+    /// Units are forgotten; `before` still has them. Their numbers will mean others.
+    pub fn forgotten(&mut self, at: Monotonic, units: &[UnitId], before: &Graph) {
+        for unit in units {
+            self.ring.push(Event::new(at.0, unit.0, NO_UNIT, What::Renamed));
+        }
+        self.formers.add(at.0, units, before);
+    }
+
+    /// Names of units that were forgotten.
+    pub fn formers(&self) -> Formers {
+        self.formers.clone()
     }
 
     /// Something that the manager did and has ended.
@@ -260,24 +291,27 @@ impl Recorder {
         self.thread.keep(self.material(Subject::Reload, reload, graph));
     }
 
-    /// Everything is to be stopped.
-    pub fn shutdown_began(&mut self, began: Moment) {
+    /// Everything is to be stopped; `jobs` are there already.
+    pub fn shutdown_began(&mut self, began: Moment, jobs: &[Event]) {
         if self.under_way(SHUTDOWN).is_some() {
             return;
         }
         // Where they lie may have been mounted after the manager was started.
         self.thread.look_again();
+        self.ring.set_note(PART, PART_NONE);
         self.ring.set_max(EVENTS_MAX);
         self.begin(SHUTDOWN, began);
         self.own_cpu(began.monotonic);
         for phase in [Phase::Shutdown, Phase::StopUnits] {
             self.manager(began.monotonic, What::PhaseBegin { phase, detail: 0 });
         }
+        jobs.iter().for_each(|job| self.ring.push(*job));
     }
 
     /// When the shutdown that is under way began, by whichever manager.
     pub fn shutdown_since(&self) -> Option<Moment> {
-        Some(self.under_way(SHUTDOWN)?.began)
+        let is_over = self.ring.note(TO_BE_JOINED) != 0;
+        Some(self.under_way(SHUTDOWN).filter(|_| !is_over)?.began)
     }
 
     /// What was recorded of it so far, by whichever manager.
@@ -297,7 +331,7 @@ impl Recorder {
     /// A file system is about to be unmounted: if recordings lie below it, what there is of the
     /// shutdown is written now, because later it cannot be.
     pub fn before_unmount(&mut self, mount_point: &str, graph: &Arc<Graph>) {
-        if self.records.directory().starts_with(mount_point) {
+        if self.records.lie_below(Path::new(mount_point)) {
             self.keep_part_of_shutdown(graph);
         }
     }
@@ -316,9 +350,18 @@ impl Recorder {
         let Some(shutdown) = self.under_way(SHUTDOWN) else { return };
         let part = self.material(Subject::Shutdown, shutdown, graph);
         match self.thread.write(part, false) {
-            Written::Kept => self.ring.set_note(PART_IS_KEPT, 1),
-            Written::NotThere => {}
-            Written::Lost(error) => say!("the recording of the shutdown is lost: {error}"),
+            Written::Kept => self.ring.set_note(PART, PART_KEPT),
+            // Whoever comes to the end without a part says so.
+            Written::NotThere(_) | Written::Nowhere => {}
+            Written::Lost(error) => self.tell_lost(&error),
+        }
+    }
+
+    /// Says that nothing is kept of the shutdown, unless something is, or that was said.
+    fn tell_lost(&self, error: &str) {
+        if self.ring.note(PART) == PART_NONE {
+            self.ring.set_note(PART, PART_LOST);
+            say!("the recording of the shutdown is lost: {error}");
         }
     }
 
@@ -331,14 +374,12 @@ impl Recorder {
         self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
         let whole = self.material(Subject::Shutdown, shutdown, graph);
         match self.thread.write(whole, true) {
-            Written::NotThere if outlasts => {
+            Written::NotThere(_) | Written::Nowhere if outlasts => {
                 self.set_under_way(SHUTDOWN, Some(shutdown));
                 self.ring.set_note(TO_BE_JOINED, self.ring.next() + 1);
             }
-            Written::Lost(error) if self.ring.note(PART_IS_KEPT) == 0 => {
-                say!("the recording of the shutdown is lost: {error}");
-            }
-            _ => {}
+            Written::NotThere(error) | Written::Lost(error) => self.tell_lost(&error),
+            Written::Kept | Written::Nowhere => {}
         }
     }
 
@@ -358,6 +399,12 @@ impl Recorder {
         self.ring.since(from.0)..self.ring.since(until.0.saturating_add(1))
     }
 
+    /// The numbers of all that is still there, and since when it is, or `from` if that is later.
+    pub fn kept_since(&self, from: Monotonic) -> (Range<u64>, Monotonic) {
+        let first_us = self.ring.first_time_us().unwrap_or(0);
+        (self.ring.oldest()..self.ring.next(), from.max(Monotonic(first_us)))
+    }
+
     /// What a recording of such a stretch begins with.
     pub fn live_head(&self, now: Moment) -> Head {
         self.head(Subject::Live, now)
@@ -371,7 +418,8 @@ impl Recorder {
 
     fn material(&self, subject: Subject, stretch: UnderWay, graph: &Arc<Graph>) -> Material {
         let events = self.ring.cut(stretch.first, self.ring.next());
-        Material { head: self.head(subject, stretch.began), events, graph: graph.clone() }
+        let (graph, formers) = (graph.clone(), self.formers.clone());
+        Material { head: self.head(subject, stretch.began), events, graph, formers }
     }
 
     fn head(&self, subject: Subject, at: Moment) -> Head {
@@ -393,7 +441,7 @@ impl Recorder {
 }
 
 /// The event of a happening.
-fn event(happening: &Happening) -> Event {
+pub(crate) fn event(happening: &Happening) -> Event {
     let event = |cause: Option<UnitId>, what| {
         let cause = cause.map_or(NO_UNIT, |unit| unit.0);
         Event::new(happening.at.0, happening.unit.0, cause, what)
