@@ -182,6 +182,11 @@ impl Ending {
         self.takes_init() && self.is_container
     }
 
+    /// SIGKILL has met processes of a unit.
+    pub fn killed(&mut self, unit: UnitId) {
+        self.stops.killed(unit);
+    }
+
     /// Whether the counters of one more unit are to be read.
     pub fn counts(&mut self, is_slice: bool) -> bool {
         let counts = is_slice || self.counted < COUNTED_MAX;
@@ -504,11 +509,11 @@ impl Daemon {
             took.as_secs_f64(),
             summary.critical.as_secs_f64(),
             summary.units,
-            summary.killed as usize + last.killed,
+            summary.killed + last.killed,
         ));
         self.leaving = ending.action.map(Leaving::Power);
         let outlasts = self.is_soft_reboot();
-        self.recorder.shutdown_ended(ended, outlasts, self.core.graph());
+        self.recorder.shutdown_ended(ended, last.killed, outlasts, self.core.graph());
     }
 }
 

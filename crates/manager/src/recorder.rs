@@ -44,6 +44,8 @@ const IDLE_EVENTS_MAX: usize = 64 << 10;
 /// Events that are cut out in one turn of the loop, for somebody who asks: 256 KB.
 pub const PIECE_EVENTS_MAX: usize = 8 << 10;
 
+const SIGKILL: i32 = 9;
+
 /// Something that the manager did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
@@ -177,10 +179,12 @@ impl Recorder {
         self.ring.set_note(SEEN, at.0);
     }
 
-    /// Takes what the core tells.
+    /// Takes what the core tells. A SIGKILL is recorded when it is known whom it has met.
     pub fn take(&mut self, happenings: &[Happening], lost: u64) {
         for happening in happenings {
-            self.ring.push(event(happening));
+            if !matches!(happening.what, Happened::Signal { signal: SIGKILL, .. }) {
+                self.ring.push(event(happening));
+            }
         }
         if lost > 0 {
             let time_us = happenings.last().map_or(0, |happening| happening.at.0);
@@ -220,6 +224,13 @@ impl Recorder {
             let what = What::Counter { counter, reading, value };
             self.ring.push(Event::new(at.0, unit.0, NO_UNIT, what));
         }
+    }
+
+    /// SIGKILL has met so many processes of a unit or of none, 0 when that is not known, or this one alone.
+    pub fn killed(&mut self, at: Monotonic, unit: Option<UnitId>, pid: Option<u32>, count: usize) {
+        let (unit, pid) = (unit.map_or(NO_UNIT, |unit| unit.0), pid.unwrap_or(0));
+        let what = What::Signal { signal: SIGKILL as u8, pid, count: count as u64 };
+        self.ring.push(Event::new(at.0, unit, NO_UNIT, what));
     }
 
     /// So many clients of the bus and of the control socket have waited for the loop until now.
@@ -365,11 +376,21 @@ impl Recorder {
         }
     }
 
-    /// Everything is over. Written at once, because this process is about to be ended; where that
-    /// can no longer be, the part that was written before has to do, unless memory `outlasts` it.
-    pub fn shutdown_ended(&mut self, ended: Moment, outlasts: bool, graph: &Arc<Graph>) {
+    /// Everything is over; so many processes that outlived their units were killed. Written at once,
+    /// because this process is about to be ended; where that can no longer be, the part that was
+    /// written before has to do, unless memory `outlasts` it.
+    pub fn shutdown_ended(
+        &mut self,
+        ended: Moment,
+        killed: usize,
+        outlasts: bool,
+        graph: &Arc<Graph>,
+    ) {
         let Some(shutdown) = self.take_under_way(SHUTDOWN) else { return };
         self.own_cpu(ended.monotonic);
+        if killed > 0 {
+            self.killed(ended.monotonic, None, None, killed);
+        }
         // Ends the phases within it too.
         self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
         let whole = self.material(Subject::Shutdown, shutdown, graph);
