@@ -582,3 +582,84 @@ fn exit(status: ExitStatus) -> (Exit, u16) {
         ExitStatus::Unknown => (Exit::Unknown, 0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use warren_trace::analysis::timeline::Timeline;
+    use warren_unit::Context;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn moment(seconds: u64) -> Moment {
+        Moment { monotonic: Monotonic(seconds * 1_000_000), realtime_us: seconds * 1_000_000 }
+    }
+
+    fn recorder(scratch: &Scratch) -> Recorder {
+        let records = Records::at(scratch.0.join("records"));
+        Recorder::start(records, &Context::system(), None).expect("a thread and a memfd")
+    }
+
+    #[test]
+    fn a_shutdown_that_is_lost_is_told_though_of_an_earlier_one_there_is_a_part() {
+        let scratch = Scratch::new("recorder-lost");
+        let (mut recorder, graph) = (recorder(&scratch), Arc::<Graph>::default());
+        recorder.shutdown_began(moment(1), &[]);
+        recorder.before_unmount("/", &graph);
+        assert_eq!(recorder.ring.note(PART), PART_KEPT);
+        recorder.shutdown_ended(moment(2), 0, true, &graph);
+
+        recorder.shutdown_began(moment(3), &[]);
+        assert_eq!(recorder.ring.note(PART), PART_NONE);
+        // The thread has looked where the directory is when it has done what comes behind that.
+        let other = UnderWay { began: moment(3), first: recorder.ring.next() };
+        let other = recorder.material(Subject::Reload, other, &graph);
+        assert!(matches!(recorder.thread.write(other, true), Written::Kept));
+        std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
+        recorder.shutdown_ended(moment(4), 0, false, &graph);
+        assert_eq!(recorder.ring.note(PART), PART_LOST);
+    }
+
+    #[test]
+    fn a_shutdown_that_waits_to_be_written_is_not_under_way() {
+        let scratch = Scratch::new("recorder-joined");
+        let (mut recorder, graph) = (recorder(&scratch), Arc::<Graph>::default());
+        recorder.shutdown_began(moment(1), &[]);
+        assert_eq!(recorder.shutdown_since(), Some(moment(1)));
+        let part = recorder.under_way(SHUTDOWN).expect("it is under way");
+        let part = recorder.material(Subject::Shutdown, part, &graph);
+        assert!(matches!(recorder.thread.write(part, false), Written::Kept));
+        std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
+        recorder.shutdown_ended(moment(2), 0, true, &graph);
+        assert!(recorder.under_way(SHUTDOWN).is_some(), "for the next manager");
+        assert_eq!(recorder.shutdown_since(), None);
+    }
+
+    #[test]
+    fn a_manager_that_is_killed_while_it_comes_back_leaves_no_phase_open() {
+        let scratch = Scratch::new("recorder-back");
+        let mut recorder = recorder(&scratch);
+        recorder.asked(moment(1).monotonic, 1);
+        recorder.came_back(moment(3).monotonic);
+        recorder.seen(moment(4).monotonic);
+        recorder.came_back(moment(6).monotonic);
+        recorder.goes_on(moment(7).monotonic);
+        recorder.seen(moment(9).monotonic);
+        recorder.asked(moment(9).monotonic, 1);
+        let stretch = UnderWay { began: moment(1), first: 0 };
+        let material = recorder.material(Subject::Live, stretch, &Arc::default());
+        let timeline = Timeline::of(&crate::records::recording(material));
+        let seconds = |us: u64| us / 1_000_000;
+        let spans = timeline
+            .spans
+            .iter()
+            .map(|span| (span.phase, span.depth, seconds(span.from_us), seconds(span.until_us)));
+        let expect = [
+            (Phase::Recover, 0, 1, 4),
+            (Phase::Restore, 1, 3, 4),
+            (Phase::Recover, 0, 4, 7),
+            (Phase::Restore, 1, 6, 7),
+        ];
+        assert_eq!(spans.collect::<Vec<_>>(), expect);
+    }
+}

@@ -512,7 +512,7 @@ impl Records {
                     None if self.device.is_none() => Written::Nowhere,
                     None => {
                         let directory = self.directory.display();
-                        Written::NotThere(format!("{directory} is on another file system now"))
+                        Written::NotThere(format!("{directory} is not on its file system any more"))
                     }
                     Some(Ok(())) => Written::Kept,
                     Some(Err(error)) => Written::Lost(error.to_string()),

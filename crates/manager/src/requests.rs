@@ -91,7 +91,7 @@ impl Daemon {
             Order::Refer(unit, on) => self.refer(unit, on),
             // Who no longer waits needs no answer.
             Order::Stretch { from, until, reply } => {
-                let (kept, began) = self.recorder.kept_since(from);
+                let (kept, began) = self.recorder.kept_since(from.min(now().monotonic));
                 drop(reply.send(Stretch {
                     head: self.recorder.live_head(now()),
                     numbers: self.recorder.between(from, until),
