@@ -80,7 +80,18 @@ impl When {
         Ok(When::Ago(span))
     }
 
-    /// On the monotonic clock, in µs; none for an open end.
+    /// Why this may be another moment than the one that was meant: what is recorded has the time of the
+    /// monotonic clock, which stands while the machine sleeps.
+    fn remark(self, now: Now) -> Option<String> {
+        let is_by_wall_clock = matches!(self, When::Unix(_));
+        (is_by_wall_clock && now.slept_us >= SLEPT_US_MIN).then(|| {
+            let slept = show::seconds(now.slept_us);
+            format!("the machine slept {slept} since it was started: what was before that is off")
+        })
+    }
+
+    /// On the monotonic clock, in µs; none for an open end. By today's distance of the clocks: the wall
+    /// clock may have been set since.
     fn monotonic_us(self, now: Now) -> Option<u64> {
         match self {
             When::Open => None,
@@ -93,18 +104,26 @@ impl When {
     }
 }
 
+/// Sleeping less than this, in µs, is no matter: times are asked for in seconds.
+const SLEPT_US_MIN: u64 = 1_000_000;
+
 /// The same moment on two clocks, in µs.
 #[derive(Clone, Copy)]
 struct Now {
     monotonic_us: u64,
     realtime_us: u64,
+    /// For how long the machine has slept since it was started.
+    slept_us: u64,
 }
 
 impl Now {
     fn read() -> Now {
+        let monotonic_us = warren_sys::time::monotonic_ns() / 1000;
+        let boottime_us = warren_sys::time::boottime_ns() / 1000;
         Now {
-            monotonic_us: warren_sys::time::monotonic_ns() / 1000,
+            monotonic_us,
             realtime_us: warren_sys::time::realtime_ns() / 1000,
+            slept_us: boottime_us.saturating_sub(monotonic_us),
         }
     }
 }
@@ -239,6 +258,9 @@ where
         }
         Which::Between(since, until) => {
             let now = Now::read();
+            if let Some(remark) = [since, until].into_iter().find_map(|when| when.remark(now)) {
+                eprintln!("warren: {remark}");
+            }
             let [since, until] = [since, until].map(|when| when.monotonic_us(now));
             fetch(manager, json!({"since_us": since, "until_us": until}))?
         }
@@ -317,11 +339,15 @@ mod tests {
 
     #[test]
     fn times_are_shifted_to_the_other_clock() {
-        let now = Now { monotonic_us: 50_000_000, realtime_us: 1_000_000_000 };
+        let now = Now { monotonic_us: 50_000_000, realtime_us: 1_000_000_000, slept_us: 20_000 };
         assert_eq!(When::Open.monotonic_us(now), None);
         assert_eq!(When::Ago(Duration::from_secs(20)).monotonic_us(now), Some(30_000_000));
         assert_eq!(When::Ago(Duration::from_secs(99)).monotonic_us(now), Some(0));
         assert_eq!(When::Unix(990).monotonic_us(now), Some(40_000_000));
+        assert_eq!(When::Unix(990).remark(now), None);
+        let now = Now { slept_us: 7_500_000, ..now };
+        assert!(When::Unix(990).remark(now).is_some_and(|text| text.contains("slept 7.500 s")));
+        assert_eq!(When::Ago(Duration::from_secs(20)).remark(now), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use warren_core::request::Asker;
@@ -42,8 +42,11 @@ const REQUEST_BYTES_MAX: u64 = 16 << 20;
 /// The same for others than root and the manager's own user, who name one unit or a few patterns.
 const UNPRIVILEGED_REQUEST_BYTES_MAX: u64 = 1 << 20;
 
-/// How long a client may leave an answer unread.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client may take to read an answer, all of it.
+const READS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Bytes of an answer for one write(2): of a longer one each part may take the time that is left.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// So long nobody is taken after accept(2) has failed, for want of descriptors or memory, unless a client
 /// ends: nothing tells when others give some back.
@@ -115,10 +118,6 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
 }
 
 fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>) {
-    // Who stops reading is dropped.
-    if stream.set_write_timeout(Some(WRITE_TIMEOUT)).is_err() {
-        return;
-    }
     let request_bytes_max = match is_privileged(asker) {
         true => REQUEST_BYTES_MAX,
         false => UNPRIVILEGED_REQUEST_BYTES_MAX,
@@ -197,10 +196,31 @@ pub(crate) fn is_privileged(asker: Asker) -> bool {
     asker.uid == 0 || asker.uid == warren_sys::process::own_ids().0
 }
 
-fn reply(mut stream: &UnixStream, answer: &Value) -> std::io::Result<()> {
+fn reply(stream: &UnixStream, answer: &Value) -> std::io::Result<()> {
     let mut bytes = answer.to_string().into_bytes();
     bytes.push(0);
-    stream.write_all(&bytes)
+    write_within(stream, &bytes, READS_WITHIN)
+}
+
+/// Writes all of it, or fails when that time is over: who reads too slowly is dropped, however little at a time
+/// he reads.
+fn write_within(mut stream: &UnixStream, bytes: &[u8], time: Duration) -> std::io::Result<()> {
+    let until = Instant::now() + time;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(&rest[..rest.len().min(PIECE_BYTES)]) {
+            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+            Ok(written) => rest = &rest[written..],
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn error(name: &str, message: &str) -> Value {
@@ -276,5 +296,45 @@ impl Connection<'_> {
             reply(self.stream, &serde_json::json!({"parameters": row, "continues": true}))
         })?;
         Ok(serde_json::json!({"parameters": {}}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn who_reads_a_little_now_and_then_is_dropped_when_his_time_is_over() {
+        let (own, client) = UnixStream::pair().expect("a pair");
+        let is_over = Arc::new(AtomicBool::new(false));
+        let reads = std::thread::spawn({
+            let is_over = is_over.clone();
+            move || {
+                while !is_over.load(Ordering::SeqCst) {
+                    let _ = (&client).read(&mut [0; 1024]);
+                    std::thread::park_timeout(Duration::from_millis(5));
+                }
+            }
+        });
+        let written = write_within(&own, &[0; 64 << 20], Duration::from_millis(200));
+        is_over.store(true, Ordering::SeqCst);
+        drop(own);
+        assert!(written.is_err());
+        reads.join().expect("it ends");
+    }
+
+    #[test]
+    fn an_answer_of_several_pieces_arrives_whole() {
+        let (own, client) = UnixStream::pair().expect("a pair");
+        let bytes: Vec<u8> = (0..3 * PIECE_BYTES + 1).map(|at| at as u8).collect();
+        let reads = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            (&client).read_to_end(&mut read).map(|_| read)
+        });
+        write_within(&own, &bytes, READS_WITHIN).expect("it is read");
+        drop(own);
+        assert_eq!(reads.join().expect("it ends").expect("it is sent"), bytes);
     }
 }

@@ -25,6 +25,7 @@ use crate::control_jobs;
 use crate::daemon::Daemon;
 use crate::ending::scheduled::{self, Scheduled};
 use crate::fleet::RuleCause;
+use crate::log_tail::Tails;
 use crate::orders::{Ended, Order, Reload, Report};
 use crate::shared::Shared;
 
@@ -194,7 +195,7 @@ fn status(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
         "cgroup": live.control_group,
         "reason": reason(&view, view.reason(unit)),
         "remarks": crate::remarks::value(&view, shared, unit),
-        "log": log_tail(shared, caller.asker, definition.name.as_str()),
+        "log": log_tail(&mut log_tails(shared, caller.asker), definition.name.as_str()),
         "log_withheld": !is_privileged(caller.asker),
     });
     if let (Some(out), Value::Object(more)) = (out.as_object_mut(), more) {
@@ -210,12 +211,14 @@ fn file_state(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answe
     Ok(json!({"state": shared.states().get(&name).map(UnitFileState::as_str)}))
 }
 
-/// The last lines of a unit's log; none for who may not read the log itself.
-pub(crate) fn log_tail(shared: &Shared, asker: Asker, unit: &str) -> Vec<String> {
-    match is_privileged(asker) {
-        true => crate::log_tail::last_lines(&shared.journal_socket, &shared.log_dir, unit),
-        false => Vec::new(),
-    }
+/// Who tells the last lines of logs; nobody for who may not read the log itself.
+pub(crate) fn log_tails(shared: &Shared, asker: Asker) -> Option<Tails<'_>> {
+    is_privileged(asker).then(|| Tails::new(&shared.journal_socket, &shared.log_dir))
+}
+
+/// The last lines of a unit's log.
+pub(crate) fn log_tail(tails: &mut Option<Tails<'_>>, unit: &str) -> Vec<String> {
+    tails.as_mut().map_or_else(Vec::new, |tails| tails.of(unit))
 }
 
 pub(crate) fn cause(view: &View, cause: Cause) -> Value {

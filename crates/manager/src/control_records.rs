@@ -3,16 +3,20 @@
 //! One of a boot of 28,000 units is 12 MB, and takes some times that while it is made and sent: of those who
 //! have no privileges one is served at a time.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
+use warren_bus::backend::Backend;
 use warren_core::time::Monotonic;
+use warren_trace::event::{Event, What};
 
 use crate::control::Caller;
 use crate::control_calls::{Answered, refused};
 use crate::orders::{Order, Stretch};
+use crate::record_jobs::JobsBefore;
 use crate::recorder::PIECE_EVENTS_MAX;
 use crate::records::{Kept, Material};
 use crate::shared::Shared;
@@ -42,7 +46,9 @@ impl Drop for Turn {
 /// Recordings that are kept, the oldest first.
 pub(crate) fn records(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let row = |kept: Kept| {
-        let (subject, began_us) = (kept.subject.text(), kept.realtime_us);
+        let head = shared.records.head(&kept);
+        let began_us = head.map_or(kept.number, |head| head.anchor.realtime_us);
+        let subject = kept.subject.text();
         json!({"name": kept.name, "subject": subject, "began_us": began_us, "bytes": kept.bytes})
     };
     let rows: Vec<Value> = shared.records.list().into_iter().map(row).collect();
@@ -70,16 +76,36 @@ pub(crate) fn record(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -
 
 /// What happened between two moments, taken from the loop piece by piece; nothing if the manager ends.
 fn material(shared: &Shared, from: Monotonic, until: Monotonic) -> Option<Material> {
+    // Before the stretch is found: of a job that ends meanwhile the end is in it.
+    let view = shared.view();
     let (reply, stretch) = channel();
     shared.order(Order::Stretch { from, until, reply });
-    let Stretch { head, numbers, graph } = stretch.recv().ok()?;
+    let Stretch { head, numbers, kept, began, graph, formers } = stretch.recv().ok()?;
     let mut events = Vec::new();
     for first in numbers.clone().step_by(PIECE_EVENTS_MAX) {
-        let (reply, piece) = channel();
-        shared.order(Order::Cut { numbers: first..numbers.end, reply });
-        events.append(&mut piece.recv().ok()?);
+        events.append(&mut piece(shared, first..numbers.end)?);
     }
-    Some(Material { head, events, graph })
+    let mut before = JobsBefore::new(began, &events, view.jobs());
+    let mut end = numbers.start;
+    while !before.is_complete() && end > kept.start {
+        let first = end.saturating_sub(PIECE_EVENTS_MAX as u64).max(kept.start);
+        before.look(&piece(shared, first..end)?);
+        end = first;
+    }
+    events.splice(..0, before.events());
+    // Who was forgotten since has no name in the generation of today.
+    for first in (numbers.end..kept.end).step_by(PIECE_EVENTS_MAX) {
+        let later = piece(shared, first..kept.end)?;
+        events.extend(later.into_iter().filter(|event| event.what() == Some(What::Renamed)));
+    }
+    Some(Material { head, events, graph, formers })
+}
+
+/// The first [`PIECE_EVENTS_MAX`] of these events.
+fn piece(shared: &Shared, numbers: Range<u64>) -> Option<Vec<Event>> {
+    let (reply, piece) = channel();
+    shared.order(Order::Cut { numbers, reply });
+    piece.recv().ok()
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use warren_core::event::{Done, Event};
 use warren_core::happening::{Happening, What};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::job::JobKind;
+use warren_core::record::Restored;
 use warren_core::request::{Asker, Request};
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
@@ -31,6 +32,8 @@ use crate::daemon::{Daemon, Leaving, NOBODY, now, token};
 use crate::host::{ends_container, owns_machine};
 use crate::last::progress::to_be_written;
 use crate::last::{Done as LastDone, LastSteps, Step};
+use crate::record_jobs::JobsBefore;
+use crate::recorder::event;
 use crate::say;
 use crate::tools::TOOL;
 
@@ -177,6 +180,11 @@ impl Ending {
         self.takes_init() && self.is_container
     }
 
+    /// SIGKILL has met processes of a unit.
+    pub fn killed(&mut self, unit: UnitId) {
+        self.stops.killed(unit);
+    }
+
     /// Whether the counters of one more unit are to be read.
     pub fn counts(&mut self, is_slice: bool) -> bool {
         let counts = is_slice || self.counted < COUNTED_MAX;
@@ -203,7 +211,7 @@ impl Daemon {
     pub(crate) fn begin_end_saying(&mut self, action: PowerAction, message: &str) {
         self.forget_plan();
         self.core.set_ending(code::code(action));
-        if self.ending().action.replace(action).is_some() {
+        if self.ending(&[]).action.replace(action).is_some() {
             return;
         }
         crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
@@ -221,22 +229,51 @@ impl Daemon {
     pub(crate) fn end_without_stopping(&mut self, action: PowerAction) {
         self.forget_plan();
         self.core.set_ending(code::code(action));
-        let ending = self.ending();
+        let ending = self.ending(&[]);
         ending.action = Some(action);
         self.events.push_back(Event::GiveUp);
     }
 
-    /// The end that is under way, or one that begins now.
-    fn ending(&mut self) -> &mut Ending {
+    /// The end that is under way, or one that begins now, with what is not recorded yet.
+    fn ending(&mut self, untold: &[Happening]) -> &mut Ending {
+        let ending = match self.ending.take() {
+            Some(ending) => ending,
+            None => self.new_ending(untold),
+        };
+        self.ending.insert(ending)
+    }
+
+    fn new_ending(&mut self, untold: &[Happening]) -> Ending {
         // The last words count from the moment from which the recording does.
         let began = now();
-        if self.ending.is_none() {
-            self.recorder.boot_ended(began, self.core.graph());
-            self.recorder.shutdown_began(began);
-            crate::log::set_ending(true);
+        let (view, untold) = (self.core.view(), untold.iter().map(event).collect::<Vec<_>>());
+        // A stop that is under way becomes that of the end without a word.
+        let jobs = JobsBefore::new(began.monotonic, &untold, view.jobs()).events();
+        self.recorder.boot_ended(began, self.core.graph());
+        self.recorder.shutdown_began(began, &jobs);
+        crate::log::set_ending(true);
+        let mut ending = Ending::new(None, self.options.scope, began);
+        ending.stops.recall(&jobs);
+        ending
+    }
+
+    /// The end that the last incarnation had begun, whether or not it knew what follows: files that
+    /// describe an end name that when all else is over.
+    pub(crate) fn take_up_ending(&mut self, restored: &Restored) {
+        let action = restored.manager.and_then(|manager| code::from_code(manager.ending));
+        if action.is_none() && self.recorder.shutdown_since().is_none() {
+            return;
         }
-        let scope = self.options.scope;
-        self.ending.get_or_insert_with(|| Ending::new(None, scope, began))
+        crate::log::set_ending(true);
+        // Unless what the last incarnation recorded is there.
+        let jobs = restored.runs.values().filter_map(|run| run.job.as_deref());
+        let jobs = JobsBefore::new(self.started.monotonic, &[], jobs).events();
+        self.recorder.shutdown_began(self.started, &jobs);
+        let mut ending = Ending::new(action, self.options.scope, now());
+        if let Some(since) = self.recorder.shutdown_since() {
+            ending.go_on_since(since, &self.recorder.shutdown_so_far());
+        }
+        self.ending = Some(ending);
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.
@@ -251,7 +288,7 @@ impl Daemon {
             let name = UnitName::parse("shutdown.target").expect("a valid name");
             let target = self.core.graph().lookup(&name);
             if happenings.iter().any(|h| is_start(h) && Some(h.unit) == target) {
-                self.ending();
+                self.ending(happenings);
                 self.say_dated("The system is going down.");
                 self.sync_file_systems();
             }
@@ -488,11 +525,11 @@ impl Daemon {
             took.as_secs_f64(),
             summary.critical.as_secs_f64(),
             summary.units,
-            summary.killed as usize + last.killed,
+            summary.killed + last.killed,
         ));
         self.leaving = ending.action.map(Leaving::Power);
         let outlasts = self.is_soft_reboot();
-        self.recorder.shutdown_ended(ended, outlasts, self.core.graph());
+        self.recorder.shutdown_ended(ended, last.killed, outlasts, self.core.graph());
     }
 }
 

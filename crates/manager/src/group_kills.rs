@@ -4,7 +4,7 @@
 use warren_core::event::Done;
 use warren_core::ids::{EffectId, UnitId};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, now};
 use crate::say;
 
 /// Processes of a group that the loop kills by itself; for more a worker does it.
@@ -38,7 +38,13 @@ impl Daemon {
     fn kill_slice(&mut self, slice: &str, units: Vec<UnitId>) {
         let first = units[0];
         match self.groups.slice_kill_task(slice, &units) {
-            Some(task) => self.run_kill(first, task),
+            Some(task) => {
+                // To look at each group would cost more than the kill does.
+                let met = units.into_iter().filter(|&unit| self.has_known_process(unit));
+                let met: Vec<UnitId> = met.collect();
+                met.into_iter().for_each(|unit| self.note_killed(unit, None, 0));
+                self.run_kill(first, task);
+            }
             None => units.into_iter().for_each(|unit| self.kill_group(unit)),
         }
     }
@@ -56,7 +62,11 @@ impl Daemon {
     }
 
     fn kill_group(&mut self, unit: UnitId) {
-        if self.groups.processes(unit).len() > KILLED_AT_ONCE_MAX
+        let count = self.group_processes(unit).len();
+        if count > 0 {
+            self.note_killed(unit, None, count);
+        }
+        if count > KILLED_AT_ONCE_MAX
             && let Some(task) = self.groups.kill_task(unit)
         {
             return self.run_kill(unit, task);
@@ -66,6 +76,19 @@ impl Daemon {
         }
         if self.groups.found_empty(unit) {
             self.group_emptied(unit);
+        }
+    }
+
+    fn has_known_process(&self, unit: UnitId) -> bool {
+        let run = self.core.unit_run(unit);
+        run.main_process().is_some() || run.control_pid().is_some()
+    }
+
+    /// SIGKILL meets processes of a unit: so many, 0 when that is not known, or one alone.
+    pub(crate) fn note_killed(&mut self, unit: UnitId, pid: Option<u32>, count: usize) {
+        self.recorder.killed(now().monotonic, Some(unit), pid, count);
+        if let Some(ending) = &mut self.ending {
+            ending.killed(unit);
         }
     }
 

@@ -56,6 +56,8 @@ pub mod options;
 pub mod orders;
 pub mod pid_file;
 pub mod ready;
+mod record_jobs;
+pub mod record_names;
 pub mod record_ring;
 pub mod recorder;
 pub mod records;

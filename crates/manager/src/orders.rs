@@ -19,6 +19,7 @@ use crate::answers::AnswerTo;
 use crate::ending::scheduled::Scheduled;
 use crate::kernel_mounts::Changed;
 use crate::loader::{Loading, RulesChange};
+use crate::record_names::Formers;
 use crate::recorder::Done;
 use crate::snapshot::Work;
 use crate::unit_files::Question;
@@ -109,8 +110,14 @@ pub struct Stretch {
     pub head: Head,
     /// The numbers of its events.
     pub numbers: Range<u64>,
+    /// The numbers of all events that are there.
+    pub kept: Range<u64>,
+    /// When it began, or what is there of it.
+    pub began: Monotonic,
     /// Names and order of the units.
     pub graph: Arc<Graph>,
+    /// Names of those that were forgotten.
+    pub formers: Formers,
 }
 
 /// How a job that was waited for ended.

@@ -161,14 +161,14 @@ impl RecordRing {
     }
 
     /// The events with numbers from `first` up to but not including `end`. When some of them are
-    /// gone, an event that counts them comes first, with the time of the first that is left.
+    /// gone, an event that counts them comes first, with the time of the oldest that is left of all.
     pub fn cut(&self, first: u64, end: u64) -> Vec<Event> {
         let end = end.min(self.next());
         let begin = first.max(self.oldest()).min(end);
         let mut out = Vec::with_capacity((end - begin) as usize + 1);
         let lost = begin - first.min(begin);
         if lost > 0 {
-            let time_us = if begin < end { self.read(begin).time_us } else { 0 };
+            let time_us = self.first_time_us().unwrap_or(0);
             out.push(Event::new(time_us, NO_UNIT, NO_UNIT, What::Lost { count: lost }));
         }
         out.extend((begin..end).map(|number| self.read(number)));
@@ -187,6 +187,11 @@ impl RecordRing {
             }
         }
         low
+    }
+
+    /// The oldest event's time; none if there is none.
+    pub fn first_time_us(&self) -> Option<u64> {
+        (self.oldest() < self.next()).then(|| self.read(self.oldest()).time_us)
     }
 
     /// The newest event's time; none if there is none.
@@ -232,6 +237,13 @@ mod tests {
         check(5, 99, (0, 10), &[-10]);
         check(2, 5, (4, 5), &[40]);
         check(5, 3, (7, 9), &[]);
+    }
+
+    #[test]
+    fn what_counts_those_that_are_gone_has_the_time_of_the_oldest_that_is_there() {
+        let ring = ring(5, 99);
+        let time_us = |first, end| ring.cut(first, end)[0].time_us;
+        assert_eq!((time_us(0, 10), time_us(0, 97)), (950, 950));
     }
 
     #[test]

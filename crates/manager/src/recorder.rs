@@ -12,6 +12,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 
 use warren_core::event::KillTarget;
@@ -29,6 +30,7 @@ use warren_trace::words::{
     Active, Asked, Command, Counter, Ending, Exit, Phase, Reading, Release, Sub, Subject, Work,
 };
 
+use crate::record_names::Formers;
 use crate::record_ring::RecordRing;
 use crate::records::{Material, Records, RecordsThread, Written};
 use crate::say;
@@ -41,6 +43,8 @@ const IDLE_EVENTS_MAX: usize = 64 << 10;
 
 /// Events that are cut out in one turn of the loop, for somebody who asks: 256 KB.
 pub const PIECE_EVENTS_MAX: usize = 8 << 10;
+
+const SIGKILL: i32 = 9;
 
 /// Something that the manager did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,19 +75,28 @@ pub struct Recorder {
     thread: RecordsThread,
     host: String,
     kernel: String,
+    formers: Formers,
 }
 
 /// Places of the ring's notes: a stretch takes three, its first event's number plus one or 0 and
 /// the two clocks at its begin.
 const BOOT: usize = 0;
 const SHUTDOWN: usize = 3;
-/// Something of the shutdown is in its file.
-const PART_IS_KEPT: usize = 6;
+/// What became of the part of the shutdown that is written before it is over.
+const PART: usize = 6;
 /// The end of a shutdown that is over and could not be written, as for a stretch's first event: the
 /// manager that comes after a soft reboot writes it.
 const TO_BE_JOINED: usize = 7;
 /// When the manager was seen to work last, in µs.
 const SEEN: usize = 8;
+/// A manager takes up what runs.
+const RECOVERS: usize = 9;
+
+/// Values of [`PART`]: there is none; something of the shutdown is in its file; it was said that its
+/// recording is lost.
+const PART_NONE: u64 = 0;
+const PART_KEPT: u64 = 1;
+const PART_LOST: u64 = 2;
 
 impl Recorder {
     /// Over a directory of recordings.
@@ -104,6 +117,7 @@ impl Recorder {
             records,
             host: context.hostname.to_string(),
             kernel: context.kernel_release.to_string(),
+            formers: Formers::default(),
         })
     }
 
@@ -117,6 +131,11 @@ impl Recorder {
     /// within it.
     pub fn came_back(&mut self, at: Monotonic) {
         let last = self.ring.last_time_us().unwrap_or(at.0).max(self.ring.note(SEEN)).min(at.0);
+        if self.ring.note(RECOVERS) != 0 {
+            // One that was killed before it answered.
+            self.manager(Monotonic(last), What::PhaseEnd { phase: Phase::Recover, detail: 0 });
+        }
+        self.ring.set_note(RECOVERS, 1);
         self.manager(Monotonic(last), What::PhaseBegin { phase: Phase::Recover, detail: 0 });
         self.manager(at, What::PhaseBegin { phase: Phase::Restore, detail: 0 });
     }
@@ -125,6 +144,7 @@ impl Recorder {
     pub fn goes_on(&mut self, at: Monotonic) {
         // Ends what lies within it too.
         self.manager(at, What::PhaseEnd { phase: Phase::Recover, detail: 0 });
+        self.ring.set_note(RECOVERS, 0);
     }
 
     fn under_way(&self, place: usize) -> Option<UnderWay> {
@@ -159,15 +179,30 @@ impl Recorder {
         self.ring.set_note(SEEN, at.0);
     }
 
-    /// Takes what the core tells.
+    /// Takes what the core tells. A SIGKILL is recorded when it is known whom it has met.
     pub fn take(&mut self, happenings: &[Happening], lost: u64) {
         for happening in happenings {
-            self.ring.push(event(happening));
+            if !matches!(happening.what, Happened::Signal { signal: SIGKILL, .. }) {
+                self.ring.push(event(happening));
+            }
         }
         if lost > 0 {
             let time_us = happenings.last().map_or(0, |happening| happening.at.0);
             self.manager(Monotonic(time_us), What::Lost { count: lost });
         }
+    }
+
+    /// Units are forgotten; `before` still has them. Their numbers will mean others.
+    pub fn forgotten(&mut self, at: Monotonic, units: &[UnitId], before: &Graph) {
+        for unit in units {
+            self.ring.push(Event::new(at.0, unit.0, NO_UNIT, What::Renamed));
+        }
+        self.formers.add(at.0, units, before);
+    }
+
+    /// Names of units that were forgotten.
+    pub fn formers(&self) -> Formers {
+        self.formers.clone()
     }
 
     /// Something that the manager did and has ended.
@@ -189,6 +224,13 @@ impl Recorder {
             let what = What::Counter { counter, reading, value };
             self.ring.push(Event::new(at.0, unit.0, NO_UNIT, what));
         }
+    }
+
+    /// SIGKILL has met so many processes of a unit or of none, 0 when that is not known, or this one alone.
+    pub fn killed(&mut self, at: Monotonic, unit: Option<UnitId>, pid: Option<u32>, count: usize) {
+        let (unit, pid) = (unit.map_or(NO_UNIT, |unit| unit.0), pid.unwrap_or(0));
+        let what = What::Signal { signal: SIGKILL as u8, pid, count: count as u64 };
+        self.ring.push(Event::new(at.0, unit, NO_UNIT, what));
     }
 
     /// So many clients of the bus and of the control socket have waited for the loop until now.
@@ -260,24 +302,27 @@ impl Recorder {
         self.thread.keep(self.material(Subject::Reload, reload, graph));
     }
 
-    /// Everything is to be stopped.
-    pub fn shutdown_began(&mut self, began: Moment) {
+    /// Everything is to be stopped; `jobs` are there already.
+    pub fn shutdown_began(&mut self, began: Moment, jobs: &[Event]) {
         if self.under_way(SHUTDOWN).is_some() {
             return;
         }
         // Where they lie may have been mounted after the manager was started.
         self.thread.look_again();
+        self.ring.set_note(PART, PART_NONE);
         self.ring.set_max(EVENTS_MAX);
         self.begin(SHUTDOWN, began);
         self.own_cpu(began.monotonic);
         for phase in [Phase::Shutdown, Phase::StopUnits] {
             self.manager(began.monotonic, What::PhaseBegin { phase, detail: 0 });
         }
+        jobs.iter().for_each(|job| self.ring.push(*job));
     }
 
     /// When the shutdown that is under way began, by whichever manager.
     pub fn shutdown_since(&self) -> Option<Moment> {
-        Some(self.under_way(SHUTDOWN)?.began)
+        let is_over = self.ring.note(TO_BE_JOINED) != 0;
+        Some(self.under_way(SHUTDOWN).filter(|_| !is_over)?.began)
     }
 
     /// What was recorded of it so far, by whichever manager.
@@ -297,7 +342,7 @@ impl Recorder {
     /// A file system is about to be unmounted: if recordings lie below it, what there is of the
     /// shutdown is written now, because later it cannot be.
     pub fn before_unmount(&mut self, mount_point: &str, graph: &Arc<Graph>) {
-        if self.records.directory().starts_with(mount_point) {
+        if self.records.lie_below(Path::new(mount_point)) {
             self.keep_part_of_shutdown(graph);
         }
     }
@@ -316,29 +361,46 @@ impl Recorder {
         let Some(shutdown) = self.under_way(SHUTDOWN) else { return };
         let part = self.material(Subject::Shutdown, shutdown, graph);
         match self.thread.write(part, false) {
-            Written::Kept => self.ring.set_note(PART_IS_KEPT, 1),
-            Written::NotThere => {}
-            Written::Lost(error) => say!("the recording of the shutdown is lost: {error}"),
+            Written::Kept => self.ring.set_note(PART, PART_KEPT),
+            // Whoever comes to the end without a part says so.
+            Written::NotThere(_) | Written::Nowhere => {}
+            Written::Lost(error) => self.tell_lost(&error),
         }
     }
 
-    /// Everything is over. Written at once, because this process is about to be ended; where that
-    /// can no longer be, the part that was written before has to do, unless memory `outlasts` it.
-    pub fn shutdown_ended(&mut self, ended: Moment, outlasts: bool, graph: &Arc<Graph>) {
+    /// Says that nothing is kept of the shutdown, unless something is, or that was said.
+    fn tell_lost(&self, error: &str) {
+        if self.ring.note(PART) == PART_NONE {
+            self.ring.set_note(PART, PART_LOST);
+            say!("the recording of the shutdown is lost: {error}");
+        }
+    }
+
+    /// Everything is over; so many processes that outlived their units were killed. Written at once,
+    /// because this process is about to be ended; where that can no longer be, the part that was
+    /// written before has to do, unless memory `outlasts` it.
+    pub fn shutdown_ended(
+        &mut self,
+        ended: Moment,
+        killed: usize,
+        outlasts: bool,
+        graph: &Arc<Graph>,
+    ) {
         let Some(shutdown) = self.take_under_way(SHUTDOWN) else { return };
         self.own_cpu(ended.monotonic);
+        if killed > 0 {
+            self.killed(ended.monotonic, None, None, killed);
+        }
         // Ends the phases within it too.
         self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
         let whole = self.material(Subject::Shutdown, shutdown, graph);
         match self.thread.write(whole, true) {
-            Written::NotThere if outlasts => {
+            Written::NotThere(_) | Written::Nowhere if outlasts => {
                 self.set_under_way(SHUTDOWN, Some(shutdown));
                 self.ring.set_note(TO_BE_JOINED, self.ring.next() + 1);
             }
-            Written::Lost(error) if self.ring.note(PART_IS_KEPT) == 0 => {
-                say!("the recording of the shutdown is lost: {error}");
-            }
-            _ => {}
+            Written::NotThere(error) | Written::Lost(error) => self.tell_lost(&error),
+            Written::Kept | Written::Nowhere => {}
         }
     }
 
@@ -358,6 +420,12 @@ impl Recorder {
         self.ring.since(from.0)..self.ring.since(until.0.saturating_add(1))
     }
 
+    /// The numbers of all that is still there, and since when it is, or `from` if that is later.
+    pub fn kept_since(&self, from: Monotonic) -> (Range<u64>, Monotonic) {
+        let first_us = self.ring.first_time_us().unwrap_or(0);
+        (self.ring.oldest()..self.ring.next(), from.max(Monotonic(first_us)))
+    }
+
     /// What a recording of such a stretch begins with.
     pub fn live_head(&self, now: Moment) -> Head {
         self.head(Subject::Live, now)
@@ -371,7 +439,8 @@ impl Recorder {
 
     fn material(&self, subject: Subject, stretch: UnderWay, graph: &Arc<Graph>) -> Material {
         let events = self.ring.cut(stretch.first, self.ring.next());
-        Material { head: self.head(subject, stretch.began), events, graph: graph.clone() }
+        let (graph, formers) = (graph.clone(), self.formers.clone());
+        Material { head: self.head(subject, stretch.began), events, graph, formers }
     }
 
     fn head(&self, subject: Subject, at: Moment) -> Head {
@@ -393,7 +462,7 @@ impl Recorder {
 }
 
 /// The event of a happening.
-fn event(happening: &Happening) -> Event {
+pub(crate) fn event(happening: &Happening) -> Event {
     let event = |cause: Option<UnitId>, what| {
         let cause = cause.map_or(NO_UNIT, |unit| unit.0);
         Event::new(happening.at.0, happening.unit.0, cause, what)
@@ -511,5 +580,86 @@ fn exit(status: ExitStatus) -> (Exit, u16) {
         ExitStatus::Killed(signal) => (Exit::Killed, signal.into()),
         ExitStatus::Dumped(signal) => (Exit::Dumped, signal.into()),
         ExitStatus::Unknown => (Exit::Unknown, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warren_trace::analysis::timeline::Timeline;
+    use warren_unit::Context;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn moment(seconds: u64) -> Moment {
+        Moment { monotonic: Monotonic(seconds * 1_000_000), realtime_us: seconds * 1_000_000 }
+    }
+
+    fn recorder(scratch: &Scratch) -> Recorder {
+        let records = Records::at(scratch.0.join("records"));
+        Recorder::start(records, &Context::system(), None).expect("a thread and a memfd")
+    }
+
+    #[test]
+    fn a_shutdown_that_is_lost_is_told_though_of_an_earlier_one_there_is_a_part() {
+        let scratch = Scratch::new("recorder-lost");
+        let (mut recorder, graph) = (recorder(&scratch), Arc::<Graph>::default());
+        recorder.shutdown_began(moment(1), &[]);
+        recorder.before_unmount("/", &graph);
+        assert_eq!(recorder.ring.note(PART), PART_KEPT);
+        recorder.shutdown_ended(moment(2), 0, true, &graph);
+
+        recorder.shutdown_began(moment(3), &[]);
+        assert_eq!(recorder.ring.note(PART), PART_NONE);
+        // The thread has looked where the directory is when it has done what comes behind that.
+        let other = UnderWay { began: moment(3), first: recorder.ring.next() };
+        let other = recorder.material(Subject::Reload, other, &graph);
+        assert!(matches!(recorder.thread.write(other, true), Written::Kept));
+        std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
+        recorder.shutdown_ended(moment(4), 0, false, &graph);
+        assert_eq!(recorder.ring.note(PART), PART_LOST);
+    }
+
+    #[test]
+    fn a_shutdown_that_waits_to_be_written_is_not_under_way() {
+        let scratch = Scratch::new("recorder-joined");
+        let (mut recorder, graph) = (recorder(&scratch), Arc::<Graph>::default());
+        recorder.shutdown_began(moment(1), &[]);
+        assert_eq!(recorder.shutdown_since(), Some(moment(1)));
+        let part = recorder.under_way(SHUTDOWN).expect("it is under way");
+        let part = recorder.material(Subject::Shutdown, part, &graph);
+        assert!(matches!(recorder.thread.write(part, false), Written::Kept));
+        std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
+        recorder.shutdown_ended(moment(2), 0, true, &graph);
+        assert!(recorder.under_way(SHUTDOWN).is_some(), "for the next manager");
+        assert_eq!(recorder.shutdown_since(), None);
+    }
+
+    #[test]
+    fn a_manager_that_is_killed_while_it_comes_back_leaves_no_phase_open() {
+        let scratch = Scratch::new("recorder-back");
+        let mut recorder = recorder(&scratch);
+        recorder.asked(moment(1).monotonic, 1);
+        recorder.came_back(moment(3).monotonic);
+        recorder.seen(moment(4).monotonic);
+        recorder.came_back(moment(6).monotonic);
+        recorder.goes_on(moment(7).monotonic);
+        recorder.seen(moment(9).monotonic);
+        recorder.asked(moment(9).monotonic, 1);
+        let stretch = UnderWay { began: moment(1), first: 0 };
+        let material = recorder.material(Subject::Live, stretch, &Arc::default());
+        let timeline = Timeline::of(&crate::records::recording(material));
+        let seconds = |us: u64| us / 1_000_000;
+        let spans = timeline
+            .spans
+            .iter()
+            .map(|span| (span.phase, span.depth, seconds(span.from_us), seconds(span.until_us)));
+        let expect = [
+            (Phase::Recover, 0, 1, 4),
+            (Phase::Restore, 1, 3, 4),
+            (Phase::Recover, 0, 4, 7),
+            (Phase::Restore, 1, 6, 7),
+        ];
+        assert_eq!(spans.collect::<Vec<_>>(), expect);
     }
 }

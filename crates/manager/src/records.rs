@@ -4,22 +4,23 @@
 //! decision when something is recorded (that is [`crate::recorder`]).
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use warren_core::graph::{Definition, Graph};
 use warren_core::ids::UnitId;
 use warren_core::reason::Code;
 use warren_trace::event::{Event, NO_UNIT};
-use warren_trace::record::{Head, Recording, Unit, Writer};
+use warren_trace::record::{self, Head, Recording, Unit, Writer};
 use warren_trace::words::Subject;
 use warren_unit::Relation;
 
+use crate::record_names::{Formers, tell_apart};
 use crate::say;
 
 /// Recordings of one subject that are kept; the oldest go first.
@@ -43,6 +44,9 @@ const SUFFIX: &str = ".record";
 /// What comes behind the last dot of their names while they are written.
 const ASIDE: &str = "tmp";
 
+/// Bytes at the begin of a file in which its head is.
+const HEAD_BYTES: u64 = 4 << 10;
+
 /// A recording that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -50,8 +54,9 @@ pub struct Kept {
     pub name: String,
     /// What it is of.
     pub subject: Subject,
-    /// When it began: wall clock, in µs.
-    pub realtime_us: u64,
+    /// Those that were kept later have larger ones: when it began by the wall clock, in µs, unless that
+    /// was behind one that was there.
+    pub number: u64,
     /// Its size.
     pub bytes: u64,
 }
@@ -65,6 +70,8 @@ pub struct Material {
     pub events: Vec<Event>,
     /// Names and order of the units.
     pub graph: Arc<Graph>,
+    /// Names of those that were forgotten.
+    pub formers: Formers,
 }
 
 /// The directory of recordings.
@@ -73,6 +80,8 @@ pub struct Records {
     directory: PathBuf,
     /// The device that it was on when it was looked at: it may have been unmounted since.
     device: Option<u64>,
+    /// Where it was then, or when something was written last, without links; whoever has a copy of this sees the same.
+    place: Arc<Mutex<Option<PathBuf>>>,
     /// Why the last one could not be kept; whoever has a copy of this sees the same.
     trouble: Arc<Mutex<Option<String>>>,
 }
@@ -80,28 +89,33 @@ pub struct Records {
 impl Records {
     /// Over a directory, which is not looked at yet.
     pub fn at(directory: PathBuf) -> Records {
-        Records { directory, device: None, trouble: Arc::default() }
+        Records { directory, device: None, place: Arc::default(), trouble: Arc::default() }
     }
 
     /// Makes the directory; where that cannot be, nothing is kept and that is said.
     pub fn open(&mut self) {
         let looked = self.look_again();
-        if let Err(error) = &looked {
+        if looked.is_err() {
+            self.tell_not_kept(&looked);
+        }
+        self.sweep();
+    }
+
+    fn tell_not_kept(&self, looked: &io::Result<()>) {
+        if let Err(error) = looked {
             say!("recordings are not kept: {}: {error}", self.directory.display());
         }
-        self.note(&looked);
-        self.sweep();
+        self.note(looked);
     }
 
     /// Why the last recording could not be kept; nothing when it was.
     pub fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.trouble).clone()
     }
 
     fn note(&self, result: &io::Result<()>) {
         let text = |error: &io::Error| format!("{}: {error}", self.directory.display());
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) =
-            result.as_ref().err().map(text);
+        *locked(&self.trouble) = result.as_ref().err().map(text);
     }
 
     /// Removes what a manager that was killed had begun to write. Nobody else writes there.
@@ -121,12 +135,18 @@ impl Records {
     pub fn look_again(&mut self) -> io::Result<()> {
         let made = fs::create_dir_all(&self.directory).and_then(|()| fs::metadata(&self.directory));
         self.device = made.as_ref().ok().map(|metadata| metadata.dev());
+        self.find_place();
         made.map(drop)
     }
 
-    /// Where it is.
-    pub fn directory(&self) -> &Path {
-        &self.directory
+    fn find_place(&self) {
+        *locked(&self.place) = fs::canonicalize(&self.directory).ok();
+    }
+
+    /// Whether it lies below a directory, by its name or without links.
+    pub fn lie_below(&self, directory: &Path) -> bool {
+        let is_below = |place: &PathBuf| place.starts_with(directory);
+        is_below(&self.directory) || locked(&self.place).as_ref().is_some_and(is_below)
     }
 
     /// What is kept, the oldest first.
@@ -134,13 +154,36 @@ impl Records {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let kept = entries.filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            let (subject, realtime_us) = parse_name(&name)?;
+            let (subject, number) = parse_name(&name)?;
             let bytes = entry.metadata().ok()?.len();
-            Some(Kept { name, subject, realtime_us, bytes })
+            Some(Kept { name, subject, number, bytes })
         });
         let mut kept: Vec<Kept> = kept.collect();
-        kept.sort_by(|a, b| (a.realtime_us, &a.name).cmp(&(b.realtime_us, &b.name)));
+        kept.sort_by(|a, b| (a.number, &a.name).cmp(&(b.number, &b.name)));
         kept
+    }
+
+    /// What one that is listed begins with; none if that cannot be read.
+    pub fn head(&self, kept: &Kept) -> Option<Head> {
+        let file = fs::File::open(self.directory.join(&kept.name)).ok()?;
+        let mut bytes = Vec::new();
+        file.take(HEAD_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(record::read(&bytes).ok()?.0.head)
+    }
+
+    /// The name for a recording: behind all that are kept, whatever the clock said when they were made.
+    /// One whose part was written has the name of that.
+    fn name_for(&self, head: &Head) -> String {
+        let kept = self.list();
+        let moment = |head: &Head| (head.anchor.monotonic_us, head.anchor.realtime_us);
+        let last = kept.iter().rfind(|kept| kept.subject == head.subject);
+        if let Some(last) = last
+            && self.head(last).is_some_and(|part| moment(&part) == moment(head))
+        {
+            return last.name.clone();
+        }
+        let behind = kept.last().map_or(0, |last| last.number.saturating_add(1));
+        name_of(head.subject, head.anchor.realtime_us.max(behind))
     }
 
     /// The bytes of one that is listed.
@@ -178,7 +221,8 @@ impl Records {
     fn write_aside(&self, recording: &Recording, whole: bool) -> io::Result<()> {
         // A file system that came later may have none.
         fs::create_dir_all(&self.directory)?;
-        let path = self.directory.join(name_of(&recording.head));
+        self.find_place();
+        let path = self.directory.join(self.name_for(&recording.head));
         let aside = path.with_extension(ASIDE);
         let mut written = write_to(&aside, recording, whole);
         // Each turn removes a file.
@@ -224,16 +268,20 @@ fn write_to(path: &Path, recording: &Recording, whole: bool) -> io::Result<()> {
     file.write_all(writer.bytes())
 }
 
-fn name_of(head: &Head) -> String {
-    format!("{}-{:020}{SUFFIX}", head.subject.text(), head.anchor.realtime_us)
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn name_of(subject: Subject, number: u64) -> String {
+    format!("{}-{number:020}{SUFFIX}", subject.text())
 }
 
 fn parse_name(name: &str) -> Option<(Subject, u64)> {
-    let (subject, realtime) = name.strip_suffix(SUFFIX)?.split_once('-')?;
-    if realtime.len() != 20 || !realtime.bytes().all(|digit| digit.is_ascii_digit()) {
+    let (subject, number) = name.strip_suffix(SUFFIX)?.split_once('-')?;
+    if number.len() != 20 || !number.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    Some((Subject::from_text(subject)?, realtime.parse().ok()?))
+    Some((Subject::from_text(subject)?, number.parse().ok()?))
 }
 
 fn is_full(error: &io::Error) -> bool {
@@ -270,7 +318,8 @@ fn superfluous(kept: &[Kept]) -> Vec<&str> {
 /// Adds names, texts and order to events. Events are put in the order of their times: what another
 /// thread did is told later than it happened.
 pub fn recording(material: Material) -> Recording {
-    let Material { head, mut events, graph } = material;
+    let Material { head, mut events, graph, formers } = material;
+    let former = tell_apart(&mut events, &formers, graph.len() as u32);
     events.sort_by_key(|event| event.time_us);
     let named = named(&graph, &events);
     let mut gathered = Gathered::default();
@@ -278,8 +327,11 @@ pub fn recording(material: Material) -> Recording {
         gathered.add(&graph, UnitId(id as u32), &named);
     }
     let Gathered { mut units, mut slices, edges } = gathered;
+    let is_named = |slice: &UnitId| named.get(slice.index()).copied().unwrap_or(false);
+    slices.extend(former.iter().map(|unit| UnitId(unit.slice)).filter(|slice| !is_named(slice)));
     slices.sort_unstable();
     slices.dedup();
+    units.extend(former);
     units.extend(slices.into_iter().filter_map(|slice| graph.get(slice)).map(|slice| unit(slice)));
     units.sort_unstable_by_key(|unit| unit.id);
     Recording { head, units, reasons: reasons(&events), edges, events }
@@ -342,8 +394,10 @@ fn reasons(events: &[Event]) -> Vec<(u16, String)> {
 pub enum Written {
     /// It is kept.
     Kept,
-    /// The directory is not on the device any more that it was on.
-    NotThere,
+    /// The directory is not on the device any more that it was on; in words.
+    NotThere(String),
+    /// There was no directory to begin with, which was said.
+    Nowhere,
     /// It is lost, for this reason.
     Lost(String),
 }
@@ -444,13 +498,22 @@ impl Records {
                 // After a boot of 28,000 units 12 MB are free here.
                 warren_sys::heap::trim();
             }
-            // What is not there is said when something is to be written.
-            Order::LookAgain => drop(self.look_again()),
+            Order::LookAgain => {
+                let was_there = self.device.is_some();
+                let looked = self.look_again();
+                if was_there && looked.is_err() {
+                    self.tell_not_kept(&looked);
+                }
+            }
             Order::Write { material, whole, tell } => {
                 let write =
                     |material| if whole { self.keep(material) } else { self.keep_part(material) };
                 let written = match self.is_there().then(|| write(material)) {
-                    None => Written::NotThere,
+                    None if self.device.is_none() => Written::Nowhere,
+                    None => {
+                        let directory = self.directory.display();
+                        Written::NotThere(format!("{directory} is not on its file system any more"))
+                    }
                     Some(Ok(())) => Written::Kept,
                     Some(Err(error)) => Written::Lost(error.to_string()),
                 };
@@ -463,14 +526,16 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
+    use warren_trace::record::Anchor;
+
     use super::*;
 
     /// `boot 1 900` is a boot of second 1 with 900 MB/10.
     fn kept(list: &[(Subject, u64, u64)]) -> Vec<Kept> {
-        let one = |(subject, realtime_us, megabytes): &(Subject, u64, u64)| Kept {
-            name: format!("{}-{realtime_us}", subject.text()),
+        let one = |(subject, number, megabytes): &(Subject, u64, u64)| Kept {
+            name: format!("{}-{number}", subject.text()),
             subject: *subject,
-            realtime_us: *realtime_us,
+            number: *number,
             bytes: megabytes << 20,
         };
         list.iter().map(one).collect()
@@ -491,12 +556,57 @@ mod tests {
     fn the_oldest_makes_room_but_not_the_last_of_another_subject() {
         let (boot, reload, shutdown) = (Subject::Boot, Subject::Reload, Subject::Shutdown);
         let list = kept(&[(boot, 1, 1), (shutdown, 2, 1), (boot, 3, 1), (reload, 4, 1)]);
-        let first = |list: &[Kept], coming| dispensable(list, coming).map(|one| one.realtime_us);
+        let first = |list: &[Kept], coming| dispensable(list, coming).map(|one| one.number);
         assert_eq!(first(&list, shutdown), Some(1));
         assert_eq!(first(&list[1..], shutdown), Some(2), "one of them is to come");
         assert_eq!(first(&list[1..], boot), Some(3));
         assert_eq!(first(&list[2..], shutdown), None);
         assert_eq!(first(&[], boot), None);
+    }
+
+    fn material(subject: Subject, realtime_us: u64) -> Material {
+        let anchor = Anchor { monotonic_us: realtime_us % 1000, realtime_us, boottime_us: 0 };
+        let (host, kernel, version) = Default::default();
+        let head = Head { subject, anchor, host, kernel, version };
+        let (events, graph, formers) = Default::default();
+        Material { head, events, graph, formers }
+    }
+
+    #[test]
+    fn what_was_kept_last_is_the_last_whatever_the_clock_said() {
+        let scratch = crate::scratch::Scratch::new("records-clock");
+        let mut records = Records::at(scratch.0.join("records"));
+        records.open();
+        let (boot, shutdown) = (Subject::Boot, Subject::Shutdown);
+        let ahead = 3_000_000_000_000_000;
+        for (subject, realtime_us) in [(boot, 2_000), (boot, ahead), (shutdown, 5_001), (boot, 7)] {
+            records.keep_part(material(subject, realtime_us)).expect("a part is written");
+            records.keep(material(subject, realtime_us)).expect("it takes the part's place");
+        }
+        let began = |kept: &Kept| records.head(kept).expect("a head").anchor.realtime_us;
+        let list = records.list();
+        let shown = list.iter().map(|kept| (kept.subject, kept.number, began(kept)));
+        let expect = [
+            (boot, 2_000, 2_000),
+            (boot, ahead, ahead),
+            (shutdown, ahead + 1, 5_001),
+            (boot, ahead + 2, 7),
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expect);
+    }
+
+    #[test]
+    fn where_recordings_lie_is_known_by_name_and_without_links() {
+        let scratch = crate::scratch::Scratch::new("records-link");
+        let (data, link) = (scratch.0.join("data"), scratch.0.join("log"));
+        fs::create_dir(&data).expect("it is made");
+        std::os::unix::fs::symlink(&data, &link).expect("it is made");
+        let mut records = Records::at(link.join("records"));
+        let copy = records.clone();
+        let lie_below = |place: &Path| copy.lie_below(place);
+        assert!(lie_below(&link) && !lie_below(&data));
+        records.open();
+        assert!(lie_below(&link) && lie_below(&data) && !lie_below(&scratch.0.join("other")));
     }
 
     #[test]

@@ -90,11 +90,17 @@ impl Daemon {
             }
             Order::Refer(unit, on) => self.refer(unit, on),
             // Who no longer waits needs no answer.
-            Order::Stretch { from, until, reply } => drop(reply.send(Stretch {
-                head: self.recorder.live_head(now()),
-                numbers: self.recorder.between(from, until),
-                graph: self.core.graph().clone(),
-            })),
+            Order::Stretch { from, until, reply } => {
+                let (kept, began) = self.recorder.kept_since(from.min(now().monotonic));
+                drop(reply.send(Stretch {
+                    head: self.recorder.live_head(now()),
+                    numbers: self.recorder.between(from, until),
+                    kept,
+                    began,
+                    graph: self.core.graph().clone(),
+                    formers: self.recorder.formers(),
+                }));
+            }
             Order::Cut { numbers, reply } => drop(reply.send(self.recorder.piece(numbers))),
             Order::Loaded(answer) => self.take_loaded(*answer),
             Order::FilesChanged => self.announce(Announcement::UnitFilesChanged),
@@ -356,6 +362,10 @@ impl Daemon {
         // What was asked before is of the generation before. A start that overtook the news that a
         // mount of the new one is there would mount over it.
         self.turn();
+        // To what has no history nothing ever happened.
+        let happened = |unit: &&UnitId| self.core.unit_run(**unit).history.is_some();
+        let forgotten: Vec<UnitId> = delta.forgotten.iter().filter(happened).copied().collect();
+        self.recorder.forgotten(now().monotonic, &forgotten, self.core.graph());
         let event = Event::Commit { graph: graph.clone(), delta: Box::new(delta.clone()) };
         let effects = self.core.step(now(), event);
         self.finish_turn(effects);

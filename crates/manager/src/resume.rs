@@ -89,18 +89,7 @@ impl Daemon {
         // The transaction of the first unit is the first that makes jobs.
         let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
         self.first_unit_asked = started;
-        let ending = restored.manager.and_then(|m| crate::ending::code::from_code(m.ending));
-        let scope = self.options.scope;
-        self.ending = ending.map(|action| crate::ending::Ending::new(Some(action), scope, now()));
-        if self.ending.is_some() {
-            crate::log::set_ending(true);
-            // Unless what the last incarnation recorded is there.
-            self.recorder.shutdown_began(self.started);
-            let since = self.recorder.shutdown_since();
-            if let (Some(ending), Some(since)) = (&mut self.ending, since) {
-                ending.go_on_since(since, &self.recorder.shutdown_so_far());
-            }
-        }
+        self.take_up_ending(&restored);
         match reason {
             // Its userspace begins with what the manager does.
             StartReason::SoftReboot => self.state.set_client_settings(ClientSettings::default()),
@@ -173,6 +162,7 @@ impl Daemon {
         // Sockets and mounts that come up again have processes, and none that is their main process.
         let ends_only = matches!(run.state, TypeState::Service(_)) && at_rest;
         let settings = || Arc::new(self.core.settings().compile(definition));
+        let is_for_good = self.ending.as_ref().is_some_and(|ending| ending.is_for_good());
         Some(match *late {
             Late::CleanUp(_, restarting) if at_rest && !self.groups.is_populated(unit) => {
                 Effect::CleanUp { unit, settings: settings(), restarting }
@@ -183,7 +173,7 @@ impl Daemon {
                 Effect::CloseSockets { unit, remove: removes.then_some(settings) }
             }
             Late::CloseTrap(_) if run.active_state().is_down() => Effect::CloseTrap { unit },
-            Late::Emergency(_, ref word, status) if self.ending.is_none() => {
+            Late::Emergency(_, ref word, status) if !is_for_good => {
                 let action = EmergencyAction::from_word(word)?;
                 Effect::Emergency { action, unit, status }
             }

@@ -25,6 +25,7 @@ const LOOKED_AT_PER_TURN_MAX: usize = 64;
 const AT_ONCE_PER_TURN_MAX: usize = 8;
 
 const SIGHUP: i32 = 1;
+const SIGKILL: i32 = 9;
 const SIGCONT: i32 = 18;
 
 /// Groups whose main process was signalled, and in which there may be others. One for each effect
@@ -59,6 +60,9 @@ impl Daemon {
         let spared = match target {
             KillTarget::Process(pid) => {
                 let processes = u32::from(self.signal_one(pid as i32, signal, then));
+                if signal == SIGKILL && processes > 0 {
+                    self.note_killed(unit, Some(pid), 1);
+                }
                 return self.done(id, Done::Killed { processes });
             }
             KillTarget::Group => BTreeSet::new(),
@@ -71,7 +75,15 @@ impl Daemon {
         }
         self.told_at_once += usize::from(has_main);
         self.signal_rest(&mut asked);
-        self.done(id, Done::Killed { processes: asked.sent });
+        self.signalled(id, unit, signal, asked.sent);
+    }
+
+    /// Answers for the signal of a group.
+    fn signalled(&mut self, id: EffectId, unit: UnitId, signal: i32, processes: u32) {
+        if signal == SIGKILL && processes > 0 {
+            self.note_killed(unit, None, processes as usize);
+        }
+        self.done(id, Done::Killed { processes });
     }
 
     /// Signals all of a group, at once.
@@ -88,7 +100,7 @@ impl Daemon {
         for _ in 0..LOOKED_AT_PER_TURN_MAX {
             let Some(mut asked) = self.next_others() else { return };
             self.signal_rest(&mut asked);
-            self.done(asked.id, Done::Killed { processes: asked.sent });
+            self.signalled(asked.id, asked.unit, asked.signal, asked.sent);
         }
     }
 
@@ -149,7 +161,7 @@ impl Daemon {
     }
 
     /// Where they cannot be listed, the processes that the core knows.
-    fn group_processes(&self, unit: UnitId) -> Vec<i32> {
+    pub(crate) fn group_processes(&self, unit: UnitId) -> Vec<i32> {
         if let Some(listed) = self.groups.listed(unit) {
             return listed;
         }

@@ -11,7 +11,6 @@ use warren_core::ids::UnitId;
 use warren_core::job::Job;
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
-use warren_core::request::Asker;
 use warren_core::state::ActiveState::{Activating, Deactivating, Reloading};
 use warren_core::state::{ExitStatus, History, LostJob, Tested};
 use warren_core::time::Monotonic;
@@ -21,10 +20,13 @@ use warren_unit::config::Condition;
 
 use crate::conditions;
 use crate::control::{Caller, is_privileged};
-use crate::control_calls::{Answered, cause, find, log_tail, moment, reason, row, rules_of};
+use crate::control_calls::{
+    Answered, cause, find, log_tail, log_tails, moment, reason, row, rules_of,
+};
 use crate::daemon::now;
 use crate::device_report;
 use crate::ending::waits;
+use crate::log_tail::Tails;
 use crate::restarts;
 use crate::shared::Shared;
 
@@ -37,17 +39,20 @@ const UNIT: &str = "UNIT";
 /// Answers `Why`: one unit, or all trouble by its root causes, those that hold back most first.
 pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let asker = caller.asker;
+    let mut tails = log_tails(shared, asker);
     let view = shared.view();
     if parameters["unit"].is_string() {
         let unit = find(&view, parameters)?;
         let withheld = !is_privileged(asker);
-        return Ok(json!({"units": [one(&view, shared, asker, unit)], "log_withheld": withheld}));
+        return Ok(
+            json!({"units": [one(&view, shared, &mut tails, unit)], "log_withheld": withheld}),
+        );
     }
     let mut roots: Vec<(UnitId, BTreeSet<UnitId>)> =
         roots(&view, now().monotonic).into_iter().collect();
     roots.sort_by_key(|(root, held)| (std::cmp::Reverse(held.len()), view.graph.name(*root)));
     let units: Vec<Value> =
-        roots.iter().map(|(root, held)| cause_of(&view, shared, asker, *root, held)).collect();
+        roots.iter().map(|(root, held)| cause_of(&view, shared, &mut tails, *root, held)).collect();
     let waits = match view.totals.stopping {
         true => waits::waits(&view, now().monotonic),
         false => Vec::new(),
@@ -62,9 +67,9 @@ pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>)
 }
 
 /// One unit with the path to its root cause.
-fn one(view: &View, shared: &Shared, asker: Asker, unit: UnitId) -> Value {
+fn one(view: &View, shared: &Shared, tails: &mut Option<Tails<'_>>, unit: UnitId) -> Value {
     let steps: Vec<Value> =
-        path(view, unit).into_iter().map(|unit| explained(view, shared, asker, unit)).collect();
+        path(view, unit).into_iter().map(|unit| explained(view, shared, tails, unit)).collect();
     let held = held_back(view, unit);
     json!({"unit": view.graph.name(unit).as_str(), "path": steps, "impact": names(view, &held)})
 }
@@ -73,13 +78,13 @@ fn one(view: &View, shared: &Shared, asker: Asker, unit: UnitId) -> Value {
 fn cause_of(
     view: &View,
     shared: &Shared,
-    asker: Asker,
+    tails: &mut Option<Tails<'_>>,
     root: UnitId,
     held: &BTreeSet<UnitId>,
 ) -> Value {
     json!({
         "unit": view.graph.name(root).as_str(),
-        "path": [explained(view, shared, asker, root)],
+        "path": [explained(view, shared, tails, root)],
         "impact": names(view, held),
     })
 }
@@ -190,7 +195,7 @@ fn those_unmet<'c>(
         .map(|(condition, _)| condition)
 }
 
-fn explained(view: &View, shared: &Shared, asker: Asker, unit: UnitId) -> Value {
+fn explained(view: &View, shared: &Shared, tails: &mut Option<Tails<'_>>, unit: UnitId) -> Value {
     let empty = History::default();
     let history = view.run(unit).history.as_deref().unwrap_or(&empty);
     let definition = view.definition(unit);
@@ -227,7 +232,7 @@ fn explained(view: &View, shared: &Shared, asker: Asker, unit: UnitId) -> Value 
     let waited_for = view.waited_for(unit);
     out["waits_for"] = json!(waited_for.map(|other| view.graph.name(other).as_str()));
     out["removal"] = removal(view, shared, unit);
-    out["log"] = json!(log_tail(shared, asker, definition.name.as_str()));
+    out["log"] = json!(log_tail(tails, definition.name.as_str()));
     out
 }
 

@@ -2,11 +2,15 @@
 
 mod lab;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
+use lab::recordings::live;
 use lab::{Machine, PATIENCE, until};
+use warren_trace::analysis::Analysis;
+use warren_trace::words::Work;
 
 const SOCKET: &str =
     "[Socket]\nListenStream=/run/each\nAccept=yes\nMaxConnections=2\nTriggerLimitIntervalSec=0";
@@ -122,6 +126,25 @@ fn instances_are_forgotten_and_their_connections_never_lost() {
     assert!(answer(connect(&m)).trim().parse::<u32>().is_ok(), "a pid");
     until("the instance is forgotten", || (services(&m) == before).then_some(()));
     assert_eq!(m.state("each.socket"), "active/listening");
+}
+
+/// The numbers of units that are forgotten come again.
+#[test]
+fn what_forgotten_instances_did_is_recorded_under_their_names() {
+    let units = [("each.socket", SOCKET), ("each@.service", "[Service]\nExecStart=@P answer")];
+    let Some(m) = Machine::start("former", &units) else { return };
+    let before = services(&m);
+    m.expect_job("start", "each.socket", "done");
+    for _ in 0..3 {
+        assert!(answer(connect(&m)).trim().parse::<u32>().is_ok(), "a pid");
+    }
+    until("the instances are forgotten", || (services(&m) == before).then_some(()));
+    let live = live(&m, 0);
+    let analysis = Analysis::of(&live);
+    let bars = analysis.timeline.bars.iter().filter(|bar| bar.work == Work::Start);
+    let names: BTreeSet<&str> = bars.map(|bar| analysis.name(bar.row)).collect();
+    let instances = names.iter().filter(|name| name.starts_with("each@")).count();
+    assert_eq!(instances, 3, "{names:?}");
 }
 
 /// What comes back of a line from `cat` behind a port of this machine; nothing if it is refused.

@@ -2,14 +2,28 @@
 
 mod lab;
 
-use lab::recordings::{bar, recording, recording_in};
+use std::path::PathBuf;
+
+use lab::recordings::{bar, live, recording, recording_in};
 use lab::{Machine, until};
 use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::analysis::timeline::Bar;
 use warren_trace::event::What;
-use warren_trace::record::{self, Damage};
+use warren_trace::record::Damage;
 use warren_trace::words::{Phase, Release, Work};
+
+/// A FIFO among the output files: who reads it waits until somebody writes to it.
+fn gate(m: &Machine, name: &str) -> PathBuf {
+    let gate = m.out(name);
+    let made = std::process::Command::new("mkfifo").arg(&gate).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo(1) makes a gate");
+    gate
+}
+
+fn now_us() -> u64 {
+    warren_sys::time::monotonic_ns() / 1000
+}
 
 /// The name of the unit that the bar waited for last.
 fn held_by<'a>(analysis: &'a Analysis<'_>, bar: &Bar) -> Option<&'a str> {
@@ -93,13 +107,9 @@ fn the_last_minutes_are_cut_out_while_it_runs() {
     let units = [("a.service", "[Service]\nExecStart=@P stay")];
     let Some(m) = Machine::start("live", &units) else { return };
     m.expect_job("start", "a.service", "done");
-    let since_us = warren_sys::time::monotonic_ns() / 1000;
+    let since_us = now_us();
     m.expect_job("restart", "a.service", "done");
-    let answer = m.call("Record", &json!({"since_us": since_us}));
-    let data = answer["data"].as_str().expect("base64");
-    let bytes = warren_trace::base64::decode(data).expect("base64");
-    let (live, damage) = record::read(&bytes).expect("a recording");
-    assert_eq!(damage, Damage::default());
+    let live = live(&m, since_us);
     let analysis = Analysis::of(&live);
     let restart = bar(&analysis, "a.service", Work::Restart);
     assert!(restart.end.is_some() && restart.last_pid > 0, "{restart:?}");
@@ -122,17 +132,13 @@ fn a_recording_goes_on_over_the_death_of_the_manager() {
         ("slow.service", "[Service]\nExecStart=@P stay\nExecStop=/bin/sh -c 'read x <@D/out/gate'"),
     ];
     let Some(m) = Machine::start("record-killed", &units) else { return };
-    let gate = m.out("gate");
-    let made = std::process::Command::new("mkfifo").arg(&gate).status();
-    assert!(made.is_ok_and(|status| status.success()), "mkfifo(1) makes a gate");
+    let gate = gate(&m, "gate");
     until("the boot is kept", || recording(&m, "boot"));
-    let since_us = warren_sys::time::monotonic_ns() / 1000;
+    let since_us = now_us();
     m.expect_job("start", "a.service", "done");
     m.expect_job("start", "slow.service", "done");
     m.kill_manager();
-    let answer = m.call("Record", &json!({"since_us": since_us}));
-    let bytes = warren_trace::base64::decode(answer["data"].as_str().expect("base64"));
-    let (live, _) = record::read(&bytes.expect("base64")).expect("a recording");
+    let live = live(&m, since_us);
     let analysis = Analysis::of(&live);
     assert!(bar(&analysis, "a.service", Work::Start).end.is_some(), "from before the kill");
     let spans = &analysis.timeline.spans;
@@ -186,4 +192,124 @@ fn a_recording_on_a_file_system_of_its_own_is_kept_before_it_goes() {
     assert!(stop.end.is_some() && stop.own_us() >= 50_000, "{stop:?}\n{console}");
     let unmount = bar(&analysis, &mount, Work::Stop);
     assert!(unmount.queued <= stop.end.expect("looked at above").at, "{unmount:?}");
+}
+
+/// The end as files describe it: its action comes from the last of their units.
+const OFF: &str = "[Unit]\nDefaultDependencies=no\nRequires=shutdown.target\n\
+                   After=shutdown.target\nSuccessAction=exit-force\n\
+                   [Service]\nType=oneshot\nExecStart=/bin/true";
+
+/// A stop that was asked for before the shutdown becomes that of the shutdown.
+#[test]
+fn jobs_that_were_under_way_before_a_recording_have_bars_in_it() {
+    let slow = |gate: &str| {
+        let stop = format!("ExecStop=/bin/sh -c 'read x <@D/out/{gate}'");
+        format!("[Unit]\nAfter=base.service\n[Service]\nExecStart=@P stay\n{stop}")
+    };
+    let (first, second) = (slow("first"), slow("second"));
+    let units = [
+        ("base.service", "[Service]\nExecStart=@P stay"),
+        ("first.service", &*first),
+        ("second.service", &*second),
+        ("off.service", OFF),
+    ];
+    let Some(m) = Machine::start("record-before", &units) else { return };
+    let gates = ["first", "second"].map(|name| gate(&m, name));
+    m.expect_job("start", "base.service", "done");
+    for unit in ["first.service", "second.service"] {
+        m.expect_job("start", unit, "done");
+        m.call("Job", &json!({"type": "stop", "unit": unit, "wait": false}));
+        m.wait_for(unit, "deactivating/stop");
+    }
+    let since_us = now_us();
+    std::fs::write(&gates[0], "go\n").expect("the stop command reads");
+    m.wait_for("first.service", "inactive/dead");
+    let stretch = live(&m, since_us);
+    let analysis = Analysis::of(&stretch);
+    assert_eq!(analysis.timeline.begin_us, since_us);
+    let [over, goes_on] =
+        ["first.service", "second.service"].map(|unit| bar(&analysis, unit, Work::Stop));
+    assert_eq!(over.start.map(|start| start.at.time_us), Some(since_us), "{over:?}");
+    assert!(over.end.is_some() && goes_on.start.is_some() && goes_on.end.is_none());
+
+    m.call("Job", &json!({"type": "start", "unit": "off.service", "wait": false}));
+    std::fs::write(&gates[1], "go\n").expect("the stop command reads");
+    let shutdown = until("the shutdown is kept", || recording(&m, "shutdown"));
+    let analysis = Analysis::of(&shutdown);
+    check_path(&analysis);
+    let slow = bar(&analysis, "second.service", Work::Stop);
+    assert_eq!(slow.start.map(|start| start.at.time_us), Some(analysis.timeline.begin_us));
+    assert!(slow.end.is_some(), "{slow:?}");
+    let base = bar(&analysis, "base.service", Work::Stop);
+    assert_eq!(held_by(&analysis, base), Some("second.service"));
+    let holder = analysis.timeline.bars.iter().position(|bar| bar == base);
+    let holder = holder.and_then(|base| analysis.links.holder[base]);
+    assert_eq!(holder.map(|bar| &analysis.timeline.bars[bar as usize]), Some(slow));
+    assert!(!analysis.timeline.bars.iter().any(|bar| analysis.name(bar.row) == "first.service"));
+}
+
+/// A manager that comes back knows nothing else of it than what is recorded.
+#[test]
+fn a_shutdown_that_files_describe_goes_on_over_the_death_of_the_manager() {
+    let slow = "[Service]\nExecStart=@P stay\nExecStop=/bin/sh -c 'read x <@D/out/gate'";
+    let units = [("slow.service", slow), ("off.service", OFF)];
+    let Some(mut m) = Machine::start("record-files", &units) else { return };
+    let gate = gate(&m, "gate");
+    m.expect_job("start", "slow.service", "done");
+    let began_us = now_us();
+    m.call("Job", &json!({"type": "start", "unit": "off.service", "wait": false}));
+    m.wait_for("slow.service", "deactivating/stop");
+    assert!(m.kill_manager());
+    m.wait_for("slow.service", "deactivating/stop");
+    // Given up, it is none, also for the manager that found it.
+    m.expect_job("stop", "shutdown.target", "done");
+    std::fs::write(&gate, "go\n").expect("the stop command reads");
+    until("it is over", || (m.totals()["jobs"] == 0).then_some(()));
+    m.expect_job("start", "slow.service", "done");
+
+    let again_us = now_us();
+    m.call("Job", &json!({"type": "start", "unit": "off.service", "wait": false}));
+    m.wait_for("slow.service", "deactivating/stop");
+    assert!(m.kill_manager());
+    m.wait_for("slow.service", "deactivating/stop");
+    until("it is told who is waited for", || {
+        m.console().contains("waiting for slow.service").then_some(())
+    });
+    std::fs::write(&gate, "go\n").expect("the stop command reads");
+    let console = m.wait_for_end();
+    let last = console.lines().find(|line| line.contains("The system is down."));
+    let last = last.unwrap_or_else(|| panic!("{console}"));
+    assert!(last.contains("longest slow.service"), "{last}");
+    let shutdown = recording(&m, "shutdown").expect("it is kept");
+    let analysis = Analysis::of(&shutdown);
+    check_path(&analysis);
+    let slow = bar(&analysis, "slow.service", Work::Stop);
+    assert!(slow.end.is_some(), "{slow:?}");
+    assert!(began_us < again_us && again_us <= analysis.timeline.begin_us);
+}
+
+/// A path with a link is no path below what is mounted, by its text.
+#[test]
+fn a_recording_below_a_link_is_kept_before_its_file_system_goes() {
+    let Some(mut m) = Machine::start("record-link", &[]) else { return };
+    let (disk, data) = (m.directory.join("disk"), m.directory.join("data"));
+    [&disk, &data].iter().for_each(|path| std::fs::create_dir(path).expect("it can be made"));
+    let mount = data.to_str().expect("the path is text").trim_start_matches('/');
+    let mount = format!("{}.mount", mount.replace('-', "\\x2d").replace('/', "-"));
+    m.write(&mount, "[Mount]\nWhat=@D/disk\nWhere=@D/data\nType=none\nOptions=bind");
+    m.call("ReloadConfiguration", &json!({}));
+    m.expect_job("start", &mount, "done");
+    until("the boot is kept", || recording(&m, "boot"));
+    until("the reload is kept", || recording(&m, "reload"));
+    let records = m.directory.join("records");
+    std::fs::rename(&records, m.directory.join("records-before")).expect("it can be moved");
+    std::os::unix::fs::symlink(&data, &records).expect("a link can be made");
+    m.write("new.service", "[Service]\nExecStart=@P stay");
+    m.call("ReloadConfiguration", &json!({}));
+    until("another reload is kept behind the link", || recording_in(&disk, "reload"));
+    m.leave("poweroff");
+    let console = m.wait_for_end();
+    let (_, damage) =
+        recording_in(&disk, "shutdown").unwrap_or_else(|| panic!("it is lost: {console}"));
+    assert_eq!(Damage { cut: false, ..damage }, Damage::default());
 }

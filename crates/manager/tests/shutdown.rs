@@ -5,8 +5,11 @@ mod lab;
 
 use std::time::Duration;
 
+use lab::recordings::recording;
 use lab::{Machine, until};
 use serde_json::json;
+use warren_trace::analysis::Analysis;
+use warren_trace::export::show;
 
 /// Starts these units, runs `before`, ends the machine and hands what it said to `check`.
 fn end(
@@ -139,6 +142,47 @@ fn what_outlives_its_unit_is_named_and_ended() {
             );
         },
     );
+}
+
+/// Whom the last steps kill is of no unit any more.
+#[test]
+fn who_outlives_its_unit_and_is_killed_counts_on_the_console_and_in_the_chart() {
+    let escape = "[Service]\nKillMode=process\nExecStart=@P stay\nExecStartPost=@P fork: deaf";
+    end(
+        "escape-deaf",
+        &[("escape.service", escape)],
+        |_| {},
+        |m, console| {
+            assert!(last_words(console).ends_with(", 1 killed."), "{console}");
+            let shutdown = recording(m, "shutdown").expect("it is kept");
+            let headline = show::headline(&Analysis::of(&shutdown));
+            assert!(headline.ends_with(", 1 killed."), "{headline}");
+        },
+    );
+}
+
+/// What is to be killed after a stop may be nobody.
+#[test]
+fn sockets_and_mounts_whose_commands_are_over_are_not_told_as_killed() {
+    let names = ["a", "b", "c"];
+    let mut units = Vec::new();
+    for name in names {
+        let socket = format!("[Socket]\nListenStream=/run/{name}\nExecStartPre=/bin/true");
+        units.push((format!("{name}.socket"), socket));
+        units.push((format!("{name}.service"), "[Service]\nExecStart=@P stay".to_owned()));
+    }
+    let wants: String = names.iter().map(|name| format!("Wants={name}.socket\n")).collect();
+    units.push(("sockets.target".to_owned(), format!("[Unit]\n{wants}")));
+    let units: Vec<(&str, &str)> = units.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let Some(mut m) = Machine::start("not-killed", &units) else { return };
+    m.expect_job("start", "sockets.target", "done");
+    names.iter().for_each(|name| m.wait_for(&format!("{name}.socket"), "active/listening"));
+    m.leave("poweroff");
+    let console = m.wait_for_end();
+    assert!(last_words(&console).ends_with(", 0 killed."), "{console}");
+    let shutdown = recording(&m, "shutdown").expect("it is kept");
+    let headline = show::headline(&Analysis::of(&shutdown));
+    assert!(headline.ends_with(", 0 killed."), "{headline}");
 }
 
 #[test]

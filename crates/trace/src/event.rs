@@ -144,6 +144,9 @@ pub enum What {
         /// How many.
         count: u64,
     },
+    /// The unit is forgotten: its number means another one from here on. In the manager's memory only:
+    /// within a file each unit has a number of its own.
+    Renamed,
 }
 
 const JOB_QUEUED: u8 = 1;
@@ -160,6 +163,7 @@ const PHASE_END: u8 = 11;
 const BUS_QUEUE: u8 = 12;
 const OWN_CPU: u8 = 13;
 const LOST: u8 = 14;
+const RENAMED: u8 = 15;
 
 /// The parts of an event whose meaning its kind decides: kind, flags, code, a, b.
 type Parts = (u8, u8, u16, u32, u64);
@@ -193,6 +197,7 @@ impl What {
             What::BusQueue { depth } => (BUS_QUEUE, 0, 0, 0, depth),
             What::OwnCpu { cpu_us } => (OWN_CPU, 0, 0, 0, cpu_us),
             What::Lost { count } => (LOST, 0, 0, 0, count),
+            What::Renamed => (RENAMED, 0, 0, 0, 0),
         }
     }
 
@@ -236,6 +241,7 @@ impl What {
             BUS_QUEUE => What::BusQueue { depth: b },
             OWN_CPU => What::OwnCpu { cpu_us: b },
             LOST => What::Lost { count: b },
+            RENAMED => What::Renamed,
             _ => return None,
         })
     }
@@ -324,6 +330,7 @@ mod tests {
         check(What::BusQueue { depth: 3 });
         check(What::OwnCpu { cpu_us: 77 });
         check(What::Lost { count: 1 });
+        check(What::Renamed);
     }
 
     proptest! {

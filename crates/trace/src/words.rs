@@ -85,7 +85,8 @@ words! {
 }
 
 words! {
-    /// What let a waiting job run.
+    /// What let a waiting job run. A manager tells of the first two; that a job waited for the time of
+    /// its restart follows from its unit's state. It has no words for the others.
     Release {
         AtOnce = 1, "nothing to wait for";
         Unit = 2, "a unit";
@@ -104,7 +105,7 @@ impl Release {
 }
 
 words! {
-    /// How a job ended, in the words of the `JobRemoved` signal.
+    /// How a job ended, in the words of the `JobRemoved` signal. No manager writes the last two.
     Ending {
         Done = 1, "done";
         Canceled = 2, "canceled";
@@ -183,7 +184,7 @@ words! {
 }
 
 words! {
-    /// Which command of a unit a process came from.
+    /// Which command of a unit a process came from. No manager writes the first and the last.
     Command {
         Other = 0, "process";
         Condition = 1, "ExecCondition=";
@@ -219,7 +220,7 @@ words! {
 }
 
 words! {
-    /// When a counter was read.
+    /// When a counter was read. Managers read them when a unit goes down.
     Reading {
         Start = 1, "at start";
         Stop = 2, "at stop";
@@ -227,7 +228,8 @@ words! {
 }
 
 words! {
-    /// What the manager was doing. The first three contain others.
+    /// What the manager was doing. The first three contain others, and [`Phase::may_hold`] says which.
+    /// No manager writes `Kernel`, `Initrd`, `Parse`, `Plan`, `Sync` and `HandOver`.
     Phase {
         Boot = 1, "boot";
         Reload = 2, "reload";
@@ -264,6 +266,27 @@ impl Phase {
             Subject::Boot => Some(Phase::Boot),
             Subject::Reload => Some(Phase::Reload),
             Subject::Shutdown => Some(Phase::Shutdown),
+        }
+    }
+
+    /// Whether `inner`, begun within this phase, is over at the latest when this one is. What other
+    /// threads did is told when it is over, so that phases may cross.
+    pub fn may_hold(self, inner: Phase) -> bool {
+        use Phase::{
+            Apply, Boot, Enabled, Generators, Link, Load, Loop, Parse, Plan, Prepare, Recover,
+            Reload, Restore, Scan, Shutdown, StartUnits, StopUnits, Storage, Stragglers,
+        };
+        match self {
+            Boot => !matches!(inner, Shutdown | StopUnits | Stragglers | Storage),
+            Shutdown => !matches!(inner, Boot | Prepare | StartUnits),
+            Reload => {
+                matches!(
+                    inner,
+                    Generators | Scan | Parse | Load | Link | Plan | Enabled | Loop | Apply
+                )
+            }
+            Recover => inner == Restore,
+            _ => false,
         }
     }
 }

@@ -13,16 +13,14 @@ use warren_core::time::Monotonic;
 use warren_trace::event::{Event, NO_UNIT, What as Recorded};
 use warren_trace::words::Work;
 
-const SIGKILL: i32 = 9;
-
-/// The same, as it is recorded.
-const KILL: u8 = 9;
+/// SIGKILL's number, as it is recorded.
+const SIGKILL: u8 = 9;
 
 /// The stops so far.
 #[derive(Debug, Default)]
 pub struct Stops {
     stops: BTreeMap<UnitId, Stop>,
-    killed: u32,
+    killed: BTreeSet<UnitId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +39,8 @@ pub struct Summary {
     pub critical: Duration,
     /// The unit that took longest, and how long.
     pub longest: Option<(UnitId, Duration)>,
-    /// Units that were killed.
-    pub killed: u32,
+    /// Units of which processes were killed.
+    pub killed: usize,
 }
 
 impl Stops {
@@ -59,10 +57,14 @@ impl Stops {
                         stop.ended = Some(at);
                     }
                 }
-                What::Signal { signal: SIGKILL, .. } => self.killed += 1,
                 _ => {}
             }
         }
+    }
+
+    /// SIGKILL has met processes of a unit.
+    pub fn killed(&mut self, unit: UnitId) {
+        self.killed.insert(unit);
     }
 
     /// Takes up what an earlier manager recorded of the same end.
@@ -83,7 +85,9 @@ impl Stops {
                         stop.ended = Some(at);
                     }
                 }
-                Some(Recorded::Signal { signal: KILL, .. }) => self.killed += 1,
+                Some(Recorded::Signal { signal: SIGKILL, .. }) if event.unit != NO_UNIT => {
+                    self.killed(unit);
+                }
                 _ => {}
             }
         }
@@ -97,7 +101,7 @@ impl Stops {
             units: self.stops.len(),
             critical: self.critical(),
             longest: longest.max_by_key(|&(unit, time)| (time, std::cmp::Reverse(unit))),
-            killed: self.killed,
+            killed: self.killed.len(),
         }
     }
 
@@ -164,6 +168,18 @@ mod tests {
         let ms = |time: Duration| time.as_millis() as u64;
         let longest = summary.longest.map(|(unit, time)| (unit.0, ms(time)));
         assert_eq!((summary.units, ms(summary.critical), longest), want, "{stops:?}");
+    }
+
+    #[test]
+    fn a_unit_that_is_killed_twice_counts_once_and_stragglers_are_none() {
+        let kill = |unit| {
+            let what = Recorded::Signal { signal: SIGKILL, pid: 0, count: 1 };
+            Event::new(1, unit, NO_UNIT, what)
+        };
+        let mut stops = Stops::default();
+        stops.killed(UnitId(3));
+        stops.recall(&[kill(3), kill(4), kill(4), kill(NO_UNIT)]);
+        assert_eq!(stops.summary().killed, 2);
     }
 
     #[test]

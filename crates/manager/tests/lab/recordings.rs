@@ -1,5 +1,6 @@
 //! What a machine recorded, for tests that judge by it.
 
+use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::analysis::timeline::Bar;
 use warren_trace::record::{self, Damage, Recording};
@@ -22,6 +23,16 @@ pub fn recording_in(directory: &std::path::Path, subject: &str) -> Option<(Recor
     });
     let bytes = std::fs::read(ours.max()?).ok()?;
     Some(record::read(&bytes).expect("a recording"))
+}
+
+/// What is recorded since a moment, in µs on the monotonic clock.
+pub fn live(m: &Machine, since_us: u64) -> Recording {
+    let answer = m.call("Record", &json!({"since_us": since_us}));
+    let data = answer["data"].as_str().expect("base64");
+    let bytes = warren_trace::base64::decode(data).expect("base64");
+    let (live, damage) = record::read(&bytes).expect("a recording");
+    assert_eq!(damage, Damage::default());
+    live
 }
 
 /// The first bar of a unit with this work.

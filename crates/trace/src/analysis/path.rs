@@ -35,7 +35,7 @@ impl Step {
 pub struct Parts {
     /// Units of the path, while they ran.
     pub units_us: u64,
-    /// Waits for timers, conditions and devices.
+    /// Pauses before restarts, and other waits that neither a unit nor the manager could hasten.
     pub outside_us: u64,
     /// Nobody had asked for anything.
     pub idle_us: u64,

@@ -255,6 +255,44 @@ fn the_pause_before_a_restart_is_waited_for() {
     assert_eq!(bars(&recording)[2], "a by itself 23-?-?", "it still waits");
 }
 
+/// The job of a start that failed is over after its unit waits for the next one.
+#[test]
+fn the_pause_after_a_start_that_failed_is_waited_for_too() {
+    let none = NO_UNIT;
+    let sub = |active, sub| What::State { active, sub, reason: 46 };
+    let again =
+        What::JobQueued { job: 2, work: Work::Restart, asked: Asked::Restart, uid: 0, pid: 0 };
+    let events = [
+        (10, 0, none, queued(1, Work::Start)),
+        (10, 0, none, released(1, Release::AtOnce)),
+        (10, 0, none, sub(Active::Activating, Sub::Start)),
+        (20, 0, none, sub(Active::Failed, Sub::Failed)),
+        (20, 0, none, sub(Active::Activating, Sub::AutoRestart)),
+        (20, 0, none, ended(1, Ending::Failed)),
+        (70, 0, none, again),
+        (71, 0, none, released(2, Release::AtOnce)),
+        (71, 0, none, sub(Active::Activating, Sub::Start)),
+        (76, 0, none, sub(Active::Active, Sub::Running)),
+        (76, 0, none, ended(2, Ending::Done)),
+    ];
+    let recording = recorded(Subject::Live, &events);
+    assert_eq!(bars(&recording), ["a start 10-10-20", "a restart 20-71-76"]);
+    let recording = recorded(Subject::Live, &events[..6]);
+    assert_eq!(bars(&recording), ["a start 10-10-20", "a by itself 20-?-?"], "it still waits");
+    let recording = recorded(Subject::Live, &events[..5]);
+    assert_eq!(bars(&recording), ["a start 10-10-?"], "what its job does is in its bar");
+}
+
+#[test]
+fn what_is_missing_does_not_begin_a_recording() {
+    let lost = (0, NO_UNIT, NO_UNIT, What::Lost { count: 7 });
+    let events = [lost, (100, 0, NO_UNIT, queued(1, Work::Start))];
+    let timeline = Timeline::of(&recorded(Subject::Live, &events));
+    assert_eq!((timeline.begin_us, timeline.end_us, timeline.lost), (100, 100, 7));
+    let timeline = Timeline::of(&recorded(Subject::Live, &events[..1]));
+    assert_eq!((timeline.begin_us, timeline.end_us), (0, 0));
+}
+
 #[test]
 fn a_recording_without_its_end_is_not_over() {
     let begin = (10, NO_UNIT, NO_UNIT, What::PhaseBegin { phase: Phase::Shutdown, detail: 0 });
@@ -331,6 +369,41 @@ fn phases_lie_within_each_other() {
     ];
     assert_eq!(spans.collect::<Vec<_>>(), expect);
     assert_eq!((timeline.begin_us, timeline.end_us), (10, 20));
+}
+
+/// A reload is told when it is over: one that was under way when the shutdown began does not end it.
+#[test]
+fn phases_that_cross_end_each_by_its_own_end() {
+    let begin = |at, phase| (at, NO_UNIT, NO_UNIT, What::PhaseBegin { phase, detail: 0 });
+    let end = |at, phase| (at, NO_UNIT, NO_UNIT, What::PhaseEnd { phase, detail: 0 });
+    let recording = recorded(
+        Subject::Shutdown,
+        &[
+            begin(10, Phase::Reload),
+            begin(11, Phase::Scan),
+            begin(20, Phase::Shutdown),
+            begin(20, Phase::StopUnits),
+            begin(30, Phase::Loop),
+            end(35, Phase::Scan),
+            end(40, Phase::Reload),
+            end(90, Phase::StopUnits),
+            begin(90, Phase::Stragglers),
+            end(99, Phase::Shutdown),
+        ],
+    );
+    let timeline = Analysis::of(&recording).timeline;
+    let spans = timeline.spans.iter().map(|s| (s.phase, s.depth, s.from_us, s.until_us));
+    let expect = [
+        (Phase::Reload, 0, 10, 40),
+        (Phase::Scan, 1, 11, 35),
+        (Phase::Shutdown, 0, 20, 99),
+        (Phase::StopUnits, 1, 20, 90),
+        (Phase::Loop, 2, 30, 40),
+        (Phase::Stragglers, 1, 90, 99),
+    ];
+    assert_eq!(spans.collect::<Vec<_>>(), expect);
+    assert_eq!((timeline.begin_us, timeline.end_us), (20, 99));
+    assert!(timeline.is_over);
 }
 
 #[test]

@@ -131,7 +131,7 @@ pub struct Up {
 pub struct Span {
     /// What.
     pub phase: Phase,
-    /// How many phases it lies within.
+    /// How many phases it began in; a boot and a shutdown are in none.
     pub depth: u32,
     /// Since when, in µs.
     pub from_us: u64,
@@ -163,10 +163,12 @@ pub struct Timeline {
     pub spans: Vec<Span>,
     /// Samples with their times in µs.
     pub samples: Vec<(u64, Sample)>,
-    /// Where it begins: its phase, or the first event, in µs.
+    /// Where it begins: its phase, or the first event that is not missing, in µs.
     pub begin_us: u64,
     /// Where it ends: its phase, or the last event, in µs.
     pub end_us: u64,
+    /// Processes of no unit that were killed.
+    pub stragglers: u64,
     /// Events that are missing.
     pub lost: u64,
     /// The end of what was recorded is in it; always so for a stretch that somebody chose.
@@ -222,7 +224,9 @@ impl<'a> Builder<'a> {
             counters: Default::default(),
         };
         let rows: Vec<Row> = recording.units.iter().map(row).collect();
-        let first_us = recording.events.first().map_or(0, |event| event.time_us.min(TIME_US_MAX));
+        let is_there = |event: &&Event| !matches!(event.what(), Some(What::Lost { .. }));
+        let first = recording.events.iter().find(is_there).or(recording.events.first());
+        let first_us = first.map_or(0, |event| event.time_us.min(TIME_US_MAX));
         Builder {
             open: vec![Open::default(); rows.len()],
             timeline: Timeline { rows, begin_us: first_us, ..Timeline::default() },
@@ -249,7 +253,12 @@ impl<'a> Builder<'a> {
             What::PhaseEnd { phase, detail } => self.phase_end(phase, detail, mark),
             What::BusQueue { depth } => self.sample(mark, Sample::BusQueue(depth)),
             What::OwnCpu { cpu_us } => self.sample(mark, Sample::OwnCpu(cpu_us)),
-            What::Lost { count } => self.timeline.lost += count,
+            What::Lost { count } => {
+                self.timeline.lost = self.timeline.lost.saturating_add(count);
+            }
+            What::Signal { signal: SIGKILL, count, .. } if event.unit == NO_UNIT => {
+                self.timeline.stragglers = self.timeline.stragglers.saturating_add(count);
+            }
             _ => {
                 if let Some(row) = self.row(event.unit) {
                     self.unit_event(row, self.row(event.cause), mark, what);
@@ -316,8 +325,8 @@ impl<'a> Builder<'a> {
         let up = matches!(active, Active::Active | Active::Reloading);
         let open = &mut self.open[row as usize];
         open.reason = Some(reason);
-        // In the time until it is started again it does nothing.
-        let is_pause = sub == Sub::AutoRestart && open.job.is_none();
+        // In the time until it is started again it does nothing. The start that failed ends after it.
+        let is_pause = sub == Sub::AutoRestart;
         open.pause = None;
         match (up, open.up_us) {
             (true, None) => open.up_us = Some(mark.time_us),
@@ -348,7 +357,7 @@ impl<'a> Builder<'a> {
             return;
         }
         open.own = Some(self.timeline.bars.len() as u32);
-        let bar = bar(row, Work::Own, mark, Asked::Kernel, cause);
+        let bar = bar(row, Work::Own, mark, Asked::Unknown, cause);
         let start = Some(Start { at: mark, by: Release::AtOnce, edge: None });
         self.timeline.bars.push(Bar { start, ..bar });
     }
@@ -365,30 +374,34 @@ impl<'a> Builder<'a> {
     }
 
     fn phase_begin(&mut self, phase: Phase, detail: u64, mark: Mark) {
-        let depth = self.phases.len() as u32;
+        let around = self.phases.last().map(|span| self.timeline.spans[*span].depth);
+        let depth = match phase {
+            Phase::Boot | Phase::Shutdown => 0,
+            _ => around.map_or(0, |depth| depth + 1),
+        };
         self.phases.push(self.timeline.spans.len());
         let (from_us, until_us) = (mark.time_us, u64::MAX);
         self.timeline.spans.push(Span { phase, depth, from_us, until_us, detail });
     }
 
-    /// Ends the innermost phase of this name, and what began within it and was not ended.
+    /// Ends the innermost phase of this name, and what may lie within it, began in it and was not
+    /// ended. What merely began meanwhile goes on.
     fn phase_end(&mut self, phase: Phase, detail: u64, mark: Mark) {
         let spans = &mut self.timeline.spans;
         let Some(at) = self.phases.iter().rposition(|span| spans[*span].phase == phase) else {
             return;
         };
-        for span in self.phases.drain(at..) {
-            spans[span].until_us = mark.time_us;
-            if spans[span].phase == phase {
-                spans[span].detail = detail;
-            }
-        }
+        let whole = self.phases[at];
+        spans[whole].detail = detail;
+        let ends = |span: &mut usize| *span == whole || phase.may_hold(spans[*span].phase);
+        let ended: Vec<usize> = self.phases.extract_if(at.., ends).collect();
+        ended.into_iter().for_each(|span| spans[span].until_us = mark.time_us);
     }
 
     fn finish(self, recording: &Recording) -> Timeline {
         let Builder { mut timeline, open, last_us, .. } = self;
         for (row, open) in open.into_iter().enumerate() {
-            if let Some(pause) = open.pause {
+            if let Some(pause) = open.pause.filter(|_| open.job.is_none()) {
                 let waits = bar(row as u32, Work::Own, pause, Asked::Restart, None);
                 timeline.bars.push(waits);
             }

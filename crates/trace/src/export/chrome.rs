@@ -1,7 +1,8 @@
 //! Chrome's trace format, as Perfetto and chrome://tracing open it.
 //!
 //! A process is a slice, a thread is a slot of it: bars are packed into slots so that no two of
-//! one thread overlap, because a reader puts complete events (`X`) of one thread into each other.
+//! one thread overlap, because a reader puts complete events (`X`) of one thread into each other; phases
+//! that cross are on several threads too.
 //! Waiting is an asynchronous event (`b`, `e`) with the bar's number as id; what never ran has nothing
 //! else but a mark without length at its end. A release is a flow
 //! arrow (`s`, `f`) from the end of the holder to the begin of the bar; both ends lie on complete
@@ -13,7 +14,7 @@ use std::collections::BinaryHeap;
 use super::json::{object, put, quoted};
 use super::show;
 use crate::analysis::Analysis;
-use crate::analysis::timeline::{Bar, Sample};
+use crate::analysis::timeline::{Bar, Sample, Span};
 
 /// The process of the manager.
 const MANAGER: u32 = 1;
@@ -115,7 +116,8 @@ fn names(events: &mut Events, analysis: &Analysis<'_>, places: &[Place]) {
         events.add('M', 0, (pid, tid), &[("name", quoted(what)), ("args", args)]);
     };
     name((MANAGER, 0), "manager");
-    name((MANAGER, 1), "phases");
+    let lanes = lanes(&analysis.timeline.spans).into_iter().max().unwrap_or(1);
+    (1..=lanes).for_each(|lane| name((MANAGER, lane), "phases"));
     let mut pids: Vec<u32> = places.iter().map(|(pid, _)| *pid).collect();
     pids.sort_unstable();
     pids.dedup();
@@ -134,13 +136,31 @@ fn names(events: &mut Events, analysis: &Analysis<'_>, places: &[Place]) {
 }
 
 fn spans(events: &mut Events, analysis: &Analysis<'_>) {
-    for span in &analysis.timeline.spans {
+    let spans = &analysis.timeline.spans;
+    for (span, lane) in spans.iter().zip(lanes(spans)) {
         let (from, until) = (events.ns(span.from_us), events.ns(span.until_us));
         let args = object(&[("count", span.detail.to_string())]);
         let name = ("name", quoted(span.phase.text()));
         let dur = ("dur", (until.saturating_sub(from) / 1_000).to_string());
-        events.add('X', from, (MANAGER, 1), &[name, dur, ("args", args)]);
+        events.add('X', from, (MANAGER, lane), &[name, dur, ("args", args)]);
     }
+}
+
+/// For each phase a thread in which all others lie within it, around it or beside it.
+fn lanes(spans: &[Span]) -> Vec<u32> {
+    // Of each thread, the ends of what is under way.
+    let mut lanes: Vec<Vec<u64>> = Vec::new();
+    let lane = |span: &Span| {
+        lanes.iter_mut().for_each(|ends| ends.retain(|end| *end > span.from_us));
+        let fits = |ends: &Vec<u64>| ends.last().is_none_or(|end| *end >= span.until_us);
+        let lane = lanes.iter().position(fits).unwrap_or_else(|| {
+            lanes.push(Vec::new());
+            lanes.len() - 1
+        });
+        lanes[lane].push(span.until_us);
+        lane as u32 + 1
+    };
+    spans.iter().map(lane).collect()
 }
 
 fn waiting(events: &mut Events, analysis: &Analysis<'_>, index: usize, bar: &Bar, place: Place) {

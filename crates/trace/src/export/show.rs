@@ -72,7 +72,7 @@ pub struct Totals {
     pub units: u64,
     /// Units of which a bar ended in failure.
     pub failed: u64,
-    /// Units that got a SIGKILL.
+    /// Units that got a SIGKILL, and processes of none that did.
     pub killed: u64,
     /// The bar with the longest own time.
     pub longest: Option<u32>,
@@ -92,7 +92,7 @@ impl Totals {
         Totals {
             units: rows(&|_| true),
             failed: rows(&has_failed),
-            killed: rows(&|bar| bar.kills > 0),
+            killed: rows(&|bar| bar.kills > 0).saturating_add(analysis.timeline.stragglers),
             longest: longest.map(|bar| bar as u32),
         }
     }

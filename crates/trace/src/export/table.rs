@@ -108,7 +108,7 @@ fn parts(out: &mut String, analysis: &Analysis<'_>) {
     let parts = analysis.path.parts;
     let all = [
         (parts.units_us, "units of the critical path"),
-        (parts.outside_us, "waiting for timers, conditions and devices"),
+        (parts.outside_us, "pauses before restarts"),
         (parts.idle_us, "nothing was asked for"),
         (parts.manager_us, "the manager"),
     ];

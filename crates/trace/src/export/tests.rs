@@ -96,6 +96,32 @@ fn what_never_ran_is_a_wait_with_a_mark_at_its_end() {
     assert!(picture.contains(">never ran<"), "{picture}");
 }
 
+/// A reader puts what is on one thread into each other.
+#[test]
+fn phases_that_cross_are_on_two_threads() {
+    let mut recording = host(Subject::Shutdown, 0, 3).record();
+    let phase = |time_us, what| Event::new(time_us, NO_UNIT, NO_UNIT, what);
+    let of = |begin, phase| match begin {
+        true => What::PhaseBegin { phase, detail: 0 },
+        false => What::PhaseEnd { phase, detail: 0 },
+    };
+    recording.events = vec![
+        phase(10, of(true, Phase::Reload)),
+        phase(20, of(true, Phase::Shutdown)),
+        phase(20, of(true, Phase::StopUnits)),
+        phase(40, of(false, Phase::Reload)),
+        phase(90, of(false, Phase::Shutdown)),
+    ];
+    let text = chrome::chrome(&Analysis::of(&recording));
+    let trace: Value = serde_json::from_str(&text).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("a list").iter();
+    let phases = events.filter(|event| event["ph"] == "X" && event["pid"] == 1);
+    let threads = phases.map(|event| (event["name"].as_str(), event["tid"].as_i64()));
+    let expect = [("reload", 1), ("shutdown", 2), ("stop units", 2)];
+    let expect = expect.map(|(name, thread)| (Some(name), Some(thread)));
+    assert_eq!(threads.collect::<Vec<_>>(), expect);
+}
+
 #[test]
 fn a_picture_has_the_length_of_every_row_and_who_let_it_go() {
     let recording = host(Subject::Boot, 0, 3).record();

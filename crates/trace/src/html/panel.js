@@ -26,7 +26,7 @@ function unitLink(name, page) {
   return made;
 }
 
-const PART_NAMES = ["units of the critical path", "waiting for what is outside",
+const PART_NAMES = ["units of the critical path", "pauses before restarts",
   "nothing was asked for", "the manager"];
 const PART_COLORS = ["critical", "wait", "grid", "manager"];
 
@@ -217,9 +217,12 @@ function barDetails(run, bar, page) {
   const { bars } = run;
   const { words } = page.model;
   const cause = bars.cause[bar] === NONE ? "" : ` (${run.names[bars.cause[bar]]})`;
+  // Nobody asks for what a unit does by itself.
+  const asked = words.asked[bars.asked[bar]];
+  const by = asked === "unknown" ? cause : ` by ${asked}${cause}`;
   const ending = bars.own[bar] === NONE ? "not yet" : words.ending[bars.ending[bar]];
   const table = pairs([
-    ["asked for at", `${timeText(bars.queued[bar])} by ${words.asked[bars.asked[bar]]}${cause}`],
+    ["asked for at", `${timeText(bars.queued[bar])}${by}`],
     ["waited", bars.wait[bar] === NONE ? "never ran" : timeText(bars.wait[bar])],
     ["own time", hasRun(bars, bar) ? timeText(bars.own[bar]) : ""],
     ["ended", ending],
