@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 
 use warren_core::event::Effect;
 use warren_core::graph::{Definition, Graph};
-use warren_core::ids::{JobId, UnitId};
+use warren_core::happening::{Happening, What};
+use warren_core::ids::UnitId;
 use warren_core::job::{JobKind, JobResult};
 use warren_core::machine::Core;
-use warren_core::reason::Code;
+use warren_core::reason::{Cause, Code, Reason};
 use warren_core::record::Restored;
 use warren_core::settings::TypeSettings;
 use warren_core::state::*;
@@ -30,32 +31,17 @@ const SLOW_US: u64 = 6_000_000;
 /// What a check needs to know of the moment before a step.
 #[derive(Debug, Default)]
 pub struct Before {
-    running: BTreeSet<JobId>,
-    installed: BTreeSet<JobId>,
     jobs_ever: u32,
-    states: crate::groups::States,
+    /// The units' states.
+    pub states: crate::groups::States,
 }
 
 impl Before {
     /// The moment now.
     pub fn of(core: &Core) -> Before {
-        let states = crate::groups::states(core);
-        let jobs_ever = core.totals().jobs_ever;
-        let mut before = Before { jobs_ever, states, ..Before::default() };
-        if core.totals().jobs == 0 {
-            return before;
-        }
-        for job in core.view().jobs() {
-            before.installed.insert(job.id);
-            if job.running {
-                before.running.insert(job.id);
-            }
-        }
-        before
+        Before { jobs_ever: core.totals().jobs_ever, states: crate::groups::states(core) }
     }
-}
 
-impl Before {
     /// See [`crate::groups::owed`].
     pub fn owed(&self, world: &World) -> Vec<crate::groups::Owed> {
         crate::groups::owed(world, &self.states)
@@ -63,9 +49,9 @@ impl Before {
 }
 
 /// Looks at everything that must hold after each step.
-pub fn after_step(world: &World, before: &Before) -> Vec<String> {
+pub fn after_step(world: &World, before: &Before, happenings: &[Happening]) -> Vec<String> {
     let mut wrong = at_any_time(world);
-    wrong.extend(order(&world.core, before));
+    wrong.extend(needed(world, before, happenings));
     wrong.extend(crate::groups::after_step(world, &before.states));
     let totals = world.core.totals();
     if totals.jobs_ever < before.jobs_ever {
@@ -88,28 +74,60 @@ pub fn at_any_time(world: &World) -> Vec<String> {
     wrong
 }
 
-/// `order`: a job that began in this step had nobody to wait for.
-fn order(core: &Core, before: &Before) -> Vec<String> {
-    let (graph, view) = (core.graph(), core.view());
-    let mut wrong = Vec::new();
-    let jobs = view.jobs();
-    let began = jobs.iter().filter(|j| j.running && !before.running.contains(&j.id));
-    for job in began.filter(|job| !job.ignore_order && job.kind == JobKind::Start) {
-        for other in jobs.iter().filter(|o| before.installed.contains(&o.id)) {
-            let first = graph.is_before(other.unit, job.unit);
-            let tied = first || graph.is_before(job.unit, other.unit);
-            let waits = match other.kind {
-                JobKind::Nop => false,
-                JobKind::Stop | JobKind::Restart => tied,
-                _ => first,
-            };
-            if waits && before.installed.contains(&job.id) {
-                let (a, b) = (graph.name(job.unit), graph.name(other.unit));
-                wrong.push(format!("order: {a} began before the job of {b} was over"));
+/// `needed`: nothing is stopped as unneeded while a unit that needs it is up or coming and would stay so.
+fn needed(world: &World, before: &Before, happenings: &[Happening]) -> Vec<String> {
+    let (core, view) = (&world.core, world.core.view());
+    let was_up = |unit: &UnitId| before.states.get(unit).is_some_and(|state| state.is_up());
+    let job_stops = |unit: &UnitId| {
+        let is_stop = |what: &What| matches!(what, What::JobQueued { kind: JobKind::Stop, .. });
+        happenings.iter().any(|happening| happening.unit == *unit && is_stop(&happening.what))
+    };
+    let goes = |happening: &Happening| {
+        let What::State { active, reason, .. } = happening.what else { return None };
+        (reason.code == Code::Unneeded && active.is_down_or_going()).then_some(happening.unit)
+    };
+    let jobs = view.jobs().into_iter().filter(|job| job.reason.code == Code::Unneeded);
+    let mut units: BTreeSet<UnitId> = jobs.map(|job| job.unit).collect();
+    units.extend(happenings.iter().filter_map(goes));
+    units.retain(|unit| was_up(unit) && job_stops(unit));
+    // But for this stop, which may stop it along.
+    let stays = |unit: UnitId, other: UnitId| {
+        let (run, was) = (core.unit_run(other), before.states.get(&other));
+        let along = |reason: Reason| {
+            reason.cause == Cause::Dependency(unit) && reason.code == Code::StoppedWithDependency
+        };
+        let gone_along = run.history.as_ref().is_some_and(|history| along(history.reason));
+        match run.job.as_ref() {
+            Some(job) if job.kind.is_stopping() => along(job.reason) && job_stops(&other),
+            Some(job) if job.kind == JobKind::Start => job.since.0 < world.kernel.now,
+            _ => {
+                let gone_along = gone_along && job_stops(&other);
+                let stays = run.active_state().is_up_or_coming() || gone_along;
+                stays && was.is_some_and(|was| was.is_up_or_coming())
             }
         }
-    }
-    wrong
+    };
+    let in_vain = units.into_iter().filter_map(|unit| {
+        let other = needed_by(core.graph(), unit).find(|&other| stays(unit, other))?;
+        let (unit, other) = (world.name(unit), world.name(other));
+        Some(format!("needed: {unit} is stopped as unneeded, {other} needs it"))
+    });
+    in_vain.collect()
+}
+
+/// Units for whose sake `unit` is kept up (systemd.unit(5), `StopWhenUnneeded=`: it is stopped "if no
+/// other active unit requires it"), whether they require it or only want it.
+fn needed_by(graph: &Graph, unit: UnitId) -> impl Iterator<Item = UnitId> {
+    const NEEDS: &[Relation] = &[
+        Relation::Requires,
+        Relation::Requisite,
+        Relation::Wants,
+        Relation::BindsTo,
+        Relation::Upholds,
+        Relation::MountsFor,
+        Relation::RequireAny,
+    ];
+    NEEDS.iter().flat_map(move |tie| graph.related(unit, tie.inverse()))
 }
 
 /// `circle`: the installed jobs that wait for others do not wait for each other. What a unit names in
@@ -241,6 +259,7 @@ pub fn at_rest(world: &World) -> Vec<String> {
         wrong.extend(relations_hold(world));
         wrong.extend(crate::groups::at_rest(world));
         wrong.extend(crate::devices::known(world));
+        wrong.extend(world.watchdogs.at_rest(world));
         wrong.extend(all_is_down(world));
     }
     wrong
@@ -352,7 +371,10 @@ pub fn stops_wait_for_somebody(world: &World, until: u64) -> Vec<String> {
     let waits_for_nobody = |unit: UnitId| {
         let run = world.core.unit_run(unit);
         let TypeState::Service(Service::Up(service)) = &run.state else { return false };
-        let asks = matches!(service.phase, StopSigterm | StopSigkill | FinalSigterm | FinalSigkill);
+        let asks = matches!(
+            service.phase,
+            StopWatchdog | StopSigterm | StopSigkill | FinalWatchdog | FinalSigterm | FinalSigkill
+        );
         let mut known = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
         let awaits_an_answer = service.main_asked.is_some()
             || service.kill_asked.is_some()
@@ -407,7 +429,7 @@ fn kernel_agrees(world: &World) -> Vec<String> {
         let pairs = [
             (
                 "mount",
-                matches!(run.state, TypeState::Mount(_)),
+                matches!(run.state, TypeState::Mount(_) | TypeState::Swap(_)),
                 world.kernel.mounts.contains(&unit),
             ),
             (
@@ -623,15 +645,6 @@ fn should_be_upheld(world: &World, unit: UnitId) -> bool {
 }
 
 fn is_needed(world: &World, unit: UnitId) -> bool {
-    let by = [
-        Relation::RequiredBy,
-        Relation::RequisiteOf,
-        Relation::WantedBy,
-        Relation::BoundBy,
-        Relation::UpheldBy,
-        Relation::RequireAnyOf,
-    ];
-    let graph = world.core.graph();
-    let up = |o: UnitId| !world.core.unit_run(o).active_state().is_down();
-    by.iter().flat_map(|&r| graph.related(unit, r)).any(up)
+    let up = |other: UnitId| !world.core.unit_run(other).active_state().is_down();
+    needed_by(world.core.graph(), unit).any(up)
 }

@@ -87,13 +87,14 @@ pub fn after_step(world: &World, before: &States) -> Vec<String> {
     wrong
 }
 
-/// `put-aside`: what is in maintenance does not come up; but what somebody mounts by hand is mounted.
+/// `put-aside`: what is in maintenance does not come up; but what somebody mounts by hand is mounted, and
+/// swap areas likewise.
 fn put_aside_stays(world: &World, definition: &Definition, before: &States) -> Option<String> {
     let state = world.core.unit_run(definition.id).active_state();
     let was = before.get(&definition.id).copied();
     let rises = was == Some(ActiveState::Maintenance)
         && world.core.unit_run(definition.id).marked() == Some(Marked::Maintenance)
-        && definition.unit_type() != UnitType::Mount
+        && !matches!(definition.unit_type(), UnitType::Mount | UnitType::Swap)
         && !state.is_down();
     rises.then(|| format!("put-aside: {} comes up", definition.name))
 }

@@ -3,9 +3,10 @@
 //! A run is a `run::Plan` (unit files, actions, faults) and nothing else: the same plan gives the
 //! same timeline on every machine. Where to start: [`world`] (the loop), [`kernel`] (what carries
 //! out effects), [`program`] (what processes do), [`workload`] (random units and requests),
-//! [`checks`] (what must hold), [`run`] (one seed from start to verdict), [`shrink`] (the smallest
-//! plan that still fails), [`oracle`] (transactions as the manual tells them), [`script`] (the
-//! notation of the tests).
+//! [`checks`] (what must hold; more of it is in [`jobs`], [`restarts`], [`repeats`], [`watchdogs`],
+//! [`groups`], [`devices`] and [`told`]), [`run`] (one seed from start to verdict), [`shrink`] (the
+//! smallest plan that still fails), [`oracle`] (transactions as the manual tells them), [`script`]
+//! (the notation of the tests).
 //!
 //! Nothing here reads a clock, opens a file or starts a thread; the binary and the tests do.
 
@@ -15,15 +16,19 @@ pub mod differential;
 pub mod exhaustive;
 pub mod faults;
 pub mod groups;
+pub mod jobs;
 pub mod kernel;
 pub mod oracle;
 pub mod program;
 pub mod random;
+pub mod repeats;
+pub mod restarts;
 pub mod run;
 pub mod script;
 pub mod shrink;
 pub mod told;
 pub mod units;
+pub mod watchdogs;
 mod words;
 pub mod workload;
 pub mod world;

@@ -22,8 +22,7 @@ impl Told {
     }
 
     /// Hears what happened and compares with what is.
-    pub fn hear(&mut self, core: &mut Core) -> Vec<String> {
-        let (happenings, lost) = core.take_happenings();
+    pub fn hear(&mut self, core: &Core, happenings: &[Happening], lost: u64) -> Vec<String> {
         let mut wrong: Vec<String> =
             happenings.iter().filter_map(|happening| self.hear_one(happening)).collect();
         if lost > 0 {
@@ -32,7 +31,7 @@ impl Told {
         if self.jobs.len() != core.totals().jobs as usize {
             wrong.push(format!("told: {} jobs, not {}", self.jobs.len(), core.totals().jobs));
         }
-        wrong.extend(untrue_states(core, &happenings));
+        wrong.extend(untrue_states(core, happenings));
         wrong
     }
 

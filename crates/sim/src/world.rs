@@ -21,9 +21,13 @@ use warren_core::time::{Moment, Monotonic};
 use warren_unit::{Context, Defaults, UnitName, UnitType};
 
 use crate::checks;
+use crate::jobs::Jobs;
 use crate::kernel::{Happening, Kernel, MS};
+use crate::repeats::Repeats;
+use crate::restarts::Restarts;
 use crate::told::Told;
 use crate::units::UnitTexts;
+use crate::watchdogs::{self, Watchdogs};
 
 /// Events that one run may take: a manager that is busier than this without time passing is in a
 /// loop.
@@ -66,6 +70,11 @@ pub struct World {
     /// What the state file holds.
     pub file: Vec<u8>,
     told: Told,
+    jobs: Jobs,
+    restarts: Restarts,
+    repeats: Repeats,
+    /// What services have promised.
+    pub watchdogs: Watchdogs,
     names_written: usize,
     instances: u64,
     /// Instances that connections made: they have no text of their own.
@@ -95,6 +104,10 @@ impl World {
             events: 0,
             file: record::header(),
             told: Told::default(),
+            jobs: Jobs::default(),
+            restarts: Restarts::default(),
+            repeats: Repeats::default(),
+            watchdogs: Watchdogs::default(),
             names_written: 0,
             instances: 0,
             connected: BTreeSet::new(),
@@ -255,21 +268,24 @@ impl World {
     pub fn step(&mut self, event: Event) {
         self.events += 1;
         self.note(format!("> {}", self.describe_event(&event)));
+        self.repeats.hear(self.kernel.now, &event);
         let before = checks::Before::of(&self.core);
+        self.watchdogs.hear(&self.core, self.kernel.now, &event);
+        let triggered = watchdogs::triggered(&self.core, &event);
         let effects = self.core.step(self.moment(), event);
+        self.wrong.extend(watchdogs::ends_by_trigger(&self.core, triggered));
         self.after_step(&before, effects);
     }
 
     fn after_step(&mut self, before: &checks::Before, effects: Vec<Effect>) {
         for effect in &effects {
             self.listen_to(effect);
+            self.look_for_repeats(effect);
         }
         self.wrong.extend(checks::nothing_starts(self, &effects));
         self.wrong.extend(crate::devices::mounts_have_devices(self, &effects));
-        let found = checks::after_step(self, before);
-        self.wrong.extend(found);
+        self.hear(before);
         self.owed.extend(before.owed(self));
-        self.wrong.extend(self.told.hear(&mut self.core));
         self.write_down();
         let crashes = self.kernel.random.chance(self.kernel.faults.crash);
         let carried = match crashes {
@@ -295,6 +311,21 @@ impl World {
             }
             self.step(Event::Tick);
         }
+    }
+
+    /// What the core tells of the step is looked at, and what is after it.
+    fn hear(&mut self, before: &checks::Before) {
+        let (happenings, lost) = self.core.take_happenings();
+        self.wrong.extend(checks::after_step(self, before, &happenings));
+        self.wrong.extend(self.told.hear(&self.core, &happenings, lost));
+        self.wrong.extend(self.jobs.hear(&self.core, &happenings));
+        self.restarts.hear(&happenings);
+        self.wrong.extend(self.restarts.check(&self.core, &before.states, &happenings));
+    }
+
+    fn look_for_repeats(&mut self, effect: &Effect) {
+        let Some((id, what)) = effect.id().zip(self.describe_effect(effect)) else { return };
+        self.wrong.extend(self.repeats.ask(self.kernel.now, id, what));
     }
 
     /// Notes what the core says.
@@ -324,6 +355,7 @@ impl World {
         self.texts = texts;
         self.wrong.extend(checks::same_from_scratch(&graph, &self.texts));
         let empty = delta.is_empty();
+        self.repeats.forget();
         let before = checks::Before::of(&self.core);
         let event = Event::Commit { graph: Arc::new(graph), delta: Box::new(delta) };
         let effects = self.core.step(self.moment(), event);
@@ -384,6 +416,8 @@ impl World {
         };
         let mode = if verb == "isolate" { JobMode::Isolate } else { mode };
         self.lawless |= matches!(mode, JobMode::IgnoreDependencies | JobMode::IgnoreRequirements);
+        self.jobs.requirements_ignored |= mode == JobMode::IgnoreRequirements;
+        self.jobs.order_ignored = mode == JobMode::IgnoreDependencies;
         self.request(Request::Enqueue { unit, job_type, mode, reload_if_possible });
     }
 
@@ -437,7 +471,9 @@ impl World {
         self.core.set_sight(self.devices.sight);
         let effects = self.core.recover(self.moment(), Arc::new(graph), restored);
         self.told = Told::of(&self.core);
-        self.core.take_happenings();
+        self.jobs.begin_anew(&self.core);
+        let (happenings, _) = self.core.take_happenings();
+        self.restarts.hear(&happenings);
         self.start_file_again();
         for effect in &effects {
             self.listen_to(effect);
@@ -467,8 +503,10 @@ impl World {
     /// What the new manager finds in the kernel and in init, as events.
     fn reconcile(&mut self) {
         self.kernel.tell_exits_again();
-        for unit in self.units_of(UnitType::Mount) {
-            self.kernel.later(MS, Happening::LookAtMount(unit));
+        for unit_type in [UnitType::Mount, UnitType::Swap] {
+            for unit in self.units_of(unit_type) {
+                self.kernel.later(MS, Happening::LookAtMount(unit));
+            }
         }
         for unit in self.units_of(UnitType::Service) {
             self.kernel.later(2 * MS, Happening::LookAtGroup(unit));

@@ -1,0 +1,95 @@
+//! `restart`: a service with `Restart=always` that nobody stopped comes up again.
+//!
+//! systemd.service(5), `Restart=`: it is restarted whether it exited cleanly or not, was ended by a
+//! signal, or hit a timeout; not when the manager has stopped it.
+
+use std::collections::BTreeSet;
+
+use warren_core::graph::Definition;
+use warren_core::happening::{Happening, What};
+use warren_core::ids::UnitId;
+use warren_core::job::{JobKind, JobResult};
+use warren_core::machine::Core;
+use warren_core::reason::Code;
+use warren_core::settings::TypeSettings;
+use warren_core::state::{Outcome, UnitRun};
+use warren_unit::config::Restart;
+use warren_unit::{LoadState, UnitType};
+
+use crate::groups::States;
+
+/// What a listener knows of who is to stay down.
+#[derive(Debug, Default)]
+pub struct Restarts {
+    /// Units that were told to stop, or whose start came to nothing, since they last began one.
+    stopped: BTreeSet<UnitId>,
+}
+
+impl Restarts {
+    /// Hears what happened.
+    pub fn hear(&mut self, happenings: &[Happening]) {
+        for Happening { unit, what, .. } in happenings {
+            match what {
+                What::JobBegan { kind: JobKind::Stop | JobKind::Restart, .. } => {
+                    self.stopped.insert(*unit);
+                }
+                What::JobBegan { kind: JobKind::Start, .. } => _ = self.stopped.remove(unit),
+                What::JobEnded { kind, result, reason, .. }
+                    if is_given_up(*kind, *result, reason.code) =>
+                {
+                    self.stopped.insert(*unit);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks at what happened in a step and was heard; the lines are what should not have.
+    pub fn check(&self, core: &Core, before: &States, happenings: &[Happening]) -> Vec<String> {
+        let changed = happenings.iter().filter(|h| matches!(h.what, What::State { .. }));
+        let units: BTreeSet<UnitId> = changed.map(|happening| happening.unit).collect();
+        let stays = |&unit: &UnitId| {
+            let run = core.unit_run(unit);
+            let went = before.get(&unit).is_some_and(|state| !state.is_down());
+            let definition = core.graph().get(unit)?;
+            let is_wrong = went
+                && run.active_state().is_down()
+                && run.job.is_none()
+                && !self.stopped.contains(&unit)
+                && !core.totals().stopping
+                && is_always_restarted(core, definition)
+                && !may_stay_down(core, run);
+            is_wrong.then(|| format!("restart: {} stays down", definition.name))
+        };
+        units.iter().filter_map(stays).collect()
+    }
+}
+
+/// The unit is to be down, or what would have it come up is not to be done, or was done too often. A
+/// start that fails is answered by a restart.
+fn is_given_up(kind: JobKind, result: JobResult, code: Code) -> bool {
+    match kind {
+        JobKind::Stop => true,
+        JobKind::Start | JobKind::Restart if code == Code::StartLimit => true,
+        JobKind::Start | JobKind::Restart => {
+            !matches!(result, JobResult::Done | JobResult::Failed | JobResult::Timeout)
+        }
+        _ => false,
+    }
+}
+
+fn is_always_restarted(core: &Core, definition: &Definition) -> bool {
+    if definition.unit_type() != UnitType::Service || definition.load_state != LoadState::Loaded {
+        return false;
+    }
+    let compiled = core.settings().compile(definition);
+    let TypeSettings::Service(config) = &compiled.own else { return false };
+    config.restart == Restart::Always && config.restart_prevent_exit_status.is_empty()
+}
+
+/// It was not to be started now, or is put aside; or its restart was refused.
+fn may_stay_down(core: &Core, run: &UnitRun) -> bool {
+    let Some(history) = run.history.as_ref() else { return true };
+    let refused = history.refusal.as_ref().is_some_and(|refusal| refusal.at == core.totals().now);
+    history.outcome == Outcome::ExecCondition || run.marked().is_some() || refused
+}
