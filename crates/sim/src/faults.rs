@@ -32,6 +32,8 @@ pub struct Faults {
     pub unbegun: u32,
     /// A mount or an unmount hangs until its processes are told to go, or killed.
     pub hang: u32,
+    /// What a unit has mounted is busy as long as there are faults, whoever wants to unmount it.
+    pub busy: u32,
 }
 
 impl Faults {
@@ -52,6 +54,7 @@ impl Faults {
             overtake: one(300),
             unbegun: one(1000),
             hang: one(300),
+            busy: one(700),
         }
     }
 }

@@ -54,6 +54,8 @@ pub enum Happening {
     Step(u32),
     /// Somebody looks whether the unit's cgroup is empty.
     LookAtGroup(UnitId),
+    /// Somebody looks whether the kernel has killed a process of this run of the unit for want of memory.
+    LookAtMemory(UnitId, u64),
     /// Somebody looks whether the unit is in the mount table.
     LookAtMount(UnitId),
     /// Traffic that waits in a watched socket is noticed.
@@ -132,6 +134,8 @@ pub struct Kernel {
     pid_files: BTreeMap<UnitId, u32>,
     searches: BTreeMap<EffectId, UnitId>,
     hanging: BTreeMap<EffectId, Hanging>,
+    /// Units whose mount is busy or is not, as far as that was asked.
+    busy: BTreeMap<UnitId, bool>,
     under_way: BTreeSet<EffectId>,
     answers: BTreeMap<EffectId, Done>,
     exits: Vec<(u32, ExitStatus)>,
@@ -172,6 +176,7 @@ impl Kernel {
             searches: BTreeMap::new(),
             under_way: BTreeSet::new(),
             hanging: BTreeMap::new(),
+            busy: BTreeMap::new(),
             answers: BTreeMap::new(),
             exits: Vec::new(),
             exits_told: 0,
@@ -430,7 +435,7 @@ impl Kernel {
     /// The first process of a run finds its runtime directories made.
     fn make_directories(&mut self, spawn: &Spawn) {
         let TypeSettings::Service(config) = &spawn.settings.own else { return };
-        let run = self.runs.get(&spawn.unit).copied().unwrap_or_default();
+        let run = self.run_of(spawn.unit);
         for directory in &config.exec.runtime_directory.paths {
             let makers = self.directories.entry(format!("/run/{}", directory.path)).or_default();
             makers.insert(spawn.unit, run);
@@ -489,18 +494,40 @@ impl Kernel {
             Step::Extend(ms) => {
                 self.say(says(Notify { extend_timeout_us: Some(ms * MS), ..none() }));
             }
+            Step::Say(message) => self.say(says(*message)),
             Step::Daemon => return self.daemonise(pid),
             Step::Orphan => {
                 self.new_process(unit, vec![Step::Run]);
             }
             Step::Stop(name) => self.ask(unit, "stop", name),
             Step::Start(name) => self.ask(unit, "start", name),
-            Step::OutOfMemory => {
-                self.end(pid, ExitStatus::Killed(SIGKILL as u8));
-                return self.say(Event::OutOfMemory { unit });
-            }
+            Step::OutOfMemory => return self.kill_for_memory(pid, unit),
         }
         self.later(pause, Happening::Step(pid));
+    }
+
+    /// The kernel counts the kill in the group, and the count is read before the end of the process is
+    /// heard of, with it or after it, as long as there is the group.
+    fn kill_for_memory(&mut self, pid: u32, unit: UnitId) {
+        let told = Happening::Tell(Event::OutOfMemory { unit });
+        let delay = match self.faults.overtake {
+            0 => Some(0),
+            _ => [None, Some(0), Some(MS), Some(50 * MS)][self.random.index(4)],
+        };
+        if delay.is_none() {
+            self.later(0, told.clone());
+        }
+        self.end(pid, ExitStatus::Killed(SIGKILL as u8));
+        match delay {
+            Some(0) => self.later(0, told),
+            Some(delay) => self.later(delay, Happening::LookAtMemory(unit, self.run_of(unit))),
+            None => {}
+        }
+    }
+
+    /// The number of a unit's run, which has a group of its own; 0 if it has none.
+    pub fn run_of(&self, unit: UnitId) -> u64 {
+        self.runs.get(&unit).copied().unwrap_or_default()
     }
 
     fn say(&mut self, event: Event) {

@@ -13,6 +13,7 @@
 mod systemd;
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use warren_sim::differential::{self, Judgement};
@@ -24,6 +25,9 @@ use warren_sim::workload;
 
 /// The exit code that says that there is nothing to compare with.
 const NOT_RUN: u8 = 3;
+
+/// The seed that is being run.
+static SEED: AtomicU64 = AtomicU64::new(0);
 
 /// Last lines of a timeline that are shown with a failure.
 const LINES_SHOWN: usize = 60;
@@ -149,12 +153,14 @@ fn report(plan: &Plan, verdict: &Verdict) {
 /// Runs seeds until one of each check has failed, the budget is over or all are through.
 fn many(from: u64, to: u64, options: &Options) -> ExitCode {
     let begin = Instant::now();
+    name_seed_of_panic();
     let (mut runs, mut events, mut failures) = (0u64, 0u64, 0u64);
     let mut shown = std::collections::BTreeSet::new();
     for seed in from..to {
         if options.budget.is_some_and(|budget| begin.elapsed() > budget) {
             break;
         }
+        SEED.store(seed, Ordering::Relaxed);
         let plan = workload::draw(seed, options.steps);
         let verdict = run(&plan);
         runs += 1;
@@ -172,6 +178,15 @@ fn many(from: u64, to: u64, options: &Options) -> ExitCode {
     }
     println!("{runs} seeds, {events} events, {failures} failures");
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A panic ends the program: the seed that led to it is said first.
+fn name_seed_of_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        eprintln!("seed {}: panics", SEED.load(Ordering::Relaxed));
+        tell(panic);
+    }));
 }
 
 fn all_graphs(units: usize, which: Which) -> ExitCode {

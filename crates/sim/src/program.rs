@@ -11,6 +11,7 @@
 //! | `clean` | says that it holds nothing to save (`CLEAN=1`) |
 //! | `ready` `reloading` `stopping` `watchdog` | says so on the notify socket |
 //! | `extend:MS` | EXTEND_TIMEOUT_USEC= |
+//! | `say:FIELD+FIELD` | says several things in one datagram, see below |
 //! | `mainpid` | names itself as the main process |
 //! | `daemon` | forks; the parent leaves, the child takes the remaining steps |
 //! | `orphan` | forks a child that runs until a signal ends it |
@@ -19,9 +20,15 @@
 //! | `stop:UNIT` `start:UNIT` | asks the manager for a job, but not for ever |
 //! | `oom` | the kernel kills it for want of memory |
 //!
+//! The fields of a datagram are `ready`, `reloading`, `stopping`, `clean`, `watchdog`, `trigger`
+//! (WATCHDOG=trigger), `extend=MS` (EXTEND_TIMEOUT_USEC=) and `interval=MS` (WATCHDOG_USEC=).
+//!
 //! A path of `/none` cannot be executed.
 
+use warren_core::event::Notify;
 use warren_unit::config::Command;
+
+use crate::kernel::MS;
 
 /// One step of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +44,7 @@ pub enum Step {
     Clean,
     Watchdog,
     Extend(u64),
+    Say(Box<Notify>),
     MainPid,
     Daemon,
     Orphan,
@@ -71,6 +79,7 @@ fn step(word: &str) -> Option<Step> {
         "clean" => Step::Clean,
         "watchdog" => Step::Watchdog,
         "extend" => Step::Extend(number()?),
+        "say" => Step::Say(Box::new(datagram(rest)?)),
         "mainpid" => Step::MainPid,
         "daemon" => Step::Daemon,
         "orphan" => Step::Orphan,
@@ -81,4 +90,38 @@ fn step(word: &str) -> Option<Step> {
         "oom" => Step::OutOfMemory,
         _ => return None,
     })
+}
+
+/// A datagram of these fields (sd_notify(3)).
+fn datagram(fields: &str) -> Option<Notify> {
+    let mut message = Notify::default();
+    for field in fields.split('+') {
+        let (name, value) = field.split_once('=').unwrap_or((field, ""));
+        let us = || value.parse::<u64>().ok().map(|ms| ms * MS);
+        match name {
+            "ready" => message.ready = true,
+            "reloading" => message.reloading = true,
+            "stopping" => message.stopping = true,
+            "clean" => message.clean = Some(true),
+            "watchdog" => message.watchdog = true,
+            "trigger" => message.watchdog_trigger = true,
+            "extend" => message.extend_timeout_us = Some(us()?),
+            "interval" => message.watchdog_us = Some(us()?),
+            _ => return None,
+        }
+    }
+    Some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_has_all_of_its_fields_or_is_no_step() {
+        let said = Notify { ready: true, watchdog_us: Some(5 * MS), ..Notify::default() };
+        assert_eq!(step("say:ready+interval=5"), Some(Step::Say(Box::new(said))));
+        assert_eq!(step("say:ready+interval"), None);
+        assert_eq!(step("say:ready+hello"), None);
+    }
 }

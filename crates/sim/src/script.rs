@@ -273,7 +273,8 @@ pub struct Plan {
 
 macro_rules! fault_names {
     ($($name:ident)*) => {
-        const FAULT_NAMES: &[&str] = &[$(stringify!($name)),*];
+        /// The names of all faults.
+        pub const FAULT_NAMES: &[&str] = &[$(stringify!($name)),*];
         impl Faults {
             /// The probability by name.
             pub fn by_name(&mut self, name: &str) -> Option<&mut u32> {
@@ -282,7 +283,7 @@ macro_rules! fault_names {
         }
     };
 }
-fault_names!(spawn exec cgroup listen mount unmount condition slow repeat crash overtake unbegun hang);
+fault_names!(spawn exec cgroup listen mount unmount condition slow repeat crash overtake unbegun hang busy);
 
 impl Plan {
     /// Reads a plan; the error names the line that means nothing.

@@ -5,7 +5,7 @@ use warren_unit::UnitName;
 
 use crate::faults::Faults;
 use crate::run::run;
-use crate::script::Plan;
+use crate::script::{FAULT_NAMES, Plan};
 
 /// Runs that one shrinking may take.
 const RUNS_MAX: u32 = 3000;
@@ -81,19 +81,7 @@ impl Shrinker {
 
     fn drop_faults(&mut self) -> bool {
         let mut smaller = self.attempt(Plan { faults: Faults::default(), ..self.best.clone() });
-        for name in [
-            "spawn",
-            "exec",
-            "cgroup",
-            "listen",
-            "mount",
-            "unmount",
-            "condition",
-            "slow",
-            "repeat",
-            "crash",
-            "overtake",
-        ] {
+        for name in FAULT_NAMES {
             let mut plan = self.best.clone();
             if let Some(fault) = plan.faults.by_name(name) {
                 *fault = 0;

@@ -153,6 +153,8 @@ fn words_of(message: &Notify) -> String {
         (message.stopping, "STOPPING"),
         (message.clean == Some(true), "CLEAN"),
         (message.watchdog, "WATCHDOG"),
+        (message.watchdog_trigger, "WATCHDOG=trigger"),
+        (message.watchdog_us.is_some(), "WATCHDOG_USEC"),
         (message.main_pid.is_some(), "MAINPID"),
         (message.extend_timeout_us.is_some(), "EXTEND_TIMEOUT"),
     ];

@@ -29,7 +29,90 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     groups::draw(&mut plan);
     draw_freezing(&mut plan);
     draw_directories(&mut plan);
+    draw_paths(&mut plan);
+    draw_datagrams(&mut plan);
     plan
+}
+
+/// Units need a path below a mount in one of four plans, and the mount may go when nobody does: by chance
+/// of its own too.
+fn draw_paths(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x0070_6174_6873);
+    if !random.chance(250) {
+        return;
+    }
+    let names: Vec<UnitName> = plan.units.names().cloned().collect();
+    for name in &names {
+        let text = plan.units.text(name).unwrap_or_default();
+        if random.chance(400) {
+            let text = text.replacen("[Unit]\n", "[Unit]\nRequiresMountsFor=/n/data\n", 1);
+            plan.units.set(name.clone(), text);
+        }
+    }
+    let mut more = String::new();
+    for (line, chance) in [("StopWhenUnneeded=yes", 600), ("Wants", 150), ("BindsTo", 250)] {
+        let other = random.pick(&names).as_str();
+        match line.contains('=') {
+            true if random.chance(chance) => more += &format!("{line}\n"),
+            false if random.chance(chance) && !other.contains('@') => {
+                more += &format!("{line}={other}\n");
+            }
+            _ => {}
+        }
+    }
+    let text = format!(
+        "[Unit]\nDefaultDependencies=no\n{more}[Mount]\nWhat=tmpfs\nWhere=/n\nTimeoutSec=10\n"
+    );
+    plan.units.set(UnitName::parse("n.mount").expect("a name"), text);
+    let end = plan.actions.last().map_or(1000, |(at, _)| *at) + 1;
+    for _ in 0..random.below(8) {
+        let name = "n.mount".to_owned();
+        let job = |verb: &str, name| Action::Job(verb.to_owned(), name, JobMode::Replace);
+        let action = match random.below(8) {
+            0..=1 => job("start", name),
+            2..=3 => job("reload", name),
+            4 => job("stop", name),
+            5 => Action::Mount(name),
+            _ => job("start", random.pick(&names).to_string()),
+        };
+        plan.actions.push((random.below(end), action));
+    }
+    plan.actions.sort_by_key(|(at, _)| *at);
+}
+
+/// Services say several things at once in one of four plans: by chance of its own too.
+fn draw_datagrams(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x6461_7461_6772);
+    if !random.chance(250) {
+        return;
+    }
+    let fields = [
+        "trigger",
+        "trigger",
+        "ready",
+        "reloading",
+        "stopping",
+        "clean",
+        "watchdog",
+        "extend=3000",
+        "interval=2000",
+    ];
+    let services = plan.units.names().filter(|name| suffix(name.as_str()) == "service");
+    for name in services.cloned().collect::<Vec<_>>() {
+        if !random.chance(600) {
+            continue;
+        }
+        let said: Vec<&str> = (0..1 + random.below(3)).map(|_| *random.pick(&fields)).collect();
+        let text = plan.units.text(&name).unwrap_or_default();
+        let mut text =
+            text.replacen(" run\n", &format!(" sleep:200 say:{} run\n", said.join("+")), 1);
+        for (line, chance) in [("KillMode=none", 200), ("NotifyAccess=all", 300)] {
+            if random.chance(chance) {
+                text += &format!("[Service]\n{line}\n");
+            }
+        }
+        plan.units.set(name, text);
+    }
 }
 
 /// Services have runtime directories in one of four plans, some together: by chance of its own too.
@@ -353,8 +436,8 @@ fn draw_action(random: &mut Random, names: &[String]) -> Option<Action> {
         0..=9 if of("socket") => Action::Traffic(name),
         0..=9 if of("automount") => Action::Enter(name),
         10..=14 if of("automount") => Action::Idle(name),
-        10..=12 if of("mount") => Action::Mount(name),
-        13..=14 if of("mount") => Action::Unmount(name),
+        10..=12 if of("mount") || of("swap") => Action::Mount(name),
+        13..=14 if of("mount") || of("swap") => Action::Unmount(name),
         15..=17 => Action::Kill(name, *random.pick(&[9, 15, 1, 11])),
         18..=20 => Action::ResetFailed(name),
         21..=22 => Action::Cancel(name),

@@ -216,6 +216,11 @@ impl World {
                     self.step(Event::CgroupEmpty { unit, cpu_us: Some(1) });
                 }
             }
+            Happening::LookAtMemory(unit, run) => {
+                if self.kernel.run_of(unit) == run {
+                    self.step(Event::OutOfMemory { unit });
+                }
+            }
             Happening::LookAtMount(unit) => {
                 let there = self.kernel.mounts.contains(&unit);
                 self.step(if there { Event::Mounted { unit } } else { Event::Unmounted { unit } });
