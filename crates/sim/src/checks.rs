@@ -16,7 +16,7 @@ use warren_core::reason::{Cause, Code, Reason};
 use warren_core::record::Restored;
 use warren_core::settings::TypeSettings;
 use warren_core::state::*;
-use warren_unit::config::Preserve;
+use warren_unit::config::{Preserve, StopBudget};
 use warren_unit::{Relation, UnitType};
 
 use crate::units::{UnitTexts, graph_of, meaning};
@@ -96,12 +96,13 @@ fn needed(world: &World, before: &Before, happenings: &[Happening]) -> Vec<Strin
         let along = |reason: Reason| {
             reason.cause == Cause::Dependency(unit) && reason.code == Code::StoppedWithDependency
         };
-        let goes_along = run.history.as_ref().is_some_and(|history| along(history.reason));
+        let gone_along = run.history.as_ref().is_some_and(|history| along(history.reason));
         match run.job.as_ref() {
-            Some(job) if job.kind.is_stopping() => along(job.reason),
+            Some(job) if job.kind.is_stopping() => along(job.reason) && job_stops(&other),
             Some(job) if job.kind == JobKind::Start => job.since.0 < world.kernel.now,
             _ => {
-                let stays = run.active_state().is_up_or_coming() || goes_along;
+                let gone_along = gone_along && job_stops(&other);
+                let stays = run.active_state().is_up_or_coming() || gone_along;
                 stays && was.is_some_and(|was| was.is_up_or_coming())
             }
         }
@@ -348,6 +349,11 @@ pub fn nothing_starts(world: &World, effects: &[Effect]) -> Vec<String> {
 fn stops_in_time(world: &World) -> Vec<String> {
     // What was late already when the manager came back gets its share all the same.
     const LATE_MAX: u64 = 6_000_000;
+    // Its file may have got another budget since the stop began.
+    let by_phase = |unit: UnitId| {
+        let compiled = world.core.settings().compile(world.core.graph().definition(unit));
+        matches!(&compiled.own, TypeSettings::Service(c) if c.stop_budget == StopBudget::PerPhase)
+    };
     let late = |run: &UnitRun| match &run.state {
         TypeState::Service(Service::Up(service)) => {
             let asks = matches!(service.phase, ServicePhase::Stop | ServicePhase::StopSigterm);
@@ -356,7 +362,7 @@ fn stops_in_time(world: &World) -> Vec<String> {
         _ => false,
     };
     let core = &world.core;
-    let all = core.graph().definitions().filter(|d| late(core.unit_run(d.id)));
+    let all = core.graph().definitions().filter(|d| late(core.unit_run(d.id)) && !by_phase(d.id));
     all.map(|d| format!("stop-budget: {} stops for too long", d.name)).collect()
 }
 

@@ -11,7 +11,7 @@
 //! | `clean` | says that it holds nothing to save (`CLEAN=1`) |
 //! | `ready` `reloading` `stopping` `watchdog` | says so on the notify socket |
 //! | `extend:MS` | EXTEND_TIMEOUT_USEC= |
-//! | `say:FIELD+FIELD` | says several things in one datagram, see [`datagram`] |
+//! | `say:FIELD+FIELD` | says several things in one datagram, see below |
 //! | `mainpid` | names itself as the main process |
 //! | `daemon` | forks; the parent leaves, the child takes the remaining steps |
 //! | `orphan` | forks a child that runs until a signal ends it |
@@ -19,6 +19,9 @@
 //! | `reloads` | answers SIGHUP with RELOADING=1 and READY=1 from here on |
 //! | `stop:UNIT` `start:UNIT` | asks the manager for a job, but not for ever |
 //! | `oom` | the kernel kills it for want of memory |
+//!
+//! The fields of a datagram are `ready`, `reloading`, `stopping`, `clean`, `watchdog`, `trigger`
+//! (WATCHDOG=trigger), `extend=MS` (EXTEND_TIMEOUT_USEC=) and `interval=MS` (WATCHDOG_USEC=).
 //!
 //! A path of `/none` cannot be executed.
 
@@ -89,8 +92,7 @@ fn step(word: &str) -> Option<Step> {
     })
 }
 
-/// A datagram of `ready`, `reloading`, `stopping`, `clean`, `watchdog`, `trigger` (WATCHDOG=trigger),
-/// `extend=MS` (EXTEND_TIMEOUT_USEC=) and `interval=MS` (WATCHDOG_USEC=), see sd_notify(3).
+/// A datagram of these fields (sd_notify(3)).
 fn datagram(fields: &str) -> Option<Notify> {
     let mut message = Notify::default();
     for field in fields.split('+') {

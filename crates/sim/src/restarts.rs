@@ -26,7 +26,7 @@ pub struct Restarts {
 }
 
 impl Restarts {
-    /// Hears what happened, as after a restart of the manager.
+    /// Hears what happened.
     pub fn hear(&mut self, happenings: &[Happening]) {
         for Happening { unit, what, .. } in happenings {
             match what {
@@ -44,7 +44,7 @@ impl Restarts {
         }
     }
 
-    /// Hears what happened in a step; the lines are what should not have.
+    /// Looks at what happened in a step and was heard; the lines are what should not have.
     pub fn check(&self, core: &Core, before: &States, happenings: &[Happening]) -> Vec<String> {
         let changed = happenings.iter().filter(|h| matches!(h.what, What::State { .. }));
         let units: BTreeSet<UnitId> = changed.map(|happening| happening.unit).collect();

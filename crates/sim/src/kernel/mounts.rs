@@ -63,7 +63,10 @@ impl Kernel {
         if self.hangs(id, unit, if remount { Work::Remount } else { Work::Mount }) {
             return;
         }
-        let done = self.works(self.faults.mount);
+        let mut done = self.works(self.faults.mount);
+        if remount && !self.mounts.contains(&unit) {
+            done = Done::Failed { error: "it is not mounted".to_owned() };
+        }
         if done == Done::Ok && !remount {
             self.mounts.insert(unit);
             self.table_changed(unit);
@@ -90,7 +93,7 @@ impl Kernel {
             return false;
         }
         let is_busy = self.random.chance(self.faults.busy);
-        *self.busy.entry(unit).or_insert(is_busy)
+        *self.busy.entry(unit).or_insert(is_busy) && self.mounts.contains(&unit)
     }
 
     /// Somebody else mounts at a unit's path, or unmounts what is there.
