@@ -89,9 +89,12 @@ impl Core {
 
     /// What a start is to have is being removed, since it began: it has not begun after all.
     pub(crate) fn wait_again(&mut self, unit: UnitId) {
-        if let Some(job) = self.run_mut(unit).job.as_mut() {
-            let had_begun = std::mem::take(&mut job.running);
-            self.running_jobs -= u32::from(had_begun);
+        let job = self.run_mut(unit).job.as_mut();
+        let had_begun = job.is_some_and(|job| std::mem::take(&mut job.running));
+        self.running_jobs -= u32::from(had_begun);
+        // It had its turn before those that wait for it now.
+        if had_begun && self.waits_for_itself(unit) {
+            self.change_job(unit, |job| job.ignore_order = true);
         }
     }
 

@@ -280,7 +280,7 @@ impl Core {
     /// `StopWhenUnneeded=`: stops the unit if no unit that needs it is up or has a job.
     pub(crate) fn stop_if_unneeded(&mut self, unit: UnitId) {
         let idle = self.run(unit).job.is_none() && self.active_state(unit).is_up();
-        if !idle || !self.flags(unit).stop_when_unneeded() || self.cannot_stop(unit) {
+        if !idle || !self.flags(unit).stop_when_unneeded() || self.puts_off_stop(unit) {
             return;
         }
         const NEEDED_BY: &[Relation] = &[
@@ -331,14 +331,23 @@ impl Core {
         }
     }
 
-    /// Whether a stop of the unit failed so recently that nothing is to be expected of another.
-    fn cannot_stop(&self, unit: UnitId) -> bool {
+    /// Whether a stop of the unit failed so recently that nothing is to be expected of another, which is
+    /// then made later.
+    fn puts_off_stop(&mut self, unit: UnitId) -> bool {
+        let failed = |lost: &LostJob| {
+            let is_stop = lost.kind == JobKind::Stop && self.active_state(unit).is_up();
+            is_stop && matches!(lost.result, JobResult::Failed | JobResult::Timeout)
+        };
         let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
-        lost.is_some_and(|lost| {
-            lost.kind == JobKind::Stop
-                && matches!(lost.result, JobResult::Failed | JobResult::Timeout)
-                && self.now.monotonic.since(lost.at.monotonic) < AGAIN_AFTER
-        })
+        let Some(lost) = lost.filter(failed) else { return false };
+        let again = lost.at.monotonic.after(AGAIN_AFTER);
+        let is_early = again > self.now.monotonic;
+        // Nobody may have it planned, after a restart of the manager.
+        if is_early && !self.upheld_again.contains_key(&unit) {
+            self.upheld_again.insert(unit, again);
+            self.touched.push(unit);
+        }
+        is_early
     }
 
     /// What standing relations ask of the unit is looked at again after a while.
@@ -350,7 +359,7 @@ impl Core {
     /// `BindsTo=` without `After=`: what it is bound to may have ended, or never have begun, before
     /// this unit came up.
     pub(crate) fn stop_if_unbound(&mut self, unit: UnitId) {
-        if self.cannot_stop(unit) || self.stop_if_owed(unit) {
+        if self.puts_off_stop(unit) || self.stop_if_owed(unit) {
             return;
         }
         if self.run(unit).job.is_some() || !self.active_state(unit).is_up() {

@@ -211,9 +211,11 @@ impl Small {
         }
     }
 
-    /// Jobs that cannot be without those that give way.
+    /// Jobs that cannot be without those that give way. What falls with others may be the stop that is to
+    /// make room for a unit: that is not started either, for the two "never both run".
     fn with_dependents(&self, anchor: Job, losers: Vec<Job>, closure: &Closure) -> BTreeSet<Job> {
-        let mut gone: BTreeSet<Job> = losers.into_iter().collect();
+        let given: BTreeSet<Job> = losers.into_iter().collect();
+        let mut gone = given.clone();
         loop {
             let more: Vec<Job> = closure
                 .jobs
@@ -221,9 +223,10 @@ impl Small {
                 .copied()
                 .filter(|job| !gone.contains(job))
                 .filter(|&job| {
-                    self.acts(job, anchor, self.whole)
-                        .iter()
-                        .any(|(other, needed, _)| *needed && gone.contains(other))
+                    self.acts(job, anchor, self.whole).iter().any(|(other, needed, conflicted)| {
+                        let falls = *needed || *conflicted && !given.contains(other);
+                        falls && gone.contains(other)
+                    })
                 })
                 .collect();
             if more.is_empty() {

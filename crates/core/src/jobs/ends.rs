@@ -196,11 +196,19 @@ impl Core {
             _ => return,
         };
         let graph = self.graph.clone();
+        let starts = matches!(kind, JobKind::Start | JobKind::VerifyActive);
         let dependents: BTreeSet<UnitId> =
             relations.iter().flat_map(|&r| graph.related(unit, r)).collect();
         for other in dependents {
+            // Of a unit that is down a restart is a start.
+            let is_down = self.active_state(other).is_down();
             let fails = self.run(other).job.as_ref().is_some_and(|job| {
-                matches!(job.kind, JobKind::Start | JobKind::VerifyActive) && !job.running
+                let starts = match job.kind {
+                    JobKind::Start | JobKind::VerifyActive => true,
+                    JobKind::Restart => is_down && starts,
+                    _ => false,
+                };
+                starts && !job.running
             });
             if fails {
                 let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(unit));

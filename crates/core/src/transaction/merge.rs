@@ -4,7 +4,7 @@ use super::{Draft, Entry, Link, Strength};
 use crate::ids::UnitId;
 use crate::job::JobKind;
 use crate::request::Refusal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Draft<'_> {
     pub(super) fn merge(&mut self) -> Result<(), Refusal> {
@@ -67,9 +67,11 @@ impl Draft<'_> {
         self.end_entries(losers)
     }
 
-    /// Ends entries, and those that cannot be without them.
+    /// Ends entries, and those that cannot be without them: a start cannot be without the stop of a unit
+    /// that conflicts with it, unless that stop itself was to give way.
     pub(super) fn end_entries(&mut self, mut pending: Vec<usize>) -> Result<(), Refusal> {
         let by_end = self.links_by_end();
+        let given: BTreeSet<usize> = pending.iter().copied().collect();
         while let Some(at) = pending.pop() {
             if !std::mem::replace(&mut self.entries[at].live, false) {
                 continue;
@@ -78,9 +80,12 @@ impl Draft<'_> {
                 return Err(Refusal::JobsConflict(self.graph.name(self.entries[0].unit).clone()));
             }
             let needs_it = by_end.get(&at).into_iter().flatten().map(|&link| &self.links[link]);
-            pending.extend(
-                needs_it.filter(|link| link.strength == Strength::Required).map(|link| link.from),
-            );
+            let falls = |link: &&Link| match link.strength {
+                Strength::Required => true,
+                Strength::Conflicted => !given.contains(&at),
+                Strength::Wanted => false,
+            };
+            pending.extend(needs_it.filter(falls).map(|link| link.from));
         }
         self.collect_garbage();
         Ok(())

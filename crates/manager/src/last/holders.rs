@@ -64,11 +64,16 @@ mod tests {
             .stdin(std::process::Stdio::piped())
             .spawn()
             .expect("cat runs");
-        let found = holders(dir.to_str().expect("a plain path"));
-        assert_eq!(found, [format!("cat (pid {}, cwd)", child.id())]);
+        // What the kernel holds elsewhere just then is not ours.
+        let found = || {
+            let mut found = holders(dir.to_str().expect("a plain path"));
+            found.retain(|line| !line.ends_with("cannot be looked at)"));
+            found
+        };
+        assert_eq!(found(), [format!("cat (pid {}, cwd)", child.id())]);
         drop(child.stdin.take());
         child.wait().expect("it ends with its input");
-        assert_eq!(holders(dir.to_str().expect("a plain path")), [""; 0]);
+        assert_eq!(found(), [""; 0]);
         fs::remove_dir(&dir).expect("empty");
     }
 }
