@@ -245,6 +245,7 @@ impl Daemon {
             self.end_held_up();
             self.workers.relieve(Instant::now());
             self.pid_files.relieve(Instant::now());
+            self.go_on_hearing();
             self.traps.relieve(Instant::now());
             self.leave_late_traps();
             self.leave_late_sockets();
@@ -275,6 +276,7 @@ impl Daemon {
             self.helpers.patience_left(moment),
             self.workers.patience_left(moment),
             self.pid_files.patience_left(moment),
+            self.notify.patience_left(),
             self.traps.patience_left(moment),
             self.sockets.patience_left(moment),
             self.environments.patience_left(moment),
