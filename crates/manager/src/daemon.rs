@@ -215,6 +215,7 @@ impl Daemon {
         self.ping(now().monotonic);
         loop {
             self.turn();
+            self.settle_held();
             self.load_mounts();
             self.go_on_planned();
             if let Some(leaving) = self.leaving {

@@ -267,8 +267,9 @@ impl Daemon {
         }
     }
 
-    /// A tool that the last incarnation ran for this effect: told by the helper's answer, or by
-    /// the unit's cgroup, where nothing else runs. False if there is none.
+    /// A tool that the last incarnation ran for this effect: told by the helper's answer, or a process in the
+    /// unit's cgroup that nobody knows and that is no older than what the unit is at. A server of the mount is older,
+    /// or the mount is there. False if there is none.
     fn take_up_tool(&mut self, id: EffectId, unit: UnitId) -> bool {
         if let Some((reply, pidfd)) =
             self.answered.replies.remove(&EffectId(id.0 | crate::tools::TOOL))
@@ -279,8 +280,9 @@ impl Daemon {
         if let Some(is_there) = self.take_up_untold(EffectId(id.0 | crate::tools::TOOL)) {
             return is_there;
         }
-        match self.groups.processes(unit).first() {
-            Some(&pid) => self.tools.take_up(pid as u32, id),
+        let first = self.unknown_processes(unit).next();
+        match first {
+            Some(pid) => self.tools.take_up(pid as u32, id),
             None => return false,
         }
         true
