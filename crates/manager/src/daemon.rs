@@ -152,7 +152,7 @@ pub struct Daemon {
     pub(crate) checks: Vec<(EffectId, Arc<warren_unit::config::UnitSection>)>,
     pub(crate) name_watcher: Option<warren_bus::names::NameWatcher>,
     /// Services of `Type=dbus` by the name that they are to take.
-    pub(crate) bus_names: BTreeMap<Box<str>, UnitId>,
+    pub(crate) bus_names: BTreeMap<Box<str>, Vec<UnitId>>,
     pub(crate) loads: BTreeMap<u64, crate::requests::AfterLoad>,
     pub(crate) next_load: u64,
     pub(crate) leaving: Option<Leaving>,
