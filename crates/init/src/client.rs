@@ -1,17 +1,16 @@
 //! The manager's side of the channels: packets in and out, as owned values.
 //!
-//! Keeps no state: the manager registers the sockets with its own event loop and calls
-//! [`receive_reply`] and [`receive_event`] when they are readable. Only what is sent to init may
-//! wait, for init to read: it always does.
+//! Keeps no state: the manager registers init's socket with its own event loop and calls
+//! [`receive_event`] when it is readable. Only what is sent to init may wait, for init to read: it
+//! always does. With helpers the manager deals itself.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_sys::eventfd::EventFd;
-use warren_sys::memfd::{self, SharedWords};
+use warren_sys::memfd::SharedWords;
 use warren_sys::{Error, fdpass};
 
 use crate::protocol::control::{InitMessage, InitRequest, Refusal, Welcome, unpack_names};
-use crate::protocol::exec::{FromHelper, LARGE, REQUEST_BYTES_MAX, SpawnRequest};
 use crate::protocol::ring::Ring;
 use crate::protocol::{PACKET_BYTES_MAX, WireError, decode, encode};
 
@@ -66,32 +65,6 @@ pub enum Incoming<T> {
     Nothing,
     /// The other side has ended, and everything it sent was read.
     End,
-}
-
-/// Sends a request to a helper; a large one in a memfd. Fds in the order of their indexes.
-pub fn send_request(
-    helper: BorrowedFd<'_>,
-    request: &SpawnRequest,
-    fds: &[BorrowedFd<'_>],
-) -> Result<(), ClientError> {
-    let packet = encode(request)?;
-    if packet.len() <= PACKET_BYTES_MAX {
-        return Ok(fdpass::try_send(helper, &packet, fds)?);
-    }
-    if packet.len() > REQUEST_BYTES_MAX {
-        return Err(WireError::TooLarge.into());
-    }
-    let payload = memfd::sealed("warren-request", &packet)?;
-    let mut all = vec![payload.as_fd()];
-    all.extend(fds);
-    Ok(fdpass::try_send(helper, &[LARGE], &all)?)
-}
-
-/// Takes one reply of a helper, with the pidfd when a process was made.
-pub fn receive_reply(
-    helper: BorrowedFd<'_>,
-) -> Result<Incoming<(FromHelper, Option<OwnedFd>)>, ClientError> {
-    receive(helper, false, |packet, mut fds| Ok((FromHelper::parse(packet)?, fds.pop())))
 }
 
 /// Sends a request to init, in order with those before.

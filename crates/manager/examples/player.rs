@@ -8,6 +8,7 @@
 //! watchdog:TIMES:MS  feed the watchdog, this often and this far apart
 //! store:NAME         keep an open file with the manager
 //! pipe:NAME          the same with a pipe that nobody writes to any more
+//! offer:FILE:GATE    open the file, then, at the second line of the fifo, ask the manager to keep it as `offered`
 //! fds:FILE           append a line with LISTEN_FDNAMES
 //! serve              answer each connection of the first socket handed over with the own pid
 //! answer             the same for the connection that was handed over
@@ -65,6 +66,7 @@ fn play(word: &str, rest: &str) {
         "watchdog" => feed(number(first), number(second)),
         "store" => store(rest, std::fs::File::open("/proc/self/exe").expect("open").as_fd()),
         "pipe" => store(rest, std::io::pipe().expect("a pipe").0.as_fd()),
+        "offer" => offer(first, second),
         "fds" => append(rest, "$LISTEN_FDNAMES"),
         "log" => log(first, second),
         "serve" => serve(),
@@ -147,6 +149,20 @@ fn store(name: &str, file: BorrowedFd<'_>) {
     socket.connect(path).expect("the manager's socket is there");
     let text = format!("FDSTORE=1\nFDNAME={name}");
     fdpass::send(socket.as_fd(), text.as_bytes(), &[file]).expect("send");
+}
+
+/// Has the file open from here on.
+fn offer(file: &str, gate: &str) {
+    let file = std::fs::File::open(file).expect("it can be opened");
+    wait_at(gate);
+    wait_at(gate);
+    store("offered", file.as_fd());
+    std::mem::forget(file);
+}
+
+/// Waits until somebody writes to the fifo.
+fn wait_at(gate: &str) {
+    std::fs::read(gate).expect("somebody writes");
 }
 
 fn feed(times: u64, apart_ms: u64) {

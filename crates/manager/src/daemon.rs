@@ -164,7 +164,7 @@ pub struct Daemon {
     pub(crate) checks: Vec<(EffectId, Arc<warren_unit::config::UnitSection>)>,
     pub(crate) name_watcher: Option<warren_bus::names::NameWatcher>,
     /// Services of `Type=dbus` by the name that they are to take.
-    pub(crate) bus_names: BTreeMap<Box<str>, UnitId>,
+    pub(crate) bus_names: BTreeMap<Box<str>, Vec<UnitId>>,
     pub(crate) loads: BTreeMap<u64, crate::requests::AfterLoad>,
     pub(crate) next_load: u64,
     pub(crate) leaving: Option<Leaving>,
@@ -229,6 +229,7 @@ impl Daemon {
         self.ping(now().monotonic);
         loop {
             self.turn();
+            self.settle_held();
             self.load_mounts();
             self.go_on_planned();
             if let Some(leaving) = self.leaving {
@@ -259,6 +260,7 @@ impl Daemon {
             self.end_held_up();
             self.workers.relieve(Instant::now());
             self.pid_files.relieve(Instant::now());
+            self.go_on_hearing();
             self.traps.relieve(Instant::now());
             self.leave_late_traps();
             self.leave_late_sockets();
@@ -289,6 +291,7 @@ impl Daemon {
             self.helpers.patience_left(moment),
             self.workers.patience_left(moment),
             self.pid_files.patience_left(moment),
+            self.notify.patience_left(),
             self.traps.patience_left(moment),
             self.sockets.patience_left(moment),
             self.environments.patience_left(moment),

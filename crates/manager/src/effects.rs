@@ -7,7 +7,7 @@ use std::sync::Arc;
 use warren_bus::backend::Backend;
 use warren_bus::names::{NameState, NameWatcher};
 use warren_core::clearing::Trace;
-use warren_core::event::{Done, Effect, Event, Verdict};
+use warren_core::event::{BusName, Done, Effect, Event, Verdict};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::StdOutput;
@@ -184,26 +184,53 @@ impl Daemon {
         }
     }
 
-    /// The watcher is started with the first name.
+    /// The bus does not say whose a name is, so one unit at a time is told of it: of several, the one that was
+    /// first. The others are when it is down.
     fn watch_bus_name(&mut self, unit: UnitId, name: Box<str>, on: bool) {
-        if !on {
-            self.bus_names.remove(&name);
-            if let Some(watcher) = &self.name_watcher {
-                watcher.leave(&name);
+        let graph = self.core.graph().clone();
+        let units = self.bus_names.entry(name.clone()).or_default();
+        let first = units.first().copied();
+        units.retain(|&other| other != unit);
+        match first.filter(|&first| first != unit) {
+            Some(_) if !on => return,
+            Some(first) => {
+                units.push(unit);
+                let (own, other) = (graph.name(unit), graph.name(first));
+                return say!(
+                    "{own}: BusName={name} is also that of {other}, and counts when {other} is down"
+                );
             }
-            return;
+            None if on => units.insert(0, unit),
+            None => {}
         }
+        let next = units.first().copied();
+        if let Some(watcher) = self.name_watcher.as_ref().filter(|_| !on) {
+            watcher.leave(&name);
+        }
+        match next {
+            Some(next) => self.begin_to_watch(next, &name),
+            None => _ = self.bus_names.remove(&name),
+        }
+    }
+
+    /// The watcher is started with the first name.
+    fn begin_to_watch(&mut self, unit: UnitId, name: &str) {
         if self.name_watcher.is_none() {
             let shared = self.shared.clone();
             let tell = move |name: &str, state: NameState| {
                 shared.order(Order::BusName(name.to_owned(), state));
             };
-            self.name_watcher = NameWatcher::start(&self.options.bus_socket(), tell).ok();
+            match NameWatcher::start(&self.options.bus_socket(), tell) {
+                Ok(watcher) => self.name_watcher = Some(watcher),
+                Err(e) => {
+                    say!("{}: who has {name} cannot be watched: {e}", self.core.graph().name(unit));
+                    self.events.push_back(Event::BusName { unit, state: BusName::NoBus });
+                }
+            }
         }
         if let Some(watcher) = &self.name_watcher {
-            watcher.watch(&name);
+            watcher.watch(name);
         }
-        self.bus_names.insert(name, unit);
     }
 
     // ---- mounts ----
@@ -267,8 +294,9 @@ impl Daemon {
         }
     }
 
-    /// A tool that the last incarnation ran for this effect: told by the helper's answer, or by
-    /// the unit's cgroup, where nothing else runs. False if there is none.
+    /// A tool that the last incarnation ran for this effect: told by the helper's answer, or a process in the
+    /// unit's cgroup that nobody knows and that is no older than what the unit is at. A server of the mount is older,
+    /// or the mount is there. False if there is none.
     fn take_up_tool(&mut self, id: EffectId, unit: UnitId) -> bool {
         if let Some((reply, pidfd)) =
             self.answered.replies.remove(&EffectId(id.0 | crate::tools::TOOL))
@@ -279,8 +307,9 @@ impl Daemon {
         if let Some(is_there) = self.take_up_untold(EffectId(id.0 | crate::tools::TOOL)) {
             return is_there;
         }
-        match self.groups.processes(unit).first() {
-            Some(&pid) => self.tools.take_up(pid as u32, id),
+        let first = self.unknown_processes(unit).next();
+        match first {
+            Some(pid) => self.tools.take_up(pid as u32, id),
             None => return false,
         }
         true

@@ -9,10 +9,11 @@ use warren_core::ids::UnitId;
 use warren_core::settings::TypeSettings;
 
 use warren_sys::epoll::Interest;
-use warren_sys::file;
+use warren_sys::{file, waits};
 
 use crate::daemon::{Daemon, token};
 use crate::notify::Datagram;
+use crate::say;
 
 /// Stands behind the key of one that is not dropped when it hangs up, in the name that init keeps.
 const UNPOLLED: &str = "!";
@@ -36,7 +37,7 @@ struct Stored {
 impl Stored {
     fn new(name: &str, key: u32, polls: bool, fd: OwnedFd) -> Stored {
         // One that cannot be asked is compared with all that cannot.
-        let file = file::identity(fd.as_fd()).unwrap_or_default();
+        let file = waits::identity(fd.as_fd()).unwrap_or_default();
         Stored { name: name.to_owned(), key, polls, fd, file }
     }
 
@@ -72,6 +73,12 @@ impl FdStore {
     }
 }
 
+fn close(stored: Stored) {
+    if let Err(e) = waits::close(stored.fd, true) {
+        say!("a stored file descriptor cannot be closed: {e}");
+    }
+}
+
 /// The unit and the rest of a name that init keeps a stored file descriptor under.
 pub fn parse_stored_name(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("fdstore/")?.split_once('/')
@@ -79,7 +86,7 @@ pub fn parse_stored_name(name: &str) -> Option<(&str, &str)> {
 
 impl Daemon {
     /// Stores or removes what a datagram says.
-    pub(crate) fn store_fds(&mut self, unit: UnitId, datagram: &mut Datagram) {
+    pub(crate) fn store_fds(&mut self, unit: UnitId, datagram: &Datagram) {
         if datagram.store.is_none() && datagram.unstore.is_none() {
             return;
         }
@@ -93,9 +100,14 @@ impl Daemon {
         if let Some(wanted) = &datagram.unstore {
             self.remove_stored(unit, |s| s.name == *wanted);
         }
-        if let Some(name) = &datagram.store {
-            for fd in datagram.fds.drain(..) {
-                self.store_fd(unit, name, fd, datagram.polls, config.fd_store_max as usize);
+        let max = config.fd_store_max as usize;
+        if let Some(store) = datagram.store.as_ref().filter(|_| max > 0) {
+            let fds = self.notify.descriptors(store);
+            if fds.is_empty() {
+                say!("{}: file descriptors that it wanted stored are lost", definition.name);
+            }
+            for fd in fds {
+                self.store_fd(unit, &store.name, fd, datagram.polls, max);
             }
         }
         self.tell_stored(unit);
@@ -109,13 +121,15 @@ impl Daemon {
         };
         let all = self.stored_fds.of(unit);
         if all.len() >= max || all.iter().any(is_same) {
-            return;
+            return close(stored);
         }
         self.stored_fds.next += 1;
         let unit_name = self.core.graph().name(unit).to_string();
         if self.init.store(&stored.kept_as(&unit_name), stored.fd.as_fd()).is_ok() {
             self.watch_stored(&stored);
             self.stored_fds.of(unit).push(stored);
+        } else {
+            close(stored);
         }
     }
 
@@ -127,9 +141,9 @@ impl Daemon {
         self.stored_fds.of(unit).push(stored);
     }
 
-    /// Files and the like cannot be watched, and do not hang up.
+    /// Files do not hang up, and those that others serve ask a server whether they do.
     fn watch_stored(&self, stored: &Stored) {
-        if stored.polls {
+        if stored.polls && waits::may_be_polled(stored.fd.as_fd()) {
             let token = token::STORED | u64::from(stored.key);
             let _ = self.epoll.add(stored.fd.as_fd(), token, Interest::NONE);
         }
@@ -157,6 +171,7 @@ impl Daemon {
         for stored in gone {
             let _ = self.epoll.remove(&stored.fd);
             let _ = self.init.drop_stored(&stored.kept_as(&name));
+            close(stored);
         }
     }
 

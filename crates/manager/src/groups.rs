@@ -36,6 +36,8 @@ const CONTROL_GROUP: &str = ".control";
 /// The tree, if there is one, and the groups in use.
 pub struct Groups {
     tree: Option<Arc<Tree>>,
+    /// [`root_path`] of it.
+    root: String,
     watch: Option<Watch>,
     by_watch: BTreeMap<WatchId, Watched>,
     made: BTreeMap<UnitId, Group>,
@@ -103,9 +105,21 @@ impl Groups {
         let (by_watch, made) = (BTreeMap::new(), BTreeMap::new());
         let (killing, together) = (BTreeSet::new(), BTreeMap::new());
         let enabled = Enabled::default();
+        let root = tree.as_ref().map(root_path).unwrap_or_default();
         let tree = tree.map(Arc::new);
         let left = BTreeSet::new();
-        Ok(Groups { tree, watch, by_watch, made, controllers, killing, together, enabled, left })
+        Ok(Groups {
+            tree,
+            root,
+            watch,
+            by_watch,
+            made,
+            controllers,
+            killing,
+            together,
+            enabled,
+            left,
+        })
     }
 
     /// Whether processes are tracked by cgroups.
@@ -501,7 +515,7 @@ impl Groups {
     pub fn drain(&mut self) -> News {
         let mut changed = Vec::new();
         let Some(watch) = &self.watch else { return News::default() };
-        let overflow = watch.drain(&mut changed).map(|d| d.overflow).unwrap_or(false);
+        let overflow = watch.drain(&mut changed).unwrap_or(false);
         let all = || self.by_watch.values().copied().collect();
         let reported = || changed.iter().filter_map(|id| self.by_watch.get(id).copied()).collect();
         let watched: Vec<Watched> = if overflow { all() } else { reported() };
@@ -570,19 +584,21 @@ impl Groups {
 
     /// The unit whose group a process is in, by the path in `/proc/PID/cgroup`.
     pub fn unit_of_process(&self, graph: &Graph, pid: i32) -> Option<UnitId> {
-        unit_of_process(self.tree.as_ref()?, graph, pid, |unit| self.made.contains_key(&unit))
+        self.tree.as_ref()?;
+        unit_of_process(&self.root, graph, pid, |unit| self.made.contains_key(&unit))
     }
 }
 
-/// The innermost unit in whose group a process is, of those that `counts` takes.
+/// The innermost unit in whose group a process is, of those that `counts` takes. `root` is the tree's
+/// [`root_path`].
 pub fn unit_of_process(
-    tree: &Tree,
+    root: &str,
     graph: &Graph,
     pid: i32,
     counts: impl Fn(UnitId) -> bool,
 ) -> Option<UnitId> {
     let path = warren_sys::process::cgroup_path(pid).ok()?;
-    let below = path.strip_prefix(&root_path(tree))?.trim_start_matches('/');
+    let below = path.strip_prefix(root)?.trim_start_matches('/');
     below.rsplit('/').find_map(|part| {
         let unit = graph.lookup(&UnitName::parse(part).ok()?)?;
         counts(unit).then_some(unit)
@@ -601,8 +617,9 @@ pub fn remove(tree: &Tree, path: &str) -> Vec<i32> {
     tree.procs_below(path).unwrap_or_default()
 }
 
-/// The tree's root as `/proc/PID/cgroup` names it in this process's cgroup namespace.
-fn root_path(tree: &Tree) -> String {
+/// The tree's root as `/proc/PID/cgroup` names it in this process's cgroup namespace. Reads the whole mount table:
+/// to be asked once.
+pub fn root_path(tree: &Tree) -> String {
     let mount = warren_sys::cgroup::mount_point().ok().flatten();
     let below = mount.and_then(|m| tree.path().strip_prefix(m).ok().map(|p| p.to_path_buf()));
     match below {

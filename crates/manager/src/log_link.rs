@@ -380,7 +380,7 @@ fn stream_header(unit: &str, exec: &ExecConfig, identifier: &str) -> String {
 
 /// `DEVICE:INODE` of a socket.
 fn stream_name(stream: &UnixStream) -> Result<String, String> {
-    let (device, inode) = warren_sys::file::identity(stream.as_fd()).map_err(|e| e.to_string())?;
+    let (device, inode) = warren_sys::waits::identity(stream.as_fd()).map_err(|e| e.to_string())?;
     Ok(format!("{device}:{inode}"))
 }
 

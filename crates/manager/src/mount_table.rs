@@ -13,7 +13,7 @@ use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
 use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
-use warren_sys::mount::{MountDelta, MountWatch};
+use warren_sys::mount::{Mount, MountDelta, MountWatch};
 use warren_unit::LoadState;
 use warren_unit::{UnitName, UnitType};
 
@@ -148,44 +148,53 @@ impl MountTable {
     }
 
     fn note(&mut self, delta: MountDelta) {
-        for mount in delta.added {
-            if mount.fstype == "autofs" {
-                self.traps.insert(mount.id, mount.mount_point.into());
-                continue;
+        delta.removed.into_iter().for_each(|id| self.forget(id));
+        delta.added.into_iter().for_each(|mount| self.take_in(mount));
+    }
+
+    /// A mount is new, or other than it was: moved, or another one under the same id.
+    fn take_in(&mut self, mount: Mount) {
+        let id = mount.id;
+        if mount.fstype == "autofs" {
+            if self.traps.get(&id).is_none_or(|path| **path != *mount.mount_point) {
+                self.forget(id);
+                self.traps.insert(id, mount.mount_point.into());
             }
-            let Ok(name) = UnitName::for_path(&mount.mount_point, UnitType::Mount) else {
-                continue;
-            };
-            if self.put(mount.id, name.clone(), &mount.source) {
-                let here = self.here.entry(name.clone()).or_insert(Here { last: 0, count: 0 });
-                *here = Here { last: mount.id, count: here.count + 1 };
-                self.waiting.insert(name);
-            }
+            return;
         }
-        for id in delta.removed {
-            self.gone_traps.extend(self.traps.remove(&id));
-            if let Some(point) = self.points.remove(&id) {
-                self.release(id, &point);
-                self.gone(id, &point.unit);
-                self.waiting.insert(point.unit);
-            }
+        let Ok(name) = UnitName::for_path(&mount.mount_point, UnitType::Mount) else {
+            return self.forget(id);
+        };
+        if self.points.get(&id).is_none_or(|before| before.unit != name) {
+            self.forget(id);
+            let here = self.here.entry(name.clone()).or_insert(Here { last: 0, count: 0 });
+            *here = Here { last: id, count: here.count + 1 };
+            self.waiting.insert(name.clone());
+        }
+        self.put(id, name, &mount.source);
+    }
+
+    /// A mount is no longer where it was.
+    fn forget(&mut self, id: u64) {
+        self.gone_traps.extend(self.traps.remove(&id));
+        if let Some(point) = self.points.remove(&id) {
+            self.release(id, &point);
+            self.gone(id, &point.unit);
+            self.waiting.insert(point.unit);
         }
     }
 
-    /// Takes a mount in; whether its unit is another than it was.
-    fn put(&mut self, id: u64, unit: UnitName, source: &str) -> bool {
+    /// Remembers a mount with its source, in place of what it was.
+    fn put(&mut self, id: u64, unit: UnitName, source: &str) {
         let is_device = source.starts_with("/dev/");
         let device = is_device.then(|| UnitName::for_path(source, UnitType::Device).ok()).flatten();
-        let before = self.points.remove(&id);
-        if let Some(before) = &before {
-            self.release(id, before);
+        if let Some(before) = self.points.remove(&id) {
+            self.release(id, &before);
         }
         if let Some(device) = &device {
             self.by_device.entry(device.clone()).or_default().insert(id);
         }
-        let is_other = before.is_none_or(|before| before.unit != unit);
         self.points.insert(id, Point { unit, device });
-        is_other
     }
 
     fn release(&mut self, id: u64, point: &Point) {
@@ -399,5 +408,50 @@ mod tests {
             assert_eq!(apart(took), Duration::from_millis(apart_ms), "{took_ms} ms");
         }
         assert_eq!(apart(Duration::MAX), SLOW_READS_APART_MAX);
+    }
+
+    /// Applies changes of the table, one after the other, each with words `ID=PATH`, `ID=autofs:PATH` and `-ID`;
+    /// then says what is mounted, which traps are gone, and of which units something is to be told.
+    #[track_caller]
+    fn check_changes(changes: &[&str], expected: &str) {
+        let mut table = MountTable::unread();
+        for change in changes {
+            let (mut delta, none) = (MountDelta::default(), || "none".to_owned());
+            for word in change.split(' ') {
+                if let Some(gone) = word.strip_prefix('-') {
+                    delta.removed.push(gone.parse().expect("an id"));
+                    continue;
+                }
+                let (id, place) = word.split_once('=').expect("ID=PATH");
+                let (fstype, path) = place.split_once(':').unwrap_or(("tmpfs", place));
+                let (id, mount_point) = (id.parse().expect("an id"), path.to_owned());
+                let (source, fstype) = (none(), fstype.to_owned());
+                delta.added.push(Mount { id, parent: 1, mount_point, source, fstype });
+            }
+            table.waiting.clear();
+            table.note(delta);
+        }
+        let counts = table.here.iter().map(|(name, here)| format!("{name}*{}", here.count));
+        let waiting = table.waiting.iter().map(|name| format!("?{name}"));
+        let gone = table.gone_traps.iter().map(|path| format!("-{path}"));
+        let words: Vec<String> = counts.chain(waiting).chain(gone).collect();
+        assert_eq!(words.join(" "), expected, "{changes:?}");
+    }
+
+    #[test]
+    fn a_mount_that_was_moved_is_no_longer_where_it_was() {
+        check_changes(&["1=/a", "1=/b"], "b.mount*1 ?a.mount ?b.mount");
+        check_changes(&["1=/a 2=/a", "2=/b"], "a.mount*1 b.mount*1 ?a.mount ?b.mount");
+        check_changes(&["1=autofs:/a", "1=autofs:/b"], "-/a");
+    }
+
+    #[test]
+    fn an_id_that_was_used_again_names_another_mount() {
+        check_changes(&["1=/a", "1=/b", "1=/a"], "a.mount*1 ?a.mount ?b.mount");
+        check_changes(&["1=/a", "1=autofs:/a"], "?a.mount");
+        check_changes(&["1=autofs:/a", "1=/a"], "a.mount*1 ?a.mount -/a");
+        check_changes(&["1=/a", "-1 1=/a"], "a.mount*1 ?a.mount");
+        check_changes(&["1=/a", "1=/a"], "a.mount*1");
+        check_changes(&["1=/a 2=/b", "-2 1=/b"], "b.mount*1 ?a.mount ?b.mount");
     }
 }

@@ -1,5 +1,7 @@
 //! What processes say of themselves over the notify socket, and to which unit it belongs.
 
+use std::time::Instant;
+
 use warren_core::event::Event;
 use warren_core::ids::UnitId;
 use warren_sys::epoll::Interest;
@@ -57,7 +59,7 @@ impl Daemon {
     }
 
     fn take_notice(&mut self, unit: UnitId, mut datagram: Datagram) {
-        self.store_fds(unit, &mut datagram);
+        self.store_fds(unit, &datagram);
         let main =
             datagram.message.main_pid.filter(|&main| self.may_be_main(unit, main, &datagram));
         datagram.message.main_pid = main;
@@ -94,7 +96,18 @@ impl Daemon {
             return;
         }
         self.notify.release();
-        // Arrivals are reported, not what is there: what this turn left has to be asked for.
+        self.ask_for_arrivals();
+    }
+
+    /// What came while threads threw away what was heard is heard now.
+    pub(crate) fn go_on_hearing(&mut self) {
+        if self.notify.has_released(Instant::now()) {
+            self.ask_for_arrivals();
+        }
+    }
+
+    /// Arrivals are reported, not what is there: what this turn left has to be asked for.
+    fn ask_for_arrivals(&self) {
         let _ = self.epoll.modify(self.notify.fd(), token::NOTIFY, notify_interest());
     }
 }

@@ -1,5 +1,6 @@
 //! `PIDFile=`: waits until the file names a process of the unit (systemd.service(5)).
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::file;
 use warren_sys::inotify::{Inotify, WatchFor};
+use warren_sys::process;
 
 /// How long a worker waits for the file. The start timeout of the unit is usually shorter, and
 /// ends the start; a worker that still waits then harms nobody.
@@ -20,9 +22,14 @@ const LOOKS_APART: Duration = Duration::from_secs(1);
 const BYTES_MAX: usize = 4096;
 
 /// The pid in the file, once it is there and is a process of the group. Nothing when nobody is left in
-/// the group who could write it.
+/// the group who could write it. Where processes are not `tracked` by groups, it depends on
+/// whose file it is.
 pub fn wait_for(path: &Path, group: Option<&Path>, tracked: bool) -> Option<u32> {
-    let read = || read_pid(path).filter(|&pid| !tracked || belongs(pid, group));
+    let is_its = |pid, owner| match tracked {
+        true => belongs(pid, group),
+        false => may_name(path, owner, pid),
+    };
+    let read = || read_pid(path).and_then(|(pid, owner)| is_its(pid, owner).then_some(pid));
     if let Some(pid) = read() {
         return Some(pid);
     }
@@ -56,8 +63,19 @@ fn watch_way(inotify: &Inotify, path: &Path) {
     while deepest() != deepest() {}
 }
 
-fn read_pid(path: &Path) -> Option<u32> {
-    pid_in(&String::from_utf8(file::read_regular(path, BYTES_MAX).ok()?).ok()?)
+/// The pid in the file, and whose file it is.
+fn read_pid(path: &Path) -> Option<(u32, u32)> {
+    let (bytes, owner) = file::read_owned(path, BYTES_MAX).ok()?;
+    Some((pid_in(&String::from_utf8(bytes).ok()?)?, owner))
+}
+
+/// systemd.service(5): a file of an unprivileged user names only a process of the service, here one of that user,
+/// and no link leads to another user's file. Init and the manager are no service's.
+fn may_name(path: &Path, owner: u32, pid: u32) -> bool {
+    const ROOT: u32 = 0;
+    let own = [std::process::id(), std::os::unix::process::parent_id()];
+    let is_linked = std::fs::symlink_metadata(path).is_ok_and(|found| found.uid() != owner);
+    !own.contains(&pid) && !is_linked && (owner == ROOT || process::runs_as(pid, owner))
 }
 
 /// The first line has it; some programs write more behind it.
@@ -107,8 +125,35 @@ mod tests {
         for directory in [base.join("a"), base.join("a/b")] {
             std::fs::create_dir(directory).expect("a directory can be made");
         }
-        std::fs::write(&path, "4321\n").expect("a file can be written");
-        assert_eq!(waiter.join().expect("no panic"), Some(4321));
+        let mut other = std::process::Command::new("cat");
+        let mut other = other.stdin(std::process::Stdio::piped()).spawn().expect("cat(1)");
+        std::fs::write(&path, format!("{}\n", other.id())).expect("a file can be written");
+        assert_eq!(waiter.join().expect("no panic"), Some(other.id()));
+        drop(other.stdin.take());
+        other.wait().expect("it is a child");
+        std::fs::remove_dir_all(&base).expect("it is there");
+    }
+
+    #[test]
+    fn without_groups_a_file_names_only_processes_of_its_owner() {
+        const NOBODY: u32 = 65534;
+        let base = scratch("owner");
+        let path = base.join("pid");
+        std::fs::write(&path, "1").expect("a file can be written");
+        let owner = path.metadata().expect("it is there").uid();
+        let own = [std::process::id(), std::os::unix::process::parent_id()];
+        assert!(own.iter().all(|&pid| !may_name(&path, owner, pid)), "the manager and init");
+        let mut other = std::process::Command::new("cat");
+        let mut other = other.stdin(std::process::Stdio::piped()).spawn().expect("cat(1)");
+        assert!(may_name(&path, owner, other.id()));
+        assert!(!process::runs_as(other.id(), NOBODY) && process::runs_as(other.id(), owner));
+        if owner == 0 {
+            std::os::unix::fs::chown(&path, Some(NOBODY), None).expect("root may");
+            assert!(!may_name(&path, NOBODY, other.id()), "it is root's process");
+            assert!(!may_name(&path, 0, other.id()), "a link that leads elsewhere");
+        }
+        drop(other.stdin.take());
+        other.wait().expect("it is a child");
         std::fs::remove_dir_all(&base).expect("it is there");
     }
 

@@ -84,7 +84,9 @@ impl Daemon {
                     NameState::Free => BusName::Free,
                     NameState::NoBus => BusName::NoBus,
                 };
-                if let Some(&unit) = self.bus_names.get(name.as_str()) {
+                if let Some(&unit) =
+                    self.bus_names.get(name.as_str()).and_then(|units| units.first())
+                {
                     self.events.push_back(Event::BusName { unit, state });
                 }
             }

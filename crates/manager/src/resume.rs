@@ -230,9 +230,16 @@ impl Daemon {
         }
     }
 
-    /// Answers to spawns that are not asked for again: those that were given up meanwhile.
+    /// Answers to spawns that are not asked for again: those that were given up meanwhile. What belongs to
+    /// effects that wait is kept for them.
     fn take_late_replies(&mut self) {
-        let replies = std::mem::take(&mut self.answered).replies;
+        let mut answered = std::mem::take(&mut self.answered);
+        let waits: BTreeSet<EffectId> = self.sweep.held().filter_map(Effect::id).collect();
+        let (kept, replies) = split_replies(answered.replies, &waits);
+        if !waits.is_empty() {
+            self.answered.births = std::mem::take(&mut answered.births);
+            self.answered.replies = kept;
+        }
         let given_up = self.core.given_up();
         self.resuming = true;
         for (id, (reply, pidfd)) in replies {
@@ -244,6 +251,14 @@ impl Daemon {
         self.turn();
         for id in self.core.given_up() {
             self.done(id, Done::NeverBegun);
+        }
+    }
+
+    /// The effects that waited are carried out: what was kept for them need not be any longer.
+    pub(crate) fn settle_held(&mut self) {
+        let is_over = !self.helpers.owe() && self.sweep.held().next().is_none();
+        if is_over && !(self.answered.replies.is_empty() && self.answered.births.is_empty()) {
+            self.settle();
         }
     }
 
@@ -355,6 +370,14 @@ impl Daemon {
     }
 }
 
+/// Those of effects that wait, themselves or the tools that they run, and the rest.
+fn split_replies<T>(
+    replies: BTreeMap<EffectId, T>,
+    waits: &BTreeSet<EffectId>,
+) -> (BTreeMap<EffectId, T>, BTreeMap<EffectId, T>) {
+    replies.into_iter().partition(|(id, _)| waits.contains(&EffectId(id.0 & !crate::tools::TOOL)))
+}
+
 /// `FileDescriptorName=` of a socket, or its default.
 fn fd_name(settings: &Settings, definition: &Definition) -> String {
     let set = || settings.compile(definition).socket().fd_name.clone();
@@ -364,4 +387,19 @@ fn fd_name(settings: &Settings, definition: &Definition) -> String {
 
 fn lookup(graph: &Graph, name: &str) -> Option<UnitId> {
     warren_unit::UnitName::parse(name).ok().and_then(|name| graph.lookup(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_effects_that_wait_are_told_from_the_rest() {
+        let replies = [1, 2, 3 | crate::tools::TOOL, 4].map(|id| (EffectId(id), ()));
+        let waits = BTreeSet::from([1, 3, 5].map(EffectId));
+        let (kept, late) = split_replies(BTreeMap::from(replies), &waits);
+        let ids =
+            |some: BTreeMap<EffectId, ()>| some.into_keys().map(|id| id.0).collect::<Vec<_>>();
+        assert_eq!((ids(kept), ids(late)), (vec![1, 3 | crate::tools::TOOL], vec![2, 4]));
+    }
 }

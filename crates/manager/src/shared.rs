@@ -23,7 +23,7 @@ use crate::command_line;
 use crate::conditions::Host;
 use crate::ending::scheduled::Scheduled;
 use crate::fleet::{Applied, Shown};
-use crate::groups::group_path;
+use crate::groups::{group_path, root_path};
 use crate::inhibit::Locks;
 use crate::on_disk::OnDisk;
 use crate::orders::Order;
@@ -119,6 +119,8 @@ pub struct Shared {
     reloads_since: Mutex<Option<Monotonic>>,
     settings: Settings,
     tree: Option<Tree>,
+    /// [`root_path`] of it.
+    root: String,
     orders: Sender<Order>,
     wake: Arc<EventFd>,
     /// The search directories.
@@ -186,6 +188,7 @@ impl Shared {
             plan: Mutex::default(),
             reloads_since: Mutex::default(),
             settings,
+            root: tree.as_ref().map(root_path).unwrap_or_default(),
             tree,
             orders,
             wake,
@@ -393,7 +396,8 @@ impl Backend for Shared {
         let view = self.view();
         view.unit_of_process(pid).or_else(|| {
             let pid = i32::try_from(pid).ok()?;
-            crate::groups::unit_of_process(self.tree.as_ref()?, &view.graph, pid, |_| true)
+            self.tree.as_ref()?;
+            crate::groups::unit_of_process(&self.root, &view.graph, pid, |_| true)
         })
     }
 

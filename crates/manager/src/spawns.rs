@@ -518,8 +518,7 @@ impl Daemon {
         self.answered.is_partial || self.helpers.is_replaced_since(since)
     }
 
-    /// Kills what a helper may have made for an effect without anybody being told: children of init
-    /// in the unit's group that the machine knows nothing of and that are no older than its state.
+    /// Kills what a helper may have made for an effect without anybody being told.
     fn kill_unknown(&mut self, id: EffectId) {
         let Some(unit) = self.core.effect_unit(id) else { return };
         for pid in self.unknown_processes(unit) {
@@ -527,7 +526,8 @@ impl Daemon {
         }
     }
 
-    fn unknown_processes(&self, unit: UnitId) -> impl Iterator<Item = i32> {
+    /// Children of init in the unit's group that nobody knows and that are no older than its state.
+    pub(crate) fn unknown_processes(&self, unit: UnitId) -> impl Iterator<Item = i32> {
         let history = self.core.unit_run(unit).history.as_ref();
         let since = history.map_or(0, |history| history.state_change.monotonic.0);
         let init = std::os::unix::process::parent_id() as i32;

@@ -241,8 +241,8 @@ fn make(
         _ => Traps::new(None, wake.clone()),
     };
     let notify = match kept.notify.take() {
-        Some(fd) => Ok(NotifySocket::over(fd)),
-        None => NotifySocket::bind(&options.notify_socket()),
+        Some(fd) => NotifySocket::over(fd, wake.clone()),
+        None => NotifySocket::bind(&options.notify_socket(), wake.clone()),
     };
     let mut daemon = Daemon {
         core,

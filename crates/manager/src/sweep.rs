@@ -57,6 +57,11 @@ impl Sweep {
     pub fn hold(&mut self, effect: Effect, resuming: bool) {
         self.held.push(Held { effect, resuming });
     }
+
+    /// The effects that wait.
+    pub fn held(&self) -> impl Iterator<Item = &Effect> {
+        self.held.iter().map(|held| &held.effect)
+    }
 }
 
 fn remove(all: Vec<Group>) {

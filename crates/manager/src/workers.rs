@@ -161,6 +161,12 @@ impl Workers {
         }
     }
 
+    /// Whether somebody waits, and no more threads may come.
+    pub fn are_all_held(&self) -> bool {
+        let queue = self.pool.lock();
+        queue.is_somebody_waiting() && queue.threads >= WORKERS_MAX
+    }
+
     /// The eventfd that the loop watches.
     pub fn wake(&self) -> &Arc<EventFd> {
         &self.pool.wake

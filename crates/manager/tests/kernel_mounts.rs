@@ -106,6 +106,22 @@ fn what_is_mounted_by_hand_is_a_unit_until_it_is_gone() {
 }
 
 #[test]
+fn a_mount_that_was_moved_or_followed_by_another_is_no_longer_where_it_was() {
+    let Some(m) = Machine::start("moved", &[]) else { return };
+    mount(&m, "/run/a");
+    m.wait_for("run-a.mount", "active/mounted");
+    m.run(&["mkdir", "/run/b", "/run/c"]).expect("directories");
+    m.run(&["mount", "--move", "/run/a", "/run/b"]).expect("it can be moved");
+    m.wait_for("run-b.mount", "active/mounted");
+    m.wait_for("run-a.mount", "inactive/dead");
+    // The kernel may give the second the number of the first, before anybody has looked.
+    let both = "umount /run/b && mount -t tmpfs by-hand /run/c";
+    m.run(&["sh", "-c", both]).expect("nobody uses it");
+    m.wait_for("run-c.mount", "active/mounted");
+    m.wait_for("run-b.mount", "inactive/dead");
+}
+
+#[test]
 fn mounts_go_by_tree_as_soon_as_their_last_user_is_down() {
     let user = "[Unit]\nRequiresMountsFor=/run/data/a/deep\n[Service]\nExecStart=@P stay\n\
                 ExecStop=@P wait:100";

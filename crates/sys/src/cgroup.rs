@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use crate::error::{Context, Error, Result};
 
 pub mod watch;
-pub use watch::{Drained, Watch, WatchId};
+pub use watch::{Watch, WatchId};
 
 /// Most bytes read from one attribute file. `cgroup.procs` of 200,000 processes fits.
 const ATTRIBUTE_BYTES_MAX: usize = 4 << 20;

@@ -6,6 +6,7 @@
 
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Context, Error, Result, check};
 
@@ -213,8 +214,19 @@ pub fn recv(
 /// Receives a datagram, or bytes of a stream, without fds and pidfd, which are dropped, and without
 /// blocking: there is room for the credentials alone, so nothing else is made for us.
 pub fn recv_plain(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<Received> {
+    Ok(Received { lost_fds: false, ..receive_plain(socket, data, 0)? })
+}
+
+/// As [`peek`], without the fds: they stay in the message, and nothing is made for us that had to be closed.
+/// That there are some is said by `lost_fds`, where the socket does not report pidfds. `bytes` counts what did not
+/// fit, too.
+pub fn peek_plain(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<Received> {
+    receive_plain(socket, data, libc::MSG_PEEK)
+}
+
+fn receive_plain(socket: BorrowedFd<'_>, data: &mut [u8], flags: i32) -> Result<Received> {
     let room = data.len();
-    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    let flags = flags | libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     let mut control = Control::new();
     let mut iov = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
     // SAFETY: an all-zero msghdr is valid.
@@ -227,8 +239,8 @@ pub fn recv_plain(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<Received> {
     let bytes = recv_retry(socket, &mut msg, libc::MSG_CMSG_CLOEXEC | flags)?;
     let mut fds = Vec::new();
     let (credentials, _) = take_control(&msg, &mut fds);
-    let truncated = bytes > room;
-    Ok(Received { bytes, fds: 0, credentials, pidfd: None, truncated, lost_fds: false })
+    let (truncated, lost_fds) = (bytes > room, msg.msg_flags & libc::MSG_CTRUNC != 0);
+    Ok(Received { bytes, fds: 0, credentials, pidfd: None, truncated, lost_fds })
 }
 
 /// Looks at the next message that was not looked at yet, without taking it and without blocking.
@@ -240,14 +252,19 @@ pub fn peek(socket: BorrowedFd<'_>, data: &mut [u8], fds: &mut Vec<OwnedFd>) -> 
 
 /// Looks begin at the first message in the socket (socket(7), `SO_PEEK_OFF`).
 pub fn start_peeking(socket: BorrowedFd<'_>) -> Result<()> {
-    let zero: libc::c_int = 0;
+    peek_from(socket, 0)
+}
+
+/// The next look is behind so many bytes.
+pub fn peek_from(socket: BorrowedFd<'_>, bytes: usize) -> Result<()> {
+    let offset = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: the value is a live c_int of the size that is given.
     let done = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_PEEK_OFF,
-            (&raw const zero).cast(),
+            (&raw const offset).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
@@ -273,9 +290,46 @@ pub fn peeked(socket: BorrowedFd<'_>) -> Result<usize> {
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
-/// Takes the first message and throws it away; false if there is none.
+/// Takes the first message and throws it away; false if there is none. Its fds are not made ours before; the kernel
+/// closes them in this thread, which may take as long as their sender likes (see [`Mark`]).
 pub fn discard(socket: BorrowedFd<'_>) -> bool {
-    receive(socket, &mut [], &mut Vec::new(), libc::MSG_DONTWAIT).is_ok()
+    // SAFETY: an all-zero msghdr is valid.
+    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+    recv_retry(socket, &mut msg, libc::MSG_DONTWAIT).is_ok()
+}
+
+/// Says to other threads that a message is no longer in its socket, while the thread that took it may be held by
+/// the kernel: the last descriptor of an open file is closed on the way out of recvmsg(2), and a socket may linger
+/// (socket(7), `SO_LINGER`) or a server may have to be told.
+#[derive(Default)]
+#[repr(C, align(8))]
+pub struct Mark([AtomicU32; MARK_WORDS]);
+
+/// Room for SCM_CREDENTIALS alone.
+const MARK_WORDS: usize = 8;
+
+impl Mark {
+    /// Whether the message has been taken.
+    pub fn is_set(&self) -> bool {
+        self.0.iter().any(|word| word.load(Ordering::Acquire) != 0)
+    }
+
+    fn set(&self) {
+        self.0[0].store(1, Ordering::Release);
+    }
+}
+
+/// As [`discard`], and sets the mark before fds are closed. The socket must report the sender
+/// ([`pass_credentials`]); if there is no message, the mark is set too.
+pub fn discard_marked(socket: BorrowedFd<'_>, mark: &Mark) {
+    // SAFETY: an all-zero msghdr is valid.
+    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+    // The kernel writes who sent the message there, before it closes what came with it. The words are atomic, so
+    // others may read them meanwhile.
+    msg.msg_control = mark.0.as_ptr().cast_mut().cast();
+    msg.msg_controllen = size_of::<Mark>() as _;
+    let _ = recv_retry(socket, &mut msg, libc::MSG_DONTWAIT);
+    mark.set();
 }
 
 fn receive(
@@ -479,6 +533,64 @@ mod tests {
             });
         }
         assert_eq!(seen.trim(), expected, "{lengths:?} {script}");
+    }
+
+    #[test]
+    fn a_look_without_room_for_fds_leaves_them_in_the_message() {
+        let (a, b) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
+        pass_credentials(b.as_fd()).expect("allowed");
+        start_peeking(b.as_fd()).expect("the option is known");
+        let (near, far) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        send(a.as_fd(), b"none", &[]).expect("room");
+        send(a.as_fd(), b"one", &[far.as_fd()]).expect("room");
+        send(a.as_fd(), b"long", &[]).expect("room");
+        drop(far);
+        let mut room = [0; 4];
+        let mut look = |bytes: usize| {
+            peek_plain(b.as_fd(), &mut room[..bytes]).map(|r| (r.bytes, r.truncated, r.lost_fds))
+        };
+        assert_eq!((look(4), look(4)), (Ok((4, false, false)), Ok((3, false, true))));
+        assert_eq!(look(2), Ok((4, true, false)));
+        let (mut data, mut fds) = ([0; 4], Vec::new());
+        peek_from(b.as_fd(), 4).expect("the option is known");
+        let whole = peek(b.as_fd(), &mut data, &mut fds).expect("it is there");
+        assert_eq!((whole.bytes, fds.len(), whole.lost_fds), (3, 1, false));
+        drop(fds);
+        let (first, second) = (Mark::default(), Mark::default());
+        discard_marked(b.as_fd(), &first);
+        assert_eq!((first.is_set(), second.is_set()), (true, false));
+        let hung_up = |time| wait_readable(near.as_fd(), time);
+        assert_eq!(hung_up(std::time::Duration::ZERO), Ok(false), "it is in the socket still");
+        discard_marked(b.as_fd(), &second);
+        assert!(second.is_set());
+        assert_eq!(hung_up(std::time::Duration::from_secs(60)), Ok(true), "nobody has it any more");
+    }
+
+    /// The last descriptor of a TCP socket that lingers.
+    #[test]
+    fn what_is_slow_to_close_does_not_hide_that_its_message_was_taken() {
+        use std::io::Write;
+        const LINGER_S: u64 = 3600;
+        let (a, b) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
+        pass_credentials(b.as_fd()).expect("allowed");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let to = listener.local_addr().expect("bound");
+        let mut stream = std::net::TcpStream::connect(to).expect("it listens");
+        let linger = Some(std::time::Duration::from_secs(LINGER_S));
+        rustix::net::sockopt::set_socket_linger(&stream, linger).expect("known");
+        stream.set_nonblocking(true).expect("it can be set");
+        while stream.write(&[0; 1 << 16]).is_ok() {}
+        send(a.as_fd(), b"", &[stream.as_fd()]).expect("room");
+        drop(stream);
+        let mark = std::sync::Arc::new(Mark::default());
+        let (held, socket) = (mark.clone(), b.try_clone().expect("dup"));
+        let discards = std::thread::spawn(move || discard_marked(socket.as_fd(), &held));
+        while !mark.is_set() {
+            std::thread::yield_now();
+        }
+        let accepted = listener.accept().expect("it is there").0;
+        drop((accepted, listener));
+        discards.join().expect("its peer is gone");
     }
 
     #[test]

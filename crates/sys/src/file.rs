@@ -4,6 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use crate::error::{Context, Error, Result};
+use crate::waits;
 
 /// A path that leads to what an open descriptor is of. Some threads have a table of descriptors of their own
 /// ([`crate::process::keep_only_descriptors`]), in which the number is another's.
@@ -66,12 +67,6 @@ pub fn stat_at(directory: BorrowedFd<'_>, name: &str) -> Result<EntryFacts> {
     })
 }
 
-/// Device and inode of an open file.
-pub fn identity(fd: BorrowedFd<'_>) -> Result<(u64, u64)> {
-    let stat = rustix::fs::fstat(fd).call("fstat")?;
-    Ok((stat.st_dev, stat.st_ino))
-}
-
 /// Whether two of this process's file descriptors are one open file; kcmp(2). Where that may not be
 /// asked, two of the same inode are taken for one.
 pub fn is_same(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<bool> {
@@ -82,7 +77,7 @@ pub fn is_same(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<bool> {
     // SAFETY: kcmp only compares, by numbers.
     match unsafe { libc::syscall(libc::SYS_kcmp, pid, pid, KCMP_FILE, a_fd, b_fd) } {
         order if order >= 0 => Ok(order == 0),
-        _ => Ok(identity(a)? == identity(b)?),
+        _ => Ok(waits::identity(a)? == waits::identity(b)?),
     }
 }
 
@@ -167,6 +162,11 @@ pub fn is_within(base: &Path, path: &Path) -> bool {
 /// The content of a file of which it is not known who made it. It is not opened if it is no regular file: to
 /// open a device may do something, and a FIFO waits. `EINVAL` for these, `EFBIG` for more than `bytes_max`.
 pub fn read_regular(path: &Path, bytes_max: usize) -> Result<Vec<u8>> {
+    read_owned(path, bytes_max).map(|(bytes, _)| bytes)
+}
+
+/// The same, and the user whose file it is.
+pub fn read_owned(path: &Path, bytes_max: usize) -> Result<(Vec<u8>, u32)> {
     use rustix::fs::{FileType, Mode, OFlags, fstat, open};
     use std::io::Read;
     let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).call_on("open", path)?;
@@ -182,7 +182,7 @@ pub fn read_regular(path: &Path, bytes_max: usize) -> Result<Vec<u8>> {
     let most = bytes_max as u64 + 1;
     std::fs::File::from(file).take(most).read_to_end(&mut bytes).call_on("read", path)?;
     match bytes.len() <= bytes_max {
-        true => Ok(bytes),
+        true => Ok((bytes, stat.st_uid)),
         false => Err(Error::at("read", path, libc::EFBIG)),
     }
 }

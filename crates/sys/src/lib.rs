@@ -41,6 +41,7 @@ pub mod time;
 pub mod tree;
 pub mod usage;
 pub mod virtualization;
+pub mod waits;
 
 pub use error::{Error, Result};
 

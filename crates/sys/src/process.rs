@@ -248,6 +248,14 @@ pub fn keep_only_descriptors(keep: &[BorrowedFd<'_>]) -> Result<()> {
     close(next, u32::MAX)
 }
 
+/// Whether a process runs as this user, both really and effectively (proc_pid_status(5)); `false` when it is gone.
+pub fn runs_as(pid: u32, uid: u32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    let mut users = line.split_ascii_whitespace().take(2).map(str::parse);
+    users.next() == Some(Ok(uid)) && users.next() == Some(Ok(uid))
+}
+
 /// Names this process as ps(1) shows it; cut to 15 bytes.
 pub fn set_name(name: &str) -> Result<()> {
     let mut bytes = [0u8; 16];

@@ -21,11 +21,6 @@ macro_rules! steps {
             pub fn name(self) -> &'static str {
                 match self { $(ExecStep::$step => $name,)* }
             }
-
-            /// The step with this exit code.
-            pub fn from_exit_code(code: i32) -> Option<ExecStep> {
-                match code { $($code => Some(ExecStep::$step),)* _ => None }
-            }
         }
     };
 }

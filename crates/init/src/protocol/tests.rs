@@ -55,12 +55,10 @@ fn names_are_packed_until_the_buffer_is_full() {
 
 #[test]
 fn exit_codes_are_those_of_the_manual() {
-    for &step in ExecStep::ALL {
-        assert_eq!(ExecStep::from_exit_code(step.exit_code()), Some(step));
-    }
     assert_eq!(ExecStep::Exec.exit_code(), 203);
     assert_eq!(ExecStep::ConfigurationDirectory.exit_code(), 241);
-    assert_eq!(ExecStep::from_exit_code(1), None);
+    let codes: Vec<i32> = ExecStep::ALL.iter().map(|step| step.exit_code()).collect();
+    assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
 }
 
 /// A request with something in every field, the last choice where there is one.

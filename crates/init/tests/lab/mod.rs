@@ -2,7 +2,7 @@
 //! hands the control socket over.
 
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use warren_init::client::{self, Handed, Incoming, InitEvent};
 use warren_init::protocol::control::InitRequest;
-use warren_init::protocol::encode;
-use warren_init::protocol::exec::{ExecSpec, FromHelper, HelperReply, SpawnReply, SpawnRequest};
+use warren_init::protocol::exec::{
+    ExecSpec, FromHelper, HelperReply, LARGE, SpawnReply, SpawnRequest,
+};
 use warren_init::protocol::ring::ExitRecord;
+use warren_init::protocol::{PACKET_BYTES_MAX, encode};
 use warren_sys::cgroup::Tree;
-use warren_sys::fdpass;
+use warren_sys::{fdpass, memfd};
 
 /// A message that does not come for so long never will.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -264,6 +266,18 @@ pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>) {
     assert!(!events.is_empty(), "nothing came within {PATIENCE:?}");
 }
 
+/// A large one goes in a memfd. Fds in the order of their indexes.
+fn send_request(helper: BorrowedFd<'_>, request: &SpawnRequest, fds: &[BorrowedFd<'_>]) {
+    let mut packet = encode(request).expect("it can be written");
+    let mut large = None;
+    if packet.len() > PACKET_BYTES_MAX {
+        large = Some(memfd::sealed("warren-request", &packet).expect("a memfd"));
+        packet = vec![LARGE];
+    }
+    let all: Vec<_> = large.iter().map(|fd| fd.as_fd()).chain(fds.iter().copied()).collect();
+    fdpass::try_send(helper, &packet, &all).expect("the helper listens");
+}
+
 /// The message of a readable socket; `None` at the end.
 fn message<T>(received: Result<Incoming<T>, client::ClientError>) -> Option<T> {
     match received.expect("the protocol is spoken") {
@@ -285,15 +299,19 @@ impl Session {
     pub fn request(&self, helper: usize, id: u64, exec: ExecSpec, fds: &[&OwnedFd]) {
         let request = SpawnRequest { id, exec: Box::new(exec) };
         let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
-        let socket = self.helpers[helper].as_fd();
-        client::send_request(socket, &request, &fds).expect("the helper listens");
+        send_request(self.helpers[helper].as_fd(), &request, &fds);
     }
 
     /// What the helper says next, or `None` when it is gone and all it sent was read.
     fn heard_or_end(&self, helper: usize) -> Option<(FromHelper, Option<OwnedFd>)> {
         let socket = self.helpers[helper].as_fd();
         wait_readable(socket);
-        message(client::receive_reply(socket))
+        let (mut buffer, mut fds) = ([0; PACKET_BYTES_MAX], Vec::new());
+        let received = fdpass::recv(socket, &mut buffer, &mut fds, false).expect("it was readable");
+        assert!(!received.truncated, "a helper says little");
+        let said =
+            FromHelper::parse(buffer.get(..received.bytes).filter(|packet| !packet.is_empty())?);
+        Some((said.expect("the protocol is spoken"), fds.pop()))
     }
 
     pub fn heard(&self, helper: usize) -> FromHelper {

@@ -17,15 +17,6 @@ use crate::error::{Context, Result};
 /// Names one watched group. The kernel does not reuse a value before 2^31 others.
 pub type WatchId = i32;
 
-/// What a drain found beside the ids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Drained {
-    /// Notifications were lost: re-read every watched group.
-    pub overflow: bool,
-    /// The bound on one drain was reached; more is waiting.
-    pub more: bool,
-}
-
 /// The inotify instance.
 #[derive(Debug)]
 pub struct Watch(OwnedFd);
@@ -62,28 +53,28 @@ impl Watch {
     }
 
     /// Appends the ids of the watches whose file changed, each at most once per run
-    /// of equal notifications. Never blocks.
-    pub fn drain(&self, changed: &mut Vec<WatchId>) -> Result<Drained> {
+    /// of equal notifications. Never blocks. True if notifications were lost: then every watched group is to be
+    /// read again. Of very many some are left for the next drain.
+    pub fn drain(&self, changed: &mut Vec<WatchId>) -> Result<bool> {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
         let mut reader = Reader::new(&self.0, &mut buffer);
-        let mut out = Drained::default();
+        let mut overflow = false;
         for _ in 0..DRAIN_MAX {
             let event = match reader.next() {
                 Ok(event) => event,
-                Err(rustix::io::Errno::AGAIN) => return Ok(out),
+                Err(rustix::io::Errno::AGAIN) => return Ok(overflow),
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(e) => return Err(e).call("read inotify"),
             };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                out.overflow = true;
+                overflow = true;
             } else if !event.events().contains(ReadFlags::IGNORED)
                 && changed.last() != Some(&event.wd())
             {
                 changed.push(event.wd());
             }
         }
-        out.more = true;
-        Ok(out)
+        Ok(overflow)
     }
 }
 

@@ -15,6 +15,13 @@ struct Entry {
     fd: OwnedFd,
 }
 
+/// Process 1 waits for nobody's server. What cannot be closed by another process stays open.
+fn close(fd: OwnedFd) {
+    if let Err(error) = warren_sys::waits::close(fd, false) {
+        crate::say(&format!("a stored fd cannot be closed: {error}"));
+    }
+}
+
 /// The store.
 pub struct Store {
     entries: Vec<Entry>,
@@ -45,23 +52,27 @@ impl Store {
         self.entries.len()
     }
 
-    /// Keeps an fd, closing the one that had the name.
+    /// Keeps an fd, closing the one that had the name; a refused one is closed.
     pub fn put(&mut self, name: &str, fd: OwnedFd) -> Result<(), Refusal> {
-        let bytes = match u16::try_from(name.len()) {
-            Ok(n) if n > 0 && name.len() <= STORE_NAME_BYTES_MAX => n,
-            _ => return Err(Refusal::BadName),
-        };
+        let bytes = u16::try_from(name.len()).unwrap_or(u16::MAX);
         match self.find(name) {
-            Ok(at) => self.entries[at].fd = fd,
-            Err(at) => {
-                let start = self.add_name(name)?;
-                self.entries.insert(at, Entry { start, bytes, fd });
-            }
+            Ok(at) => close(std::mem::replace(&mut self.entries[at].fd, fd)),
+            Err(at) => match self.add_name(name) {
+                Ok(start) => self.entries.insert(at, Entry { start, bytes, fd }),
+                Err(why) => {
+                    close(fd);
+                    return Err(why);
+                }
+            },
         }
         Ok(())
     }
 
     fn add_name(&mut self, name: &str) -> Result<u32, Refusal> {
+        const _: () = assert!(STORE_NAME_BYTES_MAX <= u16::MAX as usize);
+        if name.is_empty() || name.len() > STORE_NAME_BYTES_MAX {
+            return Err(Refusal::BadName);
+        }
         let fits = self.names_in_use + name.len() <= self.names.capacity();
         if self.entries.len() >= self.fds_max || !fits {
             return Err(Refusal::StoreFull);
@@ -94,7 +105,7 @@ impl Store {
     /// Closes the fd with this name, if there is one.
     pub fn drop_fd(&mut self, name: &str) {
         if let Ok(at) = self.find(name) {
-            self.entries.remove(at);
+            close(self.entries.remove(at).fd);
             self.names_in_use -= name.len();
         }
     }
