@@ -346,10 +346,10 @@ impl Core {
         }
         type Change = fn(&mut Core, UnitId, &ServiceConfig);
         let changes: [(bool, Change); 4] = [
+            (message.watchdog_trigger, |core, unit, _| core.watchdog_missed(unit)),
             (message.reloading, Core::notify_reloading),
             (message.ready, Core::notify_ready),
             (message.stopping, Core::notify_stopping),
-            (message.watchdog_trigger, |core, unit, _| core.watchdog_missed(unit)),
         ];
         for (_, change) in changes.into_iter().filter(|(is_said, _)| *is_said) {
             // The one before may have been the end of it.
