@@ -390,7 +390,7 @@ fn call_and_answer(
     call: Call,
 ) -> Result<Answer, (&'static str, String)> {
     let (sender, answer) = caller.awaited();
-    let reply = ReplySender::new(move |outcome| sender.send(outcome));
+    let reply = ReplySender::to(sender.waits(), move |outcome| sender.send(outcome));
     shared.call(caller.asker, call, reply);
     caller.wait(answer, RESTARTED)?.map_err(|error: BusError| refused(error.text))
 }

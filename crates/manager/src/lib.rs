@@ -55,6 +55,7 @@ pub mod on_disk;
 pub mod options;
 pub mod orders;
 pub mod pid_file;
+mod questions;
 pub mod ready;
 mod record_jobs;
 pub mod record_names;

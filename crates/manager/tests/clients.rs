@@ -81,6 +81,25 @@ fn one_recording_at_a_time_goes_to_users_without_privileges() {
     });
 }
 
+/// Each loads an instance that nothing has asked for yet.
+#[test]
+fn questions_of_users_without_privileges_are_answered_one_after_the_other() {
+    let units = [("some@.service", "[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("clients-questions", &units) else { return };
+    let clients: Vec<_> = (0..20).map(|_| m.connect_as_other()).collect();
+    for (at, client) in clients.iter().enumerate() {
+        let unit = json!({"unit": format!("some@{at}.service")});
+        send_call(client, "Status", &unit).expect("there is room in the socket");
+    }
+    for (at, client) in clients.iter().enumerate().filter(|(at, _)| at % 2 == 0) {
+        let answer = read_answer(client).expect("it is answered");
+        assert_eq!(answer["parameters"]["name"], format!("some@{at}.service"), "{answer}");
+    }
+    drop(clients);
+    let again = ask(&m.connect_as_other(), "Status", &json!({"unit": "some@again.service"}));
+    assert!(again.is_some_and(|again| again["parameters"]["load"] == "loaded"));
+}
+
 #[test]
 fn patterns_and_requests_of_users_without_privileges_are_bounded() {
     let odd = (r"a\x2db.service", "[Service]\nExecStart=@P stay");
