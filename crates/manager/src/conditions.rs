@@ -64,7 +64,7 @@ fn test(kind: ConditionKind, parameter: &str, host: &Host<'_>) -> Option<bool> {
         Virtualization => {
             virtualization_is(parameter, host.virtualization, warren_sys::process::in_container())
         }
-        Host => parameter == &*context.machine_id || glob(parameter, &context.hostname),
+        Host => parameter == &*context.machine_id || glob(parameter, &host_name(context)),
         KernelCommandLine => kernel_word(parameter),
         KernelVersion => kernel_version(parameter, &context.kernel_release)?,
         Environment => {
@@ -94,6 +94,14 @@ fn test(kind: ConditionKind, parameter: &str, host: &Host<'_>) -> Option<bool> {
         PathIsEncrypted => is_encrypted(path)?,
         CpuFeature => has_cpu_feature(parameter)?,
     })
+}
+
+/// The name that the host has now (proc_sys_kernel(5)): the network may have changed it since the start.
+fn host_name(context: &Context) -> String {
+    match fs::read_to_string("/proc/sys/kernel/hostname") {
+        Ok(text) => text.trim().to_owned(),
+        Err(_) => context.hostname.to_string(),
+    }
 }
 
 fn boolean(word: &str) -> Option<bool> {
@@ -486,6 +494,24 @@ mod tests {
             assert_eq!(holds(expression), Some(false), "{expression}");
         }
         assert_eq!([holds("bios_version"), holds("bios_version =")], [None; 2]);
+    }
+
+    #[test]
+    fn the_host_has_the_name_that_it_has_now() {
+        use warren_sys::namespace::{Namespaces, set_host_name, unshare};
+        // Namespaces are a thread's own.
+        let in_namespace = || {
+            let Ok(()) = unshare(Namespaces::UTS) else { return println!("NOT RUN: root") };
+            let mut context = Context::system();
+            context.hostname = "before".into();
+            let host = Host { context: &context, environment: &[], virtualization: "", tree: None };
+            for (name, pattern) in [("first.example", "first.*"), ("second", "[r-t]econd")] {
+                set_host_name(name).expect("the namespace is ours");
+                assert_eq!(test(ConditionKind::Host, pattern, &host), Some(true), "{name}");
+                assert_eq!(test(ConditionKind::Host, "before", &host), Some(false), "{name}");
+            }
+        };
+        std::thread::spawn(in_namespace).join().expect("they hold");
     }
 
     #[test]
