@@ -1,11 +1,11 @@
 //! `Condition*=` and `Assert*=`: looking at the host (systemd.unit(5), "CONDITIONS AND ASSERTS").
 //!
 //! What can block for long (a path below a dead network mount) is the caller's business: checks
-//! run on a worker, never on the loop.
+//! run on a worker, never on the loop, and use no file descriptor that the manager has open.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use warren_bus::glob::matches as glob;
 use warren_sys::cgroup::Tree;
@@ -14,6 +14,8 @@ use warren_unit::Context;
 use warren_unit::config::{Condition, ConditionKind};
 
 use crate::groups::slice_path;
+use crate::path_globs::{STEPS_MAX, glob_paths};
+use crate::say;
 use crate::start::INHERITED;
 
 /// Block devices that stand on one another are looked at so deep.
@@ -50,7 +52,7 @@ fn test(kind: ConditionKind, parameter: &str, host: &Host<'_>) -> Option<bool> {
     let path = Path::new(parameter);
     Some(match kind {
         PathExists => path.exists(),
-        PathExistsGlob => glob_matches(parameter),
+        PathExistsGlob => glob_matches(parameter)?,
         PathIsDirectory => path.is_dir(),
         PathIsSymbolicLink => path.is_symlink(),
         PathIsMountPoint => warren_sys::mount::is_mount_point(path),
@@ -415,8 +417,11 @@ fn pressure_below(kind: ConditionKind, parameter: &str, tree: Option<&Tree>) -> 
     let (limit, field) = pressure_limit(limit)?;
     let text = match slice {
         None => fs::read_to_string(format!("/proc/pressure/{resource}")).ok(),
-        Some(slice) => tree
-            .and_then(|tree| tree.read(&slice_path(slice), &format!("{resource}.pressure")).ok()),
+        // By its path: a worker has not the tree's descriptor.
+        Some(slice) => tree.and_then(|tree| {
+            let group = tree.path().join(slice_path(slice));
+            fs::read_to_string(group.join(format!("{resource}.pressure"))).ok()
+        }),
     };
     Some(text.is_none_or(|text| pressure(&text, resource, field).is_none_or(|now| now <= limit)))
 }
@@ -438,44 +443,14 @@ fn pressure(text: &str, resource: &str, field: &str) -> Option<f64> {
     words.find_map(|word| word.strip_prefix(field)?.parse().ok())
 }
 
-fn glob_matches(pattern: &str) -> bool {
-    !glob_paths(pattern, 1).is_empty()
-}
-
-/// Entries of one directory that are looked at for a pattern.
-const ENTRIES_MAX: usize = 4096;
-
-/// What a pattern of glob(7) means, at most so many, in the order of their names.
-pub fn glob_paths(pattern: &str, most: usize) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    walk(Path::new("/"), pattern.trim_start_matches('/'), most, &mut found);
-    found.sort();
-    found
-}
-
-/// Walks one component at a time.
-fn walk(base: &Path, pattern: &str, most: usize, found: &mut Vec<PathBuf>) {
-    let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
-    if !first.contains(['*', '?', '[']) {
-        return walk_on(base.join(first), rest, most, found);
+/// Nothing if there is no saying within the bound.
+fn glob_matches(pattern: &str) -> Option<bool> {
+    let found = glob_paths(pattern, 1);
+    let is_there = !found.paths.is_empty();
+    if !is_there && found.is_cut {
+        say!("PathExistsGlob={pattern}: more than {STEPS_MAX} files to look at");
     }
-    let entries = fs::read_dir(base).into_iter().flatten().flatten().take(ENTRIES_MAX);
-    for entry in entries {
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        let hidden = name.starts_with('.') && !first.starts_with('.');
-        if !hidden && glob(first, name) {
-            walk_on(entry.path(), rest, most, found);
-        }
-    }
-}
-
-fn walk_on(path: PathBuf, rest: &str, most: usize, found: &mut Vec<PathBuf>) {
-    match rest.is_empty() {
-        _ if found.len() >= most => {}
-        true => found.extend(path.symlink_metadata().is_ok().then_some(path)),
-        false => walk(&path, rest, most, found),
-    }
+    (is_there || !found.is_cut).then_some(is_there)
 }
 
 #[cfg(test)]
@@ -590,6 +565,23 @@ mod tests {
         let on = |parameter| pressure_below(ConditionKind::CpuPressure, parameter, None);
         assert_eq!(on("nobody.slice:1%"), Some(true), "nobody measures it");
         assert_eq!((on("100%"), on("1%/now"), on("a.slice:1")), (Some(true), None, None));
+    }
+
+    #[test]
+    fn a_worker_without_the_managers_descriptors_sees_the_pressure_in_a_slice() {
+        let directory = crate::scratch::Scratch::new("pressure");
+        let slice = directory.0.join("a.slice");
+        fs::create_dir(&slice).expect("a directory");
+        fs::write(slice.join("memory.pressure"), "full avg300=9.00 total=1\n").expect("a file");
+        let tree = Tree::open(&directory.0).expect("a directory");
+        let looks = || {
+            let _ = warren_sys::process::keep_only_descriptors(&[]);
+            ["a.slice:8%", "a.slice:9%"].map(|parameter| {
+                pressure_below(ConditionKind::MemoryPressure, parameter, Some(&tree))
+            })
+        };
+        let seen = std::thread::scope(|scope| scope.spawn(looks).join());
+        assert_eq!(seen.expect("they are looked at"), [Some(false), Some(true)]);
     }
 
     #[test]

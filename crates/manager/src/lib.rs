@@ -54,6 +54,7 @@ pub mod notify;
 pub mod on_disk;
 pub mod options;
 pub mod orders;
+mod path_globs;
 pub mod pid_file;
 mod questions;
 pub mod ready;
