@@ -46,6 +46,7 @@ pub mod loader_thread;
 pub mod log;
 pub mod log_link;
 pub mod log_tail;
+mod looks;
 pub mod mount_options;
 pub mod mount_table;
 pub mod mounts;
