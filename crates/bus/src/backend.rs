@@ -4,7 +4,8 @@
 //! for the manager's loop; they read snapshots, or files of the kernel for one unit.
 
 use crate::error::BusError;
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, Weak};
 use warren_core::graph::Definition;
 use warren_core::ids::{JobId, UnitId};
 use warren_core::job::{JobMode, JobType};
@@ -313,17 +314,34 @@ pub enum Answer {
 pub type Outcome = Result<Answer, BusError>;
 
 /// Where the answer to a [`Call`] goes. Dropped unused it answers that the manager did not.
-pub struct ReplySender(Option<Box<dyn FnOnce(Outcome) + Send>>);
+pub struct ReplySender {
+    deliver: Option<Box<dyn FnOnce(Outcome) + Send>>,
+    /// Gone with the client; `None`: nothing tells.
+    client: Option<Weak<dyn Any + Send + Sync>>,
+}
 
 impl ReplySender {
     /// Hands the answer to `deliver`, once.
     pub fn new(deliver: impl FnOnce(Outcome) + Send + 'static) -> ReplySender {
-        ReplySender(Some(Box::new(deliver)))
+        ReplySender { deliver: Some(Box::new(deliver)), client: None }
+    }
+
+    /// The same for a client that waits as long as something is there.
+    pub fn to(
+        client: Weak<dyn Any + Send + Sync>,
+        deliver: impl FnOnce(Outcome) + Send + 'static,
+    ) -> ReplySender {
+        ReplySender { deliver: Some(Box::new(deliver)), client: Some(client) }
+    }
+
+    /// Whether the client has gone.
+    pub fn is_in_vain(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| client.strong_count() == 0)
     }
 
     /// Answers.
     pub fn send(mut self, outcome: Outcome) {
-        if let Some(deliver) = self.0.take() {
+        if let Some(deliver) = self.deliver.take() {
             deliver(outcome);
         }
     }
@@ -331,7 +349,7 @@ impl ReplySender {
 
 impl Drop for ReplySender {
     fn drop(&mut self) {
-        if let Some(deliver) = self.0.take() {
+        if let Some(deliver) = self.deliver.take() {
             deliver(Err(BusError::failed("The manager did not answer.")));
         }
     }

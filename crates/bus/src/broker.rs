@@ -32,6 +32,8 @@ pub struct Caller {
 /// What is known of a client of the bus.
 #[derive(Debug, Default)]
 struct Client {
+    /// As long as it is there.
+    there: Arc<()>,
     caller: Option<Caller>,
     /// What it sent before that was known.
     held: Vec<Vec<u8>>,
@@ -192,6 +194,11 @@ impl Broker {
             }
             _ => false,
         }
+    }
+
+    /// What is there as long as the client is.
+    pub fn there(&self, name: &str) -> Option<&Arc<()>> {
+        self.clients.get(name).map(|client| &client.there)
     }
 
     /// One fewer.

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, UCred, recv, sendmsg};
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Above this many unsent bytes a client's calls are left unread.
@@ -76,6 +77,8 @@ pub struct Connection {
     pub socket: OwnedFd,
     pub peer: UCred,
     pub since: Instant,
+    /// As long as it is there.
+    pub there: Arc<()>,
     /// Calls that wait for the manager ...
     pub waiting: usize,
     /// ... and bytes of those that are looked at again.
@@ -119,6 +122,7 @@ impl Connection {
             socket,
             peer,
             since: now,
+            there: Arc::default(),
             waiting: 0,
             waiting_bytes: 0,
             signals: SignalQueue::default(),

@@ -1,5 +1,45 @@
-//! Shell patterns for unit names: glob(7) as fnmatch(3) without flags reads it, so `*` and `?`
-//! match `/` and a leading dot too.
+//! Shell patterns for unit names: glob(7) as fnmatch(3) with FNM_NOESCAPE reads it, so `*` and `?`
+//! match `/` and a leading dot too, and a backslash matches itself: names of units have some.
+
+use std::collections::BTreeSet;
+
+/// Most shell patterns of a call by somebody who may change nothing ...
+const GLOBS_MAX: usize = 64;
+/// ... and most bytes of them together: each is held against the name of each unit.
+const GLOB_BYTES_MAX: usize = 2048;
+
+/// Names and shell patterns that are asked for. None are all.
+#[derive(Default)]
+pub struct Patterns<'a> {
+    names: BTreeSet<&'a str>,
+    globs: Vec<&'a str>,
+}
+
+impl<'a> Patterns<'a> {
+    /// Errors: words for a caller who may change nothing and gives too many patterns. Names are cheap.
+    pub fn new(patterns: &[&'a str], is_stranger: bool) -> Result<Patterns<'a>, String> {
+        let (globs, names): (Vec<&str>, Vec<&str>) = patterns.iter().partition(|p| is_glob(p));
+        let bytes: usize = globs.iter().map(|glob| glob.len()).sum();
+        if is_stranger && (globs.len() > GLOBS_MAX || bytes > GLOB_BYTES_MAX) {
+            return Err(format!(
+                "A call may have {GLOBS_MAX} patterns with {GLOB_BYTES_MAX} bytes altogether."
+            ));
+        }
+        Ok(Patterns { names: names.into_iter().collect(), globs })
+    }
+
+    /// Whether every name is asked for.
+    pub fn are_all_names(&self) -> bool {
+        self.names.is_empty() && self.globs.is_empty()
+    }
+
+    /// Whether the name is asked for.
+    pub fn has(&self, name: &str) -> bool {
+        self.are_all_names()
+            || self.names.contains(name)
+            || self.globs.iter().any(|glob| matches(glob, name))
+    }
+}
 
 /// Whether `name` matches `pattern`. Takes at most the product of both lengths in steps.
 pub fn matches(pattern: &str, name: &str) -> bool {
@@ -7,7 +47,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// Whether `pattern` is more than a plain name.
-pub fn is_glob(pattern: &str) -> bool {
+fn is_glob(pattern: &str) -> bool {
     pattern.contains(['*', '?', '['])
 }
 
@@ -46,7 +86,6 @@ fn match_one(pattern: &[u8], byte: u8, may_close: bool) -> Option<usize> {
             Some((false, _)) => None,
             None => (byte == b'[').then_some(1),
         },
-        b'\\' if pattern.len() > 1 => (pattern[1] == byte).then_some(2),
         literal => (*literal == byte).then_some(1),
     }
 }
@@ -89,7 +128,12 @@ mod tests {
             ("[!a-c]*", "d", "a"),
             ("[]]x", "]x", "x"),
             ("[ab", "[ab", "a"),
-            ("a\\*", "a*", "ab"),
+            (r"a\x2db.service", r"a\x2db.service", "ax2db.service a-b.service"),
+            (r"a\x2d*", r"a\x2db.service a\x2d", "ax2db.service"),
+            (r"a\*", r"a\ a\b", "a* ab"),
+            (r"a[\]b", r"a\b", "a]b"),
+            ("[a", "[a", "a"),
+            ("**", "x", ""),
             ("*a*b*c", "xaxbxc abc", "acb ab"),
             ("plain", "plain", "plai plainx"),
         ] {
@@ -101,6 +145,19 @@ mod tests {
             }
         }
         assert!(matches("", "") && matches("*", "") && !matches("?", ""));
+    }
+
+    #[test]
+    fn names_and_patterns_are_asked_for_together_and_patterns_of_strangers_are_bounded() {
+        let patterns = Patterns::new(&[r"srv-my\x2ddata.mount", "a*"], true).expect("few");
+        assert!(patterns.has(r"srv-my\x2ddata.mount") && patterns.has("ab") && !patterns.has("b"));
+        assert!(Patterns::new(&[], true).is_ok_and(|all| all.are_all_names() && all.has("b")));
+        let (long, many) = (format!("*{}", "[".repeat(GLOB_BYTES_MAX)), ["a*"; GLOBS_MAX + 1]);
+        for patterns in [&[&*long][..], &many] {
+            assert!(Patterns::new(patterns, true).is_err());
+            assert!(Patterns::new(patterns, false).is_ok());
+        }
+        assert!(Patterns::new(&["a.service"; 1000], true).is_ok(), "names are no patterns");
     }
 
     #[test]

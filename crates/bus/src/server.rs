@@ -23,7 +23,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, sockopt};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use warren_core::request::Asker;
 use warren_unit::UnitName;
@@ -466,13 +466,15 @@ impl Server {
             let text = "Too many calls at once.";
             return self.fail(&waiting.origin, &waiting.reply_to, &BusError::limits_exceeded(text));
         }
+        let there = self.there(&waiting.origin);
         let Caller { uid, pid } = waiting.origin.caller;
         let asker = Asker::client(uid, pid);
         let question = self.next_question;
         self.next_question += 1;
         self.waiting.insert(question, waiting);
         let mailbox = self.mailbox.clone();
-        let reply = ReplySender::new(move |answer| mailbox.put(Mail::Answer(question, answer)));
+        let deliver = move |answer| mailbox.put(Mail::Answer(question, answer));
+        let reply = ReplySender::to(there, deliver);
         self.backend.call(asker, call, reply);
     }
 
@@ -490,6 +492,15 @@ impl Server {
             }
             (_, None) => false,
         }
+    }
+
+    /// What goes with the client.
+    fn there(&mut self, origin: &Origin) -> Weak<()> {
+        let there = match &origin.client {
+            Some(name) => self.broker(origin.connection).and_then(|broker| broker.there(name)),
+            None => self.connections.get(&origin.connection).map(|client| &client.there),
+        };
+        there.map_or_else(Weak::new, Arc::downgrade)
     }
 
     fn end_waiting(&mut self, origin: &Origin, bytes: usize) {

@@ -41,6 +41,32 @@ fn arguments(words: &str) -> (String, Writer) {
 
 fn drop_writer(_: &mut Writer) {}
 
+#[test]
+fn a_question_is_in_vain_when_the_client_who_asked_has_gone() {
+    let (dir, machine) = serve("in-vain");
+    *machine.unanswered.lock().unwrap() = Some(Vec::new());
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::new(&dir.socket())).collect();
+    let mut other = Client::new(&dir.socket());
+    for client in &mut clients {
+        let (_, body) = arguments("a.service b:false");
+        client.send(MANAGER, MANAGER_INTERFACE, "GetUnitFileLinks", ("sb", body));
+    }
+    let mut are_in_vain = || {
+        // Whoever calls behind them is answered when what they did was looked at.
+        for _ in 0..2 {
+            assert_eq!(other.manager("ListJobs", &[]).kind, Kind::MethodReturn);
+        }
+        let unanswered = machine.unanswered.lock().unwrap();
+        let replies = unanswered.iter().flatten();
+        replies.map(|reply| reply.is_in_vain()).collect::<Vec<_>>()
+    };
+    assert_eq!(are_in_vain(), [false; 3]);
+    drop(clients.remove(1));
+    assert_eq!(are_in_vain(), [false, true, false]);
+    *machine.unanswered.lock().unwrap() = None;
+    machine.stop();
+}
+
 /// Each line: `path interface.member arguments => answer`. The answer is an error's name after
 /// its prefix and its text, or the reply's types. `M` is the manager, `U/x` the unit `x`.
 /// Every error was taken from systemd 252's answer to the same call.

@@ -410,6 +410,14 @@ fn headline(out: &mut String, root: &Value, style: Style) {
         put!(out, "   Device: {words}");
     }
     match root["unmet"].as_array().map(|_| texts(root, "unmet")).as_deref() {
+        None if root["unmet_then"].is_array() => match &texts(root, "unmet_then")[..] {
+            [] => put!(out, "   What is met now did not turn out in time."),
+            then => put!(
+                out,
+                "   Not met then: {}; what is met now did not turn out in time.",
+                then.join(", ")
+            ),
+        },
         None => {}
         Some([]) => match &texts(root, "unmet_then")[..] {
             [] => put!(out, "   All of them are met now."),

@@ -53,6 +53,11 @@ impl<T> AnswerTo<T> {
         }
     }
 
+    /// What goes with who waits.
+    pub fn waits(&self) -> Weak<Bell> {
+        self.bell.clone()
+    }
+
     /// Whether nobody waits any more.
     pub fn is_in_vain(&self) -> bool {
         self.bell.strong_count() == 0

@@ -1,18 +1,21 @@
 //! `Condition*=` and `Assert*=`: looking at the host (systemd.unit(5), "CONDITIONS AND ASSERTS").
 //!
 //! What can block for long (a path below a dead network mount) is the caller's business: checks
-//! run on a worker, never on the loop.
+//! run on a worker, never on the loop, and use no file descriptor that the manager has open.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use warren_bus::glob::matches as glob;
 use warren_sys::cgroup::Tree;
 use warren_sys::passwd::Database;
 use warren_unit::Context;
 use warren_unit::config::{Condition, ConditionKind};
 
 use crate::groups::slice_path;
+use crate::path_globs::{STEPS_MAX, glob_paths};
+use crate::say;
 use crate::start::INHERITED;
 
 /// Block devices that stand on one another are looked at so deep.
@@ -49,7 +52,7 @@ fn test(kind: ConditionKind, parameter: &str, host: &Host<'_>) -> Option<bool> {
     let path = Path::new(parameter);
     Some(match kind {
         PathExists => path.exists(),
-        PathExistsGlob => glob_matches(parameter),
+        PathExistsGlob => glob_matches(parameter)?,
         PathIsDirectory => path.is_dir(),
         PathIsSymbolicLink => path.is_symlink(),
         PathIsMountPoint => warren_sys::mount::is_mount_point(path),
@@ -63,7 +66,7 @@ fn test(kind: ConditionKind, parameter: &str, host: &Host<'_>) -> Option<bool> {
         Virtualization => {
             virtualization_is(parameter, host.virtualization, warren_sys::process::in_container())
         }
-        Host => parameter == &*context.machine_id || glob(parameter, &context.hostname),
+        Host => parameter == &*context.machine_id || glob(parameter, &host_name(context)),
         KernelCommandLine => kernel_word(parameter),
         KernelVersion => kernel_version(parameter, &context.kernel_release)?,
         Environment => {
@@ -93,6 +96,14 @@ fn test(kind: ConditionKind, parameter: &str, host: &Host<'_>) -> Option<bool> {
         PathIsEncrypted => is_encrypted(path)?,
         CpuFeature => has_cpu_feature(parameter)?,
     })
+}
+
+/// The name that the host has now (proc_sys_kernel(5)): the network may have changed it since the start.
+fn host_name(context: &Context) -> String {
+    match fs::read_to_string("/proc/sys/kernel/hostname") {
+        Ok(text) => text.trim().to_owned(),
+        Err(_) => context.hostname.to_string(),
+    }
 }
 
 fn boolean(word: &str) -> Option<bool> {
@@ -406,8 +417,11 @@ fn pressure_below(kind: ConditionKind, parameter: &str, tree: Option<&Tree>) -> 
     let (limit, field) = pressure_limit(limit)?;
     let text = match slice {
         None => fs::read_to_string(format!("/proc/pressure/{resource}")).ok(),
-        Some(slice) => tree
-            .and_then(|tree| tree.read(&slice_path(slice), &format!("{resource}.pressure")).ok()),
+        // By its path: a worker has not the tree's descriptor.
+        Some(slice) => tree.and_then(|tree| {
+            let group = tree.path().join(slice_path(slice));
+            fs::read_to_string(group.join(format!("{resource}.pressure"))).ok()
+        }),
     };
     Some(text.is_none_or(|text| pressure(&text, resource, field).is_none_or(|now| now <= limit)))
 }
@@ -429,100 +443,14 @@ fn pressure(text: &str, resource: &str, field: &str) -> Option<f64> {
     words.find_map(|word| word.strip_prefix(field)?.parse().ok())
 }
 
-fn glob_matches(pattern: &str) -> bool {
-    !glob_paths(pattern, 1).is_empty()
-}
-
-/// Entries of one directory that are looked at for a pattern.
-const ENTRIES_MAX: usize = 4096;
-
-/// What a pattern of glob(7) means, at most so many, in the order of their names.
-pub fn glob_paths(pattern: &str, most: usize) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    walk(Path::new("/"), pattern.trim_start_matches('/'), most, &mut found);
-    found.sort();
-    found
-}
-
-/// Walks one component at a time.
-fn walk(base: &Path, pattern: &str, most: usize, found: &mut Vec<PathBuf>) {
-    let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
-    if !first.contains(['*', '?', '[']) {
-        return walk_on(base.join(first), rest, most, found);
+/// Nothing if there is no saying within the bound.
+fn glob_matches(pattern: &str) -> Option<bool> {
+    let found = glob_paths(pattern, 1);
+    let is_there = !found.paths.is_empty();
+    if !is_there && found.is_cut {
+        say!("PathExistsGlob={pattern}: more than {STEPS_MAX} files to look at");
     }
-    let entries = fs::read_dir(base).into_iter().flatten().flatten().take(ENTRIES_MAX);
-    for entry in entries {
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        let hidden = name.starts_with('.') && !first.starts_with('.');
-        if !hidden && glob(first, name) {
-            walk_on(entry.path(), rest, most, found);
-        }
-    }
-}
-
-fn walk_on(path: PathBuf, rest: &str, most: usize, found: &mut Vec<PathBuf>) {
-    match rest.is_empty() {
-        _ if found.len() >= most => {}
-        true => found.extend(path.symlink_metadata().is_ok().then_some(path)),
-        false => walk(&path, rest, most, found),
-    }
-}
-
-/// fnmatch(3) without locale: `*`, `?` and `[...]`.
-pub fn glob(pattern: &str, text: &str) -> bool {
-    glob_bytes(pattern.as_bytes(), text.as_bytes())
-}
-
-fn glob_bytes(mut pattern: &[u8], mut text: &[u8]) -> bool {
-    let mut retry: Option<(&[u8], &[u8])> = None;
-    loop {
-        let step = match (pattern.first(), text.first()) {
-            (Some(b'*'), _) => {
-                retry = Some((&pattern[1..], text));
-                pattern = &pattern[1..];
-                continue;
-            }
-            (Some(b'?'), Some(_)) => Some((&pattern[1..], &text[1..])),
-            (Some(b'['), Some(&c)) => class(pattern, c).map(|rest| (rest, &text[1..])),
-            (Some(p), Some(t)) if p == t => Some((&pattern[1..], &text[1..])),
-            (None, None) => return true,
-            _ => None,
-        };
-        match (step, retry) {
-            (Some((p, t)), _) => (pattern, text) = (p, t),
-            (None, Some((p, t))) if !t.is_empty() => {
-                retry = Some((p, &t[1..]));
-                (pattern, text) = (p, &t[1..]);
-            }
-            (None, _) => return false,
-        }
-    }
-}
-
-/// Matches `c` against the class that `pattern` begins with; returns what follows the class.
-fn class(pattern: &[u8], c: u8) -> Option<&[u8]> {
-    let negated = matches!(pattern.get(1), Some(b'!' | b'^'));
-    let mut at = if negated { 2 } else { 1 };
-    let first = at;
-    let mut found = false;
-    loop {
-        let low = *pattern.get(at)?;
-        if low == b']' && at > first {
-            break;
-        }
-        match (pattern.get(at + 1), pattern.get(at + 2)) {
-            (Some(b'-'), Some(&high)) if high != b']' => {
-                found |= (low..=high).contains(&c);
-                at += 3;
-            }
-            _ => {
-                found |= low == c;
-                at += 1;
-            }
-        }
-    }
-    (found != negated).then_some(&pattern[at + 1..])
+    (is_there || !found.is_cut).then_some(is_there)
 }
 
 #[cfg(test)]
@@ -541,6 +469,24 @@ mod tests {
             assert_eq!(holds(expression), Some(false), "{expression}");
         }
         assert_eq!([holds("bios_version"), holds("bios_version =")], [None; 2]);
+    }
+
+    #[test]
+    fn the_host_has_the_name_that_it_has_now() {
+        use warren_sys::namespace::{Namespaces, set_host_name, unshare};
+        // Namespaces are a thread's own.
+        let in_namespace = || {
+            let Ok(()) = unshare(Namespaces::UTS) else { return println!("NOT RUN: root") };
+            let mut context = Context::system();
+            context.hostname = "before".into();
+            let host = Host { context: &context, environment: &[], virtualization: "", tree: None };
+            for (name, pattern) in [("first.example", "first.*"), ("second", "[r-t]econd")] {
+                set_host_name(name).expect("the namespace is ours");
+                assert_eq!(test(ConditionKind::Host, pattern, &host), Some(true), "{name}");
+                assert_eq!(test(ConditionKind::Host, "before", &host), Some(false), "{name}");
+            }
+        };
+        std::thread::spawn(in_namespace).join().expect("they hold");
     }
 
     #[test]
@@ -622,22 +568,20 @@ mod tests {
     }
 
     #[test]
-    fn globs_match_as_fnmatch_does() {
-        for (pattern, text, want) in [
-            ("*", "", true),
-            ("a*c", "abbc", true),
-            ("a*c", "abbd", false),
-            ("a?c", "abc", true),
-            ("[a-c]x", "bx", true),
-            ("[!a-c]x", "bx", false),
-            ("[]]", "]", true),
-            ("[a", "a", false),
-            ("*.service", "foo.service", true),
-            ("**", "x", true),
-            ("a**b", "a-b", true),
-        ] {
-            assert_eq!(glob(pattern, text), want, "{pattern} {text}");
-        }
+    fn a_worker_without_the_managers_descriptors_sees_the_pressure_in_a_slice() {
+        let directory = crate::scratch::Scratch::new("pressure");
+        let slice = directory.0.join("a.slice");
+        fs::create_dir(&slice).expect("a directory");
+        fs::write(slice.join("memory.pressure"), "full avg300=9.00 total=1\n").expect("a file");
+        let tree = Tree::open(&directory.0).expect("a directory");
+        let looks = || {
+            let _ = warren_sys::process::keep_only_descriptors(&[]);
+            ["a.slice:8%", "a.slice:9%"].map(|parameter| {
+                pressure_below(ConditionKind::MemoryPressure, parameter, Some(&tree))
+            })
+        };
+        let seen = std::thread::scope(|scope| scope.spawn(looks).join());
+        assert_eq!(seen.expect("they are looked at"), [Some(false), Some(true)]);
     }
 
     #[test]

@@ -40,7 +40,10 @@ const UNPRIVILEGED_CONNECTIONS_MAX: usize = 48;
 const REQUEST_BYTES_MAX: u64 = 16 << 20;
 
 /// The same for others than root and the manager's own user, who name one unit or a few patterns.
-const UNPRIVILEGED_REQUEST_BYTES_MAX: u64 = 1 << 20;
+const UNPRIVILEGED_REQUEST_BYTES_MAX: u64 = 64 << 10;
+
+/// Values in a request of theirs: one of seven bytes takes most of a KiB of memory.
+const UNPRIVILEGED_REQUEST_VALUES_MAX: usize = 1024;
 
 /// How long a client may take to read an answer, all of it.
 const READS_WITHIN: Duration = Duration::from_secs(30);
@@ -140,9 +143,9 @@ fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>)
         if !matches!(read, Ok(n) if n > 0) || request.pop() != Some(0) {
             return;
         }
-        let answered = match serde_json::from_slice::<Value>(&request) {
+        let answered = match parse(&request, asker) {
             Ok(request) => connection.answer(&request),
-            Err(e) => Ok(error("io.warrener.Malformed", &e.to_string())),
+            Err(why) => Ok(error("io.warrener.Malformed", &why)),
         };
         let done = answered.and_then(|answer| reply(stream, &answer));
         connection.turn = None;
@@ -150,6 +153,16 @@ fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>)
             return;
         }
     }
+}
+
+/// Errors: words for the client.
+fn parse(request: &[u8], asker: Asker) -> Result<Value, String> {
+    // No value begins without one of them, but the first; those in texts count too.
+    let values = || request.iter().filter(|byte| b"{[,:".contains(byte)).count();
+    if !is_privileged(asker) && values() > UNPRIVILEGED_REQUEST_VALUES_MAX {
+        return Err(format!("it has more than {UNPRIVILEGED_REQUEST_VALUES_MAX} values"));
+    }
+    serde_json::from_slice(request).map_err(|error| error.to_string())
 }
 
 impl Drop for Connection<'_> {
@@ -323,6 +336,15 @@ mod tests {
         drop(own);
         assert!(written.is_err());
         reads.join().expect("it ends");
+    }
+
+    #[test]
+    fn requests_of_who_may_change_nothing_have_few_values() {
+        let (root, other) = (Asker::client(0, 1), Asker::client(u32::MAX - 1, 1));
+        let of = |values: usize| format!("[{}0]", "{\"\":0},".repeat(values)).into_bytes();
+        assert!(parse(&of(9000), root).is_ok() && parse(&of(300), other).is_ok());
+        let refused = parse(&of(9000), other);
+        assert!(refused.is_err_and(|why| why.contains("1024 values")));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call, Leave, PresetMode, UnitFileOp, UnitFileVerb};
+use warren_bus::glob::Patterns;
 use warren_bus::{Answer, BusError, ReplySender};
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
@@ -124,23 +125,25 @@ pub(crate) fn row(view: &View, definition: &Definition) -> Value {
     row
 }
 
-fn list(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn list(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let patterns: Vec<&str> =
         parameters["patterns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let patterns = Patterns::new(&patterns, !is_privileged(caller.asker))
+        .map_err(|why| ("io.warrener.LimitsExceeded", why))?;
     let state = parameters["state"].as_str();
     let unit_type = parameters["type"].as_str();
     let wanted = |definition: &Arc<Definition>| {
         let name = definition.name.as_str();
-        let by_name =
-            patterns.is_empty() || patterns.iter().any(|p| crate::conditions::glob(p, name));
         let active = view.active_state(definition.id).as_str();
         let by_state = state.is_none_or(|state| {
             state == active
                 || state == view.sub_state(definition.id)
                 || state == definition.load_state.as_str()
         });
-        by_name && by_state && unit_type.is_none_or(|t| definition.unit_type().suffix() == t)
+        patterns.has(name)
+            && by_state
+            && unit_type.is_none_or(|t| definition.unit_type().suffix() == t)
     };
     let mut rows: Vec<&Arc<Definition>> = view
         .graph
@@ -387,7 +390,7 @@ fn call_and_answer(
     call: Call,
 ) -> Result<Answer, (&'static str, String)> {
     let (sender, answer) = caller.awaited();
-    let reply = ReplySender::new(move |outcome| sender.send(outcome));
+    let reply = ReplySender::to(sender.waits(), move |outcome| sender.send(outcome));
     shared.call(caller.asker, call, reply);
     caller.wait(answer, RESTARTED)?.map_err(|error: BusError| refused(error.text))
 }

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use warren_bus::Bus;
-use warren_bus::backend::{Backend, ReplySender};
+use warren_bus::backend::{Backend, Call, ReplySender};
 use warren_core::event::{Done, Effect, Event};
 use warren_core::ids::{ClientId, EffectId, JobId, UnitId};
 use warren_core::job::{JobMode, JobType};
@@ -39,6 +39,7 @@ use crate::notices::EarlyNotice;
 use crate::notify::NotifySocket;
 use crate::options::Options;
 use crate::orders::{Ended, LoaderOrder, Order};
+use crate::questions::Questions;
 use crate::requests::AfterLoad;
 use crate::say;
 use crate::shared::Shared;
@@ -167,6 +168,8 @@ pub struct Daemon {
     pub(crate) bus_names: BTreeMap<Box<str>, Vec<UnitId>>,
     pub(crate) loads: BTreeMap<u64, crate::requests::AfterLoad>,
     pub(crate) next_load: u64,
+    /// What strangers ask of the loader.
+    pub(crate) questions: Questions<(Call, ReplySender)>,
     pub(crate) leaving: Option<Leaving>,
     /// Readiness was told to whoever started this manager.
     pub(crate) ready_told: bool,

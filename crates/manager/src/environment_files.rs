@@ -12,8 +12,8 @@ use warren_core::event::{Done, Spawn};
 use warren_core::ids::{EffectId, UnitId};
 use warren_unit::config::EnvironmentFile;
 
-use crate::conditions::glob_paths;
 use crate::daemon::Daemon;
+use crate::path_globs::{STEPS_MAX, glob_paths, is_pattern};
 use crate::spawn::{SpawnError, command_of};
 use crate::workers::Piece;
 
@@ -159,12 +159,24 @@ fn read_all(files: &[EnvironmentFile]) -> Result<Variables, SpawnError> {
     Ok(all)
 }
 
+/// The files of a pattern; all or none.
+fn meant(pattern: &str, most: usize) -> Result<Vec<PathBuf>, SpawnError> {
+    let found = glob_paths(pattern, most + 1);
+    match (found.is_cut, found.paths.len() > most) {
+        (true, _) => {
+            Err(format!("EnvironmentFile={pattern}: more than {STEPS_MAX} files to look at"))
+        }
+        (_, true) => Err(format!("EnvironmentFile={pattern}: more than {most} files")),
+        (false, false) => Ok(found.paths),
+    }
+}
+
 /// The variables of one assignment, in the order of the files' names.
 fn read(pattern: &str, optional: bool) -> Result<Variables, SpawnError> {
     let mut out = Vec::new();
-    let files = match pattern.contains(['*', '?', '[']) {
+    let files = match is_pattern(pattern) {
         false => vec![PathBuf::from(pattern)],
-        true => glob_paths(pattern, FILES_MAX),
+        true => meant(pattern, FILES_MAX)?,
     };
     if files.is_empty() && !optional {
         return Err(format!("EnvironmentFile={pattern}: no such file"));
@@ -209,6 +221,10 @@ mod tests {
             })
         };
         assert_eq!(read("*.env", false).as_deref(), Ok("A=a A=b B=1"));
+        let all = directory.0.join("*.env");
+        let all = all.to_str().expect("text");
+        assert_eq!(meant(all, 2).map(|files| files.len()), Ok(2));
+        assert!(meant(all, 1).is_err_and(|error| error.ends_with("more than 1 files")));
         assert_eq!(read("[b].e?v", false).as_deref(), Ok("A=b B=1"));
         assert_eq!(read("a.env", false).as_deref(), Ok("A=a"));
         assert_eq!(read("z*", true).as_deref(), Ok(""));

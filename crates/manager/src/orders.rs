@@ -93,6 +93,8 @@ pub enum Order {
     Refer(UnitId, bool),
     /// What the loader made.
     Loaded(Box<LoaderAnswer>),
+    /// A question of somebody who may change nothing is answered.
+    Answered,
     /// A client had unit files enabled, masked or the like.
     FilesChanged,
 }
@@ -100,7 +102,14 @@ pub enum Order {
 impl Order {
     /// Whether somebody outside asked, and waits for the answer.
     pub fn is_asked(&self) -> bool {
-        !matches!(self, Order::Unlocked | Order::BusName(..) | Order::Refer(..) | Order::Loaded(_))
+        !matches!(
+            self,
+            Order::Unlocked
+                | Order::BusName(..)
+                | Order::Refer(..)
+                | Order::Loaded(_)
+                | Order::Answered
+        )
     }
 }
 

@@ -20,6 +20,7 @@ use warren_trace::words::Phase;
 use warren_unit::{LoadState, UnitName, UnitType};
 
 use crate::answers::AnswerTo;
+use crate::control::is_privileged;
 use crate::daemon::{Client, Daemon, Leaving, now};
 use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch};
 use crate::recorder::Done;
@@ -104,6 +105,10 @@ impl Daemon {
                 }));
             }
             Order::Cut { numbers, reply } => drop(reply.send(self.recorder.piece(numbers))),
+            Order::Answered => {
+                self.questions.end();
+                self.ask_for_strangers();
+            }
             Order::Loaded(answer) => self.take_loaded(*answer),
             Order::FilesChanged => self.announce(Announcement::UnitFilesChanged),
         }
@@ -142,12 +147,9 @@ impl Daemon {
     fn take_call(&mut self, asker: Asker, call: Call, reply: ReplySender) {
         match call {
             Call::Enqueue { .. } => self.take_job_call(asker, call, Client::Bus(reply)),
-            Call::LoadUnit(name) => match self.known(&name) {
-                Some(unit) => reply.send(Ok(Answer::Unit(unit))),
-                None => {
-                    let after = AfterLoad::Unit { name: name.clone(), reply };
-                    self.load(|token| LoaderOrder::LoadOne { name, token }, after);
-                }
+            Call::LoadUnit(_) | Call::GetUnitFileLinks { .. } => match is_privileged(asker) {
+                true => self.ask_loader(call, reply),
+                false => self.take_stranger(asker, call, reply),
             },
             Call::CancelJob(job) => self.ask(asker, Request::CancelJob(job), Client::Bus(reply)),
             Call::ClearJobs => self.ask(asker, Request::ClearJobs, Client::Bus(reply)),
@@ -171,10 +173,49 @@ impl Daemon {
                 self.reexecute();
             }
             Call::UnitFiles(operation) => self.ask_of_files(Question::Do(operation), reply),
+            other => reply.send(self.take_question(other)),
+        }
+    }
+
+    /// Asks what may be for the loader to answer.
+    fn ask_loader(&mut self, call: Call, reply: ReplySender) {
+        match call {
+            Call::LoadUnit(name) => match self.known(&name) {
+                Some(unit) => reply.send(Ok(Answer::Unit(unit))),
+                None => {
+                    let after = AfterLoad::Unit { name: name.clone(), reply };
+                    self.load(|token| LoaderOrder::LoadOne { name, token }, after);
+                }
+            },
             Call::GetUnitFileLinks { file, runtime } => {
                 self.ask_of_files(Question::Links { file, runtime }, reply);
             }
             other => reply.send(self.take_question(other)),
+        }
+    }
+
+    /// What somebody who may change nothing asks of the loader waits for its turn.
+    fn take_stranger(&mut self, asker: Asker, call: Call, reply: ReplySender) {
+        if let Err((_, reply)) = self.questions.add(asker.uid, (call, reply)) {
+            let text = "Too many questions about unit files at once.";
+            reply.send(Err(BusError::limits_exceeded(text)));
+        }
+        self.ask_for_strangers();
+    }
+
+    /// Asks the next question of theirs that somebody still waits for.
+    fn ask_for_strangers(&mut self) {
+        while let Some((call, reply)) = self.questions.begin() {
+            if reply.is_in_vain() {
+                self.questions.end();
+                continue;
+            }
+            let shared = self.shared.clone();
+            let reply = ReplySender::new(move |outcome| {
+                reply.send(outcome);
+                shared.order(Order::Answered);
+            });
+            self.ask_loader(call, reply);
         }
     }
 

@@ -1,7 +1,9 @@
 //! What other threads may see of the manager: the newest view, and facts that change rarely.
 
 use crate::say;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -123,6 +125,8 @@ pub struct Shared {
     root: String,
     orders: Sender<Order>,
     wake: Arc<EventFd>,
+    /// Threads that look at conditions for clients.
+    pub(crate) looks: Arc<AtomicUsize>,
     /// The search directories.
     pub unit_path: Vec<PathBuf>,
     /// Where the output of services goes while there is no log daemon.
@@ -192,6 +196,7 @@ impl Shared {
             tree,
             orders,
             wake,
+            looks: Arc::default(),
             unit_path: places.unit_path,
             log_dir: places.log_dir,
             journal_socket: places.journal_socket,
@@ -316,6 +321,11 @@ impl Shared {
         if self.orders.send(order).is_ok() {
             self.wake.notify();
         }
+    }
+
+    /// What wakes the loop.
+    pub(crate) fn waker(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
     }
 
     /// What conditions are looked at on.

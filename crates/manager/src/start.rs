@@ -42,6 +42,7 @@ use crate::mount_table::{MountTable, Reading};
 use crate::notices::notify_interest;
 use crate::notify::NotifySocket;
 use crate::options::Options;
+use crate::questions::Questions;
 use crate::recorder::{self, Recorder};
 use crate::records::Records;
 use crate::say;
@@ -290,6 +291,7 @@ fn make(
         bus_names: BTreeMap::new(),
         loads: BTreeMap::new(),
         next_load: 1,
+        questions: Questions::default(),
         leaving: None,
         ready_told: false,
         serving: false,

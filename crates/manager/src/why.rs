@@ -18,7 +18,6 @@ use warren_core::view::View;
 use warren_unit::Relation;
 use warren_unit::config::Condition;
 
-use crate::conditions;
 use crate::control::{Caller, is_privileged};
 use crate::control_calls::{
     Answered, cause, find, log_tail, log_tails, moment, reason, row, rules_of,
@@ -27,6 +26,7 @@ use crate::daemon::now;
 use crate::device_report;
 use crate::ending::waits;
 use crate::log_tail::Tails;
+use crate::looks::Looks;
 use crate::restarts;
 use crate::shared::Shared;
 
@@ -36,23 +36,37 @@ const IMPACT_MAX: usize = 10_000;
 /// What stands for the unit in the texts of cures.
 const UNIT: &str = "UNIT";
 
+/// What an answer is made with.
+struct Asked<'a> {
+    shared: &'a Arc<Shared>,
+    /// Nobody for who may not read the log.
+    tails: Option<Tails<'a>>,
+    looks: Looks<'a>,
+}
+
+/// What stood in the way of a unit, in the words of its file.
+struct Unmet {
+    /// Nothing where that did not turn out in time.
+    now: Option<Vec<String>>,
+    then: Vec<String>,
+}
+
 /// Answers `Why`: one unit, or all trouble by its root causes, those that hold back most first.
 pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let asker = caller.asker;
-    let mut tails = log_tails(shared, asker);
+    let (tails, looks) = (log_tails(shared, asker), Looks::new(shared));
+    let mut asked = Asked { shared, tails, looks };
     let view = shared.view();
     if parameters["unit"].is_string() {
         let unit = find(&view, parameters)?;
         let withheld = !is_privileged(asker);
-        return Ok(
-            json!({"units": [one(&view, shared, &mut tails, unit)], "log_withheld": withheld}),
-        );
+        return Ok(json!({"units": [one(&view, &mut asked, unit)], "log_withheld": withheld}));
     }
     let mut roots: Vec<(UnitId, BTreeSet<UnitId>)> =
         roots(&view, now().monotonic).into_iter().collect();
     roots.sort_by_key(|(root, held)| (std::cmp::Reverse(held.len()), view.graph.name(*root)));
     let units: Vec<Value> =
-        roots.iter().map(|(root, held)| cause_of(&view, shared, &mut tails, *root, held)).collect();
+        roots.iter().map(|(root, held)| cause_of(&view, &mut asked, *root, held)).collect();
     let waits = match view.totals.stopping {
         true => waits::waits(&view, now().monotonic),
         false => Vec::new(),
@@ -67,24 +81,18 @@ pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>)
 }
 
 /// One unit with the path to its root cause.
-fn one(view: &View, shared: &Shared, tails: &mut Option<Tails<'_>>, unit: UnitId) -> Value {
+fn one(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
     let steps: Vec<Value> =
-        path(view, unit).into_iter().map(|unit| explained(view, shared, tails, unit)).collect();
+        path(view, unit).into_iter().map(|unit| explained(view, asked, unit)).collect();
     let held = held_back(view, unit);
     json!({"unit": view.graph.name(unit).as_str(), "path": steps, "impact": names(view, &held)})
 }
 
 /// A root cause with all that it holds back.
-fn cause_of(
-    view: &View,
-    shared: &Shared,
-    tails: &mut Option<Tails<'_>>,
-    root: UnitId,
-    held: &BTreeSet<UnitId>,
-) -> Value {
+fn cause_of(view: &View, asked: &mut Asked<'_>, root: UnitId, held: &BTreeSet<UnitId>) -> Value {
     json!({
         "unit": view.graph.name(root).as_str(),
-        "path": [explained(view, shared, tails, root)],
+        "path": [explained(view, asked, root)],
         "impact": names(view, held),
     })
 }
@@ -151,8 +159,8 @@ fn idle_trigger(view: &View, unit: UnitId, code: Code) -> Option<UnitId> {
 
 /// Conditions, or assertions, of a unit that was not started for them: those that are not met now, and
 /// those that were not then.
-fn unmet(view: &View, shared: &Shared, unit: UnitId) -> Option<[Vec<String>; 2]> {
-    let compiled = shared.compiled(view.definition(unit));
+fn unmet(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Option<Unmet> {
+    let compiled = asked.shared.compiled(view.definition(unit));
     let account = view.run(unit).history.as_ref().and_then(|history| history.account.as_deref());
     let (prefix, list, tested) = match view.reason(unit).code {
         Code::ConditionFailed => {
@@ -163,23 +171,19 @@ fn unmet(view: &View, shared: &Shared, unit: UnitId) -> Option<[Vec<String>; 2]>
         }
         _ => return None,
     };
-    let facts = shared.facts();
-    let host = shared.host(&facts);
-    let now = list.iter().map(|condition| match conditions::holds(condition, &host) {
-        true => Tested::Met,
-        false => Tested::Unmet,
-    });
-    let now: Vec<Tested> = now.collect();
+    let now = asked.looks.at(list);
     // After an edit of the file the list may be another one.
     let then = tested.filter(|tested| tested.len() == list.len());
-    let words = |tested| {
-        let unmet = those_unmet(list, tested);
-        unmet.map(|Condition { kind, trigger, negate, parameter }| {
+    let words = |tested: &[Tested]| {
+        let word = |condition: &Condition| {
+            let Condition { kind, trigger, negate, parameter } = condition;
             let (any, not) = (if *trigger { "|" } else { "" }, if *negate { "!" } else { "" });
             format!("{prefix}{}={any}{not}{parameter}", kind.as_str())
-        })
+        };
+        those_unmet(list, tested).map(word).collect::<Vec<_>>()
     };
-    Some([words(&now[..]).collect(), then.map_or(Vec::new(), |tested| words(tested).collect())])
+    let then = then.map_or(Vec::new(), |tested| words(tested));
+    Some(Unmet { now: now.map(|now| words(&now)), then })
 }
 
 /// The conditions that stood in the way: of those with `|` none if one of them was met.
@@ -195,7 +199,7 @@ fn those_unmet<'c>(
         .map(|(condition, _)| condition)
 }
 
-fn explained(view: &View, shared: &Shared, tails: &mut Option<Tails<'_>>, unit: UnitId) -> Value {
+fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
     let empty = History::default();
     let history = view.run(unit).history.as_deref().unwrap_or(&empty);
     let definition = view.definition(unit);
@@ -205,12 +209,10 @@ fn explained(view: &View, shared: &Shared, tails: &mut Option<Tails<'_>>, unit: 
     let is_put_aside = view.run(unit).marked() == Some(Marked::Maintenance);
     let code = if is_put_aside { Code::Maintenance } else { told_reason(view, unit).code };
     out["reason"]["cure"] = json!(code.cure().replace(UNIT, definition.name.as_str()));
-    let [unmet_now, unmet_then] = match unmet(view, shared, unit) {
-        Some(lists) => lists.map(|list| json!(list)),
-        None => [Value::Null, Value::Null],
-    };
-    out["unmet"] = unmet_now;
-    out["unmet_then"] = unmet_then;
+    let unmet = unmet(view, asked, unit);
+    out["unmet"] = json!(unmet.as_ref().and_then(|unmet| unmet.now.as_ref()));
+    out["unmet_then"] = json!(unmet.map(|unmet| unmet.then));
+    let Asked { shared, tails, .. } = asked;
     out["made_by"] = json!(rules_of(shared, definition));
     out["refusal"] = history.refusal.as_deref().map_or(Value::Null, |refusal| {
         json!({"text": refusal.text, "by": cause(view, refusal.by), "at": moment(refusal.at)})

@@ -80,3 +80,47 @@ fn one_recording_at_a_time_goes_to_users_without_privileges() {
         ask(&second, "Record", &parameters)?["parameters"]["data"].is_string().then_some(())
     });
 }
+
+/// Each loads an instance that nothing has asked for yet.
+#[test]
+fn questions_of_users_without_privileges_are_answered_one_after_the_other() {
+    let units = [("some@.service", "[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("clients-questions", &units) else { return };
+    let clients: Vec<_> = (0..20).map(|_| m.connect_as_other()).collect();
+    for (at, client) in clients.iter().enumerate() {
+        let unit = json!({"unit": format!("some@{at}.service")});
+        send_call(client, "Status", &unit).expect("there is room in the socket");
+    }
+    for (at, client) in clients.iter().enumerate().filter(|(at, _)| at % 2 == 0) {
+        let answer = read_answer(client).expect("it is answered");
+        assert_eq!(answer["parameters"]["name"], format!("some@{at}.service"), "{answer}");
+    }
+    drop(clients);
+    let again = ask(&m.connect_as_other(), "Status", &json!({"unit": "some@again.service"}));
+    assert!(again.is_some_and(|again| again["parameters"]["load"] == "loaded"));
+}
+
+#[test]
+fn patterns_and_requests_of_users_without_privileges_are_bounded() {
+    let odd = (r"a\x2db.service", "[Service]\nExecStart=@P stay");
+    let Some(m) = Machine::start("clients-patterns", &[odd]) else { return };
+    let units = |answer: &serde_json::Value| answer["parameters"]["units"].to_string();
+    for pattern in [r"a\x2db.service", r"a\x2d*", "a?x2d[b-c].service"] {
+        let parameters = json!({"patterns": [pattern]});
+        let other = ask(&m.connect_as_other(), "List", &parameters).expect("it is answered");
+        assert!(units(&other).contains("x2db.service"), "{pattern}: {other}");
+    }
+    let long = format!("*{}", "?".repeat(4 << 10));
+    for patterns in [json!([long]), json!(vec!["a*"; 100])] {
+        let parameters = json!({"patterns": patterns});
+        let other = ask(&m.connect_as_other(), "List", &parameters).expect("it is answered");
+        assert_eq!(other["error"], "io.warrener.LimitsExceeded", "{other}");
+        let own = ask(&m.connect().expect("it listens"), "List", &parameters);
+        assert!(own.is_some_and(|own| own["parameters"]["units"].is_array()), "root is served");
+    }
+    let many = json!({"patterns": vec![json!({"": 0}); 5000]});
+    let other = ask(&m.connect_as_other(), "List", &many).expect("it is answered");
+    assert_eq!(other["error"], "io.warrener.Malformed", "{other}");
+    let large = json!({"patterns": ["x".repeat(128 << 10)]});
+    assert_eq!(ask(&m.connect_as_other(), "List", &large), None, "nobody reads it");
+}

@@ -379,6 +379,43 @@ fn a_condition_that_is_never_answered_holds_up_its_unit_alone() {
     until("all are answered", || asking.iter().all(is_answered).then_some(()));
 }
 
+/// Who asks why a unit was skipped is told what was not met then, and keeps nothing open that the manager's
+/// end waits for.
+#[test]
+fn a_condition_that_is_never_answered_holds_up_no_client_who_asks_for_it() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-why", "/dev/fuse");
+    }
+    let units = [
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        (
+            "skipped.service",
+            "[Unit]\nConditionPathExists=/run/files/never\n[Service]\nExecStart=@P stay",
+        ),
+        ("plain.service", "[Unit]\nConditionPathExists=/nope\n[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("held-why", &units) else { return };
+    m.expect_job("start", "skipped.service", "done");
+    m.expect_job("start", "plain.service", "done");
+    let why = |unit: &str| {
+        let step = m.call("Why", &json!({"unit": unit}))["units"][0]["path"][0].clone();
+        (step["unmet"].clone(), step["unmet_then"].clone())
+    };
+    let words = json!(["ConditionPathExists=/run/files/never"]);
+    assert_eq!(why("skipped.service"), (words.clone(), words.clone()));
+    m.expect_job("start", "server.service", "done");
+    for _ in 0..2 {
+        assert_eq!(why("skipped.service"), (serde_json::Value::Null, words.clone()));
+    }
+    let words = json!(["ConditionPathExists=/nope"]);
+    assert_eq!(why("plain.service"), (words.clone(), words));
+    assert!(m.kill_manager());
+    until("another takes its place", || m.console().contains("going on after").then_some(()));
+    m.wait_until_it_listens();
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.run(&["kill", "-KILL", &server]).expect("it can be killed");
+}
+
 /// A file to be removed that lies where nobody answers holds up no other unit, and the stop of its own
 /// unit not for ever; but a start of that unit waits, through a kill of the manager too.
 #[test]

@@ -36,6 +36,8 @@ pub struct Machine {
     bus: Mutex<Option<Bus>>,
     /// What was asked for, for tests that look at it.
     pub asked: Mutex<Vec<Call>>,
+    /// Questions about links, for tests that leave them unanswered.
+    pub unanswered: Mutex<Option<Vec<ReplySender>>>,
     /// How often the unit files were listed.
     pub listed: AtomicUsize,
     /// What clients on the bus refer to: whether, in turn.
@@ -115,6 +117,7 @@ impl Machine {
             view: Mutex::default(),
             bus: Mutex::default(),
             asked: Mutex::default(),
+            unanswered: Mutex::default(),
             listed: AtomicUsize::default(),
             referred: Mutex::default(),
         };
@@ -243,6 +246,10 @@ impl Backend for Machine {
 
     fn call(&self, asker: Asker, call: Call, reply: ReplySender) {
         self.asked.lock().unwrap().push(call.clone());
+        let is_of_links = matches!(call, Call::GetUnitFileLinks { .. });
+        if let Some(unanswered) = self.unanswered.lock().unwrap().as_mut().filter(|_| is_of_links) {
+            return unanswered.push(reply);
+        }
         let mut inner = self.inner.lock().unwrap();
         let reloads = call == Call::ReloadConfiguration;
         let files_change = matches!(call, Call::UnitFiles(_));

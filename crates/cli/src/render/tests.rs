@@ -204,7 +204,7 @@ fn why_starts_at_the_root_cause() {
         ]},
     ]});
     check("why-refused", &why(&refused, PLAIN));
-    let skipped = |unmet: &[&str], then: &[&str]| {
+    let skipped = |unmet: Option<&[&str]>, then: &[&str]| {
         let path = json!([{"name": "a.service", "active": "inactive", "sub": "dead", "unmet": unmet,
             "unmet_then": then,
             "since": 1_795_000_000_000_000u64,
@@ -214,7 +214,8 @@ fn why_starts_at_the_root_cause() {
     };
     let unmet = ["ConditionPathExists=/nope", "ConditionHost=!db"];
     let then = &unmet[..1];
-    check("why-skipped", &(skipped(&unmet, then) + &skipped(&[], &[]) + &skipped(&[], then)));
+    let known = skipped(Some(&unmet), then) + &skipped(Some(&[]), &[]) + &skipped(Some(&[]), then);
+    check("why-skipped", &(known + &skipped(None, then) + &skipped(None, &[])));
     let stopping = json!({"units": [], "stopping": true, "unwritten_bytes": 412 << 20, "waits": [
         {"unit": "db.service", "phase": "stop-sigterm", "process": "pid 7 postgres",
          "so_far_us": 2_500_000, "left_us": 87_500_000},
