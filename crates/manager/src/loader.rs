@@ -275,6 +275,13 @@ impl Loader {
         self.pending.extend(changed);
     }
 
+    /// The same for who starts or enables one unit, without what lies behind links to where no
+    /// configuration is: that waits for a reload.
+    pub fn look_nearby(&mut self) {
+        let changed = self.snapshot.update_nearby();
+        self.pending.extend(changed);
+    }
+
     /// Loads what these changes and those of aliases touch; of aliases only this unit's, if one is named.
     fn load_changed(
         &mut self,

@@ -92,7 +92,7 @@ impl LoaderThread {
     }
 
     fn of_files(&mut self, question: &Question) -> Outcome {
-        self.loader.look(false);
+        self.loader.look_nearby();
         let rules = self.shared.rules();
         let (snapshot, context) = (self.loader.snapshot(), self.loader.context());
         let outcome = Ground { snapshot, context, rules: &rules }.answer(question);
@@ -175,7 +175,7 @@ impl LoaderThread {
     /// unit needs no reload, as with systemd. Instances that come with each connection cost no look.
     fn load_one(&mut self, name: &UnitName, token: u64) -> LoaderAnswer {
         if !name.is_instance() || !self.loader.has_file(name) {
-            self.loader.look(false);
+            self.loader.look_nearby();
         }
         let loading = self.loader.load_one(&self.graph, name);
         self.take(token, loading)

@@ -66,7 +66,9 @@ impl OnDisk {
     fn is_newer(&self, definition: &Definition, directories: &[PathBuf]) -> bool {
         let on_disk = |path: &Path| directories.iter().any(|d| path.starts_with(d));
         let own = file_paths(definition);
-        let gone = |path: &str| on_disk(Path::new(path)) && !Path::new(path).exists();
+        // What a link leads to may be on a server that does not answer.
+        let gone =
+            |path: &str| on_disk(Path::new(path)) && std::fs::symlink_metadata(path).is_err();
         if own.iter().any(|path| gone(path) || self.changed(Path::new(&**path))) {
             return true;
         }

@@ -560,6 +560,24 @@ mod tests {
         assert!(snapshot.outside.is_empty(), "a mask is none: {:?}", snapshot.outside);
     }
 
+    /// A scratch directory lies where no configuration is.
+    #[test]
+    fn what_lies_behind_links_to_no_configuration_waits_for_a_full_update() {
+        let scratch = Scratch::new("far-links");
+        scratch.edit("far/x.conf [Unit]");
+        scratch.edit("units/a.service.d/x.conf -> ../../far/x.conf");
+        scratch.edit("units/b.service -> ../far/b.service");
+        let mut snapshot = Snapshot::read(vec![scratch.0.join("units")]);
+        let joined = |seen: BTreeSet<Box<str>>| seen.into_iter().collect::<Vec<_>>().join(" ");
+        scratch.edit("far/x.conf [Unit]\nDescription=longer");
+        scratch.edit("far/b.service [Service]");
+        assert_eq!(joined(snapshot.update_nearby()), "");
+        // What the watch tells of is looked at.
+        scratch.edit("units/c.service -> ../far/b.service");
+        assert_eq!(joined(snapshot.update_nearby()), "c.service");
+        assert_eq!(joined(snapshot.update()), "a.service.d b.service");
+    }
+
     #[test]
     fn all_files_together_are_bounded_and_one_that_goes_makes_room() {
         let scratch = Scratch::new("bounded");

@@ -393,6 +393,23 @@ fn a_unit_that_is_new_is_loaded_with_all_that_came_with_it() {
     assert_eq!(&*graph.definition(a).description, "edited");
 }
 
+/// Whoever asks waits for no server: a scratch directory lies where no configuration is.
+#[test]
+fn a_link_to_no_configuration_is_not_followed_to_say_whether_a_unit_differs() {
+    let scratch = Scratch::new("far-link");
+    let text = "[Service]\nExecStart=/bin/true";
+    let files = [("far/a.service", text), ("usr/a.service", "-> ../far/a.service")];
+    let mut loader = loader_of(&scratch, &files);
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    let unit = graph.lookup(&name("a.service")).expect("it is loaded");
+    fs::remove_file(scratch.0.join("far/a.service")).expect("it is there");
+    write_files(&scratch, &[("usr/other.service", text)]);
+    // Later than all changes: only what is gone counts.
+    let disk = OnDisk { looked_at_ns: u64::MAX, ..loader.on_disk(&graph, 0) };
+    assert!(disk.watch.as_ref().is_some_and(|watch| watch.has_news()));
+    assert!(!disk.differs(graph.definition(unit), &loader.paths()));
+}
+
 /// Regular files in `.wants` directories are no links, and say nothing.
 #[test]
 fn only_links_count_in_directories_of_links() {

@@ -17,6 +17,11 @@ pub(crate) fn is_configuration(path: &Path) -> bool {
     ["/etc", "/run", "/usr", "/opt"].iter().any(|top| path.starts_with(top))
 }
 
+/// The same of what a link in this directory leads to.
+fn is_configuration_behind(directory: &Path, target: &str) -> bool {
+    is_configuration(&without_parents(&directory.join(target)))
+}
+
 /// The path that `..` in it lead to if no part of it is a link.
 fn without_parents(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
@@ -49,9 +54,23 @@ impl Snapshot {
         }
     }
 
-    /// Looks at what the watches reported; returns the names that differ. Falls back to a sweep
-    /// when reports were lost.
+    /// Looks at what the watches reported and behind links out of the search directories, where
+    /// nobody watches; returns the names that differ. Falls back to a sweep when reports were lost.
     pub fn update(&mut self) -> BTreeSet<Box<str>> {
+        self.update_where(|_, _| true)
+    }
+
+    /// The same, but behind links only where configuration lies: whoever starts or enables a unit does
+    /// not wait for a server that some other unit's file is on.
+    pub fn update_nearby(&mut self) -> BTreeSet<Box<str>> {
+        self.update_where(Snapshot::is_nearby)
+    }
+
+    /// Of what has links out of the search directories, looks again at that which `is_due`.
+    fn update_where(
+        &mut self,
+        is_due: impl Fn(&Snapshot, &(usize, Box<str>)) -> bool,
+    ) -> BTreeSet<Box<str>> {
         let Some(watch) = self.watch.as_ref().filter(|_| !self.is_partly_watched) else {
             return self.sweep_all(false);
         };
@@ -67,7 +86,7 @@ impl Snapshot {
         for event in events {
             self.take_event(&event, &mut touched);
         }
-        self.outside_links(&mut touched);
+        touched.extend(self.outside.iter().filter(|place| is_due(self, place)).cloned());
         let mut changed = BTreeSet::new();
         for index in self.missing.clone() {
             if self.directories[index].path.is_dir() {
@@ -107,9 +126,16 @@ impl Snapshot {
         }
     }
 
-    /// Files behind links out of the search directories are not watched: looked at each time.
-    fn outside_links(&self, touched: &mut BTreeSet<(usize, Box<str>)>) {
-        touched.extend(self.outside.iter().cloned());
+    /// Whether all links out of the search directories that this entry is or has in it lead to where
+    /// configuration lies.
+    fn is_nearby(&self, (index, name): &(usize, Box<str>)) -> bool {
+        let directory = &self.directories[*index];
+        let Some(entry) = directory.entries.get(&**name) else { return true };
+        let base = match entry {
+            Entry::Directory(_) => directory.path.join(&**name),
+            _ => directory.path.clone(),
+        };
+        entry.links_out().all(|link| is_configuration_behind(&base, &link.target))
     }
 
     /// The files of units that links lead to, by the paths of those, whose content lies where
@@ -125,7 +151,7 @@ impl Snapshot {
         });
         let configured = links.filter(|(target, path)| {
             let directory = Path::new(&***path).parent().unwrap_or(Path::new("/"));
-            is_configuration(&without_parents(&directory.join(target)))
+            is_configuration_behind(directory, target)
         });
         configured.map(|(_, path)| path.clone()).collect()
     }
