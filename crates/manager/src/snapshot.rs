@@ -167,11 +167,25 @@ pub struct Directory {
     /// The directories of links among them, as they were when they were listed. A link is replaced
     /// and never changed, so that such a directory has changed when one of its links has.
     listed: BTreeMap<Box<str>, Identity>,
+    /// Device and inode that it had when it was last looked at, if it was there.
+    inode: Option<(u64, u64)>,
 }
 
 impl Directory {
     fn new(path: PathBuf, is_made: bool) -> Directory {
-        Directory { path, is_made, entries: BTreeMap::new(), listed: BTreeMap::new() }
+        let (entries, listed) = (BTreeMap::new(), BTreeMap::new());
+        Directory { path, is_made, entries, listed, inode: None }
+    }
+
+    /// Device and inode of what is at its path now.
+    fn inode_now(&self) -> Option<(u64, u64)> {
+        fs::metadata(&self.path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+
+    /// Whether its path leads to another directory than before: something was mounted there, or a
+    /// directory above it was replaced, of which its watch tells nothing.
+    fn is_another(&self) -> bool {
+        !self.is_made && self.inode_now() != self.inode
     }
 
     /// Whether this is a directory of links in which nothing changed since it was listed.
@@ -347,10 +361,16 @@ impl Snapshot {
             if self.directories[index].is_made {
                 continue;
             }
-            self.watch_directory(index, None);
-            changed.extend(self.sweep_directory(index, trusting));
+            changed.extend(self.watch_and_sweep(index, trusting));
         }
         changed
+    }
+
+    fn watch_and_sweep(&mut self, index: usize, trusting: bool) -> BTreeSet<Box<str>> {
+        // First, so that what takes its place meanwhile is seen the next time.
+        self.directories[index].inode = self.directories[index].inode_now();
+        self.watch_directory(index, None);
+        self.sweep_directory(index, trusting)
     }
 
     /// `trusting` takes the times of a directory of links for what was done to it. They are as
@@ -576,6 +596,33 @@ mod tests {
         scratch.edit("units/c.service -> ../far/b.service");
         assert_eq!(joined(snapshot.update_nearby()), "c.service");
         assert_eq!(joined(snapshot.update()), "a.service.d b.service");
+    }
+
+    /// Of a rename above it the watch of a directory tells nothing, as of a mount over it.
+    #[test]
+    fn a_directory_that_another_takes_the_place_of_is_looked_at_and_watched() {
+        let scratch = Scratch::new("replaced");
+        scratch.edit("above/units/a.service [Service]");
+        scratch.edit("above/units/b.service.d/1.conf [Unit]");
+        scratch.edit("other/units/b.service.d/1.conf [Unit]\nDescription=longer");
+        scratch.edit("other/units/c.service [Service]");
+        let mut snapshot = Snapshot::read(vec![scratch.0.join("above/units")]);
+        let seen =
+            |snapshot: &mut Snapshot| snapshot.update().into_iter().collect::<Vec<_>>().join(" ");
+        let rename = |from: &str, to: &str| {
+            fs::rename(scratch.0.join(from), scratch.0.join(to)).expect("a rename");
+        };
+        rename("above", "before");
+        rename("other", "above");
+        assert_eq!(seen(&mut snapshot), "a.service b.service.d c.service");
+        scratch.edit("above/units/b.service.d/2.conf [Unit]");
+        scratch.edit("above/units/d.service [Unit]");
+        assert_eq!(seen(&mut snapshot), "b.service.d d.service");
+        assert_eq!(snapshot.watched.len(), 2, "the other one is watched no more");
+        rename("above", "other");
+        assert_eq!(seen(&mut snapshot), "b.service.d c.service d.service");
+        rename("before", "above");
+        assert_eq!(seen(&mut snapshot), "a.service b.service.d");
     }
 
     #[test]

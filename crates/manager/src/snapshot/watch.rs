@@ -88,10 +88,14 @@ impl Snapshot {
         }
         touched.extend(self.outside.iter().filter(|place| is_due(self, place)).cloned());
         let mut changed = BTreeSet::new();
-        for index in self.missing.clone() {
-            if self.directories[index].path.is_dir() {
-                self.watch_directory(index, None);
-                changed.extend(self.sweep_directory(index, false));
+        for index in 0..self.directories.len() {
+            let is_another = self.directories[index].is_another();
+            if is_another {
+                self.unwatch(index);
+            }
+            let is_back = self.missing.contains(&index) && self.directories[index].path.is_dir();
+            if is_another || is_back {
+                changed.extend(self.watch_and_sweep(index, false));
             }
         }
         for (index, name) in touched {
@@ -100,6 +104,18 @@ impl Snapshot {
             }
         }
         changed
+    }
+
+    /// Watches a search directory, and those in it, no more.
+    fn unwatch(&mut self, index: usize) {
+        let Some(watch) = &self.watch else { return };
+        self.watched.retain(|&id, places| {
+            places.retain(|(place, _)| *place != index);
+            if places.is_empty() {
+                watch.remove(id);
+            }
+            !places.is_empty()
+        });
     }
 
     fn take_event(&mut self, event: &Change, touched: &mut BTreeSet<(usize, Box<str>)>) {
