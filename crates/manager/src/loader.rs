@@ -7,9 +7,11 @@
 //!
 //! `names` says which file a name leads to, `define` what the files of a unit come to, `work`
 //! makes changes of the graph of that, and `rules` puts the units that rules make among them.
+//! `pending` is what waits for a reload.
 
 mod define;
 mod names;
+mod pending;
 mod rules;
 mod work;
 
@@ -25,9 +27,9 @@ use warren_unit::{Context, Diagnostic, LoadState, UnitName};
 
 use crate::fleet::{self, Applied, Fleet};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, MountsNow};
-use crate::on_disk::OnDisk;
 use crate::snapshot::{KnownFiles, Snapshot, Work};
 use define::perpetual_units;
+use pending::Pending;
 
 /// What a load made.
 #[derive(Debug)]
@@ -71,9 +73,9 @@ pub struct Loader {
     aliases: Arc<Aliases>,
     /// The same as it is in force; of a unit that was loaded alone there may be more.
     settled: Arc<Aliases>,
-    /// Names that differ on disk and are not in force yet: after a dry run, or when only one unit
-    /// was refreshed.
-    pending: BTreeSet<Box<str>>,
+    /// What differs on disk and is not in force yet: after a dry run, a refresh of one unit, or a look
+    /// for a unit that was started or enabled.
+    pending: Pending,
     /// Names or links changed since the installation states were last looked at as a whole.
     links_changed: bool,
     /// Names of all `X.d` directories, so that units without any need no look at them.
@@ -121,7 +123,8 @@ impl Loader {
         loader.set_mounts(mounts);
         let Loading { graph: next, delta, .. } = loader.load_all(graph);
         let differing = delta.added.iter().chain(&delta.changed).chain(&delta.removed);
-        loader.pending = differing.map(|&unit| next.name(unit).as_str().into()).collect();
+        let differing = differing.map(|&unit| next.name(unit).as_str().into()).collect();
+        loader.pending.extend(differing);
         loader
     }
 
@@ -148,7 +151,7 @@ impl Loader {
             settings,
             aliases: Arc::default(),
             settled: Arc::default(),
-            pending: BTreeSet::new(),
+            pending: Pending::default(),
             links_changed: true,
             dropin_names: BTreeSet::new(),
             link_owners: BTreeSet::new(),
@@ -182,9 +185,11 @@ impl Loader {
     /// Loads the units of names that gained or lost a mount.
     pub fn load_mounts(&mut self, graph: &Arc<Graph>, changes: Vec<Changed>) -> Loading {
         self.refresh_index();
+        self.take_news(graph);
         let names = self.note_mounts(changes.into_iter());
         let loading = self.load_names(graph, names);
         self.settle(&loading);
+        self.note_found(graph, &loading);
         loading
     }
 
@@ -207,14 +212,6 @@ impl Loader {
     /// Whether names or links changed since this was last asked.
     pub fn take_links_changed(&mut self) -> bool {
         std::mem::take(&mut self.links_changed)
-    }
-
-    /// What others may know of the disk.
-    pub fn on_disk(&self, graph: &Graph, generated_at_ns: u64) -> OnDisk {
-        let (watch, looked_at_ns) = self.snapshot.watched();
-        let pending = self.affected(graph, &self.pending);
-        let behind_links = self.snapshot.files_behind_links();
-        OnDisk { watch, looked_at_ns, generated_at_ns, behind_links, pending }
     }
 
     /// The ground state.
@@ -245,8 +242,8 @@ impl Loader {
     /// the next reload.
     pub fn reload(&mut self, graph: &Arc<Graph>, dry_run: bool) -> Loading {
         let changed = match dry_run {
-            true => self.pending.clone(),
-            false => std::mem::take(&mut self.pending),
+            true => self.pending.names().clone(),
+            false => self.pending.take(),
         };
         self.load_with_rules(graph, changed, dry_run)
     }
@@ -256,9 +253,11 @@ impl Loader {
         let concerns =
             |name: &str| self.affected(graph, &BTreeSet::from([name.into()])).contains(unit);
         let mine: BTreeSet<Box<str>> =
-            self.pending.iter().filter(|n| concerns(n)).cloned().collect();
+            self.pending.names().iter().filter(|n| concerns(n)).cloned().collect();
         if !dry_run {
-            self.pending.retain(|name| !mine.contains(name));
+            self.take_news(graph);
+            let units = self.affected(graph, &mine);
+            self.pending.settle(&mine, units);
         }
         let loading = self.load_changed(graph, &mine, Some(unit));
         if !dry_run {
@@ -310,8 +309,10 @@ impl Loader {
     /// Loads one name that nothing has led to so far: an instance, or a unit made just now.
     pub fn load_one(&mut self, graph: &Arc<Graph>, name: &UnitName) -> Loading {
         self.refresh_index();
+        self.take_news(graph);
         let loading = self.load_name(graph, name);
         self.settle(&loading);
+        self.note_found(graph, &loading);
         loading
     }
 
@@ -319,6 +320,7 @@ impl Loader {
     pub fn forget(&mut self, graph: &Arc<Graph>, names: &[UnitName]) -> Loading {
         let without_file: Vec<UnitName> =
             names.iter().filter(|name| self.entry(name.as_str()).is_none()).cloned().collect();
+        self.pending.forget(&without_file);
         let (next, delta) = graph.forget(&without_file);
         let graph = if delta.is_empty() { graph.clone() } else { Arc::new(next) };
         Loading::new(graph, delta, Work::default())

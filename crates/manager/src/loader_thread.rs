@@ -56,7 +56,7 @@ impl LoaderThread {
         LoaderThread { loader, graph, kept, file, generators, generated_at_ns, shared }
     }
 
-    fn publish_disk(&self) {
+    fn publish_disk(&mut self) {
         self.shared.publish_disk(self.loader.on_disk(&self.graph, self.generated_at_ns));
     }
 

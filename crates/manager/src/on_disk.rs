@@ -26,9 +26,10 @@ pub struct OnDisk {
     /// When generators last began to read what they make units of, by the same clock.
     pub generated_at_ns: u64,
     /// Files of units that are links to where nobody watches.
-    pub behind_links: BTreeSet<Arc<str>>,
-    /// Units that it saw to differ and that wait for a reload.
-    pub pending: BTreeSet<UnitName>,
+    pub behind_links: Arc<BTreeSet<Arc<str>>>,
+    /// Units that it saw to differ from what is in force. One that was loaded since of what it saw is
+    /// none of them, whatever waits for a reload.
+    pub pending: Arc<BTreeSet<UnitName>>,
 }
 
 impl OnDisk {

@@ -318,6 +318,9 @@ fn new_files_need_no_reload() {
     let show = |unit: &str, property: &str| {
         m.run(&["systemctl", "show", "-P", property, unit]).map(|text| text.trim().to_owned())
     };
+    for unit in ["later.service", "new.service", "t@x.service"] {
+        assert_eq!(show(unit, "NeedDaemonReload").as_deref(), Ok("no"), "{unit}");
+    }
     assert_eq!(show("a.service", "Description").as_deref(), Ok("a.service"));
     assert_eq!(show("a.service", "NeedDaemonReload").as_deref(), Ok("yes"));
     m.write("show.service", "[Unit]\nDescription=found\n[Service]\nExecStart=@P stay");
