@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use warren_bus::Outcome;
-use warren_bus::backend::Answer;
 use warren_core::graph::{Delta, Graph};
 use warren_core::time::Monotonic;
 use warren_trace::words::Phase;
@@ -95,8 +94,8 @@ impl LoaderThread {
         self.loader.look_nearby();
         let rules = self.shared.rules();
         let (snapshot, context) = (self.loader.snapshot(), self.loader.context());
-        let outcome = Ground { snapshot, context, rules: &rules }.answer(question);
-        if matches!(outcome, Ok(Answer::Changes { .. })) {
+        let (outcome, has_changed) = Ground { snapshot, context, rules: &rules }.answer(question);
+        if has_changed {
             self.shared.order(Order::FilesChanged);
         }
         outcome
