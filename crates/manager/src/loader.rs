@@ -29,6 +29,7 @@ use crate::fleet::{self, Applied, Fleet};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, MountsNow};
 use crate::snapshot::{KnownFiles, Snapshot, Work};
 use define::perpetual_units;
+use names::is_for_template;
 use pending::Pending;
 
 /// What a load made.
@@ -76,8 +77,9 @@ pub struct Loader {
     /// What differs on disk and is not in force yet: after a dry run, a refresh of one unit, or a look
     /// for a unit that was started or enabled.
     pending: Pending,
-    /// Names or links changed since the installation states were last looked at as a whole.
-    links_changed: bool,
+    /// Names, links or what is for templates changed since the installation states were last looked at
+    /// as a whole.
+    installation_changed: bool,
     /// Names of all `X.d` directories, so that units without any need no look at them.
     dropin_names: BTreeSet<Box<str>>,
     /// Every X that has an `X.wants`, `X.requires` or `X.upholds` directory.
@@ -152,7 +154,7 @@ impl Loader {
             aliases: Arc::default(),
             settled: Arc::default(),
             pending: Pending::default(),
-            links_changed: true,
+            installation_changed: true,
             dropin_names: BTreeSet::new(),
             link_owners: BTreeSet::new(),
             fleet,
@@ -209,9 +211,14 @@ impl Loader {
         &self.settings.context
     }
 
-    /// Whether names or links changed since this was last asked.
-    pub fn take_links_changed(&mut self) -> bool {
-        std::mem::take(&mut self.links_changed)
+    /// Whether the installation states may differ in more than those of units that were loaded.
+    pub fn has_installation_changed(&self) -> bool {
+        self.installation_changed
+    }
+
+    /// The same since this was last asked.
+    pub fn take_installation_changed(&mut self) -> bool {
+        std::mem::take(&mut self.installation_changed)
     }
 
     /// The ground state.
@@ -290,6 +297,7 @@ impl Loader {
     ) -> Loading {
         let work = self.snapshot.work;
         self.refresh_index();
+        self.installation_changed |= changed.iter().any(|name| is_for_template(name));
         let mut names = self.affected(graph, changed);
         names.extend(self.realiased(graph, only));
         if names.is_empty() {

@@ -61,7 +61,7 @@ impl LoaderThread {
 
     /// Serves orders until the loop is gone.
     pub fn run(mut self, orders: Receiver<LoaderOrder>) {
-        self.loader.take_links_changed();
+        self.loader.take_installation_changed();
         self.shared.publish_states(Arc::new(self.states()));
         self.file.write(&self.graph);
         warren_sys::heap::trim();
@@ -112,7 +112,8 @@ impl LoaderThread {
                 self.kept.pop_front();
             }
         }
-        let states = (changed && !dry_run).then(|| self.new_states(&loading.delta));
+        let differ = changed || self.loader.has_installation_changed();
+        let states = (differ && !dry_run).then(|| self.new_states(&loading.delta));
         LoaderAnswer { token, loading, dry_run, error: None, done: Vec::new(), states }
     }
 
@@ -212,9 +213,9 @@ impl LoaderThread {
     }
 
     /// The installation states that go with a new generation. New text in a file changes the state
-    /// of that unit at most; new links can change that of any.
+    /// of that unit at most; new links can change that of any, and templates are no units.
     fn new_states(&mut self, delta: &Delta) -> Arc<FileStates> {
-        if self.loader.take_links_changed() {
+        if self.loader.take_installation_changed() {
             return Arc::new(self.states());
         }
         let mut states = (*self.shared.states()).clone();
