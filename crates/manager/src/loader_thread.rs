@@ -21,6 +21,7 @@ use crate::generators::Generators;
 use crate::loader::{Loader, Loading, RulesChange};
 use crate::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
 use crate::recorder::Done;
+use crate::say;
 use crate::shared::{FileStates, Shared};
 use crate::unit_files::{Ground, Question};
 
@@ -59,8 +60,16 @@ impl LoaderThread {
         self.shared.publish_disk(self.loader.on_disk(&self.graph, self.generated_at_ns));
     }
 
+    /// What is known of the rest can be put in force.
+    fn say_unread(&self) {
+        if let Some(why) = self.loader.snapshot().unread() {
+            say!("not all unit files could be read, and those stay as they were: {why}");
+        }
+    }
+
     /// Serves orders until the loop is gone.
     pub fn run(mut self, orders: Receiver<LoaderOrder>) {
+        self.say_unread();
         self.loader.take_installation_changed();
         self.shared.publish_states(Arc::new(self.states()));
         self.file.write(&self.graph);
@@ -153,6 +162,7 @@ impl LoaderThread {
         if let Some(why) = self.loader.snapshot().shortage() {
             return self.refuse(token, format!("not all unit files could be read: {why}"));
         }
+        self.say_unread();
         let scanned = did(Phase::Scan, began, 0);
         let began = scanned.ended;
         let loading = match &how.unit {

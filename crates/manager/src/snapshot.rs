@@ -22,7 +22,7 @@ use warren_unit::search::directory_kind;
 
 pub(crate) use watch::is_configuration;
 
-use look::{both_files, is_shortage, said};
+use look::{both_files, is_shortage, names_in, said};
 
 /// Entries of one directory that are looked at.
 const ENTRIES_MAX: usize = 1 << 20;
@@ -224,10 +224,12 @@ pub struct Snapshot {
     outside: BTreeSet<(usize, Box<str>)>,
     /// Search directories that did not exist, or could not be read, when they were last looked at.
     missing: BTreeSet<usize>,
-    /// What could not be looked at for want of descriptors or memory.
+    /// What could not be looked at for want of descriptors or memory, or not to its end.
     again: BTreeSet<(usize, Box<str>)>,
     /// The first such want of the last look, in words.
     short: Option<String>,
+    /// The first directory that the last look could not read to its end for another reason, in words.
+    unread: Option<String>,
     /// Bytes of settings that are kept.
     kept_bytes: usize,
     /// The same of those that were read and are not entered yet.
@@ -287,6 +289,7 @@ impl Snapshot {
             missing: BTreeSet::new(),
             again: BTreeSet::new(),
             short: None,
+            unread: None,
             kept_bytes: 0,
             read_bytes: AtomicUsize::new(0),
             kept_bytes_max: KEPT_BYTES_MAX,
@@ -335,14 +338,28 @@ impl Snapshot {
         self.short.as_deref()
     }
 
+    /// A directory that the last look could not read to its end, and why. What was known of it stays,
+    /// and it is looked at again next time.
+    pub fn unread(&self) -> Option<&str> {
+        self.unread.as_deref()
+    }
+
     fn look_again(&mut self, index: usize, name: &str, error: &std::io::Error) {
         let path = self.directories[index].path.join(name);
-        self.note_short(&path, error);
+        self.note_unseen(&path, error);
         self.again.insert((index, name.into()));
     }
 
-    fn note_short(&mut self, path: &Path, error: &std::io::Error) {
-        self.short.get_or_insert_with(|| format!("{}: {}", path.display(), said(error)));
+    fn note_unseen(&mut self, path: &Path, error: &std::io::Error) {
+        let first = if is_shortage(error) { &mut self.short } else { &mut self.unread };
+        first.get_or_insert_with(|| format!("{}: {}", path.display(), said(error)));
+    }
+
+    /// Nothing is wrong with the look that begins now.
+    fn begin_look(&mut self) {
+        self.work = Work::default();
+        (self.short, self.unread) = (None, None);
+        self.looked_at_ns = warren_sys::time::coarse_ns();
     }
 
     /// Looks at every file; returns the names (below the search directories) that differ.
@@ -353,9 +370,7 @@ impl Snapshot {
     fn sweep_all(&mut self, trusting: bool) -> BTreeSet<Box<str>> {
         // Every directory is looked into, and so watched if there is room for that by now.
         let trusting = !std::mem::take(&mut self.is_partly_watched) && trusting;
-        self.work = Work::default();
-        self.short = None;
-        self.looked_at_ns = warren_sys::time::coarse_ns();
+        self.begin_look();
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
             if self.directories[index].is_made {
@@ -377,17 +392,17 @@ impl Snapshot {
     /// coarse as the kernel's clock tick, so that this needs a watch that tells what they do not.
     fn sweep_directory(&mut self, index: usize, trusting: bool) -> BTreeSet<Box<str>> {
         let path = self.directories[index].path.clone();
-        let names = sorted_names(&path);
+        let names = names_in(&path);
         match &names {
-            Ok(_) => self.missing.remove(&index),
-            Err(_) => self.missing.insert(index),
+            Ok(Some(_)) => self.missing.remove(&index),
+            Ok(None) | Err(_) => self.missing.insert(index),
         };
         let names = match names {
-            Err(error) if is_shortage(&error) => {
-                self.note_short(&path, &error);
+            Ok(names) => names.unwrap_or_default(),
+            Err(error) => {
+                self.note_unseen(&path, &error);
                 return BTreeSet::new();
             }
-            names => names.unwrap_or_default(),
         };
         let mut others = self.directories[index].gone(&names);
         let (directories, files): (Vec<String>, Vec<String>) =
@@ -456,15 +471,6 @@ impl Snapshot {
         }
         differs
     }
-}
-
-/// The names in a directory.
-fn sorted_names(path: &Path) -> std::io::Result<Vec<String>> {
-    let entries = fs::read_dir(path)?.flatten().take(ENTRIES_MAX);
-    let mut names: Vec<String> =
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort_unstable();
-    Ok(names)
 }
 
 /// Whether two looks at an entry saw the same, but for its identity.
@@ -623,6 +629,28 @@ mod tests {
         assert_eq!(seen(&mut snapshot), "b.service.d c.service d.service");
         rename("before", "above");
         assert_eq!(seen(&mut snapshot), "a.service b.service.d");
+    }
+
+    /// As that of a failing disk; here the path of what takes its place is too long.
+    #[test]
+    fn what_was_known_of_a_directory_stays_while_it_cannot_be_read() {
+        let scratch = Scratch::new("unread");
+        scratch.edit("real/a.service [Service]");
+        scratch.edit("units -> real");
+        let mut snapshot = Snapshot::read(vec![scratch.0.join("units")]);
+        let too_long = format!("units -> {}", "x".repeat(300));
+        scratch.edit("real/b.service [Service]");
+        for _ in 0..2 {
+            scratch.edit(&too_long);
+            assert!(snapshot.update().is_empty() && snapshot.sweep().is_empty());
+            assert!(snapshot.directories[0].entries.contains_key("a.service"));
+            assert_eq!((snapshot.unread().is_some(), snapshot.shortage()), (true, None));
+        }
+        scratch.edit("units -> real");
+        assert_eq!(snapshot.update().into_iter().collect::<Vec<_>>(), ["b.service".into()]);
+        assert!(snapshot.unread().is_none());
+        scratch.edit("- units");
+        assert_eq!(snapshot.update().len(), 2, "what is not there is gone");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use warren_sys::inotify::{Change, WatchFor};
 
-use super::{Entry, Leads, Snapshot, Work};
+use super::{Entry, Leads, Snapshot};
 use crate::say;
 
 const ENOTDIR: i32 = 20;
@@ -71,12 +71,10 @@ impl Snapshot {
         &mut self,
         is_due: impl Fn(&Snapshot, &(usize, Box<str>)) -> bool,
     ) -> BTreeSet<Box<str>> {
-        let Some(watch) = self.watch.as_ref().filter(|_| !self.is_partly_watched) else {
+        let Some(watch) = self.watch.clone().filter(|_| !self.is_partly_watched) else {
             return self.sweep_all(false);
         };
-        self.work = Work::default();
-        self.short = None;
-        self.looked_at_ns = warren_sys::time::coarse_ns();
+        self.begin_look();
         let mut events = Vec::new();
         match watch.drain(&mut events) {
             Ok(false) => {}
