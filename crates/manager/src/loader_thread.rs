@@ -33,6 +33,13 @@ fn did(phase: Phase, began: Monotonic, detail: u64) -> Done {
     Done { phase, began, ended: now().monotonic, detail }
 }
 
+/// When generators last began, be it for a manager that was killed. Where none ever did, what they
+/// would read is as it is now.
+fn generated_at_ns(generators: Option<&Generators>) -> u64 {
+    let last = generators.and_then(Generators::last_began_ns);
+    last.unwrap_or_else(warren_sys::time::coarse_ns)
+}
+
 /// The thread's state.
 pub struct LoaderThread {
     loader: Loader,
@@ -41,7 +48,7 @@ pub struct LoaderThread {
     kept: VecDeque<(Arc<Graph>, Applied)>,
     file: GenerationFile,
     generators: Option<Generators>,
-    /// When what generators read was last known: ns since 1970 by the clock of file systems.
+    /// See [`generated_at_ns`]: ns since 1970 by the clock of file systems.
     generated_at_ns: u64,
     shared: Arc<Shared>,
 }
@@ -52,7 +59,7 @@ impl LoaderThread {
         let (loader, graph, file) = first.into_loader();
         shared.publish_rules(loader.applied());
         let kept = VecDeque::from([(graph.clone(), loader.applied())]);
-        let generated_at_ns = warren_sys::time::coarse_ns();
+        let generated_at_ns = generated_at_ns(generators.as_ref());
         LoaderThread { loader, graph, kept, file, generators, generated_at_ns, shared }
     }
 
@@ -150,12 +157,7 @@ impl LoaderThread {
         let all = how.unit.is_none() && !how.dry_run;
         let mut done = Vec::new();
         if all {
-            self.generated_at_ns = warren_sys::time::coarse_ns();
-        }
-        if let Some(generators) = self.generators.as_ref().filter(|_| all) {
-            let began = now().monotonic;
-            generators.run_apart();
-            done.push(did(Phase::Generators, began, 0));
+            done.extend(self.generate());
         }
         let began = now().monotonic;
         self.loader.look(how.full && how.unit.is_none());
@@ -179,6 +181,16 @@ impl LoaderThread {
             done.push(did(Phase::Enabled, linked.ended, 0));
         }
         LoaderAnswer { done, ..answer }
+    }
+
+    /// Runs the generators, if there are any.
+    fn generate(&mut self) -> Option<Done> {
+        let began = now().monotonic;
+        let ran = self.generators.as_ref().map(Generators::run_apart);
+        if ran != Some(false) {
+            self.generated_at_ns = generated_at_ns(self.generators.as_ref());
+        }
+        ran.map(|_| did(Phase::Generators, began, 0))
     }
 
     /// A name that nothing has led to so far may be that of a file that was written just now: such a

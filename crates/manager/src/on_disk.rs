@@ -87,7 +87,7 @@ impl OnDisk {
 }
 
 /// The time of change, ns since 1970: it moves with whatever is done to a file, a rename too.
-fn changed_at(metadata: &std::fs::Metadata) -> u64 {
+pub(crate) fn changed_at(metadata: &std::fs::Metadata) -> u64 {
     let (seconds, nanos) =
         (metadata.ctime().cast_unsigned(), metadata.ctime_nsec().cast_unsigned());
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)

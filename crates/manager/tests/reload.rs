@@ -44,7 +44,15 @@ fn a_unit_whose_source_was_edited_says_so_until_a_reload() {
     check(&["a.service", "b.service"]);
     reload(&m, &json!({"dry_run": true}));
     check(&["a.service", "b.service"]);
+    // A manager that comes back has not read it, and knows that once it has looked at all files.
+    let knows = || m.status("b.service")["differs_on_disk"] == true;
+    assert!(m.kill_manager());
+    lab::until("the manager has looked", || knows().then_some(()));
+    check(&["a.service", "b.service"]);
     reload(&m, &json!({}));
+    check(&["b.service"]);
+    assert!(m.kill_manager());
+    lab::until("the manager has looked", || knows().then_some(()));
     check(&["b.service"]);
     m.run(&["rm", source]).expect("it is there");
     check(&["a.service", "b.service"]);
