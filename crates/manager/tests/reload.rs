@@ -140,6 +140,25 @@ fn files_behind_links_are_reloaded_when_they_were_edited() {
     }
 }
 
+/// As systemd-sysext(8) does it with all of /usr: the watch of the directory below tells nothing.
+#[test]
+fn what_is_mounted_over_a_unit_directory_is_seen_by_a_reload() {
+    let unit = "[Service]\nExecStart=@P stay";
+    let Some(m) = Machine::start("mounted-over", &[("a.service", unit)]) else { return };
+    let run = |argv: &[&str]| m.run(argv).expect("it works");
+    let units = m.directory.join("units").to_string_lossy().into_owned();
+    run(&["cp", "-a", &units, "/run/over"]);
+    run(&["rm", "/run/over/a.service"]);
+    let write = |name: &str| std::fs::write(m.inside("/run/over").join(name), "[Unit]\n");
+    write("b.target").expect("a file");
+    run(&["mount", "--bind", "/run/over", &units]);
+    check(&reload(&m, &json!({})), [&["b.target"], &[], &["a.service"], &[]]);
+    write("c.target").expect("a file");
+    check(&reload(&m, &json!({})), [&["c.target"], &[], &[], &[]]);
+    run(&["umount", &units]);
+    check(&reload(&m, &json!({})), [&["a.service"], &[], &["b.target", "c.target"], &[]]);
+}
+
 #[test]
 fn a_reload_tells_what_differs_and_disturbs_nobody() {
     let units = [
