@@ -206,6 +206,14 @@ impl Directory {
     }
 }
 
+/// Behind which links out of the search directories a look goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    All,
+    /// Those to where configuration lies. What else is known of a name with other links stays.
+    Nearby,
+}
+
 /// A search directory, or a directory of this name in it.
 type Watched = (usize, Option<Box<str>>);
 
@@ -364,10 +372,10 @@ impl Snapshot {
 
     /// Looks at every file; returns the names (below the search directories) that differ.
     pub fn sweep(&mut self) -> BTreeSet<Box<str>> {
-        self.sweep_all(true)
+        self.sweep_all(true, Links::All)
     }
 
-    fn sweep_all(&mut self, trusting: bool) -> BTreeSet<Box<str>> {
+    fn sweep_all(&mut self, trusting: bool, links: Links) -> BTreeSet<Box<str>> {
         // Every directory is looked into, and so watched if there is room for that by now.
         let trusting = !std::mem::take(&mut self.is_partly_watched) && trusting;
         self.begin_look();
@@ -376,28 +384,38 @@ impl Snapshot {
             if self.directories[index].is_made {
                 continue;
             }
-            changed.extend(self.watch_and_sweep(index, trusting));
+            changed.extend(self.watch_and_sweep(index, trusting, links));
         }
         changed
     }
 
-    fn watch_and_sweep(&mut self, index: usize, trusting: bool) -> BTreeSet<Box<str>> {
+    fn watch_and_sweep(
+        &mut self,
+        index: usize,
+        trusting: bool,
+        links: Links,
+    ) -> BTreeSet<Box<str>> {
         // First, so that what takes its place meanwhile is seen the next time.
         self.directories[index].inode = self.directories[index].inode_now();
         self.watch_directory(index, None);
-        self.sweep_directory(index, trusting)
+        self.sweep_directory(index, trusting, links)
     }
 
     /// `trusting` takes the times of a directory of links for what was done to it. They are as
     /// coarse as the kernel's clock tick, so that this needs a watch that tells what they do not.
-    fn sweep_directory(&mut self, index: usize, trusting: bool) -> BTreeSet<Box<str>> {
+    fn sweep_directory(
+        &mut self,
+        index: usize,
+        trusting: bool,
+        links: Links,
+    ) -> BTreeSet<Box<str>> {
         let path = self.directories[index].path.clone();
         let names = names_in(&path);
         match &names {
             Ok(Some(_)) => self.missing.remove(&index),
             Ok(None) | Err(_) => self.missing.insert(index),
         };
-        let names = match names {
+        let mut names = match names {
             Ok(names) => names.unwrap_or_default(),
             Err(error) => {
                 self.note_unseen(&path, &error);
@@ -405,6 +423,9 @@ impl Snapshot {
             }
         };
         let mut others = self.directories[index].gone(&names);
+        if links == Links::Nearby && !self.outside.is_empty() {
+            names.retain(|name| self.is_nearby(&(index, name.as_str().into())));
+        }
         let (directories, files): (Vec<String>, Vec<String>) =
             names.into_iter().partition(|name| directory_kind(name).is_some());
         others.extend(directories);

@@ -51,7 +51,7 @@ fn looking_at_all_again_sees_what_reading_all_sees() {
         scratch.edit(edit);
         // Without a watch nothing but the files tells.
         let trusting = edit.starts_with("a.service.d");
-        let seen: Vec<Box<str>> = snapshot.sweep_all(trusting).into_iter().collect();
+        let seen: Vec<Box<str>> = snapshot.sweep_all(trusting, Links::All).into_iter().collect();
         let want: Vec<Box<str>> =
             Some(changed.into()).filter(|_| !changed.is_empty()).into_iter().collect();
         assert_eq!(seen, want, "{edit}");
@@ -102,6 +102,8 @@ fn what_lies_behind_links_to_no_configuration_waits_for_a_full_update() {
     scratch.edit("far/x.conf [Unit]\nDescription=longer");
     scratch.edit("far/b.service [Service]");
     assert_eq!(joined(snapshot.update_nearby()), "");
+    snapshot.is_partly_watched = true;
+    assert_eq!(joined(snapshot.update_nearby()), "", "nor by a look at everything in its place");
     // What the watch tells of is looked at.
     scratch.edit("units/c.service -> ../far/b.service");
     assert_eq!(joined(snapshot.update_nearby()), "c.service");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use warren_sys::inotify::{Change, WatchFor};
 
-use super::{Entry, Leads, Snapshot};
+use super::{Entry, Leads, Links, Snapshot};
 use crate::say;
 
 const ENOTDIR: i32 = 20;
@@ -57,34 +57,31 @@ impl Snapshot {
     /// Looks at what the watches reported and behind links out of the search directories, where
     /// nobody watches; returns the names that differ. Falls back to a sweep when reports were lost.
     pub fn update(&mut self) -> BTreeSet<Box<str>> {
-        self.update_where(|_, _| true)
+        self.update_behind(Links::All)
     }
 
     /// The same, but behind links only where configuration lies: whoever starts or enables a unit does
     /// not wait for a server that some other unit's file is on.
     pub fn update_nearby(&mut self) -> BTreeSet<Box<str>> {
-        self.update_where(Snapshot::is_nearby)
+        self.update_behind(Links::Nearby)
     }
 
-    /// Of what has links out of the search directories, looks again at that which `is_due`.
-    fn update_where(
-        &mut self,
-        is_due: impl Fn(&Snapshot, &(usize, Box<str>)) -> bool,
-    ) -> BTreeSet<Box<str>> {
+    fn update_behind(&mut self, links: Links) -> BTreeSet<Box<str>> {
         let Some(watch) = self.watch.clone().filter(|_| !self.is_partly_watched) else {
-            return self.sweep_all(false);
+            return self.sweep_all(false, links);
         };
         self.begin_look();
         let mut events = Vec::new();
         match watch.drain(&mut events) {
             Ok(false) => {}
-            Ok(true) | Err(_) => return self.sweep_all(false),
+            Ok(true) | Err(_) => return self.sweep_all(false, links),
         }
         let mut touched = std::mem::take(&mut self.again);
         for event in events {
             self.take_event(&event, &mut touched);
         }
-        touched.extend(self.outside.iter().filter(|place| is_due(self, place)).cloned());
+        let is_due = |place: &&_| links == Links::All || self.is_nearby(place);
+        touched.extend(self.outside.iter().filter(is_due).cloned());
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
             let is_another = self.directories[index].is_another();
@@ -93,7 +90,7 @@ impl Snapshot {
             }
             let is_back = self.missing.contains(&index) && self.directories[index].path.is_dir();
             if is_another || is_back {
-                changed.extend(self.watch_and_sweep(index, false));
+                changed.extend(self.watch_and_sweep(index, false, links));
             }
         }
         for (index, name) in touched {
@@ -142,7 +139,7 @@ impl Snapshot {
 
     /// Whether all links out of the search directories that this entry is or has in it lead to where
     /// configuration lies.
-    fn is_nearby(&self, (index, name): &(usize, Box<str>)) -> bool {
+    pub(super) fn is_nearby(&self, (index, name): &(usize, Box<str>)) -> bool {
         let directory = &self.directories[*index];
         let Some(entry) = directory.entries.get(&**name) else { return true };
         let base = match entry {
