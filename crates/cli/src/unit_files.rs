@@ -86,10 +86,10 @@ impl Wanted {
         if !plan.errors.is_empty() && !plan.does_rest {
             bail!("{}", one_by_one(&plan.errors));
         }
-        let changes = warren_unit_files::carry_out(&root, &plan).map_err(anyhow::Error::msg)?;
+        let (changes, failed) = warren_unit_files::carry_out(&root, &plan);
         let changes: Vec<Value> = changes.iter().map(change).collect();
         let answer = json!({"changes": changes, "carries_install_info": plan.carries_install_info});
-        Ok((answer, plan.errors))
+        Ok((answer, plan.errors.into_iter().chain(failed).collect()))
     }
 
     fn plan(&self, root: &Root, tree: &Tree, files: &[&str]) -> Plan {

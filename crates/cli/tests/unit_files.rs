@@ -161,6 +161,18 @@ fn a_preset_for_all_does_the_rest_where_one_alias_is_taken() {
 }
 
 #[test]
+fn what_was_changed_before_a_failure_is_printed() {
+    let image = Image::new("halfway");
+    image.write("usr/lib/systemd/system/both.service", "[Install]\nWantedBy=y.target z.target\n");
+    // No directory can be made there.
+    image.write("etc/systemd/system/z.target.wants", "");
+    let (is_well, said) = image.run(WARREN, &["enable", "--json", "both.service"]);
+    let path = "/etc/systemd/system/y.target.wants/both.service";
+    assert!(!is_well && said.contains(path) && !said.contains("z.target"), "{said}");
+    assert!(image.links().iter().any(|row| row.starts_with(&path[1..])));
+}
+
+#[test]
 fn links_of_an_image_lead_nowhere_out_of_it() {
     let image = Image::new("hostile");
     let outside = Image::new("outside");

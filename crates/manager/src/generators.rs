@@ -83,19 +83,25 @@ impl Generators {
         Generators { search, runtime, environment: environment(scope, architecture), fstab }
     }
 
-    /// Has another process [`Generators::run`], and waits for it.
-    pub fn run_apart(&self) {
+    /// When the last run began, before it read anything: ns since 1970 by the clock of file systems.
+    pub fn last_began_ns(&self) -> Option<u64> {
+        turn::last_taken_ns(&self.runtime)
+    }
+
+    /// Has another process [`Generators::run`], and waits for it; whether that came to its end.
+    pub fn run_apart(&self) -> bool {
         let ended = Command::new("/proc/self/exe")
             .arg0("warrend")
             .args(std::env::args().skip(1))
             .arg(RUN_GENERATORS)
             .stdin(Stdio::null())
             .status();
-        match ended {
+        match &ended {
             Ok(status) if status.success() => {}
             Ok(status) => say!("generators did not run to their end: {status}"),
             Err(e) => say!("generators cannot run: {e}"),
         }
+        ended.is_ok_and(|status| status.success())
     }
 
     /// Runs all of them and puts what they made in place. What goes wrong is told, and no reason

@@ -7,9 +7,11 @@
 //!
 //! `names` says which file a name leads to, `define` what the files of a unit come to, `work`
 //! makes changes of the graph of that, and `rules` puts the units that rules make among them.
+//! `pending` is what waits for a reload.
 
 mod define;
 mod names;
+mod pending;
 mod rules;
 mod work;
 
@@ -25,9 +27,10 @@ use warren_unit::{Context, Diagnostic, LoadState, UnitName};
 
 use crate::fleet::{self, Applied, Fleet};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, MountsNow};
-use crate::on_disk::OnDisk;
 use crate::snapshot::{KnownFiles, Snapshot, Work};
 use define::perpetual_units;
+use names::is_for_template;
+use pending::Pending;
 
 /// What a load made.
 #[derive(Debug)]
@@ -71,11 +74,12 @@ pub struct Loader {
     aliases: Arc<Aliases>,
     /// The same as it is in force; of a unit that was loaded alone there may be more.
     settled: Arc<Aliases>,
-    /// Names that differ on disk and are not in force yet: after a dry run, or when only one unit
-    /// was refreshed.
-    pending: BTreeSet<Box<str>>,
-    /// Names or links changed since the installation states were last looked at as a whole.
-    links_changed: bool,
+    /// What differs on disk and is not in force yet: after a dry run, a refresh of one unit, or a look
+    /// for a unit that was started or enabled.
+    pending: Pending,
+    /// Names, links or what is for templates changed since the installation states were last looked at
+    /// as a whole.
+    installation_changed: bool,
     /// Names of all `X.d` directories, so that units without any need no look at them.
     dropin_names: BTreeSet<Box<str>>,
     /// Every X that has an `X.wants`, `X.requires` or `X.upholds` directory.
@@ -121,7 +125,8 @@ impl Loader {
         loader.set_mounts(mounts);
         let Loading { graph: next, delta, .. } = loader.load_all(graph);
         let differing = delta.added.iter().chain(&delta.changed).chain(&delta.removed);
-        loader.pending = differing.map(|&unit| next.name(unit).as_str().into()).collect();
+        let differing = differing.map(|&unit| next.name(unit).as_str().into()).collect();
+        loader.pending.extend(differing);
         loader
     }
 
@@ -148,8 +153,8 @@ impl Loader {
             settings,
             aliases: Arc::default(),
             settled: Arc::default(),
-            pending: BTreeSet::new(),
-            links_changed: true,
+            pending: Pending::default(),
+            installation_changed: true,
             dropin_names: BTreeSet::new(),
             link_owners: BTreeSet::new(),
             fleet,
@@ -182,9 +187,11 @@ impl Loader {
     /// Loads the units of names that gained or lost a mount.
     pub fn load_mounts(&mut self, graph: &Arc<Graph>, changes: Vec<Changed>) -> Loading {
         self.refresh_index();
+        self.take_news(graph);
         let names = self.note_mounts(changes.into_iter());
         let loading = self.load_names(graph, names);
         self.settle(&loading);
+        self.note_found(graph, &loading);
         loading
     }
 
@@ -204,17 +211,14 @@ impl Loader {
         &self.settings.context
     }
 
-    /// Whether names or links changed since this was last asked.
-    pub fn take_links_changed(&mut self) -> bool {
-        std::mem::take(&mut self.links_changed)
+    /// Whether the installation states may differ in more than those of units that were loaded.
+    pub fn has_installation_changed(&self) -> bool {
+        self.installation_changed
     }
 
-    /// What others may know of the disk.
-    pub fn on_disk(&self, graph: &Graph, generated_at_ns: u64) -> OnDisk {
-        let (watch, looked_at_ns) = self.snapshot.watched();
-        let pending = self.affected(graph, &self.pending);
-        let behind_links = self.snapshot.files_behind_links();
-        OnDisk { watch, looked_at_ns, generated_at_ns, behind_links, pending }
+    /// The same since this was last asked.
+    pub fn take_installation_changed(&mut self) -> bool {
+        std::mem::take(&mut self.installation_changed)
     }
 
     /// The ground state.
@@ -245,8 +249,8 @@ impl Loader {
     /// the next reload.
     pub fn reload(&mut self, graph: &Arc<Graph>, dry_run: bool) -> Loading {
         let changed = match dry_run {
-            true => self.pending.clone(),
-            false => std::mem::take(&mut self.pending),
+            true => self.pending.names().clone(),
+            false => self.pending.take(),
         };
         self.load_with_rules(graph, changed, dry_run)
     }
@@ -256,9 +260,11 @@ impl Loader {
         let concerns =
             |name: &str| self.affected(graph, &BTreeSet::from([name.into()])).contains(unit);
         let mine: BTreeSet<Box<str>> =
-            self.pending.iter().filter(|n| concerns(n)).cloned().collect();
+            self.pending.names().iter().filter(|n| concerns(n)).cloned().collect();
         if !dry_run {
-            self.pending.retain(|name| !mine.contains(name));
+            self.take_news(graph);
+            let units = self.affected(graph, &mine);
+            self.pending.settle(&mine, units);
         }
         let loading = self.load_changed(graph, &mine, Some(unit));
         if !dry_run {
@@ -275,6 +281,13 @@ impl Loader {
         self.pending.extend(changed);
     }
 
+    /// The same for who starts or enables one unit, without what lies behind links to where no
+    /// configuration is: that waits for a reload.
+    pub fn look_nearby(&mut self) {
+        let changed = self.snapshot.update_nearby();
+        self.pending.extend(changed);
+    }
+
     /// Loads what these changes and those of aliases touch; of aliases only this unit's, if one is named.
     fn load_changed(
         &mut self,
@@ -284,6 +297,7 @@ impl Loader {
     ) -> Loading {
         let work = self.snapshot.work;
         self.refresh_index();
+        self.installation_changed |= changed.iter().any(|name| is_for_template(name));
         let mut names = self.affected(graph, changed);
         names.extend(self.realiased(graph, only));
         if names.is_empty() {
@@ -303,8 +317,10 @@ impl Loader {
     /// Loads one name that nothing has led to so far: an instance, or a unit made just now.
     pub fn load_one(&mut self, graph: &Arc<Graph>, name: &UnitName) -> Loading {
         self.refresh_index();
+        self.take_news(graph);
         let loading = self.load_name(graph, name);
         self.settle(&loading);
+        self.note_found(graph, &loading);
         loading
     }
 
@@ -312,6 +328,7 @@ impl Loader {
     pub fn forget(&mut self, graph: &Arc<Graph>, names: &[UnitName]) -> Loading {
         let without_file: Vec<UnitName> =
             names.iter().filter(|name| self.entry(name.as_str()).is_none()).cloned().collect();
+        self.pending.forget(&without_file);
         let (next, delta) = graph.forget(&without_file);
         let graph = if delta.is_empty() { graph.clone() } else { Arc::new(next) };
         Loading::new(graph, delta, Work::default())

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use warren_bus::Outcome;
-use warren_bus::backend::Answer;
 use warren_core::graph::{Delta, Graph};
 use warren_core::time::Monotonic;
 use warren_trace::words::Phase;
@@ -22,6 +21,7 @@ use crate::generators::Generators;
 use crate::loader::{Loader, Loading, RulesChange};
 use crate::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
 use crate::recorder::Done;
+use crate::say;
 use crate::shared::{FileStates, Shared};
 use crate::unit_files::{Ground, Question};
 
@@ -33,6 +33,13 @@ fn did(phase: Phase, began: Monotonic, detail: u64) -> Done {
     Done { phase, began, ended: now().monotonic, detail }
 }
 
+/// When generators last began, be it for a manager that was killed. Where none ever did, what they
+/// would read is as it is now.
+fn generated_at_ns(generators: Option<&Generators>) -> u64 {
+    let last = generators.and_then(Generators::last_began_ns);
+    last.unwrap_or_else(warren_sys::time::coarse_ns)
+}
+
 /// The thread's state.
 pub struct LoaderThread {
     loader: Loader,
@@ -41,7 +48,7 @@ pub struct LoaderThread {
     kept: VecDeque<(Arc<Graph>, Applied)>,
     file: GenerationFile,
     generators: Option<Generators>,
-    /// When what generators read was last known: ns since 1970 by the clock of file systems.
+    /// See [`generated_at_ns`]: ns since 1970 by the clock of file systems.
     generated_at_ns: u64,
     shared: Arc<Shared>,
 }
@@ -52,17 +59,25 @@ impl LoaderThread {
         let (loader, graph, file) = first.into_loader();
         shared.publish_rules(loader.applied());
         let kept = VecDeque::from([(graph.clone(), loader.applied())]);
-        let generated_at_ns = warren_sys::time::coarse_ns();
+        let generated_at_ns = generated_at_ns(generators.as_ref());
         LoaderThread { loader, graph, kept, file, generators, generated_at_ns, shared }
     }
 
-    fn publish_disk(&self) {
+    fn publish_disk(&mut self) {
         self.shared.publish_disk(self.loader.on_disk(&self.graph, self.generated_at_ns));
+    }
+
+    /// What is known of the rest can be put in force.
+    fn say_unread(&self) {
+        if let Some(why) = self.loader.snapshot().unread() {
+            say!("not all unit files could be read, and those stay as they were: {why}");
+        }
     }
 
     /// Serves orders until the loop is gone.
     pub fn run(mut self, orders: Receiver<LoaderOrder>) {
-        self.loader.take_links_changed();
+        self.say_unread();
+        self.loader.take_installation_changed();
         self.shared.publish_states(Arc::new(self.states()));
         self.file.write(&self.graph);
         warren_sys::heap::trim();
@@ -92,11 +107,11 @@ impl LoaderThread {
     }
 
     fn of_files(&mut self, question: &Question) -> Outcome {
-        self.loader.look(false);
+        self.loader.look_nearby();
         let rules = self.shared.rules();
         let (snapshot, context) = (self.loader.snapshot(), self.loader.context());
-        let outcome = Ground { snapshot, context, rules: &rules }.answer(question);
-        if matches!(outcome, Ok(Answer::Changes { .. })) {
+        let (outcome, has_changed) = Ground { snapshot, context, rules: &rules }.answer(question);
+        if has_changed {
             self.shared.order(Order::FilesChanged);
         }
         outcome
@@ -113,7 +128,8 @@ impl LoaderThread {
                 self.kept.pop_front();
             }
         }
-        let states = (changed && !dry_run).then(|| self.new_states(&loading.delta));
+        let differ = changed || self.loader.has_installation_changed();
+        let states = (differ && !dry_run).then(|| self.new_states(&loading.delta));
         LoaderAnswer { token, loading, dry_run, error: None, done: Vec::new(), states }
     }
 
@@ -141,18 +157,14 @@ impl LoaderThread {
         let all = how.unit.is_none() && !how.dry_run;
         let mut done = Vec::new();
         if all {
-            self.generated_at_ns = warren_sys::time::coarse_ns();
-        }
-        if let Some(generators) = self.generators.as_ref().filter(|_| all) {
-            let began = now().monotonic;
-            generators.run_apart();
-            done.push(did(Phase::Generators, began, 0));
+            done.extend(self.generate());
         }
         let began = now().monotonic;
         self.loader.look(how.full && how.unit.is_none());
         if let Some(why) = self.loader.snapshot().shortage() {
             return self.refuse(token, format!("not all unit files could be read: {why}"));
         }
+        self.say_unread();
         let scanned = did(Phase::Scan, began, 0);
         let began = scanned.ended;
         let loading = match &how.unit {
@@ -171,11 +183,21 @@ impl LoaderThread {
         LoaderAnswer { done, ..answer }
     }
 
+    /// Runs the generators, if there are any.
+    fn generate(&mut self) -> Option<Done> {
+        let began = now().monotonic;
+        let ran = self.generators.as_ref().map(Generators::run_apart);
+        if ran != Some(false) {
+            self.generated_at_ns = generated_at_ns(self.generators.as_ref());
+        }
+        ran.map(|_| did(Phase::Generators, began, 0))
+    }
+
     /// A name that nothing has led to so far may be that of a file that was written just now: such a
     /// unit needs no reload, as with systemd. Instances that come with each connection cost no look.
     fn load_one(&mut self, name: &UnitName, token: u64) -> LoaderAnswer {
         if !name.is_instance() || !self.loader.has_file(name) {
-            self.loader.look(false);
+            self.loader.look_nearby();
         }
         let loading = self.loader.load_one(&self.graph, name);
         self.take(token, loading)
@@ -213,9 +235,9 @@ impl LoaderThread {
     }
 
     /// The installation states that go with a new generation. New text in a file changes the state
-    /// of that unit at most; new links can change that of any.
+    /// of that unit at most; new links can change that of any, and templates are no units.
     fn new_states(&mut self, delta: &Delta) -> Arc<FileStates> {
-        if self.loader.take_links_changed() {
+        if self.loader.take_installation_changed() {
             return Arc::new(self.states());
         }
         let mut states = (*self.shared.states()).clone();

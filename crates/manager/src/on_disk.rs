@@ -26,9 +26,10 @@ pub struct OnDisk {
     /// When generators last began to read what they make units of, by the same clock.
     pub generated_at_ns: u64,
     /// Files of units that are links to where nobody watches.
-    pub behind_links: BTreeSet<Arc<str>>,
-    /// Units that it saw to differ and that wait for a reload.
-    pub pending: BTreeSet<UnitName>,
+    pub behind_links: Arc<BTreeSet<Arc<str>>>,
+    /// Units that it saw to differ from what is in force. One that was loaded since of what it saw is
+    /// none of them, whatever waits for a reload.
+    pub pending: Arc<BTreeSet<UnitName>>,
 }
 
 impl OnDisk {
@@ -66,7 +67,9 @@ impl OnDisk {
     fn is_newer(&self, definition: &Definition, directories: &[PathBuf]) -> bool {
         let on_disk = |path: &Path| directories.iter().any(|d| path.starts_with(d));
         let own = file_paths(definition);
-        let gone = |path: &str| on_disk(Path::new(path)) && !Path::new(path).exists();
+        // What a link leads to may be on a server that does not answer.
+        let gone =
+            |path: &str| on_disk(Path::new(path)) && std::fs::symlink_metadata(path).is_err();
         if own.iter().any(|path| gone(path) || self.changed(Path::new(&**path))) {
             return true;
         }
@@ -84,7 +87,7 @@ impl OnDisk {
 }
 
 /// The time of change, ns since 1970: it moves with whatever is done to a file, a rename too.
-fn changed_at(metadata: &std::fs::Metadata) -> u64 {
+pub(crate) fn changed_at(metadata: &std::fs::Metadata) -> u64 {
     let (seconds, nanos) =
         (metadata.ctime().cast_unsigned(), metadata.ctime_nsec().cast_unsigned());
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)

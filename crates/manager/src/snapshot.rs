@@ -22,7 +22,7 @@ use warren_unit::search::directory_kind;
 
 pub(crate) use watch::is_configuration;
 
-use look::{both_files, is_shortage, said};
+use look::{both_files, is_shortage, names_in, said};
 
 /// Entries of one directory that are looked at.
 const ENTRIES_MAX: usize = 1 << 20;
@@ -167,11 +167,25 @@ pub struct Directory {
     /// The directories of links among them, as they were when they were listed. A link is replaced
     /// and never changed, so that such a directory has changed when one of its links has.
     listed: BTreeMap<Box<str>, Identity>,
+    /// Device and inode that it had when it was last looked at, if it was there.
+    inode: Option<(u64, u64)>,
 }
 
 impl Directory {
     fn new(path: PathBuf, is_made: bool) -> Directory {
-        Directory { path, is_made, entries: BTreeMap::new(), listed: BTreeMap::new() }
+        let (entries, listed) = (BTreeMap::new(), BTreeMap::new());
+        Directory { path, is_made, entries, listed, inode: None }
+    }
+
+    /// Device and inode of what is at its path now.
+    fn inode_now(&self) -> Option<(u64, u64)> {
+        fs::metadata(&self.path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+
+    /// Whether its path leads to another directory than before: something was mounted there, or a
+    /// directory above it was replaced, of which its watch tells nothing.
+    fn is_another(&self) -> bool {
+        !self.is_made && self.inode_now() != self.inode
     }
 
     /// Whether this is a directory of links in which nothing changed since it was listed.
@@ -192,6 +206,14 @@ impl Directory {
     }
 }
 
+/// Behind which links out of the search directories a look goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    All,
+    /// Those to where configuration lies. What else is known of a name with other links stays.
+    Nearby,
+}
+
 /// A search directory, or a directory of this name in it.
 type Watched = (usize, Option<Box<str>>);
 
@@ -210,10 +232,12 @@ pub struct Snapshot {
     outside: BTreeSet<(usize, Box<str>)>,
     /// Search directories that did not exist, or could not be read, when they were last looked at.
     missing: BTreeSet<usize>,
-    /// What could not be looked at for want of descriptors or memory.
+    /// What could not be looked at for want of descriptors or memory, or not to its end.
     again: BTreeSet<(usize, Box<str>)>,
     /// The first such want of the last look, in words.
     short: Option<String>,
+    /// The first directory that the last look could not read to its end for another reason, in words.
+    unread: Option<String>,
     /// Bytes of settings that are kept.
     kept_bytes: usize,
     /// The same of those that were read and are not entered yet.
@@ -273,6 +297,7 @@ impl Snapshot {
             missing: BTreeSet::new(),
             again: BTreeSet::new(),
             short: None,
+            unread: None,
             kept_bytes: 0,
             read_bytes: AtomicUsize::new(0),
             kept_bytes_max: KEPT_BYTES_MAX,
@@ -321,55 +346,86 @@ impl Snapshot {
         self.short.as_deref()
     }
 
+    /// A directory that the last look could not read to its end, and why. What was known of it stays,
+    /// and it is looked at again next time.
+    pub fn unread(&self) -> Option<&str> {
+        self.unread.as_deref()
+    }
+
     fn look_again(&mut self, index: usize, name: &str, error: &std::io::Error) {
         let path = self.directories[index].path.join(name);
-        self.note_short(&path, error);
+        self.note_unseen(&path, error);
         self.again.insert((index, name.into()));
     }
 
-    fn note_short(&mut self, path: &Path, error: &std::io::Error) {
-        self.short.get_or_insert_with(|| format!("{}: {}", path.display(), said(error)));
+    fn note_unseen(&mut self, path: &Path, error: &std::io::Error) {
+        let first = if is_shortage(error) { &mut self.short } else { &mut self.unread };
+        first.get_or_insert_with(|| format!("{}: {}", path.display(), said(error)));
+    }
+
+    /// Nothing is wrong with the look that begins now.
+    fn begin_look(&mut self) {
+        self.work = Work::default();
+        (self.short, self.unread) = (None, None);
+        self.looked_at_ns = warren_sys::time::coarse_ns();
     }
 
     /// Looks at every file; returns the names (below the search directories) that differ.
     pub fn sweep(&mut self) -> BTreeSet<Box<str>> {
-        self.sweep_all(true)
+        self.sweep_all(true, Links::All)
     }
 
-    fn sweep_all(&mut self, trusting: bool) -> BTreeSet<Box<str>> {
+    fn sweep_all(&mut self, trusting: bool, links: Links) -> BTreeSet<Box<str>> {
         // Every directory is looked into, and so watched if there is room for that by now.
         let trusting = !std::mem::take(&mut self.is_partly_watched) && trusting;
-        self.work = Work::default();
-        self.short = None;
-        self.looked_at_ns = warren_sys::time::coarse_ns();
+        self.begin_look();
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
             if self.directories[index].is_made {
                 continue;
             }
-            self.watch_directory(index, None);
-            changed.extend(self.sweep_directory(index, trusting));
+            changed.extend(self.watch_and_sweep(index, trusting, links));
         }
         changed
     }
 
+    fn watch_and_sweep(
+        &mut self,
+        index: usize,
+        trusting: bool,
+        links: Links,
+    ) -> BTreeSet<Box<str>> {
+        // First, so that what takes its place meanwhile is seen the next time.
+        self.directories[index].inode = self.directories[index].inode_now();
+        self.watch_directory(index, None);
+        self.sweep_directory(index, trusting, links)
+    }
+
     /// `trusting` takes the times of a directory of links for what was done to it. They are as
     /// coarse as the kernel's clock tick, so that this needs a watch that tells what they do not.
-    fn sweep_directory(&mut self, index: usize, trusting: bool) -> BTreeSet<Box<str>> {
+    fn sweep_directory(
+        &mut self,
+        index: usize,
+        trusting: bool,
+        links: Links,
+    ) -> BTreeSet<Box<str>> {
         let path = self.directories[index].path.clone();
-        let names = sorted_names(&path);
+        let names = names_in(&path);
         match &names {
-            Ok(_) => self.missing.remove(&index),
-            Err(_) => self.missing.insert(index),
+            Ok(Some(_)) => self.missing.remove(&index),
+            Ok(None) | Err(_) => self.missing.insert(index),
         };
-        let names = match names {
-            Err(error) if is_shortage(&error) => {
-                self.note_short(&path, &error);
+        let mut names = match names {
+            Ok(names) => names.unwrap_or_default(),
+            Err(error) => {
+                self.note_unseen(&path, &error);
                 return BTreeSet::new();
             }
-            names => names.unwrap_or_default(),
         };
         let mut others = self.directories[index].gone(&names);
+        if links == Links::Nearby && !self.outside.is_empty() {
+            names.retain(|name| self.is_nearby(&(index, name.as_str().into())));
+        }
         let (directories, files): (Vec<String>, Vec<String>) =
             names.into_iter().partition(|name| directory_kind(name).is_some());
         others.extend(directories);
@@ -438,15 +494,6 @@ impl Snapshot {
     }
 }
 
-/// The names in a directory.
-fn sorted_names(path: &Path) -> std::io::Result<Vec<String>> {
-    let entries = fs::read_dir(path)?.flatten().take(ENTRIES_MAX);
-    let mut names: Vec<String> =
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort_unstable();
-    Ok(names)
-}
-
 /// Whether two looks at an entry saw the same, but for its identity.
 fn same(a: &Entry, b: &Entry) -> bool {
     match (a, b) {
@@ -469,149 +516,4 @@ fn same(a: &Entry, b: &Entry) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scratch::Scratch;
-
-    impl Scratch {
-        /// `PATH` with a text, `PATH -> TARGET`, or `- PATH` to take one away.
-        fn edit(&self, edit: &str) {
-            let place = |name: &str| {
-                let path = self.0.join(name);
-                fs::create_dir_all(path.parent().expect("it is in the directory")).expect("mkdir");
-                let _ = fs::remove_file(&path);
-                path
-            };
-            match edit.split_once(' ') {
-                Some(("-", name)) => _ = place(name),
-                Some((name, target)) if target.starts_with("-> ") => {
-                    std::os::unix::fs::symlink(&target[3..], place(name)).expect("a link");
-                }
-                Some((name, text)) => fs::write(place(name), text).expect("a file"),
-                None => panic!("no edit: {edit}"),
-            }
-        }
-    }
-
-    #[test]
-    fn looking_at_all_again_sees_what_reading_all_sees() {
-        let scratch = Scratch::new("sweep");
-        let read = || Snapshot::read_unwatched(vec![scratch.0.clone()]);
-        for name in ["a", "c", "e", "g"] {
-            scratch.edit(&format!("{name}.service [Service]"));
-        }
-        scratch.edit("x.target.wants/a.service -> ../a.service");
-        scratch.edit("a.service.d/1.conf [Unit]");
-        let mut snapshot = read();
-        for (edit, changed) in [
-            ("c.service [Unit]\nDescription=longer", "c.service"),
-            ("0.service [Service]", "0.service"),
-            ("d.service -> c.service", "d.service"),
-            ("z.service -> /dev/null", "z.service"),
-            ("d.service [Service]", "d.service"),
-            ("- a.service", "a.service"),
-            ("- z.service", "z.service"),
-            ("x.target.wants/e.service -> ../e.service", "x.target.wants"),
-            ("x.target.wants/a.service -> /dev/null", "x.target.wants"),
-            ("- x.target.wants/e.service", "x.target.wants"),
-            ("a.service.d/1.conf [Unit]\nDescription=longer", "a.service.d"),
-            ("y.target.requires/c.service -> ../c.service", "y.target.requires"),
-            ("notes about nothing", ""),
-        ] {
-            scratch.edit(edit);
-            // Without a watch nothing but the files tells.
-            let trusting = edit.starts_with("a.service.d");
-            let seen: Vec<Box<str>> = snapshot.sweep_all(trusting).into_iter().collect();
-            let want: Vec<Box<str>> =
-                Some(changed.into()).filter(|_| !changed.is_empty()).into_iter().collect();
-            assert_eq!(seen, want, "{edit}");
-            let (now, fresh) = (&snapshot.directories[0].entries, &read().directories[0].entries);
-            assert!(now.keys().eq(fresh.keys()), "{edit}");
-        }
-        assert!(snapshot.sweep().is_empty(), "nothing was done since");
-    }
-
-    #[test]
-    fn what_lies_behind_links_is_looked_at_by_each_update() {
-        let scratch = Scratch::new("behind-links");
-        scratch.edit("units/a.service [Service]");
-        scratch.edit("opt/x.conf [Unit]");
-        scratch.edit("opt/many/1.conf [Unit]");
-        scratch.edit("units/a.service.d/x.conf -> ../../opt/x.conf");
-        scratch.edit("units/a.service.d/null.conf -> /dev/null");
-        scratch.edit("units/b.service.d -> ../opt/many");
-        scratch.edit("units/c.service.d -> ../opt/many");
-        let mut snapshot = Snapshot::read(vec![scratch.0.join("units")]);
-        let (both, one) = ("b.service.d c.service.d", "a.service.d");
-        for (edit, changed) in [
-            ("notes -", ""),
-            ("opt/x.conf [Unit]\nDescription=longer", one),
-            ("- opt/x.conf", one),
-            ("opt/x.conf [Unit]", one),
-            ("opt/many/1.conf [Unit]\nDescription=longer", both),
-            ("opt/many/2.conf [Unit]", both),
-            ("units/a.service.d/x.conf [Unit]", one),
-            ("opt/x.conf [Unit]\nDescription=of nobody", ""),
-        ] {
-            scratch.edit(edit);
-            let seen: Vec<Box<str>> = snapshot.update().into_iter().collect();
-            assert_eq!(seen.join(" "), changed, "{edit}");
-        }
-        assert!(snapshot.outside.is_empty(), "a mask is none: {:?}", snapshot.outside);
-    }
-
-    #[test]
-    fn all_files_together_are_bounded_and_one_that_goes_makes_room() {
-        let scratch = Scratch::new("bounded");
-        let text = format!("[Unit]\nDescription={}", "x".repeat(1000));
-        for name in ["a.service", "b.service", "c.service.d/1.conf"] {
-            scratch.edit(&format!("{name} {text}"));
-        }
-        let mut snapshot = Snapshot::read(vec![]);
-        snapshot.kept_bytes_max = 2500;
-        snapshot.directories.push(Directory::new(scratch.0.clone(), false));
-        snapshot.sweep();
-        let faults = |snapshot: &Snapshot| -> Vec<String> {
-            let faults = snapshot.diagnostics.iter().filter(|(_, faults)| !faults.is_empty());
-            faults.map(|(path, _)| path.rsplit_once('/').expect("a path").1.to_owned()).collect()
-        };
-        assert_eq!(faults(&snapshot), ["1.conf"]);
-        assert!(
-            snapshot.diagnostics.values().flatten().all(|d| d.code.as_str() == "file-too-large")
-        );
-        scratch.edit("- a.service");
-        snapshot.update();
-        assert_eq!(snapshot.kept_bytes / 1000, 1);
-        scratch.edit(&format!("c.service.d/1.conf {text}"));
-        snapshot.update();
-        assert_eq!((faults(&snapshot), snapshot.kept_bytes / 1000), (vec![], 2));
-        scratch.edit(&format!("d.service {text}"));
-        snapshot.update();
-        assert_eq!(faults(&snapshot), ["d.service"]);
-    }
-
-    /// A watch that could not be had is asked for again by the look at everything that stands in.
-    #[test]
-    fn what_is_not_watched_is_looked_at_until_it_is() {
-        let scratch = Scratch::new("unwatched");
-        scratch.edit("a.service [Service]");
-        scratch.edit("a.service.d/1.conf [Unit]");
-        let mut snapshot = Snapshot::read(vec![scratch.0.clone()]);
-        let watch = snapshot.watch.replace(Arc::new(Inotify::new().expect("another inotify")));
-        drop(watch);
-        snapshot.watched.clear();
-        snapshot.is_partly_watched = true;
-        assert!(snapshot.watched().0.is_none(), "it is not for others to rely on");
-        for (edit, changed) in [
-            ("a.service.d/1.conf [Unit]\nDescription=longer", "a.service.d"),
-            ("a.service.d/1.conf [Unit]\nDescription=longer still", "a.service.d"),
-            ("b.service [Service]", "b.service"),
-        ] {
-            scratch.edit(edit);
-            let seen: Vec<Box<str>> = snapshot.update().into_iter().collect();
-            assert_eq!(seen, [changed.into()], "{edit}");
-            assert!(snapshot.watched().0.is_some(), "by now everything is watched");
-        }
-        assert_eq!(snapshot.work.looked_at, 1);
-    }
-}
+mod tests;

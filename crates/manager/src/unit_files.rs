@@ -40,10 +40,14 @@ pub struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// Answers, and does what is asked.
-    pub fn answer(&self, question: &Question) -> Outcome {
+    /// Answers, and does what is asked; whether any file changed, which it may also if not all could be
+    /// done.
+    pub fn answer(&self, question: &Question) -> (Outcome, bool) {
         match question {
-            Question::Do(operation) => self.carry_out(operation),
+            Question::Do(operation) => match self.plan_of(operation) {
+                Ok(plan) => carry_out(&plan),
+                Err(error) => (Err(error), false),
+            },
             Question::Links { file, runtime } => {
                 let options = Options { runtime: *runtime, force: false };
                 let plan = self.tree(&[]).disable(&[file], options);
@@ -51,7 +55,7 @@ impl Ground<'_> {
                     Change::Unlink { path } => Some(path),
                     Change::Symlink { .. } => None,
                 });
-                Ok(Answer::Texts(paths.collect()))
+                (Ok(Answer::Texts(paths.collect())), false)
             }
         }
     }
@@ -62,28 +66,18 @@ impl Ground<'_> {
         tree
     }
 
-    fn carry_out(&self, operation: &UnitFileOp) -> Outcome {
+    /// What is to be done.
+    ///
+    /// # Errors
+    /// Nothing is.
+    fn plan_of(&self, operation: &UnitFileOp) -> Result<Plan, BusError> {
         let names: Vec<&str> = operation.files.iter().map(String::as_str).collect();
         self.refuse_made_units(operation, &names)?;
         let plan = plan(&self.tree(&names), operation, &names);
-        let error = plan.errors.first().map(|error| BusError::failed(error.clone()));
-        if let Some(error) = error.clone().filter(|_| !plan.does_rest) {
-            return Err(error);
+        match plan.errors.first() {
+            Some(error) if !plan.does_rest => Err(BusError::failed(error.clone())),
+            _ => Ok(plan),
         }
-        let made = warren_unit_files::carry_out(&Root::OWN, &plan).map_err(BusError::failed)?;
-        if let Some(error) = error {
-            return Err(error);
-        }
-        let changes = made.into_iter().map(|change| match change {
-            Change::Symlink { path, target } => {
-                FileChange { kind: "symlink", path, source: target }
-            }
-            Change::Unlink { path } => FileChange { kind: "unlink", path, source: String::new() },
-        });
-        Ok(Answer::Changes {
-            carries_install_info: plan.carries_install_info,
-            changes: changes.collect(),
-        })
     }
 
     /// What rules make is enabled by them, and is no file that a link could lead to. It can be
@@ -100,6 +94,21 @@ impl Ground<'_> {
             Err(BusError::failed(message))
         })
     }
+}
+
+/// The answer, and whether anything was changed.
+fn carry_out(plan: &Plan) -> (Outcome, bool) {
+    let (made, failed) = warren_unit_files::carry_out(&Root::OWN, plan);
+    let has_changed = !made.is_empty();
+    if let Some(error) = failed.or_else(|| plan.errors.first().cloned()) {
+        return (Err(BusError::failed(error)), has_changed);
+    }
+    let changes = made.into_iter().map(|change| match change {
+        Change::Symlink { path, target } => FileChange { kind: "symlink", path, source: target },
+        Change::Unlink { path } => FileChange { kind: "unlink", path, source: String::new() },
+    });
+    let carries_install_info = plan.carries_install_info;
+    (Ok(Answer::Changes { carries_install_info, changes: changes.collect() }), has_changed)
 }
 
 fn plan(tree: &Tree, operation: &UnitFileOp, names: &[&str]) -> Plan {
@@ -124,5 +133,37 @@ fn plan(tree: &Tree, operation: &UnitFileOp, names: &[&str]) -> Plan {
         UnitFileVerb::AddRequires => tree.add_dependency(target(), names, "requires", options),
         UnitFileVerb::Preset(mode) => tree.preset(names, &rules(), preset(mode), options),
         UnitFileVerb::PresetAll(mode) => tree.preset_all(&rules(), preset(mode), options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn what_fails_halfway_has_changed_files() {
+        let scratch = Scratch::new("halfway");
+        std::fs::write(scratch.0.join("file"), "").expect("a file");
+        let link = |directory: &str| Change::Symlink {
+            path: scratch.0.join(directory).join("a.service").to_string_lossy().into_owned(),
+            target: "/lib/systemd/system/a.service".to_owned(),
+        };
+        for (directories, works, has_changed) in [
+            (["x.wants", "y.wants"].as_slice(), true, true),
+            (["z.wants", "file", "w.wants"].as_slice(), false, true),
+            (["file", "w.wants"].as_slice(), false, false),
+            ([].as_slice(), true, false),
+        ] {
+            let changes = directories.iter().copied().map(link).collect();
+            let (outcome, changed) = carry_out(&Plan { changes, ..Plan::default() });
+            assert_eq!((outcome.is_ok(), changed), (works, has_changed), "{directories:?}");
+        }
+        assert!(scratch.0.join("z.wants/a.service").is_symlink());
+        assert!(!scratch.0.join("w.wants").exists(), "the first failure is the last thing done");
+        let errors = vec!["x.service has no file".to_owned()];
+        let (outcome, changed) =
+            carry_out(&Plan { changes: vec![link("v.wants")], errors, ..Plan::default() });
+        assert_eq!((outcome.is_ok(), changed), (false, true));
     }
 }

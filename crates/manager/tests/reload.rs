@@ -44,7 +44,15 @@ fn a_unit_whose_source_was_edited_says_so_until_a_reload() {
     check(&["a.service", "b.service"]);
     reload(&m, &json!({"dry_run": true}));
     check(&["a.service", "b.service"]);
+    // A manager that comes back has not read it, and knows that once it has looked at all files.
+    let knows = || m.status("b.service")["differs_on_disk"] == true;
+    assert!(m.kill_manager());
+    lab::until("the manager has looked", || knows().then_some(()));
+    check(&["a.service", "b.service"]);
     reload(&m, &json!({}));
+    check(&["b.service"]);
+    assert!(m.kill_manager());
+    lab::until("the manager has looked", || knows().then_some(()));
     check(&["b.service"]);
     m.run(&["rm", source]).expect("it is there");
     check(&["a.service", "b.service"]);
@@ -130,6 +138,25 @@ fn files_behind_links_are_reloaded_when_they_were_edited() {
     for unit in ["a.service", "b.service"] {
         assert_eq!(shown(unit), (json!("second"), json!(false)), "{unit}");
     }
+}
+
+/// As systemd-sysext(8) does it with all of /usr: the watch of the directory below tells nothing.
+#[test]
+fn what_is_mounted_over_a_unit_directory_is_seen_by_a_reload() {
+    let unit = "[Service]\nExecStart=@P stay";
+    let Some(m) = Machine::start("mounted-over", &[("a.service", unit)]) else { return };
+    let run = |argv: &[&str]| m.run(argv).expect("it works");
+    let units = m.directory.join("units").to_string_lossy().into_owned();
+    run(&["cp", "-a", &units, "/run/over"]);
+    run(&["rm", "/run/over/a.service"]);
+    let write = |name: &str| std::fs::write(m.inside("/run/over").join(name), "[Unit]\n");
+    write("b.target").expect("a file");
+    run(&["mount", "--bind", "/run/over", &units]);
+    check(&reload(&m, &json!({})), [&["b.target"], &[], &["a.service"], &[]]);
+    write("c.target").expect("a file");
+    check(&reload(&m, &json!({})), [&["c.target"], &[], &[], &[]]);
+    run(&["umount", &units]);
+    check(&reload(&m, &json!({})), [&["a.service"], &[], &["b.target", "c.target"], &[]]);
 }
 
 #[test]
@@ -318,6 +345,9 @@ fn new_files_need_no_reload() {
     let show = |unit: &str, property: &str| {
         m.run(&["systemctl", "show", "-P", property, unit]).map(|text| text.trim().to_owned())
     };
+    for unit in ["later.service", "new.service", "t@x.service"] {
+        assert_eq!(show(unit, "NeedDaemonReload").as_deref(), Ok("no"), "{unit}");
+    }
     assert_eq!(show("a.service", "Description").as_deref(), Ok("a.service"));
     assert_eq!(show("a.service", "NeedDaemonReload").as_deref(), Ok("yes"));
     m.write("show.service", "[Unit]\nDescription=found\n[Service]\nExecStart=@P stay");

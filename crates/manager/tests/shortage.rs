@@ -188,14 +188,15 @@ fn a_service_is_stopped_without_descriptors() {
 /// Nor can it read whether somebody is left in a group: the kernel says so by not removing it.
 #[test]
 fn who_is_left_is_waited_for_without_descriptors() {
-    let unit = "[Service]\nTimeoutStopSec=20\nExecStart=/bin/sh -c \"(trap '' TERM; sleep 1; \
-                : > @D/out/over) & exec sleep 999\"";
+    let unit = "[Service]\nTimeoutStopSec=20\nExecStart=/bin/sh -c \"(trap '' TERM; \
+                : > @D/out/deaf; sleep 1; : > @D/out/over) & exec sleep 999\"";
     let Some(m) = Machine::start("short-left", &[("a.service", unit)]) else { return };
     let client = control(&m);
     limit(settled_manager(&m), NO_MORE_FILES);
     for kind in ["start", "stop"] {
         let job = said(&client, "Job", &json!({"type": kind, "unit": "a.service"}));
         assert_eq!(job["parameters"]["result"], "done", "{job}");
+        until("it is deaf", || m.out("deaf").exists().then_some(()));
     }
     assert!(m.out("over").exists(), "he was waited for");
     let job = said(&client, "Job", &json!({"type": "start", "unit": "a.service"}));

@@ -77,6 +77,29 @@ fn templates_and_instances_that_are_not_in_use_have_states_and_files() {
     }
 }
 
+/// A template is no unit: no definition tells that its text changed.
+#[test]
+fn a_template_that_was_edited_has_the_installation_state_of_its_text() {
+    let bare = "[Service]\nExecStart=@P stay";
+    let install = format!("{bare}\n[Install]\nWantedBy=default.target");
+    let units = [("free@.service", bare), ("used@.service", bare)];
+    let Some(m) = Machine::start("verbs-template-edited", &units) else { return };
+    m.expect_job("start", "used@x.service", "done");
+    for template in ["free", "used"] {
+        let check = |expected: &str| {
+            for unit in [format!("{template}@.service"), format!("{template}@x.service")] {
+                assert_eq!(warren(&m, &format!("is-enabled {unit}")), expected, "{unit}");
+            }
+        };
+        check("static\n= 0\n");
+        for (text, state) in [(install.as_str(), "disabled\n= 1\n"), (bare, "static\n= 0\n")] {
+            m.write(&format!("{template}@.service"), text);
+            warren(&m, "refresh");
+            check(state);
+        }
+    }
+}
+
 /// Whatever a unit's job does, what is not up has 3.
 #[test]
 fn a_unit_on_its_way_up_has_systemctls_status() {

@@ -26,17 +26,17 @@ pub fn absolute_target(path: &str, target: &str) -> String {
     out.to_string_lossy().into_owned()
 }
 
-/// Carries out a plan. Stops at the first failure; returns the changes that were made.
-///
-/// # Errors
-/// In words: what could not be changed.
-pub fn carry_out(root: &Root, plan: &Plan) -> Result<Vec<Change>, String> {
-    let mut made = Vec::new();
+/// Carries out a plan up to the first failure; returns the changes that were made, and in words what
+/// could not be changed.
+pub fn carry_out(root: &Root, plan: &Plan) -> (Vec<Change>, Option<String>) {
+    let mut changes = Vec::new();
     for change in &plan.changes {
-        make(root, change)?;
-        made.push(change.clone());
+        if let Err(error) = make(root, change) {
+            return (changes, Some(error));
+        }
+        changes.push(change.clone());
     }
-    Ok(made)
+    (changes, None)
 }
 
 fn make(root: &Root, change: &Change) -> Result<(), String> {

@@ -2,12 +2,14 @@
 //! one's may begin before that ends. None waits for another; the one that began last puts in place
 //! what it made.
 //!
-//! `generator.turn` has the name of that one's directory. Whoever reads or writes it has locked it
+//! `generator.turn` has the name of that one's directory, and has changed when that one began. Whoever reads or writes it has locked it
 //! (flock(2)), as each run has its own directory, so that one that nobody has locked was left behind.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+
+use crate::on_disk::changed_at;
 
 /// Says whose turn it is, in the run-time directory.
 const TURN: &str = "generator.turn";
@@ -70,6 +72,11 @@ fn lock(runtime: &Path) -> io::Result<File> {
     let file = file.open(runtime.join(TURN))?;
     file.lock()?;
     Ok(file)
+}
+
+/// When the last turn was taken, ns since 1970 by the clock of file systems.
+pub(super) fn last_taken_ns(runtime: &Path) -> Option<u64> {
+    fs::metadata(runtime.join(TURN)).ok().map(|turn| changed_at(&turn))
 }
 
 fn make(runtime: &Path) -> io::Result<(String, File)> {

@@ -74,7 +74,7 @@ impl Loader {
     /// Has the index of aliases and of drop-in directories be that of the ground state.
     pub(super) fn refresh_index(&mut self) {
         if std::mem::take(&mut self.snapshot.structure_changed) {
-            self.links_changed = true;
+            self.installation_changed = true;
             self.index();
         }
     }
@@ -343,6 +343,12 @@ fn is_valid_alias(alias: &UnitName, target: &UnitName) -> bool {
         _ => !target.is_template(),
     };
     alias.unit_type() == target.unit_type() && shapes
+}
+
+/// Whether this is the name of a template's file, or of a directory that belongs to one.
+pub(super) fn is_for_template(name: &str) -> bool {
+    let owner = directory_kind(name).map_or(name, |(owner, _)| owner);
+    UnitName::parse(owner).is_ok_and(|owner| owner.is_template())
 }
 
 /// Whether the owner of a `.d` directory is a `foo-` prefix, which may be of templates only, or a bare

@@ -53,9 +53,11 @@ impl Loader {
             }
             _ => None,
         };
+        self.take_news(graph);
         let mut loading = self.load_changed(graph, &changed, None);
         if !dry_run {
             self.settled = self.aliases.clone();
+            self.note_found(graph, &loading);
         }
         let Some(fleet) = &mut self.fleet else { return loading };
         loading.diagnostics.extend(fleet.collisions(&self.snapshot, &changed));

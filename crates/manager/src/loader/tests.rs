@@ -9,6 +9,7 @@ use warren_unit::install::PresetRules;
 use warren_unit::{Defaults, Relation};
 
 use super::*;
+use crate::on_disk::OnDisk;
 use crate::scratch::Scratch;
 use crate::snapshot::Entry;
 
@@ -391,6 +392,61 @@ fn a_unit_that_is_new_is_loaded_with_all_that_came_with_it() {
     let graph = loader.reload(&graph, false).graph;
     assert_eq!(graph.lookup(&name("second.service")), Some(a));
     assert_eq!(&*graph.definition(a).description, "edited");
+}
+
+/// Whoever asks waits for no server: a scratch directory lies where no configuration is.
+#[test]
+fn a_link_to_no_configuration_is_not_followed_to_say_whether_a_unit_differs() {
+    let scratch = Scratch::new("far-link");
+    let text = "[Service]\nExecStart=/bin/true";
+    let files = [("far/a.service", text), ("usr/a.service", "-> ../far/a.service")];
+    let mut loader = loader_of(&scratch, &files);
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    let unit = graph.lookup(&name("a.service")).expect("it is loaded");
+    fs::remove_file(scratch.0.join("far/a.service")).expect("it is there");
+    write_files(&scratch, &[("usr/other.service", text)]);
+    // Later than all changes: only what is gone counts.
+    let disk = OnDisk { looked_at_ns: u64::MAX, ..loader.on_disk(&graph, 0) };
+    assert!(disk.watch.as_ref().is_some_and(|watch| watch.has_news()));
+    assert!(!disk.differs(graph.definition(unit), &loader.paths()));
+}
+
+/// As systemd 252, which compares with the time at which a unit was loaded.
+#[test]
+fn what_is_loaded_of_an_edit_differs_no_more_and_what_was_before_does() {
+    let scratch = Scratch::new("current");
+    let text = "[Service]\nExecStart=/bin/true";
+    let mut loader = loader_of(&scratch, &[("usr/a.service", text), ("usr/t@.service", text)]);
+    let mut graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    let load = |loader: &mut Loader, graph: &mut Arc<Graph>, unit: &str| {
+        loader.look_nearby();
+        *graph = loader.load_one(graph, &name(unit)).graph;
+    };
+    let check = |loader: &mut Loader, graph: &Graph, expected: &[&str]| {
+        let pending = loader.on_disk(graph, 0).pending;
+        let loaded = pending.iter().filter(|unit| graph.lookup(unit).is_some());
+        assert_eq!(loaded.map(UnitName::as_str).collect::<Vec<_>>(), expected);
+    };
+    load(&mut loader, &mut graph, "t@old.service");
+    write_files(&scratch, &[("usr/new.service", text)]);
+    load(&mut loader, &mut graph, "new.service");
+    check(&mut loader, &graph, &[]);
+    let edited = "[Unit]\nDescription=edited\n[Service]\nExecStart=/bin/true";
+    write_files(&scratch, &[("usr/t@.service", edited), ("usr/a.service", edited)]);
+    load(&mut loader, &mut graph, "t@new.service");
+    check(&mut loader, &graph, &["a.service", "t@old.service"]);
+    let units = loader.on_disk(&graph, 0).pending;
+    graph = loader.load_one(&graph, &name("t@newer.service")).graph;
+    let same = loader.on_disk(&graph, 0).pending;
+    assert!(Arc::ptr_eq(&units, &same), "it is not found out again for each instance");
+    // An edit after that concerns it again.
+    write_files(&scratch, &[("etc/new.service.d/1.conf", "[Unit]\nDescription=later")]);
+    loader.look(false);
+    check(&mut loader, &graph, &["a.service", "new.service", "t@old.service"]);
+    graph = loader.refresh(&graph, &name("new.service"), false).graph;
+    check(&mut loader, &graph, &["a.service", "t@old.service"]);
+    graph = loader.reload(&graph, false).graph;
+    check(&mut loader, &graph, &[]);
 }
 
 /// Regular files in `.wants` directories are no links, and say nothing.

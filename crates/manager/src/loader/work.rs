@@ -266,7 +266,7 @@ impl Loader {
 }
 
 /// The unit of this name, if it is loaded.
-fn known_unit<'a>(graph: &'a Graph, name: &UnitName) -> Option<&'a Definition> {
+pub(super) fn known_unit<'a>(graph: &'a Graph, name: &UnitName) -> Option<&'a Definition> {
     let definition = graph.definition(graph.lookup(name)?);
     let is_loaded = definition.load_state != LoadState::NotFound;
     (is_loaded && definition.name == *name).then_some(definition)

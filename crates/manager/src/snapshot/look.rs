@@ -1,10 +1,12 @@
 //! Looking at files: what is there, whether it is what was there, and what it parses to.
 //!
-//! Three ends of a look are told apart. A file that is not there is nothing. One that cannot be read,
-//! as one on a bad disk, is a broken file. What cannot be looked at for want of descriptors or memory
-//! says nothing: what was there before stays, and it is looked at again next time.
+//! Three ends of a look are told apart. What is not there is nothing, and so is what stat(2) fails for.
+//! A file that is there and cannot be read, as one on a bad disk, is a broken file. A directory that
+//! cannot be read to its end, and what cannot be looked at for want of descriptors or memory, say
+//! nothing: what was there before stays, and it is looked at again next time.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::ops::Bound;
@@ -25,7 +27,7 @@ const FILES_PER_THREAD_MIN: usize = 512;
 /// Largest unit file that is read, in bytes; the parser has a bound of its own below this.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// What is not there is nothing; an error is a want of descriptors or memory.
+/// What is not there is nothing; an error says nothing of what is there.
 type Looked<T> = io::Result<Option<T>>;
 
 /// What looking at files said and cost.
@@ -42,7 +44,7 @@ impl Snapshot {
     /// Reads one entry of a search directory; nothing if it is not there or not of interest.
     ///
     /// # Errors
-    /// Want of descriptors or memory.
+    /// Want of descriptors or memory, or a directory that cannot be read to its end.
     pub(super) fn look(
         &mut self,
         index: usize,
@@ -157,24 +159,19 @@ impl Snapshot {
             _ => None,
         };
         let mut new = BTreeMap::new();
-        let entries = match fs::read_dir(path) {
-            Ok(entries) => entries,
-            Err(error) if is_shortage(&error) => return Err(error),
-            Err(_) => return Ok(Entry::Directory(Box::default())),
-        };
         let dropins = path.extension().is_some_and(|e| e == "d");
-        for entry in entries.flatten().take(ENTRIES_MAX) {
-            let Ok(name) = entry.file_name().into_string() else { continue };
+        for name in names_in(path)?.unwrap_or_default() {
+            let entry = path.join(&name);
             let before = old.and_then(|old| old.get(name.as_str()));
             let found = if dropins {
                 if !name.ends_with(".conf") || name.starts_with('.') {
                     continue;
                 }
-                self.look_at_dropin(&entry.path(), owner, before, notes)?
+                self.look_at_dropin(&entry, owner, before, notes)?
             } else {
                 // Files that are no links say nothing here.
                 let is_unit = UnitName::parse(&name).is_ok();
-                let target = is_unit.then(|| fs::read_link(entry.path()).ok()).flatten();
+                let target = is_unit.then(|| fs::read_link(&entry).ok()).flatten();
                 target.map(|target| Entry::link(&target, Leads::Inside))
             };
             if let Some(found) = found {
@@ -338,6 +335,34 @@ fn read_bounded(path: &Path, size: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The names in a directory, in order; nothing if it is not there, or not for us to read.
+///
+/// # Errors
+/// It cannot be read to its end: what is not among the names may be there.
+pub(super) fn names_in(path: &Path) -> Looked<Vec<String>> {
+    match fs::read_dir(path) {
+        Ok(entries) => all_names(entries.map(|entry| Ok(entry?.file_name()))).map(Some),
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn all_names(entries: impl Iterator<Item = io::Result<OsString>>) -> io::Result<Vec<String>> {
+    let names = entries.take(ENTRIES_MAX).map(|name| Ok(name?.into_string().ok()));
+    let mut names = names.filter_map(Result::transpose).collect::<io::Result<Vec<String>>>()?;
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Whether a directory is not there, or not for us.
+fn is_absence(error: &io::Error) -> bool {
+    const ENOENT: i32 = 2;
+    const EACCES: i32 = 13;
+    const ENOTDIR: i32 = 20;
+    const ELOOP: i32 = 40;
+    matches!(error.raw_os_error(), Some(ENOENT | EACCES | ENOTDIR | ELOOP))
+}
+
 /// Whether this says nothing of the file: descriptors or memory are wanting, here or in the system.
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     const ENOMEM: i32 = 12;
@@ -369,4 +394,22 @@ fn is_same_file(directory: Option<&fs::File>, name: &str, before: Option<&Entry>
     let (Some(directory), Some(Entry::File(file))) = (directory, before) else { return false };
     let facts = warren_sys::file::stat_at(directory.as_fd(), name);
     facts.is_ok_and(|facts| facts.is_file && Identity::of_parts(facts.parts) == file.identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_a_directory_is_an_error() {
+        let names = |read: &[Option<&str>]| {
+            let entries = read.iter().map(|name| match name {
+                Some(name) => Ok((*name).into()),
+                None => Err(io::Error::from_raw_os_error(5)),
+            });
+            all_names(entries).map_err(|error| said(&error))
+        };
+        assert_eq!(names(&[Some("b"), Some("a")]), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert!(names(&[Some("b"), None]).is_err());
+    }
 }

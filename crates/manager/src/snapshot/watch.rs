@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use warren_sys::inotify::{Change, WatchFor};
 
-use super::{Entry, Leads, Snapshot, Work};
+use super::{Entry, Leads, Links, Snapshot};
 use crate::say;
 
 const ENOTDIR: i32 = 20;
@@ -15,6 +15,11 @@ const ENOTDIR: i32 = 20;
 /// answer.
 pub(crate) fn is_configuration(path: &Path) -> bool {
     ["/etc", "/run", "/usr", "/opt"].iter().any(|top| path.starts_with(top))
+}
+
+/// The same of what a link in this directory leads to.
+fn is_configuration_behind(directory: &Path, target: &str) -> bool {
+    is_configuration(&without_parents(&directory.join(target)))
 }
 
 /// The path that `..` in it lead to if no part of it is a link.
@@ -49,30 +54,43 @@ impl Snapshot {
         }
     }
 
-    /// Looks at what the watches reported; returns the names that differ. Falls back to a sweep
-    /// when reports were lost.
+    /// Looks at what the watches reported and behind links out of the search directories, where
+    /// nobody watches; returns the names that differ. Falls back to a sweep when reports were lost.
     pub fn update(&mut self) -> BTreeSet<Box<str>> {
-        let Some(watch) = self.watch.as_ref().filter(|_| !self.is_partly_watched) else {
-            return self.sweep_all(false);
+        self.update_behind(Links::All)
+    }
+
+    /// The same, but behind links only where configuration lies: whoever starts or enables a unit does
+    /// not wait for a server that some other unit's file is on.
+    pub fn update_nearby(&mut self) -> BTreeSet<Box<str>> {
+        self.update_behind(Links::Nearby)
+    }
+
+    fn update_behind(&mut self, links: Links) -> BTreeSet<Box<str>> {
+        let Some(watch) = self.watch.clone().filter(|_| !self.is_partly_watched) else {
+            return self.sweep_all(false, links);
         };
-        self.work = Work::default();
-        self.short = None;
-        self.looked_at_ns = warren_sys::time::coarse_ns();
+        self.begin_look();
         let mut events = Vec::new();
         match watch.drain(&mut events) {
             Ok(false) => {}
-            Ok(true) | Err(_) => return self.sweep_all(false),
+            Ok(true) | Err(_) => return self.sweep_all(false, links),
         }
         let mut touched = std::mem::take(&mut self.again);
         for event in events {
             self.take_event(&event, &mut touched);
         }
-        self.outside_links(&mut touched);
+        let is_due = |place: &&_| links == Links::All || self.is_nearby(place);
+        touched.extend(self.outside.iter().filter(is_due).cloned());
         let mut changed = BTreeSet::new();
-        for index in self.missing.clone() {
-            if self.directories[index].path.is_dir() {
-                self.watch_directory(index, None);
-                changed.extend(self.sweep_directory(index, false));
+        for index in 0..self.directories.len() {
+            let is_another = self.directories[index].is_another();
+            if is_another {
+                self.unwatch(index);
+            }
+            let is_back = self.missing.contains(&index) && self.directories[index].path.is_dir();
+            if is_another || is_back {
+                changed.extend(self.watch_and_sweep(index, false, links));
             }
         }
         for (index, name) in touched {
@@ -81,6 +99,18 @@ impl Snapshot {
             }
         }
         changed
+    }
+
+    /// Watches a search directory, and those in it, no more.
+    fn unwatch(&mut self, index: usize) {
+        let Some(watch) = &self.watch else { return };
+        self.watched.retain(|&id, places| {
+            places.retain(|(place, _)| *place != index);
+            if places.is_empty() {
+                watch.remove(id);
+            }
+            !places.is_empty()
+        });
     }
 
     fn take_event(&mut self, event: &Change, touched: &mut BTreeSet<(usize, Box<str>)>) {
@@ -107,9 +137,16 @@ impl Snapshot {
         }
     }
 
-    /// Files behind links out of the search directories are not watched: looked at each time.
-    fn outside_links(&self, touched: &mut BTreeSet<(usize, Box<str>)>) {
-        touched.extend(self.outside.iter().cloned());
+    /// Whether all links out of the search directories that this entry is or has in it lead to where
+    /// configuration lies.
+    pub(super) fn is_nearby(&self, (index, name): &(usize, Box<str>)) -> bool {
+        let directory = &self.directories[*index];
+        let Some(entry) = directory.entries.get(&**name) else { return true };
+        let base = match entry {
+            Entry::Directory(_) => directory.path.join(&**name),
+            _ => directory.path.clone(),
+        };
+        entry.links_out().all(|link| is_configuration_behind(&base, &link.target))
     }
 
     /// The files of units that links lead to, by the paths of those, whose content lies where
@@ -125,7 +162,7 @@ impl Snapshot {
         });
         let configured = links.filter(|(target, path)| {
             let directory = Path::new(&***path).parent().unwrap_or(Path::new("/"));
-            is_configuration(&without_parents(&directory.join(target)))
+            is_configuration_behind(directory, target)
         });
         configured.map(|(_, path)| path.clone()).collect()
     }

@@ -1,0 +1,213 @@
+//! What is seen of edits of a directory, compared with a fresh look.
+
+use super::*;
+use crate::scratch::Scratch;
+
+impl Scratch {
+    /// `PATH` with a text, `PATH -> TARGET`, or `- PATH` to take one away.
+    fn edit(&self, edit: &str) {
+        let place = |name: &str| {
+            let path = self.0.join(name);
+            fs::create_dir_all(path.parent().expect("it is in the directory")).expect("mkdir");
+            let _ = fs::remove_file(&path);
+            path
+        };
+        match edit.split_once(' ') {
+            Some(("-", name)) => _ = place(name),
+            Some((name, target)) if target.starts_with("-> ") => {
+                std::os::unix::fs::symlink(&target[3..], place(name)).expect("a link");
+            }
+            Some((name, text)) => fs::write(place(name), text).expect("a file"),
+            None => panic!("no edit: {edit}"),
+        }
+    }
+}
+
+#[test]
+fn looking_at_all_again_sees_what_reading_all_sees() {
+    let scratch = Scratch::new("sweep");
+    let read = || Snapshot::read_unwatched(vec![scratch.0.clone()]);
+    for name in ["a", "c", "e", "g"] {
+        scratch.edit(&format!("{name}.service [Service]"));
+    }
+    scratch.edit("x.target.wants/a.service -> ../a.service");
+    scratch.edit("a.service.d/1.conf [Unit]");
+    let mut snapshot = read();
+    for (edit, changed) in [
+        ("c.service [Unit]\nDescription=longer", "c.service"),
+        ("0.service [Service]", "0.service"),
+        ("d.service -> c.service", "d.service"),
+        ("z.service -> /dev/null", "z.service"),
+        ("d.service [Service]", "d.service"),
+        ("- a.service", "a.service"),
+        ("- z.service", "z.service"),
+        ("x.target.wants/e.service -> ../e.service", "x.target.wants"),
+        ("x.target.wants/a.service -> /dev/null", "x.target.wants"),
+        ("- x.target.wants/e.service", "x.target.wants"),
+        ("a.service.d/1.conf [Unit]\nDescription=longer", "a.service.d"),
+        ("y.target.requires/c.service -> ../c.service", "y.target.requires"),
+        ("notes about nothing", ""),
+    ] {
+        scratch.edit(edit);
+        // Without a watch nothing but the files tells.
+        let trusting = edit.starts_with("a.service.d");
+        let seen: Vec<Box<str>> = snapshot.sweep_all(trusting, Links::All).into_iter().collect();
+        let want: Vec<Box<str>> =
+            Some(changed.into()).filter(|_| !changed.is_empty()).into_iter().collect();
+        assert_eq!(seen, want, "{edit}");
+        let (now, fresh) = (&snapshot.directories[0].entries, &read().directories[0].entries);
+        assert!(now.keys().eq(fresh.keys()), "{edit}");
+    }
+    assert!(snapshot.sweep().is_empty(), "nothing was done since");
+}
+
+#[test]
+fn what_lies_behind_links_is_looked_at_by_each_update() {
+    let scratch = Scratch::new("behind-links");
+    scratch.edit("units/a.service [Service]");
+    scratch.edit("opt/x.conf [Unit]");
+    scratch.edit("opt/many/1.conf [Unit]");
+    scratch.edit("units/a.service.d/x.conf -> ../../opt/x.conf");
+    scratch.edit("units/a.service.d/null.conf -> /dev/null");
+    scratch.edit("units/b.service.d -> ../opt/many");
+    scratch.edit("units/c.service.d -> ../opt/many");
+    let mut snapshot = Snapshot::read(vec![scratch.0.join("units")]);
+    let (both, one) = ("b.service.d c.service.d", "a.service.d");
+    for (edit, changed) in [
+        ("notes -", ""),
+        ("opt/x.conf [Unit]\nDescription=longer", one),
+        ("- opt/x.conf", one),
+        ("opt/x.conf [Unit]", one),
+        ("opt/many/1.conf [Unit]\nDescription=longer", both),
+        ("opt/many/2.conf [Unit]", both),
+        ("units/a.service.d/x.conf [Unit]", one),
+        ("opt/x.conf [Unit]\nDescription=of nobody", ""),
+    ] {
+        scratch.edit(edit);
+        let seen: Vec<Box<str>> = snapshot.update().into_iter().collect();
+        assert_eq!(seen.join(" "), changed, "{edit}");
+    }
+    assert!(snapshot.outside.is_empty(), "a mask is none: {:?}", snapshot.outside);
+}
+
+/// A scratch directory lies where no configuration is.
+#[test]
+fn what_lies_behind_links_to_no_configuration_waits_for_a_full_update() {
+    let scratch = Scratch::new("far-links");
+    scratch.edit("far/x.conf [Unit]");
+    scratch.edit("units/a.service.d/x.conf -> ../../far/x.conf");
+    scratch.edit("units/b.service -> ../far/b.service");
+    let mut snapshot = Snapshot::read(vec![scratch.0.join("units")]);
+    let joined = |seen: BTreeSet<Box<str>>| seen.into_iter().collect::<Vec<_>>().join(" ");
+    scratch.edit("far/x.conf [Unit]\nDescription=longer");
+    scratch.edit("far/b.service [Service]");
+    assert_eq!(joined(snapshot.update_nearby()), "");
+    snapshot.is_partly_watched = true;
+    assert_eq!(joined(snapshot.update_nearby()), "", "nor by a look at everything in its place");
+    // What the watch tells of is looked at.
+    scratch.edit("units/c.service -> ../far/b.service");
+    assert_eq!(joined(snapshot.update_nearby()), "c.service");
+    assert_eq!(joined(snapshot.update()), "a.service.d b.service");
+}
+
+/// Of a rename above it the watch of a directory tells nothing, as of a mount over it.
+#[test]
+fn a_directory_that_another_takes_the_place_of_is_looked_at_and_watched() {
+    let scratch = Scratch::new("replaced");
+    scratch.edit("above/units/a.service [Service]");
+    scratch.edit("above/units/b.service.d/1.conf [Unit]");
+    scratch.edit("other/units/b.service.d/1.conf [Unit]\nDescription=longer");
+    scratch.edit("other/units/c.service [Service]");
+    let mut snapshot = Snapshot::read(vec![scratch.0.join("above/units")]);
+    let seen =
+        |snapshot: &mut Snapshot| snapshot.update().into_iter().collect::<Vec<_>>().join(" ");
+    let rename = |from: &str, to: &str| {
+        fs::rename(scratch.0.join(from), scratch.0.join(to)).expect("a rename");
+    };
+    rename("above", "before");
+    rename("other", "above");
+    assert_eq!(seen(&mut snapshot), "a.service b.service.d c.service");
+    scratch.edit("above/units/b.service.d/2.conf [Unit]");
+    scratch.edit("above/units/d.service [Unit]");
+    assert_eq!(seen(&mut snapshot), "b.service.d d.service");
+    assert_eq!(snapshot.watched.len(), 2, "the other one is watched no more");
+    rename("above", "other");
+    assert_eq!(seen(&mut snapshot), "b.service.d c.service d.service");
+    rename("before", "above");
+    assert_eq!(seen(&mut snapshot), "a.service b.service.d");
+}
+
+/// As that of a failing disk; here the path of what takes its place is too long.
+#[test]
+fn what_was_known_of_a_directory_stays_while_it_cannot_be_read() {
+    let scratch = Scratch::new("unread");
+    scratch.edit("real/a.service [Service]");
+    scratch.edit("units -> real");
+    let mut snapshot = Snapshot::read(vec![scratch.0.join("units")]);
+    let too_long = format!("units -> {}", "x".repeat(300));
+    scratch.edit("real/b.service [Service]");
+    for _ in 0..2 {
+        scratch.edit(&too_long);
+        assert!(snapshot.update().is_empty() && snapshot.sweep().is_empty());
+        assert!(snapshot.directories[0].entries.contains_key("a.service"));
+        assert_eq!((snapshot.unread().is_some(), snapshot.shortage()), (true, None));
+    }
+    scratch.edit("units -> real");
+    assert_eq!(snapshot.update().into_iter().collect::<Vec<_>>(), ["b.service".into()]);
+    assert!(snapshot.unread().is_none());
+    scratch.edit("- units");
+    assert_eq!(snapshot.update().len(), 2, "what is not there is gone");
+}
+
+#[test]
+fn all_files_together_are_bounded_and_one_that_goes_makes_room() {
+    let scratch = Scratch::new("bounded");
+    let text = format!("[Unit]\nDescription={}", "x".repeat(1000));
+    for name in ["a.service", "b.service", "c.service.d/1.conf"] {
+        scratch.edit(&format!("{name} {text}"));
+    }
+    let mut snapshot = Snapshot::read(vec![]);
+    snapshot.kept_bytes_max = 2500;
+    snapshot.directories.push(Directory::new(scratch.0.clone(), false));
+    snapshot.sweep();
+    let faults = |snapshot: &Snapshot| -> Vec<String> {
+        let faults = snapshot.diagnostics.iter().filter(|(_, faults)| !faults.is_empty());
+        faults.map(|(path, _)| path.rsplit_once('/').expect("a path").1.to_owned()).collect()
+    };
+    assert_eq!(faults(&snapshot), ["1.conf"]);
+    assert!(snapshot.diagnostics.values().flatten().all(|d| d.code.as_str() == "file-too-large"));
+    scratch.edit("- a.service");
+    snapshot.update();
+    assert_eq!(snapshot.kept_bytes / 1000, 1);
+    scratch.edit(&format!("c.service.d/1.conf {text}"));
+    snapshot.update();
+    assert_eq!((faults(&snapshot), snapshot.kept_bytes / 1000), (vec![], 2));
+    scratch.edit(&format!("d.service {text}"));
+    snapshot.update();
+    assert_eq!(faults(&snapshot), ["d.service"]);
+}
+
+/// A watch that could not be had is asked for again by the look at everything that stands in.
+#[test]
+fn what_is_not_watched_is_looked_at_until_it_is() {
+    let scratch = Scratch::new("unwatched");
+    scratch.edit("a.service [Service]");
+    scratch.edit("a.service.d/1.conf [Unit]");
+    let mut snapshot = Snapshot::read(vec![scratch.0.clone()]);
+    let watch = snapshot.watch.replace(Arc::new(Inotify::new().expect("another inotify")));
+    drop(watch);
+    snapshot.watched.clear();
+    snapshot.is_partly_watched = true;
+    assert!(snapshot.watched().0.is_none(), "it is not for others to rely on");
+    for (edit, changed) in [
+        ("a.service.d/1.conf [Unit]\nDescription=longer", "a.service.d"),
+        ("a.service.d/1.conf [Unit]\nDescription=longer still", "a.service.d"),
+        ("b.service [Service]", "b.service"),
+    ] {
+        scratch.edit(edit);
+        let seen: Vec<Box<str>> = snapshot.update().into_iter().collect();
+        assert_eq!(seen, [changed.into()], "{edit}");
+        assert!(snapshot.watched().0.is_some(), "by now everything is watched");
+    }
+    assert_eq!(snapshot.work.looked_at, 1);
+}
