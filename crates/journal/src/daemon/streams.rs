@@ -22,6 +22,7 @@ use warren_sys::{process, socket};
 
 use crate::daemon::core::{Core, Moment};
 use crate::daemon::inherit::{self, STREAM_NAME};
+use crate::daemon::offered;
 use crate::daemon::pending::Pending;
 use crate::daemon::sender::known::held_max;
 use crate::daemon::sender::told::Told;
@@ -118,6 +119,8 @@ struct Connection {
     peer_cgroup: Option<u64>,
     /// Bytes at the head of the socket whose lines were taken.
     looked_at: usize,
+    /// Descriptors that came with what is still in the socket, where there may be more; it has ended.
+    offered: Option<Vec<OwnedFd>>,
 }
 
 impl Streams {
@@ -159,7 +162,9 @@ impl Streams {
         for turn in 0..TURN_MESSAGES_MAX {
             let Some(socket) = socket::accept(listener.as_fd())? else { return Ok(turn > 0) };
             set_nonblocking(socket.as_fd(), true)?;
-            if self.has_room_for_client(core) && pass_credentials(socket.as_fd()).is_ok() {
+            if !self.has_room_for_client(core) {
+                offered::end_stream(socket);
+            } else if pass_credentials(socket.as_fd()).is_ok() {
                 let id = Id128(warren_sys::random::u128().to_le_bytes());
                 let stream = Stream::new(self.line_bytes_max);
                 let added = self.add_client(epoll, socket, (id, stream), false, core.pending());
@@ -241,6 +246,7 @@ impl Streams {
                 wants_unit: true,
                 peer_cgroup,
                 looked_at: 0,
+                offered: None,
             },
             pending,
         )
@@ -283,6 +289,7 @@ impl Streams {
                 wants_unit: false,
                 peer_cgroup: None,
                 looked_at: 0,
+                offered: None,
             },
             pending,
         )?;
@@ -430,13 +437,17 @@ impl Streams {
     }
 
     /// Forgets the streams that ended in this turn, and gives the manager's numbers of its own.
-    pub fn take_ended(&mut self) -> Vec<u64> {
+    pub fn take_ended(&mut self, core: &mut Core) -> Vec<u64> {
         let ended = std::mem::take(&mut self.ended);
-        ended.into_iter().filter_map(|token| self.forget(token)).collect()
+        ended.into_iter().filter_map(|token| self.forget(token, core)).collect()
     }
 
-    fn forget(&mut self, token: u64) -> Option<u64> {
-        let connection = self.connections.remove(&token)?;
+    fn forget(&mut self, token: u64, core: &mut Core) -> Option<u64> {
+        let mut connection = self.connections.remove(&token)?;
+        if let Some(fds) = connection.offered.take() {
+            core.offered.close(connection.writer.uid, fds);
+            offered::end_stream(connection.socket);
+        }
         self.open_lines.remove(&token);
         self.changed.remove(&token);
         match connection.origin {
@@ -504,7 +515,8 @@ impl Connection {
             self.take_looked_at(&mut vec![0; READ_BYTES]);
         }
         // Before Linux 6.5 there are none, and the id is believed.
-        let _ = fdpass::pass_pidfds(self.socket.as_fd());
+        let _ = fdpass::pass_pidfds(self.socket.as_fd(), true);
+        let _ = fdpass::refuse_fds(self.socket.as_fd());
         fdpass::start_peeking(self.socket.as_fd())
     }
 
@@ -522,7 +534,7 @@ impl Connection {
             if core.is_full() {
                 return Turn::More;
             }
-            let received = match fdpass::peek(self.socket.as_fd(), room, &mut fds) {
+            let received = match fdpass::peek_few(self.socket.as_fd(), room, &mut fds) {
                 Ok(received) if received.bytes > 0 => received,
                 Err(e) if e.is_would_block() => return Turn::Drained,
                 _ => {
@@ -533,18 +545,35 @@ impl Connection {
                     return Turn::Ended;
                 }
             };
-            fds.clear();
-            self.looked_at += received.bytes;
+            let is_plain = fds.is_empty() && !received.lost_fds;
+            if is_plain {
+                self.looked_at += received.bytes;
+            }
             let writer = received.credentials.unwrap_or(self.writer);
             self.set_writer(writer, received.pidfd, core);
             let lines = take(&mut self.stream, &room[..received.bytes]);
             let Ok(lines) = lines else {
                 self.lose_header(core);
+                self.offered = Some(fds);
                 return Turn::Ended;
             };
             self.log(&lines, core);
+            if !is_plain {
+                self.refuse(fds, core);
+                return Turn::Ended;
+            }
         }
         Turn::More
+    }
+
+    /// Descriptors came along, which no stream may have: who sends them could end it in other ways. What they came
+    /// with stays in the socket, since it cannot be taken without closing them.
+    fn refuse(&mut self, fds: Vec<OwnedFd>, core: &mut Core) {
+        self.offered = Some(fds);
+        let _ = fdpass::peek_from(self.socket.as_fd(), self.looked_at);
+        let origin = self.make_context(core);
+        core.lose(&origin, (Kind::Stream, "file descriptors came with it", 1));
+        self.cut(LineBreak::Eof, core);
     }
 
     fn take_looked_at(&mut self, buffer: &mut [u8]) {
