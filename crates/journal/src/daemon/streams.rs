@@ -46,13 +46,16 @@ const DESCRIPTORS_KEPT: usize = 512;
 struct Bounds {
     all: usize,
     clients: usize,
+    /// Of one user, if that is not root.
+    of_user: usize,
 }
 
 impl Bounds {
     /// For a process that may have so many descriptors.
     fn of(descriptors: usize) -> Bounds {
         let all = descriptors - DESCRIPTORS_KEPT.min(descriptors / 2) - held_max(descriptors);
-        Bounds { all, clients: CLIENTS_MAX.min(all / 2) }
+        let clients = CLIENTS_MAX.min(all / 2);
+        Bounds { all, clients, of_user: clients / 4 }
     }
 }
 
@@ -83,6 +86,8 @@ pub struct Streams {
     /// `LineMax=`.
     line_bytes_max: usize,
     bounds: Bounds,
+    /// Streams of clients, by user.
+    by_user: BTreeMap<u32, usize>,
     /// That clients are refused was said.
     is_refusing: bool,
 }
@@ -99,8 +104,8 @@ enum Origin {
 struct Connection {
     socket: OwnedFd,
     origin: Origin,
-    /// Who connected is root: the unit in the header counts.
-    is_root: bool,
+    /// Who connected. If that is root, the unit in the header counts.
+    owner: u32,
     id: Id128,
     stream: Stream,
     /// Who wrote last, and the inode of the pidfd: another process with the same id has another.
@@ -144,6 +149,7 @@ impl Streams {
             directory,
             line_bytes_max,
             bounds: Bounds::of(descriptors),
+            by_user: BTreeMap::new(),
             is_refusing: false,
         }
     }
@@ -162,7 +168,8 @@ impl Streams {
         for turn in 0..TURN_MESSAGES_MAX {
             let Some(socket) = socket::accept(listener.as_fd())? else { return Ok(turn > 0) };
             set_nonblocking(socket.as_fd(), true)?;
-            if !self.has_room_for_client(core) {
+            let owner = credentials::peer(socket.as_fd()).map_or(u32::MAX, |peer| peer.uid);
+            if !self.has_room_for_client(core) || !self.has_room_for_user(owner, core) {
                 offered::end_stream(socket);
             } else if pass_credentials(socket.as_fd()).is_ok() {
                 let id = Id128(warren_sys::random::u128().to_le_bytes());
@@ -178,7 +185,7 @@ impl Streams {
 
     /// That there is none is said when it begins.
     fn has_room_for_client(&mut self, core: &mut Core) -> bool {
-        let Bounds { all, clients } = self.bounds;
+        let Bounds { all, clients, .. } = self.bounds;
         let count = self.connections.len() - self.handed.len();
         let has_room = count < clients && self.connections.len() < all;
         if !has_room && !self.is_refusing {
@@ -186,6 +193,17 @@ impl Streams {
         }
         // Who opens one whenever one is closed is not told of each time.
         self.is_refusing = !has_room || self.is_refusing && count > clients / 8 * 7;
+        has_room
+    }
+
+    /// Nobody takes the room of all others; that somebody tries is said.
+    fn has_room_for_user(&self, uid: u32, core: &mut Core) -> bool {
+        let count = self.by_user.get(&uid).copied().unwrap_or(0);
+        let has_room = uid == 0 || count < self.bounds.of_user;
+        if !has_room {
+            let why = format!("user {uid} has {count}, and no more are taken");
+            core.lose_of(b"", None, (Kind::Stream, &why, 1));
+        }
         has_room
     }
 
@@ -234,7 +252,7 @@ impl Streams {
             Connection {
                 socket,
                 origin: Origin::Client { kept },
-                is_root: peer.uid == 0,
+                owner: peer.uid,
                 id,
                 stream,
                 writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
@@ -277,7 +295,7 @@ impl Streams {
             Connection {
                 socket,
                 origin: Origin::Handed(key),
-                is_root: true,
+                owner: 0,
                 id,
                 stream: Stream::with_header(unit.header.clone(), begun, self.line_bytes_max),
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
@@ -325,6 +343,9 @@ impl Streams {
         if !connection.stream.begun().is_empty() {
             self.open_lines.insert(token);
             self.changed.insert(token);
+        }
+        if matches!(connection.origin, Origin::Client { .. }) {
+            *self.by_user.entry(connection.owner).or_default() += 1;
         }
         self.connections.insert(token, connection);
         Ok(token)
@@ -456,6 +477,8 @@ impl Streams {
                 Some(key)
             }
             Origin::Client { kept } => {
+                self.by_user.entry(connection.owner).and_modify(|count| *count -= 1);
+                self.by_user.retain(|_, count| *count > 0);
                 if kept {
                     inherit::let_go(&format!("{STREAM_NAME}{}", connection.id));
                 }
@@ -622,7 +645,7 @@ impl Connection {
 
     /// Only root may say what unit it is.
     fn names_its_unit(&self) -> bool {
-        self.is_root && self.stream.has_header() && !self.stream.header().unit.is_empty()
+        self.owner == 0 && self.stream.has_header() && !self.stream.header().unit.is_empty()
     }
 
     fn make_context(&self, core: &Core) -> Arc<sender::Origin> {
@@ -680,13 +703,14 @@ mod tests {
 
     #[test]
     fn what_there_is_room_for() {
-        let check = |descriptors, all, clients| {
-            assert_eq!(Bounds::of(descriptors), Bounds { all, clients }, "{descriptors}");
+        let check = |descriptors, all, clients, of_user| {
+            let expected = Bounds { all, clients, of_user };
+            assert_eq!(Bounds::of(descriptors), expected, "{descriptors}");
         };
-        check(0, 0, 0);
-        check(100, 49, 24);
-        check(1024, 496, 248);
-        check(20_000, 19_176, 9588);
-        check(262_144, 257_536, 65_536);
+        check(0, 0, 0, 0);
+        check(100, 49, 24, 6);
+        check(1024, 496, 248, 62);
+        check(20_000, 19_176, 9588, 2397);
+        check(262_144, 257_536, 65_536, 16_384);
     }
 }
