@@ -26,6 +26,7 @@ mod kmsg;
 mod link;
 mod message_file;
 pub mod mirror;
+mod offered;
 mod pending;
 pub mod places;
 pub(crate) mod sender;
@@ -46,7 +47,7 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 use warren_sys::signal::{self, SignalFd, SignalSet};
 use warren_sys::socket::Kind;
-use warren_sys::{memfd, time};
+use warren_sys::{fdpass, memfd, time};
 
 use crate::config::{Config, Fault};
 use crate::daemon::audit::Audit;
@@ -327,6 +328,7 @@ impl Daemon {
         if options.namespace.is_some() {
             daemon.watch_unit_files(directory);
         }
+        let _ = fdpass::refuse_fds(daemon.stream.as_fd());
         daemon.watch()?;
         for (name, stream) in inherited.streams {
             let pending = daemon.core.pending();
@@ -549,9 +551,9 @@ impl Daemon {
             true => self.begin_anew(),
             false => core.pending().write(),
         }
-        let Daemon { streams, link, .. } = self;
+        let Daemon { streams, link, core, .. } = self;
         let has_room = streams.has_ended();
-        let ended = streams.take_ended();
+        let ended = streams.take_ended(core);
         link.iter_mut().for_each(|link| link.ended(&ended, now_us()));
         self.accept_again(has_room);
     }
@@ -580,6 +582,7 @@ impl Daemon {
                 break;
             }
         }
+        self.core.take_last_files();
         self.link.iter_mut().for_each(|link| link.tell_ended(now_us()));
         self.streams.cut_unkept(&mut self.core);
         self.core.tell_all_losses();

@@ -274,6 +274,53 @@ fn one_stream_too_many_is_closed_at_once() {
     assert_eq!(told[0], format!("{room} clients have streams: no more are taken"));
 }
 
+/// What one user has is a quarter of the room for clients, which is half of that of all streams.
+#[test]
+fn one_user_leaves_streams_to_others() {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    const DESCRIPTORS: usize = 200;
+    const ROOM: usize = (DESCRIPTORS - DESCRIPTORS / 2 - DESCRIPTORS / 64) / 2 / 4;
+    const SCRIPT: &str = "import socket, sys\nkept = []\nfor _ in range(30):\n    s = socket.socket(socket.AF_UNIX)\n    \
+        s.connect(sys.argv[1])\n    kept.append(s)\n    try: s.sendall(b'greedy\\n\\n6\\n0\\n0\\n0\\n0\\nline\\n')\n    \
+        except OSError: pass\nprint(flush=True)\nsys.stdin.read()";
+    let mut lab = Lab::new("hostile-user");
+    let mut command = Command::new("sh");
+    let script = format!("ulimit -n {DESCRIPTORS} && exec \"$@\"");
+    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_warren-journald")]);
+    command.args(["--set", "SystemKeepFree=0", "--directory"]).arg(lab.path("store"));
+    command.arg("--socket-directory").arg(lab.path("run"));
+    lab.spawn_command(command).recv(&mut [0; 64]).expect("it says that it is ready");
+    let user = ["--reuid", "65534", "--clear-groups", "python3", "-c", SCRIPT];
+    let mut setpriv = Command::new("setpriv");
+    setpriv
+        .env("PATH", "/usr/bin:/bin")
+        .args(user)
+        .arg(lab.path("run/stdout"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut greedy = match setpriv.spawn() {
+        Ok(greedy) => greedy,
+        Err(_) => return not_run("needs setpriv(1)"),
+    };
+    let said = greedy.stdout.as_mut().expect("piped").read(&mut [0; 1]).expect("a pipe");
+    let count = |lab: &Lab| lab.read(Expr::field("SYSLOG_IDENTIFIER", "greedy")).len();
+    while said == 1 && count(&lab) < ROOM {
+        std::thread::yield_now();
+    }
+    let other = stream(&lab, b"other\n\n6\n0\n0\n0\n0\nline\n");
+    lab.stop();
+    drop((greedy.stdin.take(), other));
+    greedy.wait().expect("our child");
+    if said == 0 {
+        return not_run("needs root and python3");
+    }
+    assert_eq!(count(&lab), ROOM);
+    assert_eq!(lab.read(Expr::field("SYSLOG_IDENTIFIER", "other")).len(), 1);
+    let refused = format!("user 65534 has {ROOM}, and no more are taken");
+    assert!(told(&lab).iter().any(|text| text.contains(&refused)), "{:?}", told(&lab));
+}
+
 /// How many sources the daemon's loop waits for; proc_pid_fdinfo(5).
 fn watched(lab: &Lab) -> usize {
     let pid = lab.daemon.as_ref().expect("it runs").id();

@@ -70,7 +70,7 @@ impl Batch {
             let (credentials, _) = take_control(&message.msg_hdr, &mut Vec::new());
             let truncated = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
             let bytes = message.msg_len as usize;
-            let lost_fds = false;
+            let lost_fds = message.msg_hdr.msg_flags & libc::MSG_CTRUNC != 0;
             self.seen.push(Received {
                 bytes,
                 fds: 0,
@@ -83,7 +83,8 @@ impl Batch {
         Ok(count)
     }
 
-    /// What was seen at the last look: length, credentials, and whether it was cut.
+    /// What was seen at the last look: length, credentials, whether it was cut, and whether fds came
+    /// with it, where the socket reports nothing else ([`crate::fdpass::pass_credentials_alone`]).
     pub fn seen(&self) -> &[Received] {
         &self.seen
     }
@@ -143,15 +144,13 @@ fn receive(socket: BorrowedFd<'_>, messages: &mut [libc::mmsghdr], flags: i32) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fdpass::{pass_credentials, pass_pidfds, recv, send, start_peeking};
+    use crate::fdpass::{pass_credentials_alone, recv, send, start_peeking};
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixDatagram;
 
     fn pair() -> (UnixDatagram, UnixDatagram) {
         let (sender, receiver) = UnixDatagram::pair().expect("a pair");
-        pass_credentials(receiver.as_fd()).expect("allowed");
-        // Not before Linux 6.5.
-        let _ = pass_pidfds(receiver.as_fd());
+        pass_credentials_alone(receiver.as_fd()).expect("allowed");
         start_peeking(receiver.as_fd()).expect("allowed");
         (sender, receiver)
     }
@@ -225,8 +224,10 @@ mod tests {
     fn the_sender_is_known_and_no_descriptor_is_made() {
         let (sender, receiver) = pair();
         send(sender.as_fd(), b"x", &[sender.as_fd()]).expect("room");
+        send(sender.as_fd(), b"y", &[]).expect("room");
         let mut batch = Batch::default();
-        assert_eq!(batch.look(receiver.as_fd()), Ok(1));
+        assert_eq!(batch.look(receiver.as_fd()), Ok(2));
+        assert_eq!([0, 1].map(|at| batch.seen()[at].lost_fds), [true, false]);
         let own = std::process::id() as i32;
         assert_eq!(batch.seen()[0].credentials.map(|c| c.pid), Some(own));
         let mut fds = Vec::new();

@@ -8,13 +8,16 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::error::{Context, Error, Result, check};
+use crate::error::{Context, Error, Result, check, last_errno};
 
 /// Most fds one message can carry (SCM_MAX_FD of the kernel).
 pub const FDS_PER_MESSAGE_MAX: usize = 253;
 
 /// Room for the control part: one SCM_RIGHTS of 253 fds, one SCM_CREDENTIALS, one SCM_PIDFD.
 const CONTROL_BYTES: usize = 1152;
+
+/// Room for SCM_CREDENTIALS, SCM_RIGHTS of two fds, and SCM_PIDFD.
+const FEW_CONTROL_BYTES: usize = 80;
 
 /// Control buffer with the alignment of `cmsghdr`.
 #[repr(C, align(8))]
@@ -98,24 +101,48 @@ pub fn pass_credentials(socket: BorrowedFd<'_>) -> Result<()> {
     rustix::net::sockopt::set_socket_passcred(socket, true).call("setsockopt SO_PASSCRED")
 }
 
-/// Makes the socket report the sender of each message as a pidfd too. `ENOPROTOOPT` before
+/// Makes the socket report the sender of each message as a pidfd too, or no more. `ENOPROTOOPT` before
 /// Linux 6.5; of a process that has ended there is one since 6.16. The kernel makes a file for each
 /// message, which [`recv_plain`] saves.
-pub fn pass_pidfds(socket: BorrowedFd<'_>) -> Result<()> {
+pub fn pass_pidfds(socket: BorrowedFd<'_>, on: bool) -> Result<()> {
     /// SO_PASSPIDFD of the kernel.
     const SO_PASSPIDFD: libc::c_int = 76;
-    let one: libc::c_int = 1;
+    set_option(socket, SO_PASSPIDFD, on.into()).call("setsockopt SO_PASSPIDFD")
+}
+
+/// Makes the socket report the sender of each message and nothing else, so that [`peek_plain`] says of
+/// fds alone that they are not there.
+pub fn pass_credentials_alone(socket: BorrowedFd<'_>) -> Result<()> {
+    // A kernel that does not know one of them does not report it.
+    let _ = pass_pidfds(socket, false);
+    let _ = set_option(socket, libc::SO_PASSSEC, 0);
+    pass_credentials(socket)
+}
+
+/// Has the kernel refuse messages with fds to this socket, and to those that are accepted from it:
+/// their senders get `EPERM`. `ENOPROTOOPT` before Linux 6.16.
+pub fn refuse_fds(socket: BorrowedFd<'_>) -> Result<()> {
+    /// SO_PASSRIGHTS of the kernel.
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    set_option(socket, SO_PASSRIGHTS, 0).call("setsockopt SO_PASSRIGHTS")
+}
+
+fn set_option(
+    socket: BorrowedFd<'_>,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> rustix::io::Result<()> {
     // SAFETY: the value is a live c_int of the size that is given.
     let done = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            SO_PASSPIDFD,
-            (&raw const one).cast(),
+            option,
+            (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
-    check("setsockopt SO_PASSPIDFD", done as _).map(|_| ())
+    if done == 0 { Ok(()) } else { Err(rustix::io::Errno::from_raw_os_error(last_errno())) }
 }
 
 /// Sends one message with at most [`FDS_PER_MESSAGE_MAX`] fds. Never raises SIGPIPE.
@@ -250,6 +277,15 @@ pub fn peek(socket: BorrowedFd<'_>, data: &mut [u8], fds: &mut Vec<OwnedFd>) -> 
     receive(socket, data, fds, libc::MSG_DONTWAIT | libc::MSG_PEEK)
 }
 
+/// As [`peek`], with room for a pidfd and a few fds. What came of a message with more is not closed.
+pub fn peek_few(
+    socket: BorrowedFd<'_>,
+    data: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+) -> Result<Received> {
+    receive_whole(socket, data, fds, (libc::MSG_DONTWAIT | libc::MSG_PEEK, FEW_CONTROL_BYTES))
+}
+
 /// Looks begin at the first message in the socket (socket(7), `SO_PEEK_OFF`).
 pub fn start_peeking(socket: BorrowedFd<'_>) -> Result<()> {
     peek_from(socket, 0)
@@ -258,17 +294,12 @@ pub fn start_peeking(socket: BorrowedFd<'_>) -> Result<()> {
 /// The next look is behind so many bytes.
 pub fn peek_from(socket: BorrowedFd<'_>, bytes: usize) -> Result<()> {
     let offset = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the value is a live c_int of the size that is given.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEEK_OFF,
-            (&raw const offset).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    check("setsockopt SO_PEEK_OFF", done as _).map(|_| ())
+    set_option(socket, libc::SO_PEEK_OFF, offset).call("setsockopt SO_PEEK_OFF")
+}
+
+/// Each look is at the first message, also at one that is empty and was looked at.
+pub fn peek_at_front(socket: BorrowedFd<'_>) -> Result<()> {
+    set_option(socket, libc::SO_PEEK_OFF, -1).call("setsockopt SO_PEEK_OFF")
 }
 
 /// How many bytes were looked at and not taken since [`start_peeking`]: the socket counts them,
@@ -338,6 +369,22 @@ fn receive(
     fds: &mut Vec<OwnedFd>,
     flags: i32,
 ) -> Result<Received> {
+    let before = fds.len();
+    let mut received = receive_whole(socket, data, fds, (flags, CONTROL_BYTES))?;
+    if received.truncated || received.lost_fds {
+        fds.truncate(before);
+        (received.fds, received.truncated) = (0, true);
+    }
+    Ok(received)
+}
+
+/// With so many bytes of room for the control part; `truncated` says of the data alone.
+fn receive_whole(
+    socket: BorrowedFd<'_>,
+    data: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+    (flags, control_bytes): (i32, usize),
+) -> Result<Received> {
     let mut control = Control::new();
     let mut iov = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
     // SAFETY: an all-zero msghdr is valid.
@@ -345,16 +392,13 @@ fn receive(
     msg.msg_iov = &mut iov;
     msg.msg_iovlen = 1;
     msg.msg_control = control.0.as_mut_ptr().cast();
-    msg.msg_controllen = CONTROL_BYTES as _;
+    msg.msg_controllen = control_bytes.min(CONTROL_BYTES) as _;
     let flags = libc::MSG_CMSG_CLOEXEC | flags;
     let bytes = recv_retry(socket, &mut msg, flags)?;
     let before = fds.len();
     let (credentials, pidfd) = take_control(&msg, fds);
-    let truncated = msg.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
-    if truncated {
-        fds.truncate(before);
-    }
-    let lost_fds = msg.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == libc::MSG_CTRUNC;
+    let truncated = msg.msg_flags & libc::MSG_TRUNC != 0;
+    let lost_fds = !truncated && msg.msg_flags & libc::MSG_CTRUNC != 0;
     Ok(Received { bytes, fds: fds.len() - before, credentials, pidfd, truncated, lost_fds })
 }
 
@@ -450,7 +494,7 @@ mod tests {
         use std::os::unix::net::UnixDatagram;
         let (sender, receiver) = UnixDatagram::pair().expect("a pair");
         pass_credentials(receiver.as_fd()).expect("allowed");
-        let with_pidfds = pass_pidfds(receiver.as_fd()).is_ok();
+        let with_pidfds = pass_pidfds(receiver.as_fd(), true).is_ok();
         sender.send(b"hello").expect("room");
         sender.send(b"").expect("room");
         let mut room = [0; 3];
@@ -500,7 +544,7 @@ mod tests {
         use std::os::unix::net::UnixStream;
         let (mut writer, reader) = UnixStream::pair().expect("a pair");
         pass_credentials(reader.as_fd()).expect("allowed");
-        let with_pidfds = pass_pidfds(reader.as_fd()).is_ok();
+        let with_pidfds = pass_pidfds(reader.as_fd(), true).is_ok();
         writer.write_all(b"hello you").expect("room");
         let (mut room, mut fds) = ([0; 5], Vec::new());
         let whole = peek(reader.as_fd(), &mut room, &mut fds).expect("there is something");

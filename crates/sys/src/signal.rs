@@ -1,6 +1,9 @@
 //! Signals as a file: blocked masks and signalfd(2).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::Once;
+use std::thread::JoinHandle;
 
 use crate::error::{Error, Result, check};
 
@@ -45,6 +48,23 @@ impl SignalSet {
 
 /// The first real-time signal as programs know it: the C library keeps two for itself.
 pub const SIGRTMIN: i32 = 34;
+
+/// Has a thread that waits in a system call come back from it, if a signal ends that wait (signal(7)); also while the
+/// kernel closes what was a socket that lingers (socket(7), `SO_LINGER`). The signal is SIGURG.
+pub fn interrupt<T>(thread: &JoinHandle<T>) {
+    static HANDLER: Once = Once::new();
+    HANDLER.call_once(|| {
+        // SAFETY: an all-zero sigaction is valid: no flags, so that nothing is begun again, and an empty mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = do_nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // SAFETY: the handler does nothing, and the action lives over the call.
+        unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) };
+    });
+    // SAFETY: the thread was not joined, so that its number is its own.
+    unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGURG) };
+}
+
+extern "C" fn do_nothing(_: libc::c_int) {}
 
 /// Replaces the calling thread's mask of blocked signals and returns the old one. Raw call:
 /// fit for a vfork child, and it can block the C library's internal signals too.
@@ -188,5 +208,28 @@ mod tests {
             assert_eq!((info.signal, info.pid), (libc::SIGUSR1, std::process::id() as i32));
         };
         std::thread::spawn(run).join().expect("the thread ends well");
+    }
+
+    /// Two of them, of which each would take an hour.
+    #[test]
+    fn a_thread_comes_back_from_closing_sockets_that_linger() {
+        use std::io::Write;
+        use std::net::{TcpListener, TcpStream};
+        const LINGER: std::time::Duration = std::time::Duration::from_secs(3600);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let to = listener.local_addr().expect("bound");
+        let sockets = [(); 2].map(|()| {
+            let mut stream = TcpStream::connect(to).expect("it listens");
+            rustix::net::sockopt::set_socket_linger(&stream, Some(LINGER)).expect("known");
+            stream.set_nonblocking(true).expect("it can be set");
+            while stream.write(&[0; 1 << 16]).is_ok() {}
+            stream
+        });
+        let closes = std::thread::spawn(move || drop(sockets));
+        while !closes.is_finished() {
+            interrupt(&closes);
+            std::thread::yield_now();
+        }
+        drop(listener);
     }
 }

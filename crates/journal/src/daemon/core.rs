@@ -20,6 +20,7 @@ use crate::daemon::core::refuge::Refuge;
 use crate::daemon::forward::{Forwarder, level_of};
 use crate::daemon::keep::Keep;
 use crate::daemon::mirror::{self, Mirror};
+use crate::daemon::offered::{self, Offered};
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
 use crate::daemon::sender::known::held_max;
@@ -70,6 +71,7 @@ pub struct Core {
     /// Where the disk is.
     door: Arc<Door>,
     syncer: Syncer,
+    pub(super) offered: Offered,
     pub(super) senders: Senders,
     pub(super) units: Units,
     pub(super) tails: Tails,
@@ -116,6 +118,7 @@ impl Core {
             keep: None,
             door: Door::start(options.config.disk_patience())?,
             syncer: Syncer::start(event.clone())?,
+            offered: Offered::new(event.clone()),
             places: options.places.clone(),
             config: options.config.clone(),
             machine: host.machine,
@@ -163,12 +166,37 @@ impl Core {
         self.mirror.iter_mut().for_each(Mirror::finish);
     }
 
-    /// Takes a message that came as a file.
-    pub fn message_file(&mut self, fd: &OwnedFd, origin: &Origin, now: Moment) {
-        match message_file::read(fd, origin.is_root()) {
+    /// Takes a message that came as a file: at once, or when it was read.
+    pub fn message_file(&mut self, uid: u32, fd: OwnedFd, origin: Arc<Origin>, now: Moment) {
+        match message_file::is_at_hand(&fd) {
+            true => self.content(message_file::read(&fd, origin.is_root()), &origin, now),
+            false => self.offered.read(uid, fd, origin),
+        }
+    }
+
+    fn content(
+        &mut self,
+        content: std::result::Result<Vec<u8>, String>,
+        origin: &Origin,
+        now: Moment,
+    ) {
+        match content {
             Ok(data) => self.native(&data, origin, now),
             Err(text) => self.lose(origin, (Kind::File, &text, 1)),
         }
+    }
+
+    /// Takes messages in files that were read.
+    fn take_files(&mut self, files: Vec<offered::Read>) {
+        for (origin, content) in files {
+            self.content(content, &origin, Moment::now());
+        }
+    }
+
+    /// The same at the end, with those that are being read.
+    pub fn take_last_files(&mut self) {
+        let files = self.offered.take_last();
+        self.take_files(files);
     }
 
     /// Takes a datagram.
@@ -523,6 +551,8 @@ impl Core {
     /// Takes what the other threads report.
     pub fn hear_upkeep(&mut self) {
         self.event.clear();
+        let files = self.offered.take_read();
+        self.take_files(files);
         let done = self.syncer.take_done();
         if !done.is_empty() {
             // What fails is said, and tried again.

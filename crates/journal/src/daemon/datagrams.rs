@@ -3,6 +3,9 @@
 //! which costs more than all the rest. The trusted fields of a sender that is not known need a file
 //! descriptor that only a message taken by itself has; so does a message that is a file. Those are
 //! left in the socket and taken one by one. So is what comes under the id of a process that has ended.
+//!
+//! Anybody may send file descriptors along. The socket tells of pidfds only while messages are taken one by one, so
+//! that a look says whether there are descriptors, and [`offered`] says what becomes of them.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -12,13 +15,14 @@ use warren_sys::fdpass::{self, Credentials, Received};
 
 use crate::daemon::TURN_MESSAGES_MAX;
 use crate::daemon::core::{Core, Moment};
+use crate::daemon::offered;
 use crate::daemon::sender::known::Key;
 use crate::daemon::sender::{Origin, Transport};
 use crate::input::loss::Kind;
 
 /// A datagram socket.
 pub struct Inlet {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     transport: Transport,
     /// So many are taken without a look: the last daemon may have looked at them.
     unseen: usize,
@@ -31,8 +35,8 @@ enum Turn {
     Drained,
     /// It may have more.
     More,
-    /// So many at its front must be taken one by one.
-    Singly(usize),
+    /// So many at its front must be taken one by one; none of them has descriptors if they are `plain`.
+    Singly { count: usize, plain: bool },
 }
 
 /// Room for what a turn takes, used again and again.
@@ -60,9 +64,11 @@ impl Taken {
 impl Inlet {
     /// Takes over a socket.
     pub fn new(socket: OwnedFd, transport: Transport) -> Inlet {
-        // Without, senders that are gone have no unit.
-        let _ = fdpass::pass_pidfds(socket.as_fd());
-        Inlet { socket, transport, unseen: BATCH_MESSAGES_MAX }
+        let _ = fdpass::pass_credentials_alone(socket.as_fd());
+        if transport == Transport::Syslog {
+            let _ = fdpass::refuse_fds(socket.as_fd());
+        }
+        Inlet { socket: Arc::new(socket), transport, unseen: BATCH_MESSAGES_MAX }
     }
 
     /// To be watched.
@@ -83,14 +89,14 @@ impl Inlet {
         }
         let mut turn = match self.unseen {
             0 => Turn::More,
-            count => Turn::Singly(count),
+            count => Turn::Singly { count, plain: false },
         };
         while turn == Turn::More && taken.messages.len() < TURN_MESSAGES_MAX {
             turn = self.take_batch(taken, core);
         }
         taken.put(self.transport, core);
-        if let Turn::Singly(count) = turn {
-            self.read_singly(count, buffer, core, learn);
+        if let Turn::Singly { count, plain } = turn {
+            self.read_singly((count, plain), buffer, core, learn);
         }
         turn != Turn::Drained
     }
@@ -110,58 +116,122 @@ impl Inlet {
         let ordinary = messages.len() - before;
         let gone = take(self.socket.as_fd(), ordinary).unwrap_or(0);
         debug_assert_eq!(gone, ordinary, "nobody else takes from the socket");
+        // What is cut is shown in parts, so that there are fewer messages than were seen.
+        let plain = batch.seen().iter().all(|seen| !seen.truncated && !seen.lost_fds);
         match seen {
-            _ if ordinary < seen => Turn::Singly(seen - ordinary),
+            _ if ordinary < seen => Turn::Singly { count: seen - ordinary, plain },
             BATCH_MESSAGES_MAX => Turn::More,
             _ => Turn::Drained,
         }
     }
 
-    /// Who sent a message, if it is whole, not a file, and its sender is known.
+    /// Who sent a message, if it is whole, without descriptors, and its sender is known.
     fn known(&self, seen: &Received, core: &mut Core, now: Moment) -> Option<Arc<Origin>> {
-        let sender = seen.credentials.filter(|_| seen.bytes > 0 && !seen.truncated)?;
+        let sender = seen.credentials.filter(|_| is_ordinary(seen))?;
         core.senders.known(self.transport, sender, &core.units, now.monotonic_us)
     }
 
-    /// Takes so many, or all there are.
+    /// Takes so many, or all there are, unless one of them was slow to go.
     fn read_singly(
         &mut self,
-        count: usize,
+        (count, plain): (usize, bool),
         buffer: &mut [u8],
         core: &mut Core,
         mut learn: impl FnMut(&mut Core),
     ) {
+        let socket = self.socket.as_fd();
+        if !plain {
+            let _ = fdpass::peek_at_front(socket);
+        }
+        // Without, senders that are gone have no unit.
+        let _ = fdpass::pass_pidfds(socket, true);
         for _ in 0..count {
             learn(core);
-            if !self.read_one(buffer, core) {
+            let goes_on = match self.look_for_descriptors(plain) {
+                Some(seen) => self.take_offered(&seen, core),
+                None => self.read_one(buffer, core),
+            };
+            if !goes_on {
                 break;
             }
         }
-        // Whatever was looked at is taken now, so the next look is at the front.
-        self.unseen = match fdpass::start_peeking(self.socket.as_fd()) {
+        let _ = fdpass::pass_pidfds(socket, false);
+        // Whatever was looked at is taken now, or looked at again.
+        self.unseen = match fdpass::start_peeking(socket) {
             Ok(()) => 0,
             Err(_) => BATCH_MESSAGES_MAX,
         };
     }
 
-    /// Takes a message with all that belongs to it; false when there is none.
+    /// What is at the front, if it has descriptors.
+    fn look_for_descriptors(&self, plain: bool) -> Option<Received> {
+        if plain {
+            return None;
+        }
+        let socket = self.socket.as_fd();
+        let _ = fdpass::pass_pidfds(socket, false);
+        let seen = fdpass::peek_plain(socket, &mut []);
+        let _ = fdpass::pass_pidfds(socket, true);
+        seen.ok().filter(|seen| seen.lost_fds)
+    }
+
+    /// Takes a message without descriptors, with all that belongs to it; false when there is none.
     fn read_one(&self, buffer: &mut [u8], core: &mut Core) -> bool {
-        let mut fds = Vec::new();
-        let received = fdpass::recv(self.socket.as_fd(), buffer, &mut fds, false);
+        let received = fdpass::recv(self.socket.as_fd(), buffer, &mut Vec::new(), false);
         let Ok(received) = received else { return false };
-        let unknown = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
-        let sender = (received.credentials.unwrap_or(unknown), received.pidfd);
+        let sender = (received.credentials.unwrap_or(UNKNOWN), received.pidfd);
         let data = &buffer[..received.bytes.min(buffer.len())];
         let now = Moment::now();
         let origin = core.senders.origin(self.transport, sender, &core.units, now.monotonic_us);
-        match (self.transport, fds.pop()) {
-            _ if received.truncated => core.lose(&origin, (Kind::Datagram, "", 1)),
-            (Transport::Journal, Some(fd)) if fds.is_empty() && data.is_empty() => {
-                core.message_file(&fd, &origin, now);
-            }
-            (_, Some(_)) => core.lose(&origin, (Kind::Descriptors, "", 1)),
-            (transport, None) => core.datagram(transport, data, &origin, now),
+        match received.truncated {
+            true => core.lose(&origin, (Kind::Datagram, "", 1)),
+            false => core.datagram(self.transport, data, &origin, now),
         }
         true
     }
+
+    /// Takes a message with descriptors; false when that was slow.
+    fn take_offered(&self, seen: &Received, core: &mut Core) -> bool {
+        let sender = seen.credentials.unwrap_or(UNKNOWN);
+        let may_be_file = self.transport == Transport::Journal && seen.bytes == 0;
+        let has_room = may_be_file && core.offered.make_room(sender.uid);
+        if has_room && let Some((file, pidfd)) = self.file(sender.uid, core) {
+            // It is open here, so that nothing is closed with the message.
+            let _ = fdpass::discard(self.socket.as_fd());
+            let (now, sender) = (Moment::now(), (sender, pidfd));
+            let uid = sender.0.uid;
+            let origin = core.senders.origin(self.transport, sender, &core.units, now.monotonic_us);
+            core.message_file(uid, file, origin, now);
+            return true;
+        }
+        let was_quick = offered::discard(&self.socket);
+        let origin = core.senders.unsure(self.transport, sender, &core.units);
+        let lost = match may_be_file && !has_room {
+            true => (Kind::File, "its sender has too many that are not read yet", 1),
+            false => (Kind::Descriptors, "", 1),
+        };
+        core.lose(&origin, lost);
+        was_quick && has_room == may_be_file
+    }
+
+    /// The only descriptor of the message at the front, and who sent it for sure.
+    fn file(&self, uid: u32, core: &mut Core) -> Option<(OwnedFd, Option<OwnedFd>)> {
+        let mut fds = Vec::new();
+        let seen = fdpass::peek_few(self.socket.as_fd(), &mut [], &mut fds).ok()?;
+        match fds.len() == 1 && !seen.lost_fds {
+            true => fds.pop().map(|file| (file, seen.pidfd)),
+            false => {
+                core.offered.close(uid, fds);
+                None
+            }
+        }
+    }
+}
+
+/// Who sent what the kernel names no sender of.
+const UNKNOWN: Credentials = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
+
+/// Whether it can be taken in a batch.
+fn is_ordinary(seen: &Received) -> bool {
+    seen.bytes > 0 && !seen.truncated && !seen.lost_fds
 }

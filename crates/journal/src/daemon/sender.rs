@@ -231,6 +231,13 @@ impl Senders {
         Arc::new(self.build(Transport::Stdout, sender, process.as_ref(), more))
     }
 
+    /// A sender of whom there is no pidfd, for what is said of a loss: not remembered.
+    pub fn unsure(&self, transport: Transport, sender: Credentials, units: &Units) -> Origin {
+        let process = Process::read(sender.pid);
+        let read = self.build(transport, sender, process.as_ref(), &Fields::new());
+        Origin::of(Arc::new(read), units)
+    }
+
     /// The trusted fields of the manager.
     pub fn of_manager(&mut self, sender: Credentials, units: &Units, now_us: u64) -> Arc<Fields> {
         let key = key_of(Transport::Manager, sender);

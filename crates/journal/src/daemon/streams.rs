@@ -22,6 +22,7 @@ use warren_sys::{process, socket};
 
 use crate::daemon::core::{Core, Moment};
 use crate::daemon::inherit::{self, STREAM_NAME};
+use crate::daemon::offered;
 use crate::daemon::pending::Pending;
 use crate::daemon::sender::known::held_max;
 use crate::daemon::sender::told::Told;
@@ -45,13 +46,16 @@ const DESCRIPTORS_KEPT: usize = 512;
 struct Bounds {
     all: usize,
     clients: usize,
+    /// Of one user, if that is not root.
+    of_user: usize,
 }
 
 impl Bounds {
     /// For a process that may have so many descriptors.
     fn of(descriptors: usize) -> Bounds {
         let all = descriptors - DESCRIPTORS_KEPT.min(descriptors / 2) - held_max(descriptors);
-        Bounds { all, clients: CLIENTS_MAX.min(all / 2) }
+        let clients = CLIENTS_MAX.min(all / 2);
+        Bounds { all, clients, of_user: clients / 4 }
     }
 }
 
@@ -82,6 +86,8 @@ pub struct Streams {
     /// `LineMax=`.
     line_bytes_max: usize,
     bounds: Bounds,
+    /// Streams of clients, by user.
+    by_user: BTreeMap<u32, usize>,
     /// That clients are refused was said.
     is_refusing: bool,
 }
@@ -98,8 +104,8 @@ enum Origin {
 struct Connection {
     socket: OwnedFd,
     origin: Origin,
-    /// Who connected is root: the unit in the header counts.
-    is_root: bool,
+    /// Who connected. If that is root, the unit in the header counts.
+    owner: u32,
     id: Id128,
     stream: Stream,
     /// Who wrote last, and the inode of the pidfd: another process with the same id has another.
@@ -118,6 +124,8 @@ struct Connection {
     peer_cgroup: Option<u64>,
     /// Bytes at the head of the socket whose lines were taken.
     looked_at: usize,
+    /// Descriptors that came with what is still in the socket, where there may be more; it has ended.
+    offered: Option<Vec<OwnedFd>>,
 }
 
 impl Streams {
@@ -141,6 +149,7 @@ impl Streams {
             directory,
             line_bytes_max,
             bounds: Bounds::of(descriptors),
+            by_user: BTreeMap::new(),
             is_refusing: false,
         }
     }
@@ -159,7 +168,10 @@ impl Streams {
         for turn in 0..TURN_MESSAGES_MAX {
             let Some(socket) = socket::accept(listener.as_fd())? else { return Ok(turn > 0) };
             set_nonblocking(socket.as_fd(), true)?;
-            if self.has_room_for_client(core) && pass_credentials(socket.as_fd()).is_ok() {
+            let owner = credentials::peer(socket.as_fd()).map_or(u32::MAX, |peer| peer.uid);
+            if !self.has_room_for_client(core) || !self.has_room_for_user(owner, core) {
+                offered::end_stream(socket);
+            } else if pass_credentials(socket.as_fd()).is_ok() {
                 let id = Id128(warren_sys::random::u128().to_le_bytes());
                 let stream = Stream::new(self.line_bytes_max);
                 let added = self.add_client(epoll, socket, (id, stream), false, core.pending());
@@ -173,7 +185,7 @@ impl Streams {
 
     /// That there is none is said when it begins.
     fn has_room_for_client(&mut self, core: &mut Core) -> bool {
-        let Bounds { all, clients } = self.bounds;
+        let Bounds { all, clients, .. } = self.bounds;
         let count = self.connections.len() - self.handed.len();
         let has_room = count < clients && self.connections.len() < all;
         if !has_room && !self.is_refusing {
@@ -181,6 +193,17 @@ impl Streams {
         }
         // Who opens one whenever one is closed is not told of each time.
         self.is_refusing = !has_room || self.is_refusing && count > clients / 8 * 7;
+        has_room
+    }
+
+    /// Nobody takes the room of all others; that somebody tries is said.
+    fn has_room_for_user(&self, uid: u32, core: &mut Core) -> bool {
+        let count = self.by_user.get(&uid).copied().unwrap_or(0);
+        let has_room = uid == 0 || count < self.bounds.of_user;
+        if !has_room {
+            let why = format!("user {uid} has {count}, and no more are taken");
+            core.lose_of(b"", None, (Kind::Stream, &why, 1));
+        }
         has_room
     }
 
@@ -229,7 +252,7 @@ impl Streams {
             Connection {
                 socket,
                 origin: Origin::Client { kept },
-                is_root: peer.uid == 0,
+                owner: peer.uid,
                 id,
                 stream,
                 writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
@@ -241,6 +264,7 @@ impl Streams {
                 wants_unit: true,
                 peer_cgroup,
                 looked_at: 0,
+                offered: None,
             },
             pending,
         )
@@ -271,7 +295,7 @@ impl Streams {
             Connection {
                 socket,
                 origin: Origin::Handed(key),
-                is_root: true,
+                owner: 0,
                 id,
                 stream: Stream::with_header(unit.header.clone(), begun, self.line_bytes_max),
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
@@ -283,6 +307,7 @@ impl Streams {
                 wants_unit: false,
                 peer_cgroup: None,
                 looked_at: 0,
+                offered: None,
             },
             pending,
         )?;
@@ -318,6 +343,9 @@ impl Streams {
         if !connection.stream.begun().is_empty() {
             self.open_lines.insert(token);
             self.changed.insert(token);
+        }
+        if matches!(connection.origin, Origin::Client { .. }) {
+            *self.by_user.entry(connection.owner).or_default() += 1;
         }
         self.connections.insert(token, connection);
         Ok(token)
@@ -430,13 +458,17 @@ impl Streams {
     }
 
     /// Forgets the streams that ended in this turn, and gives the manager's numbers of its own.
-    pub fn take_ended(&mut self) -> Vec<u64> {
+    pub fn take_ended(&mut self, core: &mut Core) -> Vec<u64> {
         let ended = std::mem::take(&mut self.ended);
-        ended.into_iter().filter_map(|token| self.forget(token)).collect()
+        ended.into_iter().filter_map(|token| self.forget(token, core)).collect()
     }
 
-    fn forget(&mut self, token: u64) -> Option<u64> {
-        let connection = self.connections.remove(&token)?;
+    fn forget(&mut self, token: u64, core: &mut Core) -> Option<u64> {
+        let mut connection = self.connections.remove(&token)?;
+        if let Some(fds) = connection.offered.take() {
+            core.offered.close(connection.writer.uid, fds);
+            offered::end_stream(connection.socket);
+        }
         self.open_lines.remove(&token);
         self.changed.remove(&token);
         match connection.origin {
@@ -445,6 +477,8 @@ impl Streams {
                 Some(key)
             }
             Origin::Client { kept } => {
+                self.by_user.entry(connection.owner).and_modify(|count| *count -= 1);
+                self.by_user.retain(|_, count| *count > 0);
                 if kept {
                     inherit::let_go(&format!("{STREAM_NAME}{}", connection.id));
                 }
@@ -504,7 +538,8 @@ impl Connection {
             self.take_looked_at(&mut vec![0; READ_BYTES]);
         }
         // Before Linux 6.5 there are none, and the id is believed.
-        let _ = fdpass::pass_pidfds(self.socket.as_fd());
+        let _ = fdpass::pass_pidfds(self.socket.as_fd(), true);
+        let _ = fdpass::refuse_fds(self.socket.as_fd());
         fdpass::start_peeking(self.socket.as_fd())
     }
 
@@ -522,7 +557,7 @@ impl Connection {
             if core.is_full() {
                 return Turn::More;
             }
-            let received = match fdpass::peek(self.socket.as_fd(), room, &mut fds) {
+            let received = match fdpass::peek_few(self.socket.as_fd(), room, &mut fds) {
                 Ok(received) if received.bytes > 0 => received,
                 Err(e) if e.is_would_block() => return Turn::Drained,
                 _ => {
@@ -533,18 +568,35 @@ impl Connection {
                     return Turn::Ended;
                 }
             };
-            fds.clear();
-            self.looked_at += received.bytes;
+            let is_plain = fds.is_empty() && !received.lost_fds;
+            if is_plain {
+                self.looked_at += received.bytes;
+            }
             let writer = received.credentials.unwrap_or(self.writer);
             self.set_writer(writer, received.pidfd, core);
             let lines = take(&mut self.stream, &room[..received.bytes]);
             let Ok(lines) = lines else {
                 self.lose_header(core);
+                self.offered = Some(fds);
                 return Turn::Ended;
             };
             self.log(&lines, core);
+            if !is_plain {
+                self.refuse(fds, core);
+                return Turn::Ended;
+            }
         }
         Turn::More
+    }
+
+    /// Descriptors came along, which no stream may have: who sends them could end it in other ways. What they came
+    /// with stays in the socket, since it cannot be taken without closing them.
+    fn refuse(&mut self, fds: Vec<OwnedFd>, core: &mut Core) {
+        self.offered = Some(fds);
+        let _ = fdpass::peek_from(self.socket.as_fd(), self.looked_at);
+        let origin = self.make_context(core);
+        core.lose(&origin, (Kind::Stream, "file descriptors came with it", 1));
+        self.cut(LineBreak::Eof, core);
     }
 
     fn take_looked_at(&mut self, buffer: &mut [u8]) {
@@ -593,7 +645,7 @@ impl Connection {
 
     /// Only root may say what unit it is.
     fn names_its_unit(&self) -> bool {
-        self.is_root && self.stream.has_header() && !self.stream.header().unit.is_empty()
+        self.owner == 0 && self.stream.has_header() && !self.stream.header().unit.is_empty()
     }
 
     fn make_context(&self, core: &Core) -> Arc<sender::Origin> {
@@ -651,13 +703,14 @@ mod tests {
 
     #[test]
     fn what_there_is_room_for() {
-        let check = |descriptors, all, clients| {
-            assert_eq!(Bounds::of(descriptors), Bounds { all, clients }, "{descriptors}");
+        let check = |descriptors, all, clients, of_user| {
+            let expected = Bounds { all, clients, of_user };
+            assert_eq!(Bounds::of(descriptors), expected, "{descriptors}");
         };
-        check(0, 0, 0);
-        check(100, 49, 24);
-        check(1024, 496, 248);
-        check(20_000, 19_176, 9588);
-        check(262_144, 257_536, 65_536);
+        check(0, 0, 0, 0);
+        check(100, 49, 24, 6);
+        check(1024, 496, 248, 62);
+        check(20_000, 19_176, 9588, 2397);
+        check(262_144, 257_536, 65_536, 16_384);
     }
 }

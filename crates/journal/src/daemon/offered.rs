@@ -1,0 +1,188 @@
+//! File descriptors of strangers. To read from one, to ask what it is, or to close it may take as long as its owner
+//! likes: a file's server is asked, a socket lingers. So none is read or closed on the daemon's loop but sealed
+//! memfds. Other files that may be messages are read and closed by threads that may be held up, so many for a user and
+//! in all ([`Offered::make_room`]). All else, and what there is no room for, is thrown away without ever being opened
+//! here, which waits at sockets that linger alone: those are not waited for ([`unhurried`]).
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use warren_sys::eventfd::EventFd;
+use warren_sys::fdpass::{self, Mark};
+use warren_sys::signal;
+
+use crate::daemon::message_file;
+use crate::daemon::sender::Origin;
+
+/// Most messages of one user whose descriptors are held, and of all users; root has as many as all.
+const HELD_BY_USER_MAX: usize = 4;
+const HELD_MAX: usize = 16;
+
+/// Who closes something is waited for so long, at most twice.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// At the end, files that are being read are waited for so long.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes of a stream that are thrown away at once.
+const DRAIN_BYTES: usize = 4096;
+
+/// A message in a file: whose it is, and its content or why there is none.
+pub type Read = (Arc<Origin>, Result<Vec<u8>, String>);
+
+/// What threads are at.
+pub struct Offered {
+    event: Arc<EventFd>,
+    outbox: Sender<Told>,
+    told: Receiver<Told>,
+    /// Messages whose descriptors are held, by user.
+    held: BTreeMap<u32, usize>,
+    /// Files that are being read.
+    reading: usize,
+    ready: Vec<Read>,
+}
+
+enum Told {
+    Read(Read),
+    Closed(u32),
+}
+
+impl Offered {
+    /// `event` becomes readable when something was read or closed.
+    pub fn new(event: Arc<EventFd>) -> Offered {
+        let (outbox, told) = channel();
+        Offered { event, outbox, told, held: BTreeMap::new(), reading: 0, ready: Vec::new() }
+    }
+
+    /// Whether descriptors of a message of this user may be held, now or in a moment.
+    pub fn make_room(&mut self, uid: u32) -> bool {
+        while !self.has_room(uid) {
+            let Ok(told) = self.told.recv_timeout(PATIENCE) else { return false };
+            self.hear(told);
+        }
+        true
+    }
+
+    /// Root's are beside those of others.
+    fn has_room(&self, uid: u32) -> bool {
+        let own = self.held.get(&uid).copied().unwrap_or(0);
+        let of_users = self.held.iter().filter(|(uid, _)| **uid != 0).map(|(_, count)| count);
+        match uid {
+            0 => own < HELD_MAX,
+            _ => own < HELD_BY_USER_MAX && of_users.sum::<usize>() < HELD_MAX,
+        }
+    }
+
+    /// Has a message in a file read, which is told later.
+    pub fn read(&mut self, uid: u32, file: OwnedFd, origin: Arc<Origin>) {
+        let (outbox, event) = (self.outbox.clone(), self.event.clone());
+        self.reading += 1;
+        self.hold(uid, move || {
+            let content = message_file::read(&file, origin.is_root());
+            let _ = outbox.send(Told::Read((origin, content)));
+            event.notify();
+            drop(file);
+        });
+    }
+
+    /// Has descriptors closed.
+    pub fn close(&mut self, uid: u32, fds: Vec<OwnedFd>) {
+        if !fds.is_empty() {
+            self.hold(uid, move || drop(fds));
+        }
+    }
+
+    fn hold(&mut self, uid: u32, work: impl FnOnce() + Send + 'static) {
+        *self.held.entry(uid).or_default() += 1;
+        let (outbox, event) = (self.outbox.clone(), self.event.clone());
+        start(move || {
+            work();
+            let _ = outbox.send(Told::Closed(uid));
+            event.notify();
+        });
+    }
+
+    /// What was read.
+    pub fn take_read(&mut self) -> Vec<Read> {
+        while let Ok(told) = self.told.try_recv() {
+            self.hear(told);
+        }
+        std::mem::take(&mut self.ready)
+    }
+
+    /// The same at the end, with what is being read, unless that takes long.
+    pub fn take_last(&mut self) -> Vec<Read> {
+        let end = Instant::now() + LAST_PATIENCE;
+        while self.reading > 0
+            && let Ok(told) = self.told.recv_timeout(end.saturating_duration_since(Instant::now()))
+        {
+            self.hear(told);
+        }
+        self.take_read()
+    }
+
+    fn hear(&mut self, told: Told) {
+        match told {
+            Told::Read(read) => {
+                self.reading -= 1;
+                self.ready.push(read);
+            }
+            Told::Closed(uid) => {
+                self.held.entry(uid).and_modify(|count| *count -= 1);
+                self.held.retain(|_, count| *count > 0);
+            }
+        }
+    }
+}
+
+/// Starts a thread. Without one, what it was to close is never closed: its room is not given back.
+fn start<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<std::thread::JoinHandle<T>> {
+    let name = "offered".to_owned();
+    let work = std::mem::ManuallyDrop::new(work);
+    let work = move || std::mem::ManuallyDrop::into_inner(work)();
+    std::thread::Builder::new().name(name).spawn(work).ok()
+}
+
+/// Throws away the message at the front of a socket with its descriptors; false if that was slow, or cannot be done
+/// now.
+pub fn discard(socket: &Arc<OwnedFd>) -> bool {
+    let mark = Arc::new(Mark::default());
+    let (socket, marked) = (socket.clone(), mark.clone());
+    unhurried(move || fdpass::discard_marked(socket.as_fd(), &marked), || mark.is_set())
+}
+
+/// Ends a stream in which there may be descriptors.
+pub fn end_stream(socket: OwnedFd) {
+    let drain = move || {
+        fdpass::hang_up(socket.as_fd());
+        let mut room = [0; DRAIN_BYTES];
+        while fdpass::recv_plain(socket.as_fd(), &mut room).is_ok_and(|taken| taken.bytes > 0) {}
+    };
+    unhurried(drain, || true);
+}
+
+/// Has something closed by a thread and waits for it, not for long: it is interrupted, which a socket that lingers
+/// heeds, and at last left alone when it `is_beyond` what others must not meet half done. Whether it was quick.
+fn unhurried(work: impl FnOnce() + Send + 'static, is_beyond: impl Fn() -> bool) -> bool {
+    let (ends, end) = channel::<()>();
+    let Some(thread) = start(move || {
+        work();
+        drop(ends);
+    }) else {
+        return false;
+    };
+    let mut was_quick = true;
+    while end.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        if !was_quick && is_beyond() {
+            break;
+        }
+        signal::interrupt(&thread);
+        was_quick = false;
+    }
+    was_quick
+}
