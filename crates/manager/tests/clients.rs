@@ -45,12 +45,15 @@ fn a_client_that_hangs_up_during_its_job_makes_room_for_the_next() {
         [("never.service", "[Service]\nType=notify\nTimeoutStartSec=infinity\nExecStart=@P stay")];
     let Some(m) = Machine::start("clients-gone", &units) else { return };
     let start = json!({"unit": "never.service", "type": "start"});
-    let clients = (0..CONNECTIONS_MAX).map(|_| {
+    let begin = |_: usize| {
         let client = m.connect().expect("the manager listens");
         send_call(&client, "Job", &start).expect("there is room in the socket");
         client
-    });
-    let clients: Vec<_> = clients.collect();
+    };
+    let mut clients = vec![begin(0)];
+    // Who hangs up before it is taken has asked for nothing.
+    m.wait_for("never.service", "activating/start");
+    clients.extend((1..CONNECTIONS_MAX).map(begin));
     let refused = read_answer(&m.connect().expect("the manager listens"));
     let refused = refused.expect("it is told at once");
     assert_eq!(refused["error"], "io.warrener.Busy", "{refused}");
