@@ -1,8 +1,5 @@
 //! Command lines of processes, in words that a shell would take for the same.
 
-use std::fs::File;
-use std::io::Read;
-
 /// What is shown of a command line at most.
 const COMMAND_LINE_BYTES_MAX: u64 = 4096;
 
@@ -10,19 +7,13 @@ const COMMAND_LINE_BYTES_MAX: u64 = 4096;
 const SPECIAL: &str = "\"'\\`$*?[()<>&;|!";
 
 /// The command line of a process; its name in brackets if it has none, as threads of the kernel and
-/// what is ending.
+/// what is ending, or if its memory does not answer.
 pub(crate) fn of(pid: i32) -> String {
-    let read = |file: &str| {
-        let mut bytes = Vec::new();
-        let file = File::open(format!("/proc/{pid}/{file}"));
-        let _ = file.and_then(|f| f.take(COMMAND_LINE_BYTES_MAX).read_to_end(&mut bytes));
-        bytes
-    };
-    let line = words(&read("cmdline"));
+    let line = words(&warren_sys::arguments::of(pid, COMMAND_LINE_BYTES_MAX).unwrap_or_default());
     if !line.is_empty() {
         return line;
     }
-    let name = read("comm");
+    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     let name = String::from_utf8_lossy(&name);
     if name.is_empty() { String::new() } else { format!("[{}]", name.trim()) }
 }

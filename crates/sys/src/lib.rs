@@ -3,11 +3,13 @@
 //! What is here: thin, typed wrappers around system calls and the kernel's text interfaces.
 //! What must not be here: decisions. Nothing in this crate knows units, jobs or policy, keeps state of its
 //! own, starts a thread or logs. Calls are repeated on `EINTR` and where the kernel wants a larger buffer.
-//! One function waits for another program: [`passwd`] asks getent(1) for whom no file has.
+//! Two rooms are exceptions: [`passwd`] waits for another program, getent(1), for whom no file has, and
+//! [`arguments`] has threads, as what it reads may never come.
 //!
 //! Start reading at [`error`], then `clone` (how a service process is made), [`cgroup`] and
 //! [`process`]. Parsers of kernel text are pure functions beside the code that reads the file.
 
+pub mod arguments;
 pub mod autofs;
 pub mod block;
 pub mod cgroup;

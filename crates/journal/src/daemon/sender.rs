@@ -8,7 +8,6 @@
 pub mod known;
 pub mod told;
 
-use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -348,7 +347,7 @@ impl Process {
         put("_COMM", read("comm").unwrap_or_default().trim_ascii_end());
         let exe = std::fs::read_link(directory.join("exe")).unwrap_or_default();
         put("_EXE", exe.as_os_str().as_encoded_bytes());
-        let arguments = read_begin(&directory.join("cmdline")).unwrap_or_default();
+        let arguments = warren_sys::arguments::of(pid, CMDLINE_BYTES_MAX).unwrap_or_default();
         put("_CMDLINE", &command_line::of(&arguments));
         let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         let capabilities = capabilities.unwrap_or("").trim().trim_start_matches('0');
@@ -384,13 +383,6 @@ impl Process {
             fields.push(b"_SYSTEMD_INVOCATION_ID", id.as_bytes());
         }
     }
-}
-
-/// The beginning of a command line.
-fn read_begin(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(CMDLINE_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// What the manager says of a unit that runs: the target of a link, systemd's way.

@@ -205,8 +205,9 @@ fn is_to_be_ended(pid: i32) -> bool {
     if pid <= 1 || pid as u32 == std::process::id() {
         return false;
     }
-    let first = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().first().copied();
-    first.is_some_and(|byte| byte != b'@')
+    // What does not say is no thread of the kernel, and none of root's.
+    let line = warren_sys::arguments::of(pid, 1);
+    line.is_none_or(|line| line.first().is_some_and(|&byte| byte != b'@'))
 }
 
 /// True when all are gone; false when the time is over first.
