@@ -212,7 +212,8 @@ impl Small {
     }
 
     /// Jobs that cannot be without those that give way. What falls with others may be the stop that is to
-    /// make room for a unit: that is not started either, for the two "never both run".
+    /// make room for a unit, if it has something to do: that unit is not started either, for the two
+    /// "never both run".
     fn with_dependents(&self, anchor: Job, losers: Vec<Job>, closure: &Closure) -> BTreeSet<Job> {
         let given: BTreeSet<Job> = losers.into_iter().collect();
         let mut gone = given.clone();
@@ -224,8 +225,10 @@ impl Small {
                 .filter(|job| !gone.contains(job))
                 .filter(|&job| {
                     self.acts(job, anchor, self.whole).iter().any(|(other, needed, conflicted)| {
-                        let falls = *needed || *conflicted && !given.contains(other);
-                        falls && gone.contains(other)
+                        let makes_room = || {
+                            *conflicted && !given.contains(other) && !self.has_nothing_to_do(*other)
+                        };
+                        gone.contains(other) && (*needed || makes_room())
                     })
                 })
                 .collect();

@@ -68,7 +68,7 @@ impl Draft<'_> {
     }
 
     /// Ends entries, and those that cannot be without them: a start cannot be without the stop of a unit
-    /// that conflicts with it, unless that stop itself was to give way.
+    /// that conflicts with it, unless that stop itself was to give way or has nothing to do.
     pub(super) fn end_entries(&mut self, mut pending: Vec<usize>) -> Result<(), Refusal> {
         let by_end = self.links_by_end();
         let given: BTreeSet<usize> = pending.iter().copied().collect();
@@ -82,7 +82,10 @@ impl Draft<'_> {
             let needs_it = by_end.get(&at).into_iter().flatten().map(|&link| &self.links[link]);
             let falls = |link: &&Link| match link.strength {
                 Strength::Required => true,
-                Strength::Conflicted => !given.contains(&at),
+                Strength::Conflicted => {
+                    let stop = &self.entries[at];
+                    !given.contains(&at) && !self.is_redundant(stop.unit, stop.kind)
+                }
                 Strength::Wanted => false,
             };
             pending.extend(needs_it.filter(falls).map(|link| link.from));
