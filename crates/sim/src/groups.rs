@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
-use warren_core::job::{JobKind, JobMode};
+use warren_core::job::{JobKind, JobMode, JobResult};
 use warren_core::machine::Core;
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code};
@@ -223,10 +223,18 @@ fn staying(world: &World, definition: &Definition, before: &States) -> Vec<UnitI
             && core.unit_run(other).job.is_none()
             && !came_up_in_this_step(core, other)
             && !was_restarted_first(core, other, unit)
+            && !could_not_stop(core, other)
             && !back.iter().any(|&rule| graph.is_related(unit, rule, other))
             && !graph.is_related(other, Relation::RequireAny, unit)
     };
     tied.filter(stays).collect()
+}
+
+/// It was told to go and did not: what is mounted there is busy.
+fn could_not_stop(core: &Core, unit: UnitId) -> bool {
+    let lost = core.unit_run(unit).history.as_ref().and_then(|history| history.lost_job);
+    let failed = |result| matches!(result, JobResult::Failed | JobResult::Timeout);
+    lost.is_some_and(|lost| lost.kind.is_stopping() && failed(lost.result))
 }
 
 /// `returns`: when nothing is under way, what waits for another unit to return does so in vain.
