@@ -23,6 +23,15 @@ pub(crate) const STOPPED_WITH: [Relation; 2] =
 const ENDED_WITH: [Relation; 3] =
     [Relation::RestartOnErrorOf, Relation::RestartOnRestartOf, Relation::RestartOnRefreshOf];
 
+/// Whether a unit with this job and in this state is on its way up, or has a job that leads there.
+pub(crate) fn comes_up(job: Option<JobKind>, state: ActiveState) -> bool {
+    match job {
+        Some(JobKind::Stop) => false,
+        Some(JobKind::Start | JobKind::Restart) => true,
+        _ => state == ActiveState::Activating,
+    }
+}
+
 impl Core {
     /// What stands against the start of a unit whose turn it is: a wait, or the end of its job.
     pub(crate) fn groups_against(&mut self, unit: UnitId) -> Option<Turn> {
@@ -70,11 +79,7 @@ impl Core {
     /// Whether a unit is on its way up, or has a job that leads there.
     fn is_coming(&self, unit: UnitId) -> bool {
         let kind = self.run(unit).job.as_ref().map(|job| job.kind);
-        match kind {
-            Some(JobKind::Stop) => false,
-            Some(JobKind::Start | JobKind::Restart) => true,
-            _ => self.active_state(unit) == ActiveState::Activating,
-        }
+        comes_up(kind, self.active_state(unit))
     }
 
     /// The units of each line of `RequireAny=`.

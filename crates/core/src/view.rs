@@ -6,6 +6,7 @@
 use crate::chunked::Chunked;
 use crate::device::Sight;
 use crate::graph::{Definition, Graph};
+use crate::groups::comes_up;
 use crate::ids::{JobId, UnitId};
 use crate::job::{Job, JobKind};
 use crate::notes::Marked;
@@ -126,10 +127,8 @@ impl View {
             (JobKind::Start, _) => {}
             _ => return None,
         }
-        let is_coming = |&other: &UnitId| match self.job(other).map(|job| job.kind) {
-            Some(JobKind::Stop) => false,
-            Some(JobKind::Start | JobKind::Restart) => true,
-            _ => self.active_state(other) == Activating,
+        let is_coming = |&other: &UnitId| {
+            comes_up(self.job(other).map(|job| job.kind), self.active_state(other))
         };
         let groups = [Relation::OptionalAll, Relation::RequireAny].into_iter();
         groups.flat_map(|relation| self.graph.related(unit, relation)).find(is_coming)

@@ -463,11 +463,11 @@ impl Daemon {
             15 => self.begin_end(PowerAction::Exit(0)),
             2 if self.is_host() => self.ctrl_alt_del(),
             2 => self.begin_end(PowerAction::Exit(0)),
-            28 => _ = self.start_by_signal("kbrequest.target", JobMode::Replace),
-            30 => _ = self.start_by_signal("sigpwr.target", JobMode::Replace),
-            s if s == RTMIN => _ = self.start_by_signal("default.target", JobMode::Isolate),
-            s if s == RTMIN + 1 => _ = self.start_by_signal("rescue.target", JobMode::Isolate),
-            s if s == RTMIN + 2 => _ = self.start_by_signal("emergency.target", JobMode::Isolate),
+            28 => self.start_if_there("kbrequest.target", JobMode::Replace),
+            30 => self.start_if_there("sigpwr.target", JobMode::Replace),
+            s if s == RTMIN => self.start_if_there("default.target", JobMode::Isolate),
+            s if s == RTMIN + 1 => self.start_if_there("rescue.target", JobMode::Isolate),
+            s if s == RTMIN + 2 => self.start_if_there("emergency.target", JobMode::Isolate),
             s if s == RTMIN + 3 => self.begin_end(PowerAction::Halt),
             s if s == RTMIN + 4 => self.begin_end(PowerAction::PowerOff),
             s if s == RTMIN + 5 => self.begin_end(PowerAction::Reboot),
@@ -494,16 +494,19 @@ impl Daemon {
         }
     }
 
+    fn start_if_there(&mut self, name: &str, mode: JobMode) {
+        if !self.start_by_signal(name, mode) {
+            say!("{name} does not exist: the signal is ignored");
+        }
+    }
+
     /// Has a unit started that systemd(1) names for a signal; false if there is none of that name. That it
     /// is refused, as one that is masked, the log says.
     fn start_by_signal(&mut self, name: &str, mode: JobMode) -> bool {
         let name = UnitName::parse(name).expect("a valid name");
         let graph = self.core.graph();
         let is_there = |unit: &UnitId| graph.definition(*unit).load_state != LoadState::NotFound;
-        let Some(unit) = graph.lookup(&name).filter(is_there) else {
-            say!("{name} does not exist: the signal is ignored");
-            return false;
-        };
+        let Some(unit) = graph.lookup(&name).filter(is_there) else { return false };
         let (client, job_type) = (NOBODY, JobType::Start);
         let request = Request::Enqueue { unit, job_type, mode, reload_if_possible: false };
         self.events.push_back(Event::Request { client, asker: Asker::default(), request });
