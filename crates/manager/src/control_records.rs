@@ -85,7 +85,15 @@ fn material(shared: &Shared, from: Monotonic, until: Monotonic) -> Option<Materi
     for first in numbers.clone().step_by(PIECE_EVENTS_MAX) {
         events.append(&mut piece(shared, first..numbers.end)?);
     }
-    let mut before = JobsBefore::new(began, &events, view.jobs());
+    let mut before = JobsBefore::new(began);
+    before.follow(&events);
+    // Who was forgotten since has no name in the generation of today.
+    for first in (numbers.end..kept.end).step_by(PIECE_EVENTS_MAX) {
+        let later = piece(shared, first..kept.end)?;
+        before.follow(&later);
+        events.extend(later.into_iter().filter(|event| event.what() == Some(What::Renamed)));
+    }
+    before.take_present(view.jobs());
     let mut end = numbers.start;
     while !before.is_complete() && end > kept.start {
         let first = end.saturating_sub(PIECE_EVENTS_MAX as u64).max(kept.start);
@@ -93,11 +101,6 @@ fn material(shared: &Shared, from: Monotonic, until: Monotonic) -> Option<Materi
         end = first;
     }
     events.splice(..0, before.events());
-    // Who was forgotten since has no name in the generation of today.
-    for first in (numbers.end..kept.end).step_by(PIECE_EVENTS_MAX) {
-        let later = piece(shared, first..kept.end)?;
-        events.extend(later.into_iter().filter(|event| event.what() == Some(What::Renamed)));
-    }
     Some(Material { head, events, graph, formers })
 }
 

@@ -445,18 +445,6 @@ impl Daemon {
     /// Signals of systemd(1) that are acted on.
     fn signal(&mut self, signal: i32) {
         const RTMIN: i32 = 34;
-        let leave = |action| Some(Leaving::Power(action));
-        let immediate = match signal {
-            s if s == RTMIN + 13 => leave(PowerAction::Halt),
-            s if s == RTMIN + 14 => leave(PowerAction::PowerOff),
-            s if s == RTMIN + 15 => leave(PowerAction::Reboot),
-            s if s == RTMIN + 16 => leave(PowerAction::Kexec),
-            _ => None,
-        };
-        if immediate.is_some() {
-            self.leaving = immediate;
-            return;
-        }
         match signal {
             1 => self.reload_by_signal(),
             15 if self.options.scope == warren_unit::Scope::System => self.reexecute(),
@@ -472,6 +460,11 @@ impl Daemon {
             s if s == RTMIN + 4 => self.begin_end(PowerAction::PowerOff),
             s if s == RTMIN + 5 => self.begin_end(PowerAction::Reboot),
             s if s == RTMIN + 6 => self.begin_end(PowerAction::Kexec),
+            // At once means without stops, not without what the last steps save.
+            s if s == RTMIN + 13 => self.end_without_stopping(PowerAction::Halt),
+            s if s == RTMIN + 14 => self.end_without_stopping(PowerAction::PowerOff),
+            s if s == RTMIN + 15 => self.end_without_stopping(PowerAction::Reboot),
+            s if s == RTMIN + 16 => self.end_without_stopping(PowerAction::Kexec),
             s if s == RTMIN + 24 => self.begin_end(PowerAction::Exit(0)),
             _ => {}
         }

@@ -248,7 +248,10 @@ impl Daemon {
         let began = now();
         let (view, untold) = (self.core.view(), untold.iter().map(event).collect::<Vec<_>>());
         // A stop that is under way becomes that of the end without a word.
-        let jobs = JobsBefore::new(began.monotonic, &untold, view.jobs()).events();
+        let mut jobs = JobsBefore::new(began.monotonic);
+        jobs.follow(&untold);
+        jobs.take_present(view.jobs());
+        let jobs = jobs.events();
         self.recorder.boot_ended(began, self.core.graph());
         self.recorder.shutdown_began(began, &jobs);
         crate::log::set_ending(true);
@@ -267,7 +270,9 @@ impl Daemon {
         crate::log::set_ending(true);
         // Unless what the last incarnation recorded is there.
         let jobs = restored.runs.values().filter_map(|run| run.job.as_deref());
-        let jobs = JobsBefore::new(self.started.monotonic, &[], jobs).events();
+        let mut before = JobsBefore::new(self.started.monotonic);
+        before.take_present(jobs);
+        let jobs = before.events();
         self.recorder.shutdown_began(self.started, &jobs);
         let mut ending = Ending::new(action, self.options.scope, now());
         if let Some(since) = self.recorder.shutdown_since() {

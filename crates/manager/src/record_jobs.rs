@@ -10,51 +10,62 @@ use warren_trace::event::{Event, What};
 
 use crate::recorder::event;
 
-/// What is put in front of a stretch, and what is still to be looked for before it.
+/// What is put in front of a stretch, and what is still to be looked for before it. All events since its
+/// begin are followed first, then the jobs of now are told, then what came before is looked through.
 #[derive(Debug)]
 pub struct JobsBefore {
     began: Monotonic,
     found: Vec<Event>,
-    /// Jobs that went on or ended in the stretch, and were queued in none that was looked through.
+    /// Jobs that were queued since the stretch began.
+    queued: BTreeSet<u32>,
+    /// Others that were released since.
+    let_go: BTreeSet<u32>,
+    /// Jobs that went on or ended since, and were queued in nothing that was looked through.
     sought: BTreeSet<u32>,
     /// Their releases before the stretch.
     released: BTreeMap<u32, Event>,
 }
 
 impl JobsBefore {
-    /// Of a stretch with these events that began then; `jobs` are there now, or were a moment ago.
-    pub fn new<'a>(
-        began: Monotonic,
-        events: &[Event],
-        jobs: impl IntoIterator<Item = &'a Job>,
-    ) -> JobsBefore {
-        let [mut queued, mut released, mut sought] = <[BTreeSet<u32>; 3]>::default();
+    /// Of a stretch that began then.
+    pub fn new(began: Monotonic) -> JobsBefore {
+        let [queued, let_go, sought] = <[BTreeSet<u32>; 3]>::default();
+        JobsBefore { began, found: Vec::new(), queued, let_go, sought, released: BTreeMap::new() }
+    }
+
+    /// Follows the next events since the stretch began: its own, then those that came after it.
+    pub fn follow(&mut self, events: &[Event]) {
         for event in events {
             match event.what() {
-                Some(What::JobQueued { job, .. }) => _ = queued.insert(job),
-                Some(What::JobReleased { job, .. }) if !queued.contains(&job) => {
-                    released.insert(job);
-                    sought.insert(job);
+                Some(What::JobQueued { job, .. }) => _ = self.queued.insert(job),
+                Some(What::JobReleased { job, .. }) if !self.queued.contains(&job) => {
+                    self.let_go.insert(job);
+                    self.sought.insert(job);
                 }
-                Some(What::JobEnded { job, .. }) if !queued.contains(&job) => {
-                    sought.insert(job);
+                Some(What::JobEnded { job, .. }) if !self.queued.contains(&job) => {
+                    self.sought.insert(job);
                 }
                 _ => {}
             }
         }
-        let mut found = Vec::new();
-        let is_before = |job: &&Job| job.since <= began && !queued.contains(&job.id.0);
-        for job in jobs.into_iter().filter(is_before) {
+    }
+
+    /// Takes the jobs that are there now, or were a moment ago: who is as old as the stretch was then what it
+    /// is now, but for its release.
+    pub fn take_present<'a>(&mut self, jobs: impl IntoIterator<Item = &'a Job>) {
+        for job in jobs {
             let (unit, id, kind) = (job.unit, job.id, job.kind);
-            let at = |what| event(&Happening { at: began, unit, what });
-            found.push(at(Happened::JobQueued { job: id, kind, reason: job.reason }));
-            if job.running && !released.contains(&id.0) {
-                let released_by = job.released_by;
-                found.push(at(Happened::JobBegan { job: id, kind, released_by }));
+            if job.since > self.began || self.queued.contains(&id.0) {
+                continue;
             }
-            sought.remove(&id.0);
+            let at = |what| event(&Happening { at: self.began, unit, what });
+            self.found.push(at(Happened::JobQueued { job: id, kind, reason: job.reason }));
+            if job.running && !self.let_go.contains(&id.0) {
+                let released_by = job.released_by;
+                self.found.push(at(Happened::JobBegan { job: id, kind, released_by }));
+            }
+            self.sought.remove(&id.0);
         }
-        JobsBefore { began, found, sought, released: BTreeMap::new() }
     }
 
     /// Whether nothing is to be looked for any more.
@@ -131,16 +142,34 @@ mod tests {
     fn what_is_there_comes_first_unless_the_stretch_has_its_begin() {
         let jobs = [job(1, 10, true), job(2, 20, false), job(3, 50, true), job(4, 30, true)];
         let events = [queued(50, 3), released(51, 3), released(60, 4)];
-        let before = JobsBefore::new(Monotonic(50), &events, &jobs);
+        let mut before = JobsBefore::new(Monotonic(50));
+        before.follow(&events);
+        before.take_present(&jobs);
         assert!(before.is_complete());
         let expect = [queued(50, 1), released(50, 1), queued(50, 2), queued(50, 4)];
         assert_eq!(before.events(), expect);
     }
 
     #[test]
+    fn what_came_after_a_stretch_tells_who_was_there_and_who_still_waited() {
+        let mut before = JobsBefore::new(Monotonic(50));
+        before.follow(&[]);
+        // After the stretch: 1 ends, 2 is let go, 3 ends and begins anew.
+        before.follow(&[ended(70, 1), released(71, 2), ended(72, 3), queued(72, 3)]);
+        before.take_present(&[job(2, 20, true), job(3, 72, true)]);
+        assert!(!before.is_complete());
+        before.look(&[queued(10, 1), released(11, 1), queued(12, 3), released(13, 3)]);
+        assert!(before.is_complete());
+        let expect =
+            [queued(50, 2), queued(50, 3), released(50, 3), queued(50, 1), released(50, 1)];
+        assert_eq!(before.events(), expect);
+    }
+
+    #[test]
     fn what_ended_meanwhile_is_looked_for_before_the_stretch() {
         let events = [ended(55, 1), released(56, 2), ended(57, 2), ended(58, 9), queued(60, 5)];
-        let mut before = JobsBefore::new(Monotonic(50), &events, []);
+        let mut before = JobsBefore::new(Monotonic(50));
+        before.follow(&events);
         before.look(&[queued(30, 2), released(31, 1), queued(40, 6)]);
         assert!(!before.is_complete());
         // Begun anew: its number was given before.
