@@ -49,7 +49,7 @@ impl Core {
     }
 
     /// The unit of this type that has the name of `unit` otherwise.
-    fn namesake(&self, unit: UnitId, unit_type: UnitType) -> Option<UnitId> {
+    pub(crate) fn namesake(&self, unit: UnitId, unit_type: UnitType) -> Option<UnitId> {
         self.graph.lookup(&self.graph.name(unit).change_type(unit_type).ok()?)
     }
 

@@ -276,8 +276,6 @@ pub enum KillTarget {
     Process(u32),
     /// Every process of the unit's cgroup.
     Group,
-    /// Every process of the cgroup but this one.
-    GroupExcept(u32),
 }
 
 /// What a process is spawned for.

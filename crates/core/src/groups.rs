@@ -109,10 +109,10 @@ impl Core {
         }
     }
 
-    /// All jobs that wait for no job are looked at again: the graph is another one, and may not
+    /// Jobs of these units that wait for no job are looked at again: the graph is another one, and may not
     /// have the group any more that one of them waits for.
-    pub(crate) fn look_at_all_group_waiters(&mut self) {
-        for unit in self.busy() {
+    pub(crate) fn look_at_group_waiters_among(&mut self, units: &[UnitId]) {
+        for &unit in units {
             let job = self.run(unit).job.as_ref();
             if job.is_some_and(|job| !job.running && job.blockers == 0) {
                 self.queue_job(unit);

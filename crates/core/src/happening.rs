@@ -39,7 +39,8 @@ pub enum What {
         /// Why it exists.
         reason: Reason,
     },
-    /// The unit was told to do its job. The two halves of a restart are told of as two jobs with one id.
+    /// The unit was told to do its job. The two halves of a restart are told of as two jobs with one id;
+    /// where the unit is down at once only the second one begins.
     JobBegan {
         /// The job.
         job: JobId,

@@ -74,7 +74,10 @@ impl Core {
     fn run_job(&mut self, unit: UnitId, since: Monotonic) {
         let Some(job) = self.run(unit).job.as_ref() else { return };
         let (kind, reason) = (job.kind, job.reason);
-        match self.perform(unit, kind, reason) {
+        self.performing = Some((unit, kind));
+        let turn = self.perform(unit, kind, reason);
+        self.performing = None;
+        match turn {
             Turn::Wait => {}
             Turn::Begun => {
                 self.begin(unit);
@@ -85,6 +88,12 @@ impl Core {
                 self.finish_job(unit, result, reason);
             }
         }
+    }
+
+    /// The job of this unit that has begun, or is just about to.
+    pub(crate) fn job_at_work(&self, unit: UnitId) -> Option<JobKind> {
+        let job = self.run(unit).job.as_ref().filter(|job| job.running).map(|job| job.kind);
+        job.or_else(|| self.performing.filter(|&(other, _)| other == unit).map(|(_, kind)| kind))
     }
 
     /// What a start is to have is being removed, since it began: it has not begun after all.
@@ -251,9 +260,20 @@ impl Core {
             ActiveState::Active => self.reload_unit(unit, reason),
             ActiveState::Reloading | ActiveState::Activating => Turn::Wait,
             // As a start waits for what has done its work.
-            ActiveState::Deactivating if self.ended_well(unit) => Turn::Wait,
+            ActiveState::Deactivating if self.has_a_start(unit) && self.ended_well(unit) => {
+                Turn::Wait
+            }
             _ => self.start_ended(unit).unwrap_or(Turn::Over(JobResult::Invalid, reason)),
         }
+    }
+
+    /// Whether a start went into the reload that is the unit's job (see [`JobKind::merge`]): the unit had
+    /// not come up yet when that happened.
+    pub(crate) fn has_a_start(&self, unit: UnitId) -> bool {
+        let run = self.run(unit);
+        let Some((job, history)) = run.job.as_ref().zip(run.history.as_ref()) else { return false };
+        let (came, began) = (history.active_enter.monotonic, history.inactive_exit.monotonic);
+        came < began || came > job.since
     }
 
     /// What came of the start whose job was made into a reload while it was under way, if the unit is
@@ -261,7 +281,7 @@ impl Core {
     fn start_ended(&self, unit: UnitId) -> Option<Turn> {
         let since = self.run(unit).job.as_ref()?.since;
         let history = self.run(unit).history.as_ref()?;
-        if history.state_change.monotonic < since {
+        if history.state_change.monotonic < since || !self.has_a_start(unit) {
             return None;
         }
         Some(match self.ended_well(unit) {

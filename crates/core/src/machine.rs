@@ -11,6 +11,7 @@ use crate::event::{Done, Effect, Event};
 use crate::graph::{Definition, Delta, Graph};
 use crate::happening::{Untaken, What};
 use crate::ids::{ClientId, EffectId, JobId, UnitId};
+use crate::job::JobKind;
 use crate::jobs::{JOBS_PER_STEP_MAX, Turns};
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
@@ -32,6 +33,8 @@ pub(crate) struct Transition {
     pub new: ActiveState,
     /// `Restart=` will start it again: nothing that waits for its end fires.
     pub will_restart: bool,
+    /// What job brought it about, if one was at work.
+    pub by: Option<JobKind>,
 }
 
 /// All units, their jobs, and what is under way.
@@ -47,6 +50,8 @@ pub struct Core {
     pub(crate) turns: Turns,
     jobs_per_step_max: usize,
     pub(crate) transitions: VecDeque<Transition>,
+    /// The job that a unit is being told of: it may be over before it counts as running.
+    pub(crate) performing: Option<(UnitId, JobKind)>,
     pub(crate) unneeded_queue: BTreeSet<UnitId>,
     pub(crate) upheld_queue: BTreeSet<UnitId>,
     pub(crate) bound_queue: BTreeSet<UnitId>,
@@ -140,6 +145,7 @@ impl Core {
             turns: Turns::default(),
             jobs_per_step_max: JOBS_PER_STEP_MAX,
             transitions: VecDeque::new(),
+            performing: None,
             unneeded_queue: BTreeSet::new(),
             upheld_queue: BTreeSet::new(),
             unheld_queue: BTreeSet::new(),
@@ -613,7 +619,8 @@ impl Core {
         self.happened(unit, What::State { active: new, sub, reason });
         self.forget_remarks(unit, old, new);
         self.stamp(unit, old, new);
-        self.transitions.push_back(Transition { unit, old, new, will_restart });
+        let by = self.job_at_work(unit);
+        self.transitions.push_back(Transition { unit, old, new, will_restart, by });
     }
 
     fn stamp(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
@@ -738,13 +745,9 @@ impl Core {
                 self.tell(Notice::UnitRemoved(unit));
             }
         }
-        if self.totals.jobs > 0 && !delta.rewired.is_empty() {
-            self.recount_blockers();
-            self.circles_possible = true;
-            self.break_circles();
-            self.look_at_all_group_waiters();
-        }
+        self.look_at_rewired_jobs(&delta.rewired);
         for &unit in &delta.rewired {
+            self.look_behind_socket(unit);
             self.unneeded_queue.insert(unit);
             self.upheld_queue.insert(unit);
         }

@@ -7,14 +7,10 @@ use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
-use crate::service_stop::share_of;
+use crate::service_stop::{SIGNAL_WAIT_MIN, share_of};
 use crate::state::*;
-use std::time::Duration;
 use warren_unit::config::KillMode;
 use warren_unit::{Signal, UnitType};
-
-/// Processes of a mount or an unmount have so long at least to follow a signal.
-const SIGNAL_WAIT_MIN: Duration = Duration::from_secs(1);
 
 impl Core {
     fn mount(&self, unit: UnitId) -> Option<&MountRun> {

@@ -69,7 +69,7 @@ impl Core {
                 self.restore(unit, run);
             }
         }
-        self.recount_blockers();
+        self.recount_blockers(&self.busy());
         self.circles_possible = true;
         self.break_circles();
         for index in 0..self.units.len() {
@@ -224,7 +224,7 @@ impl Core {
             self.again(id, unit, Effect::Listen { id, unit, settings });
         }
         if self.is_leaving(unit) {
-            self.kill_socket_control(unit);
+            self.signal_socket_control(unit);
         }
         if run.phase == SocketPhase::Listening {
             let accept = self.accepts(unit);

@@ -18,17 +18,16 @@ const AGAIN_AFTER: Duration = Duration::from_secs(10);
 impl Core {
     /// Propagates one transition.
     pub(crate) fn ripple(&mut self, transition: Transition) {
-        let Transition { unit, old, new, .. } = transition;
-        let job_kind = self.run(unit).job.as_ref().filter(|job| job.running).map(|job| job.kind);
+        let Transition { unit, old, new, by, .. } = transition;
         self.job_after_change(unit, new);
         if !old.is_up_or_coming()
             && new.is_up_or_coming()
-            && job_kind.is_none()
+            && by.is_none()
             && !self.waits_to_restart(unit)
         {
             self.start_afterwards(unit);
         }
-        let told = job_kind.filter(|kind| kind.is_stopping());
+        let told = by.filter(|kind| kind.is_stopping());
         if !old.is_down_or_going() && new.is_down_or_going() && told.is_none() {
             self.stop_afterwards(unit);
         }
@@ -56,7 +55,7 @@ impl Core {
         all
     }
 
-    /// A unit came up though nobody asked (a mount found in the kernel's table, a service that
+    /// A unit came up without a job of its own (a mount found in the kernel's table, a service that
     /// restarts): what it requires is started now, what conflicts is stopped.
     fn start_afterwards(&mut self, unit: UnitId) {
         let by = |code| Reason::new(code, Cause::Dependency(unit));
@@ -84,7 +83,7 @@ impl Core {
         }
     }
 
-    /// A unit went down though nobody asked: what is bound to it follows (`BindsTo=`), and what its
+    /// A unit went down without a job of its own: what is bound to it follows (`BindsTo=`), and what its
     /// stop is passed on to.
     fn stop_afterwards(&mut self, unit: UnitId) {
         for other in self.related(unit, &[Relation::PropagatesStopTo]) {
@@ -106,6 +105,7 @@ impl Core {
     fn triggers_of(&self, unit: UnitId) -> Vec<UnitId> {
         let mut all = self.related(unit, &[Relation::TriggeredBy]);
         all.extend(self.orphaned_trap_before(unit));
+        all.extend(self.orphaned_socket_before(unit));
         all
     }
 
@@ -130,7 +130,7 @@ impl Core {
         if self.run(unit).job.is_some() {
             return;
         }
-        self.restart_given_up(unit);
+        self.restart_given_up(unit, at);
         let state = self.active_state(unit);
         if state.is_down() {
             self.look_whom_it_held(unit);
@@ -155,7 +155,9 @@ impl Core {
     /// has failed, that is done after a while; systemd 252 tries 17 times at once, and never again.
     fn start_again_if_lost(&mut self, unit: UnitId, at: Moment) {
         let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
-        let is_start = |lost: &LostJob| lost.at == at && lost.kind == JobKind::Start;
+        // Of a unit that is down a restart is a start.
+        let starts = |lost: &LostJob| matches!(lost.kind, JobKind::Start | JobKind::Restart);
+        let is_start = |lost: &LostJob| lost.at == at && starts(lost);
         let Some(lost) = lost.filter(is_start) else { return };
         match lost.result {
             JobResult::Dependency if self.upholders(unit).next().is_some() => self.try_later(unit),
@@ -170,7 +172,7 @@ impl Core {
 
     /// `OnFailure=`, `OnSuccess=` and the actions of the same kind (systemd.unit(5)).
     fn fire_outcome(&mut self, transition: Transition) {
-        let Transition { unit, old, new, will_restart } = transition;
+        let Transition { unit, old, new, will_restart, .. } = transition;
         let has_failed = match new {
             ActiveState::Failed => true,
             // Put aside by hand is no failure.
@@ -213,12 +215,18 @@ impl Core {
             return self.leave_outcome_alone(unit, relation);
         }
         let section = self.compiled(unit).section.clone();
+        let others = self.related(unit, &[relation]);
         let mode = match relation {
             Relation::OnFailure => section.on_failure_job_mode,
             _ => section.on_success_job_mode,
         };
+        // Of several each would stop the one before it: systemd.unit(5) allows only one with it.
+        let mode = match mode {
+            JobMode::Isolate if others.len() > 1 => JobMode::Replace,
+            mode => mode,
+        };
         let cause = Cause::Outcome(unit);
-        for other in self.related(unit, &[relation]) {
+        for other in others {
             match self.is_asked_too_often(other) {
                 true => self.note(other, Code::OutcomeLimit, cause, String::new()),
                 false => _ = self.enqueue_quietly(other, JobType::Start, mode, cause),

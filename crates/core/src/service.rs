@@ -237,7 +237,7 @@ impl Core {
     /// `Type=dbus`: begins or ends to watch `BusName=`.
     pub(crate) fn watch_bus_name(&mut self, unit: UnitId, on: bool) {
         let definition = self.graph.definition(unit);
-        // Whose file is gone has its settings at hand.
+        // Whose file is gone has its settings at hand, as long as this manager lives.
         if definition.load_state == LoadState::Loaded && !definition.mentions(BUS_NAME) {
             return;
         }
@@ -448,11 +448,10 @@ impl Core {
         let config = settings.service();
         let in_start = self.service_phase(unit) == Some(ServicePhase::Start);
         let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
-        self.note(unit, code, Cause::Kernel, error.clone());
-        self.history_mut(unit).status_text = error;
         let index = self.main_index(unit, config);
         let command = config.exec_start.get(index);
         let ignored = command.is_some_and(|c| c.ignore_failure) && exit_code != 0;
+        self.note_not_spawned(unit, code, error, ignored);
         let status =
             ExitStatus::Exited(if ignored { without_program(exit_code) } else { exit_code });
         if exit_code != 0 {

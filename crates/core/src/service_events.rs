@@ -4,7 +4,8 @@ use crate::event::{BusName, Done, Notify};
 use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
-use crate::reason::{Cause, Code};
+use crate::reason::{Cause, Code, Reason};
+use crate::request::Notice;
 use crate::service_stop::is_signalled;
 use crate::state::*;
 use std::time::Duration;
@@ -44,17 +45,46 @@ impl Core {
         }
     }
 
+    /// No process of the command came to be (`exit_code` 0), or it is not its program. A `-` before the
+    /// command excuses the program alone, and what a reload wants is no reason to stop what runs.
     pub(crate) fn control_not_spawned(&mut self, unit: UnitId, exit_code: u8, error: String) {
         let now = self.now;
+        let (list, _) = self.service_mut(unit).command;
+        let excused = exit_code != 0 && self.may_fail(unit);
         let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
-        self.note(unit, code, Cause::Kernel, error.clone());
-        self.history_mut(unit).status_text = error;
-        self.service_mut(unit).control = None;
-        if exit_code == 0 {
-            self.set_outcome(unit, Outcome::Resources);
+        self.note_not_spawned(unit, code, error, excused || list == CommandList::Reload);
+        let run = self.service_mut(unit);
+        run.control = None;
+        match list {
+            _ if exit_code != 0 => {}
+            CommandList::Reload => run.reload_outcome = Outcome::Resources,
+            _ => self.set_outcome(unit, Outcome::Resources),
         }
         let status = ExitStatus::Exited(exit_code.max(1));
-        self.control_over(unit, Ended { pid: 0, started: now, ended: now, status });
+        self.command_over(unit, Ended { pid: 0, started: now, ended: now, status }, excused);
+    }
+
+    /// What does not end the run is told in the log, and is no reason for the state that the unit is in.
+    pub(crate) fn note_not_spawned(
+        &mut self,
+        unit: UnitId,
+        code: Code,
+        error: String,
+        goes_on: bool,
+    ) {
+        if goes_on {
+            let reason = Reason::new(code, Cause::Kernel);
+            return self.tell(Notice::Log { unit, reason, detail: error });
+        }
+        self.note(unit, code, Cause::Kernel, error.clone());
+        self.history_mut(unit).status_text = error;
+    }
+
+    /// Whether the command of now has a `-`.
+    fn may_fail(&mut self, unit: UnitId) -> bool {
+        let settings = self.compiled(unit);
+        let (list, index) = self.service_mut(unit).command;
+        settings.commands(list).get(usize::from(index)).is_some_and(|c| c.ignore_failure)
     }
 
     pub(crate) fn service_process_ended(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
@@ -164,19 +194,23 @@ impl Core {
         }
     }
 
-    /// A control process has ended, or could not be started.
+    /// A control process has ended.
     fn control_over(&mut self, unit: UnitId, ended: Ended) {
         let settings = self.compiled(unit);
-        let commands = settings.commands(self.service_mut(unit).command.0);
-        let (list, index) = self.service_mut(unit).command;
-        self.history_mut(unit).keep_control(list, index, ended);
-        let ignored = commands.get(usize::from(index)).is_some_and(|c| c.ignore_failure);
         let clean =
             |set| !matches!(ended.status, ExitStatus::Dumped(_)) && in_set(ended.status, set);
-        let success = ignored
+        let success = self.may_fail(unit)
             || ended.status == ExitStatus::Exited(0)
             || clean(&settings.service().success_exit_status);
-        let more = usize::from(index) + 1 < commands.len();
+        self.command_over(unit, ended, success);
+    }
+
+    /// A command is over: the next of its list has its turn, or what comes after the list.
+    fn command_over(&mut self, unit: UnitId, ended: Ended, success: bool) {
+        let settings = self.compiled(unit);
+        let (list, index) = self.service_mut(unit).command;
+        self.history_mut(unit).keep_control(list, index, ended);
+        let more = usize::from(index) + 1 < settings.commands(list).len();
         if self.without_cgroups && self.service_mut(unit).main.is_none() {
             self.service_mut(unit).group_empty = true;
         }
@@ -214,9 +248,9 @@ impl Core {
             (CommandList::Start, true) => self.search_main(unit),
             (CommandList::StartPost, true) => self.enter_running(unit, true),
             (CommandList::Reload, _) => {
-                if !success {
-                    let outcome = outcome_of(ended.status);
-                    self.service_mut(unit).reload_outcome = outcome;
+                let run = self.service_mut(unit);
+                if !success && run.reload_outcome == Outcome::Success {
+                    run.reload_outcome = outcome_of(ended.status);
                 }
                 self.enter_running(unit, false);
             }
@@ -242,6 +276,8 @@ impl Core {
     /// `ExecCondition=`: exit codes 1 to 254 mean 'not now', anything else is a failure.
     fn condition_said_no(&mut self, unit: UnitId, ended: Ended) {
         match ended.status {
+            // Nobody was asked.
+            _ if self.service_mut(unit).outcome != Outcome::Success => {}
             ExitStatus::Exited(1..=254) => {
                 self.fail_service(unit, Outcome::ExecCondition, Code::ConditionFailed);
             }
@@ -439,7 +475,9 @@ impl Core {
 
     fn notify_ready(&mut self, unit: UnitId, config: &ServiceConfig) {
         let run = self.service_mut(unit);
-        run.ready = true;
+        // Of `Type=dbus` it is the name that says so.
+        let is_by_name = config.service_type == ServiceType::Dbus;
+        run.ready |= !(is_by_name && run.phase == ServicePhase::Start);
         run.notify_reloading = false;
         let by_notify =
             matches!(config.service_type, ServiceType::Notify | ServiceType::NotifyReload);

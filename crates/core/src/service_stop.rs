@@ -10,7 +10,7 @@ use crate::reason::{Cause, Code, Reason};
 use crate::service::stop_phase;
 use crate::service_events::in_set;
 use crate::state::*;
-use crate::time::Monotonic;
+use crate::time::{Moment, Monotonic};
 use std::time::Duration;
 use warren_unit::Signal;
 use warren_unit::config::{
@@ -23,6 +23,9 @@ const SHARES: u32 = 10;
 /// But not more than this.
 const SHARE_MAX: Duration = Duration::from_secs(5);
 
+/// Who is told to go, or killed, is given so long at least.
+pub(crate) const SIGNAL_WAIT_MIN: Duration = Duration::from_secs(1);
+
 pub(crate) fn share_of(budget: Duration) -> Duration {
     (budget / SHARES).min(SHARE_MAX)
 }
@@ -32,7 +35,7 @@ pub(crate) fn share_of(budget: Duration) -> Duration {
 const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A command of a stop waits so long at least for its process, however little time the stop has left.
-const SPAWN_WAIT_MIN: Duration = Duration::from_secs(5);
+pub(crate) const SPAWN_WAIT_MIN: Duration = Duration::from_secs(5);
 
 /// The phase of the way down that runs these commands.
 fn phase_of(list: CommandList) -> Option<ServicePhase> {
@@ -602,15 +605,22 @@ impl Core {
         self.service_phase(unit) == Some(ServicePhase::AutoRestart)
     }
 
-    /// The job that was to restart it is gone, cancelled or refused: it stays down.
-    pub(crate) fn restart_given_up(&mut self, unit: UnitId) {
+    /// The job that was to restart it is gone, cancelled or refused: it stays down. If it was a stop, which
+    /// stood against the restart when that was due, nobody wants it down any more.
+    pub(crate) fn restart_given_up(&mut self, unit: UnitId, at: Moment) {
         let over = self.service(unit).is_some_and(|run| run.deadline.is_none());
-        if over && self.waits_to_restart(unit) {
-            self.enter_dead(unit);
+        if !over || !self.waits_to_restart(unit) {
+            return;
+        }
+        let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
+        let was_stop = lost.is_some_and(|lost| lost.at == at && lost.kind == JobKind::Stop);
+        match was_stop && !self.totals.stopping {
+            true => self.restart_if_due(unit),
+            false => self.enter_dead(unit),
         }
     }
 
-    /// A stop job stood against the restart when it was due, and was cancelled: it is due now.
+    /// The restart is due now, as it could not be had when it was.
     pub(crate) fn restart_if_due(&mut self, unit: UnitId) {
         let now = self.now.monotonic;
         self.service_mut(unit).deadline.get_or_insert(now);

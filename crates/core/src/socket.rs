@@ -6,13 +6,14 @@ use crate::job::{JobMode, JobType};
 use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
+use crate::service_stop::{SIGNAL_WAIT_MIN, SPAWN_WAIT_MIN, share_of};
 use crate::settings::Compiled;
 use crate::state::*;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use warren_unit::config::{KillMode, SocketConfig, TriggerLimit};
 use warren_unit::settings::{Group, Id};
-use warren_unit::{LoadState, Relation};
+use warren_unit::{LoadState, Relation, Signal, UnitType};
 
 const ACCEPT: Id = Id::of(Group::Socket, "Accept");
 const FLUSH_PENDING: Id = Id::of(Group::Socket, "FlushPending");
@@ -148,6 +149,11 @@ impl Core {
         if !may_have || self.compiled(unit).commands(list).is_empty() {
             return self.socket_list_over(unit, list, true);
         }
+        // Who comes from now on waits unheard.
+        if list == CommandList::Stop {
+            let accept = self.accepts(unit);
+            self.out.push(Effect::WatchSockets { unit, on: false, accept });
+        }
         let phase = match list {
             CommandList::StartPost => SocketPhase::StartPost,
             CommandList::Stop => SocketPhase::StopPre,
@@ -273,7 +279,7 @@ impl Core {
             self.own_pid(pid, unit);
             self.socket_mut(unit).control = Some(Control::Running(Process { pid, started }));
             if self.is_leaving(unit) {
-                self.kill_socket_control(unit);
+                self.signal_socket_control(unit);
             }
             return;
         }
@@ -311,7 +317,7 @@ impl Core {
                 self.run_socket_list(unit, CommandList::Stop);
             }
             Some(SocketPhase::StartPre | SocketPhase::StartChown | SocketPhase::StartPost) => {
-                self.socket_leave(unit, SocketPhase::StopPreSigkill);
+                self.socket_leave(unit, SocketPhase::StopPreSigterm);
             }
             _ => {}
         }
@@ -319,17 +325,29 @@ impl Core {
 
     /// Whether it waits for what was under way when it was given up.
     pub(crate) fn is_leaving(&self, unit: UnitId) -> bool {
-        let leaving = [SocketPhase::StopPreSigkill, SocketPhase::FinalSigkill];
+        use SocketPhase::*;
+        let leaving = [StopPreSigterm, StopPreSigkill, FinalSigterm, FinalSigkill];
         self.socket(unit).is_some_and(|run| leaving.contains(&run.phase))
     }
 
-    /// Gives up what is under way. Nothing is closed before that has ended: sockets that are being
-    /// opened would stay open, a process that is being spawned would outlive its unit.
+    /// Gives up what is under way: its process is told to go, and killed when it has not gone after a part
+    /// of the time (systemd.socket(5), `TimeoutSec=`). Nothing is closed before that has ended: sockets
+    /// that are being opened would stay open, a process that is being spawned would outlive its unit.
     fn socket_leave(&mut self, unit: UnitId, phase: SocketPhase) {
         let timeout = self.compiled(unit).socket().timeout;
+        // Sockets that are being opened cannot be told to go.
+        let run = self.socket_mut(unit);
+        let is_opening = run.listen_asked.is_some();
+        let least = match run.control {
+            Some(Control::Asked(_)) => SPAWN_WAIT_MIN,
+            _ => SIGNAL_WAIT_MIN,
+        };
+        let phase = if is_opening { SocketPhase::StopPreSigkill } else { phase };
         self.set_socket_phase(unit, phase);
-        self.socket_mut(unit).deadline = timeout.map(|t| self.now.monotonic.after(t));
-        self.kill_socket_control(unit);
+        let share = |timeout| share_of(timeout).max(least);
+        let wait = timeout.map(|timeout| if is_opening { timeout } else { share(timeout) });
+        self.socket_mut(unit).deadline = wait.map(|wait| self.now.monotonic.after(wait));
+        self.signal_socket_control(unit);
         self.socket_leaves_if_free(unit);
     }
 
@@ -341,37 +359,56 @@ impl Core {
         let (phase, outcome) = (run.phase, run.outcome);
         self.socket_mut(unit).deadline = None;
         match phase {
-            SocketPhase::FinalSigkill => self.socket_dead(unit, outcome),
+            SocketPhase::FinalSigterm | SocketPhase::FinalSigkill => {
+                self.socket_dead(unit, outcome);
+            }
             _ => self.socket_down(unit),
         }
     }
 
-    pub(crate) fn kill_socket_control(&mut self, unit: UnitId) {
-        if let Some(Control::Running(process)) = self.socket_mut(unit).control {
-            let id = self.new_effect(unit);
-            self.forget_effect(id);
-            self.out.push(Effect::Kill {
-                id,
-                unit,
-                target: KillTarget::Process(process.pid),
-                signal: warren_unit::Signal::KILL.number(),
-                then: FollowUp::default(),
-            });
+    /// Signals the process of a command, and those with it, as the phase and systemd.kill(5) say.
+    pub(crate) fn signal_socket_control(&mut self, unit: UnitId) {
+        use SocketPhase::*;
+        let run = self.socket_mut(unit);
+        let Some(Control::Running(process)) = run.control else { return };
+        let kills = matches!(run.phase, StopPreSigkill | FinalSigkill);
+        let settings = self.compiled(unit);
+        let kill = &settings.socket().kill;
+        let whole_group = match kill.mode {
+            KillMode::None => return,
+            KillMode::Process => false,
+            KillMode::Mixed => kills,
+            KillMode::ControlGroup => true,
+        };
+        let target = match whole_group && !self.without_cgroups {
+            true => KillTarget::Group,
+            false => KillTarget::Process(process.pid),
+        };
+        let signal = if kills { kill.final_signal } else { kill.signal };
+        if target == KillTarget::Group && kills && signal == Signal::KILL {
+            return self.out.push(Effect::KillGroup { unit });
         }
+        let id = self.new_effect(unit);
+        self.forget_effect(id);
+        self.out.push(Effect::Kill {
+            id,
+            unit,
+            target,
+            signal: signal.number(),
+            then: FollowUp { hangup: kill.send_sighup && !kills, resume: !kills },
+        });
     }
 
     /// Not even SIGKILL ended it in time: it is left behind.
     fn abandon_socket_control(&mut self, unit: UnitId) {
-        let listen = self.socket_mut(unit).listen_asked.take();
-        let asked = match self.socket_mut(unit).control.take() {
-            Some(Control::Running(process)) => {
-                self.disown_pid(process.pid);
-                None
-            }
-            Some(Control::Asked(id)) => Some(id),
-            None => None,
-        };
-        listen.into_iter().chain(asked).for_each(|id| self.forget_effect(id));
+        if let Some(id) = self.socket_mut(unit).listen_asked.take() {
+            self.forget_effect(id);
+        }
+        match self.socket_mut(unit).control.take() {
+            Some(Control::Running(process)) => self.disown_pid(process.pid),
+            Some(Control::Asked(id)) => self.come_too_late(id, unit),
+            None => {}
+        }
     }
 
     /// Closes everything and runs what comes after that.
@@ -410,8 +447,9 @@ impl Core {
 
     /// Ends what its commands left behind, if `KillMode=` allows.
     pub(crate) fn kill_socket_group(&mut self, unit: UnitId) {
-        let mode = self.compiled(unit).socket().kill.mode;
-        if matches!(mode, KillMode::ControlGroup | KillMode::Mixed) {
+        let settings = self.compiled(unit);
+        let kill = &settings.socket().kill;
+        if kill.send_sigkill && matches!(kill.mode, KillMode::ControlGroup | KillMode::Mixed) {
             self.out.push(Effect::KillGroup { unit });
         }
     }
@@ -420,26 +458,71 @@ impl Core {
     fn socket_broken(&mut self, unit: UnitId, outcome: Outcome, reason: Reason) {
         self.note(unit, reason.code, reason.cause, String::new());
         self.socket_failed(unit, outcome);
-        self.socket_down(unit);
+        self.run_socket_list(unit, CommandList::Stop);
     }
 
     pub(crate) fn socket_deadline(&mut self, unit: UnitId) {
+        use SocketPhase::*;
         let now = self.now.monotonic;
         let Some(run) = self.socket(unit) else { return };
         if run.deadline.is_none_or(|at| at > now) {
             return;
         }
+        let phase = run.phase;
         self.socket_mut(unit).deadline = None;
-        self.note(unit, Code::StartTimeout, Cause::None, String::new());
         self.socket_failed(unit, Outcome::Timeout);
-        if self.is_leaving(unit) {
-            self.abandon_socket_control(unit);
-            return self.socket_leaves_if_free(unit);
+        let code = match phase {
+            StartPre | StartChown | StartPost => Code::StartTimeout,
+            _ => Code::StopTimeout,
+        };
+        self.note(unit, code, Cause::None, String::new());
+        let kills = self.compiled(unit).socket().kill.send_sigkill;
+        match phase {
+            StopPreSigterm if kills => self.socket_leave(unit, StopPreSigkill),
+            FinalSigterm if kills => self.socket_leave(unit, FinalSigkill),
+            _ if self.is_leaving(unit) => {
+                self.abandon_socket_control(unit);
+                self.socket_leaves_if_free(unit);
+            }
+            StopPost => self.socket_leave(unit, FinalSigterm),
+            _ => self.socket_leave(unit, StopPreSigterm),
         }
-        let after_close = self.socket(unit).is_some_and(|run| run.phase == SocketPhase::StopPost);
-        let phase =
-            if after_close { SocketPhase::FinalSigkill } else { SocketPhase::StopPreSigkill };
-        self.socket_leave(unit, phase);
+    }
+
+    /// The service that a socket with `Accept=no` starts. One whose file is gone names nobody any more, but
+    /// it listens: who waits there is let in by the service of its name.
+    fn service_behind(&self, unit: UnitId) -> Option<UnitId> {
+        let named = self.graph.related(unit, Relation::Triggers).next();
+        named.or_else(|| self.namesake(unit, UnitType::Service))
+    }
+
+    /// A socket whose file is gone and that is up, before the service of its name.
+    pub(crate) fn orphaned_socket_before(&self, service: UnitId) -> Option<UnitId> {
+        if self.definition(service).unit_type() != UnitType::Service {
+            return None;
+        }
+        let unit = self.namesake(service, UnitType::Socket)?;
+        let is_orphaned = self.definition(unit).load_state == LoadState::NotFound;
+        (is_orphaned && self.socket(unit).is_some()).then_some(unit)
+    }
+
+    /// Another service is behind a socket than the one that has taken it over, as files were edited: it is
+    /// that one's state that counts from now on.
+    pub(crate) fn look_behind_socket(&mut self, unit: UnitId) {
+        let is_taken = |run: &SocketRun| run.phase == SocketPhase::Running;
+        if !self.socket(unit).is_some_and(is_taken) {
+            return;
+        }
+        match self.service_behind(unit) {
+            Some(service) => {
+                let state = self.active_state(service);
+                self.socket_service_changed(unit, service, state);
+            }
+            None => {
+                let reason = Reason::new(Code::NotLoaded, Cause::None);
+                self.socket_broken(unit, Outcome::Resources, reason);
+            }
+        }
     }
 
     // ---- traffic ----
@@ -453,6 +536,10 @@ impl Core {
         if run.phase != SocketPhase::Listening {
             return;
         }
+        let Some(service) = self.service_behind(unit) else {
+            let reason = Reason::new(Code::NotLoaded, Cause::None);
+            return self.socket_broken(unit, Outcome::Resources, reason);
+        };
         if self.trigger_limit_hit(unit) {
             self.socket_refused(unit);
             return self.socket_broken(
@@ -461,7 +548,6 @@ impl Core {
                 Reason::new(Code::TriggerLimit, Cause::None),
             );
         }
-        let Some(service) = self.graph.related(unit, Relation::Triggers).next() else { return };
         self.out.push(Effect::WatchSockets { unit, on: false, accept: false });
         self.set_socket_phase(unit, SocketPhase::Running);
         let cause = Cause::Trigger(unit);

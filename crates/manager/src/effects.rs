@@ -246,6 +246,9 @@ impl Daemon {
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::mount(settings.mount(), remount));
         }
+        if !remount {
+            self.tools.mounts(id, self.core.graph().name(unit));
+        }
         if self.resuming && self.take_up_tool(id, unit) {
             return;
         }

@@ -149,11 +149,17 @@ impl Daemon {
     }
 
     fn tool_ended(&mut self, effect: EffectId, result: Done) {
-        match (self.tools.take_unmounted(effect), result) {
-            (Some(path), Done::Failed { error }) => {
+        let (unmounted, mounted) =
+            (self.tools.take_unmounted(effect), self.tools.take_mounted(effect));
+        match (unmounted, mounted, result) {
+            (Some(path), _, Done::Failed { error }) => {
                 self.workers.run(effect, move || crate::mounts::in_use(&path, &error));
             }
-            (_, result) => self.events.push_back(Event::Done { effect, result }),
+            // A helper may leave before it has done its work, as with `bg` of nfs(5).
+            (_, Some(unit), Done::Ok) => {
+                self.workers.run(effect, move || crate::mounts::was_mounted(&unit));
+            }
+            (_, _, result) => self.events.push_back(Event::Done { effect, result }),
         }
     }
 }

@@ -160,6 +160,14 @@ pub fn in_use(mount_point: &str, error: &str) -> Done {
     Done::Failed { error: format!("{error}{who}") }
 }
 
+/// What came of a mount(8) that succeeded by its own word.
+pub fn was_mounted(unit: &UnitName) -> Done {
+    match is_mounted(unit) {
+        true => Done::Ok,
+        false => Done::Failed { error: "mount(8) ended, and nothing is mounted there".to_owned() },
+    }
+}
+
 /// Whether the kernel has something other than a trap mounted at a mount unit's path, now; whether
 /// it swaps to a swap unit's area.
 pub fn is_mounted(unit: &UnitName) -> bool {

@@ -495,7 +495,7 @@ pub(crate) fn event(happening: &Happening) -> Event {
         Happened::Signal { target, signal } => {
             let pid = match target {
                 KillTarget::Process(pid) => pid,
-                KillTarget::Group | KillTarget::GroupExcept(_) => 0,
+                KillTarget::Group => 0,
             };
             let signal = u8::try_from(signal).unwrap_or(0);
             event(None, What::Signal { signal, pid, count: 0 })

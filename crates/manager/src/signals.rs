@@ -57,18 +57,15 @@ impl Daemon {
         signal: i32,
         then: FollowUp,
     ) {
-        let spared = match target {
-            KillTarget::Process(pid) => {
-                let processes = u32::from(self.signal_one(pid as i32, signal, then));
-                if signal == SIGKILL && processes > 0 {
-                    self.note_killed(unit, Some(pid), 1);
-                }
-                return self.done(id, Done::Killed { processes });
+        if let KillTarget::Process(pid) = target {
+            let processes = u32::from(self.signal_one(pid as i32, signal, then));
+            if signal == SIGKILL && processes > 0 {
+                self.note_killed(unit, Some(pid), 1);
             }
-            KillTarget::Group => BTreeSet::new(),
-            KillTarget::GroupExcept(pid) => BTreeSet::from([pid as i32]),
-        };
-        let mut asked = Asked { id, unit, signal, then, main: None, seen: spared, sent: 0 };
+            return self.done(id, Done::Killed { processes });
+        }
+        let seen = BTreeSet::new();
+        let mut asked = Asked { id, unit, signal, then, main: None, seen, sent: 0 };
         let has_main = self.signal_main(&mut asked);
         if has_main && self.told_at_once == AT_ONCE_PER_TURN_MAX {
             return self.others.push_back(asked);

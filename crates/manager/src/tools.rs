@@ -7,6 +7,7 @@ use warren_core::event::Done;
 use warren_core::ids::EffectId;
 use warren_core::state::ExitStatus;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
+use warren_unit::UnitName;
 
 /// Spawns of tools are told from those of the machine by this bit of their id.
 pub const TOOL: u64 = 1 << 63;
@@ -17,6 +18,8 @@ pub struct Tools {
     running: BTreeMap<u32, EffectId>,
     /// What they unmount.
     unmounts: BTreeMap<EffectId, Box<str>>,
+    /// What they mount.
+    mounts: BTreeMap<EffectId, UnitName>,
 }
 
 impl Tools {
@@ -64,6 +67,16 @@ impl Tools {
     /// The tool for this effect will unmount what is there.
     pub fn unmounts(&mut self, effect: EffectId, mount_point: &str) {
         self.unmounts.insert(effect, mount_point.into());
+    }
+
+    /// The tool for this effect will mount this unit's file system.
+    pub fn mounts(&mut self, effect: EffectId, unit: &UnitName) {
+        self.mounts.insert(effect, unit.clone());
+    }
+
+    /// What the tool for an effect was to mount, asked once when it has ended.
+    pub fn take_mounted(&mut self, effect: EffectId) -> Option<UnitName> {
+        self.mounts.remove(&effect)
     }
 
     /// What the tool for an effect was to unmount, asked once when it has ended.

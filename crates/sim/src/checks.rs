@@ -498,7 +498,23 @@ fn watch_agrees(world: &World, unit: UnitId) -> Option<String> {
     let wants = run.phase == SocketPhase::Listening;
     let name = world.name(unit);
     let agrees = watched == wants || !watched && world.core.totals().stopping;
-    (!agrees).then(|| format!("watch: {name} is {}, watched: {watched}", run.phase.as_str()))
+    if !agrees {
+        return Some(format!("watch: {name} is {}, watched: {watched}", run.phase.as_str()));
+    }
+    if run.phase == SocketPhase::Running && !world.core.totals().stopping {
+        return nobody_answers(world, unit);
+    }
+    None
+}
+
+/// `deaf`: a socket that is taken over is so by somebody.
+fn nobody_answers(world: &World, socket: UnitId) -> Option<String> {
+    let graph = world.core.graph();
+    let by_name = || graph.lookup(&graph.name(socket).change_type(UnitType::Service).ok()?);
+    let named = graph.related(socket, Relation::Triggers).next();
+    let service = world.core.unit_run(named.or_else(by_name)?);
+    let is_there = !service.active_state().is_down() || service.job.is_some();
+    (!is_there).then(|| format!("deaf: {} is running, its service is not", world.name(socket)))
 }
 
 /// `waiter`: nobody is left waiting in a trap.

@@ -1,5 +1,6 @@
-//! All small worlds: every graph of a few units, every request, compared with the oracle, and
-//! built twice with the units in opposite orders.
+//! All small worlds: every graph of a few units over the relations that decide most, the requests that
+//! systemctl makes of them, compared with the oracle, and built twice with the units in opposite orders.
+//! What is left out (`Upholds=`, units on their way, jobs that have begun) random plans have.
 //!
 //! A graph of N units has a tie (or none) from each unit to each other one; a case adds a state
 //! for each unit, an installed job for the last one, and a request for the first. Which two units

@@ -397,11 +397,12 @@ impl Kernel {
     // ---- processes ----
 
     fn spawn(&mut self, id: EffectId, spawn: Spawn) {
-        if self.random.chance(self.faults.spawn) {
+        let command = command_of(&spawn);
+        let begins = command.is_none_or(program::can_begin);
+        if self.random.chance(self.faults.spawn) || !begins {
             let error = "no memory for it".to_owned();
             return self.answer(id, Done::SpawnFailed { exit_code: 0, error });
         }
-        let command = command_of(&spawn);
         let runs = command.is_some_and(program::can_execute);
         if !runs || self.random.chance(self.faults.exec) {
             let error = "no such program".to_owned();
@@ -582,9 +583,6 @@ impl Kernel {
             KillTarget::Group => {
                 self.end_hanging(unit, signal);
                 self.members(unit)
-            }
-            KillTarget::GroupExcept(pid) => {
-                self.members(unit).into_iter().filter(|&p| p != pid).collect()
             }
         };
         for &pid in &victims {

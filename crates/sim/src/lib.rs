@@ -3,7 +3,7 @@
 //! A run is a `run::Plan` (unit files, actions, faults) and nothing else: the same plan gives the
 //! same timeline on every machine. Where to start: [`world`] (the loop), [`kernel`] (what carries
 //! out effects), [`program`] (what processes do), [`workload`] (random units and requests),
-//! [`checks`] (what must hold; more of it is in [`jobs`], [`restarts`], [`repeats`], [`watchdogs`],
+//! [`checks`] (what must hold; more of it is in [`jobs`], [`restarts`], [`reloads`], [`repeats`], [`watchdogs`],
 //! [`groups`], [`devices`] and [`told`]), [`run`] (one seed from start to verdict), [`shrink`] (the
 //! smallest plan that still fails), [`oracle`] (transactions as the manual tells them), [`script`]
 //! (the notation of the tests).
@@ -21,6 +21,7 @@ pub mod kernel;
 pub mod oracle;
 pub mod program;
 pub mod random;
+pub mod reloads;
 pub mod repeats;
 pub mod restarts;
 pub mod run;

@@ -23,7 +23,7 @@
 //! The fields of a datagram are `ready`, `reloading`, `stopping`, `clean`, `watchdog`, `trigger`
 //! (WATCHDOG=trigger), `extend=MS` (EXTEND_TIMEOUT_USEC=) and `interval=MS` (WATCHDOG_USEC=).
 //!
-//! A path of `/none` cannot be executed.
+//! A path of `/none` cannot be executed, and for one of `/full` there is no room for a process.
 
 use warren_core::event::Notify;
 use warren_unit::config::Command;
@@ -58,6 +58,11 @@ pub enum Step {
 /// Whether the program can be executed at all.
 pub fn can_execute(command: &Command) -> bool {
     &*command.path != "/none"
+}
+
+/// Whether a process can be made for the command.
+pub fn can_begin(command: &Command) -> bool {
+    &*command.path != "/full"
 }
 
 /// The steps of a command. Words that are no steps are left out.

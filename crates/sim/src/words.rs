@@ -69,7 +69,6 @@ impl World {
                 let whom = match target {
                     KillTarget::Process(_) => "process",
                     KillTarget::Group => "group",
-                    KillTarget::GroupExcept(_) => "others",
                 };
                 format!("signal {signal} to {whom} of {}", name(unit))
             }

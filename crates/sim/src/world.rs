@@ -23,6 +23,7 @@ use warren_unit::{Context, Defaults, UnitName, UnitType};
 use crate::checks;
 use crate::jobs::Jobs;
 use crate::kernel::{Happening, Kernel, MS};
+use crate::reloads;
 use crate::repeats::Repeats;
 use crate::restarts::Restarts;
 use crate::told::Told;
@@ -277,8 +278,10 @@ impl World {
         let before = checks::Before::of(&self.core);
         self.watchdogs.hear(&self.core, self.kernel.now, &event);
         let triggered = watchdogs::triggered(&self.core, &event);
+        let unspawned = reloads::unspawned(&self.core, &event);
         let effects = self.core.step(self.moment(), event);
         self.wrong.extend(watchdogs::ends_by_trigger(&self.core, triggered));
+        self.wrong.extend(reloads::goes_on(&self.core, unspawned));
         self.after_step(&before, effects);
     }
 
@@ -303,7 +306,8 @@ impl World {
         }
         if crashes && self.wrong.is_empty() {
             self.crash();
-            // The head of the batch names them (`record::Late`): the next manager gives them again.
+            // The head of the batch names them, with others (`record::Late`): the next manager gives them
+            // again.
             let answers = effects.filter(|effect| matches!(effect, Effect::AnswerTrap { .. }));
             answers.for_each(|effect| self.kernel.accept(effect));
         }
@@ -324,6 +328,7 @@ impl World {
         self.wrong.extend(checks::after_step(self, before, &happenings));
         self.wrong.extend(self.told.hear(&self.core, &happenings, lost));
         self.wrong.extend(self.jobs.hear(&self.core, &happenings));
+        self.wrong.extend(reloads::starts_once(&self.core, &happenings));
         self.restarts.hear(&happenings);
         self.wrong.extend(self.restarts.check(&self.core, &before.states, &happenings));
     }

@@ -105,14 +105,14 @@ impl Core {
         self.tell(Notice::JobRemoved { job: job.id, unit, kind: job.kind, result });
         self.happened(unit, What::JobEnded { job: job.id, kind: job.kind, result, reason });
         if result == JobResult::Timeout || result.is_failure() {
-            self.note_never_begun(unit, &job, reason);
+            self.note_never_begun(unit, asked, reason);
         }
         if result.is_failure() && result != JobResult::Canceled {
             self.fail_dependents(unit, asked);
         }
         // Its state does not tell of it: it was not tried, or not waited for.
         let untold = matches!(result, JobResult::Dependency | JobResult::Timeout);
-        if untold && job.kind == JobKind::Start {
+        if untold && asked == JobKind::Start {
             self.start_by_outcome(unit, Relation::OnFailure, false);
         }
         match (job.kind, result) {
@@ -164,8 +164,8 @@ impl Core {
     }
 
     /// A start that failed before the unit was told leaves its reason on the unit.
-    fn note_never_begun(&mut self, unit: UnitId, job: &Job, reason: Reason) {
-        if job.kind == JobKind::Start
+    fn note_never_begun(&mut self, unit: UnitId, asked: JobKind, reason: Reason) {
+        if asked == JobKind::Start
             && self.active_state(unit).is_down()
             && reason.code.is_trouble()
             && !(reason.code == Code::Excluded && self.gave_way(unit))
@@ -175,10 +175,15 @@ impl Core {
     }
 
     /// What a job was to bring about: a reload that has not begun, of a unit that is not up, had a start
-    /// merged into it (see [`JobKind::merge`]).
+    /// merged into it (see [`JobKind::merge`]), and of a unit that is down a restart is a start.
     pub(super) fn asked_of(&self, unit: UnitId, job: &Job) -> JobKind {
         match job.kind {
-            JobKind::Reload if !job.running && !self.active_state(unit).is_up() => JobKind::Start,
+            JobKind::Restart if !job.running && self.active_state(unit).is_down() => JobKind::Start,
+            JobKind::Reload
+                if !job.running && !self.active_state(unit).is_up() && self.has_a_start(unit) =>
+            {
+                JobKind::Start
+            }
             kind => kind,
         }
     }
@@ -196,20 +201,17 @@ impl Core {
             _ => return,
         };
         let graph = self.graph.clone();
-        let starts = matches!(kind, JobKind::Start | JobKind::VerifyActive);
+        let by_start = matches!(kind, JobKind::Start | JobKind::VerifyActive);
         let dependents: BTreeSet<UnitId> =
             relations.iter().flat_map(|&r| graph.related(unit, r)).collect();
         for other in dependents {
-            // Of a unit that is down a restart is a start.
-            let is_down = self.active_state(other).is_down();
-            let fails = self.run(other).job.as_ref().is_some_and(|job| {
-                let starts = match job.kind {
+            let fails = self.run(other).job.as_ref().filter(|job| !job.running).is_some_and(
+                |job| match job.kind {
                     JobKind::Start | JobKind::VerifyActive => true,
-                    JobKind::Restart => is_down && starts,
+                    JobKind::Restart => by_start && self.asked_of(other, job) == JobKind::Start,
                     _ => false,
-                };
-                starts && !job.running
-            });
+                },
+            );
             if fails {
                 let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(unit));
                 self.finish_job(other, JobResult::Dependency, reason);

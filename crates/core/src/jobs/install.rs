@@ -21,6 +21,11 @@ impl Core {
         if self.totals.stopping && (anchor.job_type != JobType::Stop || cancels) {
             return Err(Refusal::ShuttingDown);
         }
+        // Whoever asks, also `OnFailureJobMode=`: it stops everything else.
+        if anchor.mode == JobMode::Isolate && !self.flags(anchor.unit).allow_isolate() {
+            let refusal = Refusal::BadMode("Operation refused, unit may not be isolated.");
+            return Err(self.note_refusal(anchor, cause, refusal));
+        }
         let graph = self.graph.clone();
         match transaction::build(&graph, self, anchor) {
             Ok(plan) => Ok(self.install(plan, anchor, cause)),

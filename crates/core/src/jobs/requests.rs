@@ -101,9 +101,6 @@ impl Core {
         if mode == JobMode::Triggering && job != JobType::Stop {
             return Err(Refusal::BadMode("--job-mode=triggering is only valid for stop."));
         }
-        if mode == JobMode::Isolate && !flags.allow_isolate() {
-            return Err(Refusal::BadMode("Operation refused, unit may not be isolated."));
-        }
         if starts && flags.refuse_manual_start() {
             return Err(Refusal::OnlyByDependency(name(), "start"));
         }

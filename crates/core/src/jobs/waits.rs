@@ -94,8 +94,22 @@ impl Core {
     }
 
     /// After a change of the graph: counts every job's blockers again.
-    pub(crate) fn recount_blockers(&mut self) {
-        for unit in self.busy() {
+    /// The jobs of these units, whose relations differ from now on, may wait for others than before. No
+    /// other job does, so that one more unit costs nothing where thousands are being started.
+    pub(crate) fn look_at_rewired_jobs(&mut self, rewired: &[UnitId]) {
+        self.circles_possible |= self.totals.jobs > 0 && !rewired.is_empty();
+        let has_job = |unit: &UnitId| self.run(*unit).job.is_some();
+        let units: Vec<UnitId> = rewired.iter().copied().filter(has_job).collect();
+        if units.is_empty() {
+            return;
+        }
+        self.recount_blockers(&units);
+        self.break_circles();
+        self.look_at_group_waiters_among(&units);
+    }
+
+    pub(crate) fn recount_blockers(&mut self, units: &[UnitId]) {
+        for &unit in units {
             let blockers = self.count_blockers(unit);
             if let Some(job) = &self.run(unit).job
                 && job.blockers != blockers
