@@ -262,3 +262,18 @@ fn a_mount_that_takes_too_long_or_is_not_wanted_any_more_leaves_no_process() {
     assert_eq!(m.state("run-hang600.mount"), "inactive/dead");
     until("its helper is gone", || (helpers_running(&m, "hang") == 0).then_some(()));
 }
+
+#[test]
+fn a_mount_that_its_helper_only_claims_fails() {
+    let mount = "[Mount]\nWhat=x\nType=claims\nWhere=/run/claimed";
+    let user = "[Unit]\nRequiresMountsFor=/run/claimed\n[Service]\nExecStart=@P stay";
+    let units = [("run-claimed.mount", mount), ("user.service", user)];
+    let Some(m) = Machine::start("claims", &units) else { return };
+    if !has_helper(&m, "claims", "exit 0") {
+        return;
+    }
+    m.expect_job("start", "user.service", "dependency");
+    m.wait_for("run-claimed.mount", "failed/failed");
+    let text = m.status("run-claimed.mount")["status_text"].to_string();
+    assert!(text.contains("nothing is mounted there"), "{text}");
+}

@@ -259,6 +259,20 @@ fn a_large_group_that_forks_while_it_dies_goes_at_once() {
 }
 
 #[test]
+fn a_signal_that_ends_at_once_stops_no_unit_and_takes_the_last_steps() {
+    /// SIGRTMIN+14 of systemd(1).
+    const POWER_OFF_AT_ONCE: i32 = 34 + 14;
+    let stays = "[Service]\nExecStart=@P stay\nExecStop=@P append:@D/out/stops:stops";
+    let Some(mut m) = Machine::start("at-once", &[("stays.service", stays)]) else { return };
+    m.expect_job("start", "stays.service", "done");
+    warren_sys::process::kill(m.init_pid, POWER_OFF_AT_ONCE).expect("our own");
+    let console = m.wait_for_end();
+    assert!(console.contains("1 process left when all units are down"), "{console}");
+    assert!(last_words(&console).ends_with(", 0 killed."), "{console}");
+    assert!(m.lines("stops").is_empty(), "{console}");
+}
+
+#[test]
 fn the_manager_may_be_killed_while_it_ends() {
     let stop = |name: &str| {
         format!("[Service]\nExecStart=@P stay\nExecStop=@P append:@D/out/stopped:{name} wait:150\n")
