@@ -52,6 +52,8 @@ pub struct Core {
     pub(crate) transitions: VecDeque<Transition>,
     /// The job that a unit is being told of: it may be over before it counts as running.
     pub(crate) performing: Option<(UnitId, JobKind)>,
+    /// The machine ends by other means than jobs: no process is made any more.
+    pub(crate) given_up: bool,
     pub(crate) unneeded_queue: BTreeSet<UnitId>,
     pub(crate) upheld_queue: BTreeSet<UnitId>,
     pub(crate) bound_queue: BTreeSet<UnitId>,
@@ -146,6 +148,7 @@ impl Core {
             jobs_per_step_max: JOBS_PER_STEP_MAX,
             transitions: VecDeque::new(),
             performing: None,
+            given_up: false,
             unneeded_queue: BTreeSet::new(),
             upheld_queue: BTreeSet::new(),
             unheld_queue: BTreeSet::new(),
@@ -190,7 +193,10 @@ impl Core {
         if self.totals.jobs == 0 {
             self.tidy_up_settings(true);
         }
-        let effects = std::mem::take(&mut self.out);
+        let mut effects = std::mem::take(&mut self.out);
+        if self.given_up {
+            effects.retain(|effect| !effect.makes_process());
+        }
         self.note_signals(&effects);
         effects
     }

@@ -21,6 +21,7 @@ use warren_core::ids::{EffectId, UnitId};
 use warren_core::job::JobKind;
 use warren_core::record::Restored;
 use warren_core::request::{Asker, Request};
+use warren_core::state::ActiveState;
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
@@ -353,11 +354,15 @@ impl Daemon {
         let mut waits = waits::of_traps(&view, self.traps.going(), Instant::now());
         waits.extend(waits::waits(&view, moment));
         let Some(ending) = &mut self.ending else { return };
-        ending.named = waits.first().map(|wait| wait.unit);
+        // What is down already, as an automount point whose way is not free, cannot be skipped.
+        let can_skip = |unit: &UnitId| view.run(*unit).active_state() == ActiveState::Deactivating;
+        ending.named = waits.iter().map(|wait| wait.unit).find(can_skip);
         if !waits.is_empty() {
             let dirty = to_be_written(warren_sys::storage::dirty_bytes());
-            let key = match ending.console {
-                Some(_) => format!("; {} skips the first", char::from(console::SKIP)),
+            let key = match ending.named.filter(|_| ending.console.is_some()) {
+                Some(unit) => {
+                    format!("; {} skips {}", char::from(console::SKIP), view.graph.name(unit))
+                }
                 None => String::new(),
             };
             say!("waiting for {}; {dirty}{key}", waits::line(&view, &waits));

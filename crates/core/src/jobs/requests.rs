@@ -206,9 +206,11 @@ impl Core {
         found && !conflicts.any(|other| self.graph.name(other).as_str() == "umount.target")
     }
 
-    /// The end without stops: all jobs are over, and no `Restart=` brings anything back.
+    /// The end without stops: all jobs are over, no `Restart=` brings anything back, and no command of a
+    /// stop begins beside who is killed.
     pub(crate) fn give_up(&mut self) {
         self.totals.stopping = true;
+        self.given_up = true;
         let reason = Reason::new(Code::ManagerExit, Cause::Manager);
         for unit in self.busy() {
             self.finish_job(unit, JobResult::Canceled, reason);

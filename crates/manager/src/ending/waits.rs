@@ -123,10 +123,12 @@ pub(crate) fn of_traps<'a>(
     all
 }
 
-/// When the unit began to go down.
+/// When the unit began to go down, if it was up at all in this run.
 fn since(view: &View, unit: UnitId) -> Option<Monotonic> {
     let history = view.run(unit).history.as_ref()?;
-    (!history.active_exit.is_never()).then_some(history.active_exit.monotonic)
+    let (exit, began) = (history.active_exit, history.inactive_exit);
+    let is_of_this_run = !exit.is_never() && exit.monotonic >= began.monotonic;
+    is_of_this_run.then_some(exit.monotonic)
 }
 
 /// When the manager loses patience with what the unit is at.

@@ -2,7 +2,9 @@
 //!
 //! Walked over recorded releases. Every µs between the beginning and the end falls to exactly one
 //! part: a unit's own time, a wait for something outside, nothing to do, or the manager. So the
-//! parts of the headline add up to the total, whatever was recorded.
+//! parts of the headline add up to the total, whatever was recorded. A job that nothing recorded held
+//! before it was asked for may have been asked for by what was under way then (a service that connects
+//! to a socket): the path goes on with that, and only time in which nothing was under way is nobody's.
 
 use super::links::Links;
 use super::timeline::{Bar, Timeline};
@@ -37,7 +39,7 @@ pub struct Parts {
     pub units_us: u64,
     /// Pauses before restarts, and other waits that neither a unit nor the manager could hasten.
     pub outside_us: u64,
-    /// Nobody had asked for anything.
+    /// Nothing that was asked for was under way.
     pub idle_us: u64,
     /// The rest: the manager.
     pub manager_us: u64,
@@ -68,18 +70,26 @@ impl Path {
     /// The path of a recording of `subject`.
     pub fn of(subject: Subject, timeline: &Timeline, links: &Links) -> Path {
         let mut walk = Walk::new(subject, timeline);
-        let Some(goal) = goal(subject, timeline) else { return walk.finish() };
-        walk.unasked_to(timeline.bars[goal as usize].end_us(timeline.end_us));
-        let mut bar = goal;
-        // A holder ended before the bar that it held began, so this ends by itself.
-        loop {
+        // What is still under way at the end of a stretch of time is what it is about.
+        let goal = match subject {
+            Subject::Live => walk.under_way(),
+            _ => goal(subject, timeline),
+        };
+        let (mut next, mut steps) = (goal, None);
+        // A holder ended before the bar that it held began, and what is under way began before the
+        // moment that is looked at, so this ends by itself.
+        while let Some(bar) = next {
+            walk.unasked_to(timeline.bars[bar as usize].end_us(timeline.end_us));
             let holder = links.holder[bar as usize];
             walk.step(bar, holder);
-            match holder {
-                Some(next) => bar = next,
-                None => return walk.finish(),
+            // What went on before in a stretch of time was for other reasons: it counts, and is no step.
+            if holder.is_none() && subject == Subject::Live {
+                steps.get_or_insert(walk.path.steps.len());
             }
+            next = holder.or_else(|| walk.under_way());
         }
+        walk.path.steps.truncate(steps.unwrap_or(usize::MAX));
+        walk.finish()
     }
 
     /// The bar that ended last.
@@ -120,12 +130,44 @@ struct Walk<'a> {
     subject: Subject,
     cursor_us: u64,
     path: Path,
+    /// By their begin, which bar of those that had begun until then lasted longest.
+    lasting: Vec<(u64, u32)>,
+}
+
+/// See [`Walk::lasting`].
+fn lasting(subject: Subject, timeline: &Timeline) -> Vec<(u64, u32)> {
+    let runs = |bar: &Bar| match (subject, bar.end) {
+        (Subject::Live, None) => bar.start.is_some(),
+        _ => counts(subject, timeline, bar),
+    };
+    let bars = timeline.bars.iter().zip(0..).filter(|(bar, _)| runs(bar));
+    let mut begun: Vec<(u64, u32)> = bars.map(|(bar, index)| (bar.start_us(), index)).collect();
+    begun.sort_unstable();
+    let end_us = |bar: u32| timeline.bars[bar as usize].end_us(timeline.end_us);
+    let mut longest = None;
+    for (_, bar) in &mut begun {
+        let had = *longest.get_or_insert(*bar);
+        longest = Some(if end_us(*bar) > end_us(had) { *bar } else { had });
+        *bar = longest.unwrap_or(*bar);
+    }
+    begun
 }
 
 impl<'a> Walk<'a> {
     fn new(subject: Subject, timeline: &'a Timeline) -> Walk<'a> {
         let cursor_us = timeline.end_us.max(timeline.begin_us);
-        Walk { timeline, subject, cursor_us, path: Path::default() }
+        let lasting = lasting(subject, timeline);
+        Walk { timeline, subject, cursor_us, path: Path::default(), lasting }
+    }
+
+    /// The bar that was under way at the cursor, or the last one before it. Of several the one that lasted
+    /// longest.
+    fn under_way(&self) -> Option<u32> {
+        if self.cursor_us <= self.timeline.begin_us {
+            return None;
+        }
+        let before = self.lasting.partition_point(|&(start_us, _)| start_us < self.cursor_us);
+        self.lasting[..before].last().map(|&(_, bar)| bar)
     }
 
     /// Moves back to `to_us`, not past the beginning; how far that was.

@@ -248,7 +248,7 @@ fn the_pause_before_a_restart_is_waited_for() {
     let analysis = Analysis::of(&recording);
     let start = analysis.timeline.bars[2].start.expect("it ran");
     assert_eq!((start.by, start.edge), (Release::Timer, None));
-    let expect = path::Parts { units_us: 2, outside_us: 51, idle_us: 13, manager_us: 0 };
+    let expect = path::Parts { units_us: 6, outside_us: 51, idle_us: 9, manager_us: 0 };
     assert_eq!(analysis.path.parts, expect);
 
     let recording = recorded(Subject::Live, &events[..6]);
@@ -281,6 +281,31 @@ fn the_pause_after_a_start_that_failed_is_waited_for_too() {
     assert_eq!(bars(&recording), ["a start 10-10-20", "a by itself 20-?-?"], "it still waits");
     let recording = recorded(Subject::Live, &events[..5]);
     assert_eq!(bars(&recording), ["a start 10-10-?"], "what its job does is in its bar");
+}
+
+#[test]
+fn what_is_under_way_is_neither_idle_nor_the_managers() {
+    let events = [
+        (0, 0, NO_UNIT, queued(1, Work::Start)),
+        (1, 0, NO_UNIT, released(1, Release::AtOnce)),
+        (50, 0, NO_UNIT, ended(1, Ending::Done)),
+        (60, 1, NO_UNIT, queued(2, Work::Start)),
+        (60, 1, NO_UNIT, released(2, Release::AtOnce)),
+        (61, 1, NO_UNIT, ended(2, Ending::Done)),
+    ];
+    let parts = |subject, events: &[_]| Analysis::of(&recorded(subject, events)).path;
+    let live = parts(Subject::Live, &events);
+    let expect = path::Parts { units_us: 50, outside_us: 0, idle_us: 10, manager_us: 1 };
+    assert_eq!((live.parts, live.steps.len()), (expect, 1));
+    // A connection to a socket, made by what had started before, is asked for late in a boot.
+    let boot = parts(Subject::Boot, &events);
+    let expect = path::Parts { units_us: 50, outside_us: 0, idle_us: 0, manager_us: 11 };
+    assert_eq!((boot.parts, boot.steps.len()), (expect, 2));
+    // What hangs is what the stretch is about.
+    let hangs = [events[0], events[1], (90, 1, NO_UNIT, queued(2, Work::Start))];
+    let live = parts(Subject::Live, &hangs);
+    let expect = path::Parts { units_us: 89, outside_us: 0, idle_us: 0, manager_us: 1 };
+    assert_eq!((live.parts, live.steps.len()), (expect, 1));
 }
 
 #[test]
