@@ -49,8 +49,6 @@ pub struct Groups {
     /// Units that are killed together, by the first of them.
     together: BTreeMap<UnitId, Vec<UnitId>>,
     enabled: Enabled,
-    /// Paths of groups that were killed and are still there, because somebody is whom the kernel holds.
-    left: BTreeSet<String>,
 }
 
 /// What a watch is for.
@@ -77,8 +75,8 @@ struct Group {
     memory: Option<Memory>,
     /// It is to be made anew before it is used again, if nobody is in it.
     stale: bool,
-    /// `cgroup.kill` was written. Linux 6.18 kills whatever is cloned into such a group afterwards: a
-    /// process enters it after it was made.
+    /// `cgroup.kill` was written, or nobody knows. Linux 6.18 kills whatever is cloned into such a group
+    /// afterwards: a process enters it after it was made.
     killed: bool,
     /// Nobody is in it, and nobody was put there since that was found.
     empty: bool,
@@ -107,19 +105,7 @@ impl Groups {
         let enabled = Enabled::default();
         let root = tree.as_ref().map(root_path).unwrap_or_default();
         let tree = tree.map(Arc::new);
-        let left = BTreeSet::new();
-        Ok(Groups {
-            tree,
-            root,
-            watch,
-            by_watch,
-            made,
-            controllers,
-            killing,
-            together,
-            enabled,
-            left,
-        })
+        Ok(Groups { tree, root, watch, by_watch, made, controllers, killing, together, enabled })
     }
 
     /// Whether processes are tracked by cgroups.
@@ -178,8 +164,12 @@ impl Groups {
         let missing = wanted.missing(usable.on());
         let mut failed: Vec<NotApplied> =
             missing.map(|(setting, controller)| usable.lacks(setting, controller)).collect();
-        let is_left = self.left.remove(&path) && tree.remove(&path).is_err();
-        tree.make(&path)?;
+        let is_left = if is_slice(graph, unit) {
+            tree.make(&path)?;
+            false
+        } else {
+            make_anew(tree, &path)?
+        };
         failed.extend(usable.apply(tree, &path, &wanted.attributes));
         self.adopt(graph, unit, path, is_left, is_left);
         Ok(failed)
@@ -251,7 +241,7 @@ impl Groups {
         let path = group_path(graph, unit);
         if self.tree.as_ref().is_some_and(|tree| tree.exists(&path).unwrap_or(false)) {
             // Nobody knows any more; it is made again when it is next used and empty.
-            self.adopt(graph, unit, path, true, false);
+            self.adopt(graph, unit, path, true, true);
             if !is_slice(graph, unit) {
                 self.note_use(unit);
             }
@@ -481,18 +471,13 @@ impl Groups {
     /// Removes the unit's group, and groups that its processes made below. Returns the processes
     /// that are left over and keep it.
     pub fn remove(&mut self, unit: UnitId) -> Vec<i32> {
-        let is_killed = self.is_killed(unit);
         let path = self.forget(unit);
         let (Some(tree), Some(path)) = (&self.tree, path) else { return Vec::new() };
-        let left = remove(tree, &path);
-        if is_killed && !left.is_empty() {
-            self.left.insert(path);
-        }
-        left
+        remove(tree, &path)
     }
 
-    /// Whether the unit's group was killed, and somebody is in it still: what is to run in it enters it
-    /// after it was made.
+    /// Whether the unit's group may have been killed, and somebody is in it still: what is to run in it
+    /// enters it after it was made.
     pub fn is_killed(&self, unit: UnitId) -> bool {
         self.made.get(&unit).is_some_and(|group| group.killed && group.removed.is_none())
     }
@@ -585,24 +570,57 @@ impl Groups {
     /// The unit whose group a process is in, by the path in `/proc/PID/cgroup`.
     pub fn unit_of_process(&self, graph: &Graph, pid: i32) -> Option<UnitId> {
         self.tree.as_ref()?;
-        unit_of_process(&self.root, graph, pid, |unit| self.made.contains_key(&unit))
+        let path = warren_sys::process::cgroup_path(pid).ok()?;
+        unit_of_group(&self.root, graph, &path, |unit, path| self.path(unit) == Some(path))
     }
 }
 
-/// The innermost unit in whose group a process is, of those that `counts` takes. `root` is the tree's
-/// [`root_path`].
-pub fn unit_of_process(
+/// The unit in whose group a process is, by where groups of units lie; none for a group that only has the name
+/// of a unit, as who has a group delegated can make it. `root` is the tree's [`root_path`].
+pub fn unit_of_process(root: &str, graph: &Graph, pid: i32) -> Option<UnitId> {
+    let path = warren_sys::process::cgroup_path(pid).ok()?;
+    unit_of_group(root, graph, &path, |_, path| lies_in_slices(path))
+}
+
+/// Whether only slices are above a group, as above a unit's. Which they are a reload may have changed while it was
+/// in use.
+fn lies_in_slices(path: &str) -> bool {
+    let is_slice = |path: &str| slice_path(path.rsplit('/').next().unwrap_or(path)) == path;
+    match path.rsplit_once('/') {
+        _ if path.ends_with(".slice") => is_slice(path),
+        Some((above, _)) => above.ends_with(".slice") && is_slice(above),
+        None => true,
+    }
+}
+
+/// The innermost unit whose group is this one or above it. `is_its` says whether a unit's group has this path
+/// below the tree's root.
+fn unit_of_group(
     root: &str,
     graph: &Graph,
-    pid: i32,
-    counts: impl Fn(UnitId) -> bool,
+    group: &str,
+    is_its: impl Fn(UnitId, &str) -> bool,
 ) -> Option<UnitId> {
-    let path = warren_sys::process::cgroup_path(pid).ok()?;
-    let below = path.strip_prefix(root)?.trim_start_matches('/');
-    below.rsplit('/').find_map(|part| {
-        let unit = graph.lookup(&UnitName::parse(part).ok()?)?;
-        counts(unit).then_some(unit)
+    let below = group.strip_prefix(root.trim_end_matches('/'))?.strip_prefix('/')?;
+    let ends = below.match_indices('/').map(|(at, _)| at).chain([below.len()]);
+    ends.rev().find_map(|end| {
+        let path = &below[..end];
+        let own = path.rsplit('/').next().unwrap_or(path);
+        let unit = graph.lookup(&UnitName::parse(own).ok()?)?;
+        is_its(unit, path).then_some(unit)
     })
+}
+
+/// Makes a group. One that is there may have been killed and is made anew; whether it has to be taken as it is,
+/// because somebody is in it.
+fn make_anew(tree: &Tree, path: &str) -> Result<bool> {
+    if tree.make(path)? {
+        return Ok(false);
+    }
+    if tree.prune(path).is_err() {
+        return Ok(true);
+    }
+    Ok(!tree.make(path)?)
 }
 
 /// Removes a group, and groups that processes made below it. Returns the processes that are left
@@ -658,18 +676,4 @@ pub(crate) fn slice_path(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slices_nest_by_their_dashes() {
-        for (name, path) in [
-            ("-.slice", ""),
-            ("system.slice", "system.slice"),
-            ("test-1.slice", "test.slice/test-1.slice"),
-            ("a-b-c.slice", "a.slice/a-b.slice/a-b-c.slice"),
-        ] {
-            assert_eq!(slice_path(name), path);
-        }
-    }
-}
+mod tests;

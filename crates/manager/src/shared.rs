@@ -407,7 +407,7 @@ impl Backend for Shared {
         view.unit_of_process(pid).or_else(|| {
             let pid = i32::try_from(pid).ok()?;
             self.tree.as_ref()?;
-            crate::groups::unit_of_process(&self.root, &view.graph, pid, |_| true)
+            crate::groups::unit_of_process(&self.root, &view.graph, pid)
         })
     }
 

@@ -127,8 +127,8 @@ impl Tree {
         self.root.as_fd()
     }
 
-    /// Makes a group and the missing ones above it. Fine when it exists.
-    pub fn make(&self, group: &str) -> Result<()> {
+    /// Makes a group and the missing ones above it. `Ok(false)` when it was there.
+    pub fn make(&self, group: &str) -> Result<bool> {
         let group = checked(group)?;
         match self.mkdir(group) {
             Err(e) if e.errno == libc::ENOENT => {
@@ -141,13 +141,13 @@ impl Tree {
         }
     }
 
-    fn mkdir(&self, group: &str) -> Result<()> {
+    fn mkdir(&self, group: &str) -> Result<bool> {
         if group.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         match rustix::fs::mkdirat(&self.root, group, Mode::from_raw_mode(0o755)) {
-            Err(rustix::io::Errno::EXIST) => Ok(()),
-            other => other.call_on("mkdir", group),
+            Err(rustix::io::Errno::EXIST) => Ok(false),
+            other => other.call_on("mkdir", group).map(|()| true),
         }
     }
 

@@ -86,7 +86,7 @@ impl Asked {
             return;
         }
         let refused = match tree.make(group) {
-            Ok(()) => tree.enable_controllers(group, &new),
+            Ok(_) => tree.enable_controllers(group, &new),
             Err(e) => new.iter().map(|name| ((*name).to_owned(), e.clone())).collect(),
         };
         self.refused.extend(refused.into_iter().map(|(name, error)| (name, (now, error))));

@@ -1,0 +1,146 @@
+use std::process::{Child, Command, Stdio};
+
+use warren_core::settings::Settings;
+use warren_unit::{Context, Defaults};
+
+use super::*;
+use crate::loader::{Loader, Loading};
+use crate::scratch::Scratch;
+
+#[test]
+fn slices_nest_by_their_dashes() {
+    for (name, path) in [
+        ("-.slice", ""),
+        ("system.slice", "system.slice"),
+        ("test-1.slice", "test.slice/test-1.slice"),
+        ("a-b-c.slice", "a.slice/a-b.slice/a-b-c.slice"),
+    ] {
+        assert_eq!(slice_path(name), path);
+    }
+}
+
+fn settings() -> Settings {
+    Settings { context: Arc::new(Context::system()), defaults: Arc::new(Defaults::default()) }
+}
+
+/// The units of these files.
+fn graph_of(scratch: &Scratch, files: &[(&str, &str)]) -> Arc<Graph> {
+    for (file, text) in files {
+        std::fs::write(scratch.0.join(file), text).expect("a file");
+    }
+    let paths = vec![scratch.0.clone()];
+    let mut loader = Loader::new(paths, settings(), None, Default::default());
+    let Loading { graph, .. } = loader.load_all(&Arc::new(Graph::default()));
+    graph
+}
+
+fn unit(graph: &Graph, name: &str) -> UnitId {
+    graph.lookup(&UnitName::parse(name).expect("a valid name")).expect("it is loaded")
+}
+
+#[test]
+fn a_process_is_of_the_unit_whose_group_it_is_in_not_of_one_that_lends_the_group_its_name() {
+    let scratch = Scratch::new("groups-names");
+    let service = "[Service]\nExecStart=/bin/true\n";
+    let graph = graph_of(
+        &scratch,
+        &[
+            ("victim.service", service),
+            ("user@1.service", &format!("{service}Slice=user-1.slice\nDelegate=yes\n")),
+        ],
+    );
+    let own = |unit, path: &str| group_path(&graph, unit) == path;
+    for (group, of) in [
+        ("/lab/system.slice/victim.service", Some("victim.service")),
+        ("/lab/system.slice/victim.service/.control", Some("victim.service")),
+        ("/lab/user.slice/user-1.slice/user@1.service/victim.service", Some("user@1.service")),
+        ("/lab/user.slice/user-1.slice/user@1.service/a/victim.service/b", Some("user@1.service")),
+        (
+            "/lab/user.slice/user-1.slice/user@1.service/a.slice/victim.service",
+            Some("user@1.service"),
+        ),
+        ("/lab/user.slice/user-1.slice/session-1.scope/victim.service", Some("user-1.slice")),
+        ("/lab/x/victim.service", None),
+        ("/lab/user-1.slice/x", None),
+        ("/labsystem.slice/victim.service", None),
+        ("/system.slice/victim.service", None),
+        ("/lab", None),
+    ] {
+        let name = |unit: Option<UnitId>| unit.map(|unit| graph.name(unit).as_str());
+        assert_eq!(name(unit_of_group("/lab", &graph, group, own)), of, "{group}");
+        let by_place = unit_of_group("/lab", &graph, group, |_, path| lies_in_slices(path));
+        assert_eq!(name(by_place), of, "{group}");
+    }
+    let victim = Some(unit(&graph, "victim.service"));
+    assert_eq!(unit_of_group("", &graph, "/system.slice/victim.service", own), victim);
+    // A reload has changed its slice.
+    let elsewhere = "/user.slice/victim.service";
+    assert_eq!(unit_of_group("", &graph, elsewhere, |_, path| lies_in_slices(path)), victim);
+}
+
+/// Groups of a test's own, and a process in one of them.
+struct Lab {
+    top: Tree,
+    name: String,
+}
+
+impl Lab {
+    /// Nothing where there can be none.
+    fn new(name: &str) -> Option<Lab> {
+        let top = Tree::open(warren_sys::cgroup::mount_point().ok()??).ok()?;
+        let name = format!("warren-groups-{name}-{}", std::process::id());
+        top.make(&name).ok()?;
+        Some(Lab { top, name })
+    }
+
+    fn tree(&self) -> Tree {
+        Tree::open(self.top.path().join(&self.name)).expect("it is there")
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.top.kill(&self.name);
+        let _ = self.top.prune(&self.name);
+    }
+}
+
+fn cat_in(tree: &Tree, group: &str) -> Child {
+    let cat = Command::new("/bin/cat").stdin(Stdio::piped()).spawn().expect("cat(1)");
+    tree.attach(group, cat.id() as i32).expect("a child can be moved");
+    cat
+}
+
+#[test]
+fn a_group_that_another_manager_left_is_made_anew_or_entered_while_somebody_is_in_it() {
+    let Some(lab) = Lab::new("left") else {
+        return eprintln!("NOT RUN: a_group_that_another_manager... needs root and cgroup2");
+    };
+    let scratch = Scratch::new("groups-left");
+    let graph = graph_of(&scratch, &[("a.service", "[Service]\nExecStart=/bin/true\n")]);
+    let unit = unit(&graph, "a.service");
+    let settings = settings().compile(graph.definition(unit));
+    let path = group_path(&graph, unit);
+    let tree = lab.tree();
+    tree.make(&path).expect("groups can be made");
+    tree.kill(&path).expect("it can be killed");
+    let mut cat = cat_in(&tree, &path);
+    // The unit is down, so that nothing is taken up.
+    let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+    groups.make(&graph, unit, &settings).expect("it is there");
+    assert!(groups.is_killed(unit), "nobody knows, and somebody is in it");
+    // The unit is up.
+    let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+    groups.take_up(&graph, unit);
+    assert!(groups.is_killed(unit), "nobody knows");
+    drop(cat.stdin.take());
+    cat.wait().expect("it is a child");
+    let old = tree.id(&path).expect("it is there");
+    groups.make(&graph, unit, &settings).expect("it can be made anew");
+    assert!(!groups.is_killed(unit) && tree.id(&path).expect("it is there") != old);
+    // The unit is down.
+    let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+    let old = tree.id(&path).expect("it is there");
+    groups.make(&graph, unit, &settings).expect("it can be made anew");
+    assert!(!groups.is_killed(unit) && tree.id(&path).expect("it is there") != old);
+}
