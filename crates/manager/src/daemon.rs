@@ -24,6 +24,7 @@ use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
 use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
+use warren_sys::mount::Now;
 use warren_unit::{LoadState, UnitName};
 
 use crate::answers::AnswerTo;
@@ -424,6 +425,7 @@ impl Daemon {
     /// What the mount table's thread tells lags behind what the manager itself does meanwhile: if
     /// it does not go with the unit's state, the kernel is asked.
     pub(crate) fn take_mount_changes(&mut self, changes: Vec<Event>) {
+        let mut now = Now::default();
         for change in changes {
             let (unit, mounted) = match change {
                 Event::Mounted { unit } => (unit, true),
@@ -435,7 +437,9 @@ impl Daemon {
             if mounted && self.collector.holds_mounted(unit, name) {
                 continue;
             }
-            let is_there = || crate::mounts::is_mounted(name) && !self.mounts.is_given_away(name);
+            let mut is_there = || {
+                crate::mounts::is_mounted_now(name, &mut now) && !self.mounts.is_given_away(name)
+            };
             if expected || is_there() == mounted {
                 self.events.push_back(change);
             }

@@ -68,6 +68,7 @@ mod remarks;
 pub mod requests;
 mod restarts;
 mod resume;
+mod retries;
 #[cfg(test)]
 mod scratch;
 pub mod shared;

@@ -8,10 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use warren_sys::Error;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_sys::inotify::{Inotify, WatchFor};
 use warren_unit::{UnitName, UnitType, value};
+
+use crate::retries::Retries;
 
 /// Where the directory of the file appears, with the first mount that has such options.
 const PARENT: &str = "/run";
@@ -38,7 +41,13 @@ impl MountOptions {
     /// Begins to follow the file; tells `wake` of changes.
     pub fn follow(wake: Arc<EventFd>) -> MountOptions {
         let (sender, told) = channel();
-        let follow = move || drop(follow(&sender, &wake));
+        let follow = move || {
+            let Ok(mut retries) = Retries::new() else { return };
+            let mut last = Bound::new();
+            while let Err(e) = follow(&sender, &wake, &mut last, &mut retries) {
+                retries.failed("options that mount(8) keeps are not noticed", &e);
+            }
+        };
         let thread = std::thread::Builder::new().name("utab".into()).spawn(follow);
         MountOptions { told: thread.is_ok().then_some(told), bound: Bound::new() }
     }
@@ -60,18 +69,24 @@ impl MountOptions {
     }
 }
 
-fn follow(sender: &Sender<Bound>, wake: &EventFd) -> warren_sys::Result<()> {
+/// Ends well when nobody listens any more. `last` is what was told last.
+fn follow(
+    sender: &Sender<Bound>,
+    wake: &EventFd,
+    last: &mut Bound,
+    retries: &mut Retries,
+) -> warren_sys::Result<()> {
     let (inotify, epoll) = (Inotify::new()?, Epoll::new()?);
     epoll.add(&inotify, 0, Interest::READ)?;
     let mut above = Some(inotify.add(PARENT, WatchFor::Names)?);
     let mut events = Events::with_capacity(1);
-    let mut last = Bound::new();
     loop {
         if above.is_some() && inotify.add(DIRECTORY, WatchFor::Entries).is_ok() {
             above.take().into_iter().for_each(|watch| inotify.remove(watch));
         }
-        let now = parse(&read(Path::new(FILE)));
-        if now != last {
+        let now = parse(&read(Path::new(FILE))?);
+        retries.succeeded();
+        if now != *last {
             last.clone_from(&now);
             if sender.send(now).is_err() {
                 return Ok(());
@@ -84,12 +99,17 @@ fn follow(sender: &Sender<Bound>, wake: &EventFd) -> warren_sys::Result<()> {
 }
 
 /// Nothing where there is no such file.
-fn read(path: &Path) -> String {
+fn read(path: &Path) -> warren_sys::Result<String> {
     use std::io::Read;
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path);
-    let _ = file.and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
-    String::from_utf8_lossy(&bytes).into_owned()
+    match file.and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::at("read", FILE, e.raw_os_error().unwrap_or(0)));
+        }
+        _ => {}
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A line has words `KEY=VALUE`, with blanks and backslashes in octal.

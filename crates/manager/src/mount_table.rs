@@ -20,6 +20,7 @@ use warren_unit::{UnitName, UnitType};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, inherited, is_bound};
 use crate::loader::is_of_kernel;
 use crate::mount_options::MountOptions;
+use crate::retries::Retries;
 use crate::swap_table::SwapTable;
 
 /// Where the kernel cannot tell what changed, the whole table is read, at most this often.
@@ -370,14 +371,22 @@ fn watch_fd(watch: &MountWatch) -> std::os::fd::BorrowedFd<'_> {
 
 fn follow(mut watch: MountWatch, epoll: &Epoll, deltas: &Sender<MountDelta>, wake: &EventFd) {
     let mut events = Events::with_capacity(1);
-    let mut pause = Events::with_capacity(1);
-    let Ok(idle) = Epoll::new() else { return };
+    let Ok(mut retries) = Retries::new() else { return };
     loop {
-        if epoll.wait(&mut events, None).is_err() {
-            return;
-        }
+        // What an error hid makes nothing readable.
+        let waited = match retries.are_going_on() {
+            true => Ok(()),
+            false => epoll.wait(&mut events, None),
+        };
         let began = Instant::now();
-        let Ok(delta) = watch.drain() else { return };
+        let delta = match waited.and_then(|()| watch.drain()) {
+            Ok(delta) => delta,
+            Err(e) => {
+                retries.failed("what others mount and unmount is not noticed", &e);
+                continue;
+            }
+        };
+        retries.succeeded();
         let took = began.elapsed();
         if !delta.added.is_empty() || !delta.removed.is_empty() {
             if deltas.send(delta).is_err() {
@@ -386,8 +395,8 @@ fn follow(mut watch: MountWatch, epoll: &Epoll, deltas: &Sender<MountDelta>, wak
             wake.notify();
         }
         if watch.is_slow() {
-            // Nothing is in this set: the wait is a bound on how often the table is read.
-            let _ = idle.wait(&mut pause, Some(apart(took)));
+            // A bound on how often the table is read.
+            retries.rest(apart(took));
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::last::holders::holders;
 use crate::swap_table::{areas, lead};
 
 use warren_core::event::Done;
-use warren_sys::mount::{self, Unmount};
+use warren_sys::mount::{self, Now, Unmount};
 use warren_unit::config::MountConfig;
 use warren_unit::{UnitName, UnitType};
 
@@ -60,10 +60,12 @@ pub fn mount(config: &MountConfig, remount: bool) -> Done {
     let mut options = options(config);
     options.remount |= remount;
     let target = &*config.where_;
-    if !remount && let Err(error) = prepare_mount_point(target, config.directory_mode) {
+    let binds = options.flags.contains(mount::MountFlags::BIND);
+    let on_file = binds && is_file(&config.what);
+    if !remount && let Err(error) = prepare_mount_point(target, config.directory_mode, on_file) {
         return Done::Failed { error };
     }
-    if options.flags.contains(mount::MountFlags::BIND)
+    if binds
         && !remount
         && !Path::new(&*config.what).exists()
         && let Err(e) = crate::traps::make_directories(&config.what, config.directory_mode)
@@ -77,12 +79,21 @@ pub fn mount(config: &MountConfig, remount: bool) -> Done {
     }
 }
 
-/// Makes the directory to mount on, if there is nothing, with this mode (systemd.mount(5),
-/// `DirectoryMode=`).
-fn prepare_mount_point(target: &str, mode: u32) -> Result<(), String> {
+/// Whether it is there and no directory: where it is bound to a path, that is a file (systemd.mount(5)).
+fn is_file(what: &str) -> bool {
+    std::fs::metadata(what).is_ok_and(|found| !found.is_dir())
+}
+
+/// Makes what to mount on, if there is nothing: a directory with this mode (systemd.mount(5), `DirectoryMode=`), or
+/// an empty file.
+fn prepare_mount_point(target: &str, mode: u32, on_file: bool) -> Result<(), String> {
     let path = Path::new(target);
     if !path.exists() {
-        crate::traps::make_directories(target, mode).map_err(|e| format!("{target}: {e}"))?;
+        let made = match on_file {
+            true => make_file(path),
+            false => crate::traps::make_directories(target, mode),
+        };
+        made.map_err(|e| format!("{target}: {e}"))?;
     }
     // Whoever may write there could have anything mounted over.
     match std::fs::canonicalize(path).is_ok_and(|real| real != path) {
@@ -91,9 +102,22 @@ fn prepare_mount_point(target: &str, mode: u32) -> Result<(), String> {
     }
 }
 
+/// Makes an empty file, and directories above it that everybody may read, as systemd 252 does.
+fn make_file(path: &Path) -> std::io::Result<()> {
+    const MODE: u32 = 0o755;
+    if let Some(above) = path.parent().and_then(Path::to_str) {
+        crate::traps::make_directories(above, MODE)?;
+    }
+    std::fs::File::create_new(path).map(drop)
+}
+
 /// What mount(8) is told begins with this, where warrend is to prepare the mount point before:
-/// `--mount-at=MODE:PATH COMMAND...`, in the process that may wait for a path that does not answer.
+/// `--mount-at=MODE:PATH COMMAND...`, in the process that may wait for a path that does not answer; for a bind mount
+/// `--mount-at=MODE,bind:PATH COMMAND...`.
 pub const MOUNT_AT: &str = "--mount-at";
+
+/// Behind the mode.
+const BINDS: &str = ",bind";
 
 /// Which program speaks in the log when this command does: mount(8), though warrend prepares it.
 pub fn tool_name(command: &[String]) -> &str {
@@ -109,10 +133,11 @@ pub fn tool_name(command: &[String]) -> &str {
 pub fn mount_at(place: &str, command: &[String]) -> i32 {
     /// As mount(8) has it.
     const MOUNT_FAILED: i32 = 32;
-    let error = match place.split_once(':').map(|(mode, path)| (u32::from_str_radix(mode, 8), path))
-    {
-        Some((Ok(mode), path)) => prepare_mount_point(path, mode).err(),
-        _ => Some(format!("{place}: not MODE:PATH")),
+    let error = match parse_place(place) {
+        Some((mode, binds, path)) => {
+            prepare_mount_point(path, mode, binds && what_of(command).is_some_and(is_file)).err()
+        }
+        None => Some(format!("{place}: not MODE:PATH")),
     };
     let error = error.unwrap_or_else(|| match command.split_first() {
         Some((program, arguments)) => {
@@ -126,6 +151,19 @@ pub fn mount_at(place: &str, command: &[String]) -> i32 {
     MOUNT_FAILED
 }
 
+/// The mode, whether something is bound there, and the path.
+fn parse_place(place: &str) -> Option<(u32, bool, &str)> {
+    let (mode, path) = place.split_once(':')?;
+    let plain = mode.strip_suffix(BINDS);
+    let number = u32::from_str_radix(plain.unwrap_or(mode), 8).ok()?;
+    Some((number, plain.is_some(), path))
+}
+
+/// What a command line of mount(8) mounts: the word before the last.
+fn what_of(command: &[String]) -> Option<&str> {
+    command.iter().rev().nth(1).map(String::as_str)
+}
+
 /// Unmounts everything of this unit at its path. A trap below it stays.
 pub fn unmount(config: &MountConfig) -> Done {
     let target = &*config.where_;
@@ -136,10 +174,8 @@ pub fn unmount(config: &MountConfig) -> Done {
         (false, false) => Unmount::Normal,
     };
     for _ in 0..STACKED_MAX {
-        match top_type(target) {
-            None => return Done::Ok,
-            Some(fs_type) if fs_type == "autofs" => return Done::Ok,
-            Some(_) => {}
+        if !is_at(target) {
+            return Done::Ok;
         }
         if let Err(e) = mount::unmount(target, how) {
             return match e.errno {
@@ -149,7 +185,14 @@ pub fn unmount(config: &MountConfig) -> Done {
             };
         }
     }
-    Done::Ok
+    match is_at(target) {
+        true => Done::Failed {
+            error: format!(
+                "{target}: more than {STACKED_MAX} mounts on one another, of which some are left"
+            ),
+        },
+        false => Done::Ok,
+    }
 }
 
 /// The failure of an unmount, with who uses what is mounted there. Looks at every process.
@@ -171,16 +214,25 @@ pub fn was_mounted(unit: &UnitName) -> Done {
 /// Whether the kernel has something other than a trap mounted at a mount unit's path, now; whether
 /// it swaps to a swap unit's area.
 pub fn is_mounted(unit: &UnitName) -> bool {
+    is_mounted_now(unit, &mut Now::default())
+}
+
+/// The same of units that are looked at together.
+pub fn is_mounted_now(unit: &UnitName, now: &mut Now) -> bool {
     let path = warren_unit::escape::path_unescape(unit.prefix()).ok();
     if is_swap(unit) {
         return path.is_some_and(|path| is_swapped_to(&path));
     }
-    path.and_then(|path| top_type(&path)).is_some_and(|fs_type| fs_type != "autofs")
+    path.is_some_and(|path| is_topped(now, &path))
 }
 
-/// The type of the topmost mount at exactly this path, if there is one.
-fn top_type(path: &str) -> Option<String> {
-    mount::at(path).ok().flatten().map(|m| m.fstype)
+/// Whether something other than a trap is mounted at exactly this path.
+fn is_at(path: &str) -> bool {
+    is_topped(&mut Now::default(), path)
+}
+
+fn is_topped(now: &mut Now, path: &str) -> bool {
+    now.at(path).ok().flatten().is_some_and(|mount| mount.fstype != "autofs")
 }
 
 /// Whether the unit is a swap area's.
@@ -214,7 +266,9 @@ pub fn swap_off_command(config: &MountConfig) -> Vec<String> {
 pub fn mount_command(config: &MountConfig, remount: bool) -> Vec<String> {
     let mut argv = Vec::new();
     if !remount {
-        let place = format!("{MOUNT_AT}={:o}:{}", config.directory_mode, config.where_);
+        let binds = options(config).flags.contains(mount::MountFlags::BIND);
+        let binds = if binds { BINDS } else { "" };
+        let place = format!("{MOUNT_AT}={:o}{binds}:{}", config.directory_mode, config.where_);
         argv.extend([own_program(), place]);
     }
     argv.push("mount".to_owned());

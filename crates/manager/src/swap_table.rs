@@ -21,6 +21,8 @@ use warren_sys::text::unescape_octal;
 use warren_unit::escape::path_unescape;
 use warren_unit::{UnitName, UnitType};
 
+use crate::retries::Retries;
+
 /// The kernel's table.
 const TABLE: &str = "/proc/swaps";
 
@@ -171,12 +173,23 @@ impl Source {
 
     fn follow(&self, sender: &Sender<Vec<String>>, wake: &EventFd) {
         let mut events = Events::with_capacity(1);
-        while self.epoll.wait(&mut events, None).is_ok() {
-            let Ok(areas) = self.read() else { return };
-            if sender.send(areas).is_err() {
-                return;
+        let Ok(mut retries) = Retries::new() else { return };
+        loop {
+            // What an error hid is told by nobody again.
+            let waited = match retries.are_going_on() {
+                true => Ok(()),
+                false => self.epoll.wait(&mut events, None).map_err(|e| e.to_string()),
+            };
+            match waited.and_then(|()| self.read().map_err(|e| e.to_string())) {
+                Ok(areas) => {
+                    retries.succeeded();
+                    if sender.send(areas).is_err() {
+                        return;
+                    }
+                    wake.notify();
+                }
+                Err(e) => retries.failed("swap areas of others are not noticed", &e),
             }
-            wake.notify();
         }
     }
 }

@@ -192,6 +192,57 @@ fn programs_that_mount_are_given_a_directory_and_no_link() {
     assert!(said.as_ref().is_ok_and(|said| said.contains(wanted)), "{said:?}\n{}", m.console());
 }
 
+/// A reload changes the options of a bind mount, and what a file is bound to is a file (systemd.mount(5)).
+#[test]
+fn a_bind_mount_is_reloaded_as_it_is_and_a_file_is_bound_to_a_file() {
+    let tree = |options: &str| {
+        format!("[Mount]\nWhat=/run/from\nWhere=/run/to\nType=none\nOptions={options}")
+    };
+    let of_file =
+        |at: &str| format!("[Mount]\nWhat=/run/from/file\nWhere=/run/{at}/deep/file\nOptions=bind");
+    let sloppy = of_file("told") + "\nSloppyOptions=yes";
+    let units = [
+        ("run-to.mount", tree("bind")),
+        ("run-own-deep-file.mount", of_file("own")),
+        // By mount(8).
+        ("run-told-deep-file.mount", sloppy),
+    ];
+    let units = units.each_ref().map(|(name, text)| (*name, &**text));
+    let Some(m) = Machine::start("bind", &units) else { return };
+    std::fs::create_dir(m.inside("/run/from")).expect("a directory");
+    std::fs::write(m.inside("/run/from/file"), "bound").expect("a file");
+    m.expect_job("start", "run-to.mount", "done");
+    std::fs::write(m.inside("/run/to/new"), "").expect("it is writable");
+    m.write("run-to.mount", &tree("bind,ro"));
+    m.call("ReloadConfiguration", &json!({}));
+    m.expect_job("reload", "run-to.mount", "done");
+    let table = m.run(&["cat", "/proc/mounts"]).expect("a table");
+    assert_eq!(table.matches(" /run/to ").count(), 1, "{table}");
+    let refused = std::fs::write(m.inside("/run/to/new"), "").map_err(|e| e.kind());
+    assert_eq!(refused, Err(std::io::ErrorKind::ReadOnlyFilesystem));
+    for at in ["own", "told"] {
+        m.expect_job("start", &format!("run-{at}-deep-file.mount"), "done");
+        let text = std::fs::read_to_string(m.inside(&format!("/run/{at}/deep/file")));
+        assert_eq!(text.ok().as_deref(), Some("bound"), "{at}");
+    }
+}
+
+/// More than are unmounted by one stop.
+#[test]
+fn what_is_left_of_a_tall_stack_of_mounts_is_told_and_goes_with_the_next_stop() {
+    let unit = "[Mount]\nWhat=tmpfs\nWhere=/run/data\nType=tmpfs";
+    let Some(m) = Machine::start("stack", &[("run-data.mount", unit)]) else { return };
+    m.expect_job("start", "run-data.mount", "done");
+    for _ in 0..33 {
+        mount(&m, "/run/data");
+    }
+    m.expect_job("stop", "run-data.mount", "failed");
+    let said = m.status("run-data.mount").to_string();
+    assert!(said.contains("/run/data: more than 32 mounts"), "{said}");
+    m.expect_job("stop", "run-data.mount", "done");
+    m.wait_for("run-data.mount", "inactive/dead");
+}
+
 #[test]
 fn a_mount_that_nobody_uses_goes_though_others_come_and_go() {
     let mount = |at: &str| {

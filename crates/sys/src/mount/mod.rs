@@ -58,10 +58,10 @@ pub fn mount(
 ///
 /// Binds, remounts and changes of propagation are done as the options say.
 pub fn mount_fs(source: &str, target: &str, fstype: &str, options: &MountOptions) -> Result<()> {
-    if options.flags.contains(MountFlags::BIND) {
-        bind(source, target, options)?;
-    } else if options.remount {
+    if options.remount {
         remount(target, options)?;
+    } else if options.flags.contains(MountFlags::BIND) {
+        bind(source, target, options)?;
     } else {
         match mount_new(source, target, fstype, options) {
             Err(e) if may_be_unknown(e.errno) => {
@@ -145,9 +145,10 @@ fn bind(source: &str, target: &str, options: &MountOptions) -> Result<()> {
     rm::mount_remount(target, flags | MountFlags::BIND, "").call_on("remount bind", target)
 }
 
+/// With `bind` it is the mount that changes, not its file system (mount(2), "Remounting an existing mount").
 fn remount(target: &str, options: &MountOptions) -> Result<()> {
-    rm::mount_remount(target, options.flags, options.data.join(",").as_str())
-        .call_on("remount", target)
+    let flags = options.flags.difference(MountFlags::REC);
+    rm::mount_remount(target, flags, options.data.join(",").as_str()).call_on("remount", target)
 }
 
 /// Changes how mounts below are shared with other namespaces.
@@ -228,14 +229,37 @@ pub fn table() -> Result<Vec<Mount>> {
 /// The topmost mount at exactly this path; `Ok(None)` when nothing is mounted there. Triggers no
 /// automount, and waits for nobody: where only a server knows the way, the table tells.
 pub fn at(path: &str) -> Result<Option<Mount>> {
-    match statmount::mount_root_id(path) {
-        Ok(Some(id)) => statmount::stat(id).map(Some),
-        Ok(None) => Ok(None),
-        Err(e) if [libc::EAGAIN, libc::EINVAL, libc::ENOSYS].contains(&e.errno) => {
-            Ok(table()?.into_iter().rev().find(|m| m.mount_point == path))
+    Now::default().at(path)
+}
+
+/// What is mounted at paths that are looked at together: where the kernel cannot be asked of each, as before Linux
+/// 6.8, the table is read once for all of them.
+#[derive(Debug, Default)]
+pub struct Now {
+    table: Option<Vec<Mount>>,
+}
+
+impl Now {
+    /// As [`at`].
+    pub fn at(&mut self, path: &str) -> Result<Option<Mount>> {
+        match statmount::mount_root_id(path) {
+            Ok(Some(id)) => statmount::stat(id).map(Some),
+            Ok(None) => Ok(None),
+            Err(e) if [libc::EAGAIN, libc::EINVAL, libc::ENOSYS].contains(&e.errno) => {
+                self.at_by_table(path)
+            }
+            Err(e) if e.is_gone() => Ok(None),
+            Err(e) => Err(e),
         }
-        Err(e) if e.is_gone() => Ok(None),
-        Err(e) => Err(e),
+    }
+
+    fn at_by_table(&mut self, path: &str) -> Result<Option<Mount>> {
+        let table = match self.table.take() {
+            Some(table) => table,
+            None => table()?,
+        };
+        let table = self.table.insert(table);
+        Ok(table.iter().rev().find(|mount| mount.mount_point == path).cloned())
     }
 }
 

@@ -6,7 +6,7 @@ use crate::namespace::{Namespaces, unshare};
 
 /// Runs in a thread with a private mount namespace and a scratch directory.
 #[track_caller]
-fn in_namespace(test: &str, run: impl FnOnce(&str) + Send + 'static) {
+pub(super) fn in_namespace(test: &str, run: impl FnOnce(&str) + Send + 'static) {
     let test = test.to_owned();
     let body = move || {
         if unshare(Namespaces::MOUNT).is_err() {
@@ -109,6 +109,41 @@ fn statmount_knows_what_mountinfo_knows() {
         let text = std::fs::read_to_string("/proc/thread-self/mountinfo").expect("proc");
         assert_eq!(mounts.len(), mountinfo::parse(&text).len());
         assert_eq!(stat(u64::MAX - 1).map_err(|e| e.errno), Err(libc::ENOENT));
+    });
+}
+
+#[test]
+fn a_remount_of_a_bind_mount_changes_that_mount_alone_and_puts_none_over_it() {
+    in_namespace("rebind", |dir| {
+        let (from, to) = (format!("{dir}/from"), format!("{dir}/to"));
+        for path in [&from, &to] {
+            std::fs::create_dir(path).expect("made");
+        }
+        let bind = |options: &str| {
+            let options = MountOptions::parse(options);
+            mount_fs(&from, &to, "none", &options).expect("it is allowed");
+            let all = table().expect("mountinfo");
+            assert_eq!(all.iter().filter(|mount| mount.mount_point == to).count(), 1);
+            let write = |below: &str| std::fs::write(format!("{below}/file"), "x").is_ok();
+            (write(&from), write(&to))
+        };
+        assert_eq!(bind("bind"), (true, true));
+        assert_eq!(bind("bind,ro,remount"), (true, false));
+        assert_eq!(bind("rbind,remount"), (true, true));
+    });
+}
+
+#[test]
+fn paths_that_are_looked_at_together_are_looked_up_in_one_table() {
+    in_namespace("together", |dir| {
+        let over = format!("{dir}/over");
+        std::fs::create_dir(&over).expect("made");
+        let mut now = Now::default();
+        let source = |found: Result<Option<Mount>>| found.expect("mountinfo").map(|m| m.source);
+        assert_eq!(source(now.at_by_table(dir)).as_deref(), Some("scratch"));
+        mount("later", &over, "tmpfs", MountFlags::empty(), "").expect("mounted");
+        assert_eq!(source(now.at_by_table(&over)), None, "it is not read again");
+        assert_eq!(source(Now::default().at_by_table(&over)).as_deref(), Some("later"));
     });
 }
 

@@ -25,6 +25,8 @@ pub struct MountDelta {
 pub struct MountWatch {
     source: Source,
     known: BTreeMap<u64, Mount>,
+    /// What is known is what there was at the last drain: not so at first, and after a drain that failed.
+    is_whole: bool,
 }
 
 #[derive(Debug)]
@@ -50,9 +52,7 @@ impl MountWatch {
     /// Starts watching; the first [`MountWatch::drain`] reports every mount there is.
     pub fn new() -> Result<MountWatch> {
         match fanotify() {
-            Ok(fd) if list().is_ok() => {
-                Ok(MountWatch { source: Source::Fanotify(fd), known: BTreeMap::new() })
-            }
+            Ok(fd) if list().is_ok() => Ok(MountWatch::over(Source::Fanotify(fd))),
             _ => MountWatch::by_mountinfo(),
         }
     }
@@ -61,7 +61,11 @@ impl MountWatch {
     pub fn by_mountinfo() -> Result<MountWatch> {
         let path = "/proc/thread-self/mountinfo";
         let file = File::open(path).call_on("open", path)?;
-        Ok(MountWatch { source: Source::MountInfo(file), known: BTreeMap::new() })
+        Ok(MountWatch::over(Source::MountInfo(file)))
+    }
+
+    fn over(source: Source) -> MountWatch {
+        MountWatch { source, known: BTreeMap::new(), is_whole: false }
     }
 
     /// What to register it for with epoll. Register before the first drain: mountinfo tells each
@@ -83,16 +87,18 @@ impl MountWatch {
         &self.known
     }
 
-    /// What changed since the last drain.
+    /// What changed since the last drain that did not fail.
     pub fn drain(&mut self) -> Result<MountDelta> {
+        // What events told before an error is told by nobody again.
+        let is_whole = std::mem::replace(&mut self.is_whole, false);
         let delta = match &self.source {
             Source::MountInfo(file) => mountinfo::diff(&self.known, &read_table(file)?),
-            Source::Fanotify(_) if self.known.is_empty() => self.full()?,
             Source::Fanotify(fd) => match touched(fd.as_fd())? {
-                Some(ids) => look_at(ids)?,
-                None => self.full()?,
+                Some(ids) if is_whole => look_at(ids)?,
+                _ => self.full()?,
             },
         };
+        self.is_whole = true;
         for id in &delta.removed {
             self.known.remove(id);
         }
@@ -100,7 +106,7 @@ impl MountWatch {
         Ok(delta)
     }
 
-    /// The whole table by ids: at the start and after an overflow.
+    /// The whole table by ids: at the start, after an overflow and after an error.
     fn full(&self) -> Result<MountDelta> {
         let ids: BTreeSet<u64> = list()?.into_iter().collect();
         let mut now = BTreeMap::new();
@@ -247,6 +253,34 @@ mod tests {
         assert_eq!(ids.iter().copied().collect::<Vec<_>>(), [7, 9]);
         bytes.extend(event(FAN_Q_OVERFLOW, None));
         assert!(!parse_events(&bytes, &mut ids));
+    }
+
+    #[test]
+    fn after_an_error_everything_is_looked_at_and_what_is_gone_is_told() {
+        crate::mount::tests::in_namespace("error", |dir| {
+            let [old, new] = ["old", "new"].map(|name| format!("{dir}/{name}"));
+            for path in [&old, &new] {
+                std::fs::create_dir(path).expect("made");
+            }
+            let tmpfs = |path: &str| {
+                let none = super::super::MountFlags::empty();
+                super::super::mount("none", path, "tmpfs", none, "").expect("mounted");
+            };
+            tmpfs(&old);
+            let mut watch = MountWatch::new().expect("some way works");
+            let first = watch.drain().expect("drain").added;
+            let gone = first.iter().find(|m| m.mount_point == old).expect("it is mounted").id;
+            super::super::unmount(&old, super::super::Unmount::Normal).expect("not in use");
+            tmpfs(&new);
+            // A drain takes the events and fails.
+            if let Source::Fanotify(fd) = &watch.source {
+                touched(fd.as_fd()).expect("events");
+            }
+            watch.is_whole = false;
+            let delta = watch.drain().expect("drain");
+            assert_eq!(delta.removed, [gone]);
+            assert_eq!(delta.added.iter().map(|m| &m.mount_point).collect::<Vec<_>>(), [&new]);
+        });
     }
 
     #[test]
