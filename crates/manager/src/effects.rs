@@ -1,6 +1,5 @@
 //! Effects carried out: each a system call or two, a request to a helper, or a task for a worker.
 
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +10,6 @@ use warren_core::event::{BusName, Done, Effect, Event, Verdict};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::StdOutput;
-use warren_sys::socket;
 use warren_trace::words::Reading;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
 
@@ -84,11 +82,7 @@ impl Daemon {
                 });
             }
             Effect::DropConnection { unit } => self.drop_connection(unit),
-            Effect::FlushSockets { unit } => {
-                for open in self.sockets.get(unit) {
-                    let _ = socket::flush(open.fd.as_fd(), false);
-                }
-            }
+            Effect::FlushSockets { unit } => self.flush_sockets(unit),
             Effect::WatchBusName { unit, name, on } => self.watch_bus_name(unit, name, on),
             Effect::AnswerTrap { unit, tokens, ok } => self.traps.answer(unit, &tokens, ok),
             Effect::WatchIdle { unit, on } => self.traps.watch_idle(unit, on),

@@ -4,6 +4,7 @@
 //! the loop; anything else by threads (`sockets/beside`).
 
 mod beside;
+mod flush;
 mod opening;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ use warren_sys::{fdpass, socket};
 use crate::daemon::{Daemon, token};
 use crate::say;
 use crate::sockets::beside::{Beside, GONE_WITHIN, Late, OPEN_WITHIN};
+use crate::sockets::flush::Flushes;
 use crate::sockets::opening::Opened;
 
 /// One open socket or FIFO.
@@ -38,6 +40,7 @@ pub struct Sockets {
     /// Those in which traffic is looked for.
     watched: BTreeSet<UnitId>,
     beside: Beside,
+    flushes: Flushes,
     /// What init keeps for those of which something is removed beside the loop that their sockets are known
     /// by: once these are closed, nothing else tells the next manager that they were open.
     left: BTreeMap<UnitId, String>,
@@ -66,7 +69,8 @@ impl Sockets {
         Sockets {
             open: BTreeMap::new(),
             watched: BTreeSet::new(),
-            beside: Beside::new(wake),
+            beside: Beside::new(wake.clone()),
+            flushes: Flushes::new(wake),
             left: BTreeMap::new(),
             runtime: runtime.to_owned(),
         }
@@ -232,6 +236,10 @@ impl Daemon {
             }
         }
         self.forget_left();
+        for unit in self.sockets.flushes.hear() {
+            let is_watched = self.sockets.watched.contains(&unit);
+            self.set_interest(unit, is_watched);
+        }
     }
 
     /// Has init keep that something is to be removed of a unit's sockets.
@@ -286,11 +294,24 @@ impl Daemon {
         }
     }
 
+    /// Has thrown away what waits in a unit's sockets. Until that is done no traffic is looked for.
+    pub(crate) fn flush_sockets(&mut self, unit: UnitId) {
+        let Sockets { open, flushes, .. } = &mut self.sockets;
+        let Some(open) = open.get(&unit) else { return };
+        if let Err(e) = flushes.begin(unit, open.iter().map(|open| open.fd.as_fd())) {
+            say!("{}: what waits in its sockets stays: {e}", self.unit_name(unit));
+        }
+    }
+
     /// Looks for traffic in a unit's sockets, or no longer.
     pub(crate) fn watch_sockets(&mut self, unit: UnitId, on: bool) {
-        if !self.sockets.set_watched(unit, on) {
+        if !self.sockets.set_watched(unit, on) || self.sockets.flushes.is_at(unit) {
             return;
         }
+        self.set_interest(unit, on);
+    }
+
+    fn set_interest(&self, unit: UnitId, on: bool) {
         for open in self.sockets.get(unit) {
             let _ = match on {
                 true => self.epoll.add(&open.fd, token::SOCKET | u64::from(unit.0), Interest::READ),

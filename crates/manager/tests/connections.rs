@@ -62,6 +62,30 @@ fn sockets_belong_to_whom_they_are_to() {
     }
 }
 
+/// systemd.socket(5), `FlushPending=`: what waits when the service has ended starts none, and clients are rejected.
+#[test]
+fn connections_that_wait_are_rejected_where_what_is_pending_is_flushed() {
+    let socket = "[Socket]\nListenStream=/run/flushed\nFlushPending=yes\nTriggerLimitIntervalSec=0";
+    let service = "[Service]\nExecStart=@P append:@D/out/runs:run stay";
+    let units = [("flushed.socket", socket), ("flushed.service", service)];
+    let Some(m) = Machine::start("flushed", &units) else { return };
+    m.expect_job("start", "flushed.socket", "done");
+    for runs in 1..=2 {
+        let connect = || UnixStream::connect(m.inside("/run/flushed")).expect("it listens");
+        let mut clients = vec![connect()];
+        m.wait_for("flushed.service", "active/running");
+        clients.extend((0..3).map(|_| connect()));
+        m.expect_job("stop", "flushed.service", "done");
+        for mut client in clients {
+            client.set_read_timeout(Some(PATIENCE)).expect("setsockopt");
+            assert_eq!(client.read(&mut [0]).expect("it is rejected"), 0);
+        }
+        m.wait_for("flushed.socket", "active/listening");
+        assert_eq!(m.state("flushed.service"), "inactive/dead");
+        assert_eq!(m.lines("runs").len(), runs);
+    }
+}
+
 /// More at once than there is room for on their way to the manager, and more of one unit than one message has.
 #[test]
 fn any_number_of_sockets_is_opened_beside_the_loop() {

@@ -633,23 +633,32 @@ pub fn is_listening(socket: BorrowedFd<'_>) -> bool {
     rustix::net::sockopt::socket_acceptconn(socket).unwrap_or(false)
 }
 
-/// FlushPending=: throws away what waits: connections, or bytes and datagrams. At most
-/// 65,536 of them.
-pub fn flush(socket: BorrowedFd<'_>, connections: bool) -> Result<()> {
-    let mut scrap = [0u8; 4096];
+/// FlushPending=: takes what waits out of a socket or FIFO: connections where it listens, else datagrams or
+/// bytes. At most 65,536 of them. Returned is what is open of it: closing that may take as long as its owner likes.
+pub fn flush(socket: BorrowedFd<'_>) -> Vec<OwnedFd> {
+    let (mut scrap, mut bytes) = (Vec::new(), [0u8; 4096]);
+    let (listens, is_socket) = (is_listening(socket), is_any_socket(socket));
     for _ in 0..65_536 {
-        let more = if !is_readable(socket) {
-            false
-        } else if connections {
-            accept(socket)?.is_some()
-        } else {
-            rustix::io::read(socket, &mut scrap).is_ok_and(|n| n > 0)
-        };
+        let more = is_readable(socket)
+            && if listens {
+                accept(socket).is_ok_and(|connection| {
+                    scrap.extend(connection);
+                    true
+                })
+            } else if is_socket {
+                crate::fdpass::recv(socket, &mut bytes, &mut scrap, false).is_ok()
+            } else {
+                rustix::io::read(socket, &mut bytes).is_ok_and(|count| count > 0)
+            };
         if !more {
             break;
         }
     }
-    Ok(())
+    scrap
+}
+
+fn is_any_socket(fd: BorrowedFd<'_>) -> bool {
+    rustix::net::sockopt::socket_type(fd).is_ok()
 }
 
 /// Own and peer's address of an IP connection; `None` for other families.

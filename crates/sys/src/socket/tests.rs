@@ -181,13 +181,34 @@ fn abstract_names_and_fifos() {
         std::fs::OpenOptions::new().write(true).open(&path).expect("a reader is there");
     writer.write_all(b"x").expect("written");
     assert!(is_readable(&fifo.fd));
-    flush(fifo.fd.as_fd(), false).expect("flushed");
+    assert!(flush(fifo.fd.as_fd()).is_empty());
     assert!(!is_readable(&fifo.fd));
     make_symlink(&path, &scratch.path("d/link"), 0o755).expect("made");
     make_symlink("/elsewhere", &scratch.path("d/link"), 0o755).expect("replaced");
     assert_eq!(make_symlink("/x", &path, 0o755).map_err(|e| e.errno), Err(libc::EEXIST));
     remove_file(&path).expect("removed");
     remove_file(&path).expect("fine when gone");
+}
+
+#[test]
+fn connections_and_datagrams_that_wait_are_taken_out_with_what_came_with_them() {
+    let scratch = Scratch::new("flush");
+    let path = |name: &str| Address::Path(scratch.path(name));
+    let stream = listen(Kind::Stream, &path("stream"), &SocketOptions::default()).expect("binds");
+    let clients: Vec<OwnedFd> =
+        (0..3).map(|_| connect_stream(&scratch.path("stream")).expect("connects")).collect();
+    let scrap = flush(stream.fd.as_fd());
+    assert_eq!((scrap.len(), is_readable(&stream.fd)), (clients.len(), false));
+    assert!(clients.iter().all(|client| !is_readable(client)), "they are still connected");
+    drop(scrap);
+    assert!(clients.iter().all(is_readable), "they have hung up");
+    let datagrams = listen(Kind::Datagram, &path("dgram"), &SocketOptions::default());
+    let datagrams = datagrams.expect("binds").fd;
+    let sender = std::os::unix::net::UnixDatagram::unbound().expect("a socket");
+    sender.connect(scratch.path("dgram")).expect("connects");
+    sender.send(b"").expect("sent");
+    crate::fdpass::send(sender.as_fd(), b"x", &[stream.fd.as_fd()]).expect("sent");
+    assert_eq!((flush(datagrams.as_fd()).len(), is_readable(&datagrams)), (1, false));
 }
 
 #[test]
