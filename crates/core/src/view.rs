@@ -7,7 +7,7 @@ use crate::chunked::Chunked;
 use crate::device::Sight;
 use crate::graph::{Definition, Graph};
 use crate::groups::comes_up;
-use crate::ids::{JobId, UnitId};
+use crate::ids::{EffectId, JobId, UnitId};
 use crate::job::{Job, JobKind};
 use crate::notes::Marked;
 use crate::reason::{Cause, Code, Reason};
@@ -176,6 +176,16 @@ impl View {
 }
 
 impl UnitRun {
+    /// Whether the unit's start waits for the answer to this search for its main process.
+    pub fn searches_main(&self, search: EffectId) -> bool {
+        match &self.state {
+            TypeState::Service(Service::Up(run)) => {
+                run.phase == ServicePhase::Start && run.main_search == Some(search)
+            }
+            _ => false,
+        }
+    }
+
     /// A unit of this type that never did anything.
     pub fn idle(unit_type: UnitType) -> UnitRun {
         let state = match unit_type {

@@ -385,6 +385,7 @@ impl Daemon {
         for (effect, result) in results {
             if self.group_killed(effect, &result)
                 || self.environment_read(effect)
+                || self.search_goes_on(effect, &result)
                 || self.own_effect_done(effect, &result)
             {
                 continue;

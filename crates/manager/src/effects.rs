@@ -17,6 +17,7 @@ use crate::daemon::{Daemon, now};
 use crate::groups::NotApplied;
 use crate::loader::is_of_kernel;
 use crate::orders::Order;
+use crate::pid_file::Found;
 use crate::say;
 use crate::{conditions, mounts};
 
@@ -170,12 +171,29 @@ impl Daemon {
                 let root = self.shared.tree_path();
                 self.pid_files.run(id, move || {
                     let group = root.zip(tree).map(|(root, group)| root.join(group));
-                    let pid =
-                        crate::pid_file::wait_for(Path::new(&*path), group.as_deref(), tracked);
-                    Done::MainProcess { pid }
+                    let (path, group) = (Path::new(&*path), group.as_deref());
+                    match crate::pid_file::wait_for(path, group, tracked) {
+                        Found::Process(pid) => Done::MainProcess { pid: Some(pid) },
+                        Found::Nobody => Done::MainProcess { pid: None },
+                        Found::NotYet => Done::Failed { error: String::new() },
+                    }
                 });
             }
         }
+    }
+
+    /// A worker is back from its search for a main process without an answer: whether it is to go on, as the
+    /// unit's start waits for it.
+    pub(crate) fn search_goes_on(&mut self, id: EffectId, result: &Done) -> bool {
+        let is_open = matches!(result, Done::Failed { .. });
+        let Some(unit) = self.core.effect_unit(id).filter(|_| is_open) else { return false };
+        let compiled = self.core.settings().compile(self.core.graph().definition(unit));
+        let TypeSettings::Service(config) = &compiled.own else { return false };
+        if config.pid_file.is_none() || !self.core.unit_run(unit).searches_main(id) {
+            return false;
+        }
+        self.find_main(id, unit, config.pid_file.clone());
+        true
     }
 
     /// The bus does not say whose a name is, so one unit at a time is told of it: of several, the one that was

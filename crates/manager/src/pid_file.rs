@@ -10,9 +10,9 @@ use warren_sys::file;
 use warren_sys::inotify::{Inotify, WatchFor};
 use warren_sys::process;
 
-/// How long a worker waits for the file. The start timeout of the unit is usually shorter, and
-/// ends the start; a worker that still waits then harms nobody.
-const WAIT_MAX: Duration = Duration::from_secs(90);
+/// How long a worker waits for a file before others have their turn. How long the start may take is the core's to
+/// know: it is waited for again as long as the unit's start waits.
+const TURN: Duration = Duration::from_secs(30);
 
 /// Not every file system tells of changes, and watches may be wanting: what is waited for is looked at so
 /// often.
@@ -21,36 +21,54 @@ const LOOKS_APART: Duration = Duration::from_secs(1);
 /// Largest file that is read, in bytes.
 const BYTES_MAX: usize = 4096;
 
-/// The pid in the file, once it is there and is a process of the group. Nothing when nobody is left in
-/// the group who could write it. Where processes are not `tracked` by groups, it depends on
-/// whose file it is.
-pub fn wait_for(path: &Path, group: Option<&Path>, tracked: bool) -> Option<u32> {
+/// What a worker has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// The file names this process.
+    Process(u32),
+    /// Nobody is left who could write it.
+    Nobody,
+    /// It is not there yet, or names no process of the unit.
+    NotYet,
+}
+
+/// The pid in the file, once it is there and is a process of the group; waits for 30 s at most. Where
+/// processes are not `tracked` by groups, it depends on whose file it is.
+pub fn wait_for(path: &Path, group: Option<&Path>, tracked: bool) -> Found {
+    wait_so_long(path, group, tracked, TURN)
+}
+
+fn wait_so_long(path: &Path, group: Option<&Path>, tracked: bool, turn: Duration) -> Found {
     let is_its = |pid, owner| match tracked {
         true => belongs(pid, group),
         false => may_name(path, owner, pid),
     };
     let read = || read_pid(path).and_then(|(pid, owner)| is_its(pid, owner).then_some(pid));
     if let Some(pid) = read() {
-        return Some(pid);
+        return Found::Process(pid);
     }
-    let epoll = Epoll::new().ok()?;
+    let Ok(epoll) = Epoll::new() else { return Found::Nobody };
     let inotify = Inotify::new().and_then(|inotify| {
         epoll.add(&inotify, 0, Interest::READ)?;
         group.map(|group| inotify.add(group.join(EVENTS), WatchFor::Content));
         Ok(inotify)
     });
-    let until = Instant::now() + WAIT_MAX;
+    let until = Instant::now() + turn;
     let mut events = Events::with_capacity(1);
     loop {
         inotify.iter().for_each(|inotify| watch_way(inotify, path));
         if let Some(pid) = read() {
-            return Some(pid);
+            return Found::Process(pid);
         }
-        let left = until.checked_duration_since(Instant::now())?;
         if group.is_some_and(is_empty) {
-            return None;
+            return Found::Nobody;
         }
-        epoll.wait(&mut events, Some(left.min(LOOKS_APART))).ok()?;
+        let Some(left) = until.checked_duration_since(Instant::now()) else {
+            return Found::NotYet;
+        };
+        if epoll.wait(&mut events, Some(left.min(LOOKS_APART))).is_err() {
+            return Found::Nobody;
+        }
         inotify.iter().for_each(|inotify| drop(inotify.drain(&mut Vec::new())));
     }
 }
@@ -128,7 +146,7 @@ mod tests {
         let mut other = std::process::Command::new("cat");
         let mut other = other.stdin(std::process::Stdio::piped()).spawn().expect("cat(1)");
         std::fs::write(&path, format!("{}\n", other.id())).expect("a file can be written");
-        assert_eq!(waiter.join().expect("no panic"), Some(other.id()));
+        assert_eq!(waiter.join().expect("no panic"), Found::Process(other.id()));
         drop(other.stdin.take());
         other.wait().expect("it is a child");
         std::fs::remove_dir_all(&base).expect("it is there");
@@ -165,9 +183,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_not_there_when_the_turn_is_over_may_come_yet() {
+        let base = scratch("turn");
+        let wait = |group| wait_so_long(&base.join("pid"), group, false, Duration::ZERO);
+        assert_eq!(wait(None), Found::NotYet);
+        assert_eq!(wait(Some(&*base.join("group"))), Found::Nobody);
+        std::fs::remove_dir_all(&base).expect("it is there");
+    }
+
+    #[test]
     fn nobody_is_waited_for_in_a_group_that_is_gone() {
         let base = scratch("gone");
-        assert_eq!(wait_for(&base.join("pid"), Some(&base.join("group")), true), None);
+        assert_eq!(wait_for(&base.join("pid"), Some(&base.join("group")), true), Found::Nobody);
         std::fs::remove_dir_all(&base).expect("it is there");
     }
 }
