@@ -157,7 +157,8 @@ impl Workers {
             // Without a thread more, they wait as before.
             Some(number) if self.pool.start_thread(number).is_err() => self.pool.lock().withdraw(),
             Some(_) => {}
-            None => self.pool.ready.notify_one(),
+            // Behind several there may be something, and somebody for each.
+            None => self.pool.ready.notify_all(),
         }
     }
 
@@ -286,6 +287,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
 
     fn pieces(
         ids: std::ops::Range<u64>,
@@ -351,6 +353,50 @@ mod tests {
         assert_eq!(late, held);
         workers.run_all(pieces(7..8, |_| {}));
         assert_eq!(next(&workers), [7]);
+    }
+
+    /// What lies behind one waits for what lies behind the other.
+    #[test]
+    fn what_lies_behind_several_that_are_held_up_is_begun_at_once_by_those_who_are_idle() {
+        const HELD: usize = 2;
+        let wake = Arc::new(EventFd::new().expect("an eventfd"));
+        let workers = Workers::start_many(wake, 2 * HELD).expect("threads");
+        // All are there, and wait to be woken.
+        let all = Arc::new(Barrier::new(2 * HELD));
+        (0..2 * HELD as u64).for_each(|id| {
+            let all = all.clone();
+            workers.run_all(pieces(id..id + 1, move |_| _ = all.wait()));
+        });
+        let mut served = 0;
+        while served < 2 * HELD || workers.pool.lock().idle < 2 * HELD {
+            served += workers.results().count();
+            std::thread::yield_now();
+        }
+        let begun = Arc::new(Barrier::new(HELD + 1));
+        let (behind, over) = (Arc::new(Barrier::new(HELD)), begun.clone());
+        for held in 0..HELD as u64 {
+            let (begun, behind, over) = (begun.clone(), behind.clone(), over.clone());
+            let work = move |id: u64| {
+                if id.is_multiple_of(2) {
+                    begun.wait();
+                    over.wait();
+                } else {
+                    behind.wait();
+                }
+            };
+            workers.run_all(pieces(2 * held..2 * held + 2, work));
+        }
+        begun.wait();
+        workers.relieve(Instant::now() + PATIENCE * 2);
+        let mut done = Vec::new();
+        while done.len() < HELD {
+            let results = workers.results.recv_timeout(Duration::from_secs(60));
+            let results = results.expect("both are begun");
+            done.extend(results.into_iter().map(|(EffectId(id), _)| id));
+        }
+        done.sort_unstable();
+        assert_eq!(done, [1, 3]);
+        over.wait();
     }
 
     #[test]
