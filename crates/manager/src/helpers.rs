@@ -13,6 +13,7 @@
 
 pub mod held;
 mod kept;
+mod long;
 #[cfg(test)]
 mod tests;
 
@@ -73,6 +74,8 @@ struct Waiting {
     hold_ups: u32,
     /// How long they were at it.
     held_up: Duration,
+    /// It takes long, though nothing holds it up: files of its directories change hands.
+    is_long: bool,
 }
 
 /// A spawn that was sent, with what is needed to send it again.
@@ -110,6 +113,8 @@ struct Helper {
     to_keep: Option<OwnedFd>,
     /// Since when it has been at what it is at.
     since: Option<Instant>,
+    /// What it had done when that was last asked: [`Birth::done`].
+    done: u64,
     /// It is to end, and gets nothing more to do.
     given_up: Option<GivenUp>,
 }
@@ -118,7 +123,7 @@ struct Helper {
 #[derive(Clone, Copy)]
 struct GivenUp {
     at: Instant,
-    /// After so much of it.
+    /// After so much of it; none where nothing held it up but those behind it had to go on.
     patience: Duration,
     /// What init says when it has killed it.
     answer: Option<u64>,
@@ -292,12 +297,14 @@ impl Helpers {
         (helper.since, helper.given_up) = (Some(now), None);
     }
 
-    /// Helper `index` is to be ended; false if too much is held already: then patience with it goes on.
-    pub fn give_up(&mut self, index: usize, now: Instant) -> bool {
+    /// Helper `index` is to be ended; false if too much is held already: then patience with it goes on. What
+    /// `goes_on` was not held up.
+    pub fn give_up(&mut self, index: usize, goes_on: bool, now: Instant) -> bool {
         let may_be = self.held.count() < held::HELD_MAX;
         match may_be {
             true => {
                 let patience = self.patience(&self.helpers[index]);
+                let patience = if goes_on { Duration::ZERO } else { patience };
                 let given_up = GivenUp { at: now, patience, answer: None };
                 self.helpers[index].given_up = Some(given_up);
             }
@@ -559,6 +566,7 @@ impl Helpers {
             deaths: 0,
             hold_ups: 0,
             held_up: Duration::ZERO,
+            is_long: false,
         });
         self.send_waiting();
         Ok(())
@@ -683,6 +691,7 @@ impl Helper {
             birth: None,
             to_keep: None,
             since: None,
+            done: 0,
             given_up: None,
         }
     }
@@ -690,7 +699,10 @@ impl Helper {
     /// Whether it may be asked for more.
     fn takes_spawns(&self) -> bool {
         let has_room = self.under_way.len() < IN_FLIGHT_MAX;
-        self.standing == Standing::Ready && has_room && self.given_up.is_none()
+        self.standing == Standing::Ready
+            && has_room
+            && self.given_up.is_none()
+            && !self.takes_long()
     }
 
     /// What it has not begun, but for what may be the next.
@@ -711,6 +723,7 @@ impl Helper {
     /// What it is at, if anything, is the next.
     fn did_one(&mut self) {
         self.since = self.under_way.front().map(|_| Instant::now());
+        self.done = self.birth.as_ref().map_or(0, |birth| birth.done());
     }
 
     /// It has answered everything that was sent before, and gets something to do when init keeps the

@@ -455,7 +455,12 @@ impl Daemon {
             self.helpers.go_on(index, now);
             return false;
         }
-        if !self.helpers.give_up(index, now) {
+        let goes_on = self.helpers.goes_on(index);
+        if goes_on && self.helpers.may_take_long(index) {
+            self.helpers.go_on(index, now);
+            return false;
+        }
+        if !self.helpers.give_up(index, goes_on, now) {
             self.say_too_many_held();
             return false;
         }

@@ -28,11 +28,18 @@ const OPEN_DIR: OFlags =
 
 /// Makes `base/name` with mode 0755 for missing parents, then gives the innermost directory
 /// this mode and owner. When its owner was another, everything below it changes hands, too
-/// (systemd.exec(5), "RuntimeDirectory="). `EINVAL` for a name that is absolute or has `..`.
-pub fn make_directory(base: &str, name: &str, mode: u32, owner: Option<Owner>) -> Result<()> {
+/// (systemd.exec(5), "RuntimeDirectory="), and `goes_on` is told of each. `EINVAL` for a name that is absolute or
+/// has `..`.
+pub fn make_directory(
+    base: &str,
+    name: &str,
+    mode: u32,
+    owner: Option<Owner>,
+    goes_on: &dyn Fn(),
+) -> Result<()> {
     let dir = make_below(base, Path::new(name))?;
     if let Some(owner) = owner {
-        take_over(dir.as_fd(), owner).map_err(|e| e.on(Path::new(base).join(name)))?;
+        take_over(dir.as_fd(), owner, goes_on).map_err(|e| e.on(Path::new(base).join(name)))?;
     }
     rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode)).call_on("chmod", name)
 }
@@ -86,17 +93,17 @@ fn open_base(base: &str) -> Result<OwnedFd> {
     }
 }
 
-fn take_over(dir: BorrowedFd<'_>, owner: Owner) -> Result<()> {
+fn take_over(dir: BorrowedFd<'_>, owner: Owner, goes_on: &dyn Fn()) -> Result<()> {
     let stat = rustix::fs::fstat(dir).call("fstat")?;
     if (stat.st_uid, stat.st_gid) == (owner.uid, owner.gid) {
         return Ok(());
     }
-    chown_below(dir, owner, DEPTH_MAX)?;
+    chown_below(dir, owner, DEPTH_MAX, goes_on)?;
     let (uid, gid) = ids(owner);
     rustix::fs::fchown(dir, uid, gid).call("fchown")
 }
 
-fn chown_below(dir: BorrowedFd<'_>, owner: Owner, depth: usize) -> Result<()> {
+fn chown_below(dir: BorrowedFd<'_>, owner: Owner, depth: usize, goes_on: &dyn Fn()) -> Result<()> {
     if depth == 0 {
         return Err(Error::new("chown: nested too deep", libc::ELOOP));
     }
@@ -109,9 +116,10 @@ fn chown_below(dir: BorrowedFd<'_>, owner: Owner, depth: usize) -> Result<()> {
         }
         if entry.file_type() == FileType::Directory {
             let sub = rustix::fs::openat(dir, name, OPEN_DIR, Mode::empty()).call("open")?;
-            chown_below(sub.as_fd(), owner, depth - 1)?;
+            chown_below(sub.as_fd(), owner, depth - 1, goes_on)?;
         }
         rustix::fs::chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW).call("chown")?;
+        goes_on();
     }
     Ok(())
 }
@@ -136,15 +144,15 @@ mod tests {
     fn directories_are_made_with_mode_and_links_are_not_followed() {
         let dir = scratch("tree");
         let base = dir.to_str().expect("the scratch path is text");
-        make_directory(base, "a/b", 0o750, None).expect("made");
+        make_directory(base, "a/b", 0o750, None, &|| ()).expect("made");
         let mode = |p: &str| std::fs::metadata(dir.join(p)).expect("there").permissions().mode();
         assert_eq!((mode("a") & 0o777, mode("a/b") & 0o777), (0o755, 0o750));
         symlink("/etc", dir.join("link")).expect("a link can be made");
         for bad in ["../x", "/x", "a/../b"] {
-            let refused = make_directory(base, bad, 0o755, None).map_err(|e| e.errno);
+            let refused = make_directory(base, bad, 0o755, None, &|| ()).map_err(|e| e.errno);
             assert_eq!(refused, Err(libc::EINVAL), "{bad}");
         }
-        let refused = make_directory(base, "link", 0o755, None).map_err(|e| e.errno);
+        let refused = make_directory(base, "link", 0o755, None, &|| ()).map_err(|e| e.errno);
         assert_eq!(refused, Err(libc::ENOTDIR));
         std::fs::remove_dir_all(&dir).expect("clean up");
     }
@@ -177,11 +185,14 @@ mod tests {
         }
         let dir = scratch("owner");
         let base = dir.to_str().expect("the scratch path is text");
-        make_directory(base, "a/b/c", 0o755, None).expect("made");
+        make_directory(base, "a/b/c", 0o755, None, &|| ()).expect("made");
         std::fs::write(dir.join("a/b/c/file"), "x").expect("written");
         symlink("/etc/passwd", dir.join("a/b/link")).expect("a link can be made");
         let before = std::fs::metadata("/etc/passwd").expect("there").uid();
-        make_directory(base, "a/b", 0o755, Some(Owner { uid: 12345, gid: 54321 })).expect("made");
+        let (owner, done) = (Owner { uid: 12345, gid: 54321 }, std::cell::Cell::new(0));
+        let goes_on = || done.set(done.get() + 1);
+        make_directory(base, "a/b", 0o755, Some(owner), &goes_on).expect("made");
+        assert_eq!(done.get(), 3, "each is told");
         for path in ["a/b", "a/b/c", "a/b/c/file", "a/b/link"] {
             let meta = std::fs::symlink_metadata(dir.join(path)).expect("there");
             assert_eq!((meta.uid(), meta.gid()), (12345, 54321), "{path}");

@@ -6,7 +6,8 @@
 //! writes the spawn that it is at and the new process writes how far it is. The step before execve(2)
 //! and the manager's order not to take it are one compare-and-swap each: one of them is first.
 //!
-//! Two words for each of the last [`REMEMBERED`] spawns: its id, and the pid with the [`Phase`].
+//! Two words for each of the last [`REMEMBERED`] spawns: its id, and the pid with the [`Phase`]. Then a word that
+//! counts what the helper has done on the way there, which helpers of older versions do not have.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -73,7 +74,7 @@ pub struct Birth {
 impl Birth {
     /// A new one, and the memfd to be sent.
     pub fn create() -> Result<(Birth, OwnedFd)> {
-        let fd = memfd::fixed_size("warren-birth", WORDS as u64 * 8)?;
+        let fd = memfd::fixed_size("warren-birth", (WORDS as u64 + 1) * 8)?;
         let words = SharedWords::map(std::os::fd::AsFd::as_fd(&fd))?;
         Ok((Birth { words, next: AtomicUsize::new(0) }, fd))
     }
@@ -86,6 +87,16 @@ impl Birth {
             true => Ok(Birth { words, next: AtomicUsize::new(0) }),
             false => Err(warren_sys::Error::new("map birth", EINVAL)),
         }
+    }
+
+    /// Helper: it has done a part of what may take long without waiting for anybody.
+    pub fn goes_on(&self) {
+        self.words.as_slice().get(WORDS).inspect(|done| _ = done.fetch_add(1, Relaxed));
+    }
+
+    /// Manager: how many parts it has ever done.
+    pub fn done(&self) -> u64 {
+        self.words.as_slice().get(WORDS).map_or(0, |done| done.load(Relaxed))
     }
 
     /// Helper: it makes the process of a spawn now. A helper gets no id twice, and never 0.
@@ -205,6 +216,18 @@ mod tests {
         assert!(!birth.revoke(7, seen));
         assert!(birth.executes(3));
         assert_eq!((birth.phase(7), birth.phase(8)), (Some(Phase::Executes(3)), None));
+    }
+
+    #[test]
+    fn what_is_done_on_the_way_is_counted_where_there_is_room_for_it() {
+        let (helper, fd) = Birth::create().expect("memfd");
+        let manager = Birth::attach(fd.as_fd()).expect("it is one");
+        (0..3).for_each(|_| helper.goes_on());
+        assert_eq!(manager.done(), 3);
+        let older = memfd::fixed_size("older", WORDS as u64 * 8).expect("memfd");
+        let older = Birth::attach(older.as_fd()).expect("it is one");
+        older.goes_on();
+        assert_eq!(older.done(), 0);
     }
 
     #[test]

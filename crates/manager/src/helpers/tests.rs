@@ -22,7 +22,7 @@ fn under_way(helpers: &Helpers) -> Vec<Vec<u64>> {
 /// Helper `index` is ended, and another one takes its place; the text if what it was at is not
 /// done again.
 fn held_up(helpers: &mut Helpers, theirs: &mut Vec<OwnedFd>, index: usize) -> Option<&'static str> {
-    assert!(helpers.give_up(index, Instant::now()));
+    assert!(helpers.give_up(index, false, Instant::now()));
     let lost = helpers.lose(index);
     let (our, their) = fdpass::seqpacket_pair(false).expect("a pair");
     theirs.push(their);
@@ -72,7 +72,7 @@ fn others_go_first_and_elsewhere() {
 fn who_is_to_end_gets_nothing_more_to_do() {
     let (mut helpers, _theirs) = ready(2);
     spawn(&mut helpers, 1);
-    assert!(helpers.give_up(0, Instant::now()));
+    assert!(helpers.give_up(0, false, Instant::now()));
     (2..=9).for_each(|id| spawn(&mut helpers, id));
     assert_eq!(under_way(&helpers)[0], [1]);
     assert_eq!(helpers.waiting.len(), 0);
@@ -94,7 +94,7 @@ fn who_cannot_be_replaced_has_its_patience_once_more() {
     }
     let late = Instant::now() + PATIENCE * 2;
     assert_eq!(helpers.patience_left(late), Some(Duration::ZERO));
-    assert!(!helpers.give_up(0, late));
+    assert!(!helpers.give_up(0, false, late));
     assert!(helpers.patience_left(late).is_some_and(|left| left > Duration::ZERO));
 }
 
@@ -107,7 +107,7 @@ fn what_a_killed_helper_has_not_begun_is_for_the_others() {
     // It has done the first, and nobody has heard of it.
     (1..=2).for_each(|id| birth.begin(id));
     helpers.helpers[0].birth = Some(Rc::new(birth));
-    assert!(helpers.give_up(0, Instant::now()));
+    assert!(helpers.give_up(0, false, Instant::now()));
     helpers.take_back(7);
     helpers.killed_by(8);
     helpers.take_back(7);
@@ -116,4 +116,44 @@ fn what_a_killed_helper_has_not_begun_is_for_the_others() {
     assert_eq!(under_way(&helpers), [[1, 2]]);
     let waiting: Vec<u64> = helpers.waiting.iter().map(|spawn| spawn.id.0).collect();
     assert_eq!(waiting, [3, 4]);
+}
+
+/// Helper `index` with memory, and its own side of that.
+fn remember(helpers: &mut Helpers, index: usize) -> Birth {
+    let (birth, fd) = Birth::create().expect("memfd");
+    let seen = Birth::attach(fd.as_fd()).expect("it is one");
+    helpers.helpers[index].birth = Some(Rc::new(seen));
+    birth
+}
+
+/// As with the files of a large StateDirectory=, each of which gets another owner.
+#[test]
+fn what_takes_long_and_goes_on_is_left_alone_while_another_helper_is_there() {
+    let (mut helpers, _theirs) = ready(2);
+    let births = [0, 1].map(|index| remember(&mut helpers, index));
+    // For one that is over.
+    births[0].goes_on();
+    helpers.helpers[0].did_one();
+    spawn(&mut helpers, 1);
+    assert!(!helpers.goes_on(0), "it has done nothing yet");
+    births[0].goes_on();
+    assert!(helpers.goes_on(0) && helpers.may_take_long(0));
+    assert!(!helpers.goes_on(0), "nothing since");
+    (2..=10).for_each(|id| spawn(&mut helpers, id));
+    assert_eq!(under_way(&helpers)[0], [1], "nothing waits behind it");
+    assert_eq!((under_way(&helpers)[1].len(), helpers.waiting.len()), (IN_FLIGHT_MAX, 1));
+    births[1].goes_on();
+    assert!(helpers.goes_on(1) && !helpers.may_take_long(1), "others wait behind it");
+    assert!(!helpers.may_take_long(0), "no other is left");
+}
+
+#[test]
+fn what_goes_on_was_not_held_up_where_it_is_ended_for_the_sake_of_others() {
+    for (goes_on, patience) in [(true, Duration::ZERO), (false, PATIENCE)] {
+        let (mut helpers, _theirs) = ready(1);
+        (1..=2).for_each(|id| spawn(&mut helpers, id));
+        assert!(helpers.give_up(0, goes_on, Instant::now()));
+        let given_up = helpers.helpers[0].given_up.map(|given_up| given_up.patience);
+        assert_eq!(given_up, Some(patience));
+    }
 }

@@ -114,13 +114,14 @@ const FIRST_PASSED: usize = 3;
 const NOBODY: u32 = 65534;
 
 /// Prepares a spec. Directories are made here, so a later failure may leave them behind. `socket` is what
-/// this helper is asked by.
+/// this helper is asked by; `goes_on` is told of each file that is done where there may be many.
 pub fn prepare(
     spec: ExecSpec,
     fds: Vec<OwnedFd>,
     socket: BorrowedFd<'_>,
     cgroup_root: Option<BorrowedFd<'_>>,
     users: &mut Users,
+    goes_on: &dyn Fn(),
 ) -> Result<Prepared, SpawnError> {
     refuse_unknown(&spec)?;
     let fds = FdTable::new(fds, socket)?;
@@ -128,7 +129,7 @@ pub fn prepare(
     let identity = users.identity(&spec)?;
     delegate(&spec, &identity, cgroup_root)?;
     for set in &spec.directories {
-        make_directories(set, &identity)?;
+        make_directories(set, &identity, goes_on)?;
     }
     let path = |path| c_string(path, ExecStep::Namespace);
     let log_sockets = match spec.log_sockets.as_deref() {
@@ -325,13 +326,17 @@ fn family(kind: DirectoryKind) -> ExecStep {
     }
 }
 
-fn make_directories(set: &Directories, identity: &Identity) -> Result<(), SpawnError> {
+fn make_directories(
+    set: &Directories,
+    identity: &Identity,
+    goes_on: &dyn Fn(),
+) -> Result<(), SpawnError> {
     let owner = match (identity.uid, identity.gid) {
         (None, None) => None,
         (uid, gid) => Some(Owner { uid: uid.unwrap_or(0), gid: gid.unwrap_or(0) }),
     };
     for name in &set.names {
-        tree::make_directory(&set.base, name, set.mode, owner)
+        tree::make_directory(&set.base, name, set.mode, owner, goes_on)
             .map_err(|e| wrong(family(set.kind), &e))?;
     }
     for (name, link) in &set.links {

@@ -113,7 +113,8 @@ impl Helper {
         let id = request.id;
         let root = self.arguments.cgroup_root.as_ref().map(AsFd::as_fd);
         let socket = self.arguments.socket.as_fd();
-        let prepared = prepare(*request.exec, fds, socket, root, &mut self.users);
+        let goes_on = || self.birth.goes_on();
+        let prepared = prepare(*request.exec, fds, socket, root, &mut self.users, &goes_on);
         let made = prepared.and_then(|mut prepared| {
             self.birth.begin(id);
             make(&mut prepared, &mut self.stack, &self.birth)
