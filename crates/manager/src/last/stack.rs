@@ -12,6 +12,7 @@ use warren_sys::mount::Mount;
 
 use super::steps::Step;
 use crate::kernel_mounts::stays;
+use crate::swap_table::areas;
 
 /// Names of block devices as in `/sys/class/block`.
 const SYS_BLOCK: &str = "/sys/class/block";
@@ -217,8 +218,7 @@ fn look_at(name: &str) -> Option<Device> {
 /// Swap areas in use, from proc(5), `/proc/swaps`.
 fn swap_areas() -> Vec<String> {
     let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    let areas = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    areas.map(|path| path.replace("\\040", " ")).collect()
+    areas(&text).collect()
 }
 
 #[cfg(test)]

@@ -50,8 +50,10 @@ pub struct Plan {
     items: Vec<Item>,
     ready: Vec<usize>,
     /// What is in use though nothing lies on it that is known of: tried again when another step is
-    /// over.
+    /// over and nothing else may begin.
     busy: Vec<usize>,
+    /// A step is over that may have freed some of it.
+    has_freed: bool,
     under_way: usize,
     failed: usize,
     /// Steps that were given up and of which nobody was told yet.
@@ -111,6 +113,9 @@ impl Plan {
 
     /// The next step that may begin.
     pub fn next(&mut self) -> Option<(usize, Step)> {
+        if self.ready.is_empty() && std::mem::take(&mut self.has_freed) {
+            self.ready.append(&mut self.busy);
+        }
         while self.ready.is_empty() && self.under_way == 0 && !self.busy.is_empty() {
             self.give_up_busy();
         }
@@ -158,9 +163,7 @@ impl Plan {
     /// A step is over. What hangs, or is in use to the last, is taken out of sight instead, once.
     pub fn ended(&mut self, index: usize, outcome: Outcome) {
         self.under_way -= 1;
-        if outcome == Outcome::Done {
-            self.ready.append(&mut self.busy);
-        }
+        self.has_freed |= outcome == Outcome::Done;
         let item = &mut self.items[index];
         match (&item.step, outcome) {
             (step, Outcome::Busy) if !matches!(step, Step::Detach(_) | Step::ReadOnly(_)) => {
@@ -371,6 +374,18 @@ mod tests {
         assert_eq!(plan.next(), Some((mount, Step::Unmount("/a".to_owned()))));
         plan.ended(mount, Outcome::Busy);
         assert_eq!(plan.next(), Some((mount, Step::Detach("/a".to_owned()))));
+    }
+
+    #[test]
+    fn what_is_in_use_is_tried_again_when_all_others_have_had_their_turn() {
+        let mut plan = plan("unmount:/a\nunmount:/b\nunmount:/c\nunmount:/d");
+        let mut tries = Vec::new();
+        while let Some((index, step)) = plan.next() {
+            let is_busy = step.path() == "/d" && tries.len() < 4;
+            tries.push(step.path().to_owned());
+            plan.ended(index, if is_busy { Outcome::Busy } else { Outcome::Done });
+        }
+        assert_eq!(tries, ["/d", "/c", "/b", "/a", "/d"]);
     }
 
     #[test]

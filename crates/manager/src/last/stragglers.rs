@@ -78,7 +78,7 @@ impl Hunt {
             }
         };
         let mut ended = Ended::default();
-        let end_of_grace = Instant::now() + GRACE;
+        let mut end_of_grace = None;
         for _ in 0..LOOKS_MAX {
             let left = self.look(&tree).left;
             if left.is_empty() {
@@ -93,7 +93,9 @@ impl Hunt {
             if self.soft {
                 return ended;
             }
-            if !wait_for(&left, end_of_grace) {
+            // A look may take long, where processes do not let themselves be looked at.
+            let until = *end_of_grace.get_or_insert_with(|| Instant::now() + GRACE);
+            if !wait_for(&left, until) {
                 break;
             }
         }
@@ -199,15 +201,18 @@ fn look_at_all(tree: &Tree) -> Found {
     found
 }
 
-/// Not process 1, kernel threads, and those that storage depends on and that say so by an `@` at
+/// Not process 1, kernel threads, and those of root's that storage depends on and that say so by an `@` at
 /// the beginning of their command line (systemd, "Root Storage Daemons").
 fn is_to_be_ended(pid: i32) -> bool {
+    const ROOT: u32 = 0;
     if pid <= 1 || pid as u32 == std::process::id() {
         return false;
     }
-    // What does not say is no thread of the kernel, and none of root's.
+    // What does not say is no thread of the kernel, and none of root's. What any user's says is his choice, and
+    // so is that it says nothing.
     let line = warren_sys::arguments::of(pid, 1);
     line.is_none_or(|line| line.first().is_some_and(|&byte| byte != b'@'))
+        || !process::runs_as(pid as u32, ROOT)
 }
 
 /// True when all are gone; false when the time is over first.
@@ -271,7 +276,13 @@ mod tests {
 
         /// A process in a group below them, whose command line begins so.
         fn add(&self, group: &str, first: &str) -> Child {
-            let child = Command::new("/bin/sleep").arg0(first).arg("1000").spawn().expect("sleep");
+            self.add_of(0, group, first)
+        }
+
+        /// The same of a user's.
+        fn add_of(&self, uid: u32, group: &str, first: &str) -> Child {
+            let mut sleep = Command::new("/bin/sleep");
+            let child = sleep.arg0(first).arg("1000").uid(uid).spawn().expect("sleep");
             let group = format!("{}/{group}", self.1);
             self.0.make(&group).expect("groups can be made");
             self.0.attach(&group, child.id() as i32).expect("a child can be moved");
@@ -301,6 +312,7 @@ mod tests {
             groups.add("system.slice/other.service", "other"),
             groups.add("machine.slice/box", "box"),
             groups.add("user.slice", "user"),
+            groups.add_of(12345, "user.slice/session-1.scope", "@user"),
         ];
         let hunt = Hunt { spared: vec!["system.slice/spared.service".to_owned()], soft: false };
         let tree = Tree::open(groups.0.path().join(&groups.1)).expect("the groups are there");
