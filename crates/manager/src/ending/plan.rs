@@ -1,7 +1,8 @@
 //! The loop's part in an end that is to come: kept in a file, told, begun, taken back.
 
+use std::io;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use warren_core::ids::EffectId;
@@ -58,11 +59,15 @@ impl Daemon {
 
     /// The plan of an earlier manager.
     pub(crate) fn take_up_plan(&mut self) {
-        let text = std::fs::read_to_string(self.plan_path()).unwrap_or_default();
         if self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
             self.planned.has_begun = true;
-        } else if let Some(scheduled) = Scheduled::parse(&text) {
-            self.set_plan(Some(scheduled));
+            return;
+        }
+        let path = self.plan_path();
+        match read_plan(&path) {
+            Ok(Some(scheduled)) => self.set_plan(Some(scheduled)),
+            Ok(None) => {}
+            Err(e) => say!("{}: {e}: no shutdown is planned any more", path.display()),
         }
     }
 
@@ -93,7 +98,7 @@ impl Daemon {
 
     fn set_plan(&mut self, scheduled: Option<Scheduled>) {
         let written = match &scheduled {
-            Some(scheduled) => std::fs::write(self.plan_path(), scheduled.to_line()),
+            Some(scheduled) => write_plan(&self.plan_path(), scheduled),
             None => std::fs::remove_file(self.plan_path()),
         };
         if let Err(e) = written {
@@ -186,5 +191,46 @@ impl Daemon {
         // Who cannot be told is not.
         let id = EffectId(WALL_EFFECT.0 | TOOL);
         let _ = self.helpers.spawn(id, Box::new(spec), Vec::new());
+    }
+}
+
+/// What is planned; nothing if nothing is.
+fn read_plan(path: &Path) -> io::Result<Option<Scheduled>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => match Scheduled::parse(&text) {
+            None => Err(io::Error::other("it is damaged")),
+            scheduled => Ok(scheduled),
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Whoever is killed over it leaves what was planned before.
+fn write_plan(path: &Path, scheduled: &Scheduled) -> io::Result<()> {
+    let aside = path.with_extension("new");
+    std::fs::write(&aside, scheduled.to_line())?;
+    std::fs::rename(&aside, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_plan_is_there_as_a_whole_or_it_is_said_that_it_is_damaged() {
+        let scratch = Scratch::new("plan");
+        let path = scratch.0.join("scheduled");
+        assert_eq!(read_plan(&path).expect("there is none"), None);
+        let planned = Scheduled::new(PowerAction::Reboot, Some("5min"), None, "new disks");
+        let scheduled = planned.expect("a plan");
+        write_plan(&path, &scheduled).expect("it can be written");
+        let text = std::fs::read_to_string(&path).expect("it is there");
+        // The file is never written to while it has this name.
+        std::fs::write(path.with_extension("new"), &text[..text.len() / 2]).expect("cut");
+        assert_eq!(read_plan(&path).expect("it is whole"), Some(scheduled));
+        std::fs::write(&path, "").expect("it can be written");
+        assert!(read_plan(&path).is_err());
     }
 }
