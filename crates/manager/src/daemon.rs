@@ -215,6 +215,9 @@ pub struct Daemon {
     pub(crate) answered: Answered,
     /// What may have been begun by it, until all helpers have answered.
     pub(crate) unsettled: Vec<Effect>,
+    /// Spawns that the last incarnation may have asked for, and that were given up before this one did: they are
+    /// answered when all helpers have told what they did then.
+    pub(crate) given_up: BTreeSet<EffectId>,
 }
 
 /// The current moment on both clocks.

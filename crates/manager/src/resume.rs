@@ -99,6 +99,7 @@ impl Daemon {
         let held = Held::of(&restored);
         self.take_up_devices(&graph, &restored);
         let resumed = self.core.recover(now(), graph.clone(), restored);
+        self.given_up = self.core.given_up().into_iter().collect();
         if reason == StartReason::SoftReboot {
             // The next manager is not to find that everything is being stopped.
             self.write_state_anew(&late);
@@ -216,10 +217,11 @@ impl Daemon {
         self.resuming = true;
         let due: Vec<Effect> = due;
         for effect in due {
-            let is_wanted =
-                |id: &EffectId| self.core.effect_unit(*id).is_some() && !given_up.contains(id);
-            if effect.id().filter(is_wanted).is_some() {
+            let Some(id) = effect.id() else { continue };
+            if self.core.effect_unit(id).is_some() && !given_up.contains(&id) {
                 self.carry_out(effect);
+            } else {
+                self.given_up.insert(id);
             }
         }
         self.resuming = false;
@@ -230,8 +232,8 @@ impl Daemon {
         }
     }
 
-    /// Answers to spawns that are not asked for again: those that were given up meanwhile. What belongs to
-    /// effects that wait is kept for them.
+    /// Answers to spawns that are not asked for again: those that were given up before this manager asked for
+    /// them. What belongs to effects that wait is kept for them.
     fn take_late_replies(&mut self) {
         let mut answered = std::mem::take(&mut self.answered);
         let waits: BTreeSet<EffectId> = self.sweep.held().filter_map(Effect::id).collect();
@@ -240,16 +242,17 @@ impl Daemon {
             self.answered.births = std::mem::take(&mut answered.births);
             self.answered.replies = kept;
         }
-        let given_up = self.core.given_up();
+        // What this manager has asked for and given up since is answered by its own helpers.
+        let mut given_up = std::mem::take(&mut self.given_up);
         self.resuming = true;
         for (id, (reply, pidfd)) in replies {
-            if given_up.contains(&id) {
+            if given_up.remove(&id) {
                 self.spawned(reply, pidfd);
             }
         }
         self.resuming = false;
         self.turn();
-        for id in self.core.given_up() {
+        for id in given_up {
             self.done(id, Done::NeverBegun);
         }
     }

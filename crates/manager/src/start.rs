@@ -1,7 +1,7 @@
 //! From a fresh process to a running loop. What follows after the death of the last incarnation is in
 //! `resume`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -314,6 +314,7 @@ fn make(
         too_many_held_told: false,
         answered: Answered::default(),
         unsettled: Vec::new(),
+        given_up: BTreeSet::new(),
         recorder,
         options,
     };
