@@ -45,6 +45,7 @@ use crate::requests::AfterLoad;
 use crate::say;
 use crate::shared::Shared;
 use crate::sockets::Sockets;
+use crate::start::{soft_reboot_mark, soft_reboots};
 use crate::state_file::StateFile;
 use crate::traps::{Asked, Traps};
 use crate::workers::Workers;
@@ -711,6 +712,10 @@ impl Daemon {
                 EXIT_RESTART
             }
             Leaving::Power(action) => {
+                if action == PowerAction::SoftReboot {
+                    let mark = soft_reboot_mark(soft_reboots());
+                    let _ = self.init.store(&mark, self.state.fd());
+                }
                 if let Err(e) = self.init.power(action) {
                     say!("cannot reach init: {e}");
                 }

@@ -103,6 +103,9 @@ impl Daemon {
         if reason == StartReason::SoftReboot {
             // The next manager is not to find that everything is being stopped.
             self.write_state_anew(&late);
+            for mark in &kept.soft_reboots {
+                let _ = self.init.drop_stored(mark);
+            }
         }
         // Questions are answered from here on, orders wait.
         self.shared.publish(Arc::new(self.core.view()));

@@ -75,6 +75,8 @@ pub(crate) struct Kept {
     pub(crate) fd_store: Vec<(String, OwnedFd)>,
     pub(crate) log: KeptLog,
     pub(crate) devices: KeptDevices,
+    /// Marks of soft reboots.
+    pub(crate) soft_reboots: Vec<String>,
 }
 
 /// Where clients come in: init keeps both, so that who connects while there is no manager is served by
@@ -95,6 +97,9 @@ const GENERATION_NAME: &str = "generation";
 
 const RECORD_NAME: &str = "record";
 
+/// Begins the name of [`soft_reboot_mark`].
+const SOFT_REBOOT: &str = "soft-reboot/";
+
 /// What was mounted before the first manager, below the directory of run-time files.
 const MOUNTED_BEFORE: &str = "warren/mounted-before";
 
@@ -114,10 +119,17 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
             n if n == PIPE_NAMES[0] => kept.pipe[0] = Some(fd),
             n if n == PIPE_NAMES[1] => kept.pipe[1] = Some(fd),
             n if n.starts_with("socket/") || n.starts_with(LEFT) => kept.sockets.push((name, fd)),
+            n if n.starts_with(SOFT_REBOOT) => kept.soft_reboots.push(name),
             _ => kept.fd_store.push((name, fd)),
         }
     }
     kept
+}
+
+/// Under which name init keeps something over a soft reboot that comes after so many others, until the state is
+/// written that follows from it: managers may end before.
+pub(crate) fn soft_reboot_mark(others: u32) -> String {
+    format!("{SOFT_REBOOT}{others}")
 }
 
 /// Makes the daemon, or says why that cannot be.
@@ -153,7 +165,11 @@ fn make(
     let (state, restored) = open_state(kept.state.take())?;
     let is_first = restored.is_none();
     // Everything begins as on a boot, but for what outlasted the end.
-    let is_soft_reboot = greeting.welcome.reason == StartReason::SoftReboot;
+    let last = soft_reboots().checked_sub(1).map(soft_reboot_mark);
+    // A manager that was the first after it may have ended before all that follows was written.
+    let is_soft_reboot = greeting.welcome.reason == StartReason::SoftReboot
+        || last.is_some_and(|last| kept.soft_reboots.contains(&last));
+    let reason = if is_soft_reboot { StartReason::SoftReboot } else { greeting.welcome.reason };
     let is_boot = is_first || is_soft_reboot;
     let restored = match is_soft_reboot {
         true => restored.map(Restored::after_soft_reboot),
@@ -186,7 +202,7 @@ fn make(
     }
     let load_began = now();
     // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
-    let reads_anew = greeting.welcome.reason == StartReason::Asked || is_soft_reboot;
+    let reads_anew = matches!(reason, StartReason::Asked | StartReason::SoftReboot);
     let written = kept.generation.take().filter(|_| !reads_anew);
     let file =
         First::open_file(restored.as_ref(), written).map_err(text("making the generation file"))?;
@@ -323,11 +339,11 @@ fn make(
     match restored {
         Some(restored) if is_soft_reboot => {
             daemon.record_beginning(units as u64);
-            daemon.go_on(graph, restored, kept, greeting.welcome.reason, mounts)?;
+            daemon.go_on(graph, restored, kept, reason, mounts)?;
         }
         Some(restored) => {
             daemon.recorder.came_back(began.monotonic);
-            daemon.go_on(graph, restored, kept, greeting.welcome.reason, mounts)?;
+            daemon.go_on(graph, restored, kept, reason, mounts)?;
             daemon.recorder.goes_on(now().monotonic);
         }
         None => {
@@ -402,7 +418,7 @@ fn first_facts(settings: &Settings) -> Facts {
 }
 
 /// How many soft reboots there were, by init's word.
-fn soft_reboots() -> u32 {
+pub(crate) fn soft_reboots() -> u32 {
     let told = std::env::var(SOFT_REBOOTS_ENV).unwrap_or_default();
     told.parse().unwrap_or(0)
 }

@@ -139,3 +139,37 @@ fn a_manager_that_is_killed_meanwhile_does_not_change_what_follows() {
     until("it has started again", || (boots(&m) == 2).then_some(()));
     assert_eq!((m.lines("stopping"), count(&m)), (vec!["slow".to_owned()], "1".to_owned()));
 }
+
+/// Generators run before a manager knows that everything begins anew.
+#[test]
+fn a_manager_that_is_killed_before_it_has_come_up_afterwards_does_not_do_it_again() {
+    let Some(m) = Machine::start("soft-early", &[DEFAULT, PLAIN]) else { return };
+    if !lab::has_systemctl("a_manager_that_is_killed_before_it_has_come_up_afterwards") {
+        return;
+    }
+    until("the first boot is over", || (boots(&m) == 1).then_some(()));
+    let out = m.directory.join("out").display().to_string();
+    // Whose child runs the generators. The manager of before may still be ending.
+    let manager = "sed -n 's/^PPid:[[:space:]]*//p' /proc/$PPID/status";
+    let holds = format!(
+        "echo run >> {out}/generator; [ -e {out}/hold ] || exit 0\n\
+         {manager} > {out}/manager; rm {out}/hold; exec sleep 1000"
+    );
+    m.write_generator("holds", &holds);
+    std::fs::write(m.out("hold"), "").expect("a file");
+    m.leave("soft-reboot");
+    until("the generator holds the manager up", || (!m.out("hold").exists()).then_some(()));
+    m.run(&["kill", "-KILL", &m.lines("manager")[0]]).expect("it is there");
+    until("it has started again", || (boots(&m) == 2).then_some(()));
+    assert_eq!(count(&m), "1");
+    assert_eq!(m.lines("generator").len(), 2, "a boot has its generators");
+    assert_eq!(m.lines("plain"), ["up", "up"]);
+    assert_eq!(m.console().matches("The system is down.").count(), 1, "{}", m.console());
+    // It is over: the next manager goes on.
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    assert_eq!(
+        (m.lines("generator").len(), m.state("plain.service")),
+        (2, "active/running".into())
+    );
+}
