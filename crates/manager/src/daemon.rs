@@ -248,10 +248,7 @@ impl Daemon {
                 say!("cannot wait for events: {e}");
                 return 1;
             }
-            let tokens: Vec<(u64, bool)> = ready.iter().map(|r| (r.token, r.readable())).collect();
-            for (token, _) in tokens {
-                self.source_ready(token);
-            }
+            ready.iter().for_each(|source| self.source_ready(source.token));
             self.told_at_once = 0;
             if !self.others.is_empty() {
                 self.turn();

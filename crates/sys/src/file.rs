@@ -159,13 +159,9 @@ pub fn is_within(base: &Path, path: &Path) -> bool {
     found.next().is_none_or(|look| look.is_ok())
 }
 
-/// The content of a file of which it is not known who made it. It is not opened if it is no regular file: to
-/// open a device may do something, and a FIFO waits. `EINVAL` for these, `EFBIG` for more than `bytes_max`.
-pub fn read_regular(path: &Path, bytes_max: usize) -> Result<Vec<u8>> {
-    read_owned(path, bytes_max).map(|(bytes, _)| bytes)
-}
-
-/// The same, and the user whose file it is.
+/// The content of a file of which it is not known who made it, and the user whose it is. It is not opened if it is
+/// no regular file: to open a device may do something, and a FIFO waits. `EINVAL` for these, `EFBIG` for more than
+/// `bytes_max`.
 pub fn read_owned(path: &Path, bytes_max: usize) -> Result<(Vec<u8>, u32)> {
     use rustix::fs::{FileType, Mode, OFlags, fstat, open};
     use std::io::Read;
@@ -242,8 +238,8 @@ mod tests {
         let _ = std::fs::remove_dir_all(&base);
         std::fs::create_dir(&base).expect("a directory can be made");
         let check = |name: &str, expected: std::result::Result<&str, i32>| {
-            let read = read_regular(&base.join(name), 4);
-            let read = read.map(|bytes| String::from_utf8(bytes).expect("it is text"));
+            let read = read_owned(&base.join(name), 4);
+            let read = read.map(|(bytes, _)| String::from_utf8(bytes).expect("it is text"));
             assert_eq!(read.as_deref().map_err(|e| e.errno), expected, "{name}");
         };
         std::fs::write(base.join("file"), "1234").expect("a file can be written");
