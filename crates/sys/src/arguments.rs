@@ -45,8 +45,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// memory does not answer.
 pub fn of(pid: i32, bytes_max: u64) -> Option<Vec<u8>> {
     let path = PathBuf::from(format!("/proc/{pid}/cmdline"));
-    let owner = path.metadata().ok()?.uid();
+    let owner = owner(pid)?;
     if owner == 0 { read(&path, bytes_max) } else { of_user(owner, path, bytes_max) }
+}
+
+/// The user as whom a process runs: the owner of its directory. Its files are root's while it must not be dumped
+/// (prctl(2), `PR_SET_DUMPABLE`), whoever it is.
+fn owner(pid: i32) -> Option<u32> {
+    Some(std::fs::metadata(format!("/proc/{pid}")).ok()?.uid())
 }
 
 fn read(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
@@ -112,6 +118,34 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_whose_process_must_not_be_dumped_is_not_taken_for_root() {
+        use std::os::unix::fs::PermissionsExt;
+        use std::os::unix::process::CommandExt;
+        const USER: u32 = 65534;
+        if !rustix::process::geteuid().is_root() {
+            return crate::test_not_run("the user of a process that must not be dumped", "root");
+        }
+        // A program that its user may not read has processes that must not be dumped.
+        let program = PathBuf::from(format!("/tmp/warren-unread-{}", std::process::id()));
+        std::fs::copy("/bin/sleep", &program).expect("there is room");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o711)).expect("ours");
+        let mut process = std::process::Command::new(&program)
+            .arg("60")
+            .current_dir("/")
+            .uid(USER)
+            .spawn()
+            .expect("it can be executed");
+        let pid = process.id() as i32;
+        let file = std::fs::metadata(format!("/proc/{pid}/cmdline")).expect("it runs");
+        let found = owner(pid);
+        process.kill().expect("our child");
+        process.wait().expect("our child");
+        std::fs::remove_file(&program).expect("it is there");
+        assert_eq!((file.uid(), found), (0, Some(USER)));
+        assert_eq!(owner(std::process::id() as i32), Some(0));
+    }
 
     #[test]
     fn what_does_not_answer_is_waited_for_once() {
