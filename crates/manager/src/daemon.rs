@@ -33,6 +33,7 @@ use crate::ends::missing::Missing;
 use crate::ends::since::Since;
 use crate::environment_files::Reads;
 use crate::groups::Groups;
+use crate::heartbeat::HEARTBEAT;
 use crate::helpers::{Answered, Helpers};
 use crate::init_link::{FromInit, InitLink};
 use crate::mount_table::MountTable;
@@ -52,9 +53,6 @@ use crate::workers::Workers;
 
 /// Messages of init read in one turn.
 const INIT_MESSAGES_PER_TURN_MAX: usize = 64;
-
-/// Heartbeats to init are this far apart while there is nothing to do.
-const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Sources of the loop, as epoll names them: the kind in the upper half, a number in the lower.
 pub(crate) mod token {
@@ -197,7 +195,7 @@ pub struct Daemon {
     pub(crate) collector: crate::collect::Collector,
     /// `Accept=yes` sockets.
     pub(crate) doors: crate::accept::Doors,
-    pub(crate) last_ping: Monotonic,
+    pub(crate) pings: crate::heartbeat::Pings,
     pub(crate) started: Moment,
     /// Ends of processes that no helper has told of yet.
     pub(crate) early_exits: EarlyExits,
@@ -234,9 +232,10 @@ impl Daemon {
     pub fn run(mut self) -> i32 {
         let mut ready = Events::with_capacity(256);
         // From now on init misses it when it is silent, also in its first turn.
-        self.ping(now().monotonic);
+        self.heartbeat();
         loop {
             self.turn();
+            self.heartbeat();
             self.settle_held();
             self.load_mounts();
             self.go_on_planned();
@@ -258,7 +257,6 @@ impl Daemon {
             if self.init.has_early() {
                 self.read_init();
             }
-            self.heartbeat();
             self.tell_missing();
             self.try_doors_again();
             self.collect();
@@ -305,26 +303,6 @@ impl Daemon {
         next.map_or(HEARTBEAT, |at| at.since(now)).min(patience).min(HEARTBEAT)
     }
 
-    fn heartbeat(&mut self) {
-        let now = now().monotonic;
-        if now.since(self.last_ping) >= HEARTBEAT / 2 {
-            self.ping(now);
-        }
-    }
-
-    fn ping(&mut self, now: Monotonic) {
-        self.last_ping = now;
-        // If there is no room for it, what fills it is being taken.
-        let _ = self.init.ping(now.0);
-    }
-
-    /// Asks init to say when it has done what was asked for; the number that it will say.
-    pub(crate) fn ask_init(&mut self) -> u64 {
-        let number = now().monotonic.max(Monotonic(self.last_ping.0 + 1));
-        self.ping(number);
-        number.0
-    }
-
     // ---- sources ----
 
     fn source_ready(&mut self, token: u64) {
@@ -365,7 +343,10 @@ impl Daemon {
                 FromInit::Signal(signal) => self.signal(signal),
                 FromInit::Refused(what) => say!("init refused: {what}"),
                 FromInit::Stored { listed, last } => self.take_listed(listed, last),
-                FromInit::Pong(number) => self.helpers.take_back(number),
+                FromInit::Pong(number) => {
+                    self.pings.answered();
+                    self.helpers.take_back(number);
+                }
                 FromInit::Accepted { token, connection } => self.accepted(token, connection),
                 FromInit::Gone => {
                     say!("init is gone");

@@ -34,6 +34,7 @@ pub mod generation_file;
 pub mod generators;
 mod group_kills;
 pub mod groups;
+pub mod heartbeat;
 pub mod helpers;
 pub mod host;
 pub mod inhibit;

@@ -320,7 +320,7 @@ fn make(
         ctrl_alt_dels: Vec::new(),
         doors: Default::default(),
         collector: Default::default(),
-        last_ping: began.monotonic,
+        pings: crate::heartbeat::Pings::new(began.monotonic),
         started: began,
         early_exits: Default::default(),
         early_notices: Vec::new(),

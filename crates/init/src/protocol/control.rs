@@ -88,7 +88,8 @@ pub enum InitRequest<'a> {
     /// (stopping, unmounting, syncing) has been done by warrend before.
     Power(PowerAction),
     /// Heartbeat. Once the first has come, a warrend that sends none for the heartbeat bound is
-    /// killed and started again, unless it is being traced.
+    /// killed and started again, unless it is being traced. What init said before its answer to the last one is
+    /// written down when the next is sent: signals of that time are not told to the next warrend.
     Ping {
         /// Comes back in [`InitMessage::Pong`].
         n: u64,

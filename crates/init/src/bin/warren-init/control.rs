@@ -92,8 +92,8 @@ impl Link {
         }
     }
 
-    /// Signals that the manager may not have acted on: between two heartbeats it takes in what it was told
-    /// and writes down what follows from it.
+    /// Signals that the manager may not have acted on. It sends the next heartbeat when it has taken in what it
+    /// was told up to the answer to the last, and has written down what follows from that.
     pub fn unheeded(&self) -> SignalSet {
         self.told_signals[0].union(self.told_signals[1])
     }
