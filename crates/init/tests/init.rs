@@ -377,6 +377,47 @@ fn signals_are_forwarded_also_those_that_came_while_nobody_was_there() {
     assert_eq!(lab.told_text(), "signal 1");
 }
 
+/// The sockets are such that closing each would take an hour, as long as the listener is there.
+#[test]
+fn sockets_that_linger_do_not_hold_init_up_nor_do_those_that_strangers_send() {
+    const LINGER: Option<std::time::Duration> = Some(std::time::Duration::from_secs(3600));
+    let lab = Lab::start("linger", &["--helpers=1"]);
+    lab.hello();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = tcp.local_addr().expect("bound");
+    let lingering = || {
+        let mut stream = std::net::TcpStream::connect(to).expect("it listens");
+        rustix::net::sockopt::set_socket_linger(&stream, LINGER).expect("known");
+        stream.set_nonblocking(true).expect("it can be set");
+        while stream.write(&[0; 1 << 16]).is_ok() {}
+        OwnedFd::from(stream)
+    };
+    let store = |name: &str, fd: OwnedFd| lab.ask(&InitRequest::StoreFd { name }, &[&fd]);
+    let drop_fd = |name: &str| lab.ask(&InitRequest::DropFd { name }, &[]);
+    let path = lab.path("stranger");
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    store("listener", listener.into());
+    // A stranger connects, sends and goes.
+    let offer = || {
+        let stranger = UnixStream::connect(&path).expect("it listens");
+        fdpass::send(stranger.as_fd(), b"x", &[lingering().as_fd()]).expect("it is taken");
+    };
+    offer();
+    lab.ask(&InitRequest::Accept { token: 1, listener: "listener", name: "connection" }, &[]);
+    assert!(matches!(lab.told(), InitEvent::Accepted(1, Ok(_))));
+    offer();
+    store("own", lingering());
+    // More than there are processes that close something at a time.
+    for n in 0..40 {
+        store("many", lingering());
+        lab.ask(&InitRequest::Ping { n }, &[]);
+        assert_eq!(lab.told_text(), format!("pong {n}"));
+    }
+    ["own", "connection", "listener", "many"].into_iter().for_each(drop_fd);
+    lab.ask(&InitRequest::Ping { n: 99 }, &[]);
+    assert_eq!(lab.told_text(), "pong 99");
+}
+
 #[test]
 fn the_end_comes_with_the_code_asked_for() {
     for (action, code) in [(PowerAction::Exit(42), 42), (PowerAction::PowerOff, 0)] {

@@ -463,21 +463,22 @@ pub fn set_inheritable(fd: BorrowedFd<'_>) -> Result<()> {
     rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty()).call("fcntl F_SETFD")
 }
 
-/// Takes an fd that this program was started with, at `min` or above, close-on-exec; the number
-/// it came under is closed. Standard fds and numbers that are not open are refused.
-pub fn take_inherited(number: RawFd, min: RawFd) -> Result<OwnedFd> {
+/// Takes an fd that this program was started with, under its number, close-on-exec. Standard fds and
+/// numbers that are not open are refused.
+pub fn adopt_inherited(number: RawFd) -> Result<OwnedFd> {
     if number <= libc::STDERR_FILENO {
         return Err(Error::new("take inherited fd", libc::EINVAL));
     }
     // SAFETY: plain integers: the call fails when the number is not an open fd.
-    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, min.max(3)) };
-    check("fcntl F_DUPFD_CLOEXEC", copy as _)?;
-    // SAFETY: the copy is new. The number came from our parent for us to own, and the raw
-    // close ends its use by anybody.
-    unsafe {
-        libc::close(number);
-        Ok(OwnedFd::from_raw_fd(copy as RawFd))
-    }
+    let set = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    check("fcntl F_SETFD", set as _)?;
+    // SAFETY: it is open, and came from our parent for us to own.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// The same at `min` or above; the number that it came under is closed.
+pub fn take_inherited(number: RawFd, min: RawFd) -> Result<OwnedFd> {
+    duplicate(adopt_inherited(number)?, min.max(3))
 }
 
 /// A duplicate of any fd at `min` or above, close-on-exec.
@@ -613,17 +614,9 @@ mod tests {
     /// The last descriptor of a TCP socket that lingers.
     #[test]
     fn what_is_slow_to_close_does_not_hide_that_its_message_was_taken() {
-        use std::io::Write;
-        const LINGER_S: u64 = 3600;
         let (a, b) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
         pass_credentials(b.as_fd()).expect("allowed");
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let to = listener.local_addr().expect("bound");
-        let mut stream = std::net::TcpStream::connect(to).expect("it listens");
-        let linger = Some(std::time::Duration::from_secs(LINGER_S));
-        rustix::net::sockopt::set_socket_linger(&stream, linger).expect("known");
-        stream.set_nonblocking(true).expect("it can be set");
-        while stream.write(&[0; 1 << 16]).is_ok() {}
+        let (listener, [stream]) = crate::test_lingering();
         send(a.as_fd(), b"", &[stream.as_fd()]).expect("room");
         drop(stream);
         let mark = std::sync::Arc::new(Mark::default());

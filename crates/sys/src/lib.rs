@@ -3,8 +3,8 @@
 //! What is here: thin, typed wrappers around system calls and the kernel's text interfaces.
 //! What must not be here: decisions. Nothing in this crate knows units, jobs or policy, keeps state of its
 //! own, starts a thread or logs. Calls are repeated on `EINTR` and where the kernel wants a larger buffer.
-//! Two rooms are exceptions: [`passwd`] waits for another program, getent(1), for whom no file has, and
-//! [`arguments`] has threads, as what it reads may never come.
+//! Three rooms are exceptions: [`passwd`] waits for another program, getent(1), for whom no file has; [`arguments`]
+//! and [`waits`] have threads, as what they read or close may never answer.
 //!
 //! Start reading at [`error`], then `clone` (how a service process is made), [`cgroup`] and
 //! [`process`]. Parsers of kernel text are pure functions beside the code that reads the file.
@@ -52,4 +52,22 @@ pub use error::{Error, Result};
 fn test_not_run(test: &str, needs: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "NOT RUN: {test} needs {needs}");
+}
+
+/// Sockets of which each takes an hour to close, as long as the listener that they are connected to is there.
+#[cfg(test)]
+fn test_lingering<const N: usize>() -> (std::net::TcpListener, [std::net::TcpStream; N]) {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    const LINGER: std::time::Duration = std::time::Duration::from_secs(3600);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = listener.local_addr().expect("bound");
+    let sockets = [(); N].map(|()| {
+        let mut stream = TcpStream::connect(to).expect("it listens");
+        rustix::net::sockopt::set_socket_linger(&stream, Some(LINGER)).expect("known");
+        stream.set_nonblocking(true).expect("it can be set");
+        while stream.write(&[0; 1 << 16]).is_ok() {}
+        stream
+    });
+    (listener, sockets)
 }

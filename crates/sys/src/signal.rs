@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::Once;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::error::{Error, Result, check};
 
@@ -52,6 +53,47 @@ pub const SIGRTMIN: i32 = 34;
 /// Has a thread that waits in a system call come back from it, if a signal ends that wait (signal(7)); also while the
 /// kernel closes what was a socket that lingers (socket(7), `SO_LINGER`). The signal is SIGURG.
 pub fn interrupt<T>(thread: &JoinHandle<T>) {
+    handle();
+    // SAFETY: the thread was not joined, so that its number is its own.
+    unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGURG) };
+}
+
+/// As long as this lives, the thread that made it is interrupted again and again, as by [`interrupt`].
+pub struct Interrupting(libc::timer_t);
+
+impl Interrupting {
+    /// Each time that `time` is over, timer_create(2).
+    pub fn each(time: Duration) -> Result<Interrupting> {
+        handle();
+        // SAFETY: an all-zero sigevent is valid.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = libc::SIGURG;
+        event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+        let mut timer: libc::timer_t = std::ptr::null_mut();
+        // SAFETY: both live over the call.
+        let made =
+            unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
+        check("timer_create", made.into())?;
+        let made = Interrupting(timer);
+        let time =
+            libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos() as _ };
+        let times = libc::itimerspec { it_interval: time, it_value: time };
+        // SAFETY: the timer was made, and the times live over the call.
+        let set = unsafe { libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut()) };
+        check("timer_settime", set.into()).map(|_| made)
+    }
+}
+
+impl Drop for Interrupting {
+    fn drop(&mut self) {
+        // SAFETY: it was made, and nobody else has it.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}
+
+/// Has SIGURG do nothing but interrupt.
+fn handle() {
     static HANDLER: Once = Once::new();
     HANDLER.call_once(|| {
         // SAFETY: an all-zero sigaction is valid: no flags, so that nothing is begun again, and an empty mask.
@@ -60,8 +102,6 @@ pub fn interrupt<T>(thread: &JoinHandle<T>) {
         // SAFETY: the handler does nothing, and the action lives over the call.
         unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) };
     });
-    // SAFETY: the thread was not joined, so that its number is its own.
-    unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGURG) };
 }
 
 extern "C" fn do_nothing(_: libc::c_int) {}
@@ -210,26 +250,22 @@ mod tests {
         std::thread::spawn(run).join().expect("the thread ends well");
     }
 
-    /// Two of them, of which each would take an hour.
     #[test]
     fn a_thread_comes_back_from_closing_sockets_that_linger() {
-        use std::io::Write;
-        use std::net::{TcpListener, TcpStream};
-        const LINGER: std::time::Duration = std::time::Duration::from_secs(3600);
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let to = listener.local_addr().expect("bound");
-        let sockets = [(); 2].map(|()| {
-            let mut stream = TcpStream::connect(to).expect("it listens");
-            rustix::net::sockopt::set_socket_linger(&stream, Some(LINGER)).expect("known");
-            stream.set_nonblocking(true).expect("it can be set");
-            while stream.write(&[0; 1 << 16]).is_ok() {}
-            stream
-        });
+        let (listener, sockets) = crate::test_lingering::<2>();
         let closes = std::thread::spawn(move || drop(sockets));
         while !closes.is_finished() {
             interrupt(&closes);
             std::thread::yield_now();
         }
         drop(listener);
+    }
+
+    #[test]
+    fn a_thread_that_interrupts_itself_does_too() {
+        let (listener, sockets) = crate::test_lingering::<2>();
+        let interrupting = Interrupting::each(Duration::from_millis(5)).expect("a timer");
+        drop(sockets);
+        drop((interrupting, listener));
     }
 }

@@ -1,12 +1,29 @@
 //! What kind of file a descriptor is of, and closing it, without waiting for whoever serves it: fstat(2), poll(2) and
-//! each close(2) of a file on FUSE or a network ask a server, which may not answer.
+//! each close(2) of a file on FUSE or a network ask a server, which may not answer; a socket may linger, and so may
+//! those that were sent to a Unix socket and are closed with it.
 
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, FileType, StatxFlags, fcntl_get_seals, readlink, statx};
+use rustix::io::ioctl_fionread;
+use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::error::{Context, Error, Result, last_errno};
+use crate::fdpass;
 use crate::file::descriptor_path;
+use crate::signal::Interrupting;
+use crate::socket::is_listening;
+
+/// So long a socket that lingers is waited for; what it has to send is sent also after that (tcp(7)).
+const LINGER_MAX: Duration = Duration::from_millis(100);
+
+/// Threads of [`end_connection`] at most.
+const ENDING_MAX: usize = 16;
+
+static ENDING: AtomicUsize = AtomicUsize::new(0);
 
 /// Device and inode of an open file, as far as the kernel knows by itself (statx(2), `AT_STATX_DONT_SYNC`).
 pub fn identity(fd: BorrowedFd<'_>) -> Result<(u64, u64)> {
@@ -33,36 +50,107 @@ fn is_of_kernel(fd: BorrowedFd<'_>) -> bool {
     readlink(descriptor_path(fd), Vec::new()).is_ok_and(|link| !link.to_bytes().starts_with(b"/"))
 }
 
-/// Whether closing it may wait for a server: of files that lie in memory and what can be polled it does not.
-fn may_wait(fd: BorrowedFd<'_>) -> bool {
-    fcntl_get_seals(fd).is_err() && !may_be_polled(fd)
+/// Whether closing it may wait for others: of files that lie in memory and what can be polled it does not, but for
+/// sockets.
+pub fn may_wait(fd: BorrowedFd<'_>) -> bool {
+    match fcntl_get_seals(fd) {
+        Ok(_) => false,
+        Err(_) if is_socket(fd) => socket_may_wait(fd),
+        Err(_) => !may_be_polled(fd),
+    }
+}
+
+fn is_socket(fd: BorrowedFd<'_>) -> bool {
+    let kind = look(fd).map(|known| FileType::from_raw_mode(known.stx_mode.into()));
+    kind == Ok(FileType::Socket)
+}
+
+/// One that lingers (socket(7), `SO_LINGER`), or one in which there may be descriptors that are closed with it.
+fn socket_may_wait(fd: BorrowedFd<'_>) -> bool {
+    match is_unix(fd) {
+        true => has_more(fd),
+        false => sockopt::socket_linger(fd).is_ok_and(|time| time.is_some_and(|t| !t.is_zero())),
+    }
+}
+
+fn is_unix(fd: BorrowedFd<'_>) -> bool {
+    sockopt::socket_domain(fd) == Ok(AddressFamily::UNIX)
+}
+
+/// Whether there is in a Unix socket what nobody has read, or who was not accepted.
+fn has_more(fd: BorrowedFd<'_>) -> bool {
+    let is_stream = sockopt::socket_type(fd) == Ok(SocketType::STREAM);
+    // The end of a stream can be read, too.
+    if is_stream && !is_listening(fd) {
+        return ioctl_fionread(fd).map_or(true, |bytes| bytes > 0);
+    }
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
 }
 
 /// Closes a descriptor; one that may wait is closed by a process that has the same table of descriptors
-/// (clone(2), `CLONE_FILES`). With `sibling` that is a child of the caller's parent, else one of the caller's, which
-/// has to reap it. If there is no process to be had, it stays open.
-pub fn close(fd: OwnedFd, sibling: bool) -> Result<()> {
+/// (clone(2), `CLONE_FILES`), whose number is returned. With `sibling` that is a child of the caller's parent, else
+/// one of the caller's, which has to reap it. A socket does not hold it up for longer than [`LINGER_MAX`]; a file may do
+/// so for ever. If there is no process to be had, the descriptor stays open.
+pub fn close(fd: OwnedFd, sibling: bool) -> Result<Option<i32>> {
     if !may_wait(fd.as_fd()) {
-        return Ok(());
+        // Somebody may be sending just now.
+        let is_sent_to = is_socket(fd.as_fd()) && is_unix(fd.as_fd());
+        let _interrupting = is_sent_to.then(|| Interrupting::each(LINGER_MAX));
+        drop(fd);
+        return Ok(None);
     }
     let parent = if sibling { libc::CLONE_PARENT } else { 0 };
     let flags = libc::c_long::from(libc::CLONE_FILES | parent | libc::SIGCHLD);
     // From here on the number is the new process's to close.
     let number = fd.into_raw_fd();
-    // SAFETY: without CLONE_VM this is fork(2), also in a program of several threads: the new process makes two
-    // system calls, of which the second ends it.
+    // SAFETY: without CLONE_VM this is fork(2), also in a program of several threads: the new process makes three
+    // system calls, of which the last ends it.
     match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
         0 => {
-            // SAFETY: plain integers, and nobody else uses this number.
+            let time = libc::timeval { tv_sec: 0, tv_usec: LINGER_MAX.subsec_micros() as _ };
+            let once = libc::timeval { tv_sec: 0, tv_usec: 0 };
+            let alarm = libc::itimerval { it_interval: once, it_value: time };
+            let none: *mut libc::itimerval = std::ptr::null_mut();
+            // SAFETY: plain integers and a pointer to a local, and nobody else uses this number. The alarm kills
+            // the process, which ends the wait of a socket.
             unsafe {
+                libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &raw const alarm, none);
                 libc::syscall(libc::SYS_close, number);
                 libc::syscall(libc::SYS_exit_group, 0);
             }
             std::process::abort()
         }
-        pid if pid > 0 => Ok(()),
+        pid if pid > 0 => Ok(Some(pid as i32)),
         _ => Err(Error::new("clone", last_errno())),
     }
+}
+
+/// Ends a connection over a Unix socket for both sides. What the peer sent and nobody has read may have descriptors,
+/// so that it is closed by a thread. Given back, to be tried again, if many such threads are held up.
+pub fn end_connection(socket: OwnedFd) -> std::result::Result<(), OwnedFd> {
+    // From here on there comes nothing more.
+    fdpass::hang_up(socket.as_fd());
+    if !has_more(socket.as_fd()) {
+        return Ok(());
+    }
+    let count = |threads: usize| (threads < ENDING_MAX).then_some(threads + 1);
+    if ENDING.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count).is_err() {
+        return Err(socket);
+    }
+    let number = socket.into_raw_fd();
+    let end = move || {
+        let _interrupting = Interrupting::each(LINGER_MAX);
+        // SAFETY: nobody else owns it once this thread runs.
+        drop(unsafe { OwnedFd::from_raw_fd(number) });
+        ENDING.fetch_sub(1, Ordering::SeqCst);
+    };
+    if std::thread::Builder::new().name("ending".into()).spawn(end).is_ok() {
+        return Ok(());
+    }
+    ENDING.fetch_sub(1, Ordering::SeqCst);
+    // SAFETY: there is no thread that owns it.
+    Err(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 #[cfg(test)]
@@ -92,6 +180,79 @@ mod tests {
         let file = open("/proc/self/exe");
         assert_eq!(identity(file.as_fd()), identity(open("/proc/self/exe").as_fd()));
         assert_ne!(identity(file.as_fd()), identity(memory.as_fd()));
+    }
+
+    #[test]
+    fn sockets_that_linger_or_in_which_somebody_has_left_something_may_wait() {
+        use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+        let check = |name: &str, fd: BorrowedFd<'_>, expected: bool| {
+            assert_eq!(may_wait(fd), expected, "{name}");
+        };
+        let (near, far) = UnixStream::pair().expect("a pair");
+        check("stream", near.as_fd(), false);
+        fdpass::send(far.as_fd(), b"x", &[]).expect("room");
+        check("stream with a byte", near.as_fd(), true);
+        check("its sender", far.as_fd(), false);
+        drop(near);
+        check("a stream that was ended", far.as_fd(), false);
+        let (near, far) = UnixDatagram::pair().expect("a pair");
+        check("datagrams", near.as_fd(), false);
+        far.send(b"").expect("room");
+        check("an empty datagram", near.as_fd(), true);
+
+        let path = std::env::temp_dir().join(format!("warren-waits-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).expect("a socket");
+        check("listener", listener.as_fd(), false);
+        let connected = UnixStream::connect(&path).expect("it listens");
+        check("listener at which somebody waits", listener.as_fd(), true);
+        let accepted = listener.accept().expect("somebody waits").0;
+        std::fs::remove_file(&path).expect("it is there");
+        check("accepted", accepted.as_fd(), false);
+        drop(connected);
+        check("accepted and ended", accepted.as_fd(), false);
+
+        let (listener, [lingering, other]) = crate::test_lingering();
+        check("TCP listener", listener.as_fd(), false);
+        check("lingering", lingering.as_fd(), true);
+        sockopt::set_socket_linger(&other, Some(Duration::ZERO)).expect("known");
+        check("ended at once", other.as_fd(), false);
+        drop(listener);
+    }
+
+    /// A stream in which there is the last descriptor of a socket that lingers, and its sender.
+    fn with_lingering(lingering: std::net::TcpStream) -> [OwnedFd; 2] {
+        let (near, far) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        fdpass::send(far.as_fd(), b"x", &[lingering.as_fd()]).expect("room");
+        [near.into(), far.into()]
+    }
+
+    #[test]
+    fn sockets_that_linger_are_closed_by_processes_that_end_soon() {
+        let (listener, [own, sent]) = crate::test_lingering();
+        let [near, _far] = with_lingering(sent);
+        for socket in [OwnedFd::from(own), near] {
+            let pid = close(socket, false).expect("a process").expect("not at once");
+            let ended = crate::process::wait(crate::process::Wait::Pid(pid), true);
+            assert!(ended.is_ok_and(|exit| exit.is_some()));
+        }
+        drop(listener);
+    }
+
+    #[test]
+    fn what_a_stranger_has_left_in_a_connection_holds_nobody_up() {
+        let (listener, sockets) = crate::test_lingering::<2>();
+        let all = sockets.map(with_lingering).map(|[near, far]| {
+            end_connection(near).expect("a thread");
+            far
+        });
+        for far in all {
+            let sent = fdpass::send(far.as_fd(), b"x", &[]);
+            assert!(sent.is_err_and(|e| e.is_closed()));
+        }
+        while ENDING.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        drop(listener);
     }
 
     #[test]

@@ -175,8 +175,8 @@ pub enum InitMessage<'a> {
         /// The request's token.
         token: u64,
         /// What came of it: 0 for a connection, EAGAIN when none waits, ENOENT when nothing is
-        /// stored under the listener's name, ENOSPC when the store is full, EINVAL for a bad
-        /// name, else the errno of accept(2).
+        /// stored under the listener's name, ENOSPC when the store is full or too much waits to be
+        /// closed, EINVAL for a bad name, else the errno of accept(2).
         errno: i32,
     },
     /// A request that could not be done.

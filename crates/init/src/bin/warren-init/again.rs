@@ -104,8 +104,8 @@ fn take_from(number: i32) -> Result<Before> {
     let handed: HandedOver = decode(&bytes).map_err(wrong)?;
     let mut store = Store::new();
     for (name, number) in handed.store {
-        let kept = fdpass::take_inherited(number, FD_MIN);
-        if kept.is_ok_and(|fd| store.put(&name, fd).is_err()) {
+        let taken = fdpass::adopt_inherited(number).and_then(|fd| out_of_the_way(&mut store, fd));
+        if taken.is_ok_and(|fd| store.put(&name, fd).is_err()) {
             say(&format!("{name} could not be kept"));
         }
     }
@@ -117,6 +117,16 @@ fn take_from(number: i32) -> Result<Before> {
         ring: Some(fdpass::take_inherited(handed.ring, FD_MIN)?),
         store,
     })
+}
+
+/// Programs get descriptors of their own at low numbers. Where it was is closed like what is kept: to close it may wait.
+fn out_of_the_way(store: &mut Store, fd: OwnedFd) -> Result<OwnedFd> {
+    if fd.as_raw_fd() >= FD_MIN {
+        return Ok(fd);
+    }
+    let copy = fdpass::duplicate(&fd, FD_MIN)?;
+    store.closing.close(fd);
+    Ok(copy)
 }
 
 /// Goes to the next root directory, if there is one, and executes init. Returns only on failure.

@@ -346,6 +346,9 @@ fn send(
 /// Takes a connection from a stored socket into the store, without waiting for one.
 fn accept(store: &mut Store, listener: &str, name: &str) -> Result<(), i32> {
     let listener = store.by_name(listener).ok_or(ENOENT)?;
+    if store.closing.is_behind() {
+        return Err(ENOSPC);
+    }
     // Whoever shares the open socket may have made it wait.
     warren_sys::file::set_nonblocking(listener, true).map_err(|e| e.errno)?;
     let connection = socket::accept(listener).map_err(|e| e.errno)?.ok_or(EAGAIN)?;

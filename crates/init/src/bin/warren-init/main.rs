@@ -10,6 +10,7 @@
 mod again;
 mod backoff;
 mod boot;
+mod closing;
 mod control;
 mod helper;
 mod looks;

@@ -1,10 +1,16 @@
 //! How it ends.
 
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
 use warren_init::protocol::control::PowerAction;
 use warren_sys::reboot::{Reboot, reboot};
 
 use crate::boot::Place;
 use crate::say;
+
+/// So long disks are waited for.
+const SYNC_WITHIN: Duration = Duration::from_secs(10);
 
 /// What process 1, or the root of a nested manager, finally does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +52,35 @@ pub fn end(action: PowerAction, place: &Place) -> i32 {
     }
 }
 
+/// sync(2), as long as a disk that does not answer lets it; the last steps did it, unless they left storage out.
+pub fn sync() {
+    if !within(SYNC_WITHIN, warren_sys::storage::sync) {
+        say(&format!("not all is written to disks within {} s", SYNC_WITHIN.as_secs()));
+    }
+}
+
+/// Whether a thread has done it in that time.
+fn within(time: Duration, work: impl FnOnce() + Send + 'static) -> bool {
+    let (done, is_done) = sync_channel(1);
+    let work = move || {
+        work();
+        let _ = done.send(());
+    };
+    let thread = std::thread::Builder::new().name("sync".into()).spawn(work);
+    thread.is_ok() && is_done.recv_timeout(time).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_end_is_not_waited_for() {
+        let (held, gate) = sync_channel::<()>(0);
+        assert!(!within(Duration::from_millis(1), move || _ = gate.recv()));
+        drop(held);
+        assert!(within(Duration::from_secs(3600), || {}));
+    }
 
     #[test]
     fn only_process_1_calls_reboot() {

@@ -9,17 +9,12 @@ use warren_init::protocol::control::{
     Refusal, STORE_FDS_MAX, STORE_NAME_BYTES_MAX, STORE_NAMES_BYTES_MAX,
 };
 
+use crate::closing::Closing;
+
 struct Entry {
     start: u32,
     bytes: u16,
     fd: OwnedFd,
-}
-
-/// Process 1 waits for nobody's server. What cannot be closed by another process stays open.
-fn close(fd: OwnedFd) {
-    if let Err(error) = warren_sys::waits::close(fd, false) {
-        crate::say(&format!("a stored fd cannot be closed: {error}"));
-    }
 }
 
 /// The store.
@@ -29,6 +24,8 @@ pub struct Store {
     spare: Vec<u8>,
     names_in_use: usize,
     fds_max: usize,
+    /// What is to be closed.
+    pub closing: Closing,
 }
 
 impl Store {
@@ -44,6 +41,7 @@ impl Store {
             spare: Vec::with_capacity(names_bytes_max),
             names_in_use: 0,
             fds_max,
+            closing: Closing::new(fds_max),
         }
     }
 
@@ -56,11 +54,11 @@ impl Store {
     pub fn put(&mut self, name: &str, fd: OwnedFd) -> Result<(), Refusal> {
         let bytes = u16::try_from(name.len()).unwrap_or(u16::MAX);
         match self.find(name) {
-            Ok(at) => close(std::mem::replace(&mut self.entries[at].fd, fd)),
+            Ok(at) => self.closing.close(std::mem::replace(&mut self.entries[at].fd, fd)),
             Err(at) => match self.add_name(name) {
                 Ok(start) => self.entries.insert(at, Entry { start, bytes, fd }),
                 Err(why) => {
-                    close(fd);
+                    self.closing.close(fd);
                     return Err(why);
                 }
             },
@@ -74,7 +72,7 @@ impl Store {
             return Err(Refusal::BadName);
         }
         let fits = self.names_in_use + name.len() <= self.names.capacity();
-        if self.entries.len() >= self.fds_max || !fits {
+        if self.entries.len() + self.closing.waiting() >= self.fds_max || !fits {
             return Err(Refusal::StoreFull);
         }
         if self.names.len() + name.len() > self.names.capacity() {
@@ -105,7 +103,7 @@ impl Store {
     /// Closes the fd with this name, if there is one.
     pub fn drop_fd(&mut self, name: &str) {
         if let Ok(at) = self.find(name) {
-            close(self.entries.remove(at).fd);
+            self.closing.close(self.entries.remove(at).fd);
             self.names_in_use -= name.len();
         }
     }

@@ -287,6 +287,9 @@ impl Init {
 
     /// Whether it is news for the manager.
     fn reaped(&mut self, exit: Exit) -> bool {
+        if self.shared.store.closing.ended(exit.pid) {
+            return false;
+        }
         let is_own = self.is_own(exit.pid);
         match is_own {
             true => self.own_ended(exit),
@@ -568,6 +571,10 @@ impl Init {
             Ending::Power(PowerAction::SoftReboot) => {
                 let tree = self.place.tree.as_ref().map(|tree| tree.path());
                 say(&again::start_over(&self.shared, &self.place, tree).to_string());
+                // The last steps before a soft reboot leave storage alone.
+                if self.place.is_host {
+                    power::sync();
+                }
                 power::end(PowerAction::SoftReboot, &self.place)
             }
             Ending::Power(action) => power::end(action, &self.place),
