@@ -152,6 +152,8 @@ fn listen_at(path: &Path) -> Result<OwnedFd, Errno> {
     }
     bind(&socket, &SocketAddrUnix::new(&*fresh)?)?;
     rustix::fs::chmod(&*fresh, Mode::from_raw_mode(0o666))?;
+    // Older kernels do not know it: see `Connection`.
+    let _ = warren_sys::fdpass::refuse_fds(socket.as_fd());
     listen(&socket, BACKLOG)?;
     rustix::fs::rename(&*fresh, path)?;
     Ok(socket)

@@ -13,13 +13,14 @@ use crate::sasl::{Greeting, NoGreeting, client_greeting, greeting_answer};
 use crate::signals::SignalQueue;
 use crate::wire::{self, WireError};
 use rustix::event::epoll;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, UCred, recv, sendmsg};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Instant;
+use warren_sys::fdpass;
 
 /// Above this many unsent bytes a client's calls are left unread.
 pub const HIGH_WATER_BYTES: usize = 1 << 20;
@@ -30,6 +31,8 @@ const WAITING_BYTES_MAX: usize = wire::MAX_MESSAGE_BYTES;
 /// Longest header that is read of a message which is passed over.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const READ_BYTES: usize = 64 << 10;
+/// The same where what is there is looked at first.
+const LOOK_BYTES: usize = 16 << 10;
 const SLICES_MAX: usize = 32;
 
 /// Why a client is dropped.
@@ -45,6 +48,8 @@ pub enum Gone {
     Garbage(WireError),
     /// It fell too far behind with signals.
     TooSlow,
+    /// It sent file descriptors, of which we take none.
+    Descriptors,
 }
 
 impl From<WireError> for Gone {
@@ -92,6 +97,8 @@ pub struct Connection {
     /// What the socket is watched for.
     pub interest: epoll::EventFlags,
     handshake: Handshake,
+    /// The kernel does not refuse file descriptors for us: to read is to close them, which may take long.
+    looks_first: bool,
     input: Vec<u8>,
     /// Bytes at the front of the input that were looked at.
     taken: usize,
@@ -118,6 +125,21 @@ impl Connection {
     }
 
     fn with(socket: OwnedFd, peer: UCred, handshake: Handshake, now: Instant) -> Connection {
+        let looks_first = fdpass::refuse_fds(socket.as_fd()).is_err();
+        Connection::over(socket, peer, handshake, looks_first, now)
+    }
+
+    fn over(
+        socket: OwnedFd,
+        peer: UCred,
+        handshake: Handshake,
+        looks_first: bool,
+        now: Instant,
+    ) -> Connection {
+        if looks_first {
+            // Then there is no room for file descriptors.
+            let _ = fdpass::pass_credentials_alone(socket.as_fd());
+        }
         Connection {
             socket,
             peer,
@@ -130,6 +152,7 @@ impl Connection {
             is_closing: false,
             interest: epoll::EventFlags::IN,
             handshake,
+            looks_first,
             input: Vec::new(),
             taken: 0,
             passing: 0,
@@ -172,17 +195,37 @@ impl Connection {
     /// Reads once and takes the greeting out of it.
     pub fn receive(&mut self) -> Result<(), Gone> {
         self.input.drain(..std::mem::take(&mut self.taken));
-        self.input.reserve(READ_BYTES);
-        let room = rustix::buffer::spare_capacity(&mut self.input);
-        let bytes = match recv(&self.socket, room, RecvFlags::DONTWAIT) {
-            Ok((_, bytes)) => bytes,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-            Err(errno) => return Err(Gone::Failed(errno)),
+        let received = if self.looks_first { self.look_and_read() } else { self.read() };
+        let bytes = match received {
+            Ok(bytes) => bytes,
+            Err(Gone::Failed(Errno::AGAIN | Errno::INTR)) => return Ok(()),
+            Err(gone) => return Err(gone),
         };
         if bytes == 0 {
             return Err(Gone::Closed);
         }
         if self.is_open() { Ok(()) } else { self.greet() }
+    }
+
+    fn read(&mut self) -> Result<usize, Gone> {
+        self.input.reserve(READ_BYTES);
+        let room = rustix::buffer::spare_capacity(&mut self.input);
+        recv(&self.socket, room, RecvFlags::DONTWAIT).map(|(_, bytes)| bytes).map_err(Gone::Failed)
+    }
+
+    /// Reads what no file descriptors are with.
+    fn look_and_read(&mut self) -> Result<usize, Gone> {
+        let mut room = [0; LOOK_BYTES];
+        let failed = |e: warren_sys::Error| Gone::Failed(Errno::from_raw_os_error(e.errno));
+        let seen = fdpass::peek_plain(self.socket.as_fd(), &mut room).map_err(failed)?;
+        if seen.lost_fds {
+            return Err(Gone::Descriptors);
+        }
+        let room = room.get_mut(..seen.bytes).unwrap_or_default();
+        let (_, bytes) =
+            recv(&self.socket, &mut *room, RecvFlags::DONTWAIT).map_err(Gone::Failed)?;
+        self.input.extend_from_slice(&room[..bytes]);
+        Ok(bytes)
     }
 
     fn greet(&mut self) -> Result<(), Gone> {
@@ -284,5 +327,45 @@ impl Connection {
             self.sent -= first.len();
             self.output.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    /// A client whose kernel refuses no file descriptors, and its end.
+    fn client() -> (Connection, UnixStream) {
+        let (near, far) = UnixStream::pair().expect("a pair");
+        let peer = rustix::net::sockopt::socket_peercred(&near).expect("it is known");
+        let greeting = Handshake::Greeted(Greeting::new(peer.uid.as_raw(), [b'0'; 32]));
+        (Connection::over(near.into(), peer, greeting, true, Instant::now()), far)
+    }
+
+    #[test]
+    fn file_descriptors_that_the_kernel_does_not_refuse_are_left_where_they_are() {
+        let (mut own, far) = client();
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        (&far).write_all(b"\0AUTH ANONYMOUS\r\n").expect("there is room");
+        fdpass::send(far.as_fd(), b"x", &[writer.as_fd()]).expect("nobody refuses");
+        drop(writer);
+        assert_eq!(own.receive(), Err(Gone::Descriptors));
+        let is_closed = || fdpass::wait_readable(reader.as_fd(), std::time::Duration::ZERO);
+        assert_eq!(is_closed(), Ok(false));
+        drop(own);
+        assert_eq!(is_closed(), Ok(true));
+    }
+
+    #[test]
+    fn where_the_kernel_refuses_no_file_descriptors_all_else_is_read() {
+        let (mut own, far) = client();
+        assert_eq!(own.receive(), Ok(()));
+        (&far).write_all(b"\0AUTH ANONYMOUS\r\n").expect("there is room");
+        assert_eq!(own.receive(), Ok(()));
+        assert!(own.has_output(), "it is answered");
+        drop(far);
+        assert_eq!(own.receive(), Err(Gone::Closed));
     }
 }

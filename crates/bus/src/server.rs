@@ -26,12 +26,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use warren_core::request::Asker;
+use warren_sys::{fdpass, waits};
 use warren_unit::UnitName;
 
 /// Most clients at a time, as systemd has it.
 const CONNECTIONS_MAX: usize = 4096;
 /// Most clients at a time of one user who is neither root nor the manager's own.
 const CONNECTIONS_PER_STRANGER_MAX: usize = 64;
+/// While so many connections are to be closed and cannot be, nobody is taken.
+const UNENDED_MAX: usize = 64;
 /// Time to greet.
 const GREETING_TIME: Duration = Duration::from_secs(30);
 /// Below this many unsent bytes a subscriber is sent more signals.
@@ -121,6 +124,8 @@ pub struct Server {
     own_uid: u32,
     server_id: [u8; 32],
     connections: BTreeMap<u64, Connection>,
+    /// Connections that are to be closed, with their users.
+    unended: Vec<(u32, OwnedFd)>,
     link: Option<Link>,
     waiting: BTreeMap<u64, Waiting>,
     /// Calls that are to be looked at again as soon as their connection has room for a reply.
@@ -143,6 +148,8 @@ impl Server {
         mailbox: Arc<Mailbox>,
         server_id: [u8; 32],
     ) -> Result<Server, Errno> {
+        // One that an earlier manager made may not have it.
+        let _ = fdpass::refuse_fds(listener.as_fd());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let readable = epoll::EventFlags::IN;
         epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
@@ -157,6 +164,7 @@ impl Server {
             own_uid: rustix::process::geteuid().as_raw(),
             server_id,
             connections: BTreeMap::new(),
+            unended: Vec::new(),
             link,
             waiting: BTreeMap::new(),
             again: BTreeMap::new(),
@@ -185,6 +193,7 @@ impl Server {
             }
             let now = Instant::now();
             self.drop_silent(now);
+            self.end_rest();
             if self.resting_until.is_some_and(|until| until <= now) {
                 self.watch_listener(true);
             }
@@ -222,9 +231,12 @@ impl Server {
 
     fn accept(&mut self) {
         loop {
+            if self.unended.len() >= UNENDED_MAX {
+                return self.watch_listener(false);
+            }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match accept_with(&self.listener, flags) {
-                Ok(socket) => drop(self.welcome(socket)),
+                Ok(socket) => self.welcome(socket),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return,
                 // EMFILE and its like: they wait, unwatched, as the listener would wake the thread
@@ -242,24 +254,28 @@ impl Server {
         self.resting_until = (!on).then(|| Instant::now() + REST);
     }
 
-    fn welcome(&mut self, socket: OwnedFd) -> Result<(), Errno> {
-        let peer = sockopt::socket_peercred(&socket)?;
-        if self.connections.len() >= CONNECTIONS_MAX || self.is_crowd(peer.uid.as_raw()) {
-            return Ok(());
+    fn welcome(&mut self, socket: OwnedFd) {
+        let Ok(peer) = sockopt::socket_peercred(&socket) else {
+            return self.end_socket(u32::MAX, socket);
+        };
+        let uid = peer.uid.as_raw();
+        let id = self.next_connection;
+        let all = self.connections.len() + self.unended.len();
+        let has_room = all < CONNECTIONS_MAX && !self.is_crowd(uid);
+        let data = epoll::EventData::new_u64(id);
+        let interest = epoll::EventFlags::IN;
+        if !has_room || epoll::add(&self.epoll, &socket, data, interest).is_err() {
+            return self.end_socket(uid, socket);
         }
         // A large buffer makes a list of 40,000 units a few writes; less is no error.
         if sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err() {
             let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
         }
-        let id = self.next_connection;
-        let data = epoll::EventData::new_u64(id);
         let client = Connection::new(socket, peer, self.server_id, Instant::now());
-        epoll::add(&self.epoll, &client.socket, data, client.interest)?;
         self.next_connection += 1;
         self.greeting.push_back(id);
         self.connections.insert(id, client);
         self.mailbox.hear(Hears::All);
-        Ok(())
     }
 
     fn is_privileged(&self, uid: u32) -> bool {
@@ -267,8 +283,10 @@ impl Server {
     }
 
     fn is_crowd(&self, uid: u32) -> bool {
-        let same = || self.connections.values().filter(|c| c.peer.uid.as_raw() == uid).count();
-        !self.is_privileged(uid) && same() >= CONNECTIONS_PER_STRANGER_MAX
+        let users = self.connections.values().map(|client| client.peer.uid.as_raw());
+        let users = users.chain(self.unended.iter().map(|(uid, _)| *uid));
+        !self.is_privileged(uid)
+            && users.filter(|of| *of == uid).count() >= CONNECTIONS_PER_STRANGER_MAX
     }
 
     /// Ends clients that did not greet in time.
@@ -283,9 +301,24 @@ impl Server {
         }
     }
 
+    /// Closes the connection to a user. If what he has sent has that wait and too much waits already, later.
+    fn end_socket(&mut self, uid: u32, socket: OwnedFd) {
+        let ended = waits::end_connection(socket);
+        self.unended.extend(ended.err().map(|socket| (uid, socket)));
+    }
+
+    fn end_rest(&mut self) {
+        for (uid, socket) in std::mem::take(&mut self.unended) {
+            self.end_socket(uid, socket);
+        }
+    }
+
     fn end(&mut self, id: u64) {
-        // Its file descriptor leaves the epoll set by being closed.
-        self.connections.remove(&id);
+        if let Some(client) = self.connections.remove(&id) {
+            // It may be closed later.
+            let _ = epoll::delete(&self.epoll, &client.socket);
+            self.end_socket(client.peer.uid.as_raw(), client.socket);
+        }
         self.again.remove(&id);
         self.bus_ended(id);
         if self.resting_until.is_some() {

@@ -4,10 +4,12 @@
 mod support;
 
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use support::client::*;
 use support::*;
 use warren_bus::wire::{Kind, Writer};
+use warren_sys::fdpass;
 
 const UNITS: &str = include_str!("units.txt");
 
@@ -40,6 +42,36 @@ fn arguments(words: &str) -> (String, Writer) {
 }
 
 fn drop_writer(_: &mut Writer) {}
+
+/// The descriptor is such that closing it would take an hour, as long as the listener is there.
+#[test]
+fn a_file_descriptor_that_a_client_sends_holds_nobody_up() {
+    let (dir, _machine) = serve("descriptor");
+    let mut other = Client::new(&dir.socket());
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = tcp.local_addr().expect("bound");
+    let mut stream = std::net::TcpStream::connect(to).expect("it listens");
+    let linger = Some(std::time::Duration::from_secs(3600));
+    rustix::net::sockopt::set_socket_linger(&stream, linger).expect("known");
+    stream.set_nonblocking(true).expect("it can be set");
+    while stream.write(&[0; 1 << 16]).is_ok() {}
+    let client = Client::raw(&dir.socket());
+    // Refused since Linux 6.16.
+    let sent = fdpass::send(client.stream.as_fd(), b"\0", &[stream.as_fd()]);
+    let is_refused = fdpass::refuse_fds(client.stream.as_fd()).is_ok();
+    assert_eq!(sent.is_err(), is_refused, "{sent:?}");
+    if is_refused {
+        rustix::net::sockopt::set_socket_linger(&stream, None).expect("known");
+    }
+    drop(stream);
+    for _ in 0..2 {
+        assert_eq!(other.manager("ListJobs", &[]).kind, Kind::MethodReturn);
+    }
+    drop(client);
+    for _ in 0..2 {
+        assert_eq!(other.manager("ListJobs", &[]).kind, Kind::MethodReturn);
+    }
+}
 
 #[test]
 fn a_question_is_in_vain_when_the_client_who_asked_has_gone() {

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use warren_core::request::Asker;
+use warren_sys::{fdpass, waits};
 
 use crate::answers::{AnswerTo, Awaited, Bell, Unanswered, awaited};
 use crate::control_calls::{self, Answered, Method, refused};
@@ -51,6 +52,9 @@ const READS_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes of an answer for one write(2): of a longer one each part may take the time that is left.
 const PIECE_BYTES: usize = 16 << 10;
 
+/// Connections that are to be closed and cannot be, at most.
+const UNENDED_MAX: usize = 64;
+
 /// So long nobody is taken after accept(2) has failed, for want of descriptors or memory, unless a client
 /// ends: nothing tells when others give some back.
 const REST: Duration = Duration::from_secs(1);
@@ -68,6 +72,8 @@ pub fn start(
         Some(kept) => UnixListener::from(kept),
         None => bind(path)?,
     };
+    // Older kernels do not know it.
+    let _ = fdpass::refuse_fds(listener.as_fd());
     let copy = listener.try_clone()?;
     std::thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &shared))?;
     Ok(copy)
@@ -85,13 +91,18 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     let open = Arc::new(AtomicUsize::new(0));
     let turns = Turns::default();
     let acceptor = std::thread::current();
+    let mut unended = Unended::default();
     for stream in listener.incoming() {
+        unended.end_rest();
         let Ok(stream) = stream else {
             // He who waits is still in the queue, and would be refused again at once.
             std::thread::park_timeout(REST);
             continue;
         };
-        let Ok(peer) = warren_sys::credentials::peer(stream.as_fd()) else { continue };
+        let Ok(peer) = warren_sys::credentials::peer(stream.as_fd()) else {
+            unended.end(stream);
+            continue;
+        };
         let asker = Asker::client(peer.uid, peer.pid);
         let connections_max = match is_privileged(asker) {
             true => CONNECTIONS_MAX,
@@ -100,6 +111,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
         if open.fetch_add(1, Ordering::Relaxed) >= connections_max {
             open.fetch_sub(1, Ordering::Relaxed);
             let _ = reply(&stream, &error("io.warrener.Busy", "too many connections"));
+            unended.end(stream);
             continue;
         }
         let stream = Arc::new(stream);
@@ -117,6 +129,28 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             say!("a client of the control socket is turned away: {e}");
             let _ = reply(&stream, &error("io.warrener.Busy", &format!("no thread for it: {e}")));
         }
+        // His thread may have ended before.
+        Arc::into_inner(stream).into_iter().for_each(|stream| unended.end(stream));
+    }
+}
+
+/// Connections that are to be closed by whoever takes others, which must not wait for what was sent over them.
+#[derive(Default)]
+struct Unended(Vec<OwnedFd>);
+
+impl Unended {
+    /// Nobody is taken while there are too many.
+    fn end(&mut self, stream: UnixStream) {
+        self.0.extend(waits::end_connection(stream.into()).err());
+        while self.0.len() >= UNENDED_MAX {
+            std::thread::park_timeout(REST);
+            self.end_rest();
+        }
+    }
+
+    fn end_rest(&mut self) {
+        let all = std::mem::take(&mut self.0).into_iter();
+        self.0 = all.filter_map(|socket| waits::end_connection(socket).err()).collect();
     }
 }
 

@@ -2,11 +2,13 @@
 
 mod lab;
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 
 use lab::{Machine, ask, read_answer, send_call, until};
 use serde_json::json;
+use warren_sys::fdpass;
 
 #[test]
 fn logs_and_closed_files_are_shown_only_to_those_who_may_read_them() {
@@ -126,4 +128,29 @@ fn patterns_and_requests_of_users_without_privileges_are_bounded() {
     assert_eq!(other["error"], "io.warrener.Malformed", "{other}");
     let large = json!({"patterns": ["x".repeat(128 << 10)]});
     assert_eq!(ask(&m.connect_as_other(), "List", &large), None, "nobody reads it");
+}
+
+/// The descriptor is such that closing it would take an hour, as long as the listener is there.
+#[test]
+fn a_file_descriptor_of_one_who_is_turned_away_holds_up_nobody_who_comes_after() {
+    const CONNECTIONS_MAX: usize = 48;
+    let Some(m) = Machine::start("clients-descriptor", &[]) else { return };
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = tcp.local_addr().expect("bound");
+    let mut lingering = std::net::TcpStream::connect(to).expect("it listens");
+    let set = |stream: &_, time| rustix::net::sockopt::set_socket_linger(stream, time);
+    set(&lingering, Some(std::time::Duration::from_secs(3600))).expect("known");
+    lingering.set_nonblocking(true).expect("it can be set");
+    while lingering.write(&[0; 1 << 16]).is_ok() {}
+    let idle: Vec<_> = (0..CONNECTIONS_MAX).map(|_| m.connect_as_other()).collect();
+    let client = m.connect_as_other();
+    // Refused since Linux 6.16, or when the manager was faster.
+    if fdpass::send(client.as_fd(), b"x", &[lingering.as_fd()]).is_err() {
+        set(&lingering, None).expect("known");
+    }
+    drop(lingering);
+    assert_eq!(read_answer(&client).expect("it is told")["error"], "io.warrener.Busy");
+    drop(client);
+    m.totals();
+    drop(idle);
 }

@@ -245,7 +245,8 @@ pub fn recv_plain(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<Received> {
 }
 
 /// As [`peek`], without the fds: they stay in the message, and nothing is made for us that had to be closed.
-/// That there are some is said by `lost_fds`, where the socket does not report pidfds. `bytes` counts what did not
+/// That there are some is said by `lost_fds`, where the socket reports the sender alone
+/// ([`pass_credentials_alone`]). `bytes` counts what did not
 /// fit, too.
 pub fn peek_plain(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<Received> {
     receive_plain(socket, data, libc::MSG_PEEK)
