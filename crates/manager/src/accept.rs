@@ -13,7 +13,7 @@ use warren_core::event::Event;
 use warren_core::ids::UnitId;
 use warren_core::state::TypeState;
 use warren_core::time::Monotonic;
-use warren_sys::{credentials, socket};
+use warren_sys::{credentials, fdpass, socket};
 use warren_unit::UnitName;
 use warren_unit::config::SocketConfig;
 
@@ -219,20 +219,20 @@ impl Daemon {
         let TypeState::Socket(warren_core::state::Socket::Up(run)) =
             &self.core.unit_run(unit).state
         else {
-            return drop(self.init.drop_stored(&stored));
+            return self.turn_away(fd, &stored);
         };
         let settings = self.core.settings().compile(self.core.graph().definition(unit));
         let config = settings.socket();
         let loading = self.doors.doors.get(&unit).map(|door| &door.loading);
         let loading: Vec<Option<IpAddr>> =
             loading.into_iter().flat_map(|all| all.values().copied()).collect();
-        let refuse = |daemon: &mut Daemon, why: &str| {
+        let refuse = |daemon: &mut Daemon, fd: OwnedFd, why: &str| {
             say!("{socket}: too many connections{why}, one is refused");
             daemon.events.push_back(Event::ConnectionRefused { socket: unit });
-            drop(daemon.init.drop_stored(&stored));
+            daemon.turn_away(fd, &stored);
         };
         if run.connections.len() + loading.len() >= config.max_connections as usize {
-            return refuse(self, "");
+            return refuse(self, fd, "");
         }
         let peer = socket::addresses(fd.as_fd()).ok().flatten().map(|(_, peer)| peer);
         let source = peer.map(|peer| peer.ip().to_canonical());
@@ -240,17 +240,25 @@ impl Daemon {
             let up = run.connections.iter().map(|&unit| source_of(self.core.graph().name(unit)));
             let same = up.chain(loading).filter(|other| *other == Some(source)).count();
             if same >= max as usize {
-                return refuse(self, &format!(" from {source}"));
+                return refuse(self, fd, &format!(" from {source}"));
             }
         }
         let (instance, environment) = describe(number, &fd);
         let Some(instance) = self.instance_of(unit, config, &instance) else {
             say!("{socket}: it has no template to serve connections");
-            return drop(self.init.drop_stored(&stored));
+            return self.turn_away(fd, &stored);
         };
         self.doors.door(unit).next += 1;
         let connection = Connection { fd, environment, stored };
         self.load_instance(Waiting { socket: unit, number, instance, connection });
+    }
+
+    /// Ends a connection that nobody serves: no more comes over it. It is init that closes it in the end, as
+    /// what was sent may have descriptors that wait.
+    fn turn_away(&self, fd: OwnedFd, stored: &str) {
+        fdpass::hang_up(fd.as_fd());
+        drop(fd);
+        let _ = self.init.drop_stored(stored);
     }
 
     fn load_instance(&mut self, waiting: Waiting) {
@@ -309,8 +317,10 @@ impl Daemon {
 
     /// It was handed over, or will never be.
     pub(crate) fn drop_connection(&mut self, unit: UnitId) {
-        if let Some(connection) = self.connections.remove(&unit) {
-            let _ = self.init.drop_stored(&connection.stored);
+        if let Some(Connection { fd, stored, .. }) = self.connections.remove(&unit) {
+            // The process may have it, and is to go on with it.
+            drop(fd);
+            let _ = self.init.drop_stored(&stored);
         }
     }
 
@@ -318,7 +328,7 @@ impl Daemon {
         let Waiting { socket, number, instance, connection } = waiting;
         self.doors.door(socket).loading.remove(&number);
         let Some(instance) = self.core.graph().lookup(&instance) else {
-            return drop(self.init.drop_stored(&connection.stored));
+            return self.turn_away(connection.fd, &connection.stored);
         };
         self.connections.insert(instance, connection);
         self.events.push_back(Event::Connection { socket, instance, number });

@@ -15,6 +15,7 @@ use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, now};
 use crate::groups::NotApplied;
+use crate::helpers::Passed;
 use crate::loader::is_of_kernel;
 use crate::orders::Order;
 use crate::pid_file::Found;
@@ -346,7 +347,7 @@ impl Daemon {
         let invocation = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.invocation);
         let stream = self.open_stream(unit, settings, invocation, program);
         let (output, fds) = match stream {
-            Some(stream) => (StdOutput::Fd(0), vec![stream.fd]),
+            Some(stream) => (StdOutput::Fd(0), vec![Passed::Own(stream.fd)]),
             None => (StdOutput::Append(self.log_file(&name)), Vec::new()),
         };
         let path = self.groups.path(unit).map(str::to_owned);

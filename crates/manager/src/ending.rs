@@ -30,6 +30,7 @@ use warren_unit::{Scope, UnitName};
 
 use self::console::Console;
 use crate::daemon::{Daemon, Leaving, NOBODY, now, token};
+use crate::helpers::Passed;
 use crate::host::{ends_container, owns_machine};
 use crate::last::progress::to_be_written;
 use crate::last::{Done as LastDone, LastSteps, Step};
@@ -477,7 +478,8 @@ impl Daemon {
         let cgroup = CgroupPlace::Inherit;
         let spec = ExecSpec { path, argv, cgroup, stderr, ..ExecSpec::default() };
         let id = EffectId(effect.0 | TOOL);
-        match self.helpers.spawn(id, Box::new(spec), said.into_iter().collect()) {
+        let fds = said.into_iter().map(Passed::Own).collect();
+        match self.helpers.spawn(id, Box::new(spec), fds) {
             Ok(()) => true,
             Err(error) => {
                 say!("cannot run a process of the manager's own: {error}");

@@ -2,7 +2,8 @@
 //! them too, so that they outlive the manager.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 
 use warren_core::event::Event;
 use warren_core::ids::UnitId;
@@ -10,6 +11,7 @@ use warren_core::settings::TypeSettings;
 
 use warren_sys::epoll::Interest;
 use warren_sys::{file, waits};
+use warren_unit::UnitName;
 
 use crate::daemon::{Daemon, token};
 use crate::notify::Datagram;
@@ -17,6 +19,31 @@ use crate::say;
 
 /// Stands behind the key of one that is not dropped when it hangs up, in the name that init keeps.
 const UNPOLLED: &str = "!";
+
+/// A file descriptor that a service sent. Whatever it is of, that it is dropped holds nobody up.
+pub struct Offered(Option<OwnedFd>);
+
+impl Offered {
+    /// Takes it.
+    pub fn new(fd: OwnedFd) -> Offered {
+        Offered(Some(fd))
+    }
+}
+
+impl AsFd for Offered {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_ref().expect("it goes with the value").as_fd()
+    }
+}
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        let closed = self.0.take().map(|fd| waits::close(fd, true));
+        if let Some(Err(e)) = closed {
+            say!("a stored file descriptor cannot be closed: {e}");
+        }
+    }
+}
 
 /// All stored file descriptors.
 #[derive(Default)]
@@ -29,7 +56,8 @@ struct Stored {
     name: String,
     key: u32,
     polls: bool,
-    fd: OwnedFd,
+    /// Spawns that are under way have it too.
+    fd: Rc<Offered>,
     /// Device and inode: of those that differ none are the same open file.
     file: (u64, u64),
 }
@@ -38,7 +66,7 @@ impl Stored {
     fn new(name: &str, key: u32, polls: bool, fd: OwnedFd) -> Stored {
         // One that cannot be asked is compared with all that cannot.
         let file = waits::identity(fd.as_fd()).unwrap_or_default();
-        Stored { name: name.to_owned(), key, polls, fd, file }
+        Stored { name: name.to_owned(), key, polls, fd: Rc::new(Offered::new(fd)), file }
     }
 
     /// The name under which init keeps it.
@@ -47,12 +75,11 @@ impl Stored {
         format!("fdstore/{unit}/{}{unpolled}/{}", self.key, self.name)
     }
 
-    /// One that init kept; nothing if the name is not one of these.
-    fn parse(rest: &str, fd: OwnedFd) -> Option<Stored> {
+    /// Key, whether it is polled, and name of one that init kept; nothing if it is none of these.
+    fn parse(rest: &str) -> Option<(u32, bool, &str)> {
         let (key, name) = rest.split_once('/')?;
         let polls = !key.ends_with(UNPOLLED);
-        let key = key.trim_end_matches(UNPOLLED).parse().ok()?;
-        Some(Stored::new(name, key, polls, fd))
+        Some((key.trim_end_matches(UNPOLLED).parse().ok()?, polls, name))
     }
 }
 
@@ -62,20 +89,14 @@ impl FdStore {
         self.stored.get(&unit).is_some_and(|stored| !stored.is_empty())
     }
 
-    /// Duplicates for a new run of the unit, with their names.
-    pub fn for_unit(&self, unit: UnitId) -> std::io::Result<Vec<(String, OwnedFd)>> {
+    /// For a new run of the unit, with their names.
+    pub fn for_unit(&self, unit: UnitId) -> impl Iterator<Item = (String, Rc<Offered>)> {
         let stored = self.stored.get(&unit).into_iter().flatten();
-        stored.map(|s| Ok((s.name.clone(), s.fd.try_clone()?))).collect()
+        stored.map(|stored| (stored.name.clone(), stored.fd.clone()))
     }
 
     fn of(&mut self, unit: UnitId) -> &mut Vec<Stored> {
         self.stored.entry(unit).or_default()
-    }
-}
-
-fn close(stored: Stored) {
-    if let Err(e) = waits::close(stored.fd, true) {
-        say!("a stored file descriptor cannot be closed: {e}");
     }
 }
 
@@ -121,21 +142,25 @@ impl Daemon {
         };
         let all = self.stored_fds.of(unit);
         if all.len() >= max || all.iter().any(is_same) {
-            return close(stored);
+            return;
         }
         self.stored_fds.next += 1;
         let unit_name = self.core.graph().name(unit).to_string();
         if self.init.store(&stored.kept_as(&unit_name), stored.fd.as_fd()).is_ok() {
             self.watch_stored(&stored);
             self.stored_fds.of(unit).push(stored);
-        } else {
-            close(stored);
         }
     }
 
-    /// Takes up one that init kept.
-    pub(crate) fn take_up_stored_fd(&mut self, unit: UnitId, rest: &str, fd: OwnedFd) {
-        let Some(stored) = Stored::parse(rest, fd) else { return };
+    /// Takes up one that init kept; one of a unit that is not there any more goes.
+    pub(crate) fn take_up_stored_fd(&mut self, kept_as: &str, fd: OwnedFd) {
+        let Some((unit, rest)) = parse_stored_name(kept_as) else { return };
+        let unit = UnitName::parse(unit).ok().and_then(|unit| self.core.graph().lookup(&unit));
+        let Some((unit, (key, polls, name))) = unit.zip(Stored::parse(rest)) else {
+            drop(Offered::new(fd));
+            return drop(self.init.drop_stored(kept_as));
+        };
+        let stored = Stored::new(name, key, polls, fd);
         self.stored_fds.next = self.stored_fds.next.max(stored.key + 1);
         self.watch_stored(&stored);
         self.stored_fds.of(unit).push(stored);
@@ -169,9 +194,11 @@ impl Daemon {
         let gone: Vec<Stored> = self.stored_fds.of(unit).extract_if(.., |s| goes(s)).collect();
         let name = self.core.graph().name(unit).to_string();
         for stored in gone {
-            let _ = self.epoll.remove(&stored.fd);
-            let _ = self.init.drop_stored(&stored.kept_as(&name));
-            close(stored);
+            let _ = self.epoll.remove(stored.fd.as_fd());
+            let kept_as = stored.kept_as(&name);
+            // While init has it, too, a socket does not linger.
+            drop(stored);
+            let _ = self.init.drop_stored(&kept_as);
         }
     }
 

@@ -14,6 +14,7 @@
 pub mod held;
 mod kept;
 mod long;
+mod passed;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +35,7 @@ use warren_sys::{Result, fdpass, memfd, process};
 
 use self::held::Held;
 pub use self::kept::KeptHelpers;
+pub use self::passed::Passed;
 
 /// Spawns that one helper has under way at most.
 const IN_FLIGHT_MAX: usize = 8;
@@ -67,7 +69,7 @@ pub const FOREIGN: &str = "warren-exec is of another version of Warrener than wa
 struct Waiting {
     id: EffectId,
     packet: Vec<u8>,
-    fds: Vec<OwnedFd>,
+    fds: Vec<Passed>,
     /// Helpers that ended by themselves over it.
     deaths: u8,
     /// Helpers that were ended over it.
@@ -542,7 +544,7 @@ impl Helpers {
         &mut self,
         id: EffectId,
         exec: Box<ExecSpec>,
-        fds: Vec<OwnedFd>,
+        fds: Vec<Passed>,
     ) -> std::result::Result<(), String> {
         if self.waiting.len() >= WAITING_MAX {
             return Err("too many processes wait to be started".to_owned());
@@ -764,10 +766,10 @@ fn send_spawn(helper: BorrowedFd<'_>, packet: &[u8], fds: &[BorrowedFd<'_>]) -> 
 }
 
 /// Packets beyond the bound of one datagram travel in a memfd.
-fn large(packet: Vec<u8>, mut fds: Vec<OwnedFd>) -> Result<(Vec<u8>, Vec<OwnedFd>)> {
+fn large(packet: Vec<u8>, mut fds: Vec<Passed>) -> Result<(Vec<u8>, Vec<Passed>)> {
     if packet.len() <= PACKET_BYTES_MAX {
         return Ok((packet, fds));
     }
-    fds.insert(0, memfd::sealed("warren-spawn", &packet)?);
+    fds.insert(0, Passed::Own(memfd::sealed("warren-spawn", &packet)?));
     Ok((vec![LARGE], fds))
 }

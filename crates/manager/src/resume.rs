@@ -118,13 +118,7 @@ impl Daemon {
             .fd_store
             .into_iter()
             .partition(|(name, _)| crate::accept::parse_stored_name(name).is_some());
-        for (name, fd) in kept_fds {
-            if let Some((unit, rest)) = crate::fd_store::parse_stored_name(&name)
-                && let Some(unit) = lookup(&graph, unit)
-            {
-                self.take_up_stored_fd(unit, rest, fd);
-            }
-        }
+        kept_fds.into_iter().for_each(|(name, fd)| self.take_up_stored_fd(&name, fd));
         for &unit in held.groups.iter().filter(|&&unit| graph.get(unit).is_some()) {
             self.groups.take_up(&graph, unit);
         }

@@ -21,7 +21,7 @@ use crate::daemon::{Daemon, token};
 use crate::devices::{self, DEVICE_DAEMON};
 use crate::ends::since::Since;
 use crate::helpers::held::{HELD_MAX, Unborn};
-use crate::helpers::{FOREIGN, KeptHelpers, Lost, Said};
+use crate::helpers::{FOREIGN, KeptHelpers, Lost, Passed, Said};
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::say;
 use crate::spawn::{LogOutput, SpawnHost, cgroup_place, command_of, exec_spec, writes_to_log};
@@ -172,13 +172,13 @@ impl Daemon {
         }
         let unit = self.unit_name(spawn.unit);
         let connection = self.connections.get(&spawn.unit).filter(|_| spawn.main);
-        let mut fds: Vec<(String, OwnedFd)> = Vec::new();
+        let mut fds: Vec<(String, Passed)> = Vec::new();
         let mut connection_environment = Vec::new();
         let is_connection = connection.is_some();
         if let Some(connection) = connection {
             connection_environment = connection.environment.clone();
             let fd = connection.fd.try_clone().map_err(|e| e.to_string())?;
-            fds.push(("connection".to_owned(), fd));
+            fds.push(("connection".to_owned(), Passed::Own(fd)));
         }
         let non_blocking = match &spawn.settings.own {
             TypeSettings::Service(config) => config.non_blocking,
@@ -186,19 +186,21 @@ impl Daemon {
         };
         for (name, fd) in self.sockets.for_service(&spawn.sockets) {
             warren_sys::file::set_nonblocking(fd, non_blocking).map_err(|e| e.to_string())?;
-            fds.push((name, fd.try_clone_to_owned().map_err(|e| e.to_string())?));
+            let fd = fd.try_clone_to_owned().map_err(|e| e.to_string())?;
+            fds.push((name, Passed::Own(fd)));
         }
         if spawn.main {
-            fds.extend(self.stored_fds.for_unit(spawn.unit).map_err(|e| e.to_string())?);
+            let stored = self.stored_fds.for_unit(spawn.unit);
+            fds.extend(stored.map(|(name, fd)| (name, Passed::Stored(fd))));
             self.tell_stored(spawn.unit);
         }
         if spawn.main && unit == LOG_DAEMON {
             let end = self.log_link.daemon_end().map_err(|e| e.to_string())?;
-            fds.push((LINK_FD_NAME.to_owned(), end));
+            fds.push((LINK_FD_NAME.to_owned(), Passed::Own(end)));
         }
         if spawn.main && unit == DEVICE_DAEMON {
             let end = self.devices.daemon_end().map_err(|e| e.to_string())?;
-            fds.push((devices::LINK_FD_NAME.to_owned(), end));
+            fds.push((devices::LINK_FD_NAME.to_owned(), Passed::Own(end)));
         }
         let (log, stream) = self.log_output(spawn, &unit);
         let input = input_data(spawn).transpose().map_err(|e| e.to_string())?;
@@ -221,7 +223,8 @@ impl Daemon {
             input_data: input.as_ref().map(|_| (fds.len() + usize::from(stream.is_some())) as u16),
         };
         let spec = exec_spec(spawn, &host)?;
-        let fds = fds.into_iter().map(|(_, fd)| fd).chain(stream).chain(input).collect();
+        let own = stream.into_iter().chain(input).map(Passed::Own);
+        let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).collect();
         self.helpers.spawn(id, Box::new(spec), fds)
     }
 

@@ -3,18 +3,23 @@
 
 mod lab;
 
-use lab::Machine;
+use std::os::unix::net::UnixStream;
+
+use lab::{Machine, read_answer, send_call, until};
+use serde_json::json;
 
 const SERVER: &str = "[Service]\nType=notify\nExecStart=@P files:/run/files";
 
 /// `server.service`, which is told to stop for a while, and `plain.service`, which is started meanwhile.
-fn machine(name: &str) -> Option<Machine> {
+/// With another unit.
+fn machine(name: &str, other: (&str, &str)) -> Option<Machine> {
     if !std::path::Path::new("/dev/fuse").exists() {
         lab::not_run(name, "/dev/fuse");
         return None;
     }
     let plain = "[Service]\nType=notify\nExecStart=@P ready stay";
-    let m = Machine::start(name, &[("server.service", SERVER), ("plain.service", plain)])?;
+    let units = [("server.service", SERVER), ("plain.service", plain), other];
+    let m = Machine::start(name, &units)?;
     m.run(&["mkfifo", "/run/gate"]).expect("mkfifo(1)");
     m.expect_job("start", "server.service", "done");
     Some(m)
@@ -31,7 +36,7 @@ fn server(m: &Machine) -> String {
 
 #[test]
 fn a_stranger_cannot_stop_the_manager_with_a_file_that_cannot_be_closed() {
-    let Some(m) = machine("offered-stranger") else { return };
+    let Some(m) = machine("offered-stranger", ("other.target", "")) else { return };
     let player = lab::player();
     let argv =
         ["env", "NOTIFY_SOCKET=/run/systemd/notify", &player, "offer:/run/files/file:/run/gate"];
@@ -46,4 +51,46 @@ fn a_stranger_cannot_stop_the_manager_with_a_file_that_cannot_be_closed() {
     m.expect_job("restart", "plain.service", "done");
     m.run(&["kill", "-CONT", &server]).expect("it is there");
     assert!(stranger.wait().expect("our child").success());
+}
+
+/// Whether process 1 keeps the served file for the manager.
+fn is_kept(m: &Machine) -> bool {
+    let all = std::fs::read_dir(format!("/proc/{}/fd", m.init_pid)).expect("it runs");
+    let links = all.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+    links.into_iter().any(|link| link.ends_with("files/file"))
+}
+
+/// Asks for a job and lets it go on.
+fn begin(m: &Machine, kind: &str, unit: &str) -> UnixStream {
+    let client = m.connect().expect("the manager listens");
+    let job = json!({"unit": unit, "type": kind});
+    send_call(&client, "Job", &job).expect("there is room in the socket");
+    client
+}
+
+#[test]
+fn a_stored_file_that_cannot_be_closed_holds_up_its_own_unit_alone() {
+    let once = "test -e /run/once || { touch /run/once; exec @P offer:/run/files/file:/run/gate; }";
+    let keeps = format!(
+        "[Service]\nNotifyAccess=all\nFileDescriptorStoreMax=1\nTimeoutSec=infinity\n\
+         ExecStart=@P fds:@D/out/fds stay\nExecStartPost=/bin/sh -c \"{once}\""
+    );
+    let Some(m) = machine("offered-stored", ("keeps.service", &keeps)) else { return };
+    let start = begin(&m, "start", "keeps.service");
+    open_gate(&m);
+    open_gate(&m);
+    read_answer(&start).expect("it has started");
+    until("the file is kept", || is_kept(&m).then_some(()));
+    let server = server(&m);
+    // Its process gets the file under another number, for which that is closed once.
+    for kind in ["restart", "stop"] {
+        m.stop_server(&server);
+        let job = begin(&m, kind, "keeps.service");
+        m.expect_job("restart", "plain.service", "done");
+        m.run(&["kill", "-CONT", &server]).expect("it is there");
+        read_answer(&job).expect("it goes on");
+        m.expect_job("restart", "plain.service", "done");
+    }
+    assert_eq!(m.lines("fds"), ["(unset)", "offered"]);
+    until("the file is dropped", || (!is_kept(&m)).then_some(()));
 }
