@@ -274,10 +274,11 @@ impl Daemon {
         let closes = |unit| late.contains(&Late::CloseSockets(unit));
         let mut found: BTreeMap<(UnitId, usize), OwnedFd> = BTreeMap::new();
         for (name, fd) in kept {
-            if let Some((unit, index)) = sockets::parse_stored_name(&name)
-                && let Some(unit) = lookup(graph, unit)
-            {
-                found.insert((unit, index), fd);
+            if let Some((unit, index)) = sockets::parse_stored_name(&name) {
+                match lookup(graph, unit) {
+                    Some(unit) => _ = found.insert((unit, index), fd),
+                    None => self.let_go(fd, &name),
+                }
             } else if let Some(unit) = name.strip_prefix(sockets::LEFT) {
                 match lookup(graph, unit).filter(|&unit| closes(unit)) {
                     Some(unit) => self.sockets.take_up_left(unit, name),
@@ -291,10 +292,15 @@ impl Daemon {
                 let name = fd_name(self.core.settings(), definition);
                 self.sockets.take_up(unit, fd, name);
             } else {
-                let _ =
-                    self.init.drop_stored(&sockets::stored_name(definition.name.as_str(), index));
+                self.let_go(fd, &sockets::stored_name(definition.name.as_str(), index));
             }
         }
+    }
+
+    /// Has init close a socket: what is in it may hold up who has the last of it.
+    fn let_go(&self, fd: OwnedFd, name: &str) {
+        drop(fd);
+        let _ = self.init.drop_stored(name);
     }
 
     fn take_up_traps(&mut self, graph: &Graph, held: &Held) {
