@@ -148,7 +148,8 @@ fn a_file_descriptor_of_one_who_is_turned_away_holds_up_nobody_who_comes_after()
     if fdpass::send(client.as_fd(), b"x", &[lingering.as_fd()]).is_err() {
         set(&lingering, None).expect("known");
     }
-    drop(lingering);
+    // It may be the last by then.
+    std::thread::spawn(move || drop(lingering));
     assert_eq!(read_answer(&client).expect("it is told")["error"], "io.warrener.Busy");
     drop(client);
     m.totals();

@@ -3,22 +3,29 @@
 
 mod lab;
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
 
 use lab::{Machine, read_answer, send_call, until};
 use serde_json::json;
+use warren_sys::fdpass;
 
 const SERVER: &str = "[Service]\nType=notify\nExecStart=@P files:/run/files";
 
 /// `server.service`, which is told to stop for a while, and `plain.service`, which is started meanwhile.
+const PLAIN: &str = "[Service]\nType=notify\nExecStart=@P ready stay";
+
 /// With another unit.
 fn machine(name: &str, other: (&str, &str)) -> Option<Machine> {
     if !std::path::Path::new("/dev/fuse").exists() {
         lab::not_run(name, "/dev/fuse");
         return None;
     }
-    let plain = "[Service]\nType=notify\nExecStart=@P ready stay";
-    let units = [("server.service", SERVER), ("plain.service", plain), other];
+    let units = [("server.service", SERVER), ("plain.service", PLAIN), other];
     let m = Machine::start(name, &units)?;
     m.run(&["mkfifo", "/run/gate"]).expect("mkfifo(1)");
     m.expect_job("start", "server.service", "done");
@@ -93,4 +100,47 @@ fn a_stored_file_that_cannot_be_closed_holds_up_its_own_unit_alone() {
     }
     assert_eq!(m.lines("fds"), ["(unset)", "offered"]);
     until("the file is dropped", || (!is_kept(&m)).then_some(()));
+}
+
+/// A descriptor which it would take an hour to close is sent over a connection, which is left then.
+fn leave_lingering(path: &Path, tcp: &TcpListener) {
+    const LINGER: Option<Duration> = Some(Duration::from_secs(3600));
+    let mut lingering = TcpStream::connect(tcp.local_addr().expect("bound")).expect("it listens");
+    rustix::net::sockopt::set_socket_linger(&lingering, LINGER).expect("known");
+    lingering.set_nonblocking(true).expect("it can be set");
+    while lingering.write(&[0; 1 << 16]).is_ok() {}
+    let connection = UnixStream::connect(path).expect("the manager listens");
+    fdpass::send(connection.as_fd(), b"x", &[lingering.as_fd()]).expect("there is room");
+    // It may be the last by then.
+    std::thread::spawn(move || drop(lingering));
+}
+
+#[test]
+fn what_is_sent_to_sockets_of_units_and_slow_to_close_holds_up_nobody() {
+    const REFUSED: usize = 20;
+    let units = [
+        ("door.socket", "[Socket]\nListenStream=/run/door\nAccept=yes\nMaxConnections=1"),
+        ("door@.service", "[Service]\nExecStart=@P stay"),
+        ("hall.socket", "[Socket]\nListenStream=/run/hall"),
+        ("hall.service", "[Service]\nExecStart=@P stay"),
+        ("plain.service", PLAIN),
+    ];
+    let Some(m) = Machine::start("offered-sockets", &units) else { return };
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+    m.expect_job("start", "door.socket", "done");
+    m.expect_job("start", "hall.socket", "done");
+    let _first = UnixStream::connect(m.inside("/run/door")).expect("the manager listens");
+    let refused = || m.console().matches("too many connections").count();
+    let manager = m.manager_pid().and_then(lab::pid_inside).expect("it runs").to_string();
+    // Nobody is turned away before all is sent.
+    m.stop_server(&manager);
+    (0..REFUSED).for_each(|_| leave_lingering(&m.inside("/run/door"), &tcp));
+    m.run(&["kill", "-CONT", &manager]).expect("it is there");
+    until("all are refused", || (refused() == REFUSED).then_some(()));
+    m.expect_job("restart", "plain.service", "done");
+    leave_lingering(&m.inside("/run/hall"), &tcp);
+    for unit in ["hall.socket", "hall.service", "door.socket"] {
+        m.expect_job("stop", unit, "done");
+    }
+    m.expect_job("restart", "plain.service", "done");
 }
