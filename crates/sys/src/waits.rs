@@ -90,7 +90,7 @@ fn has_more(fd: BorrowedFd<'_>) -> bool {
 
 /// Closes a descriptor; one that may wait is closed by a process that has the same table of descriptors
 /// (clone(2), `CLONE_FILES`), whose number is returned. With `sibling` that is a child of the caller's parent, else
-/// one of the caller's, which has to reap it. A socket does not hold it up for longer than [`LINGER_MAX`]; a file may do
+/// one of the caller's, which has to reap it. A socket does not hold it up for longer than 100 ms; a file may do
 /// so for ever. If there is no process to be had, the descriptor stays open.
 pub fn close(fd: OwnedFd, sibling: bool) -> Result<Option<i32>> {
     if !may_wait(fd.as_fd()) {

@@ -119,7 +119,7 @@ fn take_from(number: i32) -> Result<Before> {
     })
 }
 
-/// Programs get descriptors of their own at low numbers. Where it was is closed like what is kept: to close it may wait.
+/// Programs get descriptors of their own at low numbers. Where it was is closed like what is kept: that may wait.
 fn out_of_the_way(store: &mut Store, fd: OwnedFd) -> Result<OwnedFd> {
     if fd.as_raw_fd() >= FD_MIN {
         return Ok(fd);

@@ -1,6 +1,6 @@
-//! Closing fds. Process 1 waits for nobody: what may wait is closed by other processes, which may be held up by a server
-//! for ever, or by a socket for a moment ([`warren_sys::waits`]). There are a few of them at most; what there is none
-//! for waits open.
+//! Closing fds. Process 1 waits for nobody: what may wait is closed by other processes, which may be held up by a
+//! server for ever, or by a socket for a moment ([`warren_sys::waits`]). There are a few of them at most; what there
+//! is none for waits open.
 
 use std::os::fd::{AsFd, OwnedFd};
 
