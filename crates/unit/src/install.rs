@@ -1,7 +1,7 @@
 //! Enabling and disabling units: which links to make and to remove (systemctl(1), "Unit File
 //! Commands"; systemd.unit(5), "\[INSTALL\] SECTION OPTIONS"; systemd.preset(5)).
 //!
-//! Pure: a listing of the unit directories goes in, a list of changes and messages comes out.
+//! Pure: a listing of the unit directories goes in, a list of changes and remarks comes out.
 //! Someone else makes them. Compared with `systemctl --root=` of systemd 252.
 
 mod plan;
@@ -9,6 +9,7 @@ mod preset;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 pub use plan::PresetMode;
@@ -64,13 +65,52 @@ pub enum Change {
     },
 }
 
+/// What a plan passes over.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Remark {
+    /// A link hooks the unit into one that has no file.
+    DestinationNotPresent {
+        /// The unit's file.
+        path: String,
+        /// Into what.
+        target: UnitName,
+    },
+    /// Also= names a unit that has no file.
+    AuxiliaryFailed {
+        /// Which.
+        name: UnitName,
+    },
+    /// Also= names a unit that is masked.
+    Masked {
+        /// The mask.
+        path: String,
+    },
+}
+
+/// In the words of systemctl 252.
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remark::DestinationNotPresent { path, target } => {
+                write!(f, "Unit {path} is added as a dependency to a non-existent unit {target}.")
+            }
+            Remark::AuxiliaryFailed { name } => {
+                write!(f, "Failed to enable auxiliary unit {name}, ignoring.")
+            }
+            Remark::Masked { path } => write!(f, "Unit {path} is masked, ignoring."),
+        }
+    }
+}
+
 /// What a request comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Changes in the order in which to make them.
     pub changes: Vec<Change>,
+    /// Of these the links that are to be made, with where they lead.
+    pub links: BTreeMap<String, String>,
     /// What the user should know, though it went well.
-    pub messages: Vec<String>,
+    pub remarks: BTreeSet<Remark>,
     /// Why (part of) it cannot be done. With an error nothing should be changed, but for `does_rest`.
     pub errors: Vec<String>,
     /// Whether what can be done is to be done though there are errors.
@@ -88,7 +128,7 @@ pub struct Options {
     pub force: bool,
 }
 
-/// How many units Also= can drag along.
+/// Most units that Also= drags along besides those asked for; more are an error.
 pub const ALSO_MAX: usize = 1024;
 
 /// A unit's file and what its \[Install\] says.

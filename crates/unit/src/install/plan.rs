@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    ALSO_MAX, Change, Found, Installable, Node, Options, Plan, PresetAction, PresetRules, Tree,
+    ALSO_MAX, Change, Found, Installable, Node, Options, Plan, PresetAction, PresetRules, Remark,
+    Tree,
 };
 use crate::name::{UnitName, UnitType};
 use crate::search::check_alias;
@@ -25,14 +26,14 @@ impl Tree {
     /// A name that starts with a slash is a file to be linked first.
     pub fn enable(&self, names: &[&str], options: Options) -> Plan {
         let mut plan = Plan::default();
-        let mut queue: Vec<Installable> = Vec::new();
+        let mut asked: Vec<Installable> = Vec::new();
         for name in names {
             match self.to_enable(name, options, &mut plan) {
-                Ok(unit) => queue.push(unit),
+                Ok(unit) => asked.push(unit),
                 Err(error) => plan.errors.push(error),
             }
         }
-        self.enable_all(queue, options, &mut plan);
+        self.enable_all(asked, options, &mut plan);
         plan
     }
 
@@ -56,19 +57,23 @@ impl Tree {
         }
     }
 
-    fn enable_all(&self, mut queue: Vec<Installable>, options: Options, plan: &mut Plan) {
-        let mut seen = BTreeSet::new();
+    fn enable_all(&self, asked: Vec<Installable>, options: Options, plan: &mut Plan) {
+        let mut met = Met::of(asked.iter().map(|unit| unit.name.clone()));
+        let mut queue = asked;
         queue.reverse();
         while let Some(unit) = queue.pop() {
-            if !seen.insert(unit.name.clone()) || seen.len() > ALSO_MAX {
-                continue;
+            match met.is_new(&unit.name) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => return plan.errors.push(error),
             }
             plan.carries_install_info |= unit.has_install_info();
             self.hook_in(&unit, options, plan);
             for word in unit.words(id!(Install "Also")).into_iter().rev() {
-                match UnitName::parse(&word).map(|name| self.installable(&name)) {
-                    Ok(Ok(also)) => queue.push(also),
-                    Ok(Err(error)) => plan.messages.push(error),
+                match UnitName::parse(&word).map(|name| (self.find(&name), name)) {
+                    Ok((Found::Unit(also), _)) => queue.push(also),
+                    Ok((Found::Masked(path), _)) => plan.remark(Remark::Masked { path }),
+                    Ok((Found::Nothing, name)) => plan.remark(Remark::AuxiliaryFailed { name }),
                     Err(error) => plan.errors.push(format!("'{word}': {error}")),
                 }
             }
@@ -117,32 +122,29 @@ impl Tree {
         let directory = self.config_directory(options);
         self.symlink(format!("{directory}/{target}.{suffix}/{name}"), &unit.path, options, plan);
         if !self.exists(target) {
-            let message =
-                format!("{name} is added as a dependency to a non-existent unit {target}");
-            plan.messages.push(message);
+            let (path, target) = (unit.path.clone(), target.clone());
+            plan.remark(Remark::DestinationNotPresent { path, target });
         }
     }
 
     /// Plans a link, unless it is there; what is in its way is an error.
     fn symlink(&self, path: String, target: &str, options: Options, plan: &mut Plan) {
-        let before = planned(&plan.changes, &path);
-        if path == target || before == Some(target) {
+        let before = plan.links.get(&path);
+        if path == target || before.is_some_and(|before| before == target) {
             return;
         }
-        match self.nodes.get(&path) {
-            Some(Node::Link(there)) if there == target => {}
-            Some(Node::Link(there)) if !options.force => {
-                let text = format!("File {path} already exists and is a symlink to {there}.");
-                plan.errors.push(text);
+        let in_the_way =
+            |there: &str| format!("File {path} already exists and is a symlink to {there}.");
+        match (self.nodes.get(&path), before) {
+            (Some(Node::Link(there)), _) if there == target => {}
+            (Some(Node::File(_)), _) => {
+                plan.errors.push(format!("File {path} already exists."));
             }
-            Some(Node::File(_)) => plan.errors.push(format!("File {path} already exists.")),
-            _ => match before.filter(|_| !options.force) {
-                Some(there) => {
-                    let text = format!("File {path} already exists and is a symlink to {there}.");
-                    plan.errors.push(text);
-                }
-                None => plan.changes.push(Change::Symlink { path, target: target.to_owned() }),
-            },
+            (Some(Node::Link(there)), _) if !options.force => {
+                plan.errors.push(in_the_way(there));
+            }
+            (_, Some(there)) if !options.force => plan.errors.push(in_the_way(there)),
+            _ => plan.link(path, target.to_owned()),
         }
     }
 
@@ -151,7 +153,6 @@ impl Tree {
     /// neither a file nor links is an error.
     pub fn disable(&self, names: &[&str], options: Options) -> Plan {
         let mut plan = Plan::default();
-        let mut units = BTreeSet::new();
         let mut queue: Vec<UnitName> = Vec::new();
         for name in names {
             match UnitName::parse(name) {
@@ -159,9 +160,15 @@ impl Tree {
                 Err(error) => plan.errors.push(format!("'{name}': {error}")),
             }
         }
+        let mut met = Met::of(queue.iter().cloned());
         while let Some(name) = queue.pop() {
-            if units.len() > ALSO_MAX || !units.insert(name.clone()) {
-                continue;
+            match met.is_new(&name) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => {
+                    plan.errors.push(error);
+                    return plan;
+                }
             }
             if let Found::Unit(unit) = self.find(&name) {
                 plan.carries_install_info |= unit.has_install_info();
@@ -169,7 +176,7 @@ impl Tree {
                 queue.extend(also.iter().filter_map(|word| UnitName::parse(word).ok()));
             }
         }
-        self.unhook(units, options, &mut plan);
+        self.unhook(met.seen, options, &mut plan);
         let is_missing = |name: &UnitName| matches!(self.find(name), Found::Nothing);
         let asked = names.iter().filter_map(|name| UnitName::parse(name).ok());
         if plan.changes.is_empty() {
@@ -215,11 +222,7 @@ impl Tree {
     /// `reenable UNIT...`: disable, then enable.
     pub fn reenable(&self, names: &[&str], options: Options) -> Plan {
         let mut plan = self.disable(names, options);
-        let enabled = self.after(&plan.changes).enable(names, options);
-        plan.changes.extend(enabled.changes);
-        plan.messages.extend(enabled.messages);
-        plan.errors.extend(enabled.errors);
-        plan.carries_install_info |= enabled.carries_install_info;
+        plan.then(self.after(&plan.changes).enable(names, options));
         plan
     }
 
@@ -400,11 +403,7 @@ impl Tree {
         }
         if mode != PresetMode::DisableOnly {
             let on: Vec<&str> = on.iter().map(String::as_str).collect();
-            let enabled = self.after(&plan.changes).enable(&on, options);
-            plan.changes.extend(enabled.changes);
-            plan.messages.extend(enabled.messages);
-            plan.errors.extend(enabled.errors);
-            plan.carries_install_info |= enabled.carries_install_info;
+            plan.then(self.after(&plan.changes).enable(&on, options));
         }
         plan
     }
@@ -461,12 +460,51 @@ impl Tree {
     }
 }
 
-/// Where a link leads that is to be made at this path before.
-fn planned<'p>(changes: &'p [Change], path: &str) -> Option<&'p str> {
-    changes.iter().rev().find_map(|change| match change {
-        Change::Symlink { path: other, target } if other == path => Some(target.as_str()),
-        _ => None,
-    })
+/// Which units a request has come to.
+struct Met {
+    /// Those asked for, which are as many as they are.
+    asked: BTreeSet<UnitName>,
+    seen: BTreeSet<UnitName>,
+    /// How many of those seen only Also= names.
+    dragged: usize,
+}
+
+impl Met {
+    fn of(asked: impl Iterator<Item = UnitName>) -> Met {
+        Met { asked: asked.collect(), seen: BTreeSet::new(), dragged: 0 }
+    }
+
+    /// Whether the unit was not met before. An error if Also= drags along more than [`ALSO_MAX`].
+    fn is_new(&mut self, name: &UnitName) -> Result<bool, String> {
+        if !self.seen.insert(name.clone()) {
+            return Ok(false);
+        }
+        self.dragged += usize::from(!self.asked.contains(name));
+        match self.dragged > ALSO_MAX {
+            true => Err(format!("Also= names more than {ALSO_MAX} units besides those asked for")),
+            false => Ok(true),
+        }
+    }
+}
+
+impl Plan {
+    fn remark(&mut self, remark: Remark) {
+        self.remarks.insert(remark);
+    }
+
+    fn link(&mut self, path: String, target: String) {
+        self.links.insert(path.clone(), target.clone());
+        self.changes.push(Change::Symlink { path, target });
+    }
+
+    /// What follows, of a plan made for the time after this one.
+    fn then(&mut self, next: Plan) {
+        self.changes.extend(next.changes);
+        self.links.extend(next.links);
+        self.remarks.extend(next.remarks);
+        self.errors.extend(next.errors);
+        self.carries_install_info |= next.carries_install_info;
+    }
 }
 
 pub(super) fn last_part(path: &str) -> &str {

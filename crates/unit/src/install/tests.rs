@@ -496,6 +496,66 @@ fn of_two_units_with_one_alias_the_second_stands_back() {
     assert!(makes("one.service") && makes("/c.socket") && makes("default.target"), "{plan:?}");
 }
 
+/// A tree of these files without a directory.
+fn tree_of(files: impl Iterator<Item = (String, String)>) -> Tree {
+    let node = |(name, text): (String, String)| {
+        let path = format!("/{VENDOR}/{name}");
+        let file = parse(path.as_str().into(), text.as_bytes(), crate::UnitType::Service).0;
+        (path, Node::File(Arc::new(file)))
+    };
+    Tree {
+        search_path: SYSTEM_PATH.map(str::to_owned).to_vec(),
+        persistent: "/etc/systemd/system".to_owned(),
+        runtime: "/run/systemd/system".to_owned(),
+        context: Arc::new(Context::system()),
+        nodes: files.map(node).collect(),
+    }
+}
+
+#[test]
+fn all_units_that_are_asked_for_are_done_and_only_what_also_drags_along_is_bounded() {
+    let count = 2 * ALSO_MAX;
+    let install = "[Install]\nWantedBy=multi-user.target\n";
+    let name = |at: usize| format!("n{at}.service");
+    let tree = tree_of((0..count).map(|at| (name(at), install.to_owned())));
+    let names: Vec<String> = (0..count).map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let enabled = tree.enable(&names, PERSISTENT);
+    assert_eq!((enabled.changes.len(), enabled.errors.len()), (count, 0));
+    let preset = tree.preset_all(&PresetRules::default(), PresetMode::Full, PERSISTENT);
+    assert_eq!((preset.changes.len(), preset.errors.len()), (count, 0));
+    let after = tree.after(&enabled.changes);
+    let disabled = after.disable(&names, PERSISTENT);
+    assert_eq!((disabled.changes.len(), disabled.errors.len()), (count, 0));
+    // Each drags the next along.
+    let next = |at: usize| format!("{install}Also={}\n", name((at + 1) % count));
+    let chain = tree_of((0..count).map(|at| (name(at), next(at))));
+    for plan in
+        [chain.enable(&["n0.service"], PERSISTENT), chain.disable(&["n0.service"], PERSISTENT)]
+    {
+        assert!(plan.errors.iter().any(|error| error.contains("Also=")), "{:?}", plan.errors);
+    }
+    assert_eq!(chain.enable(&names, PERSISTENT).errors, <[&str; 0]>::default());
+    assert_eq!(chain.disable(&names, PERSISTENT).errors, <[&str; 0]>::default());
+}
+
+#[test]
+fn what_is_passed_over_is_said_as_systemctl_does() {
+    let Some(root) = root("remarks") else { return };
+    let install = "[Install]\nWantedBy=multi-uesr.target\nAlso=nosuch.service masked.service\n";
+    root.write("etc/systemd/system/x.service", install);
+    symlink("/dev/null", root.0.join("etc/systemd/system/masked.service")).expect("a mask");
+    let ours = root.tree().enable(&["x.service"], PERSISTENT);
+    let mut command = Command::new("systemctl");
+    command.arg(format!("--root={}", root.0.display())).args(["enable", "x.service"]);
+    let said = command.env("LC_ALL", "C").output().expect("systemctl was there before").stderr;
+    let said = String::from_utf8_lossy(&said).replace(&*root.0.to_string_lossy(), "");
+    assert_eq!(ours.remarks.len(), 3);
+    for remark in &ours.remarks {
+        assert!(said.lines().any(|line| line == remark.to_string()), "{remark}: {said}");
+    }
+}
+
 #[test]
 fn reverting_removes_the_administrators_files() {
     let file = |path: &str| {
