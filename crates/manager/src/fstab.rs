@@ -78,7 +78,7 @@ impl Entry {
             return Err("a field has a character that no unit can have".to_owned());
         }
         let options = options.split(',').filter(|o| !matches!(*o, "" | "defaults"));
-        let options = options.map(str::to_owned).collect();
+        let options = in_foreground(&fs_type, options.map(str::to_owned).collect());
         Ok(Entry { what: link_of_tag(&what).unwrap_or(what), place, fs_type, options, is_checked })
     }
 
@@ -136,6 +136,24 @@ impl Entry {
         }
         out
     }
+}
+
+/// The NFS option `bg` would have mount(8) go on beside the unit: its job waits as long instead
+/// (systemd.mount(5), "FSTAB"). Of `bg` and `fg` the last counts, nfs(5).
+fn in_foreground(fs_type: &str, options: Vec<String>) -> Vec<String> {
+    let last = options.iter().rev().find(|option| matches!(option.as_str(), "bg" | "fg"));
+    if !matches!(fs_type, "nfs" | "nfs4") || last.is_none_or(|last| last != "bg") {
+        return options;
+    }
+    let before = ["x-systemd.mount-timeout=infinity", "retry=10000"].map(str::to_owned);
+    let after = ["fg", "nofail"].map(str::to_owned);
+    before.into_iter().chain(options).chain(after).collect()
+}
+
+/// A word of a command line, in quotes: systemd.service(5), "COMMAND LINES".
+fn word(text: &str) -> String {
+    let plain = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", plain.replace('$', "$$").replace('%', "%%"))
 }
 
 /// A field may hold blanks, tabs, newlines and backslashes in octal, fstab(5).
@@ -282,12 +300,12 @@ impl Made {
     fn check(&mut self, what: &str) -> Result<String, String> {
         let device = UnitName::for_path(what, UnitType::Device).map_err(|e| e.to_string())?;
         let name = format!("systemd-fsck@{}.service", device.stem());
-        let what = what.replace('%', "%%");
+        let (shown, what) = (what.replace('%', "%%"), word(what));
         let text = format!(
-            "[Unit]\nDescription=File System Check on {what}\nDefaultDependencies=no\n\
+            "[Unit]\nDescription=File System Check on {shown}\nDefaultDependencies=no\n\
              BindsTo={device}\nAfter={device} local-fs-pre.target\nConflicts=shutdown.target\n\
              Before=shutdown.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
-             SuccessExitStatus=1\nTimeoutSec=infinity\nExecStart=fsck -a -T \"{what}\"\n"
+             SuccessExitStatus=1\nTimeoutSec=infinity\nExecStart=fsck -a -T {what}\n"
         );
         self.files.insert(name.clone(), text);
         Ok(name)

@@ -1,5 +1,13 @@
 //! A line of fstab and what comes of it: files with what is worth knowing of them, links, faults.
 
+use std::sync::Arc;
+
+use warren_unit::compile::Compiler;
+use warren_unit::config::expand;
+use warren_unit::load::Sources;
+use warren_unit::parse::parse;
+use warren_unit::{Context, Defaults};
+
 use super::*;
 
 /// The lines that every unit has are left out; `; ` is between those of one file.
@@ -123,6 +131,51 @@ fn what_is_to_be_checked_is_checked_where_it_can_be() {
             "> local-fs.target.requires/x.mount",
         ],
     );
+}
+
+/// The arguments of the only service's only command.
+fn command_of(made: &Made) -> Vec<String> {
+    let mut files = made.files.iter();
+    let (name, text) = files.find(|(path, _)| path.ends_with(".service")).expect("one is made");
+    let (file, _) = parse("x".into(), text.as_bytes(), UnitType::Service);
+    let file = Arc::new(file);
+    let compiler = Compiler {
+        name: &UnitName::parse(name).expect("a name"),
+        sources: &Sources { fragment: Some(&file), ..Sources::default() },
+        context: &Context::system(),
+        defaults: &Defaults::default(),
+    };
+    let (service, faults) = compiler.service();
+    assert!(faults.is_empty(), "{faults:?}");
+    expand(&service.exec_start[0], &BTreeMap::new())
+}
+
+#[test]
+fn a_device_is_checked_by_the_name_that_its_mount_has() {
+    for (tag, device) in [
+        ("LABEL=my\\040disk", "/dev/disk/by-label/my\\x20disk"),
+        ("/dev/a$HOME\\040\"%n\"", "/dev/a$HOME \"%n\""),
+    ] {
+        let made = units(&format!("{tag} /x ext4 defaults 0 2"), &|_| true);
+        assert_eq!(command_of(&made), ["fsck", "-a", "-T", device]);
+    }
+}
+
+#[test]
+fn an_nfs_mount_in_the_background_is_waited_for_by_nobody() {
+    check(
+        "srv:/a /a nfs ro,bg,x-systemd.mount-timeout=9",
+        &[
+            "a.mount: [Mount]; What=srv:/a; Where=/a; Type=nfs; \
+             Options=retry=10000,ro,bg,fg,nofail; TimeoutSec=infinity; TimeoutSec=9",
+            "> remote-fs.target.wants/a.mount",
+        ],
+    );
+    for (fs_type, options) in [("nfs4", "bg,fg"), ("ext3", "bg")] {
+        let made = units(&format!("srv:/a /a {fs_type} {options}"), &|_| false);
+        let text = &made.files["a.mount"];
+        assert!(text.contains(&format!("Options={options}\n")), "{text}");
+    }
 }
 
 #[test]
