@@ -38,6 +38,8 @@ pub(crate) enum AfterLoad {
     Unit { name: UnitName, reply: ReplySender },
     /// Answer the bus.
     BusReload(ReplySender),
+    /// Tell those who listen; who sent the signal hears nothing.
+    SignalReload,
     /// Answer `warren`.
     Report { reply: AnswerTo<Report>, ordered: Instant },
     /// Hand a connection to its instance.
@@ -350,6 +352,12 @@ impl Daemon {
                 self.announce(Announcement::Reloading(false));
                 reply.send(error.map_or(Ok(Answer::Done), |text| Err(BusError::failed(text))));
             }
+            Some(AfterLoad::SignalReload) => {
+                self.announce(Announcement::Reloading(false));
+                if let Some(error) = error {
+                    say!("SIGHUP: nothing is loaded again: {error}");
+                }
+            }
             Some(AfterLoad::Report { reply, ordered }) => {
                 let mut report = Report {
                     work: loading.work,
@@ -461,8 +469,9 @@ impl Daemon {
     }
 
     pub(crate) fn reload_by_signal(&mut self) {
+        self.announce(Announcement::Reloading(true));
         let how = Reload::ALL;
-        self.load(|token| LoaderOrder::Reload { how, token }, AfterLoad::Nothing);
+        self.load(|token| LoaderOrder::Reload { how, token }, AfterLoad::SignalReload);
     }
 
     /// A new manager takes over; everything it needs is written down already.
@@ -470,7 +479,7 @@ impl Daemon {
         self.leaving = Some(Leaving::Restart);
     }
 
-    // ---- unit files ----
+    // ---- the environment, references, the first unit ----
 
     fn change_environment(&mut self, unset: &[String], set: &[String]) -> Outcome {
         let mut environment = self.environment.clone();
