@@ -15,6 +15,7 @@ use warren_core::state::BootTimes;
 use warren_core::time::Moment;
 use warren_core::view::View;
 use warren_unit::escape::path_unescape;
+use warren_unit::install::Remark;
 use warren_unit::{Defaults, LoadState, UnitName};
 
 /// The manager as the bus sees it.
@@ -268,14 +269,12 @@ pub struct UnitFileOp {
     pub runtime: bool,
     /// Overwrite what stands against it.
     pub force: bool,
-    /// Below the `.attached` directories.
-    pub portable: bool,
 }
 
 /// One change to the file system, as clients are told of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileChange {
-    /// `symlink`, `unlink`, or a word for what went wrong.
+    /// `symlink` or `unlink`.
     pub kind: &'static str,
     /// The link that was made or removed.
     pub path: String,
@@ -305,6 +304,8 @@ pub enum Answer {
         carries_install_info: bool,
         /// In order.
         changes: Vec<FileChange>,
+        /// What was passed over.
+        remarks: Vec<Remark>,
     },
     /// Texts.
     Texts(Vec<String>),

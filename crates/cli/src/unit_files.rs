@@ -11,9 +11,9 @@ use warren_unit::search::search_path;
 use warren_unit::{Scope, UnitName};
 use warren_unit_files::Root;
 
-use crate::args::{Command, PresetArgs, UnitFiles};
+use crate::args::{Command, Global, PresetArgs, UnitFiles};
 use crate::output::print;
-use crate::verbs::{JSON_VERSION, with_suffix};
+use crate::verbs::{JSON_VERSION, print_json, with_suffix};
 
 /// A verb on unit files with what it is to be done to.
 #[derive(Debug)]
@@ -88,7 +88,12 @@ impl Wanted {
         }
         let (changes, failed) = warren_unit_files::carry_out(&root, &plan);
         let changes: Vec<Value> = changes.iter().map(change).collect();
-        let answer = json!({"changes": changes, "carries_install_info": plan.carries_install_info});
+        let remarks: Vec<String> = plan.remarks.iter().map(ToString::to_string).collect();
+        let answer = json!({
+            "changes": changes,
+            "carries_install_info": plan.carries_install_info,
+            "remarks": remarks,
+        });
         Ok((answer, plan.errors.into_iter().chain(failed).collect()))
     }
 
@@ -112,7 +117,7 @@ impl Wanted {
         }
     }
 
-    /// Says what was changed, in the words of systemctl.
+    /// Says what was changed and what was passed over, in the words of systemctl.
     pub(crate) fn print(&self, answer: &Value, json: bool, quiet: bool) {
         if json {
             let mut answer = answer.clone();
@@ -121,6 +126,9 @@ impl Wanted {
         }
         for change in answer["changes"].as_array().into_iter().flatten().filter(|_| !quiet) {
             eprintln!("{}", changed(change));
+        }
+        for remark in answer["remarks"].as_array().into_iter().flatten().filter(|_| !quiet) {
+            eprintln!("{}", remark.as_str().unwrap_or_default());
         }
         if self.verb == "enable" && answer["carries_install_info"] == json!(false) {
             eprintln!("The unit files have no [Install] section: there is nothing to enable.");
@@ -181,26 +189,28 @@ fn counts_as_enabled(state: &str) -> bool {
 }
 
 /// Prints the states of units; returns 0 if one of them is enabled, else 1.
-pub(crate) fn print_states(states: impl Iterator<Item = String>, quiet: bool) -> i32 {
+pub(crate) fn print_states(states: impl Iterator<Item = (String, String)>, global: &Global) -> i32 {
     let mut status = 1;
-    for state in states {
+    for (unit, state) in states {
         if counts_as_enabled(&state) {
             status = 0;
         }
-        if !quiet {
-            print(&format!("{state}\n"));
+        match global {
+            Global { quiet: true, .. } => {}
+            Global { json: true, .. } => print_json(json!({"unit": unit, "state": state})),
+            _ => print(&format!("{state}\n")),
         }
     }
     status
 }
 
 /// `is-enabled --root`.
-pub(crate) fn states_in_root(units: &[String], directory: &Path, quiet: bool) -> Result<i32> {
+pub(crate) fn states_in_root(units: &[String], directory: &Path, global: &Global) -> Result<i32> {
     let tree = tree(&open(directory)?);
     let state = |unit: &String| {
-        let name = UnitName::parse(&with_suffix(unit)).ok();
-        let state = name.and_then(|name| tree.state(&name));
-        state.map_or("not-found", UnitFileState::as_str).to_owned()
+        let unit = with_suffix(unit);
+        let state = UnitName::parse(&unit).ok().and_then(|name| tree.state(&name));
+        (unit, state.map_or("not-found", UnitFileState::as_str).to_owned())
     };
-    Ok(print_states(units.iter().map(state), quiet))
+    Ok(print_states(units.iter().map(state), global))
 }

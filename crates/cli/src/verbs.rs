@@ -1,7 +1,7 @@
 //! The commands that talk to the manager: what is asked, in which order, with which exit status.
 //!
-//! Exit statuses are systemctl's: 3 for a unit that is not up and 4 for one that does not exist
-//! (`status`, `is-active`), 5 for starting what does not exist.
+//! Exit statuses are systemctl's: 3 for a unit that is not up (`status`, `is-active`), 4 for one that
+//! does not exist (`status`), 5 for starting what does not exist.
 
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
@@ -88,7 +88,7 @@ pub fn run(cli: Cli) -> Result<i32> {
             Err(command) => Session::open(global)?.fleet(command),
         },
         Command::IsEnabled(IsEnabledArgs { units, root: Some(root) }) => {
-            states_in_root(&units, &root, global.quiet)
+            states_in_root(&units, &root, &global)
         }
         command => match Wanted::of(&command)? {
             Some(wanted) => unit_files(&wanted, global),
@@ -454,8 +454,10 @@ impl Session {
             if active == state || up_too {
                 status = 0;
             }
-            if !self.global.quiet {
-                print(&format!("{active}\n"));
+            match self.global {
+                Global { quiet: true, .. } => {}
+                Global { json: true, .. } => print_json(json!({"unit": unit, "active": active})),
+                _ => print(&format!("{active}\n")),
             }
         }
         Ok(status)
@@ -497,9 +499,10 @@ impl Session {
         let mut states = Vec::new();
         for unit in self.expand(units)? {
             let answer = self.client.call("FileState", json!({"unit": unit}))?;
-            states.push(answer["state"].as_str().unwrap_or("not-found").to_owned());
+            let state = answer["state"].as_str().unwrap_or("not-found").to_owned();
+            states.push((unit, state));
         }
-        Ok(print_states(states.into_iter(), self.global.quiet))
+        Ok(print_states(states.into_iter(), &self.global))
     }
 
     fn now(&mut self, wanted: &Wanted) -> Result<i32> {
@@ -513,7 +516,7 @@ impl Session {
 }
 
 /// One line of JSON, with the version of its form.
-fn print_json(mut value: Value) {
+pub(crate) fn print_json(mut value: Value) {
     if let Some(object) = value.as_object_mut() {
         object.insert("format".to_owned(), json!(JSON_VERSION));
     }

@@ -59,7 +59,7 @@ impl Verifier {
             };
         }
         let environment = warren_unit_files::search_environment(None);
-        let paths = warren_unit_files::search_directories(scope, &environment, None);
+        let paths = warren_unit_files::search_directories(scope, &environment, own_units());
         let (defaults, _) = warren_unit_files::manager_defaults(&context);
         Verifier { paths, context, defaults }
     }
@@ -127,6 +127,16 @@ impl Verifier {
         diagnostics.dedup();
         Verdict { name: name.to_string(), load: loaded.load_state.as_str(), diagnostics }
     }
+}
+
+/// Where the manager has units of its own: in `system` beside it. It is installed beside this program, in
+/// `../lib/warren`, or in the usual place.
+fn own_units() -> Option<PathBuf> {
+    let own = std::env::current_exe().unwrap_or_default();
+    let here = own.parent().map(Path::to_path_buf).unwrap_or_default();
+    let places = [here.clone(), here.join("../lib/warren"), PathBuf::from("/usr/lib/warren")];
+    let manager = places.into_iter().find_map(|p| p.join("warrend").canonicalize().ok())?;
+    manager.parent().map(|directory| directory.join("system"))
 }
 
 fn parse_name(text: &str) -> Result<UnitName, String> {

@@ -184,6 +184,31 @@ fn paths_of_unit_files_are_absolute_for_the_manager_and_names_for_jobs() {
 }
 
 #[test]
+fn what_was_passed_over_is_said_beside_what_was_done() {
+    const DONE: &str = r#"{"parameters":{"changes":[{"kind":"unlink","path":"/x","source":""}],"remarks":["No."]}}"#;
+    let answers =
+        &[DONE, r#"{"parameters":{}}"#, rows!(r#"{"unit":"web.service","result":"done"}"#)];
+    check("remarks", &["disable", "--now", "web"], answers, "Removed /x.\nNo.\n= 0");
+}
+
+#[test]
+fn verify_looks_where_the_manager_has_units_of_its_own() {
+    let scratch = Scratch(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("verify-own"));
+    let _ = std::fs::remove_dir_all(&scratch.0);
+    scratch.file("lib/warren/warrend", "");
+    scratch.file("lib/warren/system/own-of-warrener.service", "[Service]\nExecStart=/bin/true\n");
+    let program = scratch.file("bin/placeholder", "");
+    let program = Path::new(&program).with_file_name("warren");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_warren"), &program).expect("the same file system");
+    let output = Command::new(program)
+        .args(["verify", "own-of-warrener.service"])
+        .env_remove("SYSTEMD_UNIT_PATH")
+        .output()
+        .expect("the command can be run");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
 fn states_have_systemctls_exit_statuses() {
     let dead = &[
         r#"{"parameters":{"name":"a.service","load":"loaded","active":"inactive","sub":"dead"}}"#,
@@ -194,6 +219,15 @@ fn states_have_systemctls_exit_statuses() {
         r#"{"parameters":{"name":"a.service","load":"loaded","active":"active","sub":"running"}}"#,
     ];
     check("up", &["is-active", "-q", "a"], up, "= 0");
+    let one = "{\"unit\":\"a.service\",\"active\":\"active\",\"format\":1}\n= 0";
+    check("up-json", &["is-active", "--json", "a"], up, one);
+    let one = "{\"unit\":\"a.service\",\"state\":\"static\",\"format\":1}\n= 0";
+    check(
+        "enabled-json",
+        &["is-enabled", "--json", "a"],
+        &[r#"{"parameters":{"state":"static"}}"#],
+        one,
+    );
     let missing = &[
         r#"{"error":"io.warrener.NoSuchUnit","parameters":{"message":"Unit a.service not found."}}"#,
     ];

@@ -168,8 +168,20 @@ fn what_was_changed_before_a_failure_is_printed() {
     image.write("etc/systemd/system/z.target.wants", "");
     let (is_well, said) = image.run(WARREN, &["enable", "--json", "both.service"]);
     let path = "/etc/systemd/system/y.target.wants/both.service";
-    assert!(!is_well && said.contains(path) && !said.contains("z.target"), "{said}");
+    assert!(!is_well && said.contains(path) && !said.contains("z.target.wants"), "{said}");
     assert!(image.links().iter().any(|row| row.starts_with(&path[1..])));
+}
+
+#[test]
+fn what_an_image_lacks_is_said() {
+    let image = Image::new("lacks");
+    image.write(
+        "usr/lib/systemd/system/w.service",
+        "[Install]\nWantedBy=x.target\nAlso=no.service\n",
+    );
+    let (is_well, said) = image.run(WARREN, &["enable", "--json", "w.service"]);
+    let remark = "Failed to enable auxiliary unit no.service, ignoring.";
+    assert!(is_well && said.contains(remark), "{said}");
 }
 
 #[test]

@@ -465,22 +465,28 @@ fn unit_files(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> 
         target: None,
         runtime: parameters["runtime"].as_bool().unwrap_or(false),
         force: parameters["force"].as_bool().unwrap_or(false),
-        portable: false,
     };
     let files = operation.files.clone();
     let answer = call_and_answer(shared, caller, Call::UnitFiles(operation))?;
     let said = parameters["comment"].as_str();
     let runtime = parameters["runtime"].as_bool().unwrap_or(false);
     let verb = parameters["verb"].as_str();
-    crate::remarks::unit_files(shared, caller.asker, verb, &files, said, runtime)
-        .map_err(refused)?;
+    // The links are made: why the comment is not kept stands beside them.
+    let unsaid =
+        crate::remarks::unit_files(shared, caller.asker, verb, &files, said, runtime).err();
     match answer {
-        Answer::Changes { changes, carries_install_info } => {
+        Answer::Changes { changes, carries_install_info, remarks } => {
             let changes: Vec<Value> = changes
                 .into_iter()
                 .map(|c| json!({"kind": c.kind, "path": c.path, "source": c.source}))
                 .collect();
-            Ok(json!({"changes": changes, "carries_install_info": carries_install_info}))
+            let remarks: Vec<String> =
+                remarks.iter().map(ToString::to_string).chain(unsaid).collect();
+            Ok(json!({
+                "changes": changes,
+                "carries_install_info": carries_install_info,
+                "remarks": remarks,
+            }))
         }
         _ => Ok(json!({"changes": []})),
     }

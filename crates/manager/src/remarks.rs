@@ -104,6 +104,8 @@ fn write(path: &std::path::Path, asker: Asker, verb: &str, text: &str) -> io::Re
     let by = json!({"kind": "request", "uid": asker.uid});
     let remark = json!({"of": verb, "text": remark_text(text), "by": by, "at": at});
     let aside = path.with_extension("remark.tmp");
+    // A user may have no directory of the kind yet.
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
     let mut file = fs::File::create(&aside)?;
     writeln!(file, "{remark}")?;
     fs::rename(&aside, path)

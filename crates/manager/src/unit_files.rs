@@ -107,8 +107,12 @@ fn carry_out(plan: &Plan) -> (Outcome, bool) {
         Change::Symlink { path, target } => FileChange { kind: "symlink", path, source: target },
         Change::Unlink { path } => FileChange { kind: "unlink", path, source: String::new() },
     });
-    let carries_install_info = plan.carries_install_info;
-    (Ok(Answer::Changes { carries_install_info, changes: changes.collect() }), has_changed)
+    let answer = Answer::Changes {
+        carries_install_info: plan.carries_install_info,
+        changes: changes.collect(),
+        remarks: plan.remarks.iter().cloned().collect(),
+    };
+    (Ok(answer), has_changed)
 }
 
 fn plan(tree: &Tree, operation: &UnitFileOp, names: &[&str]) -> Plan {

@@ -21,7 +21,6 @@ fn op(verb: UnitFileVerb, files: Vec<&str>) -> UnitFileOp {
         target: None,
         runtime: false,
         force: false,
-        portable: false,
     }
 }
 
@@ -50,8 +49,12 @@ fn with_flags(call: &mut Invocation<'_>, verb: UnitFileVerb, install_info: bool)
     if flags & !(RUNTIME | FORCE | PORTABLE) != 0 {
         return Err(BusError::invalid_args("Invalid argument").into());
     }
+    if flags & PORTABLE != 0 {
+        let text = "Links below the .attached directories are not made.";
+        return Err(BusError::not_supported(text).into());
+    }
     let (runtime, force) = (flags & RUNTIME != 0, flags & FORCE != 0);
-    ask(UnitFileOp { runtime, force, portable: flags & PORTABLE != 0, ..op }, install_info)
+    ask(UnitFileOp { runtime, force, ..op }, install_info)
 }
 
 pub fn enable(call: &mut Invocation<'_>) -> Out {

@@ -21,6 +21,7 @@ use crate::wire::{Reader, WireError, Writer};
 use warren_core::ids::{JobId, UnitId};
 use warren_core::view::View;
 use warren_unit::UnitName;
+use warren_unit::install::Remark;
 
 /// Who may call a method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -194,12 +195,12 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
         }
         (
             Then::Changes { with_install_info },
-            Answer::Changes { carries_install_info, changes },
+            Answer::Changes { carries_install_info, changes, remarks },
         ) => {
             if *with_install_info {
                 w.bool(carries_install_info);
             }
-            write_changes(&mut w, &changes);
+            write_changes(&mut w, &changes, &remarks);
         }
         (Then::Texts, Answer::Texts(texts)) => {
             w.strs(texts.iter().map(|text| &**text));
@@ -267,10 +268,21 @@ fn job_fields(w: &mut Writer, view: &View, job: JobId, unit: UnitId) {
     w.u32(job.0).str(&path::job(job.0)).str(name).str(&path::unit(name)).str(kind);
 }
 
-fn write_changes(w: &mut Writer, changes: &[FileChange]) {
+/// What was passed over is told as changes of kinds that systemctl 252 has words for.
+fn write_changes(w: &mut Writer, changes: &[FileChange], remarks: &[Remark]) {
     w.array(b'(', |w| {
         for change in changes {
             w.structure().str(change.kind).str(&change.path).str(&change.source);
+        }
+        for remark in remarks {
+            let (kind, path, source) = match remark {
+                Remark::DestinationNotPresent { path, target } => {
+                    ("destination not present", target.as_str(), &**path)
+                }
+                Remark::AuxiliaryFailed { name } => ("auxiliary unit failed", name.as_str(), ""),
+                Remark::Masked { path } => ("masked", &**path, ""),
+            };
+            w.structure().str(kind).str(path).str(source);
         }
     });
 }

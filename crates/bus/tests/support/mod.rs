@@ -21,6 +21,7 @@ use warren_core::state::ExitStatus;
 use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
 use warren_unit::config::Condition;
+use warren_unit::install::Remark;
 use warren_unit::load::{Sources, load};
 use warren_unit::parse::parse;
 use warren_unit::{Context, Defaults, UnitName};
@@ -537,7 +538,7 @@ impl Inner {
     }
 
     fn unit_files(&mut self, op: UnitFileOp) -> Outcome {
-        let mut changes = Vec::new();
+        let (mut changes, mut remarks) = (Vec::new(), Vec::new());
         let mut change = |kind: &'static str, file: &str| {
             let path = format!("/etc/systemd/system/multi-user.target.wants/{file}");
             let source = if kind == "symlink" {
@@ -554,7 +555,14 @@ impl Inner {
             }
             match op.verb {
                 UnitFileVerb::Enable if self.enabled.insert(file.clone()) => {
-                    change("symlink", file)
+                    change("symlink", file);
+                    let path = format!("/etc/systemd/system/{file}");
+                    let name = |text: &str| UnitName::parse(text).expect("a name");
+                    let target = name("nosuch.target");
+                    remarks.push(Remark::DestinationNotPresent { path, target });
+                    remarks.push(Remark::AuxiliaryFailed { name: name("nosuch.service") });
+                    let path = "/etc/systemd/system/masked.service".to_owned();
+                    remarks.push(Remark::Masked { path });
                 }
                 UnitFileVerb::Disable if self.enabled.remove(file) => change("unlink", file),
                 UnitFileVerb::Mask if self.masked.insert(file.clone()) => change("symlink", file),
@@ -563,6 +571,6 @@ impl Inner {
                 _ => {}
             }
         }
-        Ok(Answer::Changes { carries_install_info: true, changes })
+        Ok(Answer::Changes { carries_install_info: true, changes, remarks })
     }
 }
