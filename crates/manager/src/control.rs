@@ -6,9 +6,9 @@
 //! Reading is open to all who can connect, but for lines of logs and for unit files that the client
 //! could not read himself; what changes something is for root and the manager's own user.
 //!
-//! Readers are answered by threads of this room, from the published view. Two of them wait for the loop: `Record`,
-//! for which it cuts a recording into pieces, one a turn, and `Status` and `Cat` of a unit that is loaded first.
-//! The loop waits for none of them.
+//! Readers are answered by threads of this room, from the published view. Some of them wait for the loop: `Record`,
+//! for which it cuts a recording into pieces, one a turn, `Status` and `Cat` of a unit that is loaded first, and
+//! `FileState` of a file that the loader has yet to look at. The loop waits for none of them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,7 +16,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -26,16 +25,10 @@ use warren_sys::{fdpass, waits};
 use crate::answers::{AnswerTo, Awaited, Bell, Unanswered, awaited};
 use crate::control_calls::{self, Answered, Method, refused};
 use crate::control_jobs;
-use crate::control_records::{Turn, Turns};
+use crate::control_turns::{Places, Turn, Turns};
 use crate::inhibit::{self, Held};
 use crate::say;
 use crate::shared::Shared;
-
-/// Connections served at the same time; more are turned away.
-const CONNECTIONS_MAX: usize = 64;
-
-/// Of these, what others than root and the manager's own user may take up.
-const UNPRIVILEGED_CONNECTIONS_MAX: usize = 48;
 
 /// Largest request, in bytes: the names of 100,000 units are about 4 MB.
 const REQUEST_BYTES_MAX: u64 = 16 << 20;
@@ -88,7 +81,7 @@ fn bind(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let places = Places::default();
     let turns = Turns::default();
     let acceptor = std::thread::current();
     let mut unended = Unended::default();
@@ -104,30 +97,24 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             continue;
         };
         let asker = Asker::client(peer.uid, peer.pid);
-        let connections_max = match is_privileged(asker) {
-            true => CONNECTIONS_MAX,
-            false => UNPRIVILEGED_CONNECTIONS_MAX,
-        };
-        if open.fetch_add(1, Ordering::Relaxed) >= connections_max {
-            open.fetch_sub(1, Ordering::Relaxed);
-            let _ = reply(&stream, &error("io.warrener.Busy", "too many connections"));
+        let Some(place) = places.take(peer.uid, is_privileged(asker)) else {
+            let _ = reply(&stream, error("io.warrener.Busy", "too many connections"));
             unended.end(stream);
             continue;
-        }
+        };
         let stream = Arc::new(stream);
         let client = stream.clone();
-        let (shared, count, acceptor) = (shared.clone(), open.clone(), acceptor.clone());
+        let (shared, acceptor) = (shared.clone(), acceptor.clone());
         let turns = turns.clone();
         let serve = move || {
             serve(&client, asker, &turns, &shared);
             drop(client);
             acceptor.unpark();
-            count.fetch_sub(1, Ordering::Relaxed);
+            drop(place);
         };
         if let Err(e) = std::thread::Builder::new().name("client".into()).spawn(serve) {
-            open.fetch_sub(1, Ordering::Relaxed);
             say!("a client of the control socket is turned away: {e}");
-            let _ = reply(&stream, &error("io.warrener.Busy", &format!("no thread for it: {e}")));
+            let _ = reply(&stream, error("io.warrener.Busy", &format!("no thread for it: {e}")));
         }
         // His thread may have ended before.
         Arc::into_inner(stream).into_iter().for_each(|stream| unended.end(stream));
@@ -161,15 +148,8 @@ fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>)
     };
     let mut reader = BufReader::new(stream);
     let caller = Caller { asker, socket: stream.as_fd(), bell: Bell::new() };
-    let mut connection = Connection {
-        stream,
-        caller,
-        shared,
-        turns,
-        turn: None,
-        has_recorded: false,
-        held: Vec::new(),
-    };
+    let mut connection =
+        Connection { stream, caller, shared, turns, turn: None, is_large: false, held: Vec::new() };
     loop {
         let mut request = Vec::new();
         let read = reader.by_ref().take(request_bytes_max).read_until(0, &mut request);
@@ -181,7 +161,7 @@ fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>)
             Ok(request) => connection.answer(&request),
             Err(why) => Ok(error("io.warrener.Malformed", &why)),
         };
-        let done = answered.and_then(|answer| reply(stream, &answer));
+        let done = answered.and_then(|answer| reply(stream, answer));
         connection.turn = None;
         if done.is_err() {
             return;
@@ -201,8 +181,8 @@ fn parse(request: &[u8], asker: Asker) -> Result<Value, String> {
 
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
-        if self.has_recorded {
-            // Of a recording the heap keeps several times its size.
+        if self.is_large {
+            // Of a large answer the heap keeps several times its size.
             warren_sys::heap::trim();
         }
     }
@@ -243,9 +223,11 @@ pub(crate) fn is_privileged(asker: Asker) -> bool {
     asker.uid == 0 || asker.uid == warren_sys::process::own_ids().0
 }
 
-fn reply(stream: &UnixStream, answer: &Value) -> std::io::Result<()> {
+fn reply(stream: &UnixStream, answer: Value) -> std::io::Result<()> {
     let mut bytes = answer.to_string().into_bytes();
     bytes.push(0);
+    // It has some times the size of its text, which alone is kept until the client has read it.
+    drop(answer);
     write_within(stream, &bytes, READS_WITHIN)
 }
 
@@ -279,12 +261,12 @@ struct Connection<'a> {
     stream: &'a UnixStream,
     caller: Caller<'a>,
     shared: &'a Arc<Shared>,
-    /// Of those without privileges, for recordings.
+    /// Of those without privileges, at large answers.
     turns: &'a Turns,
     /// Until the answer is sent.
     turn: Option<Turn>,
     /// A large answer was made.
-    has_recorded: bool,
+    is_large: bool,
     /// Gone with the connection.
     held: Vec<Held>,
 }
@@ -307,7 +289,9 @@ impl Connection<'_> {
                 return self.jobs(parameters);
             }
             ("Jobs", _) => Err(("org.varlink.service.ExpectedMore", method.to_owned())),
-            ("Record", Some(call)) => self.record(call, parameters),
+            ("Record" | "List" | "Why" | "Devices", Some(call)) => {
+                self.large(call, name == "Record", parameters)
+            }
             (_, Some(call)) => (call.serve)(parameters, &self.caller, self.shared),
             (_, None) => Err(("org.varlink.service.MethodNotFound", method.to_owned())),
         };
@@ -317,30 +301,35 @@ impl Connection<'_> {
         })
     }
 
-    /// The one method that leaves something with its connection.
+    /// This method leaves something with its connection.
     fn inhibit(&mut self, parameters: &Value) -> Answered {
         let lock = inhibit::take(parameters, self.caller.asker, self.shared).map_err(refused)?;
         self.held.push(lock);
         Ok(serde_json::json!({}))
     }
 
-    /// The one method whose answer is large.
-    fn record(&mut self, call: &Method, parameters: &Value) -> Answered {
-        if !is_privileged(self.caller.asker) {
-            self.turn = self.turns.take();
-            if self.turn.is_none() {
-                let text = "a recording is being sent to another user: ask again when it is";
-                return Err(("io.warrener.Busy", text.to_owned()));
+    /// Methods whose answers may be large: a recording, or something of all units.
+    fn large(&mut self, call: &Method, is_recording: bool, parameters: &Value) -> Answered {
+        let asker = self.caller.asker;
+        match (is_privileged(asker), is_recording) {
+            (true, _) => {}
+            (false, false) => self.turn = Some(self.turns.large(asker.uid)),
+            (false, true) => {
+                self.turn = self.turns.recording();
+                if self.turn.is_none() {
+                    let text = "a recording is being sent to another user: ask again when it is";
+                    return Err(("io.warrener.Busy", text.to_owned()));
+                }
             }
         }
-        self.has_recorded = true;
+        self.is_large = true;
         (call.serve)(parameters, &self.caller, self.shared)
     }
 
     /// The one method with several answers: one for each unit, when its job has ended.
     fn jobs(&self, parameters: &Value) -> std::io::Result<Value> {
         control_jobs::jobs(parameters, &self.caller, self.shared, |row| {
-            reply(self.stream, &serde_json::json!({"parameters": row, "continues": true}))
+            reply(self.stream, serde_json::json!({"parameters": row, "continues": true}))
         })?;
         Ok(serde_json::json!({"parameters": {}}))
     }
@@ -348,7 +337,7 @@ impl Connection<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 

@@ -1,11 +1,7 @@
 //! Recordings for clients of the control socket.
-//!
-//! One of a boot of 28,000 units is 12 MB, and takes some times that while it is made and sent: of those who
-//! have no privileges one is served at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
@@ -20,28 +16,6 @@ use crate::record_jobs::JobsBefore;
 use crate::recorder::PIECE_EVENTS_MAX;
 use crate::records::{Kept, Material};
 use crate::shared::Shared;
-
-/// Whose turn it is, of those without privileges.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Turns(Arc<AtomicBool>);
-
-/// That one has his turn; it ends with the value.
-#[derive(Debug)]
-pub(crate) struct Turn(Arc<AtomicBool>);
-
-impl Turns {
-    /// Takes the turn, unless somebody has it.
-    pub fn take(&self) -> Option<Turn> {
-        let was_taken = self.0.swap(true, Ordering::SeqCst);
-        (!was_taken).then(|| Turn(self.0.clone()))
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::SeqCst);
-    }
-}
 
 /// Recordings that are kept, the oldest first.
 pub(crate) fn records(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
@@ -109,18 +83,4 @@ fn piece(shared: &Shared, numbers: Range<u64>) -> Option<Vec<Event>> {
     let (reply, piece) = channel();
     shared.order(Order::Cut { numbers, reply });
     piece.recv().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_at_a_time_has_the_turn() {
-        let turns = Turns::default();
-        let first = turns.take().expect("nobody has it");
-        assert!(turns.take().is_none());
-        drop(first);
-        assert!(turns.take().is_some());
-    }
 }

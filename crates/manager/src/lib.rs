@@ -17,6 +17,7 @@ mod control_files;
 mod control_jobs;
 mod control_records;
 pub mod control_top;
+mod control_turns;
 pub mod daemon;
 mod device_report;
 pub mod device_words;

@@ -86,12 +86,26 @@ fn one_recording_at_a_time_goes_to_users_without_privileges() {
     });
 }
 
+#[test]
+fn one_user_without_privileges_has_a_share_of_the_connections() {
+    const OF_ONE_USER_MAX: usize = 16;
+    let Some(m) = Machine::start("clients-share", &[]) else { return };
+    let clients: Vec<_> = (0..OF_ONE_USER_MAX).map(|_| m.connect_as_other()).collect();
+    let refused = read_answer(&m.connect_as_other()).expect("it is told at once");
+    assert_eq!(refused["error"], "io.warrener.Busy", "{refused}");
+    for client in &clients {
+        let answer = ask(client, "List", &json!({})).expect("it is answered");
+        assert!(answer["parameters"]["units"].is_array(), "{answer}");
+    }
+    assert!(m.totals()["pid"].is_u64());
+}
+
 /// Each loads an instance that nothing has asked for yet.
 #[test]
 fn questions_of_users_without_privileges_are_answered_one_after_the_other() {
     let units = [("some@.service", "[Service]\nExecStart=@P stay")];
     let Some(m) = Machine::start("clients-questions", &units) else { return };
-    let clients: Vec<_> = (0..20).map(|_| m.connect_as_other()).collect();
+    let clients: Vec<_> = (0..12).map(|_| m.connect_as_other()).collect();
     for (at, client) in clients.iter().enumerate() {
         let unit = json!({"unit": format!("some@{at}.service")});
         send_call(client, "Status", &unit).expect("there is room in the socket");
