@@ -42,6 +42,10 @@ impl Backend for Still {
     fn unit_file_state(&self, _: &str) -> Option<&'static str> {
         None
     }
+    fn knows_unit_files(&self, _: Option<&UnitName>) -> bool {
+        true
+    }
+
     fn each_unit_file(&self, _: &mut dyn FnMut(&str, &'static str)) {}
     fn preset(&self, _: &Definition) -> &'static str {
         ""

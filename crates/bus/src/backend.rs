@@ -36,6 +36,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// What `is-enabled` says of a unit file, loaded or not; nothing where there is none.
     fn unit_file_state(&self, name: &str) -> Option<&'static str>;
+    /// Whether what is told of this unit's file, or of all, is what lies on the disk, as far as can be
+    /// said without looking; if not, [`Call::LookAtUnitFiles`] comes first.
+    fn knows_unit_files(&self, unit: Option<&UnitName>) -> bool;
 
     /// Shows path and state of each unit file of the search path.
     fn each_unit_file(&self, show: &mut dyn FnMut(&str, &'static str));
@@ -171,6 +174,8 @@ pub enum Call {
     ReloadConfiguration,
     /// daemon-reexec; the connection may close instead of an answer.
     Reexecute,
+    /// Look at this unit's file, or at all, before something is told of them.
+    LookAtUnitFiles(Option<UnitName>),
     /// Change the installation of unit files: answers [`Answer::Changes`].
     UnitFiles(UnitFileOp),
     /// The links that disabling this unit would remove: answers [`Answer::Texts`].

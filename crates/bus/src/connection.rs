@@ -46,7 +46,7 @@ pub enum Gone {
     NoGreeting,
     /// It sent what is no message.
     Garbage(WireError),
-    /// It fell too far behind with signals.
+    /// It fell too far behind with signals, or has taken nothing for too long.
     TooSlow,
     /// It sent file descriptors, of which we take none.
     Descriptors,
@@ -94,6 +94,8 @@ pub struct Connection {
     pub is_subscribed: bool,
     /// Closed as soon as everything is sent.
     pub is_closing: bool,
+    /// When it last took anything of what was to be sent, or there last was nothing to send.
+    taken_at: Instant,
     /// What the socket is watched for.
     pub interest: epoll::EventFlags,
     handshake: Handshake,
@@ -150,6 +152,7 @@ impl Connection {
             signals: SignalQueue::default(),
             is_subscribed: false,
             is_closing: false,
+            taken_at: now,
             interest: epoll::EventFlags::IN,
             handshake,
             looks_first,
@@ -287,8 +290,16 @@ impl Connection {
         self.passing -= here;
     }
 
+    /// Since when it has taken nothing of what is to be sent; nothing if all is sent.
+    pub fn waits_since(&self) -> Option<Instant> {
+        self.has_output().then_some(self.taken_at)
+    }
+
     /// Adds bytes to what is to be sent.
     pub fn push(&mut self, bytes: Vec<u8>) {
+        if !self.has_output() {
+            self.taken_at = Instant::now();
+        }
         self.unsent += bytes.len();
         self.output.push_back(bytes);
     }
@@ -321,6 +332,7 @@ impl Connection {
     fn advance(&mut self, bytes: usize) {
         self.unsent -= bytes;
         self.sent += bytes;
+        self.taken_at = Instant::now();
         while let Some(first) = self.output.front()
             && self.sent >= first.len()
         {
@@ -367,5 +379,37 @@ mod tests {
         assert!(own.has_output(), "it is answered");
         drop(far);
         assert_eq!(own.receive(), Err(Gone::Closed));
+    }
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    fn connection() -> (Connection, OwnedFd) {
+        let pair = || {
+            let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+            socketpair(family, kind, SocketFlags::NONBLOCK, None)
+        };
+        let (own, client) = pair().expect("a pair");
+        let peer = rustix::net::sockopt::socket_peercred(&own).expect("a peer");
+        (Connection::new(own, peer, [0; 32], Instant::now()), client)
+    }
+
+    #[test]
+    fn who_takes_nothing_waits_since_he_last_took_something() {
+        let (mut own, client) = connection();
+        assert_eq!(own.waits_since(), None);
+        own.push(vec![0; 8 << 20]);
+        own.flush().expect("the socket is full");
+        let first = own.waits_since().expect("not all is sent");
+        own.push(vec![0; 1]);
+        own.flush().expect("the socket is full");
+        assert_eq!(own.waits_since(), Some(first), "more to send is nothing taken");
+        let mut buffer = vec![0; 16 << 20];
+        while own.has_output() {
+            recv(&client, &mut buffer, RecvFlags::empty()).expect("something is there");
+            own.flush().expect("the client is there");
+        }
+        assert_eq!(own.waits_since(), None);
+        own.push(vec![0; 8 << 20]);
+        assert!(own.waits_since().is_some_and(|since| since > first), "he had taken all");
     }
 }

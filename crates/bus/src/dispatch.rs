@@ -5,7 +5,7 @@ use crate::broker::NAME;
 use crate::error::BusError;
 use crate::introspect;
 use crate::methods::{
-    Access, Invocation, JOB_METHODS, MANAGER_METHODS, Method, Methods, Refused, Step, Then,
+    Access, Done, Invocation, JOB_METHODS, MANAGER_METHODS, Method, Methods, Refused, Step, Then,
     is_listed, unit_of_invocation,
 };
 use crate::names::DBUS;
@@ -36,8 +36,8 @@ pub struct Context<'a> {
     pub connection: u64,
     /// Whether there is a bus between, which says when a client goes.
     pub over_bus: bool,
-    /// Units that were loaded for this message already.
-    pub tried: &'a [UnitName],
+    /// What was done for this message already.
+    pub done: &'a Done,
 }
 
 /// What a message comes to, with the types of the reply.
@@ -89,7 +89,7 @@ pub fn dispatch(message: &Message<'_>, context: Context<'_>) -> Out {
     let target = match find(header.path, context)? {
         Found::Target(target) => target,
         Found::Load(name) => {
-            return Ok(Dispatched { signature: String::new(), step: Step::Load(name) });
+            return Ok(Dispatched { signature: String::new(), step: Step::Load(vec![name]) });
         }
     };
     match (header.interface, header.member) {
@@ -175,7 +175,7 @@ fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<Found, BusE
     if let Ok(name) = refusals::unit_name(text) {
         return match context.view.lookup(&name) {
             Some(unit) => Ok(Found::Target(Target::Unit(unit))),
-            None if context.tried.contains(&name) => Err(unknown_object(path)),
+            None if context.done.tried.contains(&name) => Err(unknown_object(path)),
             None => Ok(Found::Load(name)),
         };
     }
@@ -368,7 +368,7 @@ fn invoke(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
         peer_pid: context.peer_pid,
         is_stranger: !context.may_write,
         over_bus: context.over_bus,
-        tried: context.tried,
+        done: context.done,
     };
     let step = (method.handler)(&mut invocation)?;
     Ok(Dispatched { signature: method.output_signature(), step })

@@ -5,29 +5,30 @@
 
 mod mailbox;
 mod over_bus;
+mod waiting;
 
 pub use mailbox::{Mail, Mailbox};
 pub use over_bus::Link;
 
 use mailbox::Hears;
+use waiting::{After, Again, Waiting};
 
-use crate::backend::{Backend, Outcome, ReplySender};
+use crate::backend::{Backend, Call};
 use crate::broker::Caller;
 use crate::connection::{Connection, Frame, Gone};
 use crate::dispatch::{self, Context, Dispatched};
 use crate::error::BusError;
-use crate::methods::{Refused, Step, Then, explain, render};
+use crate::methods::{Done, Refused, Step};
+use crate::signals::{Encoded, Signal, SignalQueue};
 use crate::wire::{self, Header, Kind, To, Writer};
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, sockopt};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use warren_core::request::Asker;
 use warren_sys::{fdpass, waits};
-use warren_unit::UnitName;
 
 /// Most clients at a time, as systemd has it.
 const CONNECTIONS_MAX: usize = 4096;
@@ -37,6 +38,8 @@ const CONNECTIONS_PER_STRANGER_MAX: usize = 64;
 const UNENDED_MAX: usize = 64;
 /// Time to greet.
 const GREETING_TIME: Duration = Duration::from_secs(30);
+/// So long a client who may change nothing may take nothing of what is to be sent to him.
+const READING_TIME: Duration = Duration::from_secs(30);
 /// Below this many unsent bytes a subscriber is sent more signals.
 const SIGNAL_WATER_BYTES: usize = 256 << 10;
 /// So long nobody is taken after accept(2) has failed, for want of descriptors or memory, unless a client
@@ -86,35 +89,6 @@ impl ReplyTo {
     }
 }
 
-/// A call that waits for the manager.
-struct Waiting {
-    origin: Origin,
-    reply_to: ReplyTo,
-    signature: String,
-    then: After,
-}
-
-enum After {
-    Render(Then),
-    /// Look at the message again, now that this unit was loaded or could not be.
-    Again(Again),
-}
-
-struct Again {
-    message: Vec<u8>,
-    tried: Vec<UnitName>,
-}
-
-impl After {
-    /// Bytes of a call that are kept for it.
-    fn held_bytes(&self) -> usize {
-        match self {
-            After::Render(_) => 0,
-            After::Again(again) => again.message.len(),
-        }
-    }
-}
-
 /// The thread's state.
 pub struct Server {
     backend: Arc<dyn Backend>,
@@ -128,10 +102,14 @@ pub struct Server {
     unended: Vec<(u32, OwnedFd)>,
     link: Option<Link>,
     waiting: BTreeMap<u64, Waiting>,
+    /// What the clients that are told in this turn hear.
+    encoded: Option<Encoded>,
     /// Calls that are to be looked at again as soon as their connection has room for a reply.
     again: BTreeMap<u64, VecDeque<(Origin, ReplyTo, Again)>>,
     /// Clients in the order in which their time to greet ends.
     greeting: VecDeque<u64>,
+    /// Clients who may change nothing and have yet to take something, with the time when they last did.
+    slow: BTreeMap<u64, Instant>,
     /// Nobody is taken until then.
     resting_until: Option<Instant>,
     next_connection: u64,
@@ -167,8 +145,10 @@ impl Server {
             unended: Vec::new(),
             link,
             waiting: BTreeMap::new(),
+            encoded: None,
             again: BTreeMap::new(),
             greeting: VecDeque::new(),
+            slow: BTreeMap::new(),
             resting_until: None,
             next_connection: FIRST_CONNECTION,
             next_question: 1,
@@ -191,9 +171,11 @@ impl Server {
                     client => self.serve(client, flags),
                 }
             }
+            self.encoded = None;
             let now = Instant::now();
             self.drop_silent(now);
             self.end_rest();
+            self.drop_slow(now);
             if self.resting_until.is_some_and(|until| until <= now) {
                 self.watch_listener(true);
             }
@@ -218,7 +200,10 @@ impl Server {
         let oldest = self.greeting.front().and_then(|id| self.connections.get(id));
         let greeting = oldest.map(|client| GREETING_TIME.saturating_sub(client.since.elapsed()));
         let rest = self.resting_until.map(|until| until.saturating_duration_since(Instant::now()));
-        let due = greeting.into_iter().chain(self.until_next_try()).chain(rest).min();
+        let reading = self.slow.values().min();
+        let reading = reading.map(|since| READING_TIME.saturating_sub(since.elapsed()));
+        let due =
+            greeting.into_iter().chain(reading).chain(self.until_next_try()).chain(rest).min();
         let timeout = due.map(|left| {
             Timespec::try_from(left + Duration::from_millis(1)).expect("a minute fits")
         });
@@ -267,8 +252,11 @@ impl Server {
         if !has_room || epoll::add(&self.epoll, &socket, data, interest).is_err() {
             return self.end_socket(uid, socket);
         }
-        // A large buffer makes a list of 40,000 units a few writes; less is no error.
-        if sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err() {
+        // A large buffer makes a list of 40,000 units a few writes; less is no error. It is memory of the
+        // kernel for as long as nobody reads, so that others get what every process may have.
+        if self.is_privileged(peer.uid.as_raw())
+            && sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err()
+        {
             let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
         }
         let client = Connection::new(socket, peer, self.server_id, Instant::now());
@@ -313,6 +301,16 @@ impl Server {
         }
     }
 
+    /// Ends clients that may change nothing and have taken nothing for too long: what waits for them is
+    /// memory of this process and of the kernel.
+    fn drop_slow(&mut self, now: Instant) {
+        let is_over = |since: &Instant| now.saturating_duration_since(*since) >= READING_TIME;
+        let over = self.slow.iter().filter(|(_, since)| is_over(since)).map(|(&id, _)| id);
+        for id in over.collect::<Vec<_>>() {
+            self.end(id);
+        }
+    }
+
     fn end(&mut self, id: u64) {
         if let Some(client) = self.connections.remove(&id) {
             // It may be closed later.
@@ -320,6 +318,7 @@ impl Server {
             self.end_socket(client.peer.uid.as_raw(), client.socket);
         }
         self.again.remove(&id);
+        self.slow.remove(&id);
         self.bus_ended(id);
         if self.resting_until.is_some() {
             self.watch_listener(true);
@@ -376,7 +375,7 @@ impl Server {
         {
             any = true;
             self.end_waiting(&origin, again.message.len());
-            let handled = self.handle_call(&origin, reply_to, again.message, again.tried);
+            let handled = self.handle_call(&origin, reply_to, again.message, again.done);
             // A bus does not end with what one of its clients sent.
             if origin.client.is_none() {
                 handled?;
@@ -393,11 +392,21 @@ impl Server {
         let is_bus = self.is_bus(id);
         let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
         if !client.signals.is_empty() {
-            let view = self.backend.view();
+            let backend = &*self.backend;
+            let view = backend.view();
+            let newest = self.encoded.take().filter(|encoded| encoded.is_of(&view));
+            let encoded = self.encoded.insert(newest.unwrap_or_else(|| Encoded::of(view)));
             let to = if is_bus { To::Everyone } else { To::Peer };
-            encode_signals(client, to, &view, &*self.backend, &mut self.next_serial)?;
+            encode_signals(client, to, encoded, backend, &mut self.next_serial)?;
         }
         client.flush()?;
+        let (uid, waits_since) = (client.peer.uid.as_raw(), client.waits_since());
+        if !is_bus && uid != 0 && uid != self.own_uid {
+            match waits_since {
+                Some(since) => drop(self.slow.insert(id, since)),
+                None => drop(self.slow.remove(&id)),
+            }
+        }
         let mut interest = epoll::EventFlags::empty();
         interest.set(epoll::EventFlags::IN, client.is_ready_for_calls());
         interest.set(epoll::EventFlags::OUT, client.has_output());
@@ -420,7 +429,7 @@ impl Server {
         match message.header.kind {
             Kind::MethodCall => {
                 let reply_to = ReplyTo::of(&message.header);
-                self.handle_call(&origin, reply_to, frame, Vec::new())
+                self.handle_call(&origin, reply_to, frame, Done::default())
             }
             _ => Ok(()),
         }
@@ -431,7 +440,7 @@ impl Server {
         origin: &Origin,
         reply_to: ReplyTo,
         frame: Vec<u8>,
-        tried: Vec<UnitName>,
+        done: Done,
     ) -> Result<(), Gone> {
         let message = wire::parse(&frame)?;
         if !message.is_body_sound() {
@@ -448,12 +457,12 @@ impl Server {
                 || self.is_privileged(origin.caller.uid),
             connection: origin.connection,
             over_bus: origin.client.is_some(),
-            tried: &tried,
+            done: &done,
         };
         match dispatch::dispatch(&message, context) {
             Err(Refused::Garbage(error)) => return Err(error.into()),
             Err(Refused::Told(error)) => self.fail(origin, &reply_to, &error),
-            Ok(dispatched) => self.follow(origin, reply_to, dispatched, (frame, tried)),
+            Ok(dispatched) => self.follow(origin, reply_to, dispatched, (frame, done)),
         }
         Ok(())
     }
@@ -463,7 +472,7 @@ impl Server {
         origin: &Origin,
         reply_to: ReplyTo,
         dispatched: Dispatched,
-        (frame, mut tried): (Vec<u8>, Vec<UnitName>),
+        (message, mut done): (Vec<u8>, Done),
     ) {
         let signature = dispatched.signature;
         match dispatched.step {
@@ -481,73 +490,24 @@ impl Server {
                 let origin = origin.clone();
                 self.ask(call, Waiting { origin, reply_to, signature, then });
             }
-            Step::Load(_) if tried.len() >= LOADS_PER_CALL_MAX => {
+            Step::Load(names) if done.tried.len() + names.len() > LOADS_PER_CALL_MAX => {
                 let text = "Too many units to load at once.";
                 self.fail(origin, &reply_to, &BusError::limits_exceeded(text));
             }
-            Step::Load(name) => {
-                tried.push(name.clone());
-                let then = After::Again(Again { message: frame, tried });
+            Step::Load(mut to_load) => {
+                done.tried.extend(to_load.iter().cloned());
+                to_load.reverse();
+                let Some(name) = to_load.pop() else { return };
+                let then = After::Again(Again { message, done, to_load });
                 let waiting = Waiting { origin: origin.clone(), reply_to, signature, then };
-                self.ask(crate::backend::Call::LoadUnit(name), waiting);
+                self.ask(Call::LoadUnit(name), waiting);
             }
-        }
-    }
-
-    fn ask(&mut self, call: crate::backend::Call, waiting: Waiting) {
-        if !self.begin_waiting(&waiting.origin, waiting.then.held_bytes()) {
-            let text = "Too many calls at once.";
-            return self.fail(&waiting.origin, &waiting.reply_to, &BusError::limits_exceeded(text));
-        }
-        let there = self.there(&waiting.origin);
-        let Caller { uid, pid } = waiting.origin.caller;
-        let asker = Asker::client(uid, pid);
-        let question = self.next_question;
-        self.next_question += 1;
-        self.waiting.insert(question, waiting);
-        let mailbox = self.mailbox.clone();
-        let deliver = move |answer| mailbox.put(Mail::Answer(question, answer));
-        let reply = ReplySender::to(there, deliver);
-        self.backend.call(asker, call, reply);
-    }
-
-    /// Clients of the private socket are not read from when they have too many calls waiting; of
-    /// those on the bus each has its own bound.
-    fn begin_waiting(&mut self, origin: &Origin, bytes: usize) -> bool {
-        match (&origin.client, self.connections.get_mut(&origin.connection)) {
-            (None, Some(client)) => {
-                client.waiting += 1;
-                client.waiting_bytes += bytes;
-                true
+            Step::LookAtFiles(unit) => {
+                done.has_looked = true;
+                let then = After::Again(Again { message, done, to_load: Vec::new() });
+                let waiting = Waiting { origin: origin.clone(), reply_to, signature, then };
+                self.ask(Call::LookAtUnitFiles(unit), waiting);
             }
-            (Some(name), Some(_)) => {
-                self.broker(origin.connection).is_some_and(|broker| broker.begin(name, bytes))
-            }
-            (_, None) => false,
-        }
-    }
-
-    /// What goes with the client.
-    fn there(&mut self, origin: &Origin) -> Weak<()> {
-        let there = match &origin.client {
-            Some(name) => self.broker(origin.connection).and_then(|broker| broker.there(name)),
-            None => self.connections.get(&origin.connection).map(|client| &client.there),
-        };
-        there.map_or_else(Weak::new, Arc::downgrade)
-    }
-
-    fn end_waiting(&mut self, origin: &Origin, bytes: usize) {
-        match (&origin.client, self.connections.get_mut(&origin.connection)) {
-            (None, Some(client)) => {
-                client.waiting -= 1;
-                client.waiting_bytes -= bytes;
-            }
-            (Some(name), Some(_)) => {
-                if let Some(broker) = self.broker(origin.connection) {
-                    broker.end(name, bytes);
-                }
-            }
-            (_, None) => {}
         }
     }
 
@@ -631,38 +591,12 @@ impl Server {
         stop
     }
 
-    fn tell(&mut self, add: impl Fn(&mut crate::signals::SignalQueue)) {
+    fn tell(&mut self, add: impl Fn(&mut SignalQueue)) {
         let bus = self.link.as_ref().and_then(Link::connection);
         let is_silent = bus.filter(|_| !self.has_bus_subscribers());
         let open = self.connections.iter_mut().filter(|(_, client)| client.is_open());
         open.filter(|(id, _)| Some(**id) != is_silent)
             .for_each(|(_, client)| add(&mut client.signals));
-    }
-
-    /// Replies to the call that waited for this answer; gives the client that did.
-    fn answer(&mut self, question: u64, outcome: Outcome) -> Option<u64> {
-        let waiting = self.waiting.remove(&question)?;
-        let origin = waiting.origin;
-        let id = origin.connection;
-        match waiting.then {
-            After::Again(again) if self.connections.contains_key(&id) => {
-                let calls = self.again.entry(id).or_default();
-                calls.push_back((origin, waiting.reply_to, again));
-            }
-            After::Again(_) => {}
-            After::Render(then) => {
-                self.end_waiting(&origin, 0);
-                let view = self.backend.view();
-                let body = outcome
-                    .map_err(|error| explain(&then, error, &view))
-                    .and_then(|answer| render(&then, answer, &view));
-                match body {
-                    Ok(body) => self.reply(&origin, &waiting.reply_to, &waiting.signature, body),
-                    Err(error) => self.fail(&origin, &waiting.reply_to, &error),
-                }
-            }
-        }
-        Some(id)
     }
 
     /// Sends what the sockets take at once; what they do not take is lost with the connections.
@@ -683,16 +617,16 @@ fn next_serial(next: &mut u32) -> u32 {
 fn encode_signals(
     client: &mut Connection,
     to: To<'_>,
-    view: &warren_core::view::View,
+    encoded: &mut Encoded,
     backend: &dyn Backend,
     serial: &mut u32,
 ) -> Result<(), Gone> {
     let mut queue = std::mem::take(&mut client.signals);
     while !queue.is_empty() && client.unsent() < SIGNAL_WATER_BYTES {
-        let mut push = |signal: crate::signals::Signal| {
+        let mut push = |signal: &Signal| {
             client.push(signal.message(to, next_serial(serial)));
         };
-        queue.encode_next(view, backend, &mut push);
+        queue.encode_next(encoded, backend, &mut push);
         if client.unsent() >= SIGNAL_WATER_BYTES {
             client.flush()?;
         }

@@ -8,7 +8,8 @@ use crate::backend::Backend;
 use crate::path;
 use crate::properties::{self, Emits, Interface, Subject};
 use crate::wire::{self, To, Writer};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use warren_core::ids::UnitId;
 use warren_core::request::Notice;
 use warren_core::view::View;
@@ -40,6 +41,40 @@ enum Entry {
     Notice(Notice),
     Changed(UnitId),
     Announcement(Announcement),
+}
+
+/// Units whose signals are kept for the next subscriber: some 4 KB each.
+const ENCODED_UNITS_MAX: usize = 1024;
+
+/// What all subscribers are told of units in one view, encoded once.
+pub struct Encoded {
+    view: Arc<View>,
+    units: BTreeMap<UnitId, Vec<Signal>>,
+}
+
+impl Encoded {
+    /// Nothing yet.
+    pub fn of(view: Arc<View>) -> Encoded {
+        Encoded { view, units: BTreeMap::new() }
+    }
+
+    /// Whether it is of this view.
+    pub fn is_of(&self, view: &Arc<View>) -> bool {
+        Arc::ptr_eq(&self.view, view)
+    }
+
+    /// PropertiesChanged of the unit.
+    fn of_unit(&mut self, unit: UnitId, backend: &dyn Backend) -> &[Signal] {
+        if self.units.len() >= ENCODED_UNITS_MAX && !self.units.contains_key(&unit) {
+            self.units.clear();
+        }
+        let view = &self.view;
+        self.units.entry(unit).or_insert_with(|| {
+            let mut signals = Vec::new();
+            properties_changed(view, backend, unit, &mut |signal| signals.push(signal));
+            signals
+        })
+    }
 }
 
 /// What one subscriber has yet to be told.
@@ -78,15 +113,24 @@ impl SignalQueue {
     }
 
     /// Encodes the next entry; the messages go to `out`, each with a serial of its own.
-    pub fn encode_next(&mut self, view: &View, backend: &dyn Backend, out: &mut dyn FnMut(Signal)) {
+    pub fn encode_next(
+        &mut self,
+        encoded: &mut Encoded,
+        backend: &dyn Backend,
+        out: &mut dyn FnMut(&Signal),
+    ) {
         match self.entries.pop_front() {
             None => {}
             Some(Entry::Changed(unit)) => {
                 self.changed.remove(&unit);
-                properties_changed(view, backend, unit, out);
+                encoded.of_unit(unit, backend).iter().for_each(out);
             }
-            Some(Entry::Notice(notice)) => encode_notice(view, &notice, out),
-            Some(Entry::Announcement(announcement)) => encode_announcement(announcement, out),
+            Some(Entry::Notice(notice)) => {
+                encode_notice(&encoded.view, &notice, &mut |signal| out(&signal));
+            }
+            Some(Entry::Announcement(announcement)) => {
+                encode_announcement(announcement, &mut |signal| out(&signal));
+            }
         }
     }
 

@@ -8,8 +8,10 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use support::client::*;
 use support::*;
+use warren_bus::backend::Call;
 use warren_bus::wire::{Kind, Writer};
 use warren_sys::fdpass;
+use warren_unit::UnitName;
 
 const UNITS: &str = include_str!("units.txt");
 
@@ -227,6 +229,67 @@ fn a_job_ends_after_its_units_changes() {
     heard.dedup();
     assert_eq!(heard, want);
     machine.stop();
+}
+
+/// How often properties are compiled when `a.service` starts and so many clients hear of it.
+fn compiled_for(test: &str, count: usize) -> usize {
+    let (dir, machine) = serve(test);
+    let mut clients: Vec<Client> = (0..count).map(|_| Client::new(&dir.socket())).collect();
+    for client in &mut clients {
+        assert_eq!(client.manager("ListJobs", &[]).kind, Kind::MethodReturn);
+    }
+    let before = machine.compiled.load(Ordering::Relaxed);
+    machine.start("a.service");
+    for client in &mut clients {
+        while client.receive().expect("the bus tells of the job").member != "JobRemoved" {}
+    }
+    let compiled = machine.compiled.load(Ordering::Relaxed) - before;
+    machine.stop();
+    compiled
+}
+
+#[test]
+fn a_change_is_encoded_once_for_all_who_hear_of_it() {
+    let one = compiled_for("hears-one", 1);
+    assert!(one > 0);
+    assert_eq!(compiled_for("hears-many", 16), one);
+}
+
+#[test]
+fn a_call_with_many_names_is_looked_at_twice_and_has_each_loaded_once() {
+    const NAMES: usize = 1000;
+    let (dir, machine) = serve("many-names");
+    let mut client = Client::new(&dir.socket());
+    let names: Vec<String> = (0..NAMES).map(|n| format!("tmpl@{n}.service")).collect();
+    let before = machine.viewed.load(Ordering::Relaxed);
+    let names: Vec<&str> = names.iter().flat_map(|name| [&**name; 2]).collect();
+    let mut body = Writer::new();
+    body.strs(names.iter().copied());
+    let reply = client.call(MANAGER, MANAGER_INTERFACE, "ListUnitsByNames", ("as", body));
+    assert_eq!(reply.signature, "a(ssssssouso)");
+    let asked = machine.asked.lock().unwrap().len();
+    assert_eq!(asked, NAMES);
+    // Beside these two, one for each time that the client is told of a unit.
+    let viewed = machine.viewed.load(Ordering::Relaxed) - before;
+    assert!(viewed <= 2 * NAMES + 10, "{viewed}");
+    machine.stop();
+}
+
+#[test]
+fn unit_files_are_looked_at_before_something_is_told_of_them_that_is_not_known() {
+    for (test, member, names) in
+        [("look-state", "GetUnitFileState", &["a.service"][..]), ("look-all", "ListUnitFiles", &[])]
+    {
+        let (dir, machine) = serve(test);
+        let mut client = Client::new(&dir.socket());
+        machine.has_looked.store(false, Ordering::Relaxed);
+        for _ in 0..2 {
+            assert_eq!(client.manager(member, names).kind, Kind::MethodReturn);
+        }
+        let of = names.first().map(|text| UnitName::parse(text).expect("a name"));
+        assert_eq!(*machine.asked.lock().unwrap(), [Call::LookAtUnitFiles(of)]);
+        machine.stop();
+    }
 }
 
 #[test]

@@ -266,7 +266,7 @@ impl Daemon {
         self.doors.door(waiting.socket).loading.insert(waiting.number, source);
         let name = waiting.instance.clone();
         let after = AfterLoad::Connection(Box::new(waiting));
-        self.load(|token| LoaderOrder::LoadOne { name, token }, after);
+        self.load(|token| LoaderOrder::LoadOne { name, goes_far: false, token }, after);
     }
 
     /// `Service=`, else the template of the socket's own name.

@@ -99,6 +99,9 @@ pub(crate) fn find_or_load(
     shared: &Arc<Shared>,
 ) -> Result<(Arc<View>, UnitId), (&'static str, String)> {
     let (view, name) = (shared.view(), unit_name(parameters)?);
+    if view.lookup(&name).is_none() {
+        look_at_file(&name, caller, shared)?;
+    }
     let has_file = || !name.is_template() && shared.states().get(&name).is_some();
     if view.lookup(&name).is_some() || !has_file() {
         return find(&view, parameters).map(|unit| (view.clone(), unit));
@@ -106,6 +109,20 @@ pub(crate) fn find_or_load(
     call_and_answer(shared, caller, Call::LoadUnit(name))?;
     let view = shared.view();
     find(&view, parameters).map(|unit| (view.clone(), unit))
+}
+
+/// Has what is told of a unit's file be what lies on the disk.
+fn look_at_file(
+    name: &UnitName,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Result<(), (&'static str, String)> {
+    match shared.knows_unit_files(Some(name)) {
+        true => Ok(()),
+        false => {
+            call_and_answer(shared, caller, Call::LookAtUnitFiles(Some(name.clone()))).map(drop)
+        }
+    }
 }
 
 // ---- reading ----
@@ -209,8 +226,9 @@ fn status(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
 
 /// The installation state of a unit's file, also of a template and of an instance that is not in use;
 /// null if there is no file.
-fn file_state(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn file_state(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let name = unit_name(parameters)?;
+    look_at_file(&name, caller, shared)?;
     Ok(json!({"state": shared.states().get(&name).map(UnitFileState::as_str)}))
 }
 

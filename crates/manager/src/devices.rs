@@ -285,7 +285,7 @@ impl Daemon {
     }
 
     fn load_name(&mut self, name: UnitName, after: AfterLoad) {
-        self.load(|token| LoaderOrder::LoadOne { name, token }, after);
+        self.load(|token| LoaderOrder::LoadOne { name, goes_far: false, token }, after);
     }
 
     /// What a device wants is loaded as far as it can be.

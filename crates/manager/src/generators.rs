@@ -83,7 +83,7 @@ impl Generators {
         Generators { search, runtime, environment: environment(scope, architecture), fstab }
     }
 
-    /// When the last run began, before it read anything: ns since 1970 by the clock of file systems.
+    /// When the last run began, before a generator of it read anything: ns since 1970 by the clock of file systems.
     pub fn last_began_ns(&self) -> Option<u64> {
         turn::last_taken_ns(&self.runtime)
     }

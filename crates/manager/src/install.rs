@@ -1,6 +1,6 @@
 //! Enabling and disabling: the ground state as the planner wants it, and what it says of each file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use warren_unit::install::{Node, PresetRules, Tree, UnitFileState};
@@ -12,17 +12,61 @@ use crate::snapshot::{Directory, Entry, Leads, Snapshot};
 
 /// The planner's listing, from the ground state.
 fn tree(snapshot: &Snapshot, context: &Arc<Context>) -> Tree {
-    tree_of(snapshot.directories.iter(), context)
+    tree_of(snapshot.directories.iter(), context, None)
 }
 
 /// The same, of what lies on a disk and can be linked to.
 pub fn tree_on_disk(snapshot: &Snapshot, context: &Arc<Context>) -> Tree {
-    tree_of(snapshot.directories.iter().filter(|directory| !directory.is_made), context)
+    tree_of(snapshot.directories.iter().filter(|directory| !directory.is_made), context, None)
+}
+
+/// Names of which a listing is to know all.
+struct Around(BTreeSet<String>);
+
+impl Around {
+    /// Those of a unit and its template, and of what they are aliases of.
+    fn unit(snapshot: &Snapshot, unit: &UnitName) -> Around {
+        let (mut all, mut names) = (BTreeSet::new(), vec![unit.clone()]);
+        while let Some(name) = names.pop() {
+            names.extend(name.template());
+            if !all.insert(name.to_string()) {
+                continue;
+            }
+            let found = snapshot.directories.iter().filter_map(|d| d.entries.get(name.as_str()));
+            names.extend(found.filter_map(|entry| match entry {
+                Entry::Link(link) => UnitName::parse(last_part(&link.target)).ok(),
+                _ => None,
+            }));
+        }
+        Around(all)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let of_template = || {
+            let template = UnitName::parse(name).ok()?.template()?;
+            Some(self.0.contains(template.as_str()))
+        };
+        self.0.contains(name) || name.contains('@') && of_template() == Some(true)
+    }
+
+    /// Whether an entry of a search directory has a part in the states of these.
+    fn needs(&self, name: &str, entry: &Entry) -> bool {
+        match entry {
+            Entry::Directory(_) => name.strip_suffix(".d").is_none_or(|owner| self.has(owner)),
+            Entry::Link(link) => self.has(name) || self.has(last_part(&link.target)),
+            _ => self.has(name),
+        }
+    }
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn tree_of<'a>(
     directories: impl Iterator<Item = &'a Directory> + Clone,
     context: &Arc<Context>,
+    around: Option<&Around>,
 ) -> Tree {
     let path = |directory: &Directory| directory.path.to_string_lossy().into_owned();
     let search_path: Vec<String> = directories.clone().map(path).collect();
@@ -31,8 +75,13 @@ fn tree_of<'a>(
     let mut places = Places::new(&Root::OWN, &search_path);
     for directory in directories {
         let base = directory.path.to_string_lossy();
-        for (name, entry) in &directory.entries {
-            add_node(&mut nodes, &mut places, format!("{base}/{name}"), entry);
+        let needed = |(name, entry): &(&Arc<str>, &Entry)| {
+            around.is_none_or(|around| around.needs(name, entry))
+        };
+        for (name, entry) in directory.entries.iter().filter(needed) {
+            // Of a directory of links those that are for others say nothing.
+            let around = around.filter(|_| !name.ends_with(".d"));
+            add_node(&mut nodes, &mut places, format!("{base}/{name}"), entry, around);
         }
     }
     Tree { search_path, persistent, runtime, context: context.clone(), nodes }
@@ -43,6 +92,7 @@ fn add_node(
     places: &mut Places<'_>,
     path: String,
     entry: &Entry,
+    around: Option<&Around>,
 ) {
     match entry {
         Entry::File(file) => {
@@ -60,8 +110,9 @@ fn add_node(
             nodes.insert(path, Node::Link(target));
         }
         Entry::Directory(entries) => {
-            for (name, entry) in entries.iter() {
-                add_node(nodes, places, format!("{path}/{name}"), entry);
+            let has = |name: &str| around.is_none_or(|around| around.has(name));
+            for (name, entry) in entries.iter().filter(|(name, _)| has(name)) {
+                add_node(nodes, places, format!("{path}/{name}"), entry, None);
             }
         }
         Entry::Wrong(_) => {}
@@ -80,19 +131,49 @@ pub fn states(
     for name in made(snapshot) {
         states.insert(name, UnitFileState::Generated);
     }
-    let is_file = |entry: &Entry| !matches!(entry, Entry::Directory(_));
-    let place = |name: &UnitName| {
-        let has = |d: &Directory| d.entries.get(name.as_str()).is_some_and(is_file);
-        snapshot.directories.iter().position(has).and_then(|index| u16::try_from(index).ok())
-    };
     let directories = snapshot.paths().map(|path| path.to_string_lossy().into_owned()).collect();
     let known = states.into_iter().map(|(name, state)| {
-        let any = name.is_template().then(|| tree.state_of_any_instance(&name)).flatten();
-        let of_instances = any.unwrap_or(state);
-        let directory = place(&name);
-        (name, FileState { state, of_instances, directory })
+        let known = file_state(snapshot, &tree, &name, state);
+        (name, known)
     });
     FileStates::new(directories, known, presets)
+}
+
+fn file_state(
+    snapshot: &Snapshot,
+    tree: &Tree,
+    name: &UnitName,
+    state: UnitFileState,
+) -> FileState {
+    let any = name.is_template().then(|| tree.state_of_any_instance(name)).flatten();
+    let is_file = |entry: &Entry| !matches!(entry, Entry::Directory(_));
+    let has = |d: &Directory| d.entries.get(name.as_str()).is_some_and(is_file);
+    let place = snapshot.directories.iter().position(has);
+    FileState {
+        state,
+        of_instances: any.unwrap_or(state),
+        directory: place.and_then(|index| u16::try_from(index).ok()),
+    }
+}
+
+/// What is known of one unit's file, as [`states`] has it; nothing if there is none.
+pub fn state_of(snapshot: &Snapshot, context: &Arc<Context>, name: &UnitName) -> Option<FileState> {
+    let around = Around::unit(snapshot, name);
+    let tree = tree_of(snapshot.directories.iter(), context, Some(&around));
+    let state = match is_made(snapshot, name) {
+        true => UnitFileState::Generated,
+        false => tree.state(name)?,
+    };
+    Some(file_state(snapshot, &tree, name, state))
+}
+
+/// Whether rules make the unit and no file hides it.
+fn is_made(snapshot: &Snapshot, name: &UnitName) -> bool {
+    let first = snapshot.directories.iter().find_map(|directory| {
+        let entry = directory.entries.get(name.as_str())?;
+        Some(directory.is_made && matches!(entry, Entry::File(_)))
+    });
+    first == Some(true)
 }
 
 /// The units that rules make and no file hides.
@@ -111,6 +192,53 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
     use warren_unit::install::Options;
+
+    #[test]
+    fn the_state_of_one_unit_is_that_which_it_has_among_all() {
+        let scratch = Scratch::new("one-of-all");
+        let install = "[Install]\nWantedBy=x.target\nAlias=al.service\n";
+        for (path, text) in [
+            ("usr/a.service", install),
+            ("usr/b.service", "[Install]\nAlso=a.service\n"),
+            ("usr/c.service", ""),
+            ("usr/d.service", "[Service]\n"),
+            ("usr/t@.service", "[Install]\nWantedBy=x.target\nDefaultInstance=def\n"),
+            ("usr/u@.service", "[Install]\nWantedBy=x.target\n"),
+            ("far/l.service", "[Install]\nWantedBy=x.target\n"),
+            ("etc/d.service.d/1.conf", "[Install]\nWantedBy=x.target\n"),
+            ("etc/u@.service.d/1.conf", "[Install]\nWantedBy=\n"),
+            ("etc/x.target.wants/README", ""),
+        ] {
+            let path = scratch.0.join(path);
+            std::fs::create_dir_all(path.parent().expect("it has one")).expect("a directory");
+            std::fs::write(path, text).expect("a file");
+        }
+        let path = |path: &str| scratch.0.join(path);
+        for (target, link) in [
+            (path("usr/a.service"), "al.service"),
+            (path("usr/b.service"), "other.service"),
+            (path("usr/t@.service"), "x.target.wants/t@one.service"),
+            (path("usr/t@.service"), "t@alias.service"),
+            (path("far/l.service"), "l.service"),
+            (path("far/none.service"), "none.service"),
+            ("/dev/null".into(), "m.service"),
+            (path("usr/c.service"), "x.target.wants/c.service"),
+        ] {
+            symlink(target, path("etc").join(link)).expect("a link");
+        }
+        let snapshot = Snapshot::read_unwatched(vec![path("etc"), path("usr")]);
+        let name = |text: &str| UnitName::parse(text).expect("a name");
+        let instances = ["t@one.service", "t@two.service", "t@alias.service", "u@x.service"];
+        let context = Arc::new(Context::system());
+        let all = states(&snapshot, &context, instances.map(name).into_iter(), Default::default());
+        let names = ["a", "b", "c", "d", "l", "m", "t@", "u@", "al", "other", "none", "nowhere"];
+        let names = names.map(|stem| format!("{stem}.service"));
+        for text in names.iter().map(String::as_str).chain(instances) {
+            let (one, among) = (state_of(&snapshot, &context, &name(text)), all.get(&name(text)));
+            assert_eq!(one.map(|known| known.state), among, "{text}");
+        }
+        assert_eq!(all.get(&name("l.service")), Some(UnitFileState::Linked));
+    }
 
     /// As `/usr/lib` on hosts where `/lib`, which is searched first, is a link to it.
     #[test]

@@ -80,6 +80,8 @@ pub struct Loader {
     /// Names, links or what is for templates changed since the installation states were last looked at
     /// as a whole.
     installation_changed: bool,
+    /// Something was found since the installation states were last made as a whole.
+    is_unstated: bool,
     /// Names of all `X.d` directories, so that units without any need no look at them.
     dropin_names: BTreeSet<Box<str>>,
     /// Every X that has an `X.wants`, `X.requires` or `X.upholds` directory.
@@ -155,6 +157,7 @@ impl Loader {
             settled: Arc::default(),
             pending: Pending::default(),
             installation_changed: true,
+            is_unstated: true,
             dropin_names: BTreeSet::new(),
             link_owners: BTreeSet::new(),
             fleet,
@@ -221,6 +224,16 @@ impl Loader {
         std::mem::take(&mut self.installation_changed)
     }
 
+    /// Whether something was found since the installation states were last made as a whole.
+    pub fn is_unstated(&self) -> bool {
+        self.is_unstated
+    }
+
+    /// They are made now.
+    pub fn note_stated(&mut self) {
+        self.is_unstated = false;
+    }
+
     /// The ground state.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
@@ -278,13 +291,18 @@ impl Loader {
     /// kernel told of.
     pub fn look(&mut self, full: bool) {
         let changed = if full { self.snapshot.sweep() } else { self.snapshot.update() };
-        self.pending.extend(changed);
+        self.note_changed(changed);
     }
 
-    /// The same for who starts or enables one unit, without what lies behind links to where no
-    /// configuration is: that waits for a reload.
-    pub fn look_nearby(&mut self) {
-        let changed = self.snapshot.update_nearby();
+    /// The same for who starts or enables these units, without what lies behind other units' links to
+    /// where no configuration is: that waits for a reload.
+    pub fn look_nearby(&mut self, units: &[UnitName]) {
+        let changed = self.snapshot.update_nearby(units);
+        self.note_changed(changed);
+    }
+
+    fn note_changed(&mut self, changed: BTreeSet<Box<str>>) {
+        self.is_unstated |= !changed.is_empty();
         self.pending.extend(changed);
     }
 

@@ -28,6 +28,9 @@ use crate::unit_files::{Ground, Question};
 /// Generations that are kept for rollback.
 const KEPT_GENERATIONS_MAX: usize = 16;
 
+/// Units whose installation states are looked at one by one; of more all are.
+const STATES_APART_MAX: usize = 16;
+
 /// What began then and has just ended.
 fn did(phase: Phase, began: Monotonic, detail: u64) -> Done {
     Done { phase, began, ended: now().monotonic, detail }
@@ -50,6 +53,8 @@ pub struct LoaderThread {
     generators: Option<Generators>,
     /// See [`generated_at_ns`]: ns since 1970 by the clock of file systems.
     generated_at_ns: u64,
+    /// The last installation states that were made.
+    states: Arc<FileStates>,
     shared: Arc<Shared>,
 }
 
@@ -60,7 +65,8 @@ impl LoaderThread {
         shared.publish_rules(loader.applied());
         let kept = VecDeque::from([(graph.clone(), loader.applied())]);
         let generated_at_ns = generated_at_ns(generators.as_ref());
-        LoaderThread { loader, graph, kept, file, generators, generated_at_ns, shared }
+        let states = shared.states();
+        LoaderThread { loader, graph, kept, file, generators, generated_at_ns, states, shared }
     }
 
     fn publish_disk(&mut self) {
@@ -78,14 +84,17 @@ impl LoaderThread {
     pub fn run(mut self, orders: Receiver<LoaderOrder>) {
         self.say_unread();
         self.loader.take_installation_changed();
-        self.shared.publish_states(Arc::new(self.states()));
+        let states = self.all_states();
+        self.shared.publish_states(states);
         self.file.write(&self.graph);
         warren_sys::heap::trim();
         self.publish_disk();
         while let Ok(order) = orders.recv() {
             let answer = match order {
                 LoaderOrder::Reload { how, token } => self.reload(&how, token),
-                LoaderOrder::LoadOne { name, token } => self.load_one(&name, token),
+                LoaderOrder::LoadOne { name, goes_far, token } => {
+                    self.load_one(&name, goes_far, token)
+                }
                 LoaderOrder::Mounts { changes, token } => {
                     let loading = self.loader.load_mounts(&self.graph, changes);
                     self.take(token, loading)
@@ -107,7 +116,10 @@ impl LoaderThread {
     }
 
     fn of_files(&mut self, question: &Question) -> Outcome {
-        self.loader.look_nearby();
+        self.loader.look_nearby(&question.changed_units());
+        if let Question::Look(unit) = question {
+            self.look_at_states(unit.as_ref());
+        }
         let rules = self.shared.rules();
         let (snapshot, context) = (self.loader.snapshot(), self.loader.context());
         let (outcome, has_changed) = Ground { snapshot, context, rules: &rules }.answer(question);
@@ -115,6 +127,16 @@ impl LoaderThread {
             self.shared.order(Order::FilesChanged);
         }
         outcome
+    }
+
+    /// Publishes what is told of this unit's file, or of all, as it was just seen.
+    fn look_at_states(&mut self, unit: Option<&UnitName>) {
+        let states = match unit {
+            Some(unit) => self.states_with(std::slice::from_ref(unit)),
+            None if self.loader.is_unstated() => self.all_states(),
+            None => return,
+        };
+        self.shared.publish_states(states);
     }
 
     fn answer(&mut self, token: u64, loading: Loading, dry_run: bool) -> LoaderAnswer {
@@ -177,6 +199,9 @@ impl LoaderThread {
         let linked = did(Phase::Link, began, computed as u64);
         done.push(linked);
         let answer = self.answer(token, loading, how.dry_run);
+        if all {
+            self.loader.note_stated();
+        }
         if answer.states.is_some() {
             done.push(did(Phase::Enabled, linked.ended, 0));
         }
@@ -195,9 +220,10 @@ impl LoaderThread {
 
     /// A name that nothing has led to so far may be that of a file that was written just now: such a
     /// unit needs no reload, as with systemd. Instances that come with each connection cost no look.
-    fn load_one(&mut self, name: &UnitName, token: u64) -> LoaderAnswer {
+    fn load_one(&mut self, name: &UnitName, goes_far: bool, token: u64) -> LoaderAnswer {
         if !name.is_instance() || !self.loader.has_file(name) {
-            self.loader.look_nearby();
+            let far = goes_far.then_some(name);
+            self.loader.look_nearby(far.map_or(&[], std::slice::from_ref));
         }
         let loading = self.loader.load_one(&self.graph, name);
         self.take(token, loading)
@@ -211,8 +237,27 @@ impl LoaderThread {
     /// A generation that no reload made: there is no going back to it, and no file differs.
     fn take(&mut self, token: u64, loading: Loading) -> LoaderAnswer {
         self.graph = loading.graph.clone();
+        let states = self.states_of_found(&loading.delta);
         let (error, done) = (None, Vec::new());
-        LoaderAnswer { token, loading, dry_run: false, error, done, states: None }
+        LoaderAnswer { token, loading, dry_run: false, error, done, states }
+    }
+
+    /// The installation states with those of units that no reload loaded, if one of them has a file that
+    /// they may not be of.
+    fn states_of_found(&mut self, delta: &Delta) -> Option<Arc<FileStates>> {
+        if !self.loader.is_unstated() {
+            return None;
+        }
+        let units = delta.added.iter().chain(&delta.changed).map(|&unit| self.graph.name(unit));
+        // An instance has the state of its template's, unless a link is for it.
+        let is_known = |name: &UnitName| name.is_instance() && self.states.get(name).is_some();
+        let found = units.filter(|name| self.loader.has_file(name) && !is_known(name));
+        let found: Vec<UnitName> = found.cloned().collect();
+        match found.len() {
+            0 => None,
+            1..=STATES_APART_MAX => Some(self.states_with(&found)),
+            _ => Some(self.all_states()),
+        }
     }
 
     /// Puts an earlier generation's definitions in force again, as a new generation. The files stay
@@ -238,29 +283,55 @@ impl LoaderThread {
     /// of that unit at most; new links can change that of any, and templates are no units.
     fn new_states(&mut self, delta: &Delta) -> Arc<FileStates> {
         if self.loader.take_installation_changed() {
-            return Arc::new(self.states());
+            return self.all_states();
         }
-        let mut states = (*self.shared.states()).clone();
+        let mut states = (*self.states).clone();
         for &unit in delta.added.iter().chain(&delta.changed) {
             let definition = self.graph.definition(unit);
             let Some(file) = &definition.files.fragment else { continue };
             if definition.files.dropins().iter().any(|dropin| says_how_to_install(dropin)) {
-                return Arc::new(self.states());
+                return self.all_states();
             }
             let now = state_without_links(file);
             match states.get(&definition.name) {
                 Some(UnitFileState::Static | UnitFileState::Disabled) => {
                     states.change(&definition.name, now);
                 }
-                Some(UnitFileState::Indirect) => return Arc::new(self.states()),
+                Some(UnitFileState::Indirect) => return self.all_states(),
                 _ => {}
             }
         }
-        Arc::new(states)
+        self.keep_states(states)
+    }
+
+    fn keep_states(&mut self, mut states: FileStates) -> Arc<FileStates> {
+        states.number += 1;
+        self.states = Arc::new(states);
+        self.states.clone()
+    }
+
+    /// The states with those of these units as they are on the disk.
+    fn states_with(&mut self, units: &[UnitName]) -> Arc<FileStates> {
+        let mut states = (*self.states).clone();
+        for unit in units {
+            for name in unit.template().into_iter().chain([unit.clone()]) {
+                let (snapshot, context) = (self.loader.snapshot(), self.loader.context());
+                states.set(&name, crate::install::state_of(snapshot, context, &name));
+            }
+        }
+        self.keep_states(states)
+    }
+
+    /// All states, made anew.
+    fn all_states(&mut self) -> Arc<FileStates> {
+        self.loader.note_stated();
+        let mut states = self.made_states();
+        states.number = self.states.number;
+        self.keep_states(states)
     }
 
     /// `UnitFileState` of everything that has a file, and of the instances that there are.
-    fn states(&self) -> FileStates {
+    fn made_states(&self) -> FileStates {
         let names = self.graph.names().map(|(name, _)| name);
         let instances = names.filter(|name| name.is_instance()).cloned();
         let scope = self.loader.context().scope;

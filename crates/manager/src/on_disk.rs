@@ -27,6 +27,10 @@ pub struct OnDisk {
     pub generated_at_ns: u64,
     /// Files of units that are links to where nobody watches.
     pub behind_links: Arc<BTreeSet<Arc<str>>>,
+    /// Entries of the unit directories that are or have links to there.
+    pub with_links_out: Arc<BTreeSet<Box<str>>>,
+    /// Whether the installation states that are published are of what it saw.
+    pub has_states: bool,
     /// Units that it saw to differ from what is in force. One that was loaded since of what it saw is
     /// none of them, whatever waits for a reload.
     pub pending: Arc<BTreeSet<UnitName>>,
@@ -42,6 +46,21 @@ impl OnDisk {
         let has_news = self.watch.as_ref().is_none_or(|watch| watch.has_news());
         has_news && self.is_newer(definition, directories)
             || !self.behind_links.is_empty() && self.is_newer_behind_links(definition)
+    }
+
+    /// Whether the installation state of this unit's file, or of all, is what was published, for all that
+    /// is known without looking.
+    pub fn knows_state(&self, unit: Option<&UnitName>) -> bool {
+        let has_links_out = match unit {
+            None => !self.with_links_out.is_empty(),
+            Some(unit) => {
+                let mut names = [Some(unit.clone()), unit.template()].into_iter().flatten();
+                let is_listed = |name: &str| self.with_links_out.contains(name);
+                names.any(|name| is_listed(name.as_str()) || is_listed(&format!("{name}.d")))
+            }
+        };
+        let has_news = self.watch.as_ref().is_none_or(|watch| watch.has_news());
+        self.has_states && !has_news && !has_links_out
     }
 
     /// Whether what a link leads to has changed, or is gone.

@@ -222,6 +222,9 @@ pub enum LoaderOrder {
     LoadOne {
         /// Which.
         name: UnitName,
+        /// Also what lies behind its links to where no configuration is: who asks may wait for a server,
+        /// and the loader with him.
+        goes_far: bool,
         /// Comes back with the answer.
         token: u64,
     },

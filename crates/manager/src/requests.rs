@@ -125,10 +125,12 @@ impl Daemon {
         self.send_to_loader(order(token));
     }
 
-    /// Says whether somebody waits for a reload.
+    /// Says whether a reload is under way.
     fn publish_reload(&self) {
-        let is_reload =
-            |after: &AfterLoad| matches!(after, AfterLoad::Report { .. } | AfterLoad::BusReload(_));
+        let is_reload = |after: &AfterLoad| {
+            use AfterLoad::{BusReload, Report, SignalReload};
+            matches!(after, Report { .. } | BusReload(_) | SignalReload)
+        };
         self.shared.publish_reload(self.loads.values().any(is_reload), now().monotonic);
     }
 
@@ -149,10 +151,12 @@ impl Daemon {
     fn take_call(&mut self, asker: Asker, call: Call, reply: ReplySender) {
         match call {
             Call::Enqueue { .. } => self.take_job_call(asker, call, Client::Bus(reply)),
-            Call::LoadUnit(_) | Call::GetUnitFileLinks { .. } => match is_privileged(asker) {
-                true => self.ask_loader(call, reply),
-                false => self.take_stranger(asker, call, reply),
-            },
+            Call::LoadUnit(_) | Call::GetUnitFileLinks { .. } | Call::LookAtUnitFiles(_) => {
+                match is_privileged(asker) {
+                    true => self.ask_loader(call, true, reply),
+                    false => self.take_stranger(asker, call, reply),
+                }
+            }
             Call::CancelJob(job) => self.ask(asker, Request::CancelJob(job), Client::Bus(reply)),
             Call::ClearJobs => self.ask(asker, Request::ClearJobs, Client::Bus(reply)),
             Call::ResetFailed(unit) => {
@@ -180,18 +184,19 @@ impl Daemon {
     }
 
     /// Asks what may be for the loader to answer.
-    fn ask_loader(&mut self, call: Call, reply: ReplySender) {
+    fn ask_loader(&mut self, call: Call, goes_far: bool, reply: ReplySender) {
         match call {
-            Call::LoadUnit(name) => match self.known(&name) {
+            Call::LoadUnit(name) => match self.loaded(&name) {
                 Some(unit) => reply.send(Ok(Answer::Unit(unit))),
                 None => {
                     let after = AfterLoad::Unit { name: name.clone(), reply };
-                    self.load(|token| LoaderOrder::LoadOne { name, token }, after);
+                    self.load(|token| LoaderOrder::LoadOne { name, goes_far, token }, after);
                 }
             },
             Call::GetUnitFileLinks { file, runtime } => {
                 self.ask_of_files(Question::Links { file, runtime }, reply);
             }
+            Call::LookAtUnitFiles(unit) => self.ask_of_files(Question::Look(unit), reply),
             other => reply.send(self.take_question(other)),
         }
     }
@@ -217,7 +222,7 @@ impl Daemon {
                 reply.send(outcome);
                 shared.order(Order::Answered);
             });
-            self.ask_loader(call, reply);
+            self.ask_loader(call, false, reply);
         }
     }
 
@@ -279,13 +284,7 @@ impl Daemon {
             }
             return;
         };
-        let known = self.known(unit).filter(|&unit| {
-            // A name that is only mentioned somewhere may have got a file since.
-            let definition = self.core.graph().definition(unit);
-            definition.load_state != LoadState::NotFound
-                || !self.core.unit_run(unit).active_state().is_down()
-        });
-        match known {
+        match self.loaded(unit) {
             Some(unit) => {
                 let request = Request::Enqueue {
                     unit,
@@ -298,7 +297,7 @@ impl Daemon {
             None => {
                 let name = unit.clone();
                 let after = AfterLoad::Enqueue { asker, call, client };
-                self.load(|token| LoaderOrder::LoadOne { name, token }, after);
+                self.load(|token| LoaderOrder::LoadOne { name, goes_far: true, token }, after);
             }
         }
     }
@@ -306,6 +305,15 @@ impl Daemon {
     /// The unit of that name, unless it is about to be forgotten.
     fn known(&self, name: &UnitName) -> Option<UnitId> {
         self.core.graph().lookup(name).filter(|&unit| !self.collector.is_leaving(unit))
+    }
+
+    /// The same, but for a name that is only mentioned somewhere: it may have got a file since.
+    fn loaded(&self, name: &UnitName) -> Option<UnitId> {
+        self.known(name).filter(|&unit| {
+            let definition = self.core.graph().definition(unit);
+            definition.load_state != LoadState::NotFound
+                || !self.core.unit_run(unit).active_state().is_down()
+        })
     }
 
     // ---- what the loader made ----

@@ -50,6 +50,8 @@ pub struct FileStates {
     directories: Arc<[String]>,
     by_name: imbl::OrdMap<UnitName, FileState>,
     presets: Arc<PresetRules>,
+    /// Grows with each that the loader makes.
+    pub number: u64,
 }
 
 impl FileStates {
@@ -60,7 +62,7 @@ impl FileStates {
         presets: PresetRules,
     ) -> FileStates {
         let (directories, presets) = (directories.into(), Arc::new(presets));
-        FileStates { directories, by_name: states.collect(), presets }
+        FileStates { directories, by_name: states.collect(), presets, number: 0 }
     }
 
     /// The state of a unit's file, or of the instance.
@@ -75,6 +77,19 @@ impl FileStates {
     pub fn change(&mut self, name: &UnitName, state: UnitFileState) {
         if let Some(known) = self.by_name.get_mut(name) {
             (known.state, known.of_instances) = (state, state);
+        }
+    }
+
+    /// What is known of a unit's file now; nothing if there is none. An instance that no link is for is
+    /// not kept: anybody may ask for any.
+    pub fn set(&mut self, name: &UnitName, now: Option<FileState>) {
+        let of_template = || Some(self.by_name.get(&name.template()?)?.of_instances);
+        match now {
+            Some(now) if name.is_instance() && of_template() == Some(now.state) => {
+                self.by_name.remove(name);
+            }
+            Some(now) => drop(self.by_name.insert(name.clone(), now)),
+            None => drop(self.by_name.remove(name)),
         }
     }
 
@@ -230,9 +245,13 @@ impl Shared {
         lock(&self.devices).clone()
     }
 
-    /// Puts up the installation states that go with a generation.
+    /// Puts up installation states, unless newer ones are up: those that go with a generation take
+    /// their way through the loop.
     pub fn publish_states(&self, states: Arc<FileStates>) {
-        *lock(&self.states) = states;
+        let mut now = lock(&self.states);
+        if states.number >= now.number {
+            *now = states;
+        }
     }
 
     /// Puts up what is known of the disk.
@@ -434,6 +453,12 @@ impl Backend for Shared {
     fn unit_file_state(&self, name: &str) -> Option<&'static str> {
         let name = UnitName::parse(name).ok()?;
         self.states().get(&name).map(UnitFileState::as_str)
+    }
+
+    /// While a reload is under way, which may wait for a server, what was known before it is told.
+    fn knows_unit_files(&self, unit: Option<&UnitName>) -> bool {
+        let disk = lock(&self.disk).clone();
+        self.reloads_since().is_some() || disk.is_some_and(|disk| disk.knows_state(unit))
     }
 
     fn each_unit_file(&self, show: &mut dyn FnMut(&str, &'static str)) {

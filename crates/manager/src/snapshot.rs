@@ -208,10 +208,11 @@ impl Directory {
 
 /// Behind which links out of the search directories a look goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Links {
+enum Links<'a> {
     All,
-    /// Those to where configuration lies. What else is known of a name with other links stays.
-    Nearby,
+    /// Those to where configuration lies, and of these entries all. What else is known of a name with
+    /// other links stays.
+    Nearby(&'a BTreeSet<Box<str>>),
 }
 
 /// A search directory, or a directory of this name in it.
@@ -375,7 +376,7 @@ impl Snapshot {
         self.sweep_all(true, Links::All)
     }
 
-    fn sweep_all(&mut self, trusting: bool, links: Links) -> BTreeSet<Box<str>> {
+    fn sweep_all(&mut self, trusting: bool, links: Links<'_>) -> BTreeSet<Box<str>> {
         // Every directory is looked into, and so watched if there is room for that by now.
         let trusting = !std::mem::take(&mut self.is_partly_watched) && trusting;
         self.begin_look();
@@ -393,7 +394,7 @@ impl Snapshot {
         &mut self,
         index: usize,
         trusting: bool,
-        links: Links,
+        links: Links<'_>,
     ) -> BTreeSet<Box<str>> {
         // First, so that what takes its place meanwhile is seen the next time.
         self.directories[index].inode = self.directories[index].inode_now();
@@ -407,7 +408,7 @@ impl Snapshot {
         &mut self,
         index: usize,
         trusting: bool,
-        links: Links,
+        links: Links<'_>,
     ) -> BTreeSet<Box<str>> {
         let path = self.directories[index].path.clone();
         let names = names_in(&path);
@@ -423,8 +424,10 @@ impl Snapshot {
             }
         };
         let mut others = self.directories[index].gone(&names);
-        if links == Links::Nearby && !self.outside.is_empty() {
-            names.retain(|name| self.is_nearby(&(index, name.as_str().into())));
+        let mut held = Vec::new();
+        if links != Links::All && !self.outside.is_empty() {
+            let is_due = |name: &String| self.is_due(&(index, name.as_str().into()), links);
+            (names, held) = names.into_iter().partition(is_due);
         }
         let (directories, files): (Vec<String>, Vec<String>) =
             names.into_iter().partition(|name| directory_kind(name).is_some());
@@ -448,6 +451,11 @@ impl Snapshot {
                 changed.insert(name.into());
             }
         }
+        for name in held {
+            if self.refresh_nearby(index, &name) {
+                changed.insert(name.into());
+            }
+        }
         changed
     }
 
@@ -467,6 +475,16 @@ impl Snapshot {
                 false
             }
         }
+    }
+
+    /// Looks again at those files of a directory that are links to where configuration lies; true if one
+    /// differs.
+    fn refresh_nearby(&mut self, index: usize, name: &str) -> bool {
+        let Some(before) = self.directories[index].entries.remove(name) else { return false };
+        let path = self.directories[index].path.join(name);
+        let now = self.look_nearby(index, &path, name, &before);
+        *self.read_bytes.get_mut() = 0;
+        self.enter(index, name, Some(before), Some(now))
     }
 
     /// Puts what a name is now in the place of what it was; true if it differs.

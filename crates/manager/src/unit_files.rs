@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use warren_bus::backend::{Answer, FileChange, PresetMode, UnitFileOp, UnitFileVerb};
 use warren_bus::{BusError, Outcome};
-use warren_unit::Context;
 use warren_unit::install::{Change, Options, Plan, PresetMode as PlanPreset, Tree};
+use warren_unit::{Context, UnitName};
 use warren_unit_files::Root;
 
 use crate::fleet::Applied;
@@ -27,6 +27,19 @@ pub enum Question {
         /// Those below /run rather than those below /etc.
         runtime: bool,
     },
+    /// Have what is told of this unit's file, or of all, be what lies on the disk.
+    Look(Option<UnitName>),
+}
+
+impl Question {
+    /// The units that something is to be done with.
+    pub fn changed_units(&self) -> Vec<UnitName> {
+        let of = |file: &String| UnitName::parse(file.rsplit('/').next().unwrap_or_default()).ok();
+        match self {
+            Question::Do(operation) => operation.files.iter().filter_map(of).collect(),
+            Question::Links { .. } | Question::Look(_) => Vec::new(),
+        }
+    }
 }
 
 /// What it is answered from.
@@ -57,6 +70,7 @@ impl Ground<'_> {
                 });
                 (Ok(Answer::Texts(paths.collect())), false)
             }
+            Question::Look(_) => (Ok(Answer::Done), false),
         }
     }
 

@@ -140,6 +140,66 @@ fn files_behind_links_are_reloaded_when_they_were_edited() {
     }
 }
 
+/// Where no configuration lies somebody may have to wait: who asks for the unit itself does.
+#[test]
+fn a_file_on_another_file_system_is_read_when_its_own_unit_is_asked_for() {
+    let Some(m) = Machine::start("far-asked", &[]) else { return };
+    let far = |name: &str| m.out(name);
+    for unit in ["late.service", "app.service"] {
+        symlink(far(unit), m.directory.join("units").join(unit)).expect("a link");
+    }
+    let write = |unit: &str, by: &str| {
+        let text =
+            format!("[Service]\nExecStart={} stay\n[Install]\nWantedBy={by}\n", lab::player());
+        std::fs::write(far(unit), text).expect("a file");
+    };
+    write("app.service", "first.target");
+    reload(&m, &json!({}));
+    // As of a file system that is mounted later.
+    write("late.service", "first.target");
+    m.expect_job("start", "late.service", "done");
+    assert_eq!(m.state("late.service"), "active/running");
+    write("app.service", "second.target");
+    let enabled = m.call("UnitFiles", &json!({"verb": "enable", "files": ["app.service"]}));
+    assert!(enabled["changes"].to_string().contains("second.target.wants"), "{enabled}");
+}
+
+/// A look that passes over what lies far away does not pass over what lies beside it.
+#[test]
+fn an_edit_behind_a_near_link_beside_a_far_one_waits_for_a_reload_and_is_not_lost() {
+    let unit = "[Service]\nExecStart=@P stay";
+    let units = [("a.service", unit), ("a.service.d/own.conf", "[Unit]\n")];
+    let Some(m) = Machine::start("near-beside-far", &units) else { return };
+    let (near, far) = (m.inside("/run/near.conf"), m.out("far.conf"));
+    for path in [&near, &far] {
+        std::fs::write(path, "[Unit]\n").expect("a file");
+    }
+    let dropins = m.directory.join("units/a.service.d");
+    symlink("/run/near.conf", dropins.join("near.conf")).expect("a link");
+    symlink(&far, dropins.join("far.conf")).expect("a link");
+    let_time_pass_after(&near);
+    reload(&m, &json!({}));
+    let differs = || m.status("a.service")["differs_on_disk"].clone();
+    assert_eq!(differs(), json!(false));
+    std::fs::write(&near, "[Unit]\nDescription=edited").expect("a file");
+    let_time_pass_after(&near);
+    assert_eq!(differs(), json!(true));
+    m.write("new.service", "[Service]\nExecStart=@P stay");
+    m.expect_job("start", "new.service", "done");
+    assert_eq!(differs(), json!(true), "the loader has looked since");
+    check(&reload(&m, &json!({})), [&[], &["a.service"], &[], &[]]);
+}
+
+#[test]
+fn a_reload_by_signal_that_is_refused_is_told_of() {
+    let Some(m) = Machine::start("sighup", &[("a.service", "[Service]\nExecStart=@P stay")]) else {
+        return;
+    };
+    m.write_rules("rules.conf", "apply Nonsense {");
+    m.run(&["kill", "-HUP", "1"]).expect("process 1 hands it on");
+    lab::until("the refusal is said", || m.console().contains("SIGHUP: ").then_some(()));
+}
+
 /// As systemd-sysext(8) does it with all of /usr: the watch of the directory below tells nothing.
 #[test]
 fn what_is_mounted_over_a_unit_directory_is_seen_by_a_reload() {

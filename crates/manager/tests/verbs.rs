@@ -100,6 +100,60 @@ fn a_template_that_was_edited_has_the_installation_state_of_its_text() {
     }
 }
 
+/// systemctl(1), "is-enabled": no reload comes between.
+#[test]
+fn installation_states_are_those_of_the_disk() {
+    let test = "installation_states_are_those_of_the_disk";
+    let install = "[Service]\nExecStart=@P stay\n[Install]\nWantedBy=x.target";
+    let Some(m) = Machine::start("verbs-disk", &[("old.service", install)]) else { return };
+    let has_systemctl = lab::has_systemctl(test);
+    let check = |unit: &str, expected: &str| {
+        assert_eq!(warren(&m, &format!("is-enabled {unit}")), expected, "{unit}");
+        if has_systemctl && !expected.starts_with("not-found") {
+            assert_eq!(systemctl(&m, &format!("is-enabled {unit}")), expected, "{unit}");
+        }
+    };
+    check("old", "disabled\n= 1\n");
+    check("new", "not-found\n= 1\n");
+    m.write("new.service", install);
+    check("new", "disabled\n= 1\n");
+    let units = m.directory.join("units");
+    let wants = units.join("x.target.wants");
+    std::fs::create_dir(&wants).expect("a directory");
+    std::os::unix::fs::symlink("../old.service", wants.join("old.service")).expect("a link");
+    check("old", "enabled\n= 0\n");
+    m.write("started.service", install);
+    m.expect_job("start", "started.service", "done");
+    assert_eq!(m.status("started.service")["file_state"], "disabled");
+    m.write("listed.service", install);
+    if has_systemctl {
+        let listed = systemctl(&m, "list-unit-files --no-legend 'listed.service' 'old.service'");
+        assert!(listed.contains("listed.service disabled"), "{listed}");
+        assert!(listed.contains("old.service    enabled"), "{listed}");
+        let said = systemctl(&m, "enable --no-reload started.service");
+        assert!(said.ends_with("= 0\n"), "{said}");
+        check("started", "enabled\n= 0\n");
+    }
+    std::fs::remove_file(wants.join("old.service")).expect("it is there");
+    check("old", "disabled\n= 1\n");
+    std::fs::remove_file(units.join("new.service")).expect("it is there");
+    check("new", "not-found\n= 1\n");
+}
+
+#[test]
+fn a_comment_that_cannot_be_kept_keeps_nothing_else_from_being_done() {
+    let text = "[Service]\nExecStart=@P stay\n[Install]\nWantedBy=default.target";
+    let Some(m) = Machine::start("verbs-comment", &[("a.service", text)]) else { return };
+    assert!(warren(&m, "enable --now a.service").ends_with("= 0\n"));
+    let in_the_way = m.directory.join("units/.a.service.remark.tmp");
+    std::fs::create_dir(in_the_way).expect("a directory");
+    let said = warren(&m, "disable --now --comment gone a.service");
+    assert!(said.starts_with("Removed "), "{said}");
+    assert!(said.contains("disable is done, but not the comment"), "{said}");
+    assert!(said.ends_with("= 0\n"), "{said}");
+    assert_eq!(m.state("a.service"), "inactive/dead");
+}
+
 /// Whatever a unit's job does, what is not up has 3.
 #[test]
 fn a_unit_on_its_way_up_has_systemctls_status() {

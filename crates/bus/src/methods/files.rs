@@ -160,6 +160,12 @@ fn reply_text(text: &str) -> Out {
 pub fn get_state(call: &mut Invocation<'_>) -> Out {
     let file = call.body.str()?;
     check_file(file)?;
+    if let Ok(unit) = UnitName::parse(file)
+        && !call.done.has_looked
+        && !call.backend.knows_unit_files(Some(&unit))
+    {
+        return Ok(Step::LookAtFiles(Some(unit)));
+    }
     let none = || BusError::file_not_found("No such file or directory");
     reply_text(call.backend.unit_file_state(file).ok_or_else(none)?)
 }
@@ -179,6 +185,9 @@ pub fn list_by_patterns(call: &mut Invocation<'_>) -> Out {
 }
 
 fn write_files(call: &Invocation<'_>, filter: &Filter<'_>) -> Out {
+    if !call.done.has_looked && !call.backend.knows_unit_files(None) {
+        return Ok(Step::LookAtFiles(None));
+    }
     let mut w = Writer::new();
     w.array(b'(', |w| {
         call.backend.each_unit_file(&mut |file, state| {

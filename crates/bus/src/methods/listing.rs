@@ -9,6 +9,7 @@ use crate::wire::{Room, Writer};
 use crate::{path, refusals};
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use warren_core::graph::{Definition, Graph};
@@ -232,10 +233,11 @@ pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refused> {
     }
     let names: Vec<UnitName> =
         names.iter().filter_map(|name| refusals::unit_name(name).ok()).collect();
-    let missing =
-        names.iter().find(|name| call.view.lookup(name).is_none() && !call.tried.contains(name));
-    if let Some(name) = missing {
-        return Ok(Step::Load(name.clone()));
+    let is_missing =
+        |name: &&UnitName| call.view.lookup(name).is_none() && !call.done.tried.contains(*name);
+    let missing: BTreeSet<&UnitName> = names.iter().filter(is_missing).collect();
+    if !missing.is_empty() {
+        return Ok(Step::Load(missing.into_iter().cloned().collect()));
     }
     let mut w = Writer::new();
     w.array(b'(', |w| {

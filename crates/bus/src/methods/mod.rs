@@ -18,6 +18,7 @@ use crate::backend::{Answer, Backend, Call, FileChange};
 use crate::error::BusError;
 use crate::path;
 use crate::wire::{Reader, WireError, Writer};
+use std::collections::BTreeSet;
 use warren_core::ids::{JobId, UnitId};
 use warren_core::view::View;
 use warren_unit::UnitName;
@@ -89,6 +90,15 @@ fn signature(list: &'static str) -> String {
     arguments(list).map(|(signature, _)| signature).collect()
 }
 
+/// What was done for a call before it is looked at again.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Units that were loaded, found or not.
+    pub tried: BTreeSet<UnitName>,
+    /// The unit files that it is about were looked at.
+    pub has_looked: bool,
+}
+
 /// A call that is being looked at.
 pub struct Invocation<'a> {
     /// The newest view.
@@ -107,8 +117,8 @@ pub struct Invocation<'a> {
     pub is_stranger: bool,
     /// Whether there is a bus between, which says when a client goes.
     pub over_bus: bool,
-    /// Units that were loaded for this call already, found or not.
-    pub tried: &'a [UnitName],
+    /// What was done for this call already.
+    pub done: &'a Done,
 }
 
 /// Why a method gives no reply.
@@ -139,8 +149,10 @@ pub enum Step {
     Reply(Writer),
     /// Ask the manager, then make the reply of its answer.
     Ask(Call, Then),
-    /// Load this unit, then look at the call again.
-    Load(UnitName),
+    /// Load these units, then look at the call again.
+    Load(Vec<UnitName>),
+    /// Look at this unit's file, or at all, then at the call again.
+    LookAtFiles(Option<UnitName>),
     /// Begin or end the caller's subscription; the reply is empty.
     Subscribe(bool),
     /// The caller refers to the unit, or no longer does; the reply is empty.

@@ -98,9 +98,9 @@ pub fn refer(call: &mut Invocation<'_>, name: UnitName) -> Out {
         return not_done("Holding a reference over the private socket");
     }
     let Some(unit) = call.view.lookup(&name).filter(|unit| is_there(call, *unit, &name)) else {
-        return match call.tried.contains(&name) {
+        return match call.done.tried.contains(&name) {
             true => Err(refusals::not_found(name.as_str()).into()),
-            false => Ok(Step::Load(name)),
+            false => Ok(Step::Load(vec![name])),
         };
     };
     match refusals::of_load_state(call.view.definition(unit)) {
@@ -112,7 +112,7 @@ pub fn refer(call: &mut Invocation<'_>, name: UnitName) -> Out {
 /// The file of a unit that others name may have been written since.
 fn is_there(call: &Invocation<'_>, unit: UnitId, name: &UnitName) -> bool {
     let is_absent = call.view.definition(unit).load_state == LoadState::NotFound;
-    !is_absent || call.tried.contains(name)
+    !is_absent || call.done.tried.contains(name)
 }
 
 fn own_id(call: &Invocation<'_>) -> JobId {
@@ -160,15 +160,17 @@ fn look_before_start(
     mode: JobMode,
 ) -> Result<Option<Step>, BusError> {
     let Some(unit) = call.view.lookup(name) else {
-        return match call.tried.contains(name) {
+        return match call.done.tried.contains(name) {
             true => Err(refusals::not_found(name.as_str())),
-            false => Ok(Some(Step::Load(name.clone()))),
+            false => Ok(Some(Step::Load(vec![name.clone()]))),
         };
     };
     let definition = call.view.definition(unit);
     match definition.load_state {
         // Its file may have been written since others named it.
-        LoadState::NotFound if !call.tried.contains(name) => Ok(Some(Step::Load(name.clone()))),
+        LoadState::NotFound if !call.done.tried.contains(name) => {
+            Ok(Some(Step::Load(vec![name.clone()])))
+        }
         LoadState::NotFound => Err(refusals::not_found(name.as_str())),
         _ if mode == JobMode::Isolate && !definition.flags.allow_isolate() => {
             Err(BusError::no_isolation("Operation refused, unit may not be isolated."))

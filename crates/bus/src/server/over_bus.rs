@@ -5,6 +5,7 @@ use super::{Hears, Origin, ReplyTo, Server};
 use crate::broker::{Broker, Caller, Heard, NAME, is_activation};
 use crate::connection::{Connection, Gone};
 use crate::error::BusError;
+use crate::methods::Done;
 use crate::names::{DBUS, DBUS_PATH};
 use crate::path;
 use crate::wire::{self, Header, Message, To, Writer};
@@ -239,7 +240,9 @@ impl Server {
             true => self.activate(&origin, &message),
             false => {
                 let reply_to = ReplyTo::of(&message.header);
-                if let Err(gone) = self.handle_call(&origin, reply_to.clone(), frame, Vec::new()) {
+                if let Err(gone) =
+                    self.handle_call(&origin, reply_to.clone(), frame, Done::default())
+                {
                     let text = format!("The call is not sound: {gone:?}.");
                     self.fail(&origin, &reply_to, &BusError::invalid_args(text));
                 }
@@ -264,7 +267,7 @@ impl Server {
             body.as_bytes(),
         );
         // It is our own, and sound.
-        let _ = self.handle_call(origin, reply_to, call, Vec::new());
+        let _ = self.handle_call(origin, reply_to, call, Done::default());
     }
 
     /// A client on the bus refers to a unit, or no longer does: nothing where it never did.

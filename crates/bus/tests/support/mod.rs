@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use warren_bus::backend::*;
 use warren_bus::{Announcement, Bus, BusError};
@@ -41,6 +41,12 @@ pub struct Machine {
     pub unanswered: Mutex<Option<Vec<ReplySender>>>,
     /// How often the unit files were listed.
     pub listed: AtomicUsize,
+    /// Whether what is told of unit files is what lies on the disk.
+    pub has_looked: AtomicBool,
+    /// How often properties of units were compiled.
+    pub compiled: AtomicUsize,
+    /// How often a view was asked for.
+    pub viewed: AtomicUsize,
     /// What clients on the bus refer to: whether, in turn.
     referred: Mutex<Vec<bool>>,
 }
@@ -120,6 +126,9 @@ impl Machine {
             asked: Mutex::default(),
             unanswered: Mutex::default(),
             listed: AtomicUsize::default(),
+            has_looked: AtomicBool::new(true),
+            compiled: AtomicUsize::default(),
+            viewed: AtomicUsize::default(),
             referred: Mutex::default(),
         };
         let machine = Arc::new(machine);
@@ -228,6 +237,10 @@ impl Machine {
             Call::SetExitCode(_) | Call::SetProperty(_) => Ok(Answer::Done),
             Call::UnitFiles(op) => inner.unit_files(op),
             Call::GetUnitFileLinks { .. } => Ok(Answer::Texts(Vec::new())),
+            Call::LookAtUnitFiles(_) => {
+                self.has_looked.store(true, Ordering::Relaxed);
+                Ok(Answer::Done)
+            }
             Call::Environment { unset, set } => {
                 inner.environment.retain(|old| {
                     !unset.contains(old)
@@ -242,6 +255,7 @@ impl Machine {
 
 impl Backend for Machine {
     fn view(&self) -> Arc<View> {
+        self.viewed.fetch_add(1, Ordering::Relaxed);
         self.view.lock().unwrap().clone()
     }
 
@@ -277,6 +291,7 @@ impl Backend for Machine {
     }
 
     fn compiled(&self, definition: &Definition) -> Arc<Compiled> {
+        self.compiled.fetch_add(1, Ordering::Relaxed);
         Arc::new(self.settings.compile(definition))
     }
 
@@ -292,6 +307,10 @@ impl Backend for Machine {
 
     fn unit_file_state(&self, name: &str) -> Option<&'static str> {
         Some(self.inner.lock().unwrap().file_state(name)).filter(|state| !state.is_empty())
+    }
+
+    fn knows_unit_files(&self, _: Option<&UnitName>) -> bool {
+        self.has_looked.load(Ordering::Relaxed)
     }
 
     fn each_unit_file(&self, show: &mut dyn FnMut(&str, &'static str)) {

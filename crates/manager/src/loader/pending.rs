@@ -25,7 +25,9 @@ pub(super) struct Pending {
     units: Arc<BTreeSet<UnitName>>,
     /// See [`OnDisk::behind_links`].
     behind_links: Arc<BTreeSet<Arc<str>>>,
-    /// The last two are as they were before.
+    /// See [`OnDisk::with_links_out`].
+    with_links_out: Arc<BTreeSet<Box<str>>>,
+    /// The last three are as they were before.
     is_stale: bool,
 }
 
@@ -37,6 +39,7 @@ impl Default for Pending {
             current: BTreeSet::new(),
             units: Arc::default(),
             behind_links: Arc::default(),
+            with_links_out: Arc::default(),
             is_stale: true,
         }
     }
@@ -91,11 +94,20 @@ impl Loader {
             units.retain(|unit| !self.pending.current.contains(unit));
             self.pending.units = Arc::new(units);
             self.pending.behind_links = Arc::new(self.snapshot.files_behind_links());
+            self.pending.with_links_out = Arc::new(self.snapshot.names_with_links_out());
         }
         let (watch, looked_at_ns) = self.snapshot.watched();
         let (behind_links, pending) =
             (self.pending.behind_links.clone(), self.pending.units.clone());
-        OnDisk { watch, looked_at_ns, generated_at_ns, behind_links, pending }
+        OnDisk {
+            watch,
+            looked_at_ns,
+            generated_at_ns,
+            behind_links,
+            with_links_out: self.pending.with_links_out.clone(),
+            has_states: !self.is_unstated,
+            pending,
+        }
     }
 
     /// Whoever is concerned by what was found now is not current any more.

@@ -419,7 +419,7 @@ fn what_is_loaded_of_an_edit_differs_no_more_and_what_was_before_does() {
     let mut loader = loader_of(&scratch, &[("usr/a.service", text), ("usr/t@.service", text)]);
     let mut graph = loader.load_all(&Arc::new(Graph::default())).graph;
     let load = |loader: &mut Loader, graph: &mut Arc<Graph>, unit: &str| {
-        loader.look_nearby();
+        loader.look_nearby(&[name(unit)]);
         *graph = loader.load_one(graph, &name(unit)).graph;
     };
     let check = |loader: &mut Loader, graph: &Graph, expected: &[&str]| {

@@ -19,6 +19,7 @@ use warren_unit::parse::{UnitFile, parse, refused};
 use warren_unit::search::directory_kind;
 use warren_unit::{Code, Diagnostic, UnitName, UnitType};
 
+use super::watch::is_link_nearby;
 use super::{ENTRIES_MAX, Entry, File, Identity, Leads, Snapshot, Work};
 
 /// Files for which a further thread pays.
@@ -69,6 +70,30 @@ impl Snapshot {
         let entry = self.look_at_file(path, name.unit_type(), before, &mut notes)?;
         self.take_notes(index, notes);
         Ok(entry)
+    }
+
+    /// A directory of drop-ins as it is now, where only links to where configuration lies are looked at;
+    /// any other entry is as it was.
+    pub(super) fn look_nearby(
+        &mut self,
+        index: usize,
+        path: &Path,
+        name: &str,
+        before: &Entry,
+    ) -> Entry {
+        let (Entry::Directory(entries), Some((_, owner))) = (before, directory_kind(name)) else {
+            return before.clone();
+        };
+        let (mut now, mut notes) = (entries.clone(), Notes::default());
+        for (file, entry) in entries.iter().filter(|(_, entry)| is_link_nearby(path, entry)) {
+            match self.look_at_dropin(&path.join(&**file), owner, Some(entry), &mut notes) {
+                Ok(Some(found)) => drop(now.insert(file.clone(), found)),
+                Ok(None) => drop(now.remove(file)),
+                Err(error) => notes.short.push((name.to_owned(), error)),
+            }
+        }
+        self.take_notes(index, notes);
+        Entry::Directory(now)
     }
 
     /// Looks at many entries that are no directories, by several threads; `names` is sorted. Those

@@ -1,5 +1,7 @@
 //! What is seen of edits of a directory, compared with a fresh look.
 
+use warren_unit::UnitName;
+
 use super::*;
 use crate::scratch::Scratch;
 
@@ -101,13 +103,22 @@ fn what_lies_behind_links_to_no_configuration_waits_for_a_full_update() {
     let joined = |seen: BTreeSet<Box<str>>| seen.into_iter().collect::<Vec<_>>().join(" ");
     scratch.edit("far/x.conf [Unit]\nDescription=longer");
     scratch.edit("far/b.service [Service]");
-    assert_eq!(joined(snapshot.update_nearby()), "");
+    assert_eq!(joined(snapshot.update_nearby(&[])), "");
     snapshot.is_partly_watched = true;
-    assert_eq!(joined(snapshot.update_nearby()), "", "nor by a look at everything in its place");
+    assert_eq!(joined(snapshot.update_nearby(&[])), "", "nor by a look at everything in its place");
     // What the watch tells of is looked at.
     scratch.edit("units/c.service -> ../far/b.service");
-    assert_eq!(joined(snapshot.update_nearby()), "c.service");
-    assert_eq!(joined(snapshot.update()), "a.service.d b.service");
+    assert_eq!(joined(snapshot.update_nearby(&[])), "c.service");
+    // Of units that are asked for all is looked at, also by an alias.
+    scratch.edit("units/alias.service -> b.service");
+    let unit = |name: &str| UnitName::parse(name).expect("a name");
+    let asked = snapshot.update_nearby(&[unit("alias.service")]);
+    assert_eq!(joined(asked), "alias.service");
+    let asked = snapshot.update_nearby(&[unit("alias.service")]);
+    assert_eq!(joined(asked), "b.service");
+    assert_eq!(joined(snapshot.update_nearby(&[unit("a.service")])), "a.service.d");
+    scratch.edit("far/x.conf [Unit]");
+    assert_eq!(joined(snapshot.update()), "a.service.d");
 }
 
 /// Of a rename above it the watch of a directory tells nothing, as of a mount over it.

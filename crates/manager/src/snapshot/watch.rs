@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use warren_sys::inotify::{Change, WatchFor};
+use warren_unit::UnitName;
 
 use super::{Entry, Leads, Links, Snapshot};
 use crate::say;
@@ -20,6 +21,14 @@ pub(crate) fn is_configuration(path: &Path) -> bool {
 /// The same of what a link in this directory leads to.
 fn is_configuration_behind(directory: &Path, target: &str) -> bool {
     is_configuration(&without_parents(&directory.join(target)))
+}
+
+/// Whether an entry of this directory is a link to where configuration lies.
+pub(super) fn is_link_nearby(directory: &Path, entry: &Entry) -> bool {
+    match entry {
+        Entry::Link(link) => is_configuration_behind(directory, &link.target),
+        _ => false,
+    }
 }
 
 /// The path that `..` in it lead to if no part of it is a link.
@@ -61,12 +70,33 @@ impl Snapshot {
     }
 
     /// The same, but behind links only where configuration lies: whoever starts or enables a unit does
-    /// not wait for a server that some other unit's file is on.
-    pub fn update_nearby(&mut self) -> BTreeSet<Box<str>> {
-        self.update_behind(Links::Nearby)
+    /// not wait for a server that some other unit's file is on. Of these units it is all.
+    pub fn update_nearby(&mut self, units: &[UnitName]) -> BTreeSet<Box<str>> {
+        let asked = self.entries_of(units);
+        self.update_behind(Links::Nearby(&asked))
     }
 
-    fn update_behind(&mut self, links: Links) -> BTreeSet<Box<str>> {
+    /// Names of the entries that these units are made of, but for drop-ins that are for many.
+    fn entries_of(&self, units: &[UnitName]) -> BTreeSet<Box<str>> {
+        let mut entries = BTreeSet::new();
+        let mut names = units.to_vec();
+        while let Some(name) = names.pop() {
+            names.extend(name.template());
+            if !entries.insert(name.as_str().into()) {
+                continue;
+            }
+            entries.insert(format!("{name}.d").into());
+            let links =
+                self.directories.iter().filter_map(|d| match d.entries.get(name.as_str()) {
+                    Some(Entry::Link(link)) => link.target.rsplit('/').next(),
+                    _ => None,
+                });
+            names.extend(links.filter_map(|target| UnitName::parse(target).ok()));
+        }
+        entries
+    }
+
+    fn update_behind(&mut self, links: Links<'_>) -> BTreeSet<Box<str>> {
         let Some(watch) = self.watch.clone().filter(|_| !self.is_partly_watched) else {
             return self.sweep_all(false, links);
         };
@@ -80,8 +110,9 @@ impl Snapshot {
         for event in events {
             self.take_event(&event, &mut touched);
         }
-        let is_due = |place: &&_| links == Links::All || self.is_nearby(place);
-        touched.extend(self.outside.iter().filter(is_due).cloned());
+        let (due, held): (Vec<_>, Vec<_>) =
+            self.outside.iter().cloned().partition(|place| self.is_due(place, links));
+        touched.extend(due);
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
             let is_another = self.directories[index].is_another();
@@ -98,7 +129,20 @@ impl Snapshot {
                 changed.insert(name);
             }
         }
+        for (index, name) in held {
+            if self.refresh_nearby(index, &name) {
+                changed.insert(name);
+            }
+        }
         changed
+    }
+
+    /// Whether a look at this entry goes behind all of its links.
+    pub(super) fn is_due(&self, place: &(usize, Box<str>), links: Links<'_>) -> bool {
+        match links {
+            Links::All => true,
+            Links::Nearby(asked) => asked.contains(&place.1) || self.is_nearby(place),
+        }
     }
 
     /// Watches a search directory, and those in it, no more.
@@ -147,6 +191,11 @@ impl Snapshot {
             _ => directory.path.clone(),
         };
         entry.links_out().all(|link| is_configuration_behind(&base, &link.target))
+    }
+
+    /// Entries that are links out of the search directories or have such.
+    pub fn names_with_links_out(&self) -> BTreeSet<Box<str>> {
+        self.outside.iter().map(|(_, name)| name.clone()).collect()
     }
 
     /// The files of units that links lead to, by the paths of those, whose content lies where

@@ -1,0 +1,139 @@
+//! Calls that wait for the manager.
+
+use super::{Origin, ReplyTo, Server};
+use crate::backend::{Call, Outcome, ReplySender};
+use crate::broker::Caller;
+use crate::error::BusError;
+use crate::methods::{Done, Then, explain, render};
+use crate::server::mailbox::Mail;
+use std::sync::{Arc, Weak};
+use warren_core::request::Asker;
+use warren_unit::UnitName;
+
+/// A call that waits for the manager.
+pub(super) struct Waiting {
+    pub(super) origin: Origin,
+    pub(super) reply_to: ReplyTo,
+    pub(super) signature: String,
+    pub(super) then: After,
+}
+
+pub(super) enum After {
+    Render(Then),
+    /// Look at the message again, now that what it needs was done or could not be.
+    Again(Again),
+}
+
+pub(super) struct Again {
+    pub(super) message: Vec<u8>,
+    pub(super) done: Done,
+    /// Units that are loaded before, the last one first.
+    pub(super) to_load: Vec<UnitName>,
+}
+
+impl After {
+    /// Bytes of a call that are kept for it.
+    fn held_bytes(&self) -> usize {
+        match self {
+            After::Render(_) => 0,
+            After::Again(again) => again.message.len(),
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn ask(&mut self, call: Call, waiting: Waiting) {
+        if !self.begin_waiting(&waiting.origin, waiting.then.held_bytes()) {
+            let text = "Too many calls at once.";
+            return self.fail(&waiting.origin, &waiting.reply_to, &BusError::limits_exceeded(text));
+        }
+        self.ask_on(call, waiting);
+    }
+
+    /// The same for one that waits already.
+    fn ask_on(&mut self, call: Call, waiting: Waiting) {
+        let there = self.there(&waiting.origin);
+        let Caller { uid, pid } = waiting.origin.caller;
+        let asker = Asker::client(uid, pid);
+        let question = self.next_question;
+        self.next_question += 1;
+        self.waiting.insert(question, waiting);
+        let mailbox = self.mailbox.clone();
+        let deliver = move |answer| mailbox.put(Mail::Answer(question, answer));
+        let reply = ReplySender::to(there, deliver);
+        self.backend.call(asker, call, reply);
+    }
+
+    /// Clients of the private socket are not read from when they have too many calls waiting; of
+    /// those on the bus each has its own bound.
+    fn begin_waiting(&mut self, origin: &Origin, bytes: usize) -> bool {
+        match (&origin.client, self.connections.get_mut(&origin.connection)) {
+            (None, Some(client)) => {
+                client.waiting += 1;
+                client.waiting_bytes += bytes;
+                true
+            }
+            (Some(name), Some(_)) => {
+                self.broker(origin.connection).is_some_and(|broker| broker.begin(name, bytes))
+            }
+            (_, None) => false,
+        }
+    }
+
+    /// What goes with the client.
+    fn there(&mut self, origin: &Origin) -> Weak<()> {
+        let there = match &origin.client {
+            Some(name) => self.broker(origin.connection).and_then(|broker| broker.there(name)),
+            None => self.connections.get(&origin.connection).map(|client| &client.there),
+        };
+        there.map_or_else(Weak::new, Arc::downgrade)
+    }
+
+    pub(super) fn end_waiting(&mut self, origin: &Origin, bytes: usize) {
+        match (&origin.client, self.connections.get_mut(&origin.connection)) {
+            (None, Some(client)) => {
+                client.waiting -= 1;
+                client.waiting_bytes -= bytes;
+            }
+            (Some(name), Some(_)) => {
+                if let Some(broker) = self.broker(origin.connection) {
+                    broker.end(name, bytes);
+                }
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// Replies to the call that waited for this answer; gives the client that did.
+    pub(super) fn answer(&mut self, question: u64, outcome: Outcome) -> Option<u64> {
+        let mut waiting = self.waiting.remove(&question)?;
+        if let After::Again(again) = &mut waiting.then
+            && let Some(name) = again.to_load.pop()
+            && self.there(&waiting.origin).strong_count() > 0
+        {
+            self.ask_on(Call::LoadUnit(name), waiting);
+            return None;
+        }
+        let origin = waiting.origin;
+        let id = origin.connection;
+        match waiting.then {
+            After::Again(again) if self.connections.contains_key(&id) => {
+                let calls = self.again.entry(id).or_default();
+                calls.push_back((origin, waiting.reply_to, again));
+            }
+            After::Again(_) => {}
+            After::Render(then) => {
+                self.end_waiting(&origin, 0);
+                let view = self.backend.view();
+                let body = outcome
+                    .map_err(|error| explain(&then, error, &view))
+                    .and_then(|answer| render(&then, answer, &view));
+                match body {
+                    Ok(body) => self.reply(&origin, &waiting.reply_to, &waiting.signature, body),
+                    Err(error) => self.fail(&origin, &waiting.reply_to, &error),
+                }
+            }
+        }
+        Some(id)
+    }
+}
