@@ -40,6 +40,8 @@ const UNENDED_MAX: usize = 64;
 const GREETING_TIME: Duration = Duration::from_secs(30);
 /// So long a client who may change nothing may take nothing of what is to be sent to him.
 const READING_TIME: Duration = Duration::from_secs(30);
+/// With so many bytes unsent to all clients of a user who may change nothing, his calls are refused.
+const UNREAD_BY_STRANGER_BYTES_MAX: usize = 16 << 20;
 /// Below this many unsent bytes a subscriber is sent more signals.
 const SIGNAL_WATER_BYTES: usize = 256 << 10;
 /// So long nobody is taken after accept(2) has failed, for want of descriptors or memory, unless a client
@@ -446,6 +448,11 @@ impl Server {
         if !message.is_body_sound() {
             return Err(Gone::Garbage(wire::WireError::Malformed));
         }
+        if self.leaves_too_much(origin) {
+            let error = BusError::limits_exceeded("Too much is left unread.");
+            self.fail(origin, &reply_to, &error);
+            return Ok(());
+        }
         let backend = self.backend.clone();
         let view = backend.view();
         let context = Context {
@@ -465,6 +472,17 @@ impl Server {
             Ok(dispatched) => self.follow(origin, reply_to, dispatched, (frame, done)),
         }
         Ok(())
+    }
+
+    /// Whether the clients of the caller's user have more to read than a user may leave: each may have a
+    /// list of all units.
+    fn leaves_too_much(&self, origin: &Origin) -> bool {
+        let uid = origin.caller.uid;
+        let slow = || self.slow.keys().filter_map(|id| self.connections.get(id));
+        let of_user = || slow().filter(|client| client.peer.uid.as_raw() == uid);
+        origin.client.is_none()
+            && !self.is_privileged(uid)
+            && of_user().map(Connection::unsent).sum::<usize>() >= UNREAD_BY_STRANGER_BYTES_MAX
     }
 
     fn follow(
