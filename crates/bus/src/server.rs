@@ -256,7 +256,7 @@ impl Server {
         }
         // A large buffer makes a list of 40,000 units a few writes; less is no error. It is memory of the
         // kernel for as long as nobody reads, so that others get what every process may have.
-        if self.is_privileged(peer.uid.as_raw())
+        if self.is_privileged(uid)
             && sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err()
         {
             let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
