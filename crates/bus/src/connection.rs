@@ -345,6 +345,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
@@ -380,8 +381,6 @@ mod tests {
         drop(far);
         assert_eq!(own.receive(), Err(Gone::Closed));
     }
-
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     fn connection() -> (Connection, OwnedFd) {
         let pair = || {
