@@ -73,7 +73,7 @@ fn connections_that_wait_are_rejected_where_what_is_pending_is_flushed() {
     for runs in 1..=2 {
         let connect = || UnixStream::connect(m.inside("/run/flushed")).expect("it listens");
         let mut clients = vec![connect()];
-        m.wait_for("flushed.service", "active/running");
+        until("it runs", || (m.lines("runs").len() == runs).then_some(()));
         clients.extend((0..3).map(|_| connect()));
         m.expect_job("stop", "flushed.service", "done");
         for mut client in clients {

@@ -71,11 +71,9 @@ impl Path {
     pub fn of(subject: Subject, timeline: &Timeline, links: &Links) -> Path {
         let mut walk = Walk::new(subject, timeline);
         // What is still under way at the end of a stretch of time is what it is about.
-        let goal = match subject {
-            Subject::Live => walk.under_way(),
-            _ => goal(subject, timeline),
-        };
-        let (mut next, mut steps) = (goal, None);
+        let is_open = |bar: &u32| timeline.bars[*bar as usize].end.is_none();
+        let open = walk.under_way().filter(is_open);
+        let (mut next, mut steps) = (open.or_else(|| goal(subject, timeline)), None);
         // A holder ended before the bar that it held began, and what is under way began before the
         // moment that is looked at, so this ends by itself.
         while let Some(bar) = next {
@@ -92,7 +90,7 @@ impl Path {
         walk.finish()
     }
 
-    /// The bar that ended last.
+    /// The bar that ended last, or is still under way.
     pub fn goal(&self) -> Option<u32> {
         self.steps.last().map(|step| step.bar)
     }
