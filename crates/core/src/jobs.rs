@@ -267,13 +267,22 @@ impl Core {
         }
     }
 
-    /// Whether a start went into the reload that is the unit's job (see [`JobKind::merge`]): the unit had
-    /// not come up yet when that happened.
+    /// Whether a start went into the reload that is the unit's job (see [`JobKind::merge`]).
     pub(crate) fn has_a_start(&self, unit: UnitId) -> bool {
-        let run = self.run(unit);
-        let Some((job, history)) = run.job.as_ref().zip(run.history.as_ref()) else { return false };
-        let (came, began) = (history.active_enter.monotonic, history.inactive_exit.monotonic);
-        came < began || came > job.since
+        self.run(unit).job_id().is_some_and(|job| self.starting_reloads.contains(&job))
+    }
+
+    /// After a restart of the manager: a reload of what has not come up yet had a start in it as a rule.
+    pub(crate) fn guess_starting_reloads(&mut self) {
+        for unit in self.busy() {
+            let run = self.run(unit);
+            let Some((job, history)) = run.job.as_ref().zip(run.history.as_ref()) else { continue };
+            let (came, began) = (history.active_enter.monotonic, history.inactive_exit.monotonic);
+            let id = job.id;
+            if job.kind == JobKind::Reload && !job.running && (came < began || came > job.since) {
+                self.starting_reloads.insert(id);
+            }
+        }
     }
 
     /// What came of the start whose job was made into a reload while it was under way, if the unit is

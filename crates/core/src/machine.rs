@@ -54,6 +54,8 @@ pub struct Core {
     pub(crate) performing: Option<(UnitId, JobKind)>,
     /// The machine ends by other means than jobs: no process is made any more.
     pub(crate) given_up: bool,
+    /// Reloads into which a start went.
+    pub(crate) starting_reloads: BTreeSet<JobId>,
     pub(crate) unneeded_queue: BTreeSet<UnitId>,
     pub(crate) upheld_queue: BTreeSet<UnitId>,
     pub(crate) bound_queue: BTreeSet<UnitId>,
@@ -149,6 +151,7 @@ impl Core {
             transitions: VecDeque::new(),
             performing: None,
             given_up: false,
+            starting_reloads: BTreeSet::new(),
             unneeded_queue: BTreeSet::new(),
             upheld_queue: BTreeSet::new(),
             unheld_queue: BTreeSet::new(),

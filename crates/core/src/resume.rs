@@ -69,7 +69,10 @@ impl Core {
                 self.restore(unit, run);
             }
         }
+        // Of an end with stops that is as far no unit is up that has commands.
+        self.given_up = self.totals.stopping && self.totals.jobs == 0;
         self.recount_blockers(&self.busy());
+        self.guess_starting_reloads();
         self.circles_possible = true;
         self.break_circles();
         for index in 0..self.units.len() {

@@ -268,6 +268,7 @@ impl Daemon {
         if let Err(error) =
             self.run_tool(id, unit, &settings, mounts::mount_command(config, remount))
         {
+            self.tools.forget(id);
             self.done(id, Done::Failed { error });
         }
     }
@@ -290,6 +291,7 @@ impl Daemon {
             false => mounts::unmount_command(config),
         };
         if let Err(error) = self.run_tool(id, unit, &settings, command) {
+            self.tools.forget(id);
             self.done(id, Done::Failed { error });
         }
     }

@@ -92,6 +92,8 @@ pub struct Ending {
     leaves_groups: bool,
     /// A container's process 1 is ours.
     is_container: bool,
+    /// The last steps that are taken leave the machine's storage as it is.
+    leaves_storage: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,6 +151,7 @@ impl Ending {
             counted: 0,
             leaves_groups,
             is_container: ends_container(scope),
+            leaves_storage: false,
         }
     }
 
@@ -429,6 +432,9 @@ impl Daemon {
         let soft = self.is_soft_reboot();
         // What is mounted outside of units stays for what comes.
         let storage = owns_machine(self.options.scope) && !soft;
+        if let Some(ending) = &mut self.ending {
+            ending.leaves_storage = soft && owns_machine(self.options.scope);
+        }
         self.recorder.units_stopped(now(), storage, self.core.graph());
         let steps = LastSteps {
             groups: self.shared.tree_path(),
@@ -518,6 +524,11 @@ impl Daemon {
 
     /// Says the last words and leaves.
     fn end_now(&mut self) {
+        let leaves = |ending: &mut Ending| std::mem::take(&mut ending.leaves_storage);
+        // Another end has overtaken a soft reboot.
+        if self.ending.as_mut().is_some_and(leaves) && !self.is_soft_reboot() {
+            return self.take_last_steps();
+        }
         let Some(ending) = &self.ending else { return };
         let summary = ending.stops.summary();
         let last = LastDone::read(&self.report_path()).unwrap_or_default();

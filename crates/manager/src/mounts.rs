@@ -205,7 +205,8 @@ pub fn in_use(mount_point: &str, error: &str) -> Done {
 
 /// What came of a mount(8) that succeeded by its own word.
 pub fn was_mounted(unit: &UnitName) -> Done {
-    match is_mounted(unit) {
+    let path = warren_unit::escape::path_unescape(unit.prefix()).ok();
+    match path.is_some_and(|path| mount::is_covered(Path::new(&path))) {
         true => Done::Ok,
         false => Done::Failed { error: "mount(8) ended, and nothing is mounted there".to_owned() },
     }

@@ -52,6 +52,9 @@ impl Tools {
             return None;
         }
         let effect = EffectId(id.0 & !TOOL);
+        if !matches!(result, Done::Spawned { .. }) {
+            self.forget(effect);
+        }
         Some(match result {
             Done::Spawned { pid } => {
                 self.running.insert(*pid, effect);
@@ -77,6 +80,12 @@ impl Tools {
     /// What the tool for an effect was to mount, asked once when it has ended.
     pub fn take_mounted(&mut self, effect: EffectId) -> Option<UnitName> {
         self.mounts.remove(&effect)
+    }
+
+    /// There is no tool for this effect.
+    pub fn forget(&mut self, effect: EffectId) {
+        self.mounts.remove(&effect);
+        self.unmounts.remove(&effect);
     }
 
     /// What the tool for an effect was to unmount, asked once when it has ended.

@@ -636,6 +636,8 @@ pub fn is_listening(socket: BorrowedFd<'_>) -> bool {
 /// FlushPending=: takes what waits out of a socket or FIFO: connections where it listens, else datagrams or
 /// bytes. At most 65,536 of them. Returned is what is open of it: closing that may take as long as its owner likes.
 pub fn flush(socket: BorrowedFd<'_>) -> Vec<OwnedFd> {
+    // Whoever shares the open socket may have made it wait, and may take what comes before we do.
+    let _ = crate::file::set_nonblocking(socket, true);
     let (mut scrap, mut bytes) = (Vec::new(), [0u8; 4096]);
     let (listens, is_socket) = (is_listening(socket), is_any_socket(socket));
     for _ in 0..65_536 {
@@ -657,7 +659,8 @@ pub fn flush(socket: BorrowedFd<'_>) -> Vec<OwnedFd> {
     scrap
 }
 
-fn is_any_socket(fd: BorrowedFd<'_>) -> bool {
+/// Whether it is a socket, of any family.
+pub fn is_any_socket(fd: BorrowedFd<'_>) -> bool {
     rustix::net::sockopt::socket_type(fd).is_ok()
 }
 

@@ -91,6 +91,7 @@ impl Core {
     pub(crate) fn finish_job(&mut self, unit: UnitId, result: JobResult, reason: Reason) {
         let Some(job) = self.run(unit).job.clone() else { return };
         let asked = self.asked_of(unit, &job);
+        self.starting_reloads.remove(&job.id);
         self.unlink_job(unit);
         self.run_mut(unit).job = None;
         self.totals.jobs -= 1;

@@ -138,7 +138,12 @@ impl Core {
         }
         if let Some(old) = self.run(unit).job.clone() {
             let up = self.active_state(unit).is_up_or_coming();
-            match kind.merge(old.kind, up) {
+            let merged = kind.merge(old.kind, up);
+            let starts = |kind| matches!(kind, JobKind::Start | JobKind::VerifyActive);
+            if merged == Some(JobKind::Reload) && (starts(kind) || starts(old.kind)) {
+                self.starting_reloads.insert(old.id);
+            }
+            match merged {
                 // What a reload that is under way has read may have changed since.
                 Some(merged) if merged == old.kind && !(old.running && kind == JobKind::Reload) => {
                     return self.strengthen(unit, mode);

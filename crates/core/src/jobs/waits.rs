@@ -93,7 +93,6 @@ impl Core {
         self.job_neighbours(unit).iter().filter(is_waited_for).count() as u32
     }
 
-    /// After a change of the graph: counts every job's blockers again.
     /// The jobs of these units, whose relations differ from now on, may wait for others than before. No
     /// other job does, so that one more unit costs nothing where thousands are being started.
     pub(crate) fn look_at_rewired_jobs(&mut self, rewired: &[UnitId]) {
@@ -108,6 +107,7 @@ impl Core {
         self.look_at_group_waiters_among(&units);
     }
 
+    /// Counts the blockers of these units' jobs again, after a change of the graph.
     pub(crate) fn recount_blockers(&mut self, units: &[UnitId]) {
         for &unit in units {
             let blockers = self.count_blockers(unit);

@@ -245,11 +245,9 @@ impl Now {
         match statmount::mount_root_id(path) {
             Ok(Some(id)) => statmount::stat(id).map(Some),
             Ok(None) => Ok(None),
-            Err(e) if [libc::EAGAIN, libc::EINVAL, libc::ENOSYS].contains(&e.errno) => {
-                self.at_by_table(path)
-            }
             Err(e) if e.is_gone() => Ok(None),
-            Err(e) => Err(e),
+            // EACCES of another user's FUSE among them.
+            Err(_) => self.at_by_table(path),
         }
     }
 
@@ -278,6 +276,26 @@ pub fn is_mount_point(path: &Path) -> bool {
         }),
         Err(_) => false,
     }
+}
+
+/// Whether something other than a trap of autofs is mounted at what this path leads to. Triggers none, and reads the
+/// table only where the path itself does not tell.
+pub fn is_covered(path: &Path) -> bool {
+    let by_table = || {
+        let covers = |mount: &Mount| Path::new(&mount.mount_point) == path;
+        let top = table().ok().and_then(|all| all.into_iter().rev().find(covers));
+        top.is_some_and(|mount| mount.fstype != "autofs")
+    };
+    is_mount_point(path) && is_trap(path) == Ok(false) || by_table()
+}
+
+fn is_trap(path: &Path) -> Result<bool> {
+    use rustix::fs::{Mode, OFlags, fstatfs, open};
+    /// Of linux/magic.h.
+    const AUTOFS_SUPER_MAGIC: i64 = 0x0187;
+    let fd = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).call("open O_PATH")?;
+    let found = fstatfs(fd).call("fstatfs")?;
+    Ok(found.f_type as i64 == AUTOFS_SUPER_MAGIC)
 }
 
 #[cfg(test)]

@@ -295,3 +295,21 @@ fn mount_points_are_told_from_what_is_in_a_file_system() {
         }
     });
 }
+
+#[test]
+fn a_path_is_covered_by_what_is_mounted_at_it_and_not_by_what_it_lies_in() {
+    in_namespace("covered", |path| {
+        let below = format!("{path}/below");
+        std::fs::create_dir(&below).expect("a directory can be made");
+        std::fs::write(format!("{path}/file"), "").expect("a file can be made");
+        let covered = |path: &str| is_covered(Path::new(path));
+        assert_eq!(
+            [covered(path), covered(&below), covered("/no/such/path")],
+            [true, false, false]
+        );
+        mount("covers", &below, "tmpfs", MountFlags::empty(), "").expect("tmpfs");
+        assert!(covered(&below) && is_trap(Path::new(&below)) == Ok(false));
+        unmount(&below, Unmount::Normal).expect("nobody uses it");
+        assert!(!covered(&below));
+    });
+}

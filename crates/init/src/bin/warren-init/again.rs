@@ -166,6 +166,10 @@ fn hand_over(shared: &Shared, cgroup_root: Option<&Path>) -> Result<OwnedFd> {
         fdpass::set_inheritable(fd)?;
         store.insert(name.to_owned(), fd.as_raw_fd());
     }
+    // To close these could wait: execve(2) is not to do it.
+    for fd in shared.store.closing.fds() {
+        fdpass::set_inheritable(fd)?;
+    }
     fdpass::set_inheritable(shared.ring_fd.as_fd())?;
     let handed = HandedOver {
         instance: shared.instance,

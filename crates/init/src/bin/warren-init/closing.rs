@@ -2,44 +2,80 @@
 //! server for ever, or by a socket for a moment ([`warren_sys::waits`]). There are a few of them at most; what there
 //! is none for waits open.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use warren_sys::socket::is_any_socket;
 use warren_sys::waits;
 
 use crate::say;
 
-/// Processes that close something, at a time.
+/// Processes that close files, and as many that close sockets, at a time: files may hold theirs for ever.
 const CLOSERS_MAX: usize = 16;
 
-/// No connection is taken while so many fds wait to be closed: strangers may have sent them.
+/// No connection is taken while so many sockets wait to be closed: strangers may have sent them.
 const WAITING_FEW: usize = 256;
 
 /// What is being closed, and what is to be.
 pub struct Closing {
-    closers: Vec<i32>,
-    waiting: Vec<OwnedFd>,
+    files: Lane,
+    sockets: Lane,
     waiting_max: usize,
 }
 
+/// Those of one kind.
+struct Lane {
+    closers: Vec<i32>,
+    waiting: Vec<OwnedFd>,
+}
+
 impl Closing {
-    /// Nothing, with room for so many.
+    /// Nothing, with room for so many of each kind.
     pub fn new(waiting_max: usize) -> Closing {
-        let waiting = Vec::with_capacity(waiting_max);
-        Closing { closers: Vec::with_capacity(CLOSERS_MAX), waiting, waiting_max }
+        let lane = || Lane {
+            closers: Vec::with_capacity(CLOSERS_MAX),
+            waiting: Vec::with_capacity(waiting_max),
+        };
+        Closing { files: lane(), sockets: lane(), waiting_max }
     }
 
     /// Closes an fd, or has it closed as soon as may be.
     pub fn close(&mut self, fd: OwnedFd) {
-        if self.closers.len() < CLOSERS_MAX || !waits::may_wait(fd.as_fd()) {
-            return self.begin(fd);
+        let lane = match is_any_socket(fd.as_fd()) {
+            true => &mut self.sockets,
+            false => &mut self.files,
+        };
+        if lane.closers.len() < CLOSERS_MAX || !waits::may_wait(fd.as_fd()) {
+            return lane.begin(fd);
         }
-        match self.waiting.len() < self.waiting_max {
-            true => self.waiting.push(fd),
+        match lane.waiting.len() < self.waiting_max {
+            true => lane.waiting.push(fd),
             // The store was full of what may wait: it stays open.
             false => std::mem::forget(fd),
         }
     }
 
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.files.waiting.len() + self.sockets.waiting.len()
+    }
+
+    /// What waits.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.files.waiting.iter().chain(&self.sockets.waiting).map(AsFd::as_fd)
+    }
+
+    /// Whether many sockets wait.
+    pub fn is_behind(&self) -> bool {
+        self.sockets.waiting.len() >= WAITING_FEW
+    }
+
+    /// A child has ended; false if it was none of those that close something.
+    pub fn ended(&mut self, pid: i32) -> bool {
+        self.files.ended(pid) || self.sockets.ended(pid)
+    }
+}
+
+impl Lane {
     fn begin(&mut self, fd: OwnedFd) {
         match waits::close(fd, false) {
             Ok(closer) => self.closers.extend(closer),
@@ -47,18 +83,7 @@ impl Closing {
         }
     }
 
-    /// How many wait.
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// Whether there are many.
-    pub fn is_behind(&self) -> bool {
-        self.waiting.len() >= WAITING_FEW
-    }
-
-    /// A child has ended; false if it was none of those that close something.
-    pub fn ended(&mut self, pid: i32) -> bool {
+    fn ended(&mut self, pid: i32) -> bool {
         let Some(at) = self.closers.iter().position(|&closer| closer == pid) else { return false };
         self.closers.swap_remove(at);
         while self.closers.len() < CLOSERS_MAX
@@ -78,7 +103,7 @@ mod tests {
 
     /// Waits for a closer; whether there was one.
     fn reap(closing: &mut Closing) -> bool {
-        let Some(&pid) = closing.closers.first() else { return false };
+        let Some(&pid) = closing.sockets.closers.first() else { return false };
         wait(Wait::Pid(pid), true).expect("our child");
         assert!(closing.ended(pid) && !closing.ended(pid));
         true
@@ -98,12 +123,18 @@ mod tests {
             closing.close(near.into());
             quiet.push(far);
         }
-        assert_eq!((closing.closers.len(), closing.waiting()), (CLOSERS_MAX, MANY - CLOSERS_MAX));
+        assert_eq!(
+            (closing.sockets.closers.len(), closing.waiting()),
+            (CLOSERS_MAX, MANY - CLOSERS_MAX)
+        );
         let is_over = |far: &UnixStream| std::io::Write::write(&mut &*far, b"x").is_err();
         assert!(quiet.iter().all(is_over), "what does not wait is closed at once");
         while reap(&mut closing) {}
         assert_eq!(closing.waiting(), 0);
         assert!(peers.iter().all(is_over));
-        assert_eq!((closing.closers.capacity(), closing.waiting.capacity()), (CLOSERS_MAX, MANY));
+        assert_eq!(
+            (closing.sockets.closers.capacity(), closing.sockets.waiting.capacity()),
+            (CLOSERS_MAX, MANY)
+        );
     }
 }
