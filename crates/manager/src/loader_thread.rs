@@ -43,6 +43,10 @@ fn generated_at_ns(generators: Option<&Generators>) -> u64 {
     last.unwrap_or_else(warren_sys::time::coarse_ns)
 }
 
+fn is_mask(state: UnitFileState) -> bool {
+    matches!(state, UnitFileState::Masked | UnitFileState::MaskedRuntime)
+}
+
 /// The thread's state.
 pub struct LoaderThread {
     loader: Loader,
@@ -286,6 +290,7 @@ impl LoaderThread {
             return self.all_states();
         }
         let mut states = (*self.states).clone();
+        let mut masks = Vec::new();
         for &unit in delta.added.iter().chain(&delta.changed) {
             let definition = self.graph.definition(unit);
             let Some(file) = &definition.files.fragment else { continue };
@@ -294,6 +299,11 @@ impl LoaderThread {
             }
             let now = state_without_links(file);
             match states.get(&definition.name) {
+                // Which masks, or masked until now.
+                known if file.is_empty() || known.is_some_and(is_mask) => {
+                    masks.push(definition.name.clone());
+                    masks.extend(definition.aliases.iter().cloned());
+                }
                 Some(UnitFileState::Static | UnitFileState::Disabled) => {
                     states.change(&definition.name, now);
                 }
@@ -301,6 +311,10 @@ impl LoaderThread {
                 _ => {}
             }
         }
+        if masks.len() > STATES_APART_MAX {
+            return self.all_states();
+        }
+        self.look_again(&mut states, &masks);
         self.keep_states(states)
     }
 
@@ -313,13 +327,18 @@ impl LoaderThread {
     /// The states with those of these units as they are on the disk.
     fn states_with(&mut self, units: &[UnitName]) -> Arc<FileStates> {
         let mut states = (*self.states).clone();
+        self.look_again(&mut states, units);
+        self.keep_states(states)
+    }
+
+    /// Has these units' states be as they are on the disk.
+    fn look_again(&self, states: &mut FileStates, units: &[UnitName]) {
+        let (snapshot, context) = (self.loader.snapshot(), self.loader.context());
         for unit in units {
             for name in unit.template().into_iter().chain([unit.clone()]) {
-                let (snapshot, context) = (self.loader.snapshot(), self.loader.context());
                 states.set(&name, crate::install::state_of(snapshot, context, &name));
             }
         }
-        self.keep_states(states)
     }
 
     /// All states, made anew.
