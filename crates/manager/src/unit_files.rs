@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use warren_bus::backend::{Answer, FileChange, PresetMode, UnitFileOp, UnitFileVerb};
 use warren_bus::{BusError, Outcome};
-use warren_unit::install::{Change, Options, Plan, PresetMode as PlanPreset, Tree};
+use warren_unit::install::{Change, Options, Plan, PresetMode as PlanPreset, Remark, Tree};
 use warren_unit::{Context, UnitName};
 use warren_unit_files::Root;
 
@@ -87,11 +87,19 @@ impl Ground<'_> {
     fn plan_of(&self, operation: &UnitFileOp) -> Result<Plan, BusError> {
         let names: Vec<&str> = operation.files.iter().map(String::as_str).collect();
         self.refuse_made_units(operation, &names)?;
-        let plan = plan(&self.tree(&names), operation, &names);
+        let mut plan = plan(&self.tree(&names), operation, &names);
+        plan.remarks.retain(|remark| !self.is_of_made_unit(remark));
         match plan.errors.first() {
             Some(error) if !plan.does_rest => Err(BusError::failed(error.clone())),
             _ => Ok(plan),
         }
+    }
+
+    /// Whether it says that a unit is not there which rules make, of whose files the plan knows nothing.
+    fn is_of_made_unit(&self, remark: &Remark) -> bool {
+        let Remark::DestinationNotPresent { target, .. } = remark else { return false };
+        let mut names = target.template().into_iter().chain([target.clone()]);
+        names.any(|name| self.rules.contains_key(name.as_str()))
     }
 
     /// What rules make is enabled by them, and is no file that a link could lead to. It can be

@@ -148,6 +148,20 @@ fn a_change_costs_what_it_changes() {
 }
 
 #[test]
+fn nothing_is_said_of_a_unit_of_rules_that_a_link_is_for() {
+    let Some(m) = start("link-for-made") else { return };
+    for (unit, target, is_there) in
+        [("l.service", "a-web.service", true), ("n.service", "no.service", false)]
+    {
+        m.write(unit, &format!("[Service]\nExecStart=@P stay\n[Install]\nWantedBy={target}"));
+        let done = m.call("UnitFiles", &json!({"verb": "enable", "files": [unit]}));
+        assert!(done["changes"].to_string().contains(target), "{done}");
+        let is_missing = done["remarks"].to_string().contains("non-existent unit");
+        assert_eq!(is_missing, !is_there, "{done}");
+    }
+}
+
+#[test]
 fn containers_come_and_go_with_their_files() {
     let Some(m) = start("files") else { return };
     m.write_rules("d.conf", "object Container \"d\" { vars.web = true; vars.note = \"new\" }\n");
