@@ -45,6 +45,9 @@ const READS_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes of an answer for one write(2): of a longer one each part may take the time that is left.
 const PIECE_BYTES: usize = 16 << 10;
 
+/// After an answer of more bytes what it took of the heap is given back.
+const LARGE_ANSWER_BYTES: usize = 1 << 20;
+
 /// Connections that are to be closed and cannot be, at most.
 const UNENDED_MAX: usize = 64;
 
@@ -148,8 +151,7 @@ fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>)
     };
     let mut reader = BufReader::new(stream);
     let caller = Caller { asker, socket: stream.as_fd(), bell: Bell::new() };
-    let mut connection =
-        Connection { stream, caller, shared, turns, turn: None, is_large: false, held: Vec::new() };
+    let mut connection = Connection { stream, caller, shared, turns, turn: None, held: Vec::new() };
     loop {
         let mut request = Vec::new();
         let read = reader.by_ref().take(request_bytes_max).read_until(0, &mut request);
@@ -177,15 +179,6 @@ fn parse(request: &[u8], asker: Asker) -> Result<Value, String> {
         return Err(format!("it has more than {UNPRIVILEGED_REQUEST_VALUES_MAX} values"));
     }
     serde_json::from_slice(request).map_err(|error| error.to_string())
-}
-
-impl Drop for Connection<'_> {
-    fn drop(&mut self) {
-        if self.is_large {
-            // Of a large answer the heap keeps several times its size.
-            warren_sys::heap::trim();
-        }
-    }
 }
 
 /// Who asks, and waits for answers as long as he is there.
@@ -228,7 +221,14 @@ fn reply(stream: &UnixStream, answer: Value) -> std::io::Result<()> {
     bytes.push(0);
     // It has some times the size of its text, which alone is kept until the client has read it.
     drop(answer);
-    write_within(stream, &bytes, READS_WITHIN)
+    let is_large = bytes.len() > LARGE_ANSWER_BYTES;
+    let written = write_within(stream, &bytes, READS_WITHIN);
+    drop(bytes);
+    if is_large {
+        // The heap keeps several times that.
+        warren_sys::heap::trim();
+    }
+    written
 }
 
 /// Writes all of it, or fails when that time is over: who reads too slowly is dropped, however little at a time
@@ -265,8 +265,6 @@ struct Connection<'a> {
     turns: &'a Turns,
     /// Until the answer is sent.
     turn: Option<Turn>,
-    /// A large answer was made.
-    is_large: bool,
     /// Gone with the connection.
     held: Vec<Held>,
 }
@@ -308,7 +306,7 @@ impl Connection<'_> {
         Ok(serde_json::json!({}))
     }
 
-    /// Methods whose answers may be large: a recording, or something of all units.
+    /// Methods whose answers are large for a large host: a recording, or something of all units.
     fn large(&mut self, call: &Method, is_recording: bool, parameters: &Value) -> Answered {
         let asker = self.caller.asker;
         match (is_privileged(asker), is_recording) {
@@ -322,7 +320,6 @@ impl Connection<'_> {
                 }
             }
         }
-        self.is_large = true;
         (call.serve)(parameters, &self.caller, self.shared)
     }
 

@@ -10,7 +10,8 @@ pub fn limit_arenas() {
 }
 
 /// Gives free memory at the end of the heap and whole free pages inside it back to the kernel.
-/// Takes time in proportion to the heap: for after a load, not for every turn.
+/// Takes time in proportion to the heap: for after a load or a large answer, not for
+/// every turn or call.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim may be called by any thread at any time.
