@@ -72,8 +72,8 @@ impl Snapshot {
         Ok(entry)
     }
 
-    /// A directory of drop-ins as it is now, where only links to where configuration lies are looked at;
-    /// any other entry is as it was.
+    /// A directory of drop-ins in which those links are looked at again that are known to lead to where
+    /// configuration lies; what else is in it, and any other entry, is as it was.
     pub(super) fn look_nearby(
         &mut self,
         index: usize,
