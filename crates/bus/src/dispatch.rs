@@ -6,7 +6,7 @@ use crate::error::BusError;
 use crate::introspect;
 use crate::methods::{
     Access, Done, Invocation, JOB_METHODS, MANAGER_METHODS, Method, Methods, Refused, Step, Then,
-    is_listed, unit_of_invocation,
+    is_listed, may_have_got_file, unit_of_invocation,
 };
 use crate::names::DBUS;
 use crate::path::{self, Object};
@@ -169,13 +169,17 @@ fn find(path: &str, context: Context<'_>) -> Result<Found, BusError> {
     Ok(Found::Target(target))
 }
 
-/// A unit by its name or by the hexadecimal digits of its run. One that is not in memory is
-/// loaded; if that was tried already, it cannot be.
+/// A unit by its name or by the hexadecimal digits of its run. One that is not in memory, or that may have
+/// got a file since others named it, is loaded; if that was tried already, it cannot be.
 fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<Found, BusError> {
     if let Ok(name) = refusals::unit_name(text) {
+        let was_tried = context.done.tried.contains(&name);
         return match context.view.lookup(&name) {
+            Some(unit) if !was_tried && may_have_got_file(context.view, context.backend, unit) => {
+                Ok(Found::Load(name))
+            }
             Some(unit) => Ok(Found::Target(Target::Unit(unit))),
-            None if context.done.tried.contains(&name) => Err(unknown_object(path)),
+            None if was_tried => Err(unknown_object(path)),
             None => Ok(Found::Load(name)),
         };
     }

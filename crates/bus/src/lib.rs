@@ -30,4 +30,5 @@ pub mod wire;
 pub use backend::{Answer, Backend, Call, Outcome, ReplySender};
 pub use bus::{Bus, Held, StartError};
 pub use error::BusError;
+pub use methods::is_only_named;
 pub use signals::Announcement;

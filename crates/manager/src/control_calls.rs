@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call, Leave, PresetMode, UnitFileOp, UnitFileVerb};
 use warren_bus::glob::Patterns;
-use warren_bus::{Answer, BusError, ReplySender};
+use warren_bus::{Answer, BusError, ReplySender, is_only_named};
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
 use warren_core::notes::Marked;
@@ -81,7 +81,7 @@ pub(crate) fn invalid(message: impl Into<String>) -> (&'static str, String) {
     ("org.varlink.service.InvalidParameter", message.into())
 }
 
-fn unit_name(parameters: &Value) -> Result<UnitName, (&'static str, String)> {
+pub(crate) fn unit_name(parameters: &Value) -> Result<UnitName, (&'static str, String)> {
     let text = parameters["unit"].as_str().ok_or_else(|| invalid("unit"))?;
     UnitName::parse(text).map_err(|e| invalid(format!("unit {text}: {e}")))
 }
@@ -91,19 +91,20 @@ pub(crate) fn find(view: &View, parameters: &Value) -> Result<UnitId, (&'static 
     view.lookup(&name).ok_or_else(|| ("io.warrener.NoSuchUnit", format!("Unit {name} not found.")))
 }
 
-/// As [`find`], but a unit with a file that nothing has asked for yet, an instance say, is loaded first.
-/// Other names are not: who only reads makes no units.
+/// As [`find`], but a unit with a file that nothing has asked for yet, an instance say, or that got one since
+/// others named it, is loaded first. Other names are not: who only reads makes no units.
 pub(crate) fn find_or_load(
     parameters: &Value,
     caller: &Caller<'_>,
     shared: &Arc<Shared>,
 ) -> Result<(Arc<View>, UnitId), (&'static str, String)> {
     let (view, name) = (shared.view(), unit_name(parameters)?);
-    if view.lookup(&name).is_none() {
+    let is_there = view.lookup(&name).is_some_and(|unit| !is_only_named(&view, unit));
+    if !is_there {
         look_at_file(&name, caller, shared)?;
     }
     let has_file = || !name.is_template() && shared.states().get(&name).is_some();
-    if view.lookup(&name).is_some() || !has_file() {
+    if is_there || !has_file() {
         return find(&view, parameters).map(|unit| (view.clone(), unit));
     }
     call_and_answer(shared, caller, Call::LoadUnit(name))?;
@@ -112,7 +113,7 @@ pub(crate) fn find_or_load(
 }
 
 /// Has what is told of a unit's file be what lies on the disk.
-fn look_at_file(
+pub(crate) fn look_at_file(
     name: &UnitName,
     caller: &Caller<'_>,
     shared: &Arc<Shared>,

@@ -9,15 +9,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use warren_core::request::Asker;
-use warren_unit::UnitName;
 
 use crate::control::{Caller, is_privileged};
-use crate::control_calls::{Answered, find_or_load};
+use crate::control_calls::{Answered, find_or_load, look_at_file, unit_name};
 use crate::shared::Shared;
 
 /// Answers `Cat`: the files of a unit with their texts; of a template, which is no unit, its file.
 pub(crate) fn cat(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let files: Vec<Arc<str>> = match template_path(parameters, shared) {
+    let files: Vec<Arc<str>> = match template_path(parameters, caller, shared)? {
         Some(path) => vec![path.into()],
         None => {
             let (view, unit) = find_or_load(parameters, caller, shared)?;
@@ -34,9 +33,18 @@ pub(crate) fn cat(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>)
     Ok(json!({"files": files.iter().map(row).collect::<Vec<_>>()}))
 }
 
-fn template_path(parameters: &Value, shared: &Shared) -> Option<String> {
-    let name = UnitName::parse(parameters["unit"].as_str()?).ok()?;
-    name.is_template().then(|| shared.states().path(&name)).flatten()
+/// Where the file of a template is, if it is one that is asked for.
+fn template_path(
+    parameters: &Value,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Result<Option<String>, (&'static str, String)> {
+    let name = unit_name(parameters)?;
+    if !name.is_template() {
+        return Ok(None);
+    }
+    look_at_file(&name, caller, shared)?;
+    Ok(shared.states().path(&name))
 }
 
 /// The text of a unit file, empty if it cannot be read; nothing if the asker could not read it himself.

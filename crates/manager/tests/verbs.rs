@@ -140,6 +140,61 @@ fn installation_states_are_those_of_the_disk() {
     check("new", "not-found\n= 1\n");
 }
 
+/// systemd.unit(5): an empty file masks.
+#[test]
+fn a_unit_file_that_was_emptied_or_filled_has_that_state_after_a_reload() {
+    let install = "[Service]\nExecStart=@P stay\n[Install]\nWantedBy=x.target";
+    let units = [("own.service", install), ("none.service", "")];
+    let Some(m) = Machine::start("verbs-emptied", &units) else { return };
+    let check = |own: &str, none: &str| {
+        for (unit, state) in [("own", own), ("none", none)] {
+            assert_eq!(warren(&m, &format!("is-enabled {unit}")), format!("{state}\n= 1\n"));
+        }
+    };
+    check("disabled", "masked");
+    for (own, none) in [("masked", "disabled"), ("disabled", "masked")] {
+        for (unit, state) in [("own", own), ("none", none)] {
+            let text = if state == "masked" { "" } else { install };
+            m.write(&format!("{unit}.service"), text);
+        }
+        assert!(warren(&m, "refresh").ends_with("= 0\n"));
+        check(own, none);
+    }
+}
+
+#[test]
+fn a_unit_that_others_name_is_there_when_it_has_got_a_file() {
+    let test = "a_unit_that_others_name_is_there_when_it_has_got_a_file";
+    let late = ["status", "cat", "seen", "show"];
+    let wants: String = late.iter().map(|name| format!("Wants={name}.service\n")).collect();
+    let text = format!("[Unit]\n{wants}[Service]\nExecStart=@P stay");
+    let Some(m) = Machine::start("verbs-named", &[("own.service", &text)]) else { return };
+    for name in late {
+        let status = warren(&m, &format!("status {name}"));
+        assert!(status.contains("Loaded: not-found\n") && status.ends_with("= 4\n"), "{status}");
+    }
+    let write = |name: &str| m.write(&format!("{name}.service"), "[Service]\nExecStart=@P stay");
+    let is_shown = |name: &str| {
+        let status = warren(&m, &format!("status {name}"));
+        assert!(status.starts_with(&format!("○ {name}.service")), "{status}");
+    };
+    write("status");
+    is_shown("status");
+    write("cat");
+    let cat = warren(&m, "cat cat.service");
+    assert!(cat.contains("ExecStart="), "{cat}");
+    write("seen");
+    assert_eq!(warren(&m, "is-enabled seen"), "static\n= 0\n");
+    is_shown("seen");
+    write("show");
+    if lab::has_systemctl(test) {
+        assert_eq!(systemctl(&m, "show -P LoadState show.service"), "loaded\n= 0\n");
+    }
+    m.write("new@.service", "[Service]\nExecStart=@P stay");
+    let template = warren(&m, "cat new@.service");
+    assert!(template.contains("ExecStart="), "{template}");
+}
+
 #[test]
 fn a_comment_that_cannot_be_kept_keeps_nothing_else_from_being_done() {
     let text = "[Service]\nExecStart=@P stay\n[Install]\nWantedBy=default.target";

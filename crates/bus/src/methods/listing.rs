@@ -107,6 +107,20 @@ pub fn is_listed(view: &View, unit: UnitId) -> bool {
     is_named(&view.graph, unit) || is_doing(view, unit)
 }
 
+/// Whether a unit is not there: others name it, and it had no file when it was loaded.
+pub fn is_only_named(view: &View, unit: UnitId) -> bool {
+    let definition = view.definition(unit);
+    definition.load_state == LoadState::NotFound && view.active_state(unit).is_down()
+}
+
+/// Whether such a unit may have a file by now.
+pub fn may_have_got_file(view: &View, backend: &dyn Backend, unit: UnitId) -> bool {
+    let name = &view.definition(unit).name;
+    is_only_named(view, unit)
+        && (!backend.knows_unit_files(Some(name))
+            || backend.unit_file_state(name.as_str()).is_some())
+}
+
 fn is_doing(view: &View, unit: UnitId) -> bool {
     let run = view.run(unit);
     run.job.is_some() || !run.active_state().is_down()
@@ -224,7 +238,7 @@ pub fn list_units_by_patterns(call: &mut Invocation<'_>) -> Result<Step, Refused
 /// Most names of a stranger's `ListUnitsByNames`.
 const NAMES_MAX: usize = 4096;
 
-/// `ListUnitsByNames`: loads what is not in memory.
+/// `ListUnitsByNames`: loads what is not in memory, and what may have got a file since others named it.
 pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refused> {
     let names = call.body.strs()?;
     if call.is_stranger && names.len() > NAMES_MAX {
@@ -233,8 +247,11 @@ pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refused> {
     }
     let names: Vec<UnitName> =
         names.iter().filter_map(|name| refusals::unit_name(name).ok()).collect();
-    let is_missing =
-        |name: &&UnitName| call.view.lookup(name).is_none() && !call.done.tried.contains(*name);
+    let is_absent = |name: &UnitName| {
+        let unit = call.view.lookup(name);
+        unit.is_none_or(|unit| may_have_got_file(call.view, call.backend, unit))
+    };
+    let is_missing = |name: &&UnitName| !call.done.tried.contains(*name) && is_absent(name);
     let missing: BTreeSet<&UnitName> = names.iter().filter(is_missing).collect();
     if !missing.is_empty() {
         return Ok(Step::Load(missing.into_iter().cloned().collect()));
