@@ -28,14 +28,13 @@ use rustix::net::{SocketFlags, accept_with, sockopt};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use warren_sys::{fdpass, waits};
+use warren_sys::{endings, fdpass};
 
 /// Most clients at a time, as systemd has it.
 const CONNECTIONS_MAX: usize = 4096;
-/// Most clients at a time of one user who is neither root nor the manager's own.
+/// Most clients at a time of one user who is neither root nor the manager's own, with those whose connection
+/// cannot be closed for what he has sent.
 const CONNECTIONS_PER_STRANGER_MAX: usize = 64;
-/// While so many connections are to be closed and cannot be, nobody is taken.
-const UNENDED_MAX: usize = 64;
 /// Time to greet.
 const GREETING_TIME: Duration = Duration::from_secs(30);
 /// So long a client who may change nothing may take nothing of what is to be sent to him.
@@ -100,8 +99,6 @@ pub struct Server {
     own_uid: u32,
     server_id: [u8; 32],
     connections: BTreeMap<u64, Connection>,
-    /// Connections that are to be closed, with their users.
-    unended: Vec<(u32, OwnedFd)>,
     link: Option<Link>,
     waiting: BTreeMap<u64, Waiting>,
     /// What the clients that are told in this turn hear.
@@ -144,7 +141,6 @@ impl Server {
             own_uid: rustix::process::geteuid().as_raw(),
             server_id,
             connections: BTreeMap::new(),
-            unended: Vec::new(),
             link,
             waiting: BTreeMap::new(),
             encoded: None,
@@ -176,7 +172,6 @@ impl Server {
             self.encoded = None;
             let now = Instant::now();
             self.drop_silent(now);
-            self.end_rest();
             self.drop_slow(now);
             if self.resting_until.is_some_and(|until| until <= now) {
                 self.watch_listener(true);
@@ -218,9 +213,6 @@ impl Server {
 
     fn accept(&mut self) {
         loop {
-            if self.unended.len() >= UNENDED_MAX {
-                return self.watch_listener(false);
-            }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match accept_with(&self.listener, flags) {
                 Ok(socket) => self.welcome(socket),
@@ -243,16 +235,15 @@ impl Server {
 
     fn welcome(&mut self, socket: OwnedFd) {
         let Ok(peer) = sockopt::socket_peercred(&socket) else {
-            return self.end_socket(u32::MAX, socket);
+            return endings::end(socket, u32::MAX);
         };
         let uid = peer.uid.as_raw();
         let id = self.next_connection;
-        let all = self.connections.len() + self.unended.len();
-        let has_room = all < CONNECTIONS_MAX && !self.is_crowd(uid);
+        let has_room = self.connections.len() < CONNECTIONS_MAX && !self.is_crowd(uid);
         let data = epoll::EventData::new_u64(id);
         let interest = epoll::EventFlags::IN;
         if !has_room || epoll::add(&self.epoll, &socket, data, interest).is_err() {
-            return self.end_socket(uid, socket);
+            return endings::end(socket, uid);
         }
         // A large buffer makes a list of 40,000 units a few writes; less is no error. It is memory of the
         // kernel for as long as nobody reads, so that others get what every process may have.
@@ -274,9 +265,8 @@ impl Server {
 
     fn is_crowd(&self, uid: u32) -> bool {
         let users = self.connections.values().map(|client| client.peer.uid.as_raw());
-        let users = users.chain(self.unended.iter().map(|(uid, _)| *uid));
-        !self.is_privileged(uid)
-            && users.filter(|of| *of == uid).count() >= CONNECTIONS_PER_STRANGER_MAX
+        let count = || users.filter(|of| *of == uid).count() + endings::unended(uid);
+        !self.is_privileged(uid) && count() >= CONNECTIONS_PER_STRANGER_MAX
     }
 
     /// Ends clients that did not greet in time.
@@ -288,18 +278,6 @@ impl Server {
                 _ => self.end(id),
             }
             self.greeting.pop_front();
-        }
-    }
-
-    /// Closes the connection to a user. If what he has sent has that wait and too much waits already, later.
-    fn end_socket(&mut self, uid: u32, socket: OwnedFd) {
-        let ended = waits::end_connection(socket);
-        self.unended.extend(ended.err().map(|socket| (uid, socket)));
-    }
-
-    fn end_rest(&mut self) {
-        for (uid, socket) in std::mem::take(&mut self.unended) {
-            self.end_socket(uid, socket);
         }
     }
 
@@ -317,7 +295,7 @@ impl Server {
         if let Some(client) = self.connections.remove(&id) {
             // It may be closed later.
             let _ = epoll::delete(&self.epoll, &client.socket);
-            self.end_socket(client.peer.uid.as_raw(), client.socket);
+            endings::end(client.socket, client.peer.uid.as_raw());
         }
         self.again.remove(&id);
         self.slow.remove(&id);

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use warren_core::request::Asker;
-use warren_sys::{fdpass, waits};
+use warren_sys::{endings, fdpass};
 
 use crate::answers::{AnswerTo, Awaited, Bell, Unanswered, awaited};
 use crate::control_calls::{self, Answered, Method, refused};
@@ -48,8 +48,8 @@ const PIECE_BYTES: usize = 16 << 10;
 /// After an answer of more bytes what it took of the heap is given back.
 const LARGE_ANSWER_BYTES: usize = 1 << 20;
 
-/// Connections that are to be closed and cannot be, at most.
-const UNENDED_MAX: usize = 64;
+/// Connections to one user that cannot be closed for what he has sent: with more he gets none.
+const UNENDED_OF_ONE_USER_MAX: usize = 16;
 
 /// So long nobody is taken after accept(2) has failed, for want of descriptors or memory, unless a client
 /// ends: nothing tells when others give some back.
@@ -87,22 +87,22 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     let places = Places::default();
     let turns = Turns::default();
     let acceptor = std::thread::current();
-    let mut unended = Unended::default();
     for stream in listener.incoming() {
-        unended.end_rest();
         let Ok(stream) = stream else {
             // He who waits is still in the queue, and would be refused again at once.
             std::thread::park_timeout(REST);
             continue;
         };
         let Ok(peer) = warren_sys::credentials::peer(stream.as_fd()) else {
-            unended.end(stream);
+            endings::end(stream.into(), u32::MAX);
             continue;
         };
         let asker = Asker::client(peer.uid, peer.pid);
-        let Some(place) = places.take(peer.uid, is_privileged(asker)) else {
+        let is_over = !is_privileged(asker) && endings::unended(peer.uid) > UNENDED_OF_ONE_USER_MAX;
+        let place = places.take(peer.uid, is_privileged(asker)).filter(|_| !is_over);
+        let Some(place) = place else {
             let _ = reply(&stream, error("io.warrener.Busy", "too many connections"));
-            unended.end(stream);
+            endings::end(stream.into(), peer.uid);
             continue;
         };
         let stream = Arc::new(stream);
@@ -120,27 +120,9 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             let _ = reply(&stream, error("io.warrener.Busy", &format!("no thread for it: {e}")));
         }
         // His thread may have ended before.
-        Arc::into_inner(stream).into_iter().for_each(|stream| unended.end(stream));
-    }
-}
-
-/// Connections that are to be closed by whoever takes others, which must not wait for what was sent over them.
-#[derive(Default)]
-struct Unended(Vec<OwnedFd>);
-
-impl Unended {
-    /// Nobody is taken while there are too many.
-    fn end(&mut self, stream: UnixStream) {
-        self.0.extend(waits::end_connection(stream.into()).err());
-        while self.0.len() >= UNENDED_MAX {
-            std::thread::park_timeout(REST);
-            self.end_rest();
-        }
-    }
-
-    fn end_rest(&mut self) {
-        let all = std::mem::take(&mut self.0).into_iter();
-        self.0 = all.filter_map(|socket| waits::end_connection(socket).err()).collect();
+        Arc::into_inner(stream)
+            .into_iter()
+            .for_each(|stream| endings::end(stream.into(), peer.uid));
     }
 }
 

@@ -111,11 +111,12 @@ pub fn pass_pidfds(socket: BorrowedFd<'_>, on: bool) -> Result<()> {
 }
 
 /// Makes the socket report the sender of each message and nothing else, so that [`peek_plain`] says of
-/// fds alone that they are not there.
+/// fds alone that they are not there; bytes out of band, which may have some, are looked at and taken with others.
 pub fn pass_credentials_alone(socket: BorrowedFd<'_>) -> Result<()> {
     // A kernel that does not know one of them does not report it.
     let _ = pass_pidfds(socket, false);
     let _ = set_option(socket, libc::SO_PASSSEC, 0);
+    let _ = set_option(socket, libc::SO_OOBINLINE, 1);
     pass_credentials(socket)
 }
 
@@ -166,6 +167,16 @@ pub fn send_parts(
 /// As [`send`], but fails with `EAGAIN` instead of waiting, whatever the socket's mode.
 pub fn try_send(socket: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
     send_flags(socket, &[data], fds, libc::MSG_DONTWAIT).map(|_| ())
+}
+
+/// As [`send`], out of band.
+#[cfg(test)]
+pub(crate) fn send_out_of_band(
+    socket: BorrowedFd<'_>,
+    data: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> Result<()> {
+    send_flags(socket, &[data], fds, libc::MSG_OOB).map(|_| ())
 }
 
 fn send_flags(

@@ -17,6 +17,7 @@ pub mod child;
 pub mod clone;
 pub mod credentials;
 pub mod datagrams;
+pub mod endings;
 pub mod epoll;
 pub mod error;
 pub mod eventfd;

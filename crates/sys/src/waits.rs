@@ -2,8 +2,7 @@
 //! each close(2) of a file on FUSE or a network ask a server, which may not answer; a socket may linger, and so may
 //! those that were sent to a Unix socket and are closed with it.
 
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,18 +11,12 @@ use rustix::io::ioctl_fionread;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::error::{Context, Error, Result, last_errno};
-use crate::fdpass;
 use crate::file::descriptor_path;
 use crate::signal::Interrupting;
 use crate::socket::is_listening;
 
 /// So long a socket that lingers is waited for; what it has to send is sent also after that (tcp(7)).
-const LINGER_MAX: Duration = Duration::from_millis(100);
-
-/// Threads of [`end_connection`] at most.
-const ENDING_MAX: usize = 16;
-
-static ENDING: AtomicUsize = AtomicUsize::new(0);
+pub(crate) const LINGER_MAX: Duration = Duration::from_millis(100);
 
 /// Device and inode of an open file, as far as the kernel knows by itself (statx(2), `AT_STATX_DONT_SYNC`).
 pub fn identity(fd: BorrowedFd<'_>) -> Result<(u64, u64)> {
@@ -78,7 +71,7 @@ fn is_unix(fd: BorrowedFd<'_>) -> bool {
 }
 
 /// Whether there is in a Unix socket what nobody has read, or who was not accepted.
-fn has_more(fd: BorrowedFd<'_>) -> bool {
+pub(crate) fn has_more(fd: BorrowedFd<'_>) -> bool {
     let is_stream = sockopt::socket_type(fd) == Ok(SocketType::STREAM);
     // The end of a stream can be read, too.
     if is_stream && !is_listening(fd) {
@@ -126,36 +119,10 @@ pub fn close(fd: OwnedFd, sibling: bool) -> Result<Option<i32>> {
     }
 }
 
-/// Ends a connection over a Unix socket for both sides. What the peer sent and nobody has read may have descriptors,
-/// so that it is closed by a thread. Given back, to be tried again, if many such threads are held up.
-pub fn end_connection(socket: OwnedFd) -> std::result::Result<(), OwnedFd> {
-    // From here on there comes nothing more.
-    fdpass::hang_up(socket.as_fd());
-    if !has_more(socket.as_fd()) {
-        return Ok(());
-    }
-    let count = |threads: usize| (threads < ENDING_MAX).then_some(threads + 1);
-    if ENDING.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count).is_err() {
-        return Err(socket);
-    }
-    let number = socket.into_raw_fd();
-    let end = move || {
-        let _interrupting = Interrupting::each(LINGER_MAX);
-        // SAFETY: nobody else owns it once this thread runs.
-        drop(unsafe { OwnedFd::from_raw_fd(number) });
-        ENDING.fetch_sub(1, Ordering::SeqCst);
-    };
-    if std::thread::Builder::new().name("ending".into()).spawn(end).is_ok() {
-        return Ok(());
-    }
-    ENDING.fetch_sub(1, Ordering::SeqCst);
-    // SAFETY: there is no thread that owns it.
-    Err(unsafe { OwnedFd::from_raw_fd(number) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fdpass;
     use std::os::fd::AsRawFd;
 
     #[test]
@@ -234,23 +201,6 @@ mod tests {
             let pid = close(socket, false).expect("a process").expect("not at once");
             let ended = crate::process::wait(crate::process::Wait::Pid(pid), true);
             assert!(ended.is_ok_and(|exit| exit.is_some()));
-        }
-        drop(listener);
-    }
-
-    #[test]
-    fn what_a_stranger_has_left_in_a_connection_holds_nobody_up() {
-        let (listener, sockets) = crate::test_lingering::<2>();
-        let all = sockets.map(with_lingering).map(|[near, far]| {
-            end_connection(near).expect("a thread");
-            far
-        });
-        for far in all {
-            let sent = fdpass::send(far.as_fd(), b"x", &[]);
-            assert!(sent.is_err_and(|e| e.is_closed()));
-        }
-        while ENDING.load(Ordering::SeqCst) > 0 {
-            std::thread::yield_now();
         }
         drop(listener);
     }
