@@ -6,7 +6,7 @@ use crate::error::BusError;
 use crate::introspect;
 use crate::methods::{
     Access, Done, Invocation, JOB_METHODS, MANAGER_METHODS, Method, Methods, Refused, Step, Then,
-    is_listed, may_have_got_file, unit_of_invocation,
+    has_got_file, is_listed, may_have_got_file, unit_of_invocation,
 };
 use crate::names::DBUS;
 use crate::path::{self, Object};
@@ -64,6 +64,7 @@ enum Target {
 enum Found {
     Target(Target),
     Load(UnitName),
+    Look(UnitName),
 }
 
 type Out = Result<Dispatched, Refused>;
@@ -90,6 +91,10 @@ pub fn dispatch(message: &Message<'_>, context: Context<'_>) -> Out {
         Found::Target(target) => target,
         Found::Load(name) => {
             return Ok(Dispatched { signature: String::new(), step: Step::Load(vec![name]) });
+        }
+        Found::Look(name) => {
+            let step = Step::LookAtFiles(Some(name));
+            return Ok(Dispatched { signature: String::new(), step });
         }
     };
     match (header.interface, header.member) {
@@ -174,10 +179,11 @@ fn find(path: &str, context: Context<'_>) -> Result<Found, BusError> {
 fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<Found, BusError> {
     if let Ok(name) = refusals::unit_name(text) {
         let was_tried = context.done.tried.contains(&name);
+        let may_have = |unit| may_have_got_file(context.view, context.backend, unit);
+        let has_got = |unit| has_got_file(context.view, context.backend, unit);
         return match context.view.lookup(&name) {
-            Some(unit) if !was_tried && may_have_got_file(context.view, context.backend, unit) => {
-                Ok(Found::Load(name))
-            }
+            Some(unit) if !context.done.has_looked && may_have(unit) => Ok(Found::Look(name)),
+            Some(unit) if !was_tried && has_got(unit) => Ok(Found::Load(name)),
             Some(unit) => Ok(Found::Target(Target::Unit(unit))),
             None if was_tried => Err(unknown_object(path)),
             None => Ok(Found::Load(name)),

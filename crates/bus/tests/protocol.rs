@@ -292,6 +292,37 @@ fn unit_files_are_looked_at_before_something_is_told_of_them_that_is_not_known()
     }
 }
 
+/// Its file may have been written since.
+#[test]
+fn a_unit_that_is_only_named_is_looked_for_while_files_are_not_known() {
+    let (dir, machine) = serve("only-named");
+    let mut client = Client::new(&dir.socket());
+    let name = "nowhere.service";
+    assert_eq!(client.manager("LoadUnit", &[name]).kind, Kind::MethodReturn);
+    let unit = UnitName::parse(name).expect("a name");
+    let path = warren_bus::path::unit(name);
+    for (is_listed, looks_for) in [(false, Some(unit)), (true, None)] {
+        machine.has_looked.store(false, Ordering::Relaxed);
+        machine.asked.lock().unwrap().clear();
+        for _ in 0..2 {
+            let mut body = Writer::new();
+            let reply = match is_listed {
+                true => {
+                    body.strs([name]);
+                    client.call(MANAGER, MANAGER_INTERFACE, "ListUnitsByNames", ("as", body))
+                }
+                false => {
+                    body.str("org.freedesktop.systemd1.Unit");
+                    client.call(&path, "org.freedesktop.DBus.Properties", "GetAll", ("s", body))
+                }
+            };
+            assert_eq!(reply.kind, Kind::MethodReturn);
+        }
+        assert_eq!(*machine.asked.lock().unwrap(), [Call::LookAtUnitFiles(looks_for)]);
+    }
+    machine.stop();
+}
+
 #[test]
 fn garbage_ends_the_connection_and_nothing_else() {
     let (dir, machine) = serve("garbage");

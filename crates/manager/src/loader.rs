@@ -301,6 +301,12 @@ impl Loader {
         self.note_changed(changed);
     }
 
+    /// The same for who asks what is told of this unit's file.
+    pub fn look_at(&mut self, unit: &UnitName) {
+        let changed = self.snapshot.update_of(unit);
+        self.note_changed(changed);
+    }
+
     fn note_changed(&mut self, changed: BTreeSet<Box<str>>) {
         self.is_unstated |= !changed.is_empty();
         self.pending.extend(changed);

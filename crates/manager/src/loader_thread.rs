@@ -28,7 +28,7 @@ use crate::unit_files::{Ground, Question};
 /// Generations that are kept for rollback.
 const KEPT_GENERATIONS_MAX: usize = 16;
 
-/// Units whose installation states are looked at one by one; of more all are.
+/// Units whose installation states are looked at one by one, and looks for one; of more all are.
 const STATES_APART_MAX: usize = 16;
 
 /// What began then and has just ended.
@@ -59,6 +59,8 @@ pub struct LoaderThread {
     generated_at_ns: u64,
     /// The last installation states that were made.
     states: Arc<FileStates>,
+    /// Looks for one unit's state since all were last made.
+    looks_apart: usize,
     shared: Arc<Shared>,
 }
 
@@ -70,7 +72,18 @@ impl LoaderThread {
         let kept = VecDeque::from([(graph.clone(), loader.applied())]);
         let generated_at_ns = generated_at_ns(generators.as_ref());
         let states = shared.states();
-        LoaderThread { loader, graph, kept, file, generators, generated_at_ns, states, shared }
+        let looks_apart = 0;
+        LoaderThread {
+            loader,
+            graph,
+            kept,
+            file,
+            generators,
+            generated_at_ns,
+            states,
+            looks_apart,
+            shared,
+        }
     }
 
     fn publish_disk(&mut self) {
@@ -120,9 +133,10 @@ impl LoaderThread {
     }
 
     fn of_files(&mut self, question: &Question) -> Outcome {
-        self.loader.look_nearby(&question.changed_units());
-        if let Question::Look(unit) = question {
-            self.look_at_states(unit.as_ref());
+        match question {
+            Question::Look(Some(unit)) => self.look_at_state(unit),
+            Question::Look(None) => self.look_at_all_states(),
+            _ => self.loader.look_nearby(&question.changed_units()),
         }
         let rules = self.shared.rules();
         let (snapshot, context) = (self.loader.snapshot(), self.loader.context());
@@ -133,14 +147,28 @@ impl LoaderThread {
         outcome
     }
 
-    /// Publishes what is told of this unit's file, or of all, as it was just seen.
-    fn look_at_states(&mut self, unit: Option<&UnitName>) {
-        let states = match unit {
-            Some(unit) => self.states_with(std::slice::from_ref(unit)),
-            None if self.loader.is_unstated() => self.all_states(),
-            None => return,
+    /// Has what is told of this unit's file be what lies on the disk. What is found at the same time is made
+    /// known for all after some looks, as each looks for the unit among all entries.
+    fn look_at_state(&mut self, unit: &UnitName) {
+        self.loader.look_at(unit);
+        if !self.loader.is_unstated() {
+            return;
+        }
+        self.looks_apart += 1;
+        let states = match self.looks_apart {
+            ..=STATES_APART_MAX => self.states_with(std::slice::from_ref(unit)),
+            _ => self.all_states(),
         };
         self.shared.publish_states(states);
+    }
+
+    /// The same of all files.
+    fn look_at_all_states(&mut self) {
+        self.loader.look_nearby(&[]);
+        if self.loader.is_unstated() {
+            let states = self.all_states();
+            self.shared.publish_states(states);
+        }
     }
 
     fn answer(&mut self, token: u64, loading: Loading, dry_run: bool) -> LoaderAnswer {
@@ -344,6 +372,7 @@ impl LoaderThread {
     /// All states, made anew.
     fn all_states(&mut self) -> Arc<FileStates> {
         self.loader.note_stated();
+        self.looks_apart = 0;
         let mut states = self.made_states();
         states.number = self.states.number;
         self.keep_states(states)

@@ -23,6 +23,8 @@ pub struct OnDisk {
     pub watch: Option<Arc<Inotify>>,
     /// When it last looked, ns since 1970 by the clock of file systems.
     pub looked_at_ns: u64,
+    /// The same of what lies behind links to where nobody watches.
+    pub looked_behind_at_ns: u64,
     /// When generators last began to read what they make units of, by the same clock.
     pub generated_at_ns: u64,
     /// Files of units that are links to where nobody watches.
@@ -67,7 +69,8 @@ impl OnDisk {
     fn is_newer_behind_links(&self, definition: &Definition) -> bool {
         let mut own = file_paths(definition).into_iter();
         let is_newer = |path: &str| {
-            std::fs::metadata(path).map_or(true, |file| changed_at(&file) >= self.looked_at_ns)
+            std::fs::metadata(path)
+                .map_or(true, |file| changed_at(&file) >= self.looked_behind_at_ns)
         };
         own.any(|path| self.behind_links.contains(&path) && is_newer(&path))
     }

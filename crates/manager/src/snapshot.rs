@@ -194,6 +194,17 @@ impl Directory {
         self.listed.get(name).is_some_and(|listed| is().is_ok_and(|now| now == *listed))
     }
 
+    /// Entries that are gone, and directories of links that are new or have changed since they were listed; none
+    /// if it cannot be read.
+    fn gone_and_changed_links(&self) -> Vec<String> {
+        let Ok(names) = names_in(&self.path) else { return Vec::new() };
+        let names = names.unwrap_or_default();
+        let mut all = self.gone(&names);
+        let is_of_links = |name: &str| directory_kind(name).is_some() && !name.ends_with(".d");
+        all.extend(names.into_iter().filter(|name| is_of_links(name) && !self.is_as_listed(name)));
+        all
+    }
+
     /// Names that are no more; `names` is sorted.
     fn gone(&self, names: &[String]) -> Vec<String> {
         let mut names = names.iter().peekable();
@@ -213,7 +224,12 @@ enum Links<'a> {
     /// Those to where configuration lies, and of these entries all. What else is known of a name with
     /// other links stays.
     Nearby(&'a BTreeSet<Box<str>>),
+    /// Those of these entries only.
+    Of(&'a BTreeSet<Box<str>>),
 }
+
+/// A search directory, and the name of an entry of it.
+type Place = (usize, Box<str>);
 
 /// A search directory, or a directory of this name in it.
 type Watched = (usize, Option<Box<str>>);
@@ -225,16 +241,18 @@ pub struct Snapshot {
     watch: Option<Arc<Inotify>>,
     /// When it was last looked, ns since 1970 by the clock of file systems.
     looked_at_ns: u64,
+    /// The same of what lies behind links to where configuration does.
+    looked_behind_at_ns: u64,
     /// Which directories, or which directories in them, a watch is for: several if links make one of
     /// them.
     watched: BTreeMap<WatchId, BTreeSet<Watched>>,
     /// Links that lead out of the search directories, be it to nothing yet, and directories that have
     /// such.
-    outside: BTreeSet<(usize, Box<str>)>,
+    outside: BTreeSet<Place>,
     /// Search directories that did not exist, or could not be read, when they were last looked at.
     missing: BTreeSet<usize>,
     /// What could not be looked at for want of descriptors or memory, or not to its end.
-    again: BTreeSet<(usize, Box<str>)>,
+    again: BTreeSet<Place>,
     /// The first such want of the last look, in words.
     short: Option<String>,
     /// The first directory that the last look could not read to its end for another reason, in words.
@@ -293,6 +311,7 @@ impl Snapshot {
             directories,
             watch: watch.map(Arc::new),
             looked_at_ns: 0,
+            looked_behind_at_ns: 0,
             watched: BTreeMap::new(),
             outside: BTreeSet::new(),
             missing: BTreeSet::new(),
@@ -341,6 +360,11 @@ impl Snapshot {
         (self.watch.clone().filter(|_| !self.is_partly_watched), self.looked_at_ns)
     }
 
+    /// When it last looked behind links to where configuration lies, by the same clock.
+    pub fn looked_behind_at_ns(&self) -> u64 {
+        self.looked_behind_at_ns
+    }
+
     /// Why the last look did not see everything: for want of descriptors or memory. What it did not see
     /// is as it was, and is looked at again next time.
     pub fn shortage(&self) -> Option<&str> {
@@ -365,10 +389,18 @@ impl Snapshot {
     }
 
     /// Nothing is wrong with the look that begins now.
-    fn begin_look(&mut self) {
+    fn begin_look(&mut self, links: Links<'_>) {
+        self.begin_part();
+        self.looked_at_ns = warren_sys::time::coarse_ns();
+        if !matches!(links, Links::Of(_)) {
+            self.looked_behind_at_ns = self.looked_at_ns;
+        }
+    }
+
+    /// The same of one that does not see all that has changed.
+    fn begin_part(&mut self) {
         self.work = Work::default();
         (self.short, self.unread) = (None, None);
-        self.looked_at_ns = warren_sys::time::coarse_ns();
     }
 
     /// Looks at every file; returns the names (below the search directories) that differ.
@@ -379,7 +411,7 @@ impl Snapshot {
     fn sweep_all(&mut self, trusting: bool, links: Links<'_>) -> BTreeSet<Box<str>> {
         // Every directory is looked into, and so watched if there is room for that by now.
         let trusting = !std::mem::take(&mut self.is_partly_watched) && trusting;
-        self.begin_look();
+        self.begin_look(links);
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
             if self.directories[index].is_made {
@@ -426,8 +458,9 @@ impl Snapshot {
         let mut others = self.directories[index].gone(&names);
         let mut held = Vec::new();
         if links != Links::All && !self.outside.is_empty() {
-            let is_due = |name: &String| self.is_due(&(index, name.as_str().into()), links);
-            (names, held) = names.into_iter().partition(is_due);
+            let place = |name: &String| (index, name.as_str().into());
+            (names, held) = names.into_iter().partition(|name| self.is_due(&place(name), links));
+            held.retain(|name| self.is_held(&place(name), links));
         }
         let (directories, files): (Vec<String>, Vec<String>) =
             names.into_iter().partition(|name| directory_kind(name).is_some());

@@ -136,6 +136,15 @@ fn installation_states_are_those_of_the_disk() {
     }
     std::fs::remove_file(wants.join("old.service")).expect("it is there");
     check("old", "disabled\n= 1\n");
+    // So many that all are made known at once, and some more.
+    for n in 0..20 {
+        let unit = format!("many-{n}.service");
+        let state = || m.call("FileState", &serde_json::json!({"unit": unit}))["state"].clone();
+        m.write(&unit, install);
+        assert_eq!(state(), "disabled", "{unit}");
+        m.write(&unit, "");
+        assert_eq!(state(), "masked", "{unit}");
+    }
     std::fs::remove_file(units.join("new.service")).expect("it is there");
     check("new", "not-found\n= 1\n");
 }

@@ -113,12 +113,16 @@ pub fn is_only_named(view: &View, unit: UnitId) -> bool {
     definition.load_state == LoadState::NotFound && view.active_state(unit).is_down()
 }
 
-/// Whether such a unit may have a file by now.
+/// Whether such a unit has a file by now, as far as is known.
+pub fn has_got_file(view: &View, backend: &dyn Backend, unit: UnitId) -> bool {
+    let name = &view.definition(unit).name;
+    is_only_named(view, unit) && backend.unit_file_state(name.as_str()).is_some()
+}
+
+/// Whether it is not known if such a unit has a file.
 pub fn may_have_got_file(view: &View, backend: &dyn Backend, unit: UnitId) -> bool {
     let name = &view.definition(unit).name;
-    is_only_named(view, unit)
-        && (!backend.knows_unit_files(Some(name))
-            || backend.unit_file_state(name.as_str()).is_some())
+    is_only_named(view, unit) && !backend.knows_unit_files(Some(name))
 }
 
 fn is_doing(view: &View, unit: UnitId) -> bool {
@@ -247,11 +251,15 @@ pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refused> {
     }
     let names: Vec<UnitName> =
         names.iter().filter_map(|name| refusals::unit_name(name).ok()).collect();
-    let is_absent = |name: &UnitName| {
-        let unit = call.view.lookup(name);
-        unit.is_none_or(|unit| may_have_got_file(call.view, call.backend, unit))
+    let units = || names.iter().filter_map(|name| call.view.lookup(name));
+    let may_have = |unit| may_have_got_file(call.view, call.backend, unit);
+    if !call.done.has_looked && units().any(may_have) {
+        return Ok(Step::LookAtFiles(None));
+    }
+    let has_got = |unit| has_got_file(call.view, call.backend, unit);
+    let is_missing = |name: &&UnitName| {
+        !call.done.tried.contains(*name) && call.view.lookup(name).is_none_or(has_got)
     };
-    let is_missing = |name: &&UnitName| !call.done.tried.contains(*name) && is_absent(name);
     let missing: BTreeSet<&UnitName> = names.iter().filter(is_missing).collect();
     if !missing.is_empty() {
         return Ok(Step::Load(missing.into_iter().cloned().collect()));

@@ -10,7 +10,7 @@ mod listing;
 mod manager;
 mod unit;
 
-pub use listing::{is_listed, is_only_named, may_have_got_file};
+pub use listing::{has_got_file, is_listed, is_only_named, may_have_got_file};
 pub use manager::{MANAGER_METHODS, unit_of_invocation};
 pub use unit::{JOB_METHODS, PROCESS_METHODS, SCOPE_METHODS, SERVICE_METHODS, UNIT_METHODS};
 

@@ -102,6 +102,7 @@ impl Loader {
         OnDisk {
             watch,
             looked_at_ns,
+            looked_behind_at_ns: self.snapshot.looked_behind_at_ns(),
             generated_at_ns,
             behind_links,
             with_links_out: self.pending.with_links_out.clone(),

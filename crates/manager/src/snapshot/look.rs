@@ -21,6 +21,7 @@ use warren_unit::{Code, Diagnostic, UnitName, UnitType};
 
 use super::watch::is_link_nearby;
 use super::{ENTRIES_MAX, Entry, File, Identity, Leads, Snapshot, Work};
+use crate::on_disk::changed_at;
 
 /// Files for which a further thread pays.
 const FILES_PER_THREAD_MIN: usize = 512;
@@ -55,11 +56,14 @@ impl Snapshot {
     ) -> Looked<Entry> {
         let mut notes = Notes::default();
         if let Some((_, owner)) = directory_kind(name) {
+            let now_ns = warren_sys::time::coarse_ns();
             let found = if_there(fs::metadata(path))?;
             let Some(metadata) = found.filter(fs::Metadata::is_dir) else { return Ok(None) };
             self.watch_directory(index, Some(name));
             let entry = self.look_into(path, owner, before, &mut notes)?;
-            if !name.ends_with(".d") {
+            // What is done to it in this tick of the clock has the same time.
+            let is_sure = changed_at(&metadata) < now_ns;
+            if !name.ends_with(".d") && is_sure {
                 let listed = &mut self.directories[index].listed;
                 listed.insert(name.into(), Identity::of(&metadata));
             }

@@ -121,6 +121,49 @@ fn what_lies_behind_links_to_no_configuration_waits_for_a_full_update() {
     assert_eq!(joined(snapshot.update()), "a.service.d");
 }
 
+/// However many others there are: one who asks for a unit's state waits for what that is made of.
+#[test]
+fn a_look_for_one_units_state_looks_behind_no_other_links_and_at_no_other_files() {
+    let joined = |seen: BTreeSet<Box<str>>| seen.into_iter().collect::<Vec<_>>().join(" ");
+    let unit = |name: &str| UnitName::parse(name).expect("a name");
+    for is_watched in [true, false] {
+        let scratch = Scratch::new("one-state");
+        for name in ["a", "b", "t@"] {
+            scratch.edit(&format!("far/{name}.service [Unit]"));
+            scratch.edit(&format!("units/{name}.service -> ../far/{name}.service"));
+        }
+        scratch.edit("units/c.service [Service]");
+        scratch.edit("units/x.target.wants/c.service -> ../c.service");
+        let paths = vec![scratch.0.join("units")];
+        let mut snapshot = match is_watched {
+            true => Snapshot::read(paths),
+            false => Snapshot::read_unwatched(paths),
+        };
+        let before = snapshot.looked_behind_at_ns();
+        for name in ["a", "b", "t@"] {
+            scratch.edit(&format!("far/{name}.service [Unit]\nDescription=longer"));
+        }
+        assert_eq!(joined(snapshot.update_of(&unit("a.service"))), "a.service");
+        assert_eq!(joined(snapshot.update_of(&unit("t@x.service"))), "t@.service");
+        assert_eq!(joined(snapshot.update_of(&unit("a.service"))), "");
+        assert_eq!(snapshot.work.looked_at, 1);
+        assert_eq!(snapshot.looked_behind_at_ns(), before, "of others nothing is known");
+        // A link for it is seen wherever it is.
+        for name in ["new.target.wants", "x.target.wants"] {
+            scratch.edit(&format!("units/{name}/a.service -> ../a.service"));
+            assert_eq!(joined(snapshot.update_of(&unit("a.service"))), name);
+        }
+        scratch.edit("- units/new.target.wants/a.service");
+        fs::remove_dir(scratch.0.join("units/new.target.wants")).expect("it is empty");
+        assert_eq!(joined(snapshot.update_of(&unit("a.service"))), "new.target.wants");
+        scratch.edit("units/c.service [Unit]\nDescription=longer");
+        let seen = if is_watched { "c.service" } else { "" };
+        assert_eq!(joined(snapshot.update_of(&unit("a.service"))), seen);
+        let rest = if is_watched { "b.service" } else { "b.service c.service" };
+        assert_eq!(joined(snapshot.update()), rest);
+    }
+}
+
 /// Of a rename above it the watch of a directory tells nothing, as of a mount over it.
 #[test]
 fn a_directory_that_another_takes_the_place_of_is_looked_at_and_watched() {

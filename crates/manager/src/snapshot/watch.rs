@@ -7,7 +7,7 @@ use std::sync::Arc;
 use warren_sys::inotify::{Change, WatchFor};
 use warren_unit::UnitName;
 
-use super::{Entry, Leads, Links, Snapshot};
+use super::{Entry, Leads, Links, Place, Snapshot};
 use crate::say;
 
 const ENOTDIR: i32 = 20;
@@ -96,11 +96,41 @@ impl Snapshot {
         entries
     }
 
+    /// The same for who asks what is told of this unit's file, at a cost that does not depend on how many
+    /// others there are: behind links of this unit only and, where not all can be watched, nothing but what its
+    /// installation state is made of.
+    pub fn update_of(&mut self, unit: &UnitName) -> BTreeSet<Box<str>> {
+        let asked = self.entries_of(std::slice::from_ref(unit));
+        match self.watched().0 {
+            Some(_) => self.update_behind(Links::Of(&asked)),
+            None => self.look_at_parts(&asked),
+        }
+    }
+
+    /// Looks at these entries, at those that are gone, and at directories of links that have changed.
+    fn look_at_parts(&mut self, names: &BTreeSet<Box<str>>) -> BTreeSet<Box<str>> {
+        self.begin_part();
+        let mut changed = BTreeSet::new();
+        for index in 0..self.directories.len() {
+            if self.directories[index].is_made {
+                continue;
+            }
+            let others = self.directories[index].gone_and_changed_links().into_iter();
+            let all = names.iter().cloned().chain(others.map(String::into_boxed_str));
+            for name in all.collect::<BTreeSet<_>>() {
+                if self.refresh(index, &name) {
+                    changed.insert(name);
+                }
+            }
+        }
+        changed
+    }
+
     fn update_behind(&mut self, links: Links<'_>) -> BTreeSet<Box<str>> {
         let Some(watch) = self.watch.clone().filter(|_| !self.is_partly_watched) else {
             return self.sweep_all(false, links);
         };
-        self.begin_look();
+        self.begin_look(links);
         let mut events = Vec::new();
         match watch.drain(&mut events) {
             Ok(false) => {}
@@ -110,8 +140,7 @@ impl Snapshot {
         for event in events {
             self.take_event(&event, &mut touched);
         }
-        let (due, held): (Vec<_>, Vec<_>) =
-            self.outside.iter().cloned().partition(|place| self.is_due(place, links));
+        let (due, held) = self.behind_links(links);
         touched.extend(due);
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
@@ -137,12 +166,38 @@ impl Snapshot {
         changed
     }
 
+    /// The entries behind all of whose links a look goes, and those behind some of whose it does.
+    fn behind_links(&self, links: Links<'_>) -> (Vec<Place>, Vec<Place>) {
+        let (mut due, mut held) = (Vec::new(), Vec::new());
+        if let Links::Of(asked) = links {
+            let indices = 0..self.directories.len();
+            let places = indices.flat_map(|index| asked.iter().map(move |n| (index, n.clone())));
+            due.extend(places.filter(|place| self.outside.contains(place)));
+            return (due, held);
+        }
+        for place in &self.outside {
+            if self.is_due(place, links) {
+                due.push(place.clone());
+            } else if self.is_held(place, links) {
+                held.push(place.clone());
+            }
+        }
+        (due, held)
+    }
+
     /// Whether a look at this entry goes behind all of its links.
-    pub(super) fn is_due(&self, place: &(usize, Box<str>), links: Links<'_>) -> bool {
+    pub(super) fn is_due(&self, place: &Place, links: Links<'_>) -> bool {
         match links {
             Links::All => true,
             Links::Nearby(asked) => asked.contains(&place.1) || self.is_nearby(place),
+            Links::Of(asked) => asked.contains(&place.1) || !self.outside.contains(place),
         }
+    }
+
+    /// Whether a look at this entry, which does not go behind all of its links, goes behind some.
+    pub(super) fn is_held(&self, (index, name): &Place, links: Links<'_>) -> bool {
+        let entry = || self.directories[*index].entries.get(&**name);
+        matches!(links, Links::Nearby(_)) && matches!(entry(), Some(Entry::Directory(_)))
     }
 
     /// Watches a search directory, and those in it, no more.
@@ -157,7 +212,7 @@ impl Snapshot {
         });
     }
 
-    fn take_event(&mut self, event: &Change, touched: &mut BTreeSet<(usize, Box<str>)>) {
+    fn take_event(&mut self, event: &Change, touched: &mut BTreeSet<Place>) {
         for (index, below) in self.watched.get(&event.watch).into_iter().flatten() {
             let index = *index;
             match (below, event.name.to_str()) {
@@ -183,7 +238,7 @@ impl Snapshot {
 
     /// Whether all links out of the search directories that this entry is or has in it lead to where
     /// configuration lies.
-    pub(super) fn is_nearby(&self, (index, name): &(usize, Box<str>)) -> bool {
+    pub(super) fn is_nearby(&self, (index, name): &Place) -> bool {
         let directory = &self.directories[*index];
         let Some(entry) = directory.entries.get(&**name) else { return true };
         let base = match entry {
