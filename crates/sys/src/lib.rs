@@ -3,8 +3,9 @@
 //! What is here: thin, typed wrappers around system calls and the kernel's text interfaces.
 //! What must not be here: decisions. Nothing in this crate knows units, jobs or policy, keeps state of its
 //! own, starts a thread or logs. Calls are repeated on `EINTR` and where the kernel wants a larger buffer.
-//! Three rooms are exceptions: [`passwd`] waits for another program, getent(1), for whom no file has; [`arguments`]
-//! and [`waits`] have threads, as what they read or close may never answer.
+//! Some rooms are exceptions: [`passwd`] waits for another program, getent(1), for whom no file has; [`arguments`]
+//! and [`endings`] have threads, as what they read or close may never answer; [`terminal`] counts lines that nobody
+//! took.
 //!
 //! Start reading at [`error`], then `clone` (how a service process is made), [`cgroup`] and
 //! [`process`]. Parsers of kernel text are pure functions beside the code that reads the file.
