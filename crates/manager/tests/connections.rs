@@ -72,8 +72,12 @@ fn connections_that_wait_are_rejected_where_what_is_pending_is_flushed() {
     m.expect_job("start", "flushed.socket", "done");
     for runs in 1..=2 {
         let connect = || UnixStream::connect(m.inside("/run/flushed")).expect("it listens");
-        let mut clients = vec![connect()];
-        until("it runs", || (m.lines("runs").len() == runs).then_some(()));
+        let mut clients = Vec::new();
+        // Who comes while others are being rejected is so, too.
+        until("it runs", || {
+            clients.push(connect());
+            (m.lines("runs").len() == runs).then_some(())
+        });
         clients.extend((0..3).map(|_| connect()));
         m.expect_job("stop", "flushed.service", "done");
         for mut client in clients {
