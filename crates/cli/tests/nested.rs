@@ -97,7 +97,7 @@ fn the_tour_of_rules_works() {
     assert!(said.contains("~ shop-web.service  apply Service \"web\""), "{said}");
 }
 
-/// Starts an empty machine and waits until it is up. The name says whose it is.
+/// Starts an empty machine and waits until it is up. The name says whose it is. It ends with a test that fails.
 fn start_machine(test: &str) -> (Child, i32) {
     start_machine_by(command(), test)
 }
@@ -107,7 +107,7 @@ fn start_machine_by(mut command: Command, test: &str) -> (Child, i32) {
     let path = std::env::temp_dir().join(format!("warren-test-{test}-{}", std::process::id()));
     let notify = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket can be made");
     let machine = command
-        .args(["run", "--quiet"])
+        .args(["run", "--quiet", "--with-parent"])
         .env("NOTIFY_SOCKET", &path)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
