@@ -8,7 +8,7 @@ use crate::event::{Done, Effect};
 use crate::ids::{ClientId, EffectId, UnitId};
 use crate::machine::Core;
 use crate::request::{Refusal, Reply};
-use crate::state::{Freezer, ServicePhase, TypeState};
+use crate::state::{Freezer, TypeState};
 
 impl Core {
     /// A client wants a unit frozen or thawed. The answer comes when the kernel has done so, or now if
@@ -61,9 +61,7 @@ impl Core {
         match is_frozen {
             // Who cannot run cannot say that he lives.
             true => self.service_mut(unit).watchdog_deadline = None,
-            false if self.service_phase(unit) == Some(ServicePhase::Running) => {
-                self.arm_watchdog(unit);
-            }
+            false if self.is_guarded(unit) => self.arm_watchdog(unit),
             false => {}
         }
         let reply = match result {

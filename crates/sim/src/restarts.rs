@@ -71,6 +71,8 @@ fn is_given_up(kind: JobKind, result: JobResult, code: Code) -> bool {
     match kind {
         JobKind::Stop => true,
         JobKind::Start | JobKind::Restart if code == Code::StartLimit => true,
+        // It waited for others for longer than `JobTimeoutSec=`.
+        JobKind::Restart if result == JobResult::Timeout => true,
         JobKind::Start | JobKind::Restart => {
             !matches!(result, JobResult::Done | JobResult::Failed | JobResult::Timeout)
         }
