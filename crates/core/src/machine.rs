@@ -52,7 +52,7 @@ pub struct Core {
     pub(crate) transitions: VecDeque<Transition>,
     /// The job that a unit is being told of: it may be over before it counts as running.
     pub(crate) performing: Option<(UnitId, JobKind)>,
-    /// The machine ends by other means than jobs: no process is made any more.
+    /// The machine ends by other means than jobs: no command of a unit begins any more. Mounts may still go.
     pub(crate) given_up: bool,
     /// Reloads into which a start went.
     pub(crate) starting_reloads: BTreeSet<JobId>,
@@ -198,7 +198,7 @@ impl Core {
         }
         let mut effects = std::mem::take(&mut self.out);
         if self.given_up {
-            effects.retain(|effect| !effect.makes_process());
+            effects.retain(|effect| !matches!(effect, Effect::Spawn(..)));
         }
         self.note_signals(&effects);
         effects
