@@ -38,16 +38,6 @@ impl Core {
         named.or_else(|| self.namesake(unit, UnitType::Mount))
     }
 
-    /// An automount whose file is gone and that is up, before the mount of its path.
-    pub(crate) fn orphaned_trap_before(&self, mount: UnitId) -> Option<UnitId> {
-        if self.definition(mount).unit_type() != UnitType::Mount {
-            return None;
-        }
-        let unit = self.namesake(mount, UnitType::Automount)?;
-        let is_orphaned = self.definition(unit).load_state == LoadState::NotFound;
-        (is_orphaned && self.automount(unit).is_some()).then_some(unit)
-    }
-
     /// The unit of this type that has the name of `unit` otherwise.
     pub(crate) fn namesake(&self, unit: UnitId, unit_type: UnitType) -> Option<UnitId> {
         self.graph.lookup(&self.graph.name(unit).change_type(unit_type).ok()?)

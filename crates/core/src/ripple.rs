@@ -10,7 +10,7 @@ use crate::state::*;
 use crate::time::Moment;
 use crate::transaction::Anchor;
 use std::time::Duration;
-use warren_unit::{Relation, UnitType};
+use warren_unit::{LoadState, Relation, UnitType};
 
 /// When a stop that failed is tried again, if the unit is still bound to something gone, or unneeded.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -104,9 +104,20 @@ impl Core {
     /// Units that start this one when something happens.
     fn triggers_of(&self, unit: UnitId) -> Vec<UnitId> {
         let mut all = self.related(unit, &[Relation::TriggeredBy]);
-        all.extend(self.orphaned_trap_before(unit));
-        all.extend(self.orphaned_socket_before(unit));
+        all.extend(self.orphan_before(unit));
         all
+    }
+
+    /// A socket or an automount whose file is gone and that is up, before the unit of its name.
+    fn orphan_before(&self, unit: UnitId) -> Option<UnitId> {
+        let before = match self.definition(unit).unit_type() {
+            UnitType::Service => UnitType::Socket,
+            UnitType::Mount => UnitType::Automount,
+            _ => return None,
+        };
+        let trigger = self.namesake(unit, before)?;
+        let is_orphaned = self.definition(trigger).load_state == LoadState::NotFound;
+        (is_orphaned && !self.active_state(trigger).is_down()).then_some(trigger)
     }
 
     /// Sockets and automounts follow the state of what they start.

@@ -496,16 +496,6 @@ impl Core {
         named.or_else(|| self.namesake(unit, UnitType::Service))
     }
 
-    /// A socket whose file is gone and that is up, before the service of its name.
-    pub(crate) fn orphaned_socket_before(&self, service: UnitId) -> Option<UnitId> {
-        if self.definition(service).unit_type() != UnitType::Service {
-            return None;
-        }
-        let unit = self.namesake(service, UnitType::Socket)?;
-        let is_orphaned = self.definition(unit).load_state == LoadState::NotFound;
-        (is_orphaned && self.socket(unit).is_some()).then_some(unit)
-    }
-
     /// Another service is behind a socket than the one that has taken it over, as files were edited: it is
     /// that one's state that counts from now on.
     pub(crate) fn look_behind_socket(&mut self, unit: UnitId) {
