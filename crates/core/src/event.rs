@@ -373,9 +373,10 @@ pub enum Effect {
         /// Send SIGCONT after it, so that stopped processes see it, and SIGHUP if asked.
         then: FollowUp,
     },
-    /// Find the main process of a forking service → [`Done::MainProcess`]. With a PID file the
-    /// answer comes when the file is there and names a process of the unit's; the core gives up
-    /// waiting by itself. Without one, it is the only process of the cgroup, if there is only one.
+    /// Find the main process of a forking service → [`Done::MainProcess`]. With a PID file that is
+    /// waited for, the answer comes when the file is there and names a process of the unit's; the
+    /// core gives up waiting by itself. Without one, it is the only process of the cgroup, if there
+    /// is only one.
     FindMain {
         /// The effect's id.
         id: EffectId,
@@ -383,6 +384,8 @@ pub enum Effect {
         unit: UnitId,
         /// `PIDFile=`.
         pid_file: Option<Box<str>>,
+        /// It is waited for; else it is looked at once.
+        waits: bool,
     },
     /// Freeze or thaw all processes of a unit → [`Done::Ok`] when they are, or [`Done::Failed`].
     Freeze {

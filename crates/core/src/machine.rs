@@ -196,11 +196,17 @@ impl Core {
         if self.totals.jobs == 0 {
             self.tidy_up_settings(true);
         }
+        let effects = self.take_effects();
+        self.note_signals(&effects);
+        effects
+    }
+
+    /// What is to be done. Once the machine ends without stops, nothing is run any more.
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         let mut effects = std::mem::take(&mut self.out);
         if self.given_up {
             effects.retain(|effect| !matches!(effect, Effect::Spawn(..)));
         }
-        self.note_signals(&effects);
         effects
     }
 

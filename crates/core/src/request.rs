@@ -126,7 +126,7 @@ pub enum Refusal {
     BadSetting(UnitName),
     /// Its file could not be read.
     LoadError(UnitName),
-    /// `RefuseManualStart=`, `RefuseManualStop=`, or no `AllowIsolate=`.
+    /// `RefuseManualStart=` or `RefuseManualStop=`.
     OnlyByDependency(UnitName, &'static str),
     /// Two required jobs of the transaction contradict each other.
     JobsConflict(UnitName),

@@ -91,7 +91,7 @@ impl Core {
         busy.iter().for_each(|&unit| self.queue_job(unit));
         self.look_back(&busy);
         self.settle();
-        std::mem::take(&mut self.out)
+        self.take_effects()
     }
 
     /// What was to follow from the end of a job, or from the return of a unit, and was not reached: it
@@ -186,7 +186,8 @@ impl Core {
         self.watch_bus_name(unit, true);
         if let Some(id) = run.main_search {
             let pid_file = self.compiled(unit).service().pid_file.clone();
-            self.again(id, unit, Effect::FindMain { id, unit, pid_file });
+            let waits = run.phase == ServicePhase::Start;
+            self.again(id, unit, Effect::FindMain { id, unit, pid_file, waits });
         }
         for &id in &run.doomed {
             self.expect_effect(id, unit);

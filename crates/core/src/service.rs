@@ -121,6 +121,8 @@ impl Core {
 
     pub(crate) fn enter_start(&mut self, unit: UnitId) {
         self.set_service_phase(unit, ServicePhase::Start);
+        // What was said before was said by a command that came before it.
+        self.service_mut(unit).ready = false;
         let settings = self.compiled(unit);
         let config = settings.service();
         match config.service_type {
@@ -171,13 +173,18 @@ impl Core {
         let now = self.now.monotonic;
         let run = self.service_mut(unit);
         run.deadline = None;
-        if run.outcome != Outcome::Success {
+        if run.outcome != Outcome::Success && !self.outlives_its_main(unit, config) {
             return self.enter_signal(unit, ServicePhase::StopSigterm);
         }
+        let run = self.service_mut(unit);
         if first {
             run.runtime_deadline = config.runtime_max.map(|max| now.after(max));
         }
         let (stops, reloads) = (run.stopping, run.notify_reloading);
+        if run.phase != ServicePhase::Start && config.service_type == ServiceType::Dbus {
+            // It may have lost its name meanwhile: then it is told so.
+            self.watch_bus_name(unit, true);
+        }
         if self.is_alive(unit, config) {
             match (stops, reloads) {
                 (true, _) => self.goes_by_itself(unit, config),
@@ -203,7 +210,15 @@ impl Core {
         };
         run.main.is_some()
             || run.main_asked.is_some()
+            || run.main_search.is_some()
             || by_group && !run.group_empty && !self.without_cgroups
+    }
+
+    /// Whether it goes on until the last of its processes has ended, and some are left
+    /// (systemd.service(5), `ExitType=cgroup`).
+    pub(crate) fn outlives_its_main(&self, unit: UnitId, config: &ServiceConfig) -> bool {
+        let is_empty = self.service(unit).is_none_or(|run| run.group_empty);
+        config.exit_type == ExitType::Cgroup && !is_empty && !self.without_cgroups
     }
 
     pub(crate) fn arm_watchdog(&mut self, unit: UnitId) {
@@ -425,7 +440,9 @@ impl Core {
         }
         let run = self.service_mut(unit);
         if run.phase != ServicePhase::Start {
-            return self.signal_latecomer(unit);
+            self.signal_latecomer(unit);
+            // With `KillMode=none` nobody is waited for.
+            return self.advance_if_stopped(unit);
         }
         match self.compiled(unit).service().service_type {
             ServiceType::Simple | ServiceType::Idle | ServiceType::Exec => {
@@ -488,20 +505,44 @@ impl Core {
         if config.pid_file.is_none() && !config.guess_main_pid {
             return self.enter_start_post(unit);
         }
-        let id = self.new_effect(unit);
-        self.service_mut(unit).main_search = Some(id);
-        let pid_file = config.pid_file.clone();
-        self.out.push(Effect::FindMain { id, unit, pid_file });
+        self.find_main(unit, config);
     }
 
-    fn main_found(&mut self, unit: UnitId, pid: Option<u32>) {
+    fn find_main(&mut self, unit: UnitId, config: &ServiceConfig) {
+        let id = self.new_effect(unit);
+        let waits = self.service_phase(unit) == Some(ServicePhase::Start);
+        self.service_mut(unit).main_search = Some(id);
+        let pid_file = config.pid_file.clone();
+        self.out.push(Effect::FindMain { id, unit, pid_file, waits });
+    }
+
+    /// The main process of a service with `PIDFile=` has ended: the file may name another one by now, as when
+    /// a daemon puts a newer version of itself in its place. False if nobody can be left.
+    pub(crate) fn search_successor(&mut self, unit: UnitId, config: &ServiceConfig) -> bool {
+        use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running, StartPost};
+        let run = self.service(unit).expect("its main process has just ended");
+        let works = matches!(run.phase, StartPost | Running | Reload | ReloadSignal | ReloadNotify);
+        let by_file = config.service_type == ServiceType::Forking && config.pid_file.is_some();
+        let may_be_there = works && by_file && !run.stopping && run.outcome == Outcome::Success;
+        if may_be_there {
+            self.find_main(unit, config);
+        }
+        may_be_there
+    }
+
+    pub(crate) fn main_found(&mut self, unit: UnitId, pid: Option<u32>) {
         let settings = self.compiled(unit);
         let asked_by_file = settings.service().pid_file.is_some();
         if let Some(pid) = pid {
             self.adopt_main(unit, pid);
         }
         if self.service_phase(unit) != Some(ServicePhase::Start) {
-            return;
+            // It was looked for in the place of one that had ended.
+            let last = self.run(unit).history.as_ref().and_then(|history| history.last_main);
+            return last
+                .filter(|_| pid.is_none())
+                .into_iter()
+                .for_each(|last| self.main_gone(unit, last));
         }
         if pid.is_none() && asked_by_file {
             self.fail_service(unit, Outcome::Protocol, Code::Protocol);
@@ -541,17 +582,17 @@ impl Core {
         run.notify_reloading = false;
         run.ready = false;
         run.deadline = config.timeout_start.map(|t| now.after(t));
-        if let Some(main) = run.main {
-            let id = self.new_effect(unit);
-            self.forget_effect(id);
-            self.out.push(Effect::Kill {
-                id,
-                unit,
-                target: crate::event::KillTarget::Process(main.pid),
-                signal: config.reload_signal.number(),
-                then: crate::event::FollowUp::default(),
-            });
-        }
+        // Of one that has exited and remains nobody is left to be told.
+        let Some(main) = run.main else { return self.enter_running(unit, false) };
+        let id = self.new_effect(unit);
+        self.forget_effect(id);
+        self.out.push(Effect::Kill {
+            id,
+            unit,
+            target: crate::event::KillTarget::Process(main.pid),
+            signal: config.reload_signal.number(),
+            then: crate::event::FollowUp::default(),
+        });
     }
 
     // ---- deadlines ----
@@ -596,11 +637,13 @@ impl Core {
         let settings = self.compiled(unit);
         let config = settings.service();
         match self.service_phase(unit).expect("the deadline is of a run") {
-            Start if self.idle_queue.contains(&unit) => self.service_idle_over(unit),
+            Start if config.service_type == ServiceType::Idle && self.waits_idly(unit) => {
+                self.service_idle_over(unit)
+            }
             Condition | StartPre | Start | StartPost => {
                 self.say_what_was_missing(unit, config);
                 self.fail_service(unit, Outcome::Timeout, Code::StartTimeout);
-                self.enter_signal(unit, stop_phase(config.timeout_start_failure_mode));
+                self.end_in_mode(unit, config, config.timeout_start_failure_mode);
             }
             Reload | ReloadSignal | ReloadNotify => {
                 self.service_mut(unit).reload_outcome = Outcome::Timeout;
@@ -611,6 +654,20 @@ impl Core {
             AutoRestart => self.restart_now(unit),
             Running | Exited => {}
             _ => self.stop_timeout(unit, config),
+        }
+    }
+
+    /// Has it end as the file says of timeouts. Whom nobody may kill (systemd.kill(5), `SendSIGKILL=`) is left
+    /// alone until what comes after a stop is run.
+    pub(crate) fn end_in_mode(
+        &mut self,
+        unit: UnitId,
+        config: &ServiceConfig,
+        mode: TimeoutFailureMode,
+    ) {
+        match mode {
+            TimeoutFailureMode::Kill if !config.kill.send_sigkill => self.enter_stop_post(unit),
+            _ => self.enter_signal(unit, stop_phase(mode)),
         }
     }
 
@@ -660,8 +717,8 @@ impl Core {
     }
 }
 
-/// The phase that a timeout leads to.
-pub(crate) fn stop_phase(mode: TimeoutFailureMode) -> ServicePhase {
+/// The phase that a timeout leads to, where nobody stands in the way.
+fn stop_phase(mode: TimeoutFailureMode) -> ServicePhase {
     match mode {
         TimeoutFailureMode::Terminate => ServicePhase::StopSigterm,
         TimeoutFailureMode::Abort => ServicePhase::StopWatchdog,

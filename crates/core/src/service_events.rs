@@ -10,7 +10,9 @@ use crate::service_stop::is_signalled;
 use crate::state::*;
 use std::time::Duration;
 use warren_unit::Signal;
-use warren_unit::config::{ExitStatusSet, NotifyAccess, OomPolicy, ServiceConfig, ServiceType};
+use warren_unit::config::{
+    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, ServiceConfig, ServiceType,
+};
 
 /// Longest `STATUS=` text that is kept, in bytes.
 const STATUS_TEXT_MAX: usize = 512;
@@ -40,6 +42,8 @@ impl Core {
         if let Done::Spawned { pid } = result {
             self.service_mut(unit).group_empty = false;
             self.kill_process(unit, pid);
+            // Its end is nobody's news.
+            self.advance_if_stopped(unit);
         } else if let Some(phase) = self.service_phase(unit).filter(|&p| is_signalled(p)) {
             self.latecomer_missing(unit, phase);
         }
@@ -105,11 +109,20 @@ impl Core {
 
     /// The main process has ended.
     fn main_over(&mut self, unit: UnitId, ended: Ended) {
-        use ServicePhase::*;
         let settings = self.compiled(unit);
         let config = settings.service();
         self.service_mut(unit).main = None;
         self.history_mut(unit).last_main = Some(ended);
+        if !self.search_successor(unit, config) {
+            self.main_gone(unit, ended);
+        }
+    }
+
+    /// The main process has ended, and has no successor.
+    pub(crate) fn main_gone(&mut self, unit: UnitId, ended: Ended) {
+        use ServicePhase::*;
+        let settings = self.compiled(unit);
+        let config = settings.service();
         if self.without_cgroups {
             self.service_mut(unit).group_empty = true;
         }
@@ -121,6 +134,8 @@ impl Core {
             self.note_end(unit, ended);
         }
         match phase {
+            Start | Running | ReloadSignal | ReloadNotify
+                if self.outlives_its_main(unit, config) => {}
             Start if config.service_type == ServiceType::Oneshot => {
                 self.oneshot_over(unit, config, index, clean)
             }
@@ -302,12 +317,23 @@ impl Core {
         let (phase, is_searched) = (run.phase, run.main_search.is_some());
         // Without PIDFile= the answer to the search says the same.
         let is_searched = is_searched && self.compiled(unit).service().pid_file.is_some();
+        let last = self.run(unit).history.as_ref().and_then(|history| history.last_main);
+        let by_group = self.compiled(unit).service().exit_type == ExitType::Cgroup;
         match phase {
-            ServicePhase::Running => self.enter_running(unit, false),
+            // It was its main process for which nobody was left to stand in.
+            ServicePhase::Start | ServicePhase::Running if by_group && last.is_some() => {
+                last.into_iter().for_each(|last| self.main_gone(unit, last));
+            }
             ServicePhase::Start if is_searched => {
                 self.fail_service(unit, Outcome::Protocol, Code::Protocol);
                 self.enter_signal(unit, ServicePhase::StopSigterm);
             }
+            // Nobody is left whom the file could name.
+            _ if is_searched => {
+                self.drop_searches(unit);
+                self.main_found(unit, None);
+            }
+            ServicePhase::Running => self.enter_running(unit, false),
             _ => self.advance_if_stopped(unit),
         }
     }
@@ -354,6 +380,7 @@ impl Core {
                 self.enter_signal(unit, ServicePhase::StopSigterm);
             }
             (Some(ServicePhase::Running), BusName::Free) => self.enter_stop(unit),
+            // What runs now is to be over first: then it is asked for again.
             _ => {}
         }
     }

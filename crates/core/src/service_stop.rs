@@ -7,7 +7,6 @@ use crate::job::{JobKind, JobMode, JobType};
 use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
-use crate::service::stop_phase;
 use crate::service_events::in_set;
 use crate::state::*;
 use crate::time::{Moment, Monotonic};
@@ -239,7 +238,7 @@ impl Core {
         }
     }
 
-    fn drop_searches(&mut self, unit: UnitId) {
+    pub(crate) fn drop_searches(&mut self, unit: UnitId) {
         self.drop_signal(unit);
         let run = self.service_mut(unit);
         let dropped = run.main_search.take();
@@ -412,7 +411,7 @@ impl Core {
         }
     }
 
-    fn enter_stop_post(&mut self, unit: UnitId) {
+    pub(crate) fn enter_stop_post(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
         if settings.service().exec_stop_post.is_empty() {
             return self.enter_signal(unit, ServicePhase::FinalSigterm);
@@ -443,21 +442,24 @@ impl Core {
             true => self.set_outcome(unit, Outcome::Timeout),
             false => self.fail_service(unit, Outcome::Timeout, code),
         }
-        let final_of = |mode| match stop_phase(mode) {
-            StopSigterm => FinalSigterm,
-            StopWatchdog => FinalWatchdog,
-            _ => FinalSigkill,
+        let last = match config.timeout_stop_failure_mode {
+            TimeoutFailureMode::Terminate => Some(FinalSigterm),
+            TimeoutFailureMode::Abort => Some(FinalWatchdog),
+            TimeoutFailureMode::Kill => kills.then_some(FinalSigkill),
         };
         match phase {
-            Stop => self.enter_signal(unit, stop_phase(config.timeout_stop_failure_mode)),
+            Stop => self.end_in_mode(unit, config, config.timeout_stop_failure_mode),
             StopSigterm if config.timeout_stop_failure_mode == TimeoutFailureMode::Abort => {
                 self.enter_signal(unit, StopWatchdog)
             }
             StopSigterm | StopWatchdog if kills => self.enter_signal(unit, StopSigkill),
             StopSigterm | StopWatchdog => self.enter_stop_post(unit),
             StopSigkill => self.leave_to_kernel(unit),
-            StopPost if self.is_overdue(unit) => self.enter_signal(unit, FinalSigkill),
-            StopPost => self.enter_signal(unit, final_of(config.timeout_stop_failure_mode)),
+            StopPost if kills && self.is_overdue(unit) => self.enter_signal(unit, FinalSigkill),
+            StopPost => match last {
+                Some(last) => self.enter_signal(unit, last),
+                None => self.enter_dead(unit),
+            },
             FinalSigterm | FinalWatchdog if kills => self.enter_signal(unit, FinalSigkill),
             _ => self.enter_dead(unit),
         }

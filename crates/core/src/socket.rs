@@ -583,7 +583,6 @@ impl Core {
         let cause = Cause::Trigger(socket);
         if !self.enqueue_quietly(instance, JobType::Start, JobMode::Replace, cause) {
             self.connection_ended(instance);
-            self.out.push(Effect::DropConnection { unit: instance });
         }
     }
 
@@ -593,9 +592,10 @@ impl Core {
         }
     }
 
-    /// An instance of an `Accept=yes` socket is through, or never began.
+    /// An instance of an `Accept=yes` socket is through, or never began: then nobody has its connection.
     pub(crate) fn connection_ended(&mut self, unit: UnitId) {
         let Some(socket) = self.connections.remove(&unit) else { return };
+        self.out.push(Effect::DropConnection { unit });
         if self.socket(socket).is_some() {
             self.socket_mut(socket).connections.retain(|&u| u != unit);
         } else if let Entry::Occupied(mut left) = self.outliving.entry(socket) {

@@ -355,6 +355,7 @@ pub enum Socket {
 #[allow(missing_docs)]
 pub enum MountPhase {
     Mounting,
+    /// Written by versions before; none is entered any more.
     MountingDone,
     Mounted,
     Remounting,

@@ -61,7 +61,9 @@ impl Daemon {
                 self.signal_for(id, unit, target, signal, then);
             }
             Effect::Freeze { id, unit, frozen } => self.freeze(id, unit, frozen),
-            Effect::FindMain { id, unit, pid_file } => self.find_main(id, unit, pid_file),
+            Effect::FindMain { id, unit, pid_file, waits } => {
+                self.find_main(id, unit, pid_file, waits)
+            }
             Effect::KillGroup { unit } => self.dying.push(unit),
             Effect::CleanUp { unit, settings, restarting } => {
                 self.clean_up(unit, &settings, restarting);
@@ -156,7 +158,7 @@ impl Daemon {
         }
     }
 
-    fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>) {
+    fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>, waits: bool) {
         let processes = self.groups.processes(unit);
         let tracked = self.groups.exist();
         match pid_file {
@@ -173,7 +175,11 @@ impl Daemon {
                 self.pid_files.run(id, move || {
                     let group = root.zip(tree).map(|(root, group)| root.join(group));
                     let (path, group) = (Path::new(&*path), group.as_deref());
-                    match crate::pid_file::wait_for(path, group, tracked) {
+                    let found = match waits {
+                        true => crate::pid_file::wait_for(path, group, tracked),
+                        false => crate::pid_file::look(path, group, tracked),
+                    };
+                    match found {
                         Found::Process(pid) => Done::MainProcess { pid: Some(pid) },
                         Found::Nobody => Done::MainProcess { pid: None },
                         Found::NotYet => Done::Failed { error: String::new() },
@@ -193,7 +199,7 @@ impl Daemon {
         if config.pid_file.is_none() || !self.core.unit_run(unit).searches_main(id) {
             return false;
         }
-        self.find_main(id, unit, config.pid_file.clone());
+        self.find_main(id, unit, config.pid_file.clone(), true);
         true
     }
 

@@ -38,12 +38,23 @@ pub fn wait_for(path: &Path, group: Option<&Path>, tracked: bool) -> Found {
     wait_so_long(path, group, tracked, TURN)
 }
 
-fn wait_so_long(path: &Path, group: Option<&Path>, tracked: bool, turn: Duration) -> Found {
-    let is_its = |pid, owner| match tracked {
+/// What the file says now: nobody, if it names no process of the group.
+pub fn look(path: &Path, group: Option<&Path>, tracked: bool) -> Found {
+    named(path, group, tracked).map_or(Found::Nobody, Found::Process)
+}
+
+/// The pid in the file, if it is a process of the group.
+fn named(path: &Path, group: Option<&Path>, tracked: bool) -> Option<u32> {
+    let (pid, owner) = read_pid(path)?;
+    let is_its = match tracked {
         true => belongs(pid, group),
         false => may_name(path, owner, pid),
     };
-    let read = || read_pid(path).and_then(|(pid, owner)| is_its(pid, owner).then_some(pid));
+    is_its.then_some(pid)
+}
+
+fn wait_so_long(path: &Path, group: Option<&Path>, tracked: bool, turn: Duration) -> Found {
+    let read = || named(path, group, tracked);
     if let Some(pid) = read() {
         return Found::Process(pid);
     }

@@ -16,7 +16,7 @@ use warren_core::reason::{Cause, Code, Reason};
 use warren_core::record::Restored;
 use warren_core::settings::TypeSettings;
 use warren_core::state::*;
-use warren_unit::config::{Preserve, StopBudget};
+use warren_unit::config::{Preserve, ServiceType, StopBudget};
 use warren_unit::{Relation, UnitType};
 
 use crate::units::{UnitTexts, graph_of, meaning};
@@ -69,7 +69,10 @@ pub fn at_any_time(world: &World) -> Vec<String> {
         wrong.extend(no_circle(core));
     }
     wrong.extend(stops_in_time(world));
-    wrong.extend(effects_are_wanted(core));
+    // Of an end without stops nobody waits for what was asked.
+    if !world.given_up {
+        wrong.extend(effects_are_wanted(core));
+    }
     wrong.extend(processes_are_real(world));
     wrong
 }
@@ -253,16 +256,26 @@ pub fn same_from_scratch(graph: &Graph, texts: &UnitTexts) -> Vec<String> {
 
 /// Looks at everything that must hold once nothing is under way.
 pub fn at_rest(world: &World) -> Vec<String> {
+    if world.given_up {
+        return nothing_goes_on(world);
+    }
     let mut wrong = settled(world);
     if wrong.is_empty() {
         wrong.extend(kernel_agrees(world));
         wrong.extend(relations_hold(world));
         wrong.extend(crate::groups::at_rest(world));
         wrong.extend(crate::devices::known(world));
-        wrong.extend(world.watchdogs.at_rest(world));
+        wrong.extend(world.heard.watchdogs.at_rest(world));
         wrong.extend(all_is_down(world));
     }
     wrong
+}
+
+/// `given-up`: when the machine ends without stops, no job is left, and none comes.
+fn nothing_goes_on(world: &World) -> Vec<String> {
+    let jobs = world.core.totals().jobs;
+    let wrong = (jobs > 0).then(|| format!("given-up: there are {jobs} jobs"));
+    wrong.into_iter().collect()
 }
 
 /// How long a job may take when nothing disturbs it, in µs: chains of timeouts add up.
@@ -454,7 +467,11 @@ fn kernel_agrees(world: &World) -> Vec<String> {
                 wrong.push(format!("{what}: {name} is {state}, the kernel says {there}"));
             }
         }
+        if down && world.kernel.connections.contains(&unit) {
+            wrong.push(format!("connection: {name} is down, and has a connection"));
+        }
         wrong.extend(left_directory(world, definition));
+        wrong.extend(has_its_name(world, definition));
         wrong.extend(watch_agrees(world, unit));
         wrong.extend(nobody_waits(world, unit));
     }
@@ -479,6 +496,16 @@ fn left_directory(world: &World, definition: &Definition) -> Option<String> {
     };
     let left = left.find(is_left)?;
     Some(format!("directory: {} is down and has left {left}", definition.name))
+}
+
+/// `bus-name`: a service of `Type=dbus` that works has its name (systemd.service(5), `Type=`).
+fn has_its_name(world: &World, definition: &Definition) -> Option<String> {
+    let compiled = world.core.settings().compile(definition);
+    let TypeSettings::Service(config) = &compiled.own else { return None };
+    let name = config.bus_name.as_deref().filter(|_| config.service_type == ServiceType::Dbus)?;
+    let runs = world.core.unit_run(definition.id).sub_state() == "running";
+    let is_wrong = runs && !world.lawless && !world.kernel.is_owned(name);
+    is_wrong.then(|| format!("bus-name: {} is up without {name}", definition.name))
 }
 
 /// `KillMode=process` and `none` leave processes by intent; the file may have said so before.

@@ -34,6 +34,8 @@ pub struct Faults {
     pub hang: u32,
     /// What a unit has mounted is busy as long as there are faults, whoever wants to unmount it.
     pub busy: u32,
+    /// The manager takes another event before it writes down what the one before changed.
+    pub batch: u32,
 }
 
 impl Faults {
@@ -55,6 +57,7 @@ impl Faults {
             unbegun: one(1000),
             hang: one(300),
             busy: one(700),
+            batch: one(800),
         }
     }
 }

@@ -188,7 +188,7 @@ fn owed_in_vain(world: &World) -> Vec<String> {
         is_up && up_since(core, unit) == since && is_tied(unit, other)
     };
     let name = |unit: UnitId| core.graph().name(unit);
-    let all = world.owed.iter().filter(stays);
+    let all = world.heard.owed.iter().filter(stays);
     all.map(|&(unit, _, other)| {
         format!("restart-on: {} is up since before {} went", name(unit), name(other))
     })

@@ -81,7 +81,7 @@ impl Known {
 }
 
 /// What a listener knows of jobs.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Jobs {
     known: BTreeMap<JobId, Known>,
     /// Those that ended in this step. A job that is made another one is told of as ended and queued.

@@ -6,6 +6,7 @@
 //! the order of two messages open (an exit and 'the cgroup is empty', an answer and a message of
 //! the new process), the order is drawn.
 
+mod bus;
 mod mounts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,6 +139,10 @@ pub struct Kernel {
     busy: BTreeMap<UnitId, bool>,
     under_way: BTreeSet<EffectId>,
     answers: BTreeMap<EffectId, Done>,
+    /// Who has which name on the bus.
+    names: BTreeMap<String, u32>,
+    /// The names that the manager watches, by service.
+    watched_names: BTreeMap<UnitId, String>,
     exits: Vec<(u32, ExitStatus)>,
     exits_told: usize,
     /// The unit of every process that ever was.
@@ -148,6 +153,8 @@ pub struct Kernel {
     pub directories: BTreeMap<String, BTreeMap<UnitId, u64>>,
     /// When the first process of a unit's run was asked for, by the count of effects.
     runs: BTreeMap<UnitId, u64>,
+    /// Accepted connections that no process has yet, by the instance that is to serve each.
+    pub connections: BTreeSet<UnitId>,
     /// When removals were asked for that are under way.
     removals: BTreeMap<EffectId, u64>,
     accepted: u64,
@@ -178,12 +185,15 @@ impl Kernel {
             hanging: BTreeMap::new(),
             busy: BTreeMap::new(),
             answers: BTreeMap::new(),
+            names: BTreeMap::new(),
+            watched_names: BTreeMap::new(),
             exits: Vec::new(),
             exits_told: 0,
             groups_of: BTreeMap::new(),
             orders: BTreeMap::new(),
             directories: BTreeMap::new(),
             runs: BTreeMap::new(),
+            connections: BTreeSet::new(),
             removals: BTreeMap::new(),
             accepted: 0,
             wrong: Vec::new(),
@@ -304,7 +314,9 @@ impl Kernel {
                 }
                 self.answer(id, Done::Killed { processes: sent });
             }
-            Effect::FindMain { id, unit, pid_file } => self.find_main(id, unit, pid_file.is_some()),
+            Effect::FindMain { id, unit, pid_file, waits } => {
+                self.find_main(id, unit, pid_file.is_some(), waits)
+            }
             Effect::KillGroup { unit } => {
                 self.kill(unit, KillTarget::Group, SIGKILL);
                 // The runner looks afterwards, whether somebody was there or not.
@@ -321,6 +333,7 @@ impl Kernel {
             Effect::CleanUp { unit, .. } => {
                 self.frozen.remove(&unit);
                 self.runs.remove(&unit);
+                self.connections.remove(&unit);
             }
             Effect::ClearAway { id, unit, traces } => {
                 traces.iter().for_each(|trace| self.remove(id, unit, trace));
@@ -350,11 +363,9 @@ impl Kernel {
                 self.traps.remove(&unit);
             }
             Effect::LookAtMount { unit } => self.later(MS, Happening::LookAtMount(unit)),
-            Effect::WatchBusName { .. }
-            | Effect::DropConnection { .. }
-            | Effect::Reply { .. }
-            | Effect::Tell(_)
-            | Effect::Emergency { .. } => {}
+            Effect::WatchBusName { unit, name, on } => self.watch_name(unit, &name, on),
+            Effect::DropConnection { unit } => _ = self.connections.remove(&unit),
+            Effect::Reply { .. } | Effect::Tell(_) | Effect::Emergency { .. } => {}
         }
     }
 
@@ -363,6 +374,11 @@ impl Kernel {
         self.answers.insert(id, done);
         let delay = self.moment();
         self.later(delay, Happening::Answer(id));
+    }
+
+    /// The manager has not written down what it was told: the answer is kept for the next one.
+    pub fn keep_answer(&mut self, id: EffectId, done: Done) {
+        self.answers.entry(id).or_insert(done);
     }
 
     /// The manager has the answer now.
@@ -411,6 +427,9 @@ impl Kernel {
         let steps = command.map(program::steps).unwrap_or_default();
         self.make_directories(&spawn);
         let pid = self.new_process(spawn.unit, steps);
+        if spawn.main {
+            self.connections.remove(&spawn.unit);
+        }
         self.answer(id, Done::Spawned { pid });
         if !spawn.sockets.is_empty() {
             self.later(2 * MS, Happening::Drain(spawn.sockets));
@@ -496,6 +515,7 @@ impl Kernel {
                 self.say(says(Notify { extend_timeout_us: Some(ms * MS), ..none() }));
             }
             Step::Say(message) => self.say(says(*message)),
+            Step::Own(name, on) => self.own(pid, &name, on),
             Step::Daemon => return self.daemonise(pid),
             Step::Orphan => {
                 self.new_process(unit, vec![Step::Run]);
@@ -557,6 +577,7 @@ impl Kernel {
     fn end(&mut self, pid: u32, status: ExitStatus) {
         let Some(process) = self.processes.remove(&pid) else { return };
         self.exits.push((pid, status));
+        self.leave_names(pid);
         let delay = self.moment();
         self.later(delay, Happening::Exit(self.exits.len() - 1));
         if self.members(process.unit).is_empty() {
@@ -614,7 +635,11 @@ impl Kernel {
         self.end(pid, ExitStatus::Killed(signal as u8));
     }
 
-    fn find_main(&mut self, id: EffectId, unit: UnitId, by_file: bool) {
+    fn find_main(&mut self, id: EffectId, unit: UnitId, by_file: bool, waits: bool) {
+        if by_file && !waits {
+            let pid = self.named_by_file(unit);
+            return self.answer(id, Done::MainProcess { pid });
+        }
         if by_file {
             self.searches.insert(id, unit);
             return self.answer_searches();
@@ -627,12 +652,18 @@ impl Kernel {
     /// PID files that name a living process answer those who wait for them.
     fn answer_searches(&mut self) {
         for (id, unit) in self.searches.clone() {
-            let pid = self.pid_files.get(&unit).copied();
-            if pid.is_some_and(|pid| self.processes.contains_key(&pid)) {
+            let pid = self.named_by_file(unit);
+            if pid.is_some() {
                 self.searches.remove(&id);
                 self.answer(id, Done::MainProcess { pid });
             }
         }
+    }
+
+    /// The living process that a unit's PID file names.
+    fn named_by_file(&self, unit: UnitId) -> Option<u32> {
+        let pid = self.pid_files.get(&unit).copied();
+        pid.filter(|pid| self.processes.contains_key(pid))
     }
 
     // ---- sockets, traps ----
@@ -717,6 +748,7 @@ impl Kernel {
         for id in std::mem::take(&mut self.searches).into_keys() {
             self.under_way.remove(&id);
         }
+        self.watched_names.clear();
         self.sockets.values_mut().for_each(|socket| socket.watched = None);
         self.traps.values_mut().for_each(|trap| trap.watch_idle = false);
     }

@@ -4,12 +4,14 @@
 //! same timeline on every machine. Where to start: [`world`] (the loop), [`kernel`] (what carries
 //! out effects), [`program`] (what processes do), [`workload`] (random units and requests),
 //! [`checks`] (what must hold; more of it is in [`jobs`], [`restarts`], [`reloads`], [`repeats`], [`watchdogs`],
-//! [`groups`], [`devices`] and [`told`]), [`run`] (one seed from start to verdict), [`shrink`] (the
+//! [`groups`], [`devices`] and [`told`]), [`batches`] (what is lost when the manager is killed before it
+//! writes), [`run`] (one seed from start to verdict), [`shrink`] (the
 //! smallest plan that still fails), [`oracle`] (transactions as the manual tells them), [`script`]
 //! (the notation of the tests).
 //!
 //! Nothing here reads a clock, opens a file or starts a thread; the binary and the tests do.
 
+pub mod batches;
 pub mod checks;
 pub mod devices;
 pub mod differential;

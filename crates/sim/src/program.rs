@@ -17,6 +17,7 @@
 //! | `orphan` | forks a child that runs until a signal ends it |
 //! | `stubborn` | ignores SIGTERM and SIGHUP from here on |
 //! | `reloads` | answers SIGHUP with RELOADING=1 and READY=1 from here on |
+//! | `own:NAME` `disown:NAME` | takes a name on the bus, or gives it up |
 //! | `stop:UNIT` `start:UNIT` | asks the manager for a job, but not for ever |
 //! | `oom` | the kernel kills it for want of memory |
 //!
@@ -50,6 +51,7 @@ pub enum Step {
     Orphan,
     Stubborn,
     Reloads,
+    Own(String, bool),
     Stop(String),
     Start(String),
     OutOfMemory,
@@ -90,6 +92,8 @@ fn step(word: &str) -> Option<Step> {
         "orphan" => Step::Orphan,
         "stubborn" => Step::Stubborn,
         "reloads" => Step::Reloads,
+        "own" => Step::Own(rest.to_owned(), true),
+        "disown" => Step::Own(rest.to_owned(), false),
         "stop" => Step::Stop(rest.to_owned()),
         "start" => Step::Start(rest.to_owned()),
         "oom" => Step::OutOfMemory,

@@ -17,7 +17,7 @@ const COUNTED_US: u64 = 10_000_000;
 const FAILURES_MAX: usize = 40;
 
 /// Tries that failed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Repeats {
     /// What was asked for, in words.
     asked: BTreeMap<EffectId, String>,

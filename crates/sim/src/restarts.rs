@@ -19,7 +19,7 @@ use warren_unit::{LoadState, UnitType};
 use crate::groups::States;
 
 /// What a listener knows of who is to stay down.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Restarts {
     /// Units that were told to stop, or whose start came to nothing, since they last began one.
     stopped: BTreeSet<UnitId>,

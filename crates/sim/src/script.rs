@@ -71,6 +71,8 @@ pub enum Action {
     Shutdown,
     /// `soft-reboot`: everything is stopped that does not outlast one.
     SoftReboot,
+    /// `give-up`: the machine ends without stops.
+    GiveUp,
     /// Instances of connections that are over are forgotten.
     Forget,
     /// `plug DEVICE`: it comes.
@@ -111,6 +113,7 @@ impl Action {
             "hurry" => Action::Hurry(unit()?),
             "shutdown" if first.is_empty() => Action::Shutdown,
             "soft-reboot" if first.is_empty() => Action::SoftReboot,
+            "give-up" if first.is_empty() => Action::GiveUp,
             "forget" => Action::Forget,
             "plug" => Action::Plug(unit()?),
             "unplug" => Action::Unplug(unit()?),
@@ -187,6 +190,7 @@ impl Action {
                 world.soft = true;
                 world.step(Event::StopEverything { soft: true });
             }
+            Action::GiveUp => world.step(Event::GiveUp),
             Action::Forget => world.forget(),
             Action::Plug(name) => world.plug(name, true),
             Action::Unplug(name) => world.plug(name, false),
@@ -249,6 +253,7 @@ impl fmt::Display for Action {
             Action::Hurry(unit) => write!(f, "hurry {unit}"),
             Action::Shutdown => write!(f, "shutdown"),
             Action::SoftReboot => write!(f, "soft-reboot"),
+            Action::GiveUp => write!(f, "give-up"),
             Action::Forget => write!(f, "forget"),
             Action::Plug(unit) => write!(f, "plug {unit}"),
             Action::Unplug(unit) => write!(f, "unplug {unit}"),
@@ -283,7 +288,7 @@ macro_rules! fault_names {
         }
     };
 }
-fault_names!(spawn exec cgroup listen mount unmount condition slow repeat crash overtake unbegun hang busy);
+fault_names!(spawn exec cgroup listen mount unmount condition slow repeat crash overtake unbegun hang busy batch);
 
 impl Plan {
     /// Reads a plan; the error names the line that means nothing.

@@ -10,7 +10,7 @@ use warren_core::ids::{JobId, UnitId};
 use warren_core::machine::Core;
 
 /// What a listener knows who hears of nothing but happenings.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Told {
     jobs: BTreeMap<JobId, UnitId>,
 }

@@ -23,7 +23,7 @@ struct Promise {
 }
 
 /// What services that run have promised by `WATCHDOG_USEC=`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Watchdogs {
     promises: BTreeMap<UnitId, Promise>,
 }

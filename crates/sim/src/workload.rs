@@ -31,6 +31,8 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     draw_directories(&mut plan);
     draw_paths(&mut plan);
     draw_datagrams(&mut plan);
+    draw_names_on_the_bus(&mut plan);
+    draw_end_without_stops(&mut plan);
     plan
 }
 
@@ -113,6 +115,50 @@ fn draw_datagrams(plan: &mut Plan) {
         }
         plan.units.set(name, text);
     }
+}
+
+/// Services take a name on the bus in one of six plans: by chance of its own too. Each has another one,
+/// and few leave it to themselves whether they take it.
+fn draw_names_on_the_bus(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x6275_735f_6e61_6d65);
+    if !random.chance(160) {
+        return;
+    }
+    let services = plan.units.names().filter(|name| suffix(name.as_str()) == "service");
+    let services: Vec<UnitName> = services.cloned().collect();
+    for (name, text) in [
+        ("dbus.socket", "[Socket]\nListenStream=/d\n"),
+        ("dbus.service", "[Service]\nExecStart=/p run\n"),
+    ] {
+        let text = format!("[Unit]\nDefaultDependencies=no\n{text}");
+        plan.units.set(UnitName::parse(name).expect("a name"), text);
+    }
+    for name in services {
+        let text = plan.units.text(&name).unwrap_or_default();
+        let kind = text.lines().find(|line| line.starts_with("Type=")).unwrap_or_default();
+        if ["Type=oneshot", "Type=forking", ""].contains(&kind) || name.as_str().contains('@') {
+            continue;
+        }
+        let own = format!("org.{}", name.prefix());
+        let takes = *random.pick(&["own", "sleep:300 own", "own", "own", "run own"]);
+        let gives = *random.pick(&["run", "run", "sleep:2000 disown", "sleep:100 disown"]);
+        let gives =
+            if gives.ends_with("disown") { format!("{gives}:{own} run") } else { gives.into() };
+        let text = text.replacen(kind, &format!("Type=dbus\nBusName={own}"), 1);
+        let text = text.replacen("ExecStart=/p", &format!("ExecStart=/p {takes}:{own} {gives}"), 1);
+        plan.units.set(name, text);
+    }
+}
+
+/// One of thirty plans ends without stops: by chance of its own too.
+fn draw_end_without_stops(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x6769_7665_5f75_7000);
+    if !random.chance(33) || plan.actions.is_empty() {
+        return;
+    }
+    let place = random.index(plan.actions.len());
+    let at = plan.actions[place].0;
+    plan.actions.insert(place, (at, Action::GiveUp));
 }
 
 /// Services have runtime directories in one of four plans, some together: by chance of its own too.

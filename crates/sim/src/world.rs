@@ -2,7 +2,7 @@
 //! the manager now and then.
 //!
 //! As the real manager does, the run state of the units that changed is written down after each
-//! step and before any effect of that step is carried out. A crash drops the core and makes a new
+//! batch of steps and before any effect of them is carried out. A crash drops the core and makes a new
 //! one from what was written.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,15 +20,13 @@ use warren_core::state::{Socket, TypeState};
 use warren_core::time::{Moment, Monotonic};
 use warren_unit::{Context, Defaults, UnitName, UnitType};
 
+use crate::batches::{self, Batch, Heard};
 use crate::checks;
-use crate::jobs::Jobs;
 use crate::kernel::{Happening, Kernel, MS};
 use crate::reloads;
-use crate::repeats::Repeats;
-use crate::restarts::Restarts;
 use crate::told::Told;
 use crate::units::UnitTexts;
-use crate::watchdogs::{self, Watchdogs};
+use crate::watchdogs;
 
 /// Events that one run may take: a manager that is busier than this without time passing is in a
 /// loop.
@@ -58,10 +56,10 @@ pub struct World {
     pub lawless: bool,
     /// What is without default dependencies may outlast the end.
     pub soft: bool,
+    /// The machine ends without stops.
+    pub given_up: bool,
     /// Units whose files allow, or allowed, processes to outlive them.
     pub leavers: BTreeSet<UnitId>,
-    /// Units that a rule is to stop when jobs let it.
-    pub owed: Vec<crate::groups::Owed>,
     /// How often the manager was killed.
     pub crashes: u32,
     /// What there is of devices.
@@ -70,12 +68,9 @@ pub struct World {
     pub events: u64,
     /// What the state file holds.
     pub file: Vec<u8>,
-    told: Told,
-    jobs: Jobs,
-    restarts: Restarts,
-    repeats: Repeats,
-    /// What services have promised.
-    pub watchdogs: Watchdogs,
+    /// What the checks know of the manager.
+    pub heard: Heard,
+    batch: Batch,
     names_written: usize,
     instances: u64,
     /// Instances that connections made: they have no text of their own.
@@ -98,17 +93,14 @@ impl World {
             lawless: false,
             steps_behind: 0,
             soft: false,
+            given_up: false,
             leavers: BTreeSet::new(),
-            owed: Vec::new(),
             crashes: 0,
             devices: crate::devices::Devices::default(),
             events: 0,
             file: record::header(),
-            told: Told::default(),
-            jobs: Jobs::default(),
-            restarts: Restarts::default(),
-            repeats: Repeats::default(),
-            watchdogs: Watchdogs::default(),
+            heard: Heard::default(),
+            batch: Batch::default(),
             names_written: 0,
             instances: 0,
             connected: BTreeSet::new(),
@@ -155,6 +147,10 @@ impl World {
 
     /// Does what comes next, if it comes before `until` µs; false if nothing does.
     pub fn turn(&mut self, until: u64) -> bool {
+        let now = self.kernel.now;
+        if self.kernel.next_time().is_none_or(|at| at > now || at > until) {
+            self.write_batch();
+        }
         let deadline = self.core.next_deadline().map(|at| at.0);
         let planned = self.kernel.next_time();
         match (deadline, planned) {
@@ -266,6 +262,7 @@ impl World {
         self.connected.insert(name.clone());
         self.load(texts);
         if let Some(instance) = self.core.graph().lookup(&name) {
+            self.kernel.connections.insert(instance);
             self.step(Event::Connection { socket, instance, number });
         }
     }
@@ -274,15 +271,24 @@ impl World {
     pub fn step(&mut self, event: Event) {
         self.events += 1;
         self.note(format!("> {}", self.describe_event(&event)));
-        self.repeats.hear(self.kernel.now, &event);
+        self.begin(&event);
+        self.heard.repeats.hear(self.kernel.now, &event);
         let before = checks::Before::of(&self.core);
-        self.watchdogs.hear(&self.core, self.kernel.now, &event);
+        self.heard.watchdogs.hear(&self.core, self.kernel.now, &event);
         let triggered = watchdogs::triggered(&self.core, &event);
         let unspawned = reloads::unspawned(&self.core, &event);
         let effects = self.core.step(self.moment(), event);
         self.wrong.extend(watchdogs::ends_by_trigger(&self.core, triggered));
         self.wrong.extend(reloads::goes_on(&self.core, unspawned));
         self.after_step(&before, effects);
+    }
+
+    /// An event is about to be taken.
+    fn begin(&mut self, event: &Event) {
+        self.given_up |= matches!(event, Event::GiveUp);
+        if self.kernel.faults.batch > 0 {
+            self.batch.begin(event, &self.heard);
+        }
     }
 
     fn after_step(&mut self, before: &checks::Before, effects: Vec<Effect>) {
@@ -293,8 +299,36 @@ impl World {
         self.wrong.extend(checks::nothing_starts(self, &effects));
         self.wrong.extend(crate::devices::mounts_have_devices(self, &effects));
         self.hear(before);
-        self.owed.extend(before.owed(self));
+        let owed = before.owed(self);
+        self.heard.owed.extend(owed);
+        self.batch.add(effects);
+        let more = self.kernel.faults.batch;
+        let takes_more = more > 0 && !self.core.is_behind() && self.kernel.random.chance(more);
+        if !takes_more || !self.wrong.is_empty() {
+            self.write_out();
+        }
+        self.go_on_behind();
+    }
+
+    /// Ends a batch, if there is one.
+    fn write_batch(&mut self) {
+        if !self.batch.is_empty() {
+            self.write_out();
+            self.go_on_behind();
+        }
+    }
+
+    /// Writes down what a batch of steps changed and has its effects carried out, unless the manager is
+    /// killed before the one, or in the middle of the other.
+    fn write_out(&mut self) {
+        if !self.batch.is_empty() && self.wrong.is_empty() {
+            let crash = self.kernel.faults.crash;
+            if self.kernel.random.chance(crash) {
+                return self.lose_batch();
+            }
+        }
         self.write_down();
+        let effects = self.batch.written();
         let crashes = self.kernel.random.chance(self.kernel.faults.crash);
         let carried = match crashes {
             true => self.kernel.random.index(effects.len() + 1),
@@ -311,6 +345,19 @@ impl World {
             let answers = effects.filter(|effect| matches!(effect, Effect::AnswerTrap { .. }));
             answers.for_each(|effect| self.kernel.accept(effect));
         }
+    }
+
+    /// The manager is killed before it has written what it took last.
+    fn lose_batch(&mut self) {
+        let (heard, events) = self.batch.lost();
+        self.heard = heard;
+        self.note(format!("{} events are lost", events.len()));
+        self.begin_again();
+        batches::tell_again(&mut self.kernel, events);
+    }
+
+    /// What a step has left to do is done in the next one.
+    fn go_on_behind(&mut self) {
         if !self.core.is_behind() {
             self.steps_behind = 0;
         } else if self.wrong.is_empty() {
@@ -326,16 +373,16 @@ impl World {
     fn hear(&mut self, before: &checks::Before) {
         let (happenings, lost) = self.core.take_happenings();
         self.wrong.extend(checks::after_step(self, before, &happenings));
-        self.wrong.extend(self.told.hear(&self.core, &happenings, lost));
-        self.wrong.extend(self.jobs.hear(&self.core, &happenings));
+        self.wrong.extend(self.heard.told.hear(&self.core, &happenings, lost));
+        self.wrong.extend(self.heard.jobs.hear(&self.core, &happenings));
         self.wrong.extend(reloads::starts_once(&self.core, &happenings));
-        self.restarts.hear(&happenings);
-        self.wrong.extend(self.restarts.check(&self.core, &before.states, &happenings));
+        self.heard.restarts.hear(&happenings);
+        self.wrong.extend(self.heard.restarts.check(&self.core, &before.states, &happenings));
     }
 
     fn look_for_repeats(&mut self, effect: &Effect) {
         let Some((id, what)) = effect.id().zip(self.describe_effect(effect)) else { return };
-        self.wrong.extend(self.repeats.ask(self.kernel.now, id, what));
+        self.wrong.extend(self.heard.repeats.ask(self.kernel.now, id, what));
     }
 
     /// Notes what the core says.
@@ -365,9 +412,10 @@ impl World {
         self.texts = texts;
         self.wrong.extend(checks::same_from_scratch(&graph, &self.texts));
         let empty = delta.is_empty();
-        self.repeats.forget();
+        self.heard.repeats.forget();
         let before = checks::Before::of(&self.core);
         let event = Event::Commit { graph: Arc::new(graph), delta: Box::new(delta) };
+        self.begin(&event);
         let effects = self.core.step(self.moment(), event);
         self.note_leavers();
         if empty && !effects.is_empty() {
@@ -397,6 +445,7 @@ impl World {
         self.wrong.extend(checks::same_from_scratch(&graph, &self.texts));
         let before = checks::Before::of(&self.core);
         let event = Event::Commit { graph: Arc::new(graph), delta: Box::new(delta) };
+        self.begin(&event);
         let effects = self.core.step(self.moment(), event);
         self.after_step(&before, effects);
     }
@@ -426,8 +475,8 @@ impl World {
         };
         let mode = if verb == "isolate" { JobMode::Isolate } else { mode };
         self.lawless |= matches!(mode, JobMode::IgnoreDependencies | JobMode::IgnoreRequirements);
-        self.jobs.requirements_ignored |= mode == JobMode::IgnoreRequirements;
-        self.jobs.order_ignored = mode == JobMode::IgnoreDependencies;
+        self.heard.jobs.requirements_ignored |= mode == JobMode::IgnoreRequirements;
+        self.heard.jobs.order_ignored = mode == JobMode::IgnoreDependencies;
         self.request(Request::Enqueue { unit, job_type, mode, reload_if_possible });
     }
 
@@ -464,6 +513,17 @@ impl World {
 
     /// Kills the manager and starts another one.
     pub fn crash(&mut self) {
+        if !self.batch.is_empty() {
+            return self.lose_batch();
+        }
+        let written = record::read(&self.file);
+        let same = written.map(|restored| checks::same_state(&self.core, &restored));
+        self.wrong.extend(same.unwrap_or_default());
+        self.begin_again();
+    }
+
+    /// The manager is killed, and another one starts with what was written.
+    fn begin_again(&mut self) {
         self.crashes += 1;
         self.note("the manager is killed".to_owned());
         self.kernel.manager_died();
@@ -474,16 +534,15 @@ impl World {
         if restored.valid_bytes != self.file.len() {
             self.wrong.push("state-file: it has a frame that cannot be read".to_owned());
         }
-        self.wrong.extend(checks::same_state(&self.core, &restored));
         let names = Graph::with_names(restored.names.clone());
         let (graph, _) = names.apply(self.texts.changes_from(&UnitTexts::default()));
         self.core = new_core(self.seed);
         self.core.set_sight(self.devices.sight);
         let effects = self.core.recover(self.moment(), Arc::new(graph), restored);
-        self.told = Told::of(&self.core);
-        self.jobs.begin_anew(&self.core);
+        self.heard.told = Told::of(&self.core);
+        self.heard.jobs.begin_anew(&self.core);
         let (happenings, _) = self.core.take_happenings();
-        self.restarts.hear(&happenings);
+        self.heard.restarts.hear(&happenings);
         self.start_file_again();
         for effect in &effects {
             self.listen_to(effect);
@@ -521,6 +580,7 @@ impl World {
         for unit in self.units_of(UnitType::Service) {
             self.kernel.later(2 * MS, Happening::LookAtGroup(unit));
         }
+        self.take_up_connections();
         let down = |unit: &UnitId| self.core.unit_run(*unit).active_state().is_down();
         let closed = |unit: &UnitId| !self.core.unit_run(*unit).holds_sockets();
         let unused: Vec<UnitId> = self.kernel.sockets.keys().copied().filter(closed).collect();
@@ -530,6 +590,20 @@ impl World {
         let unused: Vec<UnitId> = self.kernel.traps.keys().copied().filter(down).collect();
         for unit in unused {
             self.kernel.traps.remove(&unit);
+        }
+    }
+
+    /// Connections that init keeps: of an instance that is through with it none is left.
+    fn take_up_connections(&mut self) {
+        let run = |unit: &UnitId| self.core.unit_run(*unit);
+        let is_through = |unit: &UnitId| {
+            let run = run(unit);
+            run.history.is_some() && run.job.is_none() && run.active_state().is_down()
+        };
+        let through: Vec<UnitId> =
+            self.kernel.connections.iter().copied().filter(is_through).collect();
+        for unit in through {
+            self.kernel.connections.remove(&unit);
         }
     }
 

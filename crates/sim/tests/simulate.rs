@@ -34,6 +34,22 @@ fn long_plans() {
     check_range(1_000_000, 60);
 }
 
+/// What is rare is drawn at all: a fault that never comes finds nothing.
+#[test]
+fn plans_have_what_is_to_be_survived() {
+    let logs: Vec<String> =
+        (0..300).map(|seed| run(&workload::draw(seed, 30)).log.join("\n")).collect();
+    for what in [
+        "events are lost",
+        "the manager is killed",
+        "bus name of a.service: Owned",
+        "give up",
+        "device",
+    ] {
+        assert!(logs.iter().any(|log| log.contains(what)), "{what}");
+    }
+}
+
 #[test]
 fn the_same_plan_gives_the_same_timeline() {
     for seed in 0..20 {

@@ -198,6 +198,15 @@ impl Definition {
             files: Files::default(),
         }
     }
+
+    /// A unit whose name leads to another one, `by`, from now on. What still runs of it cannot be named any
+    /// more, so it goes with who has its name: before that starts, and when it stops.
+    pub(super) fn displaced(id: UnitId, name: UnitName, by: UnitId) -> Definition {
+        let ties = [Relation::Before, Relation::Conflicts, Relation::StopPropagatedFrom];
+        let mut edges = ties.map(|relation| Edge { relation, other: by });
+        edges.sort_unstable();
+        Definition { edges: edges.into(), ..Definition::missing(id, name) }
+    }
 }
 
 /// A definition as the loader made it: names in place of ids.

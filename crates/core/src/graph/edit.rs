@@ -112,8 +112,9 @@ impl Graph {
                 displaced.extend(next.claim_names(new));
             }
         }
-        for unit in displaced {
-            next.end_definition(unit, delta, &mut wires);
+        for (unit, by) in displaced {
+            let left = Definition::displaced(unit, next.name(unit).clone(), by);
+            next.end_definition(left, delta, &mut wires);
         }
         let mut recent = Recent::default();
         for change in changes {
@@ -223,8 +224,8 @@ impl Graph {
     }
 
     /// Names are settled before any edge is resolved, so that the order of changes is no matter. Returns
-    /// units whose own name is an alias from now on.
-    fn claim_names(&mut self, new: &NewDefinition) -> Vec<UnitId> {
+    /// units whose own name is an alias from now on, each with the unit that has it.
+    fn claim_names(&mut self, new: &NewDefinition) -> Vec<(UnitId, UnitId)> {
         let id = self.own_id(&new.name);
         let old = self.definition(id).clone();
         for alias in old.aliases.iter().filter(|alias| !new.aliases.contains(alias)) {
@@ -235,7 +236,8 @@ impl Graph {
         let mut displaced = Vec::new();
         for alias in &new.aliases {
             let before = self.names.insert(alias.clone(), id).filter(|&before| before != id);
-            displaced.extend(before.filter(|&before| self.name(before) == alias));
+            let before = before.filter(|&before| self.name(before) == alias);
+            displaced.extend(before.map(|before| (before, id)));
         }
         displaced
     }
@@ -251,20 +253,29 @@ impl Graph {
         for (alias, _) in self.names().filter(is_new_alias) {
             next.names.remove(alias);
         }
-        for then in old.definitions() {
-            let id = next.intern(&then.name);
-            let then = Definition { id, ..next.as_named_in(old, then) };
-            next.set_again(id, then, &mut delta, &mut wires);
+        let has_its_name = |then: &&Arc<Definition>| old.lookup(&then.name) == Some(then.id);
+        let own: Vec<_> = old.definitions().filter(has_its_name).collect();
+        for then in &own {
+            next.own_id(&then.name);
         }
         for (alias, id) in old.names() {
             let id = next.intern(old.name(id));
             next.names.insert(alias.clone(), id);
         }
+        for then in own {
+            let id = next.intern(&then.name);
+            let then = Definition { id, ..next.as_named_in(old, then) };
+            next.set_again(id, then, &mut delta, &mut wires);
+        }
         for now in self.definitions() {
-            if old.lookup(&now.name).is_none() && !now.name.is_instance() {
-                let gone = Definition::missing(now.id, now.name.clone());
-                next.set_again(now.id, gone, &mut delta, &mut wires);
-            }
+            let left = match next.lookup(&now.name).filter(|&by| by != now.id) {
+                Some(by) => Definition::displaced(now.id, now.name.clone(), by),
+                None if old.lookup(&now.name).is_none() && !now.name.is_instance() => {
+                    Definition::missing(now.id, now.name.clone())
+                }
+                None => continue,
+            };
+            next.set_again(now.id, left, &mut delta, &mut wires);
         }
         next.rewire(wires, &mut delta);
         delta.reused = std::mem::take(&mut next.reused);
@@ -292,7 +303,8 @@ impl Graph {
         }
         let known = |d: &Definition| d.load_state != LoadState::NotFound;
         match (known(&now), known(&then)) {
-            (false, _) => delta.added.push(id),
+            (false, false) => {}
+            (false, true) => delta.added.push(id),
             (true, true) => delta.changed.push(id),
             (true, false) => delta.removed.push(id),
         }
@@ -363,13 +375,16 @@ impl Graph {
 
     fn remove(&mut self, name: &UnitName, delta: &mut Delta, wires: &mut Wires) {
         if let Some(id) = self.lookup(name).filter(|&id| self.name(id) == name) {
-            self.end_definition(id, delta, wires);
+            let left = Definition::missing(id, name.clone());
+            self.end_definition(left, delta, wires);
         }
     }
 
-    fn end_definition(&mut self, id: UnitId, delta: &mut Delta, wires: &mut Wires) {
+    /// The unit has no files any more; `left` is what stays of it.
+    fn end_definition(&mut self, left: Definition, delta: &mut Delta, wires: &mut Wires) {
+        let id = left.id;
         let old = self.definition(id).clone();
-        if old.load_state == LoadState::NotFound {
+        if old.load_state == LoadState::NotFound && old.edges == left.edges {
             return;
         }
         for alias in &old.aliases {
@@ -377,8 +392,10 @@ impl Graph {
                 self.names.remove(alias);
             }
         }
-        delta.removed.push(id);
-        self.put(id, Definition::missing(id, old.name.clone()), Some(old), wires);
+        if old.load_state != LoadState::NotFound {
+            delta.removed.push(id);
+        }
+        self.put(id, left, Some(old), wires);
     }
 
     fn put(
@@ -504,4 +521,91 @@ fn rewired(list: &[Edge], mut gone: Vec<Edge>, mut new: Vec<Edge>) -> Arc<[Edge]
     out.sort();
     out.dedup();
     out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_unit::UnitFlags;
+
+    fn name(text: &str) -> UnitName {
+        UnitName::parse(text).expect("a valid name")
+    }
+
+    fn unit(own: &str, aliases: &[&str], wants: &[&str]) -> Change {
+        Change::Set(Box::new(NewDefinition {
+            name: name(own),
+            aliases: aliases.iter().map(|alias| name(alias)).collect(),
+            load_state: LoadState::Loaded,
+            description: own.into(),
+            flags: UnitFlags::default(),
+            slice: None,
+            relations: wants.iter().map(|other| (Relation::Wants, name(other))).collect(),
+            files: Default::default(),
+        }))
+    }
+
+    /// One unit takes the name of another, whose file is gone.
+    fn renamed() -> (Graph, Graph) {
+        let (then, _) = Graph::default()
+            .apply(vec![unit("a.service", &[], &[]), unit("t.target", &[], &["a.service"])]);
+        let taken = vec![
+            Change::Remove(name("a.service")),
+            unit("b.service", &["a.service"], &[]),
+            unit("t.target", &[], &["a.service"]),
+        ];
+        let (now, delta) = then.apply(taken);
+        assert_eq!(delta.removed, [then.lookup(&name("a.service")).expect("it was there")]);
+        (then, now)
+    }
+
+    #[test]
+    fn what_runs_of_a_unit_whose_name_another_has_goes_with_that_one() {
+        let (then, now) = renamed();
+        let left = then.lookup(&name("a.service")).expect("it was there");
+        let by = now.lookup(&name("b.service")).expect("it is there");
+        assert_eq!(now.lookup(&name("a.service")), Some(by));
+        assert!(now.is_related(left, Relation::Conflicts, by) && now.is_before(left, by));
+        assert!(now.is_related(by, Relation::PropagatesStopTo, left));
+        let target = now.lookup(&name("t.target")).expect("it is there");
+        assert!(now.is_related(target, Relation::Wants, by));
+        assert!(!now.is_related(target, Relation::Wants, left));
+    }
+
+    #[test]
+    fn it_is_the_same_when_the_name_is_known_from_before_a_restart_of_the_manager() {
+        let names = vec![Some(name("a.service"))];
+        let (now, delta) =
+            Graph::with_names(names).apply(vec![unit("b.service", &["a.service"], &[])]);
+        let by = now.lookup(&name("a.service")).expect("it is there");
+        assert!(now.is_related(UnitId(0), Relation::Conflicts, by) && by != UnitId(0));
+        assert!(delta.removed.is_empty());
+    }
+
+    #[test]
+    fn an_earlier_generation_has_its_names_again_whoever_has_them_now() {
+        let (then, now) = renamed();
+        let target = then.lookup(&name("t.target")).expect("it is there");
+        let wanted = |graph: &Graph| -> Vec<String> {
+            graph
+                .related(target, Relation::Wants)
+                .map(|unit| graph.name(unit).to_string())
+                .collect()
+        };
+        let (back, _) = now.restored_to(&then);
+        let own = back.lookup(&name("a.service")).expect("it is there");
+        assert_eq!(
+            (back.name(own).as_str(), wanted(&back)),
+            ("a.service", vec!["a.service".to_owned()])
+        );
+        assert_eq!(back.definition(own).load_state, LoadState::Loaded);
+        assert!(back.related(own, Relation::ConflictedBy).next().is_none());
+        let (again, _) = back.restored_to(&now);
+        let own = again.lookup(&name("a.service")).expect("it is there");
+        assert_eq!(
+            (again.name(own).as_str(), wanted(&again)),
+            ("b.service", vec!["b.service".to_owned()])
+        );
+        assert_eq!(again.definition(own).load_state, LoadState::Loaded);
+    }
 }

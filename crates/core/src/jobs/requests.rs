@@ -87,7 +87,7 @@ impl Core {
         self.busy().into_iter().find(|&unit| self.run(unit).job_id() == Some(id))
     }
 
-    /// `RefuseManualStart=`, `RefuseManualStop=`, `AllowIsolate=` (systemd.unit(5)).
+    /// `RefuseManualStart=`, `RefuseManualStop=` (systemd.unit(5)).
     fn check_manual(&self, unit: UnitId, job: JobType, mode: JobMode) -> Result<(), Refusal> {
         let (flags, name) = (self.flags(unit), || self.graph.name(unit).clone());
         let restarts = matches!(job, JobType::Restart | JobType::TryRestart);

@@ -269,10 +269,17 @@ impl Draft<'_> {
 
     fn add_isolate_stops(&mut self) {
         let named = self.needed_units();
-        for unit in self.world.busy_units() {
-            let definition = self.graph.definition(unit);
-            let kept = definition.flags.ignore_on_isolate() || definition.flags.perpetual();
-            if !kept && !named.contains(&unit) {
+        let stays = |unit: &UnitId| {
+            let flags = self.graph.definition(*unit).flags;
+            flags.ignore_on_isolate() || flags.perpetual() || named.contains(unit)
+        };
+        // What a unit triggers that stays belongs to it.
+        let is_kept = |unit: &UnitId| {
+            stays(unit) || self.graph.related(*unit, Relation::TriggeredBy).any(|by| stays(&by))
+        };
+        let busy = self.world.busy_units();
+        for unit in busy {
+            if !is_kept(&unit) {
                 self.add_from_anchor(unit, JobKind::Stop, Strength::Wanted);
             }
         }
