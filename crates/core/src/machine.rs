@@ -201,11 +201,15 @@ impl Core {
         effects
     }
 
-    /// What is to be done. Once the machine ends without stops, nothing is run any more.
+    /// What is to be done. Once the machine ends without stops, nothing is run, opened or mounted any more.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+        let begins = |effect: &Effect| {
+            use Effect::{Listen, Mount, SetTrap, Spawn};
+            matches!(effect, Spawn(..) | Listen { .. } | Mount { .. } | SetTrap { .. })
+        };
         let mut effects = std::mem::take(&mut self.out);
         if self.given_up {
-            effects.retain(|effect| !matches!(effect, Effect::Spawn(..)));
+            effects.retain(|effect| !begins(effect));
         }
         effects
     }

@@ -592,10 +592,15 @@ impl Core {
         }
     }
 
-    /// An instance of an `Accept=yes` socket is through, or never began: then nobody has its connection.
+    /// An instance of an `Accept=yes` socket is through, or never began: then nobody has its connection. Whose
+    /// it was may be forgotten: the socket may have gone before, and a manager.
     pub(crate) fn connection_ended(&mut self, unit: UnitId) {
+        if self.definition(unit).unit_type() == UnitType::Service
+            && self.graph.name(unit).is_instance()
+        {
+            self.out.push(Effect::DropConnection { unit });
+        }
         let Some(socket) = self.connections.remove(&unit) else { return };
-        self.out.push(Effect::DropConnection { unit });
         if self.socket(socket).is_some() {
             self.socket_mut(socket).connections.retain(|&u| u != unit);
         } else if let Entry::Occupied(mut left) = self.outliving.entry(socket) {
