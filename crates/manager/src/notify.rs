@@ -14,7 +14,9 @@ use warren_core::event::{Done, Notify};
 use warren_core::ids::EffectId;
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::{self, Mark, Received};
+use warren_sys::signal::Interrupting;
 use warren_sys::socket::{self, Address, Kind, SocketOptions};
+use warren_sys::waits::LINGER_MAX;
 use warren_sys::{Error, Result};
 
 use crate::say;
@@ -173,12 +175,14 @@ impl NotifySocket {
         }
     }
 
-    /// Each thread takes what is at the front when its turn comes: one that is held up has taken its own.
+    /// Each thread takes what is at the front when its turn comes: one that is held up has taken its own. No socket
+    /// that lingers holds one up for longer than [`LINGER_MAX`].
     fn leave(&mut self, count: usize) {
         let marks: Arc<[Mark]> = (0..count).map(|_| Mark::default()).collect();
         let piece = |index: usize| -> Piece {
             let (fd, marks) = (self.fd.clone(), marks.clone());
             let discard = move || {
+                let _interrupting = Interrupting::each(LINGER_MAX);
                 fdpass::discard_marked(fd.as_fd(), &marks[index]);
                 Done::Ok
             };
@@ -256,6 +260,7 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
 
     use super::*;
+    use crate::scratch::lingering;
 
     #[test]
     fn fields_are_understood_and_rubbish_is_skipped() {
@@ -317,6 +322,26 @@ mod tests {
         assert_eq!(heard(&mut socket), [""; 0], "it is thrown away");
         wait_released(&mut socket);
         assert_eq!(heard(&mut socket), ["5"]);
+    }
+
+    #[test]
+    fn threads_are_soon_back_from_messages_with_sockets_that_linger() {
+        const MESSAGES: usize = 3;
+        let (sender, mut socket) = pair();
+        let (listener, sockets) = lingering(MESSAGES);
+        for stream in sockets {
+            fdpass::send(sender.as_fd(), b"READY=1", &[stream.as_fd()]).expect("room");
+        }
+        assert_eq!(std::iter::from_fn(|| socket.receive()).count(), MESSAGES);
+        socket.release();
+        let mut back = 0;
+        while back < MESSAGES {
+            back += socket.threads.results().count();
+            socket.threads.relieve(Instant::now());
+            std::thread::yield_now();
+        }
+        wait_released(&mut socket);
+        drop(listener);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::signal::Interrupting;
 use crate::socket::is_listening;
 
 /// So long a socket that lingers is waited for; what it has to send is sent also after that (tcp(7)).
-pub(crate) const LINGER_MAX: Duration = Duration::from_millis(100);
+pub const LINGER_MAX: Duration = Duration::from_millis(100);
 
 /// Device and inode of an open file, as far as the kernel knows by itself (statx(2), `AT_STATX_DONT_SYNC`).
 pub fn identity(fd: BorrowedFd<'_>) -> Result<(u64, u64)> {
