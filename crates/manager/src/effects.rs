@@ -260,7 +260,11 @@ impl Daemon {
             return self.start_swap(id, unit, &settings, true);
         }
         if self.resuming && !remount && self.mounts.is_mounted(self.core.graph().name(unit)) {
-            return self.done(id, Done::Ok);
+            return match mounts::is_quick(config) {
+                // The last incarnation may not have got any further.
+                true => self.workers.run(id, move || mounts::finish(settings.mount())),
+                false => self.done(id, Done::Ok),
+            };
         }
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::mount(settings.mount(), remount));

@@ -79,6 +79,14 @@ pub fn mount(config: &MountConfig, remount: bool) -> Done {
     }
 }
 
+/// Does what is left to do of a mount that is there.
+pub fn finish(config: &MountConfig) -> Done {
+    match mount::finish(&config.where_, &options(config)) {
+        Ok(()) => Done::Ok,
+        Err(e) => Done::Failed { error: e.to_string() },
+    }
+}
+
 /// Whether it is there and no directory: where it is bound to a path, that is a file (systemd.mount(5)).
 fn is_file(what: &str) -> bool {
     std::fs::metadata(what).is_ok_and(|found| !found.is_dir())

@@ -11,6 +11,9 @@ use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::words::Work;
 
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
+
 /// Lets mount(8) inside know file systems whose mounting is a shell script; false where that cannot be.
 fn has_helper(m: &Machine, file_system: &str, script: &str) -> bool {
     let directory = m.directory.join("helpers");
@@ -283,6 +286,34 @@ fn a_mount_that_nobody_uses_goes_though_others_come_and_go() {
     m.wait_until_it_listens();
     goes("late");
     enter("late");
+}
+
+/// It would be writable, and nobody would say so.
+#[test]
+fn a_bind_mount_over_which_the_manager_was_killed_has_its_options() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("bound", "/dev/fuse");
+    }
+    let bound = "[Mount]\nWhat=/run/files/d0\nWhere=/run/bound\nOptions=bind,ro";
+    let server = "[Service]\nType=notify\nExecStart=@P files:/run/files";
+    let units = [("server.service", server), ("run-bound.mount", bound)];
+    let Some(m) = Machine::start("bound", &units) else { return };
+    m.expect_job("start", "server.service", "done");
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.stop_server(&server);
+    m.call("Job", &json!({"type": "start", "unit": "run-bound.mount", "wait": false}));
+    m.wait_for("run-bound.mount", "activating/mounting");
+    let tell_init = |signal| warren_sys::process::kill(m.init_pid, signal).expect("it is ours");
+    tell_init(SIGSTOP);
+    assert!(m.kill_manager());
+    // As far as it would have come.
+    let begun = "mkdir /run/bound && mount -t tmpfs none /run/bound";
+    m.run(&["sh", "-c", begun]).expect("it is mounted");
+    m.run(&["kill", "-CONT", &server]).expect("it is there");
+    tell_init(SIGCONT);
+    m.wait_for("run-bound.mount", "active/mounted");
+    let lines = m.run(&["grep", " /run/bound ", "/proc/self/mountinfo"]).expect("it is mounted");
+    assert!(lines.lines().count() == 1 && lines.contains(" /run/bound ro,"), "{lines}");
 }
 
 #[test]

@@ -60,7 +60,9 @@ pub fn mount(
 pub fn mount_fs(source: &str, target: &str, fstype: &str, options: &MountOptions) -> Result<()> {
     if options.remount {
         remount(target, options)?;
-    } else if options.flags.contains(MountFlags::BIND) {
+        return share(target, options);
+    }
+    if options.flags.contains(MountFlags::BIND) {
         bind(source, target, options)?;
     } else {
         match mount_new(source, target, fstype, options) {
@@ -70,6 +72,21 @@ pub fn mount_fs(source: &str, target: &str, fstype: &str, options: &MountOptions
             other => other?,
         }
     }
+    finish(target, options)
+}
+
+/// What [`mount_fs`] does when the mount is there, and is harmless twice: flags of a bind mount, which the bind itself
+/// ignores, and propagation.
+pub fn finish(target: &str, options: &MountOptions) -> Result<()> {
+    let flags = options.flags.difference(MountFlags::BIND | MountFlags::REC);
+    if options.flags.contains(MountFlags::BIND) && !flags.is_empty() {
+        let bind = flags | MountFlags::BIND;
+        rm::mount_remount(target, bind, "").call_on("remount bind", target)?;
+    }
+    share(target, options)
+}
+
+fn share(target: &str, options: &MountOptions) -> Result<()> {
     match options.propagation {
         Some(propagation) => set_propagation(target, propagation),
         None => Ok(()),
@@ -129,7 +146,6 @@ pub(crate) fn attach(mounted: BorrowedFd<'_>, target: &str) -> Result<()> {
     rm::move_mount(mounted, "", rustix::fs::CWD, target, from_empty).call_on("move_mount", target)
 }
 
-/// Binds, then applies the flags, which a bind itself ignores.
 fn bind(source: &str, target: &str, options: &MountOptions) -> Result<()> {
     let recursive = options.flags.contains(MountFlags::REC);
     let bound = if recursive {
@@ -137,12 +153,7 @@ fn bind(source: &str, target: &str, options: &MountOptions) -> Result<()> {
     } else {
         rm::mount_bind(source, target)
     };
-    bound.call_on("mount --bind", target)?;
-    let flags = options.flags.difference(MountFlags::BIND | MountFlags::REC);
-    if flags.is_empty() {
-        return Ok(());
-    }
-    rm::mount_remount(target, flags | MountFlags::BIND, "").call_on("remount bind", target)
+    bound.call_on("mount --bind", target)
 }
 
 /// With `bind` it is the mount that changes, not its file system (mount(2), "Remounting an existing mount").

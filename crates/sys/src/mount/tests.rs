@@ -94,6 +94,31 @@ fn file_systems_are_mounted_with_their_options() {
     });
 }
 
+/// Whoever mounted it may have been killed over it.
+#[test]
+fn a_mount_that_is_there_is_finished_with_its_flags_and_its_propagation() {
+    in_namespace("finish", |dir| {
+        let to = format!("{dir}/to");
+        std::fs::create_dir(&to).expect("made");
+        let check = |options: &str, begun: bool, expected: [&str; 2]| {
+            if begun {
+                mount(dir, &to, "", MountFlags::BIND, "").expect("a bind");
+                finish(&to, &MountOptions::parse(options)).expect("it is finished");
+            } else {
+                mount_fs(dir, &to, "none", &MountOptions::parse(options)).expect("mounted");
+            }
+            let line = line_of(&to).expect("it is there");
+            assert!(expected.iter().all(|part| line.contains(part)), "{options}: {line}");
+            unmount(&to, Unmount::Normal).expect("not in use");
+        };
+        for begun in [false, true] {
+            check("bind", begun, [" rw", " - tmpfs"]);
+            check("bind,ro,nosuid", begun, [" ro,nosuid", " - tmpfs"]);
+            check("rbind,noexec,shared", begun, ["noexec", " shared:"]);
+        }
+    });
+}
+
 #[test]
 fn statmount_knows_what_mountinfo_knows() {
     in_namespace("statmount", |dir| {
