@@ -97,13 +97,13 @@ fn with_cgroups(spawns: usize) {
     let (top, group) = lab.tree.as_ref().expect("it was started with one");
     let name = |n: usize| format!("{group}/g{n}.service");
     report("make a cgroup each", spawns, || {
-        (0..spawns).for_each(|n| _ = top.make(&name(n)).expect("made"));
+        (0..spawns).for_each(|n| _ = top.make(name(n)).expect("made"));
     });
     let helpers = session.helpers.len();
     report(&format!("{helpers} helpers, each into its cgroup"), spawns, || {
         through_helpers(&session, spawns, |n| CgroupPlace::Path(format!("g{n}.service")));
     });
     report("remove a cgroup each", spawns, || {
-        (0..spawns).for_each(|n| assert_eq!(top.remove(&name(n)), Ok(true)));
+        (0..spawns).for_each(|n| assert_eq!(top.remove(name(n)), Ok(true)));
     });
 }

@@ -239,7 +239,7 @@ fn a_service_is_born_in_its_cgroup() {
     let (top, group) = lab.tree.as_ref().expect("it was started with one");
     let own = format!("{group}/init.scope");
     assert!(top.procs(&own).expect("init made it").contains(&(lab.init.id() as i32)));
-    top.make(&format!("{group}/a.service")).expect("made");
+    top.make(format!("{group}/a.service")).expect("made");
     let path = format!("/{group}/a.service");
     check_output(&lab, "grep -o '^0::.*' /proc/self/cgroup", &format!("0::{path}"), |e| {
         e.cgroup = CgroupPlace::Path("a.service".into());

@@ -137,7 +137,7 @@ fn command_line() -> String {
         true => fs::read("/proc/1/cmdline")
             .map(|b| String::from_utf8_lossy(&b).replace('\0', " "))
             .unwrap_or_default(),
-        false => fs::read_to_string("/proc/cmdline").unwrap_or_default(),
+        false => warren_sys::text::read("/proc/cmdline").unwrap_or_default(),
     }
 }
 

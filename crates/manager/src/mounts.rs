@@ -251,7 +251,7 @@ pub fn is_swap(unit: &UnitName) -> bool {
 
 /// Whether the kernel swaps to this file, or to this device, whatever it is called there.
 pub fn is_swapped_to(what: &str) -> bool {
-    let table = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let table = warren_sys::text::read("/proc/swaps").unwrap_or_default();
     let wanted = lead(what);
     areas(&table).any(|area| area == wanted)
 }

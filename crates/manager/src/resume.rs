@@ -21,6 +21,7 @@ use crate::ends::since::Since;
 use crate::groups::is_slice;
 use crate::loader::is_of_kernel;
 use crate::mount_table::Reading;
+use crate::say;
 use crate::sockets;
 use crate::start::{Kept, StartError, read};
 
@@ -303,11 +304,23 @@ impl Daemon {
         let _ = self.init.drop_stored(name);
     }
 
+    /// A trap that was set and is not there any more was taken away while there was no manager; one that was being
+    /// set is set now.
     fn take_up_traps(&mut self, graph: &Graph, held: &Held) {
-        let set = warren_sys::autofs::devices().unwrap_or_default();
+        let set = match warren_sys::autofs::devices() {
+            Ok(set) => set,
+            Err(e) => return say!("automount points are not taken up: {e}"),
+        };
         for &unit in held.traps.iter().filter(|&&unit| graph.get(unit).is_some()) {
             let settings = self.core.settings().compile(graph.definition(unit));
-            self.traps.take_up(unit, settings.automount(), &set);
+            let is_there = self.traps.take_up(unit, settings.automount(), &set);
+            let is_set = matches!(
+                &self.core.unit_run(unit).state,
+                TypeState::Automount(Automount::Up(run)) if run.asked.is_none()
+            );
+            if is_set && !is_there {
+                self.events.push_back(Event::TrapGone { unit });
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::say;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -479,11 +479,14 @@ impl Backend for Shared {
     fn processes(&self, unit: UnitId) -> Vec<(String, u32, String)> {
         let (view, mut found) = (self.view(), Vec::new());
         let (Some(tree), true) = (&self.tree, has_group(&view, unit)) else { return found };
-        let _ = tree.each_below(&group_path(&view.graph, unit), &mut |group, pids| {
-            let line = |pid: i32| (format!("/{group}"), pid.cast_unsigned(), command_line::of(pid));
+        let top = group_path(&view.graph, unit);
+        let _ = tree.each_below(Path::new(&top), &mut |group, pids| {
+            let path = format!("/{}", group.display());
+            let line = |pid: i32| (path.clone(), pid.cast_unsigned(), command_line::of(pid));
             // Who is of another PID namespace has no number here, and is listed as 0. Threads of the
             // kernel are all in the root.
-            let is_told = |&pid: &i32| pid > 0 && !(group.is_empty() && is_kernel_thread(pid));
+            let is_root = group == Path::new("");
+            let is_told = |&pid: &i32| pid > 0 && !(is_root && is_kernel_thread(pid));
             found.extend(pids.into_iter().filter(is_told).map(line));
         });
         found

@@ -288,6 +288,39 @@ fn a_mount_that_nobody_uses_goes_though_others_come_and_go() {
     enter("late");
 }
 
+/// Whatever else is mounted, as at a path that is no text.
+#[test]
+fn automount_points_outlast_a_manager_and_one_that_is_taken_away_meanwhile_is_told() {
+    let mount = |at: &str| format!("[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/run/{at}");
+    let trap = |at: &str| format!("[Automount]\nWhere=/run/{at}");
+    let units = [
+        ("run-stays.mount", mount("stays")),
+        ("run-stays.automount", trap("stays")),
+        ("run-goes.mount", mount("goes")),
+        ("run-goes.automount", trap("goes")),
+    ];
+    let units = units.each_ref().map(|(name, text)| (*name, &**text));
+    let Some(m) = Machine::start("outlast", &units) else { return };
+    for at in ["stays", "goes"] {
+        m.expect_job("start", &format!("run-{at}.automount"), "done");
+    }
+    let other = "d=/run/$(printf '\\377') && mkdir $d && mount -t tmpfs none $d";
+    m.run(&["sh", "-c", other]).expect("it is mounted");
+    let manager = m.manager_pid().and_then(lab::pid_inside).expect("it runs").to_string();
+    m.stop_server(&manager);
+    m.run(&["umount", "-c", "-l", "/run/goes"]).expect("it is taken away");
+    assert!(m.kill_manager());
+    m.wait_for("run-goes.automount", "failed/failed");
+    assert_eq!(m.status("run-goes.automount")["result"], "unmounted");
+    m.run(&["ls", "/run/stays"]).expect("it is mounted");
+    m.wait_for("run-stays.mount", "active/mounted");
+    m.expect_job("stop", "run-stays.automount", "done");
+    until("the point is away", || {
+        let points = m.run(&["grep", "-c", " /run/stays .* autofs ", "/proc/self/mountinfo"]);
+        points.is_err().then_some(())
+    });
+}
+
 /// It would be writable, and nobody would say so.
 #[test]
 fn a_bind_mount_over_which_the_manager_was_killed_has_its_options() {

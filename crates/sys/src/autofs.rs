@@ -120,8 +120,7 @@ impl Detached {
 /// The device number of the autofs at this path, also below what is mounted on it: from
 /// `/proc/self/mountinfo`, which has the number of every mount.
 pub fn devices() -> Result<std::collections::BTreeMap<String, u64>> {
-    let path = "/proc/thread-self/mountinfo";
-    let text = std::fs::read_to_string(path).call_on("read", path)?;
+    let text = crate::text::read("/proc/thread-self/mountinfo")?;
     Ok(text.lines().filter_map(device_in_line).collect())
 }
 

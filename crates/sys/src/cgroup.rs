@@ -2,16 +2,19 @@
 //!
 //! Rules kept here: no call walks siblings or ancestors; every path is relative to a directory
 //! fd that stays open, so that neither a later mount nor a cgroup namespace changes what a path
-//! means; text files are bounded. Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst.
+//! means; text files are bounded. Names are bytes: who has a group delegated gives those below it any. Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::error::{Context, Error, Result};
+use crate::text;
 
 pub mod watch;
 pub use watch::{Watch, WatchId};
@@ -61,9 +64,7 @@ struct Hierarchy {
 }
 
 fn hierarchy() -> Result<Option<Hierarchy>> {
-    let file = "/proc/self/mountinfo";
-    let text = fs::read_to_string(file).call_on("read", file)?;
-    Ok(parse_hierarchy(&text))
+    Ok(parse_hierarchy(&text::read("/proc/self/mountinfo")?))
 }
 
 /// The last line wins: later mounts cover earlier ones.
@@ -74,7 +75,7 @@ fn parse_hierarchy(mountinfo: &str) -> Option<Hierarchy> {
         if right.split(' ').next() != Some("cgroup2") {
             continue;
         }
-        let mut fields = left.split(' ').skip(3).map(crate::text::unescape_octal);
+        let mut fields = left.split(' ').skip(3).map(text::unescape_octal);
         if let (Some(root), Some(mount_point)) = (fields.next(), fields.next()) {
             found = Some(Hierarchy { mount_point, root });
         }
@@ -94,8 +95,7 @@ impl Hierarchy {
 /// This process's path in the v2 hierarchy, from `/proc/self/cgroup`, starting with `/`.
 pub fn own_path() -> Result<String> {
     let file = "/proc/self/cgroup";
-    let text = fs::read_to_string(file).call_on("read", file)?;
-    parse_own_path(&text).ok_or(Error::at("parse cgroup", file, libc::ENOENT))
+    parse_own_path(&text::read(file)?).ok_or(Error::at("parse cgroup", file, libc::ENOENT))
 }
 
 pub(crate) fn parse_own_path(text: &str) -> Option<String> {
@@ -128,11 +128,11 @@ impl Tree {
     }
 
     /// Makes a group and the missing ones above it. `Ok(false)` when it was there.
-    pub fn make(&self, group: &str) -> Result<bool> {
-        let group = checked(group)?;
+    pub fn make(&self, group: impl AsRef<Path>) -> Result<bool> {
+        let group = checked(group.as_ref())?;
         match self.mkdir(group) {
             Err(e) if e.errno == libc::ENOENT => {
-                if let Some((parent, _)) = group.rsplit_once('/') {
+                if let Some(parent) = group.parent().filter(|parent| *parent != Path::new("")) {
                     self.make(parent)?;
                 }
                 self.mkdir(group)
@@ -141,8 +141,8 @@ impl Tree {
         }
     }
 
-    fn mkdir(&self, group: &str) -> Result<bool> {
-        if group.is_empty() {
+    fn mkdir(&self, group: &Path) -> Result<bool> {
+        if group == Path::new("") {
             return Ok(false);
         }
         match rustix::fs::mkdirat(&self.root, group, Mode::from_raw_mode(0o755)) {
@@ -153,8 +153,8 @@ impl Tree {
 
     /// Removes an empty group. `Ok(false)` when it was not there; `EBUSY` when it has processes
     /// or groups below it.
-    pub fn remove(&self, group: &str) -> Result<bool> {
-        let group = checked(group)?;
+    pub fn remove(&self, group: impl AsRef<Path>) -> Result<bool> {
+        let group = checked(group.as_ref())?;
         match rustix::fs::unlinkat(&self.root, group, AtFlags::REMOVEDIR) {
             Ok(()) => Ok(true),
             Err(rustix::io::Errno::NOENT) => Ok(false),
@@ -164,7 +164,8 @@ impl Tree {
 
     /// Removes a group with everything below it that has no processes. Follows only what is
     /// below `group`. `EBUSY` when a process is left somewhere.
-    pub fn prune(&self, group: &str) -> Result<bool> {
+    pub fn prune(&self, group: impl AsRef<Path>) -> Result<bool> {
+        let group = group.as_ref();
         match self.remove(group) {
             Err(e) if e.errno == libc::EBUSY => {
                 self.prune_below(checked(group)?, PRUNE_DEPTH_MAX)?;
@@ -174,7 +175,7 @@ impl Tree {
         }
     }
 
-    fn prune_below(&self, group: &str, depth: usize) -> Result<()> {
+    fn prune_below(&self, group: &Path, depth: usize) -> Result<()> {
         if depth == 0 {
             return Err(Error::at("prune", group, libc::ELOOP));
         }
@@ -184,7 +185,7 @@ impl Tree {
             children => children?,
         };
         for child in children {
-            let path = format!("{group}/{child}");
+            let path = group.join(child);
             if self.remove(&path).is_err() {
                 self.prune_below(&path, depth - 1)?;
                 self.remove(&path)?;
@@ -194,15 +195,16 @@ impl Tree {
     }
 
     /// Names of the groups directly below, sorted. For recovery and `prune`; never on a start.
-    pub fn children(&self, group: &str) -> Result<Vec<String>> {
+    pub fn children(&self, group: impl AsRef<Path>) -> Result<Vec<OsString>> {
+        let group = group.as_ref();
         let dir = self.open_dir(group)?;
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&dir).call_on("opendir", group)? {
             let entry = entry.call_on("readdir", group)?;
-            let name = entry.file_name().to_string_lossy();
+            let name = entry.file_name().to_bytes();
             let is_dir = entry.file_type() == rustix::fs::FileType::Directory;
-            if is_dir && name != "." && name != ".." {
-                names.push(name.into_owned());
+            if is_dir && name != b"." && name != b".." {
+                names.push(OsString::from_vec(name.to_vec()));
             }
         }
         names.sort();
@@ -211,15 +213,15 @@ impl Tree {
 
     /// How many groups are directly below: the kernel counts them in the links of the directory,
     /// beside its name and its own `.`.
-    pub fn count_children(&self, group: &str) -> Result<usize> {
-        let rel = checked(group)?;
-        let rel = if rel.is_empty() { "." } else { rel };
+    pub fn count_children(&self, group: impl AsRef<Path>) -> Result<usize> {
+        let group = group.as_ref();
+        let rel = or_dot(checked(group)?);
         let links = rustix::fs::statat(&self.root, rel, AtFlags::empty());
         Ok((links.call_on("stat", group)?.st_nlink as usize).saturating_sub(2))
     }
 
     /// Opens the group's directory, for `CLONE_INTO_CGROUP` or to hand to a helper.
-    pub fn open_dir(&self, group: &str) -> Result<OwnedFd> {
+    pub fn open_dir(&self, group: impl AsRef<Path>) -> Result<OwnedFd> {
         open_group(self.root.as_fd(), group)
     }
 
@@ -234,8 +236,7 @@ impl Tree {
 
     /// The group's id, which is its inode number (what the kernel calls cgroup id).
     pub fn id(&self, group: &str) -> Result<u64> {
-        let rel = checked(group)?;
-        let rel = if rel.is_empty() { "." } else { rel };
+        let rel = or_dot(checked(Path::new(group))?);
         let stat = rustix::fs::statat(&self.root, rel, AtFlags::SYMLINK_NOFOLLOW);
         Ok(stat.call_on("stat", group)?.st_ino)
     }
@@ -247,8 +248,8 @@ impl Tree {
 
     /// Writes an attribute file in one write(2). `ENOENT` usually means that the controller is
     /// not enabled here.
-    pub fn write(&self, group: &str, attribute: &str, value: &str) -> Result<()> {
-        let path = attribute_path(group, attribute)?;
+    pub fn write(&self, group: impl AsRef<Path>, attribute: &str, value: &str) -> Result<()> {
+        let path = attribute_path(group.as_ref(), attribute)?;
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let fd =
             rustix::fs::openat(&self.root, &path, flags, Mode::empty()).call_on("open", &path)?;
@@ -256,8 +257,8 @@ impl Tree {
     }
 
     /// Reads an attribute file, at most 4 MiB of it.
-    pub fn read(&self, group: &str, attribute: &str) -> Result<String> {
-        let path = attribute_path(group, attribute)?;
+    pub fn read(&self, group: impl AsRef<Path>, attribute: &str) -> Result<String> {
+        let path = attribute_path(group.as_ref(), attribute)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let fd =
             rustix::fs::openat(&self.root, &path, flags, Mode::empty()).call_on("open", &path)?;
@@ -277,8 +278,8 @@ impl Tree {
     }
 
     /// `cgroup.events` of the group: a few words, which the kernel gives as a whole.
-    pub fn events(&self, group: &str) -> Result<Populated> {
-        let path = attribute_path(group, "cgroup.events")?;
+    pub fn events(&self, group: impl AsRef<Path>) -> Result<Populated> {
+        let path = attribute_path(group.as_ref(), "cgroup.events")?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let fd =
             rustix::fs::openat(&self.root, &path, flags, Mode::empty()).call_on("open", &path)?;
@@ -289,26 +290,26 @@ impl Tree {
 
     /// Processes directly in the group. `EOPNOTSUPP` of a threaded one: the domain that it belongs to
     /// lists them (cgroup-v2.rst, "Threads").
-    pub fn procs(&self, group: &str) -> Result<Vec<i32>> {
+    pub fn procs(&self, group: impl AsRef<Path>) -> Result<Vec<i32>> {
         Ok(parse_pids(&self.read(group, "cgroup.procs")?))
     }
 
     /// Processes in the group and everywhere below it.
-    pub fn procs_below(&self, group: &str) -> Result<Vec<i32>> {
+    pub fn procs_below(&self, group: impl AsRef<Path>) -> Result<Vec<i32>> {
         let mut pids = Vec::new();
-        self.each_below(group, &mut |_, more| pids.extend(more))?;
+        self.each_below(group.as_ref(), &mut |_, more| pids.extend(more))?;
         Ok(pids)
     }
 
     /// Tells of the processes of the group and of each below it; a group that goes meanwhile has none,
     /// and those of threaded ones are told of as their domain's.
-    pub fn each_below(&self, group: &str, tell: &mut impl FnMut(&str, Vec<i32>)) -> Result<()> {
+    pub fn each_below(&self, group: &Path, tell: &mut impl FnMut(&Path, Vec<i32>)) -> Result<()> {
         tell(group, self.procs(group)?);
         if self.count_children(group)? == 0 {
             return Ok(());
         }
         for child in self.children(group)? {
-            match self.each_below(&join(group, &child), tell) {
+            match self.each_below(&group.join(child), tell) {
                 Err(e) if !e.is_gone() && e.errno != libc::EOPNOTSUPP => return Err(e),
                 _ => {}
             }
@@ -357,7 +358,7 @@ impl Tree {
 
     /// SIGKILL to everything in the group and below, in one write. `ENOENT` before Linux 5.14.
     /// May take long with many processes: call it off the event loop.
-    pub fn kill(&self, group: &str) -> Result<()> {
+    pub fn kill(&self, group: impl AsRef<Path>) -> Result<()> {
         self.write(group, "cgroup.kill", "1")
     }
 
@@ -386,10 +387,11 @@ impl Tree {
 /// controllers are moved (cgroup-v2.rst, "Delegation").
 pub fn delegate(root: BorrowedFd<'_>, group: &str, uid: u32, gid: u32) -> Result<()> {
     use rustix::fs::{Gid, Uid, chownat};
-    let chown = |path: &str| {
+    let chown = |path: &Path| {
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         chownat(root, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW).call_on("chown", path)
     };
+    let group = Path::new(group);
     chown(checked(group)?)?;
     for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
         chown(&attribute_path(group, file)?)?;
@@ -398,33 +400,37 @@ pub fn delegate(root: BorrowedFd<'_>, group: &str, uid: u32, gid: u32) -> Result
 }
 
 /// Opens a group's directory relative to another, under the rules for paths of [`Tree`].
-pub fn open_group(root: BorrowedFd<'_>, group: &str) -> Result<OwnedFd> {
+pub fn open_group(root: BorrowedFd<'_>, group: impl AsRef<Path>) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let rel = checked(group)?;
-    let rel = if rel.is_empty() { "." } else { rel };
+    let rel = or_dot(checked(group.as_ref())?);
     rustix::fs::openat(root, rel, flags, Mode::empty()).call_on("open cgroup", group)
 }
 
 /// A group's path relative to the root, without leading or trailing slashes; `""` is the root.
 /// Refuses `..` and empty parts: a unit name must not be able to leave the tree.
-fn checked(group: &str) -> Result<&str> {
-    let group = group.trim_matches('/');
-    let bad = |part: &str| part.is_empty() || part == "." || part == ".." || part.contains('\0');
-    if !group.is_empty() && group.split('/').any(bad) {
+fn checked(group: &Path) -> Result<&Path> {
+    let bytes = group.as_os_str().as_bytes();
+    let start = bytes.iter().take_while(|&&b| b == b'/').count();
+    let bytes = bytes.get(start..).unwrap_or_default();
+    let end = bytes.len() - bytes.iter().rev().take_while(|&&b| b == b'/').count();
+    let bytes = bytes.get(..end).unwrap_or_default();
+    let bad = |part: &[u8]| matches!(part, b"" | b"." | b"..") || part.contains(&0);
+    if !bytes.is_empty() && bytes.split(|&b| b == b'/').any(bad) {
         return Err(Error::at("cgroup path", group, libc::EINVAL));
     }
-    Ok(group)
+    Ok(Path::new(OsStr::from_bytes(bytes)))
 }
 
-fn attribute_path(group: &str, attribute: &str) -> Result<String> {
+/// The root as a directory is opened by.
+fn or_dot(group: &Path) -> &Path {
+    if group == Path::new("") { Path::new(".") } else { group }
+}
+
+fn attribute_path(group: &Path, attribute: &str) -> Result<PathBuf> {
     if attribute.contains('/') {
         return Err(Error::at("cgroup attribute", attribute, libc::EINVAL));
     }
-    Ok(join(checked(group)?, attribute))
-}
-
-fn join(group: &str, name: &str) -> String {
-    if group.is_empty() { name.to_owned() } else { format!("{group}/{name}") }
+    Ok(checked(group)?.join(attribute))
 }
 
 fn words(text: &str) -> Vec<String> {

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::error::{Context, Error, Result, check};
+use crate::text;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,7 +251,7 @@ pub fn keep_only_descriptors(keep: &[BorrowedFd<'_>]) -> Result<()> {
 
 /// Whether a process runs as this user, both really and effectively (proc_pid_status(5)); `false` when it is gone.
 pub fn runs_as(pid: u32, uid: u32) -> bool {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let text = text::read(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
     let mut users = line.split_ascii_whitespace().take(2).map(str::parse);
     users.next() == Some(Ok(uid)) && users.next() == Some(Ok(uid))
@@ -286,15 +287,14 @@ pub fn parent(pid: i32) -> Result<i32> {
 }
 
 fn status_field(pid: i32, key: &str) -> Result<Option<i32>> {
-    let path = format!("/proc/{pid}/status");
-    let text = fs::read_to_string(&path).call_on("read", &path)?;
+    let text = text::read(format!("/proc/{pid}/status"))?;
     Ok(text.lines().find_map(|l| l.strip_prefix(key)?.trim().parse().ok()))
 }
 
 /// The cgroup v2 path of a process, from `/proc/PID/cgroup`, starting with `/`.
 pub fn cgroup_path(pid: i32) -> Result<String> {
     let path = format!("/proc/{pid}/cgroup");
-    let text = fs::read_to_string(&path).call_on("read", &path)?;
+    let text = text::read(&path)?;
     crate::cgroup::parse_own_path(&text).ok_or(Error::at("parse cgroup", &path, libc::ENOENT))
 }
 
@@ -302,7 +302,7 @@ pub fn cgroup_path(pid: i32) -> Result<String> {
 /// process of this boot (field 22 of `/proc/PID/stat`).
 pub fn start_ticks(pid: i32) -> Result<u64> {
     let path = format!("/proc/{pid}/stat");
-    let text = fs::read_to_string(&path).call_on("read", &path)?;
+    let text = text::read(&path)?;
     parse_start_ticks(&text).ok_or(Error::at("parse stat", &path, libc::EINVAL))
 }
 
@@ -320,7 +320,7 @@ pub struct Image {
 /// The program in a process (proc_pid_stat(5)).
 pub fn image(pid: i32) -> Result<Image> {
     let path = format!("/proc/{pid}/stat");
-    let text = fs::read_to_string(&path).call_on("read", &path)?;
+    let text = text::read(&path)?;
     parse_image(&text).ok_or(Error::at("parse stat", &path, libc::EINVAL))
 }
 
@@ -348,7 +348,7 @@ fn parse_start_ticks(stat: &str) -> Option<u64> {
 /// Whether a process runs or waits for a processor only (state `R`, proc_pid_stat(5)); `false` when
 /// it is gone.
 pub fn is_runnable(pid: i32) -> bool {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let text = text::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let rest = text.rfind(')').and_then(|at| text.get(at + 1..)).unwrap_or_default();
     rest.trim_start().starts_with('R')
 }
@@ -537,6 +537,19 @@ mod tests {
             assert_eq!(parse_start_ticks(&line), Some(22), "{line}");
         }
         assert_eq!(parse_start_ticks("12 (cat"), None);
+    }
+
+    /// prctl(2), `PR_SET_NAME`.
+    #[test]
+    fn parent_and_age_are_known_of_who_has_a_name_that_is_no_text() {
+        let look = || {
+            // SAFETY: a terminated string.
+            unsafe { libc::prctl(libc::PR_SET_NAME, c"\xff) 1 (".as_ptr()) };
+            let own = rustix::thread::gettid().as_raw_nonzero().get();
+            (parent(own), start_ticks(own).is_ok(), super::image(own).is_ok())
+        };
+        let found = std::thread::spawn(look).join().expect("it does not panic");
+        assert_eq!(found, (Ok(std::os::unix::process::parent_id() as i32), true, true));
     }
 
     #[test]

@@ -1,5 +1,15 @@
 //! Small helpers for the kernel's text files.
 
+use std::path::Path;
+
+use crate::error::{Context, Result};
+
+/// What is in a file of the kernel's. Names in it are chosen by others: bytes that are not UTF-8 become U+FFFD.
+pub fn read(path: impl AsRef<Path>) -> Result<String> {
+    let bytes = std::fs::read(&path).call_on("read", &path)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Undoes `\040`-style octal escapes, as `/proc/self/mountinfo` writes blanks, tabs, newlines
 /// and backslashes (proc_pid_mountinfo(5)). Bytes that are not UTF-8 become U+FFFD.
 pub fn unescape_octal(text: &str) -> String {

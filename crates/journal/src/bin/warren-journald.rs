@@ -53,7 +53,7 @@ fn options(args: Args) -> Options {
     };
     let is_default = args.namespace.is_none();
     if args.directory.is_none() && is_default && args.root == Path::new("/") {
-        let words = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        let words = warren_sys::text::read("/proc/cmdline").unwrap_or_default();
         of_command_line(&words)
             .iter()
             .for_each(|set| put(&mut config, "/proc/cmdline", set, &mut faults));

@@ -45,7 +45,7 @@ fn use_of(process: &Path, mount_point: &str) -> Option<String> {
             return Some(format!("file {}", file.display()));
         }
     }
-    let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
+    let maps = warren_sys::text::read(process.join("maps")).unwrap_or_default();
     let mapped = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
     let mapped = mapped.map(Path::new).find(|path| path.starts_with(mount_point));
     mapped.map(|path| format!("mapped {}", path.display()))

@@ -217,7 +217,7 @@ fn look_at(name: &str) -> Option<Device> {
 
 /// Swap areas in use, from proc(5), `/proc/swaps`.
 fn swap_areas() -> Vec<String> {
-    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let text = warren_sys::text::read("/proc/swaps").unwrap_or_default();
     areas(&text).collect()
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use warren_sys::cgroup::Tree;
@@ -47,7 +47,7 @@ pub struct Ended {
 struct Straggler {
     pid: i32,
     pidfd: OwnedFd,
-    group: String,
+    group: PathBuf,
 }
 
 /// What a look at the groups found.
@@ -123,8 +123,8 @@ impl Hunt {
 
     /// Kills the group as a whole, so that nobody gets away by forking; of one that holds somebody who
     /// is left alone, those groups below it that do not.
-    fn kill_group(&self, tree: &Tree, group: &str, kept: &BTreeSet<i32>) {
-        if self.spared.iter().any(|spared| spared == group) {
+    fn kill_group(&self, tree: &Tree, group: &Path, kept: &BTreeSet<i32>) {
+        if self.spared.iter().any(|spared| Path::new(spared) == group) {
             return;
         }
         let holds_kept = || {
@@ -137,13 +137,12 @@ impl Hunt {
             return;
         }
         for child in tree.children(group).unwrap_or_default() {
-            self.kill_group(tree, &format!("{group}/{child}"), kept);
+            self.kill_group(tree, &group.join(child), kept);
         }
     }
 
-    fn is_over_spared(&self, group: &str) -> bool {
-        let mut below = self.spared.iter().filter_map(|spared| spared.strip_prefix(group));
-        below.any(|rest| rest.is_empty() || rest.starts_with('/'))
+    fn is_over_spared(&self, group: &Path) -> bool {
+        self.spared.iter().any(|spared| Path::new(spared).starts_with(group))
     }
 
     fn look(&self, tree: &Tree) -> Found {
@@ -161,25 +160,25 @@ impl Hunt {
 /// a process's own files could.
 pub fn may_be_left(root: &Path) -> bool {
     let Ok(tree) = Tree::open(root) else { return true };
-    let is_populated = |group: &String| tree.events(group).map_or(true, |events| events.populated);
+    let is_populated = |group: &PathBuf| tree.events(group).map_or(true, |events| events.populated);
     groups(&tree).iter().any(is_populated) || tree.procs("").map_or(true, |pids| !pids.is_empty())
 }
 
 /// The groups directly below the root, but Warrener's own.
-fn groups(tree: &Tree) -> Vec<String> {
+fn groups(tree: &Tree) -> Vec<PathBuf> {
     let all = tree.children("").unwrap_or_default();
-    all.into_iter().filter(|group| group != OWN_GROUP).collect()
+    all.into_iter().filter(|group| group != OWN_GROUP).map(PathBuf::from).collect()
 }
 
 fn look_at_all(tree: &Tree) -> Found {
     // Groups of units that have ended are still there: who is alone in none of them is soon said.
-    let is_populated = |group: &String| tree.events(group).map_or(true, |events| events.populated);
+    let is_populated = |group: &PathBuf| tree.events(group).map_or(true, |events| events.populated);
     let below = groups(tree).into_iter().filter(is_populated).map(|group| {
         let pids = tree.procs_below(&group).unwrap_or_default();
         (group, pids)
     });
-    let at_the_root = (String::new(), tree.procs("").unwrap_or_default());
-    let all: Vec<(i32, String)> = below
+    let at_the_root = (PathBuf::new(), tree.procs("").unwrap_or_default());
+    let all: Vec<(i32, PathBuf)> = below
         .chain(std::iter::once(at_the_root))
         .flat_map(|(group, pids)| pids.into_iter().map(move |pid| (pid, group.clone())))
         .collect();
@@ -252,7 +251,8 @@ fn name(left: &[Straggler], what: &str) {
 fn describe(straggler: &Straggler) -> String {
     let pid = straggler.pid;
     let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let path = process::cgroup_path(pid).unwrap_or_else(|_| straggler.group.clone());
+    let known = || straggler.group.to_string_lossy().into_owned();
+    let path = process::cgroup_path(pid).unwrap_or_else(|_| known());
     let group = path.rsplit('/').next().unwrap_or_default();
     format!("{} (pid {pid}, {group})", command.trim())
 }

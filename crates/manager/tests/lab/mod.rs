@@ -547,7 +547,8 @@ fn remove_leftovers() {
     let groups = warren_sys::cgroup::mount_point().ok().flatten().and_then(|m| Tree::open(m).ok());
     let Some(top) = groups else { return };
     for group in top.children("").unwrap_or_default() {
-        let Some(rest) = group.strip_prefix("warren-manager-") else { continue };
+        let name = group.to_string_lossy();
+        let Some(rest) = name.strip_prefix("warren-manager-") else { continue };
         let pid = rest.split('-').next().unwrap_or_default();
         if !Path::new("/proc").join(pid).exists() {
             let _ = top.kill(&group);

@@ -3,7 +3,7 @@ use std::process::{Command, Stdio};
 
 #[track_caller]
 fn check_path(group: &str, expected: Option<&str>) {
-    assert_eq!(checked(group).ok(), expected, "{group:?}");
+    assert_eq!(checked(Path::new(group)).ok(), expected.map(Path::new), "{group:?}");
 }
 
 #[test]
@@ -86,6 +86,7 @@ fn life_of_a_group(top: &Tree, name: &str) {
     watch.drain(&mut changed).expect("drain");
     assert_eq!(changed, [id]);
     threads_are_their_domains(top, name, &group, cat.id() as i32);
+    names_are_bytes(top, name, cat.id() as i32);
     top.kill(&group).expect("cgroup.kill");
     cat.wait().expect("our child");
     assert!(!top.events(&group).expect("events").populated);
@@ -108,11 +109,20 @@ fn threads_are_their_domains(top: &Tree, name: &str, group: &str, pid: i32) {
     assert_eq!(top.procs_below(name).expect("procs"), [pid]);
 }
 
+/// Whoever has a group delegated may call one below it as he likes.
+fn names_are_bytes(top: &Tree, name: &str, pid: i32) {
+    let group = Path::new(name).join(OsStr::from_bytes(b"\xff/\xfe"));
+    top.make(&group).expect("groups can be made");
+    top.write(&group, "cgroup.procs", &pid.to_string()).expect("a process can be moved");
+    assert_eq!(top.procs_below(name).expect("procs"), [pid]);
+    assert!(crate::process::cgroup_path(pid).is_ok_and(|path| path.contains(name)));
+}
+
 /// Each goes on when the other was faster, until nothing is left.
 fn two_may_remove_the_same(top: &Tree, name: &str) {
     for _ in 0..400 {
         for child in 0..20 {
-            top.make(&format!("{name}/a{child}.slice/b.service")).expect("groups can be made");
+            top.make(format!("{name}/a{child}.slice/b.service")).expect("groups can be made");
         }
         let prune = || top.prune(name).expect("nobody is in it");
         let (one, other) = std::thread::scope(|scope| {

@@ -8,6 +8,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
@@ -42,7 +43,7 @@ impl Watch {
     }
 
     fn add_file(&self, tree: &Tree, group: &str, file: &str) -> Result<WatchId> {
-        let path = tree.path().join(checked(group)?).join(file);
+        let path = tree.path().join(checked(Path::new(group))?).join(file);
         inotify::add_watch(&self.0, &path, WatchFlags::MODIFY).call_on("inotify_add_watch", path)
     }
 

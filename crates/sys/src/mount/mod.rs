@@ -232,9 +232,7 @@ pub fn unmount(target: &str, how: Unmount) -> Result<()> {
 /// Every mount that this process can see, from `/proc/self/mountinfo`, in the kernel's order
 /// (a mount comes after the one it is on).
 pub fn table() -> Result<Vec<Mount>> {
-    let path = "/proc/thread-self/mountinfo";
-    let text = std::fs::read(path).call_on("read", path)?;
-    Ok(mountinfo::parse(&String::from_utf8_lossy(&text)))
+    Ok(mountinfo::parse(&crate::text::read("/proc/thread-self/mountinfo")?))
 }
 
 /// The topmost mount at exactly this path; `Ok(None)` when nothing is mounted there. Triggers no

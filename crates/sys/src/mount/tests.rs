@@ -120,6 +120,18 @@ fn a_mount_that_is_there_is_finished_with_its_flags_and_its_propagation() {
 }
 
 #[test]
+fn a_mount_at_a_path_that_is_no_text_hides_no_other() {
+    use std::os::unix::ffi::OsStrExt;
+    in_namespace("text", |dir| {
+        let at = Path::new(dir).join(std::ffi::OsStr::from_bytes(b"\xff"));
+        std::fs::create_dir(&at).expect("made");
+        rm::mount("x", &at, "tmpfs", MountFlags::empty(), None).expect("tmpfs");
+        assert!(crate::autofs::devices().is_ok());
+        assert!(table().is_ok_and(|all| all.iter().any(|mount| mount.mount_point == dir)));
+    });
+}
+
+#[test]
 fn statmount_knows_what_mountinfo_knows() {
     in_namespace("statmount", |dir| {
         let ids = match list() {

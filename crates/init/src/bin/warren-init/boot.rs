@@ -7,7 +7,7 @@ use std::path::Path;
 
 use warren_sys::cgroup::{self, Tree};
 use warren_sys::mount::{self, MountFlags};
-use warren_sys::{Error, child, namespace, process, reboot};
+use warren_sys::{Error, child, namespace, process, reboot, text};
 
 use crate::again::Before;
 use crate::options::Options;
@@ -54,7 +54,7 @@ pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
         warn("Ctrl-Alt-Del", reboot::catch_ctrl_alt_del());
         if before.is_none() {
             // Containers have the name that who made them gave them.
-            let read = |path| fs::read_to_string(path).unwrap_or_default();
+            let read = |path| text::read(path).unwrap_or_default();
             let name = host_name(&read("/proc/cmdline"), &read("/etc/hostname"));
             warn("host name", namespace::set_host_name(&name));
         }
