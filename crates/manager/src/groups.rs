@@ -30,6 +30,9 @@ use limits::Wanted;
 
 const PIDS_MAX: &str = "pids.max";
 
+/// Nobody in the group can make another process.
+const NO_PIDS: &str = "0";
+
 /// Where processes of a delegated unit run that are not its main process, below its group.
 const CONTROL_GROUP: &str = ".control";
 
@@ -151,10 +154,15 @@ impl Groups {
             group.empty = false;
             group.stale || group.removed.is_some()
         });
-        if is_there == Some(true) && !self.is_populated(unit) {
-            self.remove(unit);
-        } else if is_there.is_some() {
-            return Ok(Vec::new());
+        match is_there {
+            Some(true) if !self.is_populated(unit) => _ = self.remove(unit),
+            Some(is_stale) => {
+                if is_stale {
+                    self.make_room(unit, settings);
+                }
+                return Ok(Vec::new());
+            }
+            None => {}
         }
         let Some(tree) = &self.tree else { return Ok(Vec::new()) };
         let path = group_path(graph, unit);
@@ -172,7 +180,24 @@ impl Groups {
         };
         failed.extend(usable.apply(tree, &path, &wanted.attributes));
         self.adopt(graph, unit, path, is_left, is_left);
+        if is_left {
+            self.make_room(unit, settings);
+        }
         Ok(failed)
+    }
+
+    /// A group that cannot be made anew, as the kernel holds somebody in it, is used as it is: if a manager was killed
+    /// over [`Groups::kill_task`], nobody in it could make processes.
+    fn make_room(&self, unit: UnitId, settings: &Compiled) {
+        let (Some(tree), Some(path)) = (&self.tree, self.path(unit)) else { return };
+        let has_none = || tree.read(path, PIDS_MAX).is_ok_and(|max| max.trim() == NO_PIDS);
+        if self.killing.contains(&unit) || !has_none() {
+            return;
+        }
+        let wanted = Wanted::of(settings);
+        let limit = wanted.attributes.into_iter().find(|attribute| attribute.file == PIDS_MAX);
+        let limit = limit.and_then(|attribute| attribute.value);
+        let _ = tree.write(path, PIDS_MAX, limit.as_deref().unwrap_or("max"));
     }
 
     /// Where a process of an active unit is put, and which groups its user is to have (`Delegate=`,
@@ -372,7 +397,7 @@ impl Groups {
         Some(move || {
             let limit = tree.read(&path, PIDS_MAX).ok();
             if limit.is_some() {
-                let _ = tree.write(&path, PIDS_MAX, "0");
+                let _ = tree.write(&path, PIDS_MAX, NO_PIDS);
             }
             let killed = tree.kill(&path);
             if let Some(limit) = limit {

@@ -144,3 +144,47 @@ fn a_group_that_another_manager_left_is_made_anew_or_entered_while_somebody_is_i
     groups.make(&graph, unit, &settings).expect("it can be made anew");
     assert!(!groups.is_killed(unit) && tree.id(&path).expect("it is there") != old);
 }
+
+#[test]
+fn a_group_whose_kill_another_manager_did_not_end_has_room_for_processes_again() {
+    let lab = Lab::new("room").filter(|lab| {
+        lab.top.enable_controllers("", &["pids"]);
+        lab.tree().controllers("").is_ok_and(|all| all.contains(&"pids".to_owned()))
+    });
+    let Some(lab) = lab else {
+        return eprintln!("NOT RUN: a_group_whose_kill... needs root and cgroup2 with pids");
+    };
+    let scratch = Scratch::new("groups-room");
+    let service = "[Service]\nExecStart=/bin/true\n";
+    let limited = format!("{service}TasksMax=7\n");
+    let graph = graph_of(&scratch, &[("a.service", service), ("b.service", &limited)]);
+    let tree = lab.tree();
+    for name in ["a.service", "b.service"] {
+        let unit = unit(&graph, name);
+        let settings = settings().compile(graph.definition(unit));
+        let path = group_path(&graph, unit);
+        let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+        groups.make(&graph, unit, &settings).expect("it can be made");
+        let mut cat = cat_in(&tree, &path);
+        let room = || tree.read(&path, PIDS_MAX).expect("the controller is on").trim().to_owned();
+        let limit = room();
+        let close = || tree.write(&path, PIDS_MAX, NO_PIDS).expect("the controller is on");
+        let limit_of = |groups: &mut Groups| {
+            close();
+            groups.make(&graph, unit, &settings).expect("it is there");
+            room()
+        };
+        // The unit is up.
+        let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+        groups.take_up(&graph, unit);
+        assert_eq!(limit_of(&mut groups), limit, "{name}");
+        assert_eq!(limit == "7", name == "b.service");
+        let _task = groups.kill_task(unit).expect("it has a group");
+        assert_eq!(limit_of(&mut groups), NO_PIDS, "it is being killed");
+        // The unit is down.
+        let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+        assert_eq!(limit_of(&mut groups), limit, "{name}");
+        drop(cat.stdin.take());
+        cat.wait().expect("it is a child");
+    }
+}
