@@ -41,6 +41,7 @@ use crate::notices::EarlyNotice;
 use crate::notify::NotifySocket;
 use crate::options::Options;
 use crate::orders::{Ended, LoaderOrder, Order};
+use crate::pid_file::searches::Searches;
 use crate::questions::Questions;
 use crate::requests::AfterLoad;
 use crate::say;
@@ -71,6 +72,7 @@ pub(crate) mod token {
     pub const HELD: u64 = 13 << 32;
     pub const STORED: u64 = 14 << 32;
     pub const CLOCK: u64 = 15 << 32;
+    pub const PID_FILES: u64 = 16 << 32;
     pub const KIND: u64 = 0xffff_ffff << 32;
 }
 
@@ -128,8 +130,7 @@ pub struct Daemon {
     pub(crate) workers: Workers,
     /// Those who kill large groups, which waits for nobody.
     pub(crate) killers: Workers,
-    /// Those who wait for PID files.
-    pub(crate) pid_files: Workers,
+    pub(crate) pid_files: Searches,
     pub(crate) mounts: MountTable,
     pub(crate) recorder: crate::recorder::Recorder,
     pub(crate) state: StateFile,
@@ -262,7 +263,7 @@ impl Daemon {
             self.collect();
             self.end_held_up();
             self.workers.relieve(Instant::now());
-            self.pid_files.relieve(Instant::now());
+            self.look_for_pid_files();
             self.go_on_hearing();
             self.traps.relieve(Instant::now());
             self.leave_late_traps();
@@ -330,6 +331,7 @@ impl Daemon {
             token::HELD => self.held_hung_up(number as usize),
             token::STORED => self.stored_fd_hung_up(number),
             token::CLOCK => self.clock_changed(),
+            token::PID_FILES => self.pid_files.changed(),
             _ => {}
         }
     }
@@ -362,12 +364,11 @@ impl Daemon {
             .workers
             .results()
             .chain(self.killers.results())
-            .chain(self.pid_files.results())
+            .chain(self.pid_files.hear())
             .collect();
         for (effect, result) in results {
             if self.group_killed(effect, &result)
                 || self.environment_read(effect)
-                || self.search_goes_on(effect, &result)
                 || self.own_effect_done(effect, &result)
             {
                 continue;

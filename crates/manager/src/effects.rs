@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use warren_bus::backend::Backend;
 use warren_bus::names::{NameState, NameWatcher};
@@ -18,7 +19,7 @@ use crate::groups::NotApplied;
 use crate::helpers::Passed;
 use crate::loader::is_of_kernel;
 use crate::orders::Order;
-use crate::pid_file::Found;
+use crate::pid_file::Wanted;
 use crate::say;
 use crate::{conditions, mounts};
 
@@ -158,7 +159,13 @@ impl Daemon {
         }
     }
 
-    fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>, waits: bool) {
+    fn find_main(
+        &mut self,
+        id: EffectId,
+        unit: UnitId,
+        pid_file: Option<Box<str>>,
+        waits: bool,
+    ) {
         let processes = self.groups.processes(unit);
         let tracked = self.groups.exist();
         match pid_file {
@@ -170,37 +177,27 @@ impl Daemon {
                 self.done(id, Done::MainProcess { pid });
             }
             Some(path) => {
-                let tree = self.groups.path(unit).map(str::to_owned);
-                let root = self.shared.tree_path();
-                self.pid_files.run(id, move || {
-                    let group = root.zip(tree).map(|(root, group)| root.join(group));
-                    let (path, group) = (Path::new(&*path), group.as_deref());
-                    let found = match waits {
-                        true => crate::pid_file::wait_for(path, group, tracked),
-                        false => crate::pid_file::look(path, group, tracked),
-                    };
-                    match found {
-                        Found::Process(pid) => Done::MainProcess { pid: Some(pid) },
-                        Found::Nobody => Done::MainProcess { pid: None },
-                        Found::NotYet => Done::Failed { error: String::new() },
-                    }
-                });
+                let group = self.shared.tree_path().zip(self.groups.path(unit));
+                let group = group.map(|(root, group)| root.join(group));
+                let path = Path::new(&*path).into();
+                self.pid_files.begin(id, Wanted { path, group, tracked, waits });
             }
         }
     }
 
-    /// A worker is back from its search for a main process without an answer: whether it is to go on, as the
-    /// unit's start waits for it.
-    pub(crate) fn search_goes_on(&mut self, id: EffectId, result: &Done) -> bool {
-        let is_open = matches!(result, Done::Failed { .. });
-        let Some(unit) = self.core.effect_unit(id).filter(|_| is_open) else { return false };
-        let compiled = self.core.settings().compile(self.core.graph().definition(unit));
-        let TypeSettings::Service(config) = &compiled.own else { return false };
-        if config.pid_file.is_none() || !self.core.unit_run(unit).searches_main(id) {
-            return false;
+    /// Goes on with searches for main processes that units' starts wait for, and ends others.
+    pub(crate) fn look_for_pid_files(&mut self) {
+        let now = Instant::now();
+        if self.pid_files.is_due(now) {
+            for id in self.pid_files.effects() {
+                let unit = self.core.effect_unit(id);
+                if unit.is_none_or(|unit| !self.core.unit_run(unit).searches_main(id)) {
+                    self.pid_files.leave(id);
+                    self.done(id, Done::Failed { error: String::new() });
+                }
+            }
         }
-        self.find_main(id, unit, config.pid_file.clone(), true);
-        true
+        self.pid_files.look_again(now);
     }
 
     /// The bus does not say whose a name is, so one unit at a time is told of it: of several, the one that was

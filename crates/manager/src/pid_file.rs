@@ -1,27 +1,20 @@
-//! `PIDFile=`: waits until the file names a process of the unit (systemd.service(5)).
+//! `PIDFile=`: the file names a process of the unit, sooner or later (systemd.service(5)). Here is what a look at it
+//! finds; [`searches`] has files looked at until they say something.
+
+pub mod searches;
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
 use warren_sys::cgroup::Tree;
-use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::file;
-use warren_sys::inotify::{Inotify, WatchFor};
+use warren_sys::inotify::WatchFor;
 use warren_sys::process;
-
-/// How long a worker waits for a file before others have their turn. How long the start may take is the core's to
-/// know: it is waited for again as long as the unit's start waits.
-const TURN: Duration = Duration::from_secs(30);
-
-/// Not every file system tells of changes, and watches may be wanting: what is waited for is looked at so
-/// often.
-const LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// Largest file that is read, in bytes.
 const BYTES_MAX: usize = 4096;
 
-/// What a worker has found.
+/// What a look has found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// The file names this process.
@@ -32,64 +25,61 @@ pub enum Found {
     NotYet,
 }
 
-/// The pid in the file, once it is there and is a process of the group; waits for 30 s at most. Where
-/// processes are not `tracked` by groups, it depends on whose file it is.
-pub fn wait_for(path: &Path, group: Option<&Path>, tracked: bool) -> Found {
-    wait_so_long(path, group, tracked, TURN)
+/// A file that is looked for.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Where it is to be.
+    pub path: PathBuf,
+    /// The unit's group.
+    pub group: Option<PathBuf>,
+    /// Processes are tracked by groups; else it depends on whose file it is.
+    pub tracked: bool,
+    /// It may come yet.
+    pub waits: bool,
 }
 
-/// What the file says now: nobody, if it names no process of the group.
-pub fn look(path: &Path, group: Option<&Path>, tracked: bool) -> Found {
-    named(path, group, tracked).map_or(Found::Nobody, Found::Process)
-}
-
-/// The pid in the file, if it is a process of the group.
-fn named(path: &Path, group: Option<&Path>, tracked: bool) -> Option<u32> {
-    let (pid, owner) = read_pid(path)?;
-    let is_its = match tracked {
-        true => belongs(pid, group),
-        false => may_name(path, owner, pid),
-    };
-    is_its.then_some(pid)
-}
-
-fn wait_so_long(path: &Path, group: Option<&Path>, tracked: bool, turn: Duration) -> Found {
-    let read = || named(path, group, tracked);
-    if let Some(pid) = read() {
-        return Found::Process(pid);
-    }
-    let Ok(epoll) = Epoll::new() else { return Found::Nobody };
-    let inotify = Inotify::new().and_then(|inotify| {
-        epoll.add(&inotify, 0, Interest::READ)?;
-        group.map(|group| inotify.add(group.join(EVENTS), WatchFor::Content));
-        Ok(inotify)
-    });
-    let until = Instant::now() + turn;
-    let mut events = Events::with_capacity(1);
-    loop {
-        inotify.iter().for_each(|inotify| watch_way(inotify, path));
-        if let Some(pid) = read() {
+impl Wanted {
+    /// The pid in the file, if it is there and is a process of the group. Else `watch` is asked to tell of changes,
+    /// and says whether it can; what is there by then is found.
+    fn look(&self, watch: impl Fn(&Path, WatchFor) -> bool) -> Found {
+        if let Some(pid) = self.pid() {
             return Found::Process(pid);
         }
-        if group.is_some_and(is_empty) {
+        if !self.waits {
             return Found::Nobody;
         }
-        let Some(left) = until.checked_duration_since(Instant::now()) else {
-            return Found::NotYet;
-        };
-        if epoll.wait(&mut events, Some(left.min(LOOKS_APART))).is_err() {
-            return Found::Nobody;
+        if let Some(group) = &self.group {
+            watch(&group.join(EVENTS), WatchFor::Content);
         }
-        inotify.iter().for_each(|inotify| drop(inotify.drain(&mut Vec::new())));
+        self.watch_way(watch);
+        match self.pid() {
+            Some(pid) => Found::Process(pid),
+            None if self.group.as_deref().is_some_and(is_empty) => Found::Nobody,
+            None => Found::NotYet,
+        }
     }
-}
 
-/// Watches the directory of the file, or the one where the next on the way there is to be made.
-fn watch_way(inotify: &Inotify, path: &Path) {
-    let watch = |directory: &&Path| inotify.add(directory, WatchFor::Entries).is_ok();
-    let deepest = || path.ancestors().skip(1).find(watch);
-    // The next may have been made before the watch that would have told of it.
-    while deepest() != deepest() {}
+    fn pid(&self) -> Option<u32> {
+        let (pid, owner) = read_pid(&self.path)?;
+        let is_its = match self.tracked {
+            true => belongs(pid, self.group.as_deref()),
+            false => may_name(&self.path, owner, pid),
+        };
+        is_its.then_some(pid)
+    }
+
+    /// Watches the directory of the file, or the one where the next on the way there is to be made.
+    fn watch_way(&self, watch: impl Fn(&Path, WatchFor) -> bool) {
+        let is_watched = |directory: &&Path| watch(directory, WatchFor::Entries);
+        let deepest = || self.path.ancestors().skip(1).find(is_watched);
+        // The next may have been made before the watch that would have told of it.
+        while deepest() != deepest() {}
+    }
+
+    /// Whether a change of this name on the way, or of the group if there is none, may be one of what is found.
+    fn is_about(&self, name: &std::ffi::OsStr) -> bool {
+        name.is_empty() || self.path.iter().any(|part| part == name)
+    }
 }
 
 /// The pid in the file, and whose file it is.
@@ -134,33 +124,12 @@ fn is_empty(group: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     fn scratch(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("warren-pid-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).expect("a directory can be made");
         path
-    }
-
-    #[test]
-    fn the_file_is_waited_for_where_its_directories_are_made_later() {
-        let base = scratch("later");
-        let path = base.join("a/b/pid");
-        let waiter = std::thread::spawn({
-            let path = path.clone();
-            move || wait_for(&path, None, false)
-        });
-        for directory in [base.join("a"), base.join("a/b")] {
-            std::fs::create_dir(directory).expect("a directory can be made");
-        }
-        let mut other = std::process::Command::new("cat");
-        let mut other = other.stdin(std::process::Stdio::piped()).spawn().expect("cat(1)");
-        std::fs::write(&path, format!("{}\n", other.id())).expect("a file can be written");
-        assert_eq!(waiter.join().expect("no panic"), Found::Process(other.id()));
-        drop(other.stdin.take());
-        other.wait().expect("it is a child");
-        std::fs::remove_dir_all(&base).expect("it is there");
     }
 
     #[test]
@@ -194,18 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_when_the_turn_is_over_may_come_yet() {
-        let base = scratch("turn");
-        let wait = |group| wait_so_long(&base.join("pid"), group, false, Duration::ZERO);
-        assert_eq!(wait(None), Found::NotYet);
-        assert_eq!(wait(Some(&*base.join("group"))), Found::Nobody);
-        std::fs::remove_dir_all(&base).expect("it is there");
-    }
-
-    #[test]
-    fn nobody_is_waited_for_in_a_group_that_is_gone() {
-        let base = scratch("gone");
-        assert_eq!(wait_for(&base.join("pid"), Some(&base.join("group")), true), Found::Nobody);
+    fn a_file_that_is_not_there_may_come_yet_unless_nobody_is_left_to_write_it() {
+        let base = scratch("yet");
+        let look = |group: Option<PathBuf>| {
+            let wanted = Wanted { path: base.join("pid"), group, tracked: false };
+            wanted.look(|_, _| false)
+        };
+        assert_eq!(look(None), Found::NotYet);
+        assert_eq!(look(Some(base.join("group"))), Found::Nobody);
         std::fs::remove_dir_all(&base).expect("it is there");
     }
 }

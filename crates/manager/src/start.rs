@@ -42,6 +42,7 @@ use crate::mount_table::{MountTable, Reading};
 use crate::notices::notify_interest;
 use crate::notify::NotifySocket;
 use crate::options::Options;
+use crate::pid_file::searches::Searches;
 use crate::questions::Questions;
 use crate::recorder::{self, Recorder};
 use crate::records::Records;
@@ -278,7 +279,7 @@ fn make(
         notify: notify.map_err(text("binding the notify socket"))?,
         workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,
         killers: Workers::start_beside(wake.clone()).map_err(text("starting workers"))?,
-        pid_files: Workers::start(wake.clone()).map_err(text("starting workers"))?,
+        pid_files: Searches::start(wake.clone()).map_err(text("starting workers"))?,
         mounts: MountTable::unread(),
         state,
         bus: None,
@@ -471,6 +472,9 @@ impl Daemon {
         self.epoll.add(self.traps.reader(), token::TRAPS, Interest::READ)?;
         if let Some(watch) = self.groups.watch() {
             self.epoll.add(watch, token::GROUPS, Interest::READ)?;
+        }
+        if let Some(inotify) = self.pid_files.inotify() {
+            self.epoll.add(inotify, token::PID_FILES, Interest::READ)?;
         }
         Ok(())
     }

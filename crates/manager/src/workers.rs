@@ -1,5 +1,5 @@
 //! A few threads for what may take a moment: looking at paths, mounting what the kernel mounts by
-//! itself, waiting for PID files, killing large groups. Each of the last two has a pool of its own.
+//! itself, looking at PID files, killing large groups. Each of the last two has a pool of its own.
 //!
 //! A path may lie on a file system whose server does not answer. Whoever waits for that one waits
 //! alone: with somebody behind it, a worker that is at one piece for long keeps that piece, and a
