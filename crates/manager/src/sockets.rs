@@ -236,10 +236,7 @@ impl Daemon {
             }
         }
         self.forget_left();
-        for unit in self.sockets.flushes.hear() {
-            let is_watched = self.sockets.watched.contains(&unit);
-            self.set_interest(unit, is_watched);
-        }
+        self.sockets.flushes.hear();
     }
 
     /// Has init keep that something is to be removed of a unit's sockets.
@@ -294,24 +291,18 @@ impl Daemon {
         }
     }
 
-    /// Has thrown away what waits in a unit's sockets. Until that is done no traffic is looked for.
+    /// Throws away what waits in a unit's sockets.
     pub(crate) fn flush_sockets(&mut self, unit: UnitId) {
-        let Sockets { open, flushes, .. } = &mut self.sockets;
-        let Some(open) = open.get(&unit) else { return };
-        if let Err(e) = flushes.begin(unit, open.iter().map(|open| open.fd.as_fd())) {
-            say!("{}: what waits in its sockets stays: {e}", self.unit_name(unit));
-        }
+        let open = self.sockets.get(unit).iter();
+        let scrap = open.flat_map(|open| socket::flush(open.fd.as_fd())).collect();
+        self.sockets.flushes.close(scrap);
     }
 
     /// Looks for traffic in a unit's sockets, or no longer.
     pub(crate) fn watch_sockets(&mut self, unit: UnitId, on: bool) {
-        if !self.sockets.set_watched(unit, on) || self.sockets.flushes.is_at(unit) {
+        if !self.sockets.set_watched(unit, on) {
             return;
         }
-        self.set_interest(unit, on);
-    }
-
-    fn set_interest(&self, unit: UnitId, on: bool) {
         for open in self.sockets.get(unit) {
             let _ = match on {
                 true => self.epoll.add(&open.fd, token::SOCKET | u64::from(unit.0), Interest::READ),

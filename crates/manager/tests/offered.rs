@@ -3,7 +3,7 @@
 
 mod lab;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -123,6 +123,8 @@ fn what_is_sent_to_sockets_of_units_and_slow_to_close_holds_up_nobody() {
         ("door@.service", "[Service]\nExecStart=@P stay"),
         ("hall.socket", "[Socket]\nListenStream=/run/hall"),
         ("hall.service", "[Service]\nExecStart=@P stay"),
+        ("yard.socket", "[Socket]\nListenStream=/run/yard\nFlushPending=yes"),
+        ("yard.service", "[Service]\nExecStart=@P stay"),
         ("plain.service", PLAIN),
     ];
     let Some(m) = Machine::start("offered-sockets", &units) else { return };
@@ -139,6 +141,14 @@ fn what_is_sent_to_sockets_of_units_and_slow_to_close_holds_up_nobody() {
     until("all are refused", || (refused() == REFUSED).then_some(()));
     m.expect_job("restart", "plain.service", "done");
     leave_lingering(&m.inside("/run/hall"), &tcp);
+    m.expect_job("start", "yard.socket", "done");
+    m.expect_job("start", "yard.service", "done");
+    (0..REFUSED).for_each(|_| leave_lingering(&m.inside("/run/yard"), &tcp));
+    let mut last = UnixStream::connect(m.inside("/run/yard")).expect("it listens");
+    m.expect_job("stop", "yard.service", "done");
+    last.set_read_timeout(Some(lab::PATIENCE)).expect("setsockopt");
+    assert_eq!(last.read(&mut [0]).expect("it is rejected"), 0);
+    m.wait_for("yard.socket", "active/listening");
     for unit in ["hall.socket", "hall.service", "door.socket"] {
         m.expect_job("stop", unit, "done");
     }

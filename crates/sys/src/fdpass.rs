@@ -1,8 +1,8 @@
 //! Messages with file descriptors over Unix sockets: SCM_RIGHTS and SCM_CREDENTIALS, unix(7).
 //!
 //! Sending and receiving allocate nothing, so that warren-init can use them. Every received fd
-//! is close-on-exec. A message that had to be cut (too long, too many fds) is an error and its
-//! fds are closed: half a message is never handed out.
+//! is close-on-exec. Of a message that had to be cut (too long, too many fds) [`recv`] and [`peek`] hand out no fds:
+//! they are closed, and it is `truncated`. What others do with one is said with them.
 
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -339,6 +339,12 @@ pub fn discard(socket: BorrowedFd<'_>) -> bool {
     // SAFETY: an all-zero msghdr is valid.
     let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
     recv_retry(socket, &mut msg, libc::MSG_DONTWAIT).is_ok()
+}
+
+/// Takes the first message, as much of it as fits, with its fds, and throws nothing away that had to be closed. Fails
+/// with `EAGAIN` if there is none.
+pub fn take(socket: BorrowedFd<'_>, data: &mut [u8], fds: &mut Vec<OwnedFd>) -> Result<()> {
+    receive_whole(socket, data, fds, (libc::MSG_DONTWAIT, CONTROL_BYTES)).map(|_| ())
 }
 
 /// Says to other threads that a message is no longer in its socket, while the thread that took it may be held by

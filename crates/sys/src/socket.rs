@@ -12,6 +12,9 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, Soc
 
 use crate::error::{Context, Error, Result, check};
 
+mod flush;
+pub use flush::flush;
+
 /// ListenStream=, ListenDatagram=, ListenSequentialPacket=.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -631,32 +634,6 @@ pub fn connect_stream(path: &str) -> Result<OwnedFd> {
 /// Whether others can connect to this socket; a socket that is none cannot be.
 pub fn is_listening(socket: BorrowedFd<'_>) -> bool {
     rustix::net::sockopt::socket_acceptconn(socket).unwrap_or(false)
-}
-
-/// FlushPending=: takes what waits out of a socket or FIFO: connections where it listens, else datagrams or
-/// bytes. At most 65,536 of them. Returned is what is open of it: closing that may take as long as its owner likes.
-pub fn flush(socket: BorrowedFd<'_>) -> Vec<OwnedFd> {
-    // Whoever shares the open socket may have made it wait, and may take what comes before we do.
-    let _ = crate::file::set_nonblocking(socket, true);
-    let (mut scrap, mut bytes) = (Vec::new(), [0u8; 4096]);
-    let (listens, is_socket) = (is_listening(socket), is_any_socket(socket));
-    for _ in 0..65_536 {
-        let more = is_readable(socket)
-            && if listens {
-                accept(socket).is_ok_and(|connection| {
-                    scrap.extend(connection);
-                    true
-                })
-            } else if is_socket {
-                crate::fdpass::recv(socket, &mut bytes, &mut scrap, false).is_ok()
-            } else {
-                rustix::io::read(socket, &mut bytes).is_ok_and(|count| count > 0)
-            };
-        if !more {
-            break;
-        }
-    }
-    scrap
 }
 
 /// Whether it is a socket, of any family.
