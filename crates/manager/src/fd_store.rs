@@ -38,10 +38,14 @@ impl AsFd for Offered {
 
 impl Drop for Offered {
     fn drop(&mut self) {
-        let closed = self.0.take().map(|fd| waits::close(fd, true));
-        if let Some(Err(e)) = closed {
-            say!("a stored file descriptor cannot be closed: {e}");
-        }
+        let_go(self.0.take());
+    }
+}
+
+/// Closes what services sent, by as few processes as may be: the loop waits until each is made, a copy of the manager.
+pub fn let_go(fds: impl IntoIterator<Item = OwnedFd>) {
+    if let Err(e) = waits::close_all(fds, true) {
+        say!("a stored file descriptor cannot be closed: {e}");
     }
 }
 
@@ -193,11 +197,13 @@ impl Daemon {
     fn remove_stored(&mut self, unit: UnitId, goes: impl Fn(&Stored) -> bool) {
         let gone: Vec<Stored> = self.stored_fds.of(unit).extract_if(.., |s| goes(s)).collect();
         let name = self.core.graph().name(unit).to_string();
-        for stored in gone {
+        let kept_as: Vec<String> = gone.iter().map(|stored| stored.kept_as(&name)).collect();
+        for stored in &gone {
             let _ = self.epoll.remove(stored.fd.as_fd());
-            let kept_as = stored.kept_as(&name);
-            // While init has it, too, a socket does not linger.
-            drop(stored);
+        }
+        // While init has them, too, no socket lingers. What a spawn has goes with it.
+        let_go(gone.into_iter().filter_map(|stored| Rc::into_inner(stored.fd)?.0.take()));
+        for kept_as in kept_as {
             let _ = self.init.drop_stored(&kept_as);
         }
     }

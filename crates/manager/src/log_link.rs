@@ -28,7 +28,7 @@ use warren_unit::UnitName;
 use warren_unit::config::ExecConfig;
 
 use crate::daemon::{Daemon, now, token};
-use crate::fd_store::Offered;
+use crate::fd_store;
 use crate::init_link::InitLink;
 use crate::log;
 use crate::say;
@@ -616,16 +616,18 @@ impl Daemon {
 
     /// A part of what init keeps, as it was asked for.
     pub(crate) fn take_listed(&mut self, listed: Vec<(String, OwnedFd)>, last: bool) {
+        // Init keeps the others: they may be of units', whatever they are.
+        let mut others = Vec::new();
         for (name, fd) in listed {
             let Some(name) = StreamName::parse(&name) else {
-                // Init keeps it: it may be of a unit's, whatever that is.
-                drop(Offered::new(fd));
+                others.push(fd);
                 continue;
             };
             if self.log_link.left_out.remove(&name.key) {
                 self.log_link.queue(Outgoing { key: name.key, reader: fd, settings: None });
             }
         }
+        fd_store::let_go(others);
         if last {
             self.log_link.asked = false;
             let again = std::mem::take(&mut self.log_link.ask_again);

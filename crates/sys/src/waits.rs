@@ -2,7 +2,8 @@
 //! each close(2) of a file on FUSE or a network ask a server, which may not answer; a socket may linger, and so may
 //! those that were sent to a Unix socket and are closed with it.
 
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +13,7 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::error::{Context, Error, Result, last_errno};
 use crate::file::descriptor_path;
-use crate::signal::Interrupting;
+use crate::signal::{self, Interrupting};
 use crate::socket::is_listening;
 
 /// So long a socket that lingers is waited for; what it has to send is sent also after that (tcp(7)).
@@ -87,36 +88,66 @@ pub(crate) fn has_more(fd: BorrowedFd<'_>) -> bool {
 /// so for ever. If there is no process to be had, the descriptor stays open.
 pub fn close(fd: OwnedFd, sibling: bool) -> Result<Option<i32>> {
     if !may_wait(fd.as_fd()) {
-        // Somebody may be sending just now.
-        let is_sent_to = is_socket(fd.as_fd()) && is_unix(fd.as_fd());
-        let _interrupting = is_sent_to.then(|| Interrupting::each(LINGER_MAX));
-        drop(fd);
+        close_here(fd);
         return Ok(None);
     }
+    close_elsewhere(&[fd.into_raw_fd()], sibling).map(Some)
+}
+
+/// The same of several: one process closes all of a device that may wait, as all files of a server that does not
+/// answer wait for it together.
+pub fn close_all(fds: impl IntoIterator<Item = OwnedFd>, sibling: bool) -> Result<Vec<i32>> {
+    let mut by_device: BTreeMap<u64, Vec<RawFd>> = BTreeMap::new();
+    for fd in fds {
+        match may_wait(fd.as_fd()) {
+            true => {
+                let (device, _) = identity(fd.as_fd()).unwrap_or_default();
+                by_device.entry(device).or_default().push(fd.into_raw_fd());
+            }
+            false => close_here(fd),
+        }
+    }
+    by_device.into_values().map(|numbers| close_elsewhere(&numbers, sibling)).collect()
+}
+
+fn close_here(fd: OwnedFd) {
+    // Somebody may be sending just now.
+    let is_sent_to = is_socket(fd.as_fd()) && is_unix(fd.as_fd());
+    let _interrupting = is_sent_to.then(|| Interrupting::each(LINGER_MAX));
+    drop(fd);
+}
+
+/// From here on the numbers are the new process's to close.
+fn close_elsewhere(numbers: &[RawFd], sibling: bool) -> Result<i32> {
     let parent = if sibling { libc::CLONE_PARENT } else { 0 };
     let flags = libc::c_long::from(libc::CLONE_FILES | parent | libc::SIGCHLD);
-    // From here on the number is the new process's to close.
-    let number = fd.into_raw_fd();
-    // SAFETY: without CLONE_VM this is fork(2), also in a program of several threads: the new process makes three
-    // system calls, of which the last ends it.
+    // SAFETY: without CLONE_VM this is fork(2), also in a program of several threads: the new process makes system
+    // calls alone, of which the last ends it.
     match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
-        0 => {
-            let time = libc::timeval { tv_sec: 0, tv_usec: LINGER_MAX.subsec_micros() as _ };
-            let once = libc::timeval { tv_sec: 0, tv_usec: 0 };
-            let alarm = libc::itimerval { it_interval: once, it_value: time };
-            let none: *mut libc::itimerval = std::ptr::null_mut();
-            // SAFETY: plain integers and a pointer to a local, and nobody else uses this number. The alarm kills
-            // the process, which ends the wait of a socket.
-            unsafe {
-                libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &raw const alarm, none);
-                libc::syscall(libc::SYS_close, number);
-                libc::syscall(libc::SYS_exit_group, 0);
-            }
-            std::process::abort()
-        }
-        pid if pid > 0 => Ok(Some(pid as i32)),
+        0 => close_and_exit(numbers),
+        pid if pid > 0 => Ok(pid as i32),
         _ => Err(Error::new("clone", last_errno())),
     }
+}
+
+/// In the new process: an alarm ends the wait of each socket that lingers, by the end of the process if there is one
+/// alone.
+fn close_and_exit(numbers: &[RawFd]) -> ! {
+    let time = libc::timeval { tv_sec: 0, tv_usec: LINGER_MAX.subsec_micros() as _ };
+    let alarm = libc::itimerval { it_interval: time, it_value: time };
+    let none: *mut libc::itimerval = std::ptr::null_mut();
+    if numbers.len() > 1 {
+        signal::let_interrupt(libc::SIGALRM);
+    }
+    // SAFETY: plain integers and pointers to locals, and nobody else uses these numbers.
+    unsafe {
+        libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &raw const alarm, none);
+        for number in numbers {
+            libc::syscall(libc::SYS_close, *number);
+        }
+        libc::syscall(libc::SYS_exit_group, 0);
+    }
+    std::process::abort()
 }
 
 #[cfg(test)]
@@ -202,6 +233,27 @@ mod tests {
             let ended = crate::process::wait(crate::process::Wait::Pid(pid), true);
             assert!(ended.is_ok_and(|exit| exit.is_some()));
         }
+        drop(listener);
+    }
+
+    #[test]
+    fn one_process_closes_all_of_a_device() {
+        const FILES: usize = 50;
+        let (listener, sockets) = crate::test_lingering::<2>();
+        let open = || OwnedFd::from(std::fs::File::open("/proc/self/exe").expect("it is there"));
+        let mut fds: Vec<OwnedFd> = (0..FILES).map(|_| open()).collect();
+        fds.extend(sockets.map(OwnedFd::from));
+        let paths: Vec<_> = fds.iter().map(|fd| descriptor_path(fd.as_fd())).collect();
+        let targets = || paths.iter().map(|path| std::fs::read_link(path).ok());
+        let before: Vec<_> = targets().collect();
+        let pids = close_all(fds, false).expect("processes");
+        assert_eq!(pids.len(), 2, "one for sockets and one for files");
+        for pid in pids {
+            let ended = crate::process::wait(crate::process::Wait::Pid(pid), true);
+            assert!(ended.is_ok_and(|exit| exit.is_some()));
+        }
+        // Another test may have a number by then, for something else.
+        assert!(targets().zip(before).any(|(now, was)| now != was));
         drop(listener);
     }
 
