@@ -200,7 +200,7 @@ pub struct Daemon {
     pub(crate) started: Moment,
     /// Ends of processes that no helper has told of yet.
     pub(crate) early_exits: EarlyExits,
-    /// Where there are no cgroups: what processes said before the helper that made them.
+    /// What processes said before the helper that made them, where their cgroup does not tell their unit.
     pub(crate) early_notices: Vec<EarlyNotice>,
     /// Wrong values of units that were said.
     pub(crate) faults_said: BTreeMap<UnitId, Box<[warren_unit::Diagnostic]>>,

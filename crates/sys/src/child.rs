@@ -469,13 +469,6 @@ impl ExecStrings {
         Ok(())
     }
 
-    /// Drops entries that `keep` refuses. Before any `push_with_pid`.
-    pub fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) {
-        assert!(self.pid_slots.is_empty(), "slots are numbered by entry");
-        self.pointers.clear();
-        self.strings.retain(|s| keep(s.strip_suffix(&[0]).unwrap_or(s)));
-    }
-
     /// Ends the list; call once, in the creating process.
     pub fn finish(&mut self) {
         self.pointers = self.strings.iter().map(|s| s.as_ptr().cast()).collect();

@@ -49,14 +49,8 @@ impl AsFd for EventFd {
 pub enum Clock {
     /// CLOCK_MONOTONIC: stands still while the machine sleeps.
     Monotonic,
-    /// CLOCK_BOOTTIME: counts sleep.
-    Boottime,
     /// CLOCK_REALTIME. Also becomes readable (as cancelled) when the clock is set.
     Realtime,
-    /// CLOCK_BOOTTIME_ALARM, which wakes a sleeping machine. Needs CAP_WAKE_ALARM.
-    BoottimeAlarm,
-    /// CLOCK_REALTIME_ALARM. Needs CAP_WAKE_ALARM.
-    RealtimeAlarm,
 }
 
 /// A one-shot timer with an absolute time. Non-blocking.
@@ -71,10 +65,7 @@ impl TimerFd {
     pub fn new(clock: Clock) -> Result<TimerFd> {
         let id = match clock {
             Clock::Monotonic => TimerfdClockId::Monotonic,
-            Clock::Boottime => TimerfdClockId::Boottime,
             Clock::Realtime => TimerfdClockId::Realtime,
-            Clock::BoottimeAlarm => TimerfdClockId::BoottimeAlarm,
-            Clock::RealtimeAlarm => TimerfdClockId::RealtimeAlarm,
         };
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let fd = timerfd_create(id, flags).call("timerfd_create")?;
