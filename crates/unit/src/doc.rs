@@ -6,6 +6,12 @@ use crate::diagnostic::Code;
 use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
+/// Settings that are acted on and do not all that the manual says.
+const OTHERWISE: [(&str, &str); 1] = [(
+    "StandardInput=tty",
+    "a terminal that another session has is not waited for: the start fails (status 208), as with `tty-fail`.",
+)];
+
 /// The compatibility list in Markdown: every setting, what its value looks like and what is done
 /// with it.
 pub fn compatibility() -> String {
@@ -20,6 +26,10 @@ pub fn compatibility() -> String {
         section(&mut out, group);
     }
     aliases(&mut out);
+    out.push_str("\n## What is done otherwise\n\n");
+    for (setting, what) in OTHERWISE {
+        line(&mut out, format_args!("- `{setting}`: {what}"));
+    }
     out.push_str("\n## Specifiers\n\n");
     for (letter, meaning) in SPECIFIERS {
         line(&mut out, format_args!("- `%{letter}`: {meaning}"));
