@@ -102,10 +102,10 @@ fn the_end_of_a_process_that_a_pid_file_names_is_heard_of_while_its_parent_lives
     }
 }
 
-/// More than there are workers.
+/// More than there may be threads.
 const WAITERS: usize = 70;
 
-/// Who waits for a PID file that does not come has a thread; conditions need one, too.
+/// Neither conditions nor services whose PID files do come.
 #[test]
 fn services_whose_pid_files_do_not_come_hold_up_nobody_else() {
     let waits = "[Service]\nType=forking\nTimeoutStartSec=infinity\nPIDFile=/run/never.pid\n\
@@ -113,7 +113,8 @@ fn services_whose_pid_files_do_not_come_hold_up_nobody_else() {
     let names: Vec<String> = (0..WAITERS).map(|n| format!("waits-{n}.service")).collect();
     let all = format!("[Unit]\nWants={}", names.join(" "));
     let plain = "[Unit]\nConditionPathExists=/run\n[Service]\nExecStart=@P stay";
-    let mut units = vec![("all.target", &*all), ("plain.service", plain)];
+    let forks = "[Service]\nType=forking\nPIDFile=/run/f.pid\nExecStart=@P fork:/run/f.pid stay";
+    let mut units = vec![("all.target", &*all), ("plain.service", plain), ("forks.service", forks)];
     units.extend(names.iter().map(|name| (&**name, waits)));
     let Some(m) = Machine::start("ends-waits", &units) else { return };
     m.call("Job", &json!({"type": "start", "unit": "all.target", "wait": false}));
@@ -124,4 +125,8 @@ fn services_whose_pid_files_do_not_come_hold_up_nobody_else() {
     m.wait_for("plain.service", "active/running");
     m.expect_job("stop", "waits-0.service", "done");
     m.expect_job("restart", "plain.service", "done");
+    m.expect_job("start", "forks.service", "done");
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    m.expect_job("restart", "forks.service", "done");
 }
