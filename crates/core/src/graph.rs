@@ -186,7 +186,13 @@ impl Graph {
 
     /// Whether any other unit states a relation with this one.
     pub fn is_referred_to(&self, unit: UnitId) -> bool {
-        self.reverse.get(unit.index()).is_some_and(|edges| !edges.is_empty())
+        let edges = self.reverse.get(unit.index());
+        edges.is_some_and(|edges| edges.iter().any(|edge| self.has_its_name(edge.other)))
+    }
+
+    /// Whether its name leads to it, and not to another unit, of which it is an alias now.
+    fn has_its_name(&self, unit: UnitId) -> bool {
+        self.lookup(self.name(unit)) == Some(unit)
     }
 
     /// Units that keep `unit` in systemd's memory while they are in it: those that state a relation
@@ -297,7 +303,8 @@ impl Graph {
     /// again, in the same list of changes, when it makes or ends an alias.
     pub fn referrers(&self, name: &UnitName) -> Vec<UnitId> {
         let Some(id) = self.lookup(name) else { return Vec::new() };
-        let mut owners: Vec<UnitId> = self.reverse[id.index()].iter().map(|e| e.other).collect();
+        let owners = self.reverse[id.index()].iter().map(|e| e.other);
+        let mut owners: Vec<UnitId> = owners.filter(|&owner| self.has_its_name(owner)).collect();
         owners.sort_unstable();
         owners.dedup();
         owners

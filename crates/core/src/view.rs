@@ -176,12 +176,10 @@ impl View {
 }
 
 impl UnitRun {
-    /// Whether the unit's start waits for the answer to this search for its main process.
+    /// Whether the answer to this search for its main process is waited for.
     pub fn searches_main(&self, search: EffectId) -> bool {
         match &self.state {
-            TypeState::Service(Service::Up(run)) => {
-                run.phase == ServicePhase::Start && run.main_search == Some(search)
-            }
+            TypeState::Service(Service::Up(run)) => run.main_search == Some(search),
             _ => false,
         }
     }

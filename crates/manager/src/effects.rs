@@ -159,13 +159,7 @@ impl Daemon {
         }
     }
 
-    fn find_main(
-        &mut self,
-        id: EffectId,
-        unit: UnitId,
-        pid_file: Option<Box<str>>,
-        waits: bool,
-    ) {
+    fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>, waits: bool) {
         let processes = self.groups.processes(unit);
         let tracked = self.groups.exist();
         match pid_file {

@@ -166,7 +166,7 @@ mod tests {
     fn a_file_that_is_not_there_may_come_yet_unless_nobody_is_left_to_write_it() {
         let base = scratch("yet");
         let look = |group: Option<PathBuf>| {
-            let wanted = Wanted { path: base.join("pid"), group, tracked: false };
+            let wanted = Wanted { path: base.join("pid"), group, tracked: false, waits: true };
             wanted.look(|_, _| false)
         };
         assert_eq!(look(None), Found::NotYet);
