@@ -293,12 +293,7 @@ impl Daemon {
         }
         let unit = self.core.effect_unit(id);
         self.fresh_pids.extend(pid.map(|pid| (pid, unit)));
-        match self.tools.spawned(id, &result) {
-            Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}
-            Some(Some((effect, result))) => self.done(effect, result),
-            Some(None) => {}
-            None => self.done(id, result),
-        }
+        self.spawn_answered(id, result);
         if let (Some(unit), Some(pid)) = (unit, pid) {
             self.take_early_notices(unit, pid, since_ns);
         }
@@ -307,6 +302,16 @@ impl Daemon {
             None => self.look_after_failure(id),
         }
         self.forget_orphans();
+    }
+
+    /// Hands on what became of a spawn: to the machine, or to who runs the tool that it was of.
+    fn spawn_answered(&mut self, id: EffectId, result: Done) {
+        match self.tools.spawned(id, &result) {
+            Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}
+            Some(Some((effect, result))) => self.done(effect, result),
+            Some(None) => {}
+            None => self.done(id, result),
+        }
     }
 
     /// A process is known now: how it has ended, if it has.
@@ -511,11 +516,7 @@ impl Daemon {
     }
 
     fn not_spawned(&mut self, id: EffectId, why: &str) {
-        let result = Done::SpawnFailed { exit_code: 0, error: why.to_owned() };
-        match self.tools.spawned(id, &result) {
-            Some(Some((effect, result))) => self.done(effect, result),
-            _ => self.done(id, result),
-        }
+        self.spawn_answered(id, Done::SpawnFailed { exit_code: 0, error: why.to_owned() });
         self.look_after_failure(id);
     }
 

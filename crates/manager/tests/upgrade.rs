@@ -8,7 +8,13 @@ use std::path::PathBuf;
 use lab::{Ended, Machine};
 use serde_json::json;
 
-const UNITS: &[(&str, &str)] = &[("a.service", "[Service]\nExecStart=@P stay")];
+const UNITS: &[(&str, &str)] = &[
+    ("a.service", "[Service]\nExecStart=@P stay"),
+    (
+        "leaves.service",
+        "[Service]\nKillMode=process\nExecStart=@P stay\nExecStartPost=@P fork:/run/f.pid stay",
+    ),
+];
 
 /// The programs on the disk, in a directory of their own, so that others can be put there.
 struct Programs(PathBuf);
@@ -102,6 +108,26 @@ fn a_manager_that_finds_newer_helpers_makes_room_for_the_newer_manager() {
     reexecute(&m);
     assert_eq!(m.main_pid("a.service"), pid);
     m.expect_job("restart", "a.service", "done");
+}
+
+/// What was asked of helpers that are replaced by those of another version is given back.
+#[test]
+fn a_machine_ends_whose_last_steps_no_helper_can_take() {
+    const SIGSTOP: i32 = 19;
+    const SIGKILL: i32 = 9;
+    let programs = Programs::new("last-steps", &ours());
+    let Some(mut m) = programs.run("last-steps") else { return };
+    m.expect_job("start", "leaves.service", "done");
+    let helpers = m.all_helpers();
+    programs.install("warren-exec", &foreign());
+    // Some may have been replaced meanwhile.
+    let all = |signal| helpers.iter().for_each(|&pid| _ = warren_sys::process::kill(pid, signal));
+    all(SIGSTOP);
+    m.leave("poweroff");
+    lab::until("its unit is down", || m.console().contains("left-over").then_some(()));
+    all(SIGKILL);
+    let console = m.wait_for_end();
+    assert!(console.contains("The system is down."), "{console}");
 }
 
 #[test]
