@@ -128,7 +128,8 @@ pub enum Event {
     },
     /// Devices came or went, or what is known of them at all changed.
     Devices(DeviceNews),
-    /// Everything is to be stopped, but for what outlasts the end; nothing can be started any more.
+    /// Everything is to be stopped, but for what outlasts the end; nothing can be started any more. Told
+    /// again it is for an end that outlasts less: stops that are under way go on.
     StopEverything {
         /// The same kernel goes on with another user space.
         soft: bool,

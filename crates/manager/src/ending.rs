@@ -26,6 +26,8 @@ use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 use warren_sys::epoll::Interest;
+use warren_trace::event as trace;
+use warren_trace::words::Phase;
 use warren_unit::{Scope, UnitName};
 
 use self::console::Console;
@@ -92,8 +94,12 @@ pub struct Ending {
     leaves_groups: bool,
     /// A container's process 1 is ours.
     is_container: bool,
-    /// The last steps that are taken leave the machine's storage as it is.
-    leaves_storage: bool,
+    /// The last steps of this manager are being taken. They go on though another end has overtaken the
+    /// one that they are of.
+    takes_last_steps: bool,
+    /// No soft reboot can follow any more: units are not asked to go, or the last steps of another end are
+    /// taken, which leave nothing that it could go on with.
+    is_past_soft_reboot: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,7 +157,8 @@ impl Ending {
             counted: 0,
             leaves_groups,
             is_container: ends_container(scope),
-            leaves_storage: false,
+            takes_last_steps: false,
+            is_past_soft_reboot: false,
         }
     }
 
@@ -164,7 +171,11 @@ impl Ending {
     }
 
     /// An earlier manager began it at this moment, and recorded this.
-    pub fn go_on_since(&mut self, began: Moment, recorded: &[warren_trace::event::Event]) {
+    pub fn go_on_since(&mut self, began: Moment, recorded: &[trace::Event]) {
+        let takes_apart = |event: &trace::Event| {
+            matches!(event.what(), Some(trace::What::PhaseBegin { phase: Phase::Storage, .. }))
+        };
+        self.is_past_soft_reboot = recorded.iter().any(takes_apart);
         self.stops.recall(recorded);
         self.began = began;
         self.told_at = began.monotonic.after(QUIET);
@@ -215,8 +226,14 @@ impl Daemon {
     /// The same, with what its asker wants people to be told.
     pub(crate) fn begin_end_saying(&mut self, action: PowerAction, message: &str) {
         self.forget_plan();
+        if let Some(why) = self.cannot_overtake(action) {
+            return say!("{why}");
+        }
         self.core.set_ending(code::code(action));
-        if self.ending(&[]).action.replace(action).is_some() {
+        if let Some(before) = self.ending(&[]).action.replace(action) {
+            if before == PowerAction::SoftReboot && action != before {
+                self.overtake_soft_reboot(action);
+            }
             return;
         }
         crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
@@ -230,12 +247,39 @@ impl Daemon {
         self.events.push_back(Event::StopEverything { soft });
     }
 
+    /// Why this cannot follow an end that is under way; none if it can, or if none is.
+    pub(crate) fn cannot_overtake(&self, action: PowerAction) -> Option<&'static str> {
+        let is_past = self.ending.as_ref().is_some_and(|ending| ending.is_past_soft_reboot);
+        (is_past && action == PowerAction::SoftReboot)
+            .then_some("Everything is being taken apart already: no soft reboot can follow.")
+    }
+
+    /// What outlasts a soft reboot is to be stopped as well, and the last steps are to be taken when it
+    /// is down.
+    fn overtake_soft_reboot(&mut self, action: PowerAction) {
+        self.say_dated(&format!("The soft reboot is overtaken: {}.", code::text(action)));
+        self.go_back_to_units();
+        self.events.push_back(Event::StopEverything { soft: false });
+    }
+
+    fn go_back_to_units(&mut self) {
+        if let Some(ending) = &mut self.ending {
+            ending.stage = Stage::Units;
+        }
+        // In this very turn it was about to follow.
+        self.leaving.take_if(|leaving| matches!(leaving, Leaving::Power(_)));
+    }
+
     /// Units that are up stay so: their processes are ended with all others by the last steps.
     pub(crate) fn end_without_stopping(&mut self, action: PowerAction) {
         self.forget_plan();
         self.core.set_ending(code::code(action));
         let ending = self.ending(&[]);
-        ending.action = Some(action);
+        ending.is_past_soft_reboot = true;
+        if ending.action.replace(action) == Some(PowerAction::SoftReboot) {
+            // Its last steps leave more than those of this end.
+            self.go_back_to_units();
+        }
         self.events.push_back(Event::GiveUp);
     }
 
@@ -284,6 +328,12 @@ impl Daemon {
             ending.go_on_since(since, &self.recorder.shutdown_so_far());
         }
         self.ending = Some(ending);
+        // It was killed when what follows was written down, and nothing was being stopped for it yet.
+        let is_stopping = restored.manager.is_some_and(|manager| manager.stopping);
+        if let Some(action) = action.filter(|_| !is_stopping) {
+            let soft = action == PowerAction::SoftReboot;
+            self.events.push_back(Event::StopEverything { soft });
+        }
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.
@@ -324,7 +374,7 @@ impl Daemon {
         }
         let jobs = self.core.totals().jobs;
         let overdue = moment.since(ending.began.monotonic) > DEADLINE;
-        let action = ending.action;
+        let (action, goes_on) = (ending.action, ending.takes_last_steps);
         match action {
             // What the files described is over, and nothing was to follow.
             None if jobs == 0 => {
@@ -338,8 +388,9 @@ impl Daemon {
                 }
                 return self.take_last_steps();
             }
-            // All units are down; what they left is about to be gone.
-            Some(_) if self.core.totals().stopping && jobs == 0 && self.is_swept() => {
+            // All units are down; what they left is about to be gone. The last steps of an end that was
+            // overtaken are over.
+            Some(_) if self.core.totals().stopping && jobs == 0 && !goes_on && self.is_swept() => {
                 return self.take_last_steps();
             }
             _ => {}
@@ -433,7 +484,8 @@ impl Daemon {
         // What is mounted outside of units stays for what comes.
         let storage = owns_machine(self.options.scope) && !soft;
         if let Some(ending) = &mut self.ending {
-            ending.leaves_storage = soft && owns_machine(self.options.scope);
+            ending.takes_last_steps = true;
+            ending.is_past_soft_reboot |= !soft;
         }
         self.recorder.units_stopped(now(), storage, self.core.graph());
         let steps = LastSteps {
@@ -522,12 +574,13 @@ impl Daemon {
         });
     }
 
-    /// Says the last words and leaves.
+    /// The last steps are over, or their time is: says the last words and leaves, unless those of the
+    /// end that has overtaken theirs are still to be taken.
     fn end_now(&mut self) {
-        let leaves = |ending: &mut Ending| std::mem::take(&mut ending.leaves_storage);
-        // Another end has overtaken a soft reboot.
-        if self.ending.as_mut().is_some_and(leaves) && !self.is_soft_reboot() {
-            return self.take_last_steps();
+        let Some(ending) = &mut self.ending else { return };
+        ending.takes_last_steps = false;
+        if ending.stage == Stage::Units {
+            return self.go_on_ending();
         }
         let Some(ending) = &self.ending else { return };
         let summary = ending.stops.summary();

@@ -253,6 +253,9 @@ impl Daemon {
             Leave::KExec => PowerAction::Kexec,
             Leave::SoftReboot => PowerAction::SoftReboot,
         };
+        if let Some(why) = self.cannot_overtake(action) {
+            return Err(BusError::failed(why));
+        }
         match Self::cannot_follow(action, self.options.scope) {
             // Once everything is down something must follow: init boots again then.
             Some(why) if self.ending.is_none() => Err(BusError::failed(why)),
@@ -526,6 +529,9 @@ impl Daemon {
 
     /// What clients set is written down before it is promised.
     fn set_client_settings(&mut self, settings: ClientSettings) {
+        // Nothing is written that is only half of what was read: the end that a signal asked for, and
+        // not that everything is to be stopped for it.
+        self.turn();
         self.follow_client_settings(&settings);
         self.state.set_client_settings(settings);
         self.finish_turn(Vec::new());

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use lab::recordings::recording;
 use lab::{Machine, until};
+use serde_json::json;
 
 /// Begins anew with `plain.service`, which says so.
 const DEFAULT: (&str, &str) =
@@ -172,4 +173,60 @@ fn a_manager_that_is_killed_before_it_has_come_up_afterwards_does_not_do_it_agai
         (m.lines("generator").len(), m.state("plain.service")),
         (2, "active/running".into())
     );
+}
+
+#[test]
+fn what_was_to_outlast_it_is_stopped_in_order_when_a_real_end_overtakes_it() {
+    let kept = "[Unit]\nDefaultDependencies=no\nSurviveFinalKillSignal=yes\n\
+                Conflicts=reboot.target\n[Service]\nType=notify\nExecStart=@P ready stay\n\
+                ExecStop=@P append:@D/out/stopped:kept";
+    let slow = "[Service]\nType=notify\nTimeoutStopSec=infinity\nExecStart=@P ready stay\n\
+                ExecStop=/bin/sh -c 'echo slow >>@D/out/stopping; read go <@D/out/gate'";
+    let units = [DEFAULT, PLAIN, ("kept.service", kept), ("slow.service", slow)];
+    let Some(mut m) = Machine::start("soft-overtaken", &units) else { return };
+    if !lab::has_systemctl("what_was_to_outlast_it_is_stopped_in_order") {
+        return;
+    }
+    until("the first boot is over", || (boots(&m) == 1).then_some(()));
+    let gate = m.out("gate");
+    let made = std::process::Command::new("mkfifo").arg(&gate).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo(1) makes a gate");
+    m.expect_job("start", "kept.service", "done");
+    m.expect_job("start", "slow.service", "done");
+    m.leave("soft-reboot");
+    until("it is being stopped", || (!m.lines("stopping").is_empty()).then_some(()));
+    assert_eq!(m.state("kept.service"), "active/running");
+    m.leave("poweroff");
+    until("it is stopped", || (!m.lines("stopped").is_empty()).then_some(()));
+    std::fs::write(&gate, "go\n").expect("somebody waits for it");
+    let console = m.wait_for_end();
+    assert!(console.contains("The soft reboot is overtaken: the power goes off."), "{console}");
+    assert_eq!(
+        (m.lines("stopping"), m.lines("stopped")),
+        (vec!["slow".into()], vec!["kept".into()])
+    );
+    assert!(console.contains(", 0 killed."), "{console}");
+}
+
+#[test]
+fn none_follows_an_end_that_takes_the_machine_apart() {
+    let escapes = "[Service]\nKillMode=process\nExecStart=@P stay\n\
+                   ExecStartPost=@P fork:/run/f.pid deaf";
+    let units = [DEFAULT, PLAIN, ("escapes.service", escapes)];
+    let Some(mut m) = Machine::start("soft-late", &units) else { return };
+    if !lab::has_systemctl("none_follows_an_end_that_takes_the_machine_apart") {
+        return;
+    }
+    until("the first boot is over", || (boots(&m) == 1).then_some(()));
+    m.expect_job("start", "escapes.service", "done");
+    m.leave("poweroff");
+    let left = || m.console().contains("1 process left when all units are down").then_some(());
+    until("the last steps are taken", left);
+    if let Some(answer) = m.call_while_up("Leave", &json!({"how": "soft-reboot"})) {
+        let text = answer["message"].as_str().unwrap_or_default().to_owned();
+        assert!(text.contains("no soft reboot can follow"), "{answer}");
+    }
+    let console = m.wait_for_end();
+    assert_eq!(console.matches("The system is down.").count(), 1, "{console}");
+    assert_eq!(boots(&m), 1, "{console}");
 }

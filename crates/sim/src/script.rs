@@ -185,7 +185,10 @@ impl Action {
             Action::Remove(name) => edit(world, name, None),
             Action::Reload => world.reload_nothing(),
             Action::Crash => world.crash(),
-            Action::Shutdown => world.step(Event::StopEverything { soft: false }),
+            Action::Shutdown => {
+                world.soft = false;
+                world.step(Event::StopEverything { soft: false });
+            }
             Action::SoftReboot => {
                 world.soft = true;
                 world.step(Event::StopEverything { soft: true });

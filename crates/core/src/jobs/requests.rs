@@ -179,16 +179,20 @@ impl Core {
 
     /// The last transaction: a stop job for every unit that is up or on its way, in place of
     /// whatever job it has. What the kernel had before the manager came is left alone, and so is
-    /// what outlasts the end.
+    /// what outlasts the end. The stops of an end that this one overtakes go on.
     pub(crate) fn stop_everything(&mut self, soft: bool) {
-        self.totals.stopping = true;
+        let overtakes = std::mem::replace(&mut self.totals.stopping, true);
+        self.given_up = false;
         let reason = Reason::new(Code::ManagerExit, Cause::Manager);
         for unit in self.busy() {
-            self.finish_job(unit, JobResult::Canceled, reason);
+            if !(overtakes && self.has_stop_job(unit)) {
+                self.finish_job(unit, JobResult::Canceled, reason);
+            }
         }
         let outlasting = self.outlasting(soft);
         for unit in self.busy() {
             let stays = self.is_left_alone(unit)
+                || self.has_stop_job(unit)
                 || self.graph.is_device(unit)
                 || outlasting.contains(&unit);
             if !self.flags(unit).perpetual() && !stays {
@@ -196,6 +200,10 @@ impl Core {
             }
         }
         self.circles_unchecked = true;
+    }
+
+    fn has_stop_job(&self, unit: UnitId) -> bool {
+        self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop)
     }
 
     /// What somebody else mounted is unmounted only if it would be by `umount.target`.
