@@ -386,22 +386,33 @@ impl Recorder {
         outlasts: bool,
         graph: &Arc<Graph>,
     ) {
-        let Some(shutdown) = self.take_under_way(SHUTDOWN) else { return };
+        let Some(whole) = self.whole_shutdown(ended, killed, graph) else { return };
+        match self.thread.write(whole, true) {
+            Written::NotThere(_) | Written::Nowhere if outlasts => {
+                return self.ring.set_note(TO_BE_JOINED, self.ring.next() + 1);
+            }
+            Written::NotThere(error) | Written::Lost(error) => self.tell_lost(&error),
+            Written::Kept | Written::Nowhere => {}
+        }
+        // Not before: who comes after a SIGKILL writes it.
+        self.set_under_way(SHUTDOWN, None);
+    }
+
+    /// The shutdown that is under way, with its end. It is under way until it is written.
+    fn whole_shutdown(
+        &mut self,
+        ended: Moment,
+        killed: usize,
+        graph: &Arc<Graph>,
+    ) -> Option<Material> {
+        let shutdown = self.under_way(SHUTDOWN).filter(|_| self.ring.note(TO_BE_JOINED) == 0)?;
         self.own_cpu(ended.monotonic);
         if killed > 0 {
             self.killed(ended.monotonic, None, None, killed);
         }
         // Ends the phases within it too.
         self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
-        let whole = self.material(Subject::Shutdown, shutdown, graph);
-        match self.thread.write(whole, true) {
-            Written::NotThere(_) | Written::Nowhere if outlasts => {
-                self.set_under_way(SHUTDOWN, Some(shutdown));
-                self.ring.set_note(TO_BE_JOINED, self.ring.next() + 1);
-            }
-            Written::NotThere(error) | Written::Lost(error) => self.tell_lost(&error),
-            Written::Kept | Written::Nowhere => {}
-        }
+        Some(self.material(Subject::Shutdown, shutdown, graph))
     }
 
     /// Writes the shutdown before the soft reboot that this boot follows, if that is still to be
@@ -618,6 +629,18 @@ mod tests {
         std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
         recorder.shutdown_ended(moment(4), 0, false, &graph);
         assert_eq!(recorder.ring.note(PART), PART_LOST);
+    }
+
+    #[test]
+    fn a_manager_that_is_killed_while_it_writes_the_end_leaves_the_shutdown_under_way() {
+        let scratch = Scratch::new("recorder-written");
+        let (mut recorder, graph) = (recorder(&scratch), Arc::<Graph>::default());
+        recorder.shutdown_began(moment(1), &[]);
+        recorder.whole_shutdown(moment(2), 0, &graph).expect("it is under way");
+        assert_eq!(recorder.shutdown_since(), Some(moment(1)), "the next one goes on with it");
+        recorder.shutdown_ended(moment(3), 0, false, &graph);
+        assert_eq!(recorder.shutdown_since(), None);
+        assert_eq!(recorder.records.list().len(), 1);
     }
 
     #[test]
