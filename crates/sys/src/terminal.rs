@@ -2,14 +2,15 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::{Errno, write};
 use rustix::net::{SendFlags, send};
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr,
+    InputModes, LocalModes, OptionalActions, QueueSelector, Termios, isatty, tcflush, tcgetattr,
+    tcgetwinsize, tcsetattr,
 };
 
 use crate::error::{self, Context};
@@ -24,32 +25,58 @@ pub fn size(terminal: impl AsFd) -> Option<(u16, u16)> {
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
-/// Lines that standard error did not take since it last took one.
-static MISSED: AtomicUsize = AtomicUsize::new(0);
+/// What standard error did not take since it last took a line as a whole.
+#[derive(Debug)]
+struct Missed {
+    /// How many lines.
+    lines: AtomicUsize,
+    /// Of the last one it has the begin.
+    is_cut: AtomicBool,
+}
 
-/// Writes a line to standard error. What takes nothing at once, as a terminal at which somebody has typed Ctrl-S or a
-/// pipe that nobody reads, does not hold up who writes: it misses the line, and is told of it with the next.
+impl Missed {
+    const fn new() -> Missed {
+        Missed { lines: AtomicUsize::new(0), is_cut: AtomicBool::new(false) }
+    }
+}
+
+static MISSED: Missed = Missed::new();
+
+/// Writes a line to standard error. What takes nothing at once, or not all of it, as a terminal at which somebody has
+/// typed Ctrl-S or a pipe that nobody reads, does not hold up who writes: it misses the line, and is told of it with the
+/// next, which begins at the begin of a line.
 pub fn say(line: &[u8]) {
     say_to(std::io::stderr().as_fd(), line, &MISSED);
 }
 
-fn say_to(output: BorrowedFd<'_>, line: &[u8], missed: &AtomicUsize) {
-    let before = missed.swap(0, Ordering::Relaxed);
-    let mut told = match before {
-        0 => Vec::new(),
-        count => format!("(lines that nobody took: {count})\n").into_bytes(),
-    };
+fn say_to(output: BorrowedFd<'_>, line: &[u8], missed: &Missed) {
+    let before = missed.lines.swap(0, Ordering::Relaxed);
+    let was_cut = missed.is_cut.swap(false, Ordering::Relaxed);
+    let mut told = if was_cut { b"\n".to_vec() } else { Vec::new() };
+    if before > 0 {
+        told.extend_from_slice(format!("(lines that nobody took: {before})\n").as_bytes());
+    }
     told.extend_from_slice(line);
-    if write_now(output, &told) == Err(Errno::AGAIN) {
-        missed.fetch_add(before + 1, Ordering::Relaxed);
+    let taken = match write_now(output, &told) {
+        Ok(taken) => taken,
+        Err(Errno::AGAIN) => 0,
+        // There is nobody who could take it.
+        Err(_) => return,
+    };
+    if taken < told.len() {
+        // Who was not told yet how many he missed is told later.
+        let untold = if taken + line.len() < told.len() { before } else { 0 };
+        missed.lines.fetch_add(untold + 1, Ordering::Relaxed);
+        let is_cut = if taken == 0 { was_cut } else { told[taken - 1] != b'\n' };
+        missed.is_cut.fetch_or(is_cut, Ordering::Relaxed);
     }
 }
 
-/// Writes what is taken at once; `EAGAIN` if nothing is. Files take all.
-fn write_now(output: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
+/// Writes what is taken at once, and returns how many bytes that were; `EAGAIN` if nothing is. Files take all.
+fn write_now(output: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     let kind = FileType::from_raw_mode(fstat(output)?.st_mode);
     if kind == FileType::Socket {
-        return send(output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).map(drop);
+        return send(output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
     if kind != FileType::Fifo && !isatty(output) {
         return write_all(output, bytes);
@@ -57,7 +84,7 @@ fn write_now(output: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
     // Opened anew: the mode of the one that others share is theirs.
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match rustix::fs::open(descriptor_path(output), flags, Mode::empty()) {
-        Ok(own) => write(own, bytes).map(drop),
+        Ok(own) => write(own, bytes),
         // Of another user, say. A pipe that is ready takes PIPE_BUF bytes without waiting (pipe(7)).
         Err(_) if is_ready(output) => write_all(output, bytes.get(..PIPE_BUF).unwrap_or(bytes)),
         Err(_) => Err(Errno::AGAIN),
@@ -69,16 +96,17 @@ fn is_ready(output: BorrowedFd<'_>) -> bool {
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-fn write_all(output: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match write(output, bytes) {
+fn write_all(output: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match write(output, &bytes[written..]) {
             Ok(0) => return Err(Errno::IO),
-            Ok(written) => bytes = &bytes[written..],
+            Ok(more) => written += more,
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
     }
-    Ok(())
+    Ok(written)
 }
 
 /// Opens a terminal, or what stands in for one, to read keys without waiting. It does not become the
@@ -89,7 +117,7 @@ pub fn open_for_keys(path: &Path) -> error::Result<OwnedFd> {
 }
 
 /// While this lives, the terminal hands out each key at once and shows none. Signals by key
-/// still work.
+/// still work. What was typed before is dropped: it was for somebody else.
 #[derive(Debug)]
 pub struct KeyByKey<T: AsFd> {
     terminal: T,
@@ -105,7 +133,10 @@ impl<T: AsFd> KeyByKey<T> {
         // Nor does Ctrl-S hold up what is written there.
         mode.input_modes.remove(InputModes::IXON);
         tcsetattr(&terminal, OptionalActions::Now, &mode).call("tcsetattr")?;
-        Ok(KeyByKey { terminal, before })
+        // Not together with the mode: that would wait until all output is taken (TCSAFLUSH, termios(3)).
+        let keys = KeyByKey { terminal, before };
+        tcflush(&keys.terminal, QueueSelector::IFlush).call("tcflush")?;
+        Ok(keys)
     }
 }
 
@@ -120,14 +151,15 @@ impl<T: AsFd> Drop for KeyByKey<T> {
 mod tests {
     use super::*;
     use std::io::Read;
+    use std::os::fd::FromRawFd;
     use std::os::unix::net::UnixStream;
 
     /// What `reader` has after more was said to `output` than it takes, once there is room again.
     fn heard(output: OwnedFd, mut reader: impl Read) -> String {
-        let missed = AtomicUsize::new(0);
+        let missed = Missed::new();
         let say = |line: &str| say_to(output.as_fd(), line.as_bytes(), &missed);
         let mut said = 0;
-        while missed.load(Ordering::Relaxed) < 3 {
+        while missed.lines.load(Ordering::Relaxed) < 3 {
             say("x\n");
             said += 1;
         }
@@ -160,10 +192,56 @@ mod tests {
     fn a_file_takes_all() {
         let path = std::env::temp_dir().join(format!("warren-said-{}", std::process::id()));
         let file = std::fs::File::create(&path).expect("a file");
-        let missed = AtomicUsize::new(2);
+        let missed = Missed::new();
+        missed.lines.store(2, Ordering::Relaxed);
         say_to(file.as_fd(), b"line\n", &missed);
         let text = std::fs::read_to_string(&path).expect("it is there");
         std::fs::remove_file(&path).expect("it is there");
         assert_eq!(text, "(lines that nobody took: 2)\nline\n");
+    }
+
+    #[test]
+    fn a_line_that_was_taken_in_part_is_missed_and_the_next_is_a_line_of_its_own() {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let (writer, missed) = (OwnedFd::from(writer), Missed::new());
+        let say = |line: &str| say_to(writer.as_fd(), line.as_bytes(), &missed);
+        // More than a pipe has room for.
+        say(&format!("{}\n", "x".repeat(1 << 20)));
+        say("none\n");
+        let mut room = [0; 2 * PIPE_BUF];
+        reader.read_exact(&mut room).expect("it was written");
+        say("next\n");
+        say("last\n");
+        drop(writer);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).expect("it is text");
+        let lines = rest.trim_start_matches('x');
+        assert_eq!(lines, "\n(lines that nobody took: 2)\nnext\nlast\n");
+    }
+
+    /// Both ends of a terminal: who types, and who reads (pty(7)).
+    fn terminal() -> (OwnedFd, OwnedFd) {
+        let (mut types, mut reads) = (-1, -1);
+        let (name, mode, size) = (std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
+        // SAFETY: two descriptors are written where it is told, and it is told of nothing else.
+        let made = unsafe { libc::openpty(&raw mut types, &raw mut reads, name, mode, size) };
+        assert_eq!(made, 0, "a terminal");
+        // SAFETY: both were made just now, and nobody else has them.
+        unsafe { (OwnedFd::from_raw_fd(types), OwnedFd::from_raw_fd(reads)) }
+    }
+
+    #[test]
+    fn keys_that_were_typed_before_are_dropped() {
+        let (types, reads) = terminal();
+        let wait = || poll(&mut [PollFd::new(&reads, PollFlags::IN)], None).expect("poll(2)");
+        write(&types, b"s\n").expect("it is typed");
+        wait();
+        let keys = KeyByKey::new(&reads).expect("a terminal");
+        write(&types, b"k").expect("it is typed");
+        wait();
+        let mut typed = [0; 8];
+        let count = rustix::io::read(&reads, &mut typed).expect("a key");
+        assert_eq!(&typed[..count], b"k");
+        drop(keys);
     }
 }
