@@ -15,7 +15,10 @@ mod steps;
 mod storage;
 mod stragglers;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::say;
 
@@ -90,9 +93,16 @@ impl LastSteps {
     }
 }
 
-/// Takes the last steps.
+/// How long those of a manager that was killed are waited for.
+const BEFORE_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// Takes the last steps, when those of an earlier manager are over: side by side each would take what the
+/// other has under way for done.
 pub fn run(steps: &LastSteps) -> Done {
-    let mut done = Done::default();
+    let turn = steps.report.as_deref().and_then(|report| wait_for_turn(report, BEFORE_MAX));
+    // What they did counts. What they could not do is tried again.
+    let before = steps.report.as_deref().and_then(Done::read).unwrap_or_default();
+    let mut done = Done { failed: 0, ..before };
     if let Some(groups) = &steps.groups {
         let spared = steps.spare.as_deref().map(std::fs::read_to_string);
         let spared = spared.transpose().unwrap_or_else(|e| {
@@ -101,8 +111,8 @@ pub fn run(steps: &LastSteps) -> Done {
         });
         let spared = spared.unwrap_or_default().lines().map(str::to_owned).collect();
         let ended = stragglers::Hunt { spared, soft: steps.soft }.end_all(groups);
-        done.left_over = ended.found;
-        done.killed = ended.killed;
+        done.left_over += ended.found;
+        done.killed += ended.killed;
     }
     if steps.storage {
         done.failed = storage::take_apart();
@@ -111,7 +121,26 @@ pub fn run(steps: &LastSteps) -> Done {
         // The manager does without it.
         let _ = std::fs::write(path, done.to_line());
     }
+    drop(turn);
     done
+}
+
+/// A lock beside the report, when nobody else has it any more; none when that takes longer than `within`,
+/// or cannot be known. It goes with the process, however that ends.
+fn wait_for_turn(report: &Path, within: Duration) -> Option<File> {
+    let file = File::create(report.with_extension("lock")).ok()?;
+    if file.try_lock().is_ok() {
+        return Some(file);
+    }
+    say!("the last steps of the manager before are waited for");
+    let (sender, turn) = channel();
+    // It stays behind if it waits for too long.
+    let wait = move || {
+        let locked = file.lock().map(|()| file);
+        let _ = sender.send(locked);
+    };
+    std::thread::Builder::new().name("turn".into()).spawn(wait).ok()?;
+    turn.recv_timeout(within).ok()?.ok()
 }
 
 impl Done {
@@ -150,5 +179,26 @@ mod tests {
             assert_eq!(LastSteps::parse(words), Ok(steps));
         }
         assert!(LastSteps::parse(std::iter::once("storage=no".to_owned())).is_err());
+    }
+
+    #[test]
+    fn the_last_steps_of_two_managers_are_taken_one_after_the_other() {
+        let scratch = crate::scratch::Scratch::new("last-turn");
+        let report = scratch.0.join("last-steps");
+        let turn = wait_for_turn(&report, Duration::ZERO).expect("nobody has it");
+        assert!(
+            wait_for_turn(&report, Duration::ZERO).is_none(),
+            "not side by side, but it goes on"
+        );
+        let second = std::thread::spawn({
+            let report = report.clone();
+            move || run(&LastSteps { report: Some(report), ..LastSteps::default() })
+        });
+        let first = Done { left_over: 3, killed: 2, failed: 1 };
+        std::fs::write(&report, first.to_line()).expect("it can be written");
+        drop(turn);
+        let both = second.join().expect("it ends");
+        assert_eq!(both, Done { failed: 0, ..first });
+        assert_eq!(Done::read(&report), Some(both));
     }
 }

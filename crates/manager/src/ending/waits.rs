@@ -41,7 +41,8 @@ pub struct Wait {
 /// `fuse` or `nfs`.
 const OF_SERVERS: [&str; 8] = ["9p", "afs", "ceph", "cifs", "davfs", "glusterfs", "lustre", "smb3"];
 
-fn has_server(fs_type: &str) -> bool {
+/// Whether a server is behind a file system of this type.
+pub(crate) fn has_server(fs_type: &str) -> bool {
     fs_type.starts_with("fuse") || fs_type.starts_with("nfs") || OF_SERVERS.contains(&fs_type)
 }
 

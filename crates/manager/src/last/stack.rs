@@ -216,7 +216,7 @@ fn look_at(name: &str) -> Option<Device> {
 }
 
 /// Swap areas in use, from proc(5), `/proc/swaps`.
-fn swap_areas() -> Vec<String> {
+pub(super) fn swap_areas() -> Vec<String> {
     let text = warren_sys::text::read("/proc/swaps").unwrap_or_default();
     areas(&text).collect()
 }

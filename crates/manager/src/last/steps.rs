@@ -1,9 +1,11 @@
 //! Single steps: each in a child process, because each may hang.
 
 use warren_sys::error::Result;
-use warren_sys::mount::{self, MountFlags, MountOptions, Unmount};
+use warren_sys::mount::{self, Mount, MountFlags, MountOptions, Unmount};
 use warren_sys::storage;
 
+use super::stack::swap_areas;
+use crate::ending::waits::has_server;
 use crate::say;
 
 const EINVAL: i32 = 22;
@@ -13,8 +15,8 @@ const EINVAL: i32 = 22;
 pub enum Step {
     /// Unmount what is on this path.
     Unmount(String),
-    /// Make the file system on this path read-only and take it out of sight; it goes when nobody
-    /// uses it any more.
+    /// Make the file system on this path read-only, unless a server is behind it, and take it out of
+    /// sight; it goes when nobody uses it any more.
     Detach(String),
     /// Make the file system on this path read-only.
     ReadOnly(String),
@@ -83,10 +85,15 @@ impl Step {
 
     fn take(&self) -> Result<()> {
         match self {
-            Step::Unmount(path) => mount::unmount(path, Unmount::Normal),
+            Step::Unmount(path) => {
+                unless_over(mount::unmount(path, Unmount::Normal), || is_mounted(path))
+            }
             Step::Detach(path) => {
-                // Read-only first: what is still open for writing keeps it from that.
-                let _ = read_only(path);
+                // Read-only first: what is still open for writing keeps it from that. A server that does
+                // not answer would keep this process: it is not asked.
+                if !is_of_server(&mount::table().unwrap_or_default(), path) {
+                    let _ = read_only(path);
+                }
                 match mount::unmount(path, Unmount::ForceLazy) {
                     // It is not mounted any more: the unmount that took too long came to its end.
                     Err(e) if e.errno == EINVAL => Ok(()),
@@ -99,12 +106,35 @@ impl Step {
                 storage::sync();
                 Ok(())
             }
-            Step::SwapOff(path) => storage::swap_off(path),
+            Step::SwapOff(path) => {
+                unless_over(storage::swap_off(path), || swap_areas().contains(path))
+            }
             Step::Loop(path) => storage::detach_loop(path),
             Step::Array(path) => storage::stop_array(path),
             Step::Mapped(name) => storage::remove_mapped(name),
         }
     }
+}
+
+/// What came of a step; it is done too if it is not there any more (EINVAL), as where somebody else took
+/// the same step at the same time. What is out of reach is still there.
+fn unless_over(result: Result<()>, is_there: impl FnOnce() -> bool) -> Result<()> {
+    match result {
+        Err(e) if e.errno == EINVAL && !is_there() => Ok(()),
+        result => result,
+    }
+}
+
+/// By the table: a mount that another covers is not where its path leads. One that cannot be read tells
+/// nothing.
+fn is_mounted(path: &str) -> bool {
+    mount::table().map_or(true, |table| table.iter().any(|mount| mount.mount_point == path))
+}
+
+/// Whether a server is behind the file system on this path.
+fn is_of_server(table: &[Mount], path: &str) -> bool {
+    let topmost = table.iter().rfind(|mount| mount.mount_point == path);
+    topmost.is_some_and(|mount| has_server(&mount.fstype))
 }
 
 fn read_only(path: &str) -> Result<()> {
@@ -145,5 +175,28 @@ mod tests {
             assert_eq!(Step::parse(&step.to_argument()), Some(step));
         }
         assert_eq!(Step::parse("sweep:/"), None);
+    }
+
+    #[test]
+    fn a_server_is_behind_what_was_mounted_last() {
+        let mount = |(id, line): (usize, &str)| {
+            let (point, fstype) = line.split_once(' ').expect("two words");
+            let (mount_point, fstype, source) =
+                (point.to_owned(), fstype.to_owned(), String::new());
+            Mount { id: id as u64, parent: 0, mount_point, source, fstype }
+        };
+        let table = "/ ext4\n/a nfs4\n/b nfs\n/b tmpfs\n/c ext4\n/c fuse.sshfs";
+        let table: Vec<Mount> = table.lines().enumerate().map(mount).collect();
+        let are = ["/", "/a", "/a/b", "/b", "/c"].map(|path| is_of_server(&table, path));
+        assert_eq!(are, [false, true, false, false, true]);
+    }
+
+    #[test]
+    fn what_somebody_else_did_meanwhile_is_done() {
+        let failed = |errno| Err(warren_sys::Error::new("umount2", errno));
+        let over = |errno, is_there| unless_over(failed(errno), || is_there).is_ok();
+        assert!(over(EINVAL, false));
+        assert!(!over(EINVAL, true), "it is out of reach");
+        assert!(!over(16, false));
     }
 }

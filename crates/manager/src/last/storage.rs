@@ -52,6 +52,8 @@ pub struct Plan {
     /// What is in use though nothing lies on it that is known of: tried again when another step is
     /// over and nothing else may begin.
     busy: Vec<usize>,
+    /// Mounts that could not be unmounted, which may be covered by a later one: tried again likewise.
+    failing: Vec<usize>,
     /// A step is over that may have freed some of it.
     has_freed: bool,
     under_way: usize,
@@ -115,17 +117,28 @@ impl Plan {
     pub fn next(&mut self) -> Option<(usize, Step)> {
         if self.ready.is_empty() && std::mem::take(&mut self.has_freed) {
             self.ready.append(&mut self.busy);
+            self.ready.append(&mut self.failing);
         }
-        while self.ready.is_empty() && self.under_way == 0 && !self.busy.is_empty() {
-            self.give_up_busy();
-        }
+        while self.ready.is_empty() && self.under_way == 0 && self.gives_up() {}
         let index = self.ready.pop()?;
         self.under_way += 1;
         Some((index, self.items[index].step.clone()))
     }
 
-    /// Nothing is left that could free what is in use: mounts are taken out of sight; then, and if
-    /// there are none, the rest is given up.
+    /// Nothing is left that could free anything: what is in use is given up, which may free what could not
+    /// be unmounted, then that. False if there is nothing to give up.
+    fn gives_up(&mut self) -> bool {
+        if !self.busy.is_empty() {
+            self.give_up_busy();
+            return true;
+        }
+        let failing = std::mem::take(&mut self.failing);
+        self.failed += failing.len();
+        failing.iter().for_each(|&index| self.release(index));
+        !failing.is_empty()
+    }
+
+    /// Mounts are taken out of sight; then, and if there are none, the rest is given up.
     fn give_up_busy(&mut self) {
         let is_mount =
             |plan: &Plan, index: usize| matches!(plan.items[index].step, Step::Unmount(_));
@@ -169,6 +182,7 @@ impl Plan {
             (step, Outcome::Busy) if !matches!(step, Step::Detach(_) | Step::ReadOnly(_)) => {
                 return self.busy.push(index);
             }
+            (Step::Unmount(_), Outcome::Failed) => return self.failing.push(index),
             (Step::Unmount(path), Outcome::TooLong) => {
                 item.step = Step::Detach(path.clone());
                 return self.ready.push(index);
@@ -400,6 +414,32 @@ mod tests {
             steps,
             &[("unmount:/a/b", Outcome::TooLong), ("detach:/a/b", Outcome::TooLong)],
             "unmount:/a/b\ndetach:/a/b\nunmount:/a\n1",
+        );
+    }
+
+    #[test]
+    fn what_another_mount_covers_is_tried_again_when_that_is_gone() {
+        let mut plan = plan("unmount:/mnt/a\nunmount:/mnt\nloop:/dev/loop0 0");
+        let (_, upper) = plan.next().expect("what covers");
+        let (covered, _) = plan.next().expect("what is covered");
+        assert_eq!(upper, Step::Unmount("/mnt".to_owned()));
+        plan.ended(covered, Outcome::Failed);
+        assert_eq!(plan.next(), None, "not before something is over");
+        plan.ended(1, Outcome::Done);
+        assert_eq!(plan.next(), Some((covered, Step::Unmount("/mnt/a".to_owned()))));
+        plan.ended(covered, Outcome::Done);
+        assert_eq!(plan.next(), Some((2, Step::Loop("/dev/loop0".to_owned()))));
+        assert_eq!(plan.failed, 0);
+        check(
+            "unmount:/mnt/a\nunmount:/mnt\nloop:/dev/loop0 0",
+            &[("unmount:/mnt/a", Outcome::Failed)],
+            "unmount:/mnt/a unmount:/mnt\nunmount:/mnt/a\nloop:/dev/loop0\n1",
+        );
+        // What covers is in use to the last.
+        check(
+            "unmount:/mnt/a\nunmount:/mnt",
+            &[("unmount:/mnt/a", Outcome::Failed), ("unmount:/mnt", Outcome::Busy)],
+            "unmount:/mnt/a unmount:/mnt\ndetach:/mnt\nunmount:/mnt/a\n1",
         );
     }
 
