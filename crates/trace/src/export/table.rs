@@ -14,6 +14,9 @@ const ROWS_MAX: usize = 40;
 /// Phases that are listed; of more, the longest.
 const SPANS_MAX: usize = 100;
 
+/// Phases within each other that are told apart; a width is a number of 16 bits.
+const DEPTH_MAX: u32 = 32;
+
 /// Steps of the critical path that are listed; of a longer path, the last.
 const STEPS_MAX: usize = 100;
 
@@ -137,7 +140,7 @@ fn phases(out: &mut String, analysis: &Analysis<'_>) {
         }
     }
     for span in shown {
-        let indent = span.depth as usize * 2;
+        let indent = span.depth.min(DEPTH_MAX) as usize * 2;
         let at = time(span.from_us.saturating_sub(timeline.begin_us));
         let took = time(span.until_us.saturating_sub(span.from_us));
         let name = span.phase.text();

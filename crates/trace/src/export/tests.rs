@@ -177,6 +177,16 @@ fn of_very_many_phases_the_longest_are_shown() {
     );
 }
 
+#[test]
+fn very_many_phases_within_each_other_are_written() {
+    let mut recording = host(Subject::Boot, 0, 3).record();
+    // More than the number of a width can be.
+    let begin = What::PhaseBegin { phase: Phase::Reload, detail: 0 };
+    let nested = std::iter::repeat_n(Event::new(20_000_000, NO_UNIT, NO_UNIT, begin), 40_000);
+    recording.events.splice(1..1, nested);
+    assert!(table::table(&Analysis::of(&recording)).contains("the longest 100 of 40,003\n"));
+}
+
 fn number(event: &Value, field: &str) -> f64 {
     event[field].as_f64().unwrap_or_else(|| panic!("{field} of {event}"))
 }
