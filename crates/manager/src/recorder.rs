@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use warren_core::event::KillTarget;
 use warren_core::graph::Graph;
@@ -43,6 +44,9 @@ const IDLE_EVENTS_MAX: usize = 64 << 10;
 
 /// Events that are cut out in one turn of the loop, for somebody who asks: 256 KB.
 pub const PIECE_EVENTS_MAX: usize = 8 << 10;
+
+/// The manager's CPU time is recorded no more often than this, and only when something has happened.
+const CPU_APART: Duration = Duration::from_millis(20);
 
 const SIGKILL: i32 = 9;
 
@@ -76,6 +80,10 @@ pub struct Recorder {
     host: String,
     kernel: String,
     formers: Formers,
+    /// When the manager's CPU time was recorded.
+    cpu_told: Monotonic,
+    /// Something has happened since.
+    has_news: bool,
 }
 
 /// Places of the ring's notes: a stretch takes three, its first event's number plus one or 0 and
@@ -118,6 +126,8 @@ impl Recorder {
             host: context.hostname.to_string(),
             kernel: context.kernel_release.to_string(),
             formers: Formers::default(),
+            cpu_told: Monotonic(0),
+            has_news: false,
         })
     }
 
@@ -175,12 +185,16 @@ impl Recorder {
     // ---- what happens ----
 
     /// The manager works: what comes after it is killed is the gap until the next one is there.
-    pub fn seen(&self, at: Monotonic) {
+    pub fn seen(&mut self, at: Monotonic) {
         self.ring.set_note(SEEN, at.0);
+        if self.has_news && at.since(self.cpu_told) >= CPU_APART {
+            self.own_cpu(at);
+        }
     }
 
     /// Takes what the core tells. A SIGKILL is recorded when it is known whom it has met.
     pub fn take(&mut self, happenings: &[Happening], lost: u64) {
+        self.has_news |= !happenings.is_empty();
         for happening in happenings {
             if !matches!(happening.what, Happened::Signal { signal: SIGKILL, .. }) {
                 self.ring.push(event(happening));
@@ -254,6 +268,7 @@ impl Recorder {
     fn own_cpu(&mut self, at: Monotonic) {
         let cpu_us = warren_sys::time::process_cpu_ns() / 1000;
         self.manager(at, What::OwnCpu { cpu_us });
+        (self.cpu_told, self.has_news) = (at, false);
     }
 
     // ---- what is kept ----
@@ -267,6 +282,7 @@ impl Recorder {
     /// The units are loaded: until the first transaction is asked for, the manager looks at what there
     /// is already and opens what it listens to.
     pub fn loaded(&mut self, at: Monotonic) {
+        self.own_cpu(at);
         self.manager(at, What::PhaseBegin { phase: Phase::Prepare, detail: 0 });
     }
 

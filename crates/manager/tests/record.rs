@@ -8,7 +8,7 @@ use lab::recordings::{bar, live, recording, recording_in};
 use lab::{Machine, until};
 use serde_json::json;
 use warren_trace::analysis::Analysis;
-use warren_trace::analysis::timeline::Bar;
+use warren_trace::analysis::timeline::{Bar, Sample};
 use warren_trace::event::What;
 use warren_trace::record::Damage;
 use warren_trace::words::{Phase, Release, Work};
@@ -58,6 +58,9 @@ fn boot_reload_and_shutdown_are_kept_with_what_was_waited_for() {
     let Some(m) = Machine::start("record", &units) else { return };
     let boot = until("the boot is kept", || recording(&m, "boot"));
     let analysis = Analysis::of(&boot);
+    let samples = analysis.timeline.samples.iter();
+    let cpu = samples.filter(|(_, sample)| matches!(sample, Sample::OwnCpu(_)));
+    assert!(cpu.count() >= 2, "what the manager cost, from the begin to the end");
     check_path(&analysis);
     let second = bar(&analysis, "second.service", Work::Start);
     assert_eq!(held_by(&analysis, second), Some("first.service"));
