@@ -447,11 +447,20 @@ pub struct ChartArgs {
     /// Compare two recordings, named like WHAT; the first is what was before
     #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
     pub compare: Vec<String>,
+    /// With the least, the median and the most of each unit's own times in the last N of its kind that are
+    /// kept: WHAT is boot, reload, shutdown or one before
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "compare",
+        value_parser = clap::value_parser!(u16).range(2..)
+    )]
+    pub repeat: Option<u16>,
     /// Write here; the suffix (.html, .svg, .json, .txt) decides what. Without it, print the table
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// List the recordings that are kept
-    #[arg(long, conflicts_with_all = ["what", "compare", "output"])]
+    #[arg(long, conflicts_with_all = ["what", "compare", "repeat", "output"])]
     pub list: bool,
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use warren_trace::analysis::Analysis;
+use warren_trace::analysis::repeat::Repeats;
 use warren_trace::export::{chrome, html, show, svg, table};
 use warren_trace::record::{self, Damage, Recording};
 use warren_trace::words::Subject;
@@ -166,6 +167,15 @@ impl Form {
             Form::Svg | Form::Json => bail!("a comparison is written as .html or .txt"),
         })
     }
+
+    fn repeat(self, analysis: &Analysis<'_>, repeats: &Repeats) -> Result<String> {
+        Ok(match self {
+            Form::Html => html::repeated(analysis, repeats),
+            Form::Json => chrome::repeated(analysis, repeats),
+            Form::Text => table::repeated(analysis, repeats),
+            Form::Svg => bail!("what differs between many is written as .html, .json or .txt"),
+        })
+    }
 }
 
 /// Does what the command line says; `connect` is asked for the manager when it is needed.
@@ -180,18 +190,9 @@ pub fn run(
         return Ok(0);
     }
     let form = Form::of(args.output.as_deref())?;
-    let which: Result<Vec<Which>> = match args.compare.is_empty() {
-        true => vec![Which::parse(&args.what)],
-        false => args.compare.iter().map(|text| Which::parse(text)).collect(),
-    }
-    .into_iter()
-    .collect();
-    let recordings: Result<Vec<(Recording, Damage)>> =
-        which?.iter().map(|which| recording(which, &mut manager)).collect();
-    let chart = match recordings?.as_slice() {
-        [a, b] => form.compare(&Analysis::of_file(a), &Analysis::of_file(b))?,
-        [one] => form.draw(&Analysis::of_file(one)),
-        _ => bail!("one recording is drawn, or two are compared"),
+    let chart = match args.repeat {
+        Some(count) => repeat(form, &Which::parse(&args.what)?, count.into(), &mut manager)?,
+        None => draw(form, args, &mut manager)?,
     };
     match &args.output {
         Some(path) => std::fs::write(path, chart)
@@ -199,6 +200,54 @@ pub fn run(
         None => print(&clean_lines(&chart)),
     }
     Ok(0)
+}
+
+/// One recording, or two that are compared.
+fn draw<F>(form: Form, args: &ChartArgs, manager: &mut Manager<F>) -> Result<String>
+where
+    F: FnOnce() -> Result<Client>,
+{
+    let which: Result<Vec<Which>> = match args.compare.is_empty() {
+        true => vec![Which::parse(&args.what)],
+        false => args.compare.iter().map(|text| Which::parse(text)).collect(),
+    }
+    .into_iter()
+    .collect();
+    let recordings: Result<Vec<(Recording, Damage)>> =
+        which?.iter().map(|which| recording(which, manager)).collect();
+    match recordings?.as_slice() {
+        [a, b] => form.compare(&Analysis::of_file(a), &Analysis::of_file(b)),
+        [one] => Ok(form.draw(&Analysis::of_file(one))),
+        _ => bail!("one recording is drawn, or two are compared"),
+    }
+}
+
+/// One recording, with how its times differ from those of the ones before it.
+fn repeat<F>(form: Form, which: &Which, count: usize, manager: &mut Manager<F>) -> Result<String>
+where
+    F: FnOnce() -> Result<Client>,
+{
+    let &Which::Kept(subject, back) = which else {
+        bail!("--repeat is for boot, reload, shutdown, or one of them before the last, as boot~1");
+    };
+    let answer = manager.call("Records", json!({}))?;
+    let names = kept(subject, &answer).into_iter().skip(back).take(count);
+    let mut names = names.filter_map(Value::as_str).map(|name| Which::Named(name.to_owned()));
+    let newest = names.next().with_context(|| missing(subject, &answer))?;
+    let newest = recording(&newest, manager)?;
+    let newest = Analysis::of_file(&newest);
+    let mut repeats = Repeats::default();
+    repeats.add(&newest);
+    // One by one: of thousands of units each is large.
+    for name in names {
+        repeats.add(&Analysis::of_file(&recording(&name, manager)?));
+    }
+    let text = subject.text();
+    ensure!(repeats.count() > 1, "no {text} before this one is kept; see warren chart --list");
+    if repeats.count() < count {
+        eprintln!("warren: only {} {text}s are kept", repeats.count());
+    }
+    form.repeat(&newest, &repeats)
 }
 
 /// The manager, connected to when something is asked of it.
@@ -249,11 +298,8 @@ where
         Which::Named(name) => fetch(manager, json!({"name": name}))?,
         Which::Kept(subject, back) => {
             let answer = manager.call("Records", json!({}))?;
-            let rows = answer["records"].as_array().into_iter().flatten();
-            let of_subject = |row: &&Value| row["subject"] == subject.text();
-            let found = rows.filter(of_subject).rev().nth(*back);
-            let name =
-                found.map(|row| row["name"].clone()).with_context(|| missing(*subject, &answer))?;
+            let found = kept(*subject, &answer).get(*back).copied().cloned();
+            let name = found.with_context(|| missing(*subject, &answer))?;
             fetch(manager, json!({"name": name}))?
         }
         Which::Between(since, until) => {
@@ -270,6 +316,13 @@ where
         Which::Named(name) => read_of(&bytes, name),
         Which::Kept(..) | Which::Between(..) => read_of(&bytes, "the manager's answer"),
     }
+}
+
+/// Names of the recordings of a subject, the last first, from the manager's answer.
+fn kept(subject: Subject, answer: &Value) -> Vec<&Value> {
+    let rows = answer["records"].as_array().into_iter().flatten();
+    let of_subject = rows.filter(|row| row["subject"] == subject.text());
+    of_subject.rev().map(|row| &row["name"]).collect()
 }
 
 /// What is whole of the bytes of `name`. The chart tells what is not.
@@ -323,6 +376,14 @@ mod tests {
         for wrong in ["", "boots", "boot~x", "live", "5min..", "../x.record", "-..", "@.."] {
             assert_eq!(which(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_subject_comes_the_last_first() {
+        let row = |subject: &str, name: &str| json!({"subject": subject, "name": name});
+        let answer = json!({"records": [row("boot", "a"), row("reload", "b"), row("boot", "c")]});
+        assert_eq!(kept(Subject::Boot, &answer), ["c", "a"]);
+        assert!(kept(Subject::Shutdown, &answer).is_empty());
     }
 
     #[test]

@@ -291,6 +291,21 @@ fn a_shutdown_that_files_describe_goes_on_over_the_death_of_the_manager() {
     assert!(began_us < again_us && again_us <= analysis.timeline.begin_us);
 }
 
+#[test]
+fn recordings_of_one_subject_are_drawn_together() {
+    let Some(m) = Machine::start("record-many", &[]) else { return };
+    for name in ["a.service", "b.service"] {
+        m.write(name, "[Service]\nExecStart=@P stay");
+        m.call("ReloadConfiguration", &json!({}));
+    }
+    let warren = lab::program_of("warren-cli", "warren");
+    let chart = |words: &[&str]| m.run(&[&[&warren, "chart"], words].concat());
+    let text = until("both are kept", || chart(&["reload", "--repeat", "5"]).ok());
+    assert!(text.contains("\nThe last reloads, 2 of them\n"), "{text}");
+    let before = chart(&["reload~1", "--repeat", "5"]).expect_err("there is one alone");
+    assert!(before.contains("no reload before this one is kept"), "{before}");
+}
+
 /// A path with a link is no path below what is mounted, by its text.
 #[test]
 fn a_recording_below_a_link_is_kept_before_its_file_system_goes() {

@@ -5,6 +5,7 @@ use std::error::Error;
 use std::path::Path;
 
 use warren_trace::analysis::Analysis;
+use warren_trace::analysis::repeat::Repeats;
 use warren_trace::export::{chrome, html, svg, table};
 use warren_trace::sample::host;
 use warren_trace::words::Subject;
@@ -37,5 +38,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let other = Analysis::of(&other);
     write("compare.html", html::compared(&boot, &other))?;
     write("compare.txt", table::compared(&boot, &other))?;
+
+    let mut repeats = Repeats::default();
+    repeats.add(&boot);
+    repeats.add(&other);
+    write("repeat.html", html::repeated(&boot, &repeats))?;
+    write("repeat.json", chrome::repeated(&boot, &repeats))?;
+    write("repeat.txt", table::repeated(&boot, &repeats))?;
     Ok(())
 }

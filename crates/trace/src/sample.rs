@@ -16,6 +16,15 @@ use crate::words::{
 /// Wall clock of the samples: 2026-11-22 00:00:00 UTC, in µs since 1970.
 const REALTIME_US: u64 = 1_795_305_600_000_000;
 
+/// How often the manager's CPU time is recorded, in µs.
+const CPU_APART_US: u64 = 20_000;
+
+/// Releases and ends that cost the manager one µs.
+const JOBS_PER_US: u64 = 4;
+
+/// Clients that wait while the jobs are queued.
+const CLIENTS: u64 = 3;
+
 /// The first process id of the samples.
 const FIRST_PID: u32 = 1000;
 
@@ -141,9 +150,15 @@ impl<'a> Run<'a> {
         let detail = sample.units.len() as u64;
         self.manager(queued_us, What::PhaseEnd { phase: Phase::Plan, detail });
         self.manager(queued_us, What::PhaseBegin { phase: stage, detail });
+        self.cpu(queued_us);
+        self.manager(queued_us, What::BusQueue { depth: CLIENTS });
+        self.manager(queued_us + sample.latency_us, What::BusQueue { depth: 0 });
         let mut held = self.queue(queued_us);
         let dependents = dependents(&sample.waits());
         while let Some(Reverse((time_us, _, due))) = self.due.pop() {
+            if time_us / CPU_APART_US != end_us / CPU_APART_US {
+                self.cpu(time_us);
+            }
             end_us = time_us;
             match due {
                 Due::Release(unit, by) => self.release(time_us, unit, by),
@@ -159,7 +174,7 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        self.manager(end_us, What::OwnCpu { cpu_us: (end_us - begin_us) / 100 });
+        self.cpu(end_us);
         self.manager(end_us, What::PhaseEnd { phase: stage, detail });
         self.manager(end_us, What::PhaseEnd { phase: whole, detail });
     }
@@ -218,6 +233,12 @@ impl<'a> Run<'a> {
         self.push(time_us, unit, None, What::State { active, sub, reason });
         let ending = if active == Active::Failed { Ending::Timeout } else { Ending::Done };
         self.push(time_us, unit, None, What::JobEnded { job, ending, reason });
+    }
+
+    /// The manager's CPU time: the plan, and a little for each release and each end.
+    fn cpu(&mut self, time_us: u64) {
+        let cpu_us = self.sample.plan_us + self.order / JOBS_PER_US;
+        self.manager(time_us, What::OwnCpu { cpu_us });
     }
 
     fn later(&mut self, time_us: u64, due: Due) {

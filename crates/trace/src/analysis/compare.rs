@@ -81,7 +81,7 @@ pub fn differences(a: &Analysis<'_>, b: &Analysis<'_>) -> Vec<Difference> {
 }
 
 /// Own time of all bars of each unit, by name.
-fn own_times<'a>(analysis: &'a Analysis<'_>) -> BTreeMap<&'a str, u64> {
+pub(super) fn own_times<'a>(analysis: &'a Analysis<'_>) -> BTreeMap<&'a str, u64> {
     let mut out = BTreeMap::new();
     for bar in &analysis.timeline.bars {
         let own_us: &mut u64 = out.entry(analysis.name(bar.row)).or_default();
@@ -90,7 +90,7 @@ fn own_times<'a>(analysis: &'a Analysis<'_>) -> BTreeMap<&'a str, u64> {
     out
 }
 
-fn path_names<'a>(analysis: &'a Analysis<'_>) -> Vec<&'a str> {
+pub(super) fn path_names<'a>(analysis: &'a Analysis<'_>) -> Vec<&'a str> {
     let row = |bar: u32| analysis.timeline.bars[bar as usize].row;
     let steps = analysis.path.steps.iter();
     let mut names: Vec<&str> = steps.map(|step| analysis.name(row(step.bar))).collect();

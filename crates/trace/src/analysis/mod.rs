@@ -3,7 +3,8 @@
 //! [`timeline`] makes bars of events: one for every job and every change that a unit made by
 //! itself. [`links`] finds which bar waited for which, [`path`] the critical path and the headline,
 //! [`float`] how late each bar could have been and what would be without a unit, [`blockers`] who
-//! cost most, [`compare`] what differs between two recordings.
+//! cost most, [`compare`] what differs between two recordings, [`repeat`] how much times differ
+//! between many.
 //!
 //! Everything is a function of the recording alone. What must not be here: a guess from the order
 //! of unit files about who waited for whom; a wait is what was recorded as one.
@@ -13,6 +14,7 @@ pub mod compare;
 pub mod float;
 pub mod links;
 pub mod path;
+pub mod repeat;
 #[cfg(test)]
 mod tests;
 pub mod timeline;

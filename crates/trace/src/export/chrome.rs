@@ -14,6 +14,7 @@ use std::collections::BinaryHeap;
 use super::json::{object, put, quoted};
 use super::show;
 use crate::analysis::Analysis;
+use crate::analysis::repeat::{Repeats, UnitSpread};
 use crate::analysis::timeline::{Bar, Sample, Span};
 
 /// The process of the manager.
@@ -24,13 +25,24 @@ const NO_SLICE: u32 = 2;
 
 /// A recording in Chrome's trace format.
 pub fn chrome(analysis: &Analysis<'_>) -> String {
+    trace(analysis, None)
+}
+
+/// The same, where each bar has the least, the median and the most of its unit's own times in many
+/// recordings.
+pub fn repeated(analysis: &Analysis<'_>, repeats: &Repeats) -> String {
+    trace(analysis, Some(repeats))
+}
+
+fn trace(analysis: &Analysis<'_>, repeats: Option<&Repeats>) -> String {
     let places = places(analysis);
     let mut events = Events { begin_us: analysis.timeline.begin_us, lines: Vec::new() };
     names(&mut events, analysis, &places);
     spans(&mut events, analysis);
     for (index, bar) in analysis.timeline.bars.iter().enumerate() {
         waiting(&mut events, analysis, index, bar, places[index]);
-        running(&mut events, analysis, index, bar, places[index]);
+        let unit = repeats.and_then(|repeats| repeats.unit(analysis.name(bar.row)));
+        running(&mut events, analysis, index, unit, places[index]);
     }
     flows(&mut events, analysis, &places);
     samples(&mut events, analysis);
@@ -180,23 +192,44 @@ fn waiting(events: &mut Events, analysis: &Analysis<'_>, index: usize, bar: &Bar
     events.add('e', until, place, &fields);
 }
 
-fn running(events: &mut Events, analysis: &Analysis<'_>, index: usize, bar: &Bar, place: Place) {
+fn running(
+    events: &mut Events,
+    analysis: &Analysis<'_>,
+    index: usize,
+    unit: Option<UnitSpread>,
+    place: Place,
+) {
+    let bar = &analysis.timeline.bars[index];
     let from = events.ns(bar.ran_from_us(analysis.timeline.end_us));
     let until = events.ns(bar.end_us(analysis.timeline.end_us));
     let name = format!("{} {}", analysis.name(bar.row), bar.work.text());
     let ending = bar.end.map_or("unfinished", |end| end.ending.text());
     let reason = bar.end.map_or("", |end| analysis.recording.reason(end.reason));
-    let args = object(&[
+    let mut args = vec![
         ("ending", quoted(ending)),
         ("reason", quoted(reason)),
         ("asked", quoted(bar.asked.text())),
         ("critical", analysis.path.has(index as u32).to_string()),
         ("killed", bar.kills.to_string()),
         ("slack_us", analysis.float.slack_us[index].map_or("null".into(), |us| us.to_string())),
-    ]);
+    ];
+    args.extend(unit.into_iter().flat_map(spread));
+    let args = object(&args);
     let dur = (until.saturating_sub(from) / 1_000).to_string();
     let fields = [("name", quoted(&name)), ("cat", quoted("unit")), ("dur", dur), ("args", args)];
     events.add('X', from, place, &fields);
+}
+
+/// A unit's own times in many recordings.
+fn spread(unit: UnitSpread) -> [(&'static str, String); 5] {
+    [
+        ("least_us", unit.own.min_us),
+        ("median_us", unit.own.median_us),
+        ("most_us", unit.own.max_us),
+        ("ran_in", unit.runs as u64),
+        ("on_path_in", unit.on_path as u64),
+    ]
+    .map(|(name, value)| (name, value.to_string()))
 }
 
 /// Arrows from holders to what they released. One ns before the holder's end, because a flow binds

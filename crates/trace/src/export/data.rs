@@ -7,12 +7,13 @@
 use super::json::{numbers, object, quoted, strings};
 use super::show;
 use crate::analysis::Analysis;
-use crate::analysis::timeline::{Bar, Sample};
+use crate::analysis::repeat::{Repeats, Spread};
+use crate::analysis::timeline::{Bar, Row, Sample};
 use crate::words::{Asked, Ending, Release, Work};
 
-/// One recording, or two that are compared.
-pub fn data(runs: &[&Analysis<'_>]) -> String {
-    let runs = runs.iter().map(|analysis| run(analysis));
+/// One recording, or two that are compared; of one, how its times differ from those of others.
+pub fn data(runs: &[&Analysis<'_>], repeats: Option<&Repeats>) -> String {
+    let runs = runs.iter().map(|analysis| run(analysis, repeats));
     let words = object(&[
         ("work", texts(Work::ALL.iter().map(|word| (word.number(), word.text())))),
         ("release", texts(Release::ALL.iter().map(|word| (word.number(), word.text())))),
@@ -32,7 +33,7 @@ fn texts(words: impl Iterator<Item = (u8, &'static str)>) -> String {
     strings(out)
 }
 
-fn run(analysis: &Analysis<'_>) -> String {
+fn run(analysis: &Analysis<'_>, repeats: Option<&Repeats>) -> String {
     let head = &analysis.recording.head;
     let timeline = &analysis.timeline;
     let parts = analysis.path.parts;
@@ -55,6 +56,7 @@ fn run(analysis: &Analysis<'_>) -> String {
         ("path", numbers(analysis.path.steps.iter().map(|step| step.bar))),
         ("gaps", numbers(analysis.path.steps.iter().map(|step| step.gap_us))),
         ("spans", spans(analysis)),
+        ("repeats", repeats.map_or("null".to_owned(), |repeats| spread(analysis, repeats))),
         (
             "queue",
             samples(analysis, |sample| match sample {
@@ -112,6 +114,26 @@ fn counters(analysis: &Analysis<'_>) -> String {
         let values = row.counters.iter().map(|value| value.map_or(-1, |value| value as i64));
         numbers(std::iter::once(index as i64).chain(values))
     }))
+}
+
+/// How many recordings there are, the spreads of the whole, and for each row its spread with in how many
+/// recordings it did something and was on the critical path: `[least, median, most, ran, path]`.
+fn spread(analysis: &Analysis<'_>, repeats: &Repeats) -> String {
+    let three = |spread: Spread| [spread.min_us, spread.median_us, spread.max_us];
+    let row = |row: &Row| match repeats.unit(&row.name) {
+        Some(unit) => {
+            let counts = [unit.runs as u64, unit.on_path as u64];
+            numbers(three(unit.own).into_iter().chain(counts))
+        }
+        None => "null".to_owned(),
+    };
+    object(&[
+        ("count", repeats.count().to_string()),
+        ("total", numbers(three(repeats.total()))),
+        ("path", numbers(three(repeats.path()))),
+        ("manager", numbers(three(repeats.manager()))),
+        ("rows", numbers(analysis.timeline.rows.iter().map(row))),
+    ])
 }
 
 fn reasons(analysis: &Analysis<'_>) -> String {

@@ -9,6 +9,7 @@ use miniz_oxide::deflate::compress_to_vec_zlib;
 use super::data::data;
 use super::show;
 use crate::analysis::Analysis;
+use crate::analysis::repeat::Repeats;
 use crate::base64;
 
 /// How hard data is compressed: 6 of 10.
@@ -18,9 +19,11 @@ const PAGE: &str = include_str!("../html/page.html");
 const STYLE: &str = include_str!("../html/style.css");
 
 /// The program, in the order in which its parts use each other.
-const PROGRAM: [&str; 5] = [
+const PROGRAM: [&str; 7] = [
     include_str!("../html/model.js"),
+    include_str!("../html/align.js"),
     include_str!("../html/rows.js"),
+    include_str!("../html/lane.js"),
     include_str!("../html/draw.js"),
     include_str!("../html/panel.js"),
     include_str!("../html/main.js"),
@@ -28,13 +31,18 @@ const PROGRAM: [&str; 5] = [
 
 /// One recording as a page.
 pub fn html(analysis: &Analysis<'_>) -> String {
-    page(&show::headline(analysis), &data(&[analysis]))
+    page(&show::headline(analysis), &data(&[analysis], None))
+}
+
+/// The same with the least, the median and the most of many recordings, of which it is one.
+pub fn repeated(analysis: &Analysis<'_>, repeats: &Repeats) -> String {
+    page(&show::headline(analysis), &data(&[analysis], Some(repeats)))
 }
 
 /// Two recordings as a page that compares them: `a` is what was before.
 pub fn compared(a: &Analysis<'_>, b: &Analysis<'_>) -> String {
     let (was, is) = (show::headline(a), show::headline(b));
-    page(&format!("A: {was} B: {is}"), &data(&[a, b]))
+    page(&format!("A: {was} B: {is}"), &data(&[a, b], None))
 }
 
 fn page(title: &str, data: &str) -> String {

@@ -6,6 +6,7 @@ use crate::analysis::Analysis;
 use crate::analysis::blockers::{Blocker, blockers};
 use crate::analysis::compare::{Difference, differences, phases as phases_of_both};
 use crate::analysis::path::Step;
+use crate::analysis::repeat::{Repeats, Spread};
 use crate::words::Release;
 
 /// Rows of the tables of blockers and differences.
@@ -30,6 +31,50 @@ pub fn table(analysis: &Analysis<'_>) -> String {
     steps(&mut out, analysis);
     worst(&mut out, analysis);
     out
+}
+
+/// A recording as text, and then how its times differ from those of others of its subject. It is one of
+/// `repeats` itself.
+pub fn repeated(analysis: &Analysis<'_>, repeats: &Repeats) -> String {
+    let mut out = table(analysis);
+    let (subject, count) = (analysis.recording.head.subject.text(), repeats.count());
+    put(&mut out, format_args!("\nThe last {subject}s, {} of them\n", show::count(count as u64)));
+    let [least, median, most] = ["least", "median", "most"];
+    put(&mut out, format_args!("{least:>12} {median:>11} {most:>11}\n"));
+    for (spread, name) in [
+        (repeats.total(), "total"),
+        (repeats.path(), "critical path"),
+        (repeats.manager(), "the manager"),
+    ] {
+        out.push_str(&spread_text(spread));
+        put(&mut out, format_args!("  {name}\n"));
+    }
+    let units = repeats.units();
+    if units.is_empty() {
+        return out;
+    }
+    let [ran, path] = ["ran in", "on path"];
+    put(&mut out, format_args!("\n{least:>12} {median:>11} {most:>11} {ran:>9} {path:>9}  unit\n"));
+    for (name, unit) in units.iter().take(ROWS_MAX) {
+        let (ran, path) = (unit.runs, unit.on_path);
+        let own = spread_text(unit.own);
+        put(&mut out, format_args!("{own} {ran:>9} {path:>9}  {name}\n"));
+    }
+    more_units(&mut out, units.len());
+    out
+}
+
+fn spread_text(spread: Spread) -> String {
+    let (least, median, most) = (time(spread.min_us), time(spread.median_us), time(spread.max_us));
+    format!("{least:>12} {median:>11} {most:>11}")
+}
+
+/// How many of a table are left out.
+fn more_units(out: &mut String, all: usize) {
+    if all > ROWS_MAX {
+        let rest = show::count((all - ROWS_MAX) as u64);
+        put(out, format_args!("{:>12} {rest} more units\n", "..."));
+    }
 }
 
 /// Two recordings as text: both headlines, phases, then units by the size of their difference.
@@ -196,10 +241,7 @@ fn worst(out: &mut String, analysis: &Analysis<'_>) {
     let [saved, own, slack, released, waited] = heads;
     put(out, format_args!("{saved:>12} {own:>11} {slack:>11} {released:>9} {waited:>11}  unit\n"));
     table.iter().take(ROWS_MAX).for_each(|row| blocker(out, analysis, row));
-    if table.len() > ROWS_MAX {
-        let rest = show::count((table.len() - ROWS_MAX) as u64);
-        put(out, format_args!("{:>12} {rest} more units\n", "..."));
-    }
+    more_units(out, table.len());
 }
 
 fn blocker(out: &mut String, analysis: &Analysis<'_>, row: &Blocker) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::Analysis;
+use crate::analysis::repeat::Repeats;
 use crate::event::{Event, NO_UNIT, What};
 use crate::record::{Damage, Recording, Unit};
 use crate::sample::host;
@@ -141,7 +142,7 @@ fn what_is_missing_is_told_in_every_form() {
         "1,234 events were lost",
         "The recording is not whole: it has no end, 2 of its blocks are damaged.",
     ];
-    let data = data::data(&[&analysis]);
+    let data = data::data(&[&analysis], None);
     for form in [table::table(&analysis), svg::svg(&analysis), chrome::chrome(&analysis), data] {
         assert!(told.iter().all(|text| form.contains(text)), "{form}");
     }
@@ -185,6 +186,49 @@ fn very_many_phases_within_each_other_are_written() {
     let nested = std::iter::repeat_n(Event::new(20_000_000, NO_UNIT, NO_UNIT, begin), 40_000);
     recording.events.splice(1..1, nested);
     assert!(table::table(&Analysis::of(&recording)).contains("the longest 100 of 40,003\n"));
+}
+
+#[test]
+fn many_boots_are_told_with_the_least_the_median_and_the_most() {
+    let mut repeats = Repeats::default();
+    for own_us in [100_000, 300_000, 640_000] {
+        let mut sample = host(Subject::Boot, 0, 1);
+        sample.units[2].own_us = own_us;
+        repeats.add(&Analysis::of(&sample.record()));
+    }
+    let recording = host(Subject::Boot, 0, 1).record();
+    let analysis = Analysis::of(&recording);
+    let text = table::repeated(&analysis, &repeats);
+    let expect = "
+The last boots, 3 of them
+       least      median        most
+      293 ms      493 ms      833 ms  total
+      281 ms      481 ms      821 ms  critical path
+     12.1 ms     12.1 ms     12.1 ms  the manager
+
+       least      median        most    ran in   on path  unit
+      100 ms      300 ms      640 ms         3         3  database.service
+      400 us      400 us      400 us         3         3  local-fs.target
+      500 us      500 us      500 us         3         3  multi-user.target
+      180 ms      180 ms      180 ms         3         3  network.service
+      300 us      300 us      300 us         3         0  sockets.target
+";
+    assert_eq!(text, table::table(&analysis) + expect);
+
+    let trace: Value = serde_json::from_str(&chrome::repeated(&analysis, &repeats)).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    let bar = events.iter().find(|event| event["name"] == "database.service start");
+    let args = &bar.expect("it is there")["args"];
+    let columns = ["least_us", "median_us", "most_us", "ran_in", "on_path_in"];
+    assert_eq!(
+        columns.map(|name| args[name].as_u64()),
+        [100_000, 300_000, 640_000, 3, 3].map(Some)
+    );
+
+    let data: Value =
+        serde_json::from_str(&data::data(&[&analysis], Some(&repeats))).expect("JSON");
+    let run = &data["runs"][0];
+    assert_eq!(run["repeats"]["rows"][2], serde_json::json!([100_000, 300_000, 640_000, 3, 3]));
 }
 
 fn number(event: &Value, field: &str) -> f64 {
@@ -291,7 +335,7 @@ fn a_page_has_one_program_and_nothing_from_outside() {
 fn the_data_of_a_page_is_json_with_columns_of_one_length() {
     for recording in recordings() {
         let analysis = Analysis::of(&recording);
-        let text = data::data(&[&analysis]);
+        let text = data::data(&[&analysis], None);
         let data: Value = serde_json::from_str(&text).expect("JSON");
         let run = &data["runs"][0];
         let bars = run["bars"].as_object().expect("an object");

@@ -2,13 +2,15 @@
 // Painting: the rows that are visible, the axis, the overview. Reads the state, changes nothing.
 
 const ROW_HEIGHT = 20;
-const AXIS_HEIGHT = 36;
+const TIMES_HEIGHT = 36;
+/** What stands above the rows: the times, and below them the manager's lane. */
+const AXIS_HEIGHT = TIMES_HEIGHT + LANE_HEIGHT;
 const NAME_WIDTH = 360;
 const FONT = "12px system-ui, 'DejaVu Sans', sans-serif";
 const BOLD = `bold ${FONT}`;
 
 const COLORS = ["bg", "panel", "fg", "muted", "grid", "zone0", "zone1", "wait", "run", "stop",
-  "reload", "own", "up", "critical", "bad", "select", "manager", "before"];
+  "reload", "own", "up", "critical", "bad", "select", "manager", "before", "queue"];
 
 /** The colours of the page's style, which depend on the reader's theme. */
 function readColors() {
@@ -111,8 +113,8 @@ class Painter {
     const run = this.model.runs[this.model.runs.length - 1];
     const { context, colors } = this;
     run.spans.filter((span) => span[1] === 1).forEach((span, at) => {
-      const from = Math.max(NAME_WIDTH, this.x(span[2]));
-      const until = Math.min(this.width, this.x(span[3]));
+      const from = Math.max(NAME_WIDTH, this.x(run.at(span[2])));
+      const until = Math.min(this.width, this.x(run.at(span[3])));
       context.fillStyle = at % 2 === 0 ? colors.zone0 : colors.zone1;
       if (until > from) context.fillRect(from, 0, until - from, this.height);
     });
@@ -121,20 +123,38 @@ class Painter {
   axis() {
     const { context, colors, view } = this;
     context.fillStyle = colors.panel;
-    context.fillRect(0, 0, this.width, AXIS_HEIGHT);
+    context.fillRect(0, 0, this.width, TIMES_HEIGHT);
     const step = tickStep(view.until - view.from, (this.width - NAME_WIDTH) / 110);
     context.textAlign = "center";
-    for (let tick = Math.ceil(view.from / step) * step; tick <= view.until; tick += step) {
-      const x = this.x(tick);
-      context.fillStyle = colors.muted;
-      const text = tickText(tick, step);
-      const half = context.measureText(text).width / 2;
-      if (x >= NAME_WIDTH && x + half <= this.width) context.fillText(text, x, 26);
-      context.fillStyle = colors.grid;
-      context.fillRect(x, AXIS_HEIGHT - 4, 1, 4);
-    }
+    // Aligned zones have times of their own.
+    const places = this.model.places ?? [0];
+    let free = -Infinity;
+    places.forEach((zero, at) => {
+      const from = at === 0 ? view.from : Math.max(view.from, zero);
+      const until = Math.min(view.until, places[at + 1] ?? Infinity);
+      free = this.ticks({ zero, from, until, step }, free);
+    });
     context.textAlign = "left";
     this.zoneNames();
+    paintLane(this, TIMES_HEIGHT);
+  }
+
+  /** Times from `zero` on, right of what is `free`; what is free then. */
+  ticks({ zero, from, until, step }, free) {
+    const { context, colors } = this;
+    for (let tick = Math.ceil((from - zero) / step) * step; zero + tick <= until; tick += step) {
+      const x = this.x(zero + tick);
+      const text = tickText(tick, step);
+      const half = context.measureText(text).width / 2;
+      if (x >= NAME_WIDTH && x - half >= free && x + half <= this.width) {
+        context.fillStyle = colors.muted;
+        context.fillText(text, x, 26);
+        free = x + half + 4;
+      }
+      context.fillStyle = colors.grid;
+      context.fillRect(x, TIMES_HEIGHT - 4, 1, 4);
+    }
+    return free;
   }
 
   /** Names of the zones, where they fit. */
@@ -143,8 +163,8 @@ class Painter {
     this.context.fillStyle = this.colors.muted;
     for (const [text, depth, from, until] of run.spans) {
       if (depth !== 1) continue;
-      const left = Math.max(NAME_WIDTH, this.x(from)) + 4;
-      const room = Math.min(this.width, this.x(until)) - left - 4;
+      const left = Math.max(NAME_WIDTH, this.x(run.at(from))) + 4;
+      const room = Math.min(this.width, this.x(run.at(until))) - left - 4;
       const shown = fitText(this.context, text, room);
       if (shown.length > 3) this.context.fillText(shown, left, 9);
     }
@@ -185,10 +205,11 @@ class Painter {
   span({ span, which }, top) {
     const [, , from, until, detail] = span;
     const color = which < this.model.runs.length - 1 ? this.colors.before : this.colors.manager;
-    this.block(this.x(from), this.x(until), top + 5, 10, color);
+    const [left, right] = [from, until].map((us) => this.x(this.model.runs[which].at(us)));
+    this.block(left, right, top + 5, 10, color);
     const note = detail > 0 ? `${timeText(until - from)}, ${detailText(span[0], detail)}`
       : timeText(until - from);
-    this.note(this.x(from), this.x(until), top, note);
+    this.note(left, right, top, note);
   }
 
   /** A unit: with two runs the first above the second. */
@@ -202,21 +223,34 @@ class Painter {
 
   lane(run, row, which, top, height) {
     for (const [from, until] of run.upsOfRow.get(row) ?? []) {
-      const end = Math.min(this.x(until), this.width);
-      this.block(this.x(from), end, top + height - 4, 3, this.colors.up);
+      const end = Math.min(this.x(run.at(until)), this.width);
+      this.block(this.x(run.at(from)), end, top + height - 4, 3, this.colors.up);
     }
     const bars = run.barsOfRow[row];
     bars.forEach((bar, at) => {
-      const next = at + 1 < bars.length ? this.x(run.bars.queued[bars[at + 1]]) : this.width;
-      const before = at > 0 ? this.x(run.bars.end[bars[at - 1]]) : NAME_WIDTH;
+      const next = at + 1 < bars.length ? this.x(run.shown.queued[bars[at + 1]]) : this.width;
+      const before = at > 0 ? this.x(run.shown.end[bars[at - 1]]) : NAME_WIDTH;
       const faded = which < this.model.runs.length - 1;
       this.bar(run, bar, { top, height, before, next, faded });
     });
+    const repeats = run.repeats?.rows[row];
+    if (repeats && bars.length > 0) this.whisker(run, bars[0], repeats, top);
+  }
+
+  /** From the least to the most of the unit's own times in many recordings, with the median: above the
+      bar, whose texts it leaves free. */
+  whisker(run, bar, [least, median, most], top) {
+    if (most === least) return;
+    const [from, between, until] = [least, median, most].map((us) => this.x(run.shown.start[bar] + us));
+    this.block(from, until, top + 2, 1, this.colors.fg);
+    [from, until].forEach((x) => this.block(x, x + 1, top, 5, this.colors.fg));
+    this.block(between - 1, between + 1, top, 7, this.colors.fg);
   }
 
   bar(run, bar, { top, height, before, next, faded }) {
     const { bars } = run;
-    const [queued, start, end] = [bars.queued[bar], bars.start[bar], bars.end[bar]]
+    const { shown } = run;
+    const [queued, start, end] = [shown.queued[bar], shown.start[bar], shown.end[bar]]
       .map((us) => this.x(us));
     const middle = top + height / 2;
     if (bars.wait[bar] === NONE) {

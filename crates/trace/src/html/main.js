@@ -18,6 +18,8 @@ class Page {
     this.tip = document.getElementById("tip");
     this.asked = false;
     document.getElementById("sort").value = model.runs.length > 1 ? "delta" : "begin";
+    document.getElementById("align").hidden = !canAlign(model);
+    document.getElementById("range").hidden = !model.runs.some((run) => run.repeats);
     showHead(model, this.painter.colors);
     this.listen();
     this.rebuild();
@@ -135,8 +137,8 @@ class Page {
       const run = this.model.runs[which];
       const bars = run.barsOfRow[row.unit.rows[which]];
       if (bars.length === 0) return;
-      const from = run.bars.queued[bars[0]];
-      const until = run.bars.end[bars[bars.length - 1]];
+      const from = run.shown.queued[bars[0]];
+      const until = run.shown.end[bars[bars.length - 1]];
       const room = Math.max((until - from) * 0.2, VIEW_US_MIN);
       this.setView(from - room, until + room * 2);
     }
@@ -163,6 +165,7 @@ class Page {
     click("in", () => this.zoom(1 / 1.6));
     click("out", () => this.zoom(1.6));
     click("fit", () => this.fit());
+    click("align", () => this.toggleAlign());
     click("keys", () => document.getElementById("help").showModal());
     this.scroll.addEventListener("scroll", () => this.repaint());
     new ResizeObserver(() => this.repaint()).observe(this.scroll);
@@ -178,6 +181,17 @@ class Page {
   fit() {
     this.state.view = this.whole();
     this.repaint();
+  }
+
+  /** Begins each phase of both runs at the same place, or both runs at their own begins. */
+  toggleAlign() {
+    const button = document.getElementById("align");
+    if (button.hidden) return;
+    const isAligned = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(isAligned));
+    align(this.model, isAligned);
+    this.state.overview = undefined;
+    this.fit();
   }
 
   pointer() {
@@ -231,8 +245,10 @@ class Page {
   }
 
   hover(event) {
+    const us = this.usAt(event.offsetX);
     const row = this.state.rows[this.rowAt(event.offsetY)];
-    const text = row === undefined ? "" : tipText(this, row, this.usAt(event.offsetX));
+    const isLane = event.offsetY >= TIMES_HEIGHT && event.offsetY < AXIS_HEIGHT;
+    const text = isLane ? laneTip(this, us) : row === undefined ? "" : tipText(this, row, us);
     this.tip.hidden = text === "";
     this.tip.textContent = text;
     const left = Math.min(event.clientX + 14, window.innerWidth - this.tip.offsetWidth - 8);
@@ -277,10 +293,15 @@ class Page {
       "/": () => document.getElementById("search").focus(),
       c: () => this.cycle("show", ["all", "critical"]),
       g: () => this.cycle("group", ["template", "slice", "none"]),
-      s: () => this.cycle("sort", Object.keys(ORDERS)),
-      h: () => this.holder(),
+      s: () => this.cycle("sort", this.orders()),
+      h: () => this.holder(), a: () => this.toggleAlign(),
       "?": () => document.getElementById("help").showModal(),
     };
+  }
+
+  orders() {
+    const ranged = this.model.runs.some((run) => run.repeats);
+    return Object.keys(ORDERS).filter((order) => order !== "range" || ranged);
   }
 
   cycle(id, values) {
@@ -310,7 +331,7 @@ async function main() {
   const headline = document.getElementById("headline");
   try {
     const model = await readData(document.getElementById("data").textContent);
-    model.total = Math.max(1, ...model.runs.map((run) => run.total));
+    align(model, false);
     model.units = makeUnits(model.runs);
     window.page = new Page(model);
   } catch (error) {

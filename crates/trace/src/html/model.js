@@ -10,16 +10,20 @@ const RELEASE_AT_ONCE = 1;
 /** Inflates the data of the page and decodes it. */
 async function readData(base64) {
   if (typeof DecompressionStream === "undefined") {
-    throw new Error("this browser is too old: it cannot inflate data");
+    throw new Error("this browser is too old to unpack it. "
+      + "A picture needs no more than an image viewer: warren chart ... -o FILE.svg");
   }
   const packed = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const data = JSON.parse(await new Response(stream).text());
-  return { words: data.words, runs: data.runs.map((run) => decodeRun(run)) };
+  return { words: data.words, runs: data.runs.map((run) => decodeRun(run, data.words)) };
 }
 
-/** Columns of lengths become columns of times. */
-function decodeRun(run) {
+/**
+ * Columns of lengths become columns of times. `at` and `shown` say where times are shown: as they
+ * are, or as align.js has it.
+ */
+function decodeRun(run, words) {
   const bars = {};
   for (const [name, values] of Object.entries(run.bars)) {
     bars[name] = name === "waited" ? values : Float64Array.from(values);
@@ -42,7 +46,20 @@ function decodeRun(run) {
   const onPath = new Set(run.path);
   const counters = new Map(run.counters.map((row) => [row[0], row.slice(1)]));
   return { ...run, bars, onPath, counters, barsOfRow: barsOfRow(run.names.length, bars),
-    upsOfRow: upsOfRow(run), order: endOrder(bars) };
+    upsOfRow: upsOfRow(run), order: endOrder(bars), at: (us) => us, shown: bars,
+    lane: decodeLane(run, bars, words) };
+}
+
+/** Units of the run's critical path, each once, in its order. */
+function pathNames(run) {
+  return [...new Set(run.path.map((bar) => run.names[run.bars.row[bar]]))];
+}
+
+/** Who came onto the critical path from the first run to the second, and who left it. */
+function pathChange(runs) {
+  const [before, after] = runs.map(pathNames);
+  const [was, is] = [new Set(before), new Set(after)];
+  return { came: after.filter((name) => !was.has(name)), left: before.filter((name) => !is.has(name)) };
 }
 
 function* expandWaited(bars) {

@@ -85,9 +85,14 @@ function showLegend(model, colors) {
     .map(([color, name, us]) => [color, `${name} ${timeText(us)}`]);
   const bars = [["run", "starts"], ["stop", "stops"], ["wait", "waits"], ["own", "by itself"],
     ["up", "active"], ["bad", "failed or killed"]];
+  const lane = [["manager", "the manager's CPU", run.lane.cpu.length], ["queue", "clients that wait for it",
+    run.lane.queue.length], ["bad", "the path waits for it", run.lane.away.length]]
+    .filter(([, , count]) => count > 0);
   const before = model.runs.length > 1 ? [["before", "A, before"]] : [];
+  const repeats = run.repeats
+    ? [["fg", `least, median, most of ${countText(run.repeats.count)}`]] : [];
   const legend = document.getElementById("legend");
-  legend.replaceChildren(...[...parts, ...bars, ...before].map(([color, text]) => {
+  legend.replaceChildren(...[...parts, ...bars, ...lane, ...before, ...repeats].map(([color, text]) => {
     const swatch = element("i");
     swatch.style.background = colors[color];
     return element("span", { children: [swatch, document.createTextNode(text)] });
@@ -107,20 +112,85 @@ function longestOfPath(run) {
   return [...took].sort((a, b) => b[1] - a[1]).slice(0, SAVED_MAX).map(([row]) => row);
 }
 
+/** Without whom most would be saved, computed once: with very many bars it takes most of a second. */
+function worthOf(run, words) {
+  run.worth ??= longestOfPath(run).map((row) => ({ row, saved: savedWithout(run, words, row) }))
+    .filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved).slice(0, 15);
+  return run.worth;
+}
+
 /** What the panel shows when nothing is chosen. */
 function showPath(panel, page) {
   const { model } = page;
   const which = model.runs.length - 1;
   const run = model.runs[which];
-  const worth = longestOfPath(run).map((row) => ({ row, saved: savedWithout(run, model.words, row) }))
-    .filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved).slice(0, 15);
-  const lines = worth.map(({ row, saved }) => element("tr", { children: [
+  const lines = worthOf(run, model.words).map(({ row, saved }) => element("tr", { children: [
     element("td", { kind: "n", text: signedText(-saved) }),
     element("td", { children: [unitLink(run.names[row], page)] })] }));
   const saved = lines.length === 0 ? [] : [element("h2", { text: "What would be saved" }),
     element("p", { text: "Without the time that one unit of the critical path took itself:" }),
     element("table", { children: lines })];
-  panel.replaceChildren(...saved, ...phases(model), ...comparison(page));
+  panel.replaceChildren(...saved, ...pathDifferences(page), ...ranges(page), ...laneFigures(page),
+    ...phases(model), ...comparison(page));
+}
+
+/** Names that are listed of those who came or left, or whose times lie furthest apart. */
+const NAMES_MAX = 15;
+
+/** Who came onto the critical path and who left it. */
+function pathDifferences(page) {
+  const { runs, units } = page.model;
+  if (runs.length < 2 || runs.some((run) => run.path.length === 0)) return [];
+  const { came, left } = pathChange(runs);
+  const byName = new Map(units.map((unit) => [unit.name, unit]));
+  const line = (name, which) => {
+    const unit = byName.get(name);
+    const one = unit.rows.includes(NONE) ? (which === 0 ? "gone" : "new") : "";
+    const took = timeText(ownOf(runs[which], unit.rows[which]));
+    const note = element("div", { kind: "note", text: one });
+    return element("tr", { children: [element("td", { kind: "n", text: took }),
+      element("td", { children: [unitLink(name, page), note] })] });
+  };
+  const list = (title, names, which) => (names.length === 0 ? [] : [element("h3", { text: title }),
+    element("table", { children: names.slice(0, NAMES_MAX).map((name) => line(name, which)) }),
+    ...moreThan(NAMES_MAX, names.length)]);
+  if (came.length + left.length === 0) {
+    return [element("p", { text: "The critical path leads through the same units." })];
+  }
+  return [...list("Came onto the critical path", came, 1), ...list("Left the critical path", left, 0)];
+}
+
+function moreThan(most, all) {
+  return all > most ? [element("p", { text: `${countText(all - most)} more` })] : [];
+}
+
+const rangeText = ([least, median, most]) =>
+  `${timeText(least)} / ${timeText(median)} / ${timeText(most)}`;
+
+/** How much times differ from one recording to the other. */
+function ranges(page) {
+  const run = page.model.runs[page.model.runs.length - 1];
+  if (!run.repeats) return [];
+  const { count, total, path, manager } = run.repeats;
+  const units = page.model.units.filter((unit) => unit.range > 0).sort(ORDERS.range);
+  const lines = units.slice(0, NAMES_MAX).map((unit) => element("tr", { children: [
+    element("td", { kind: "n", text: timeText(unit.range) }),
+    element("td", { children: [unitLink(unit.name, page)] })] }));
+  return [element("h3", { text: `Least, median, most of ${countText(count)} recordings` }),
+    pairs([["total", rangeText(total)], ["critical path", rangeText(path)],
+      ["the manager", rangeText(manager)]]),
+    ...(lines.length === 0 ? [] : [element("h3", { text: "Their times lie furthest apart" }),
+      element("table", { children: lines })]), ...moreThan(NAMES_MAX, units.length)];
+}
+
+/** The same of one unit. */
+function rangeDetails(run, row) {
+  const repeats = run.repeats?.rows[row];
+  if (!repeats) return [];
+  const { count } = run.repeats;
+  return [element("h3", { text: `In ${countText(count)} recordings` }), pairs([
+    ["own time", rangeText(repeats)], ["ran in", countText(repeats[3])],
+    ["on the critical path", repeats[4] > 0 ? `in ${countText(repeats[4])}` : "never"]])];
 }
 
 /** What the manager did itself: with its share of the whole, or against the other run. */
@@ -203,14 +273,17 @@ function showUnit(panel, unit, page) {
     element("p", { kind: saved > 0 ? "saved" : "", text }),
     ...differenceOf(unit, model), ...bars.slice(0, 20).flatMap((bar) => barDetails(run, bar, page)),
     ...(bars.length > 20 ? [element("p", { text: `${bars.length - 20} more bars` })] : []),
-    ...counterDetails(run, row));
+    ...rangeDetails(run, row), ...counterDetails(run, row));
 }
 
 function differenceOf(unit, model) {
   if (model.runs.length < 2) return [];
   const text = unit.rows[0] === NONE ? "New: it is not in A." : unit.rows[1] === NONE
     ? "Gone: it is not in B." : `Own time ${signedText(unit.delta)} against A.`;
-  return [element("p", { text })];
+  const { came, left } = pathChange(model.runs);
+  const path = came.includes(unit.name) ? " It came onto the critical path."
+    : left.includes(unit.name) ? " It left the critical path." : "";
+  return [element("p", { text: text + path })];
 }
 
 function barDetails(run, bar, page) {
@@ -277,8 +350,11 @@ function tipText(page, row, us) {
   const which = row.unit.rows[model.runs.length - 1] === NONE ? 0 : model.runs.length - 1;
   const run = model.runs[which];
   const bars = run.barsOfRow[row.unit.rows[which]];
-  const bar = bars.find((bar) => run.bars.end[bar] >= us) ?? bars[bars.length - 1];
-  return bar === undefined ? row.unit.name : `${row.unit.name}\n${barTip(run, bar, model.words)}`;
+  const bar = bars.find((bar) => run.shown.end[bar] >= us) ?? bars[bars.length - 1];
+  const repeats = run.repeats?.rows[row.unit.rows[which]];
+  const range = repeats ? `\nin ${countText(repeats[3])} recordings ${rangeText(repeats)}` : "";
+  return bar === undefined ? row.unit.name
+    : `${row.unit.name}\n${barTip(run, bar, model.words)}${range}`;
 }
 
 function barTip(run, bar, words) {

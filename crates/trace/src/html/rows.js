@@ -44,9 +44,16 @@ function measure(runs, unit) {
     failed: bars.some((bar) => hasFailed(run, bar)),
     killed: bars.some((bar) => run.bars.kills[bar] > 0),
     again: bars.length > 1,
+    range: rangeOf(run, unit.rows[which]),
     slice: slice === NONE || slice === undefined ? "no slice" : run.names[slice],
     template: templateOf(unit.name),
   };
+}
+
+/** How far the unit's own times in many recordings lie apart. */
+function rangeOf(run, row) {
+  const repeats = run.repeats?.rows[row];
+  return repeats ? repeats[2] - repeats[0] : 0;
 }
 
 function ownOf(run, row) {
@@ -80,6 +87,7 @@ const ORDERS = {
   wait: (a, b) => b.wait - a.wait,
   slack: (a, b) => a.slack - b.slack,
   delta: (a, b) => Math.abs(b.delta) - Math.abs(a.delta),
+  range: (a, b) => b.range - a.range,
   name: () => 0,
 };
 
@@ -118,13 +126,14 @@ function managerRows(model) {
 }
 
 function pathRows(model) {
-  const run = model.runs[model.runs.length - 1];
-  if (run.path.length === 0) return [];
+  const runs = model.runs;
   const byName = new Map(model.units.map((unit) => [unit.name, unit]));
-  const units = run.path.map((bar) => byName.get(run.names[run.bars.row[bar]]));
-  const label = `Critical path (${countText(units.length)})`;
-  const rows = [...new Set(units)].map((unit) => ({ ...unitRow(unit), section: "path" }));
-  return [{ kind: "section", label }, ...rows];
+  const section = (label, names, key) => (names.length === 0 ? []
+    : [{ kind: "section", label: `${label} (${countText(names.length)})` },
+      ...names.map((name) => ({ ...unitRow(byName.get(name)), section: key }))]);
+  const left = runs.length > 1 ? pathChange(runs).left : [];
+  return [...section("Critical path", pathNames(runs[runs.length - 1]), "path"),
+    ...section("No longer on the critical path", left, "left")];
 }
 
 /** Groups stand where their first unit would; few likes stay single, each in its own place. */
@@ -171,8 +180,8 @@ function density(run, which, members, view, columns) {
     if (row === NONE) continue;
     for (const bar of run.barsOfRow[row]) {
       if (run.bars.wait[bar] === NONE) continue;
-      const from = (run.bars.start[bar] - view.from) * scale;
-      const until = (run.bars.end[bar] - view.from) * scale;
+      const from = (run.shown.start[bar] - view.from) * scale;
+      const until = (run.shown.end[bar] - view.from) * scale;
       if (until < 0 || from >= columns) continue;
       steps[Math.max(0, Math.floor(from))]++;
       steps[Math.min(columns, Math.floor(until) + 1)]--;

@@ -9,6 +9,7 @@ mod odd;
 use devtools::Browser;
 use serde_json::Value;
 use warren_trace::analysis::Analysis;
+use warren_trace::analysis::repeat::Repeats;
 use warren_trace::export::html;
 use warren_trace::record::Recording;
 use warren_trace::sample::host;
@@ -156,6 +157,124 @@ fn explains_a_unit_and_computes_what_the_library_computes() {
         let tip = text(browser, "tip");
         assert!(tip.contains("at last for database.service"), "{tip}");
         assert!(tip.contains("which waited for network.service"), "{tip}");
+    });
+}
+
+#[test]
+fn the_lane_above_the_rows_tells_what_the_manager_did() {
+    in_browser("lane", |browser| {
+        let recording = boot();
+        browser.open("boot.html", &html::html(&Analysis::of(&recording)));
+        let lane = browser.eval(
+            "(() => { const { cpu, queue, away, most } = page.model.runs[0].lane; \
+             return [cpu.length > 3, queue.length, most, away.length > 0]; })()",
+        );
+        assert_eq!(lane, serde_json::json!([true, 1, 3, true]));
+        let panel = text(browser, "panel");
+        for part in ["The manager itself", "CPU time", "3 at most", "the path waited"] {
+            assert!(panel.contains(part), "{part} in {panel}");
+        }
+        let legend = text(browser, "legend");
+        for part in ["the manager's CPU", "clients that wait for it", "the path waits for it"] {
+            assert!(legend.contains(part), "{part} in {legend}");
+        }
+        let at = browser.eval(
+            "(() => { const r = page.canvas.getBoundingClientRect(); const { lane } = page.model.runs[0]; \
+             return [r.left + page.painter.x(lane.away[0][1]), r.top + TIMES_HEIGHT + 10]; })()",
+        );
+        let at = (at[0].as_f64().expect("x"), at[1].as_f64().expect("y"));
+        browser.mouse("mouseMoved", at);
+        let tip = text(browser, "tip");
+        for part in
+            ["The manager\n", "away for ", "could run", "3 waiting for ", "of one processor"]
+        {
+            assert!(tip.contains(part), "{part} in {tip}");
+        }
+        browser.picture("lane.png");
+    });
+}
+
+#[test]
+fn what_would_be_saved_is_computed_once() {
+    in_browser("once", |browser| {
+        browser.open("boot.html", &html::html(&Analysis::of(&boot())));
+        let before = text(browser, "panel");
+        browser.eval("savedWithout = () => { throw new Error('it is computed again'); }");
+        browser.eval("document.getElementById('scroll').focus()");
+        for key in ["Escape", "ArrowDown", "Escape"] {
+            browser.key(key);
+        }
+        assert!(before.contains("What would be saved"), "{before}");
+        assert_eq!(text(browser, "panel"), before);
+    });
+}
+
+#[test]
+fn phases_of_two_boots_are_aligned_and_changes_of_the_path_are_told() {
+    in_browser("aligns", |browser| {
+        let before = boot();
+        let mut after = host(Subject::Boot, SETS, 1);
+        (after.plan_us, after.units[2].own_us) = (30_000, 40_000);
+        let slow = after.units.iter().position(|unit| unit.name == "test-nginx-7.service");
+        after.units[slow.expect("it is there")].own_us = 500_000;
+        let after = after.record();
+        let (a, b) = (Analysis::of(&before), Analysis::of(&after));
+        browser.open("align.html", &html::compared(&a, &b));
+        let panel = text(browser, "panel");
+        let (_, came) = panel.split_once("Came onto the critical path").expect("somebody came");
+        let (came, left) = came.split_once("Left the critical path").expect("somebody left");
+        assert!(
+            came.contains("test-nginx-7.service") && left.contains("database.service"),
+            "{panel}"
+        );
+        let begins = "page.model.runs.map((run) => run.at(run.spans.find(([text]) => text === 'start units')[2]))";
+        assert_eq!(browser.eval(begins), serde_json::json!([12_000, 30_000]));
+        let total = browser.eval("page.model.total");
+        browser.eval("document.getElementById('scroll').focus()");
+        browser.key("a");
+        assert_eq!(browser.eval(begins), serde_json::json!([30_000, 30_000]));
+        assert!(colors(browser) > 8, "nothing is painted");
+        browser.picture("align.png");
+        browser.eval("document.getElementById('align').click()");
+        assert_eq!(browser.eval(begins), serde_json::json!([12_000, 30_000]));
+        assert_eq!(browser.eval("page.model.total"), total);
+        browser.eval("page.chooseName('database.service')");
+        assert!(text(browser, "panel").contains("It left the critical path."));
+    });
+}
+
+#[test]
+fn many_boots_are_shown_by_whiskers() {
+    in_browser("repeats", |browser| {
+        let mut repeats = Repeats::default();
+        for (seed, own_us) in [(1, 640_000), (2, 300_000), (3, 100_000)] {
+            let mut sample = host(Subject::Boot, 200, seed);
+            sample.units[2].own_us = own_us;
+            repeats.add(&Analysis::of(&sample.record()));
+        }
+        let recording = host(Subject::Boot, 200, 1).record();
+        let analysis = Analysis::of(&recording);
+        browser.open("repeat.html", &html::repeated(&analysis, &repeats));
+        let panel = text(browser, "panel");
+        assert!(panel.contains("Least, median, most of 3 recordings"), "{panel}");
+        assert!(panel.contains("Their times lie furthest apart"), "{panel}");
+        browser.eval(
+            "(() => { const sort = document.getElementById('sort'); sort.value = 'range'; \
+             sort.dispatchEvent(new Event('input')); })()",
+        );
+        let first = browser.eval(
+            "page.state.rows.slice(page.state.rows.findIndex((r) => r.label?.startsWith('All'))) \
+             .find((r) => r.kind === 'unit').unit.name",
+        );
+        assert_eq!(first, Value::from("database.service"));
+        browser.eval("page.chooseName('database.service')");
+        let panel = text(browser, "panel");
+        assert!(panel.contains("100 ms / 300 ms / 640 ms") && panel.contains("in 2"), "{panel}");
+        browser.picture("repeat.png");
+        // Of one recording there is nothing to be sorted by.
+        browser.open("boot.html", &html::html(&analysis));
+        assert_eq!(browser.eval("document.getElementById('range').hidden"), true);
+        assert_eq!(browser.eval("document.getElementById('align').hidden"), true);
     });
 }
 
