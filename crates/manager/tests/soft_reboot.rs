@@ -175,30 +175,43 @@ fn a_manager_that_is_killed_before_it_has_come_up_afterwards_does_not_do_it_agai
     );
 }
 
-#[test]
-fn what_was_to_outlast_it_is_stopped_in_order_when_a_real_end_overtakes_it() {
-    let kept = "[Unit]\nDefaultDependencies=no\nSurviveFinalKillSignal=yes\n\
-                Conflicts=reboot.target\n[Service]\nType=notify\nExecStart=@P ready stay\n\
-                ExecStop=@P append:@D/out/stopped:kept";
-    let slow = "[Service]\nType=notify\nTimeoutStopSec=infinity\nExecStart=@P ready stay\n\
-                ExecStop=/bin/sh -c 'echo slow >>@D/out/stopping; read go <@D/out/gate'";
-    let units = [DEFAULT, PLAIN, ("kept.service", kept), ("slow.service", slow)];
-    let Some(mut m) = Machine::start("soft-overtaken", &units) else { return };
-    if !lab::has_systemctl("what_was_to_outlast_it_is_stopped_in_order") {
-        return;
+/// Outlasts it, and nothing else.
+const KEPT: (&str, &str) = (
+    "kept.service",
+    "[Unit]\nDefaultDependencies=no\nSurviveFinalKillSignal=yes\nConflicts=reboot.target\n\
+     [Service]\nType=notify\nExecStart=@P ready stay\nExecStop=@P append:@D/out/stopped:kept",
+);
+
+/// Is being stopped until somebody opens the gate.
+const SLOW: (&str, &str) = (
+    "slow.service",
+    "[Service]\nType=notify\nTimeoutStopSec=infinity\nExecStart=@P ready stay\n\
+     ExecStop=/bin/sh -c 'echo slow >>@D/out/stopping; read go <@D/out/gate'",
+);
+
+/// A machine with both, where a soft reboot waits for the second.
+fn going_down(name: &str) -> Option<Machine> {
+    let m = Machine::start(name, &[DEFAULT, PLAIN, KEPT, SLOW])?;
+    if !lab::has_systemctl(name) {
+        return None;
     }
     until("the first boot is over", || (boots(&m) == 1).then_some(()));
-    let gate = m.out("gate");
-    let made = std::process::Command::new("mkfifo").arg(&gate).status();
+    let made = std::process::Command::new("mkfifo").arg(m.out("gate")).status();
     assert!(made.is_ok_and(|status| status.success()), "mkfifo(1) makes a gate");
     m.expect_job("start", "kept.service", "done");
     m.expect_job("start", "slow.service", "done");
     m.leave("soft-reboot");
     until("it is being stopped", || (!m.lines("stopping").is_empty()).then_some(()));
     assert_eq!(m.state("kept.service"), "active/running");
+    Some(m)
+}
+
+#[test]
+fn what_was_to_outlast_it_is_stopped_in_order_when_a_real_end_overtakes_it() {
+    let Some(mut m) = going_down("soft-overtaken") else { return };
     m.leave("poweroff");
     until("it is stopped", || (!m.lines("stopped").is_empty()).then_some(()));
-    std::fs::write(&gate, "go\n").expect("somebody waits for it");
+    std::fs::write(m.out("gate"), "go\n").expect("somebody waits for it");
     let console = m.wait_for_end();
     assert!(console.contains("The soft reboot is overtaken: the power goes off."), "{console}");
     assert_eq!(
@@ -206,6 +219,46 @@ fn what_was_to_outlast_it_is_stopped_in_order_when_a_real_end_overtakes_it() {
         (vec!["slow".into()], vec!["kept".into()])
     );
     assert!(console.contains(", 0 killed."), "{console}");
+}
+
+#[test]
+fn an_end_without_stops_overtakes_it_at_once() {
+    /// SIGRTMIN+14 of systemd(1).
+    const POWER_OFF_AT_ONCE: i32 = 34 + 14;
+    let Some(mut m) = going_down("soft-at-once") else { return };
+    warren_sys::process::kill(m.init_pid, POWER_OFF_AT_ONCE).expect("our own");
+    let console = m.wait_for_end();
+    assert_eq!(console.matches("The system is down.").count(), 1, "{console}");
+    assert!(m.lines("stopped").is_empty(), "{console}");
+}
+
+#[test]
+fn what_was_to_outlast_it_is_stopped_though_its_last_steps_are_taken_already() {
+    const SIGSTOP: i32 = 19;
+    const SIGCONT: i32 = 18;
+    let escapes = "[Service]\nKillMode=process\nExecStart=@P stay\n\
+                   ExecStartPost=@P fork:/run/f.pid stay";
+    let units = [DEFAULT, PLAIN, KEPT, ("escapes.service", escapes)];
+    let Some(mut m) = Machine::start("soft-last", &units) else { return };
+    if !lab::has_systemctl("what_was_to_outlast_it_is_stopped_though_its_last_steps_are_taken") {
+        return;
+    }
+    until("the first boot is over", || (boots(&m) == 1).then_some(()));
+    m.expect_job("start", "kept.service", "done");
+    m.expect_job("start", "escapes.service", "done");
+    // No process can be made for them meanwhile.
+    let helpers = m.all_helpers();
+    let all = |signal| helpers.iter().for_each(|&pid| _ = warren_sys::process::kill(pid, signal));
+    all(SIGSTOP);
+    m.leave("soft-reboot");
+    until("its units are down", || m.console().contains("left-over").then_some(()));
+    m.leave("poweroff");
+    until("it is told", || m.console().contains("is overtaken").then_some(()));
+    all(SIGCONT);
+    let console = m.wait_for_end();
+    assert_eq!(m.lines("stopped"), ["kept"], "{console}");
+    assert_eq!(console.matches("The system is down.").count(), 1, "{console}");
+    assert_eq!(boots(&m), 1, "{console}");
 }
 
 #[test]
