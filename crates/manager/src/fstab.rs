@@ -1,5 +1,6 @@
-//! Units of what fstab(5) says, where systemd's own generator for it is not installed. Pure:
-//! [`units`] makes files and links of a text, [`Made::write`] puts them into a directory.
+//! Units of what fstab(5) says, where systemd's own generator for it is not installed. [`read`] has its
+//! bytes, [`units`], which is pure, makes files and links of them, and [`Made::write`] puts those into a
+//! directory.
 //!
 //! What becomes what is in systemd.mount(5), "FSTAB", and systemd.swap(5). Of the options that
 //! begin with `x-systemd.`, those that need programs of systemd (`makefs`, `growfs`, `pcrfs`) are
@@ -8,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -20,7 +21,10 @@ use warren_unit::{UnitName, UnitType};
 pub const GENERATOR: &str = "systemd-fstab-generator";
 
 /// Largest fstab that is read, in bytes.
-const FSTAB_BYTES_MAX: usize = 4 << 20;
+const FSTAB_BYTES_MAX: u64 = 4 << 20;
+
+/// Fields of a line; what is behind them says nothing.
+const FIELDS: usize = 6;
 
 /// What became of a table.
 #[derive(Debug, Default)]
@@ -42,17 +46,26 @@ struct Entry {
     is_checked: bool,
 }
 
+/// The table's bytes, which need not be text.
+///
+/// # Errors
+/// As open(2) and read(2), and if it is too large.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(FSTAB_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > FSTAB_BYTES_MAX {
+        true => Err(io::Error::other(format!("it has more than {FSTAB_BYTES_MAX} bytes"))),
+        false => Ok(bytes),
+    }
+}
+
 /// Units of a table. `has_checker` says whether a file system of that type, which may be `auto`, can be
 /// checked here.
-pub fn units(table: &str, has_checker: &dyn Fn(&str) -> bool) -> Made {
+pub fn units(table: &[u8], has_checker: &dyn Fn(&str) -> bool) -> Made {
     let mut made = Made::default();
-    if table.len() > FSTAB_BYTES_MAX {
-        made.complaints.push(format!("it has more than {FSTAB_BYTES_MAX} bytes and is not read"));
-        return made;
-    }
-    for (number, line) in table.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+    for (number, line) in table.split(|byte| *byte == b'\n').enumerate() {
+        let line = line.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
         let done = Entry::parse(line).and_then(|entry| made.add(&entry, has_checker));
@@ -64,8 +77,11 @@ pub fn units(table: &str, has_checker: &dyn Fn(&str) -> bool) -> Made {
 }
 
 impl Entry {
-    fn parse(line: &str) -> Result<Entry, String> {
-        let mut fields = line.split([' ', '\t']).filter(|field| !field.is_empty());
+    fn parse(line: &[u8]) -> Result<Entry, String> {
+        let fields = line.split(|byte| matches!(byte, b' ' | b'\t'));
+        let fields = fields.filter(|field| !field.is_empty()).take(FIELDS).map(str::from_utf8);
+        let fields: Result<Vec<&str>, _> = fields.collect();
+        let mut fields = fields.map_err(|_| "a field is not UTF-8")?.into_iter();
         let mut next = || fields.next().map(unescape);
         let (Some(what), Some(place)) = (next(), next()) else {
             return Err("it has less than two fields".to_owned());
@@ -79,6 +95,7 @@ impl Entry {
         }
         let options = options.split(',').filter(|o| !matches!(*o, "" | "defaults"));
         let options = in_foreground(&fs_type, options.map(str::to_owned).collect());
+        let place = without_last_slashes(place);
         Ok(Entry { what: link_of_tag(&what).unwrap_or(what), place, fs_type, options, is_checked })
     }
 
@@ -162,6 +179,13 @@ fn unescape(field: &str) -> String {
     pairs.iter().fold(field.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
+fn without_last_slashes(path: String) -> String {
+    match path.trim_end_matches('/') {
+        "" => path,
+        place => place.to_owned(),
+    }
+}
+
 /// A unit by its name or by a path, as in `x-systemd.requires=`.
 fn unit_of(value: &str) -> String {
     let unit_type = if value.starts_with("/dev/") { UnitType::Device } else { UnitType::Mount };
@@ -174,7 +198,7 @@ impl Made {
         match entry.fs_type.as_str() {
             "ignore" => Ok(()),
             "swap" => self.swap(entry),
-            _ if is_api_file_system(&entry.place) => Ok(()),
+            _ if is_api_file_system(&entry.place) => self.remount(entry),
             _ => self.mount(entry, has_checker),
         }
     }
@@ -231,8 +255,10 @@ impl Made {
         }
         self.file(&name, text)?;
         self.device_timeout(entry)?;
-        if is_root {
-            self.remount_root()?;
+        match entry.place.as_str() {
+            "/" => self.remount_root()?,
+            "/usr" => self.remount(entry)?,
+            _ => {}
         }
         let target = if entry.is_network() { "remote-fs.target" } else { "local-fs.target" };
         match entry.has("x-systemd.automount") && !is_root {
@@ -313,13 +339,34 @@ impl Made {
 
     /// The kernel mounts the root as its command line says, read-only as a rule.
     fn remount_root(&mut self) -> Result<(), String> {
-        const NAME: &str = "systemd-remount-fs.service";
-        let name = UnitName::parse(NAME).map_err(|e| e.to_string())?;
-        let text = "[Unit]\nDescription=Root File System as fstab Says\nDefaultDependencies=no\n\
+        self.remounter("systemd-remount-fs.service", "Root File System as fstab Says\n", "/")
+    }
+
+    /// What is mounted before the manager looks at fstab gets the options that this says, if any,
+    /// systemd-remount-fs(8): each by a service of its own, as mount(8) may refuse those of one.
+    fn remount(&mut self, entry: &Entry) -> Result<(), String> {
+        let options = entry.plain_options();
+        if options.split(',').all(|option| matches!(option, "" | "nofail" | "_netdev")) {
+            return Ok(());
+        }
+        let mount = entry.unit(&entry.place, UnitType::Mount)?;
+        let shown = entry.place.replace('%', "%%");
+        let about = format!("{shown} as fstab Says\nConditionPathIsMountPoint={shown}\n");
+        let name = format!("systemd-remount-fs@{}.service", mount.stem());
+        self.remounter(&name, &about, &entry.place)
+    }
+
+    /// A service that does so; `about` is what it is called, and what else its first section says.
+    fn remounter(&mut self, name: &str, about: &str, place: &str) -> Result<(), String> {
+        let name = UnitName::parse(name).map_err(|e| e.to_string())?;
+        let text = format!(
+            "[Unit]\nDescription={about}DefaultDependencies=no\n\
              Before=local-fs-pre.target local-fs.target shutdown.target\nWants=local-fs-pre.target\n\
              Conflicts=shutdown.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
-             ExecStart=mount -o remount /\n";
-        self.files.insert(NAME.to_owned(), text.to_owned());
+             ExecStart=mount -o remount {}\n",
+            word(place)
+        );
+        self.files.insert(name.to_string(), text);
         self.link("local-fs.target", "wants", &name);
         Ok(())
     }

@@ -37,6 +37,9 @@ pub const RUN_GENERATORS: &str = "--run-generators";
 /// Names of the three output directories below the manager's own, in the order of the arguments.
 const OUTPUTS: [&str; 3] = ["generator", "generator.early", "generator.late"];
 
+/// The table that [`crate::fstab`] last made units of, beside them.
+const LAST_FSTAB: &str = "generator.fstab";
+
 /// Deepest directory that is put in place: a drop-in in its directory.
 const DEPTH_MAX: usize = 2;
 
@@ -121,7 +124,7 @@ impl Generators {
         if let Some(fstab) =
             self.fstab.as_ref().filter(|_| !programs.contains_key(OsStr::new(GENERATOR)))
         {
-            read_fstab(fstab, &outputs[0]);
+            self.read_fstab(fstab, &fresh);
         }
         wait_for(programs.values().flatten().filter_map(|p| self.start(p, &outputs)).collect());
         if let Err(e) = turn.if_last(|| self.put_in_place(&fresh)) {
@@ -136,6 +139,31 @@ impl Generators {
             if let Err(e) = place.put(&from, &to, 0) {
                 say!("what generators made cannot be put in place: {}: {e}", to.display());
             }
+        }
+        let (new, last) = (fresh.join(LAST_FSTAB), self.runtime.join(LAST_FSTAB));
+        let kept = if new.exists() { put_file(&new, &last) } else { remove(&last) };
+        if let Err(e) = kept {
+            say!("what was made of fstab is not kept: {}: {e}", last.display());
+        }
+    }
+
+    /// Where systemd's generator for it is not installed. One that is masked stays away. A table that cannot
+    /// be read says what it said before.
+    fn read_fstab(&self, fstab: &Path, fresh: &Path) {
+        let table = match fstab::read(fstab) {
+            Ok(table) => table,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return,
+            Err(e) => {
+                say!("{} cannot be read, and says what it said before: {e}", fstab.display());
+                let Ok(last) = fs::read(self.runtime.join(LAST_FSTAB)) else { return };
+                last
+            }
+        };
+        let made = fstab::units(&table, &has_checker);
+        made.complaints.iter().for_each(|why| say!("{}: {why}", fstab.display()));
+        let written = made.write(&fresh.join(OUTPUTS[0]));
+        if let Err(e) = written.and_then(|()| fs::write(fresh.join(LAST_FSTAB), table)) {
+            say!("{}: its units cannot be written: {e}", fstab.display());
         }
     }
 
@@ -168,20 +196,6 @@ impl Generators {
                 None
             }
         }
-    }
-}
-
-/// Where systemd's generator for it is not installed. One that is masked stays away.
-fn read_fstab(fstab: &Path, output: &Path) {
-    let table = match fs::read_to_string(fstab) {
-        Ok(table) => table,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return,
-        Err(e) => return say!("{}: {e}", fstab.display()),
-    };
-    let made = fstab::units(&table, &has_checker);
-    made.complaints.iter().for_each(|why| say!("{}: {why}", fstab.display()));
-    if let Err(e) = made.write(output) {
-        say!("{}: its units cannot be written: {e}", fstab.display());
     }
 }
 
@@ -380,7 +394,7 @@ mod tests {
             for entry in fs::read_dir(directory).expect("a directory").flatten() {
                 let path = entry.path();
                 let name = path.strip_prefix(self.0.join("run")).expect("below").display();
-                if entry.file_name() == "generator.turn" {
+                if entry.file_name() == "generator.turn" || entry.file_name() == LAST_FSTAB {
                     continue;
                 }
                 if let Ok(target) = fs::read_link(&path) {
@@ -466,6 +480,25 @@ mod tests {
         symlink("/dev/null", scratch.0.join("high/systemd-fstab-generator")).expect("a link");
         scratch.generators().run();
         assert!(scratch.outputs().is_empty(), "who masks it wants none");
+    }
+
+    #[test]
+    fn what_fstab_said_before_counts_while_it_cannot_be_read() {
+        let scratch = Scratch::for_generators("generators-fstab-unread");
+        let fstab = scratch.0.join("fstab");
+        let is_made = || {
+            scratch.generators().run();
+            !scratch.outputs().is_empty()
+        };
+        fs::write(&fstab, b"# gr\xfc\xdfe\nnone /x tmpfs size=1m\n").expect("a table");
+        assert!(is_made());
+        fs::remove_file(&fstab).expect("it is there");
+        fs::create_dir(&fstab).expect("a directory");
+        assert!(is_made() && is_made());
+        fs::remove_dir(&fstab).expect("it is there");
+        assert!(!is_made(), "without one nothing is");
+        fs::create_dir(&fstab).expect("a directory");
+        assert!(!is_made(), "nor later");
     }
 
     #[test]

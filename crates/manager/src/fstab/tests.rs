@@ -25,7 +25,7 @@ fn show(made: &Made) -> Vec<String> {
 
 #[track_caller]
 fn check(table: &str, expected: &[&str]) {
-    assert_eq!(show(&units(table, &|fs_type| fs_type == "ext4")), expected, "{table}");
+    assert_eq!(show(&units(table.as_bytes(), &|fs_type| fs_type == "ext4")), expected, "{table}");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn options_of_systemd_are_settings() {
 #[test]
 fn an_automount_point_is_there_though_its_mount_is_not_automatic() {
     let check_links = |options: &str, link: &str| {
-        let shown = show(&units(&format!("/dev/x /x ext3 {options}"), &|_| false));
+        let shown = show(&units(format!("/dev/x /x ext3 {options}").as_bytes(), &|_| false));
         assert_eq!(shown.last().map(String::as_str), Some(link), "{shown:?}");
         assert_eq!(shown.len(), 3, "{shown:?}");
     };
@@ -110,11 +110,11 @@ fn a_swap_area_is_a_swap_unit() {
 
 #[test]
 fn what_is_to_be_checked_is_checked_where_it_can_be() {
-    let made = units("/dev/x /x ext4 defaults 0 2", &|_| true);
+    let made = units(b"/dev/x /x ext4 defaults 0 2", &|_| true);
     let shown = show(&made).join("\n");
     assert!(shown.contains("x.mount: Requires=systemd-fsck@dev-x.service; After="), "{shown}");
     assert!(shown.contains("BindsTo=dev-x.device") && shown.contains("fsck -a -T \"/dev/x\""));
-    let tagged = show(&units("LABEL=x /x auto defaults 0 2", &|fs_type| fs_type == "auto"));
+    let tagged = show(&units(b"LABEL=x /x auto defaults 0 2", &|fs_type| fs_type == "auto"));
     assert!(tagged[1].contains("systemd-fsck@dev-disk-by\\x2dlabel-x.service"), "{tagged:?}");
     check(
         "/srv/i.img /x ext4 loop 0 2",
@@ -156,7 +156,7 @@ fn a_device_is_checked_by_the_name_that_its_mount_has() {
         ("LABEL=my\\040disk", "/dev/disk/by-label/my\\x20disk"),
         ("/dev/a$HOME\\040\"%n\"", "/dev/a$HOME \"%n\""),
     ] {
-        let made = units(&format!("{tag} /x ext4 defaults 0 2"), &|_| true);
+        let made = units(format!("{tag} /x ext4 defaults 0 2").as_bytes(), &|_| true);
         assert_eq!(command_of(&made), ["fsck", "-a", "-T", device]);
     }
 }
@@ -172,7 +172,7 @@ fn an_nfs_mount_in_the_background_is_waited_for_by_nobody() {
         ],
     );
     for (fs_type, options) in [("nfs4", "bg,fg"), ("ext3", "bg")] {
-        let made = units(&format!("srv:/a /a {fs_type} {options}"), &|_| false);
+        let made = units(format!("srv:/a /a {fs_type} {options}").as_bytes(), &|_| false);
         let text = &made.files["a.mount"];
         assert!(text.contains(&format!("Options={options}\n")), "{text}");
     }
@@ -180,10 +180,47 @@ fn an_nfs_mount_in_the_background_is_waited_for_by_nobody() {
 
 #[test]
 fn the_root_is_mounted_again_as_the_table_says() {
-    let shown = show(&units("/dev/r / ext4 errors=remount-ro 0 1", &|_| true)).join("\n");
+    let shown = show(&units(b"/dev/r / ext4 errors=remount-ro 0 1", &|_| true)).join("\n");
     assert!(shown.starts_with("-.mount: [Mount]; What=/dev/r; Where=/; Type=ext4"), "{shown}");
-    assert!(shown.contains("ExecStart=mount -o remount /"), "{shown}");
+    assert!(shown.contains("ExecStart=mount -o remount \"/\""), "{shown}");
     assert!(shown.ends_with("> local-fs.target.wants/systemd-remount-fs.service"), "{shown}");
+}
+
+/// systemd-remount-fs(8): also `/usr` and what the kernel offers by file systems.
+#[test]
+fn what_is_mounted_before_fstab_is_looked_at_gets_the_options_that_it_says() {
+    let table = b"proc /proc/ proc hidepid=2,nofail 0 0\nsysfs /sys sysfs defaults,noauto,nofail\n\
+        tmpfs /dev/shm tmpfs nodev,x-initrd.mount\n/dev/u /usr ext4 ro,noatime";
+    let made = units(table, &|_| false);
+    assert_eq!(made.complaints, <[&str; 0]>::default());
+    let services =
+        ["proc", "dev-shm", "usr"].map(|stem| format!("systemd-remount-fs@{stem}.service"));
+    for (service, place) in services.iter().zip(["/proc", "/dev/shm", "/usr"]) {
+        let text = &made.files[service];
+        let lines = [
+            format!("\nConditionPathIsMountPoint={place}\n"),
+            format!("\nExecStart=mount -o remount \"{place}\"\n"),
+        ];
+        assert!(lines.iter().all(|line| text.contains(line)), "{text}");
+        assert!(made.links.contains_key(&format!("local-fs.target.wants/{service}")));
+    }
+    assert_eq!(made.files.len(), services.len() + 1, "{:?}", made.files);
+    assert!(made.files.contains_key("usr.mount"), "which may not be mounted before");
+}
+
+#[test]
+fn a_line_that_is_no_text_costs_no_other() {
+    let table = b"# gr\xfc\xdfe\n/dev/a /a ext3 defaults 0 0 gr\xfc\xdfe\n/dev/b /b\xfc ext3\n/dev/c /c ext3";
+    assert_eq!(
+        show(&units(table, &|_| false)),
+        [
+            "a.mount: [Mount]; What=/dev/a; Where=/a; Type=ext3",
+            "c.mount: [Mount]; What=/dev/c; Where=/c; Type=ext3",
+            "> local-fs.target.requires/a.mount",
+            "> local-fs.target.requires/c.mount",
+            "! line 3: a field is not UTF-8",
+        ]
+    );
 }
 
 #[test]
