@@ -89,7 +89,7 @@ constructors! {
     SYSTEMD not_applicable "JobTypeNotApplicable";
     /// The manager is going down.
     SYSTEMD shutting_down "ShuttingDown";
-    /// Someone else's unit or name is in the way.
+    /// Another file is in the way.
     SYSTEMD unit_exists "UnitExists";
 }
 

@@ -83,8 +83,9 @@ impl Wanted {
         let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
         warren_unit_files::add_named_files(&root, &mut tree, &files);
         let plan = self.plan(&root, &tree, &files);
-        if !plan.errors.is_empty() && !plan.does_rest {
-            bail!("{}", one_by_one(&plan.errors));
+        let errors: Vec<String> = plan.errors.iter().map(ToString::to_string).collect();
+        if !errors.is_empty() && !plan.does_rest {
+            bail!("{}", one_by_one(&errors));
         }
         let (changes, failed) = warren_unit_files::carry_out(&root, &plan);
         let changes: Vec<Value> = changes.iter().map(change).collect();
@@ -94,7 +95,7 @@ impl Wanted {
             "carries_install_info": plan.carries_install_info,
             "remarks": remarks,
         });
-        Ok((answer, plan.errors.into_iter().chain(failed).collect()))
+        Ok((answer, errors.into_iter().chain(failed).collect()))
     }
 
     fn plan(&self, root: &Root, tree: &Tree, files: &[&str]) -> Plan {

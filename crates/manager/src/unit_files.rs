@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use warren_bus::backend::{Answer, FileChange, PresetMode, UnitFileOp, UnitFileVerb};
 use warren_bus::{BusError, Outcome};
-use warren_unit::install::{Change, Options, Plan, PresetMode as PlanPreset, Remark, Tree};
+use warren_unit::install::{
+    Change, Options, Plan, PlanError, PresetMode as PlanPreset, Remark, Tree,
+};
 use warren_unit::{Context, UnitName};
 use warren_unit_files::Root;
 
@@ -90,7 +92,7 @@ impl Ground<'_> {
         let mut plan = plan(&self.tree(&names), operation, &names);
         plan.remarks.retain(|remark| !self.is_of_made_unit(remark));
         match plan.errors.first() {
-            Some(error) if !plan.does_rest => Err(BusError::failed(error.clone())),
+            Some(error) if !plan.does_rest => Err(on_bus(error)),
             _ => Ok(plan),
         }
     }
@@ -118,12 +120,23 @@ impl Ground<'_> {
     }
 }
 
+fn on_bus(error: &PlanError) -> BusError {
+    let text = error.to_string();
+    match error {
+        PlanError::Missing { .. } => BusError::no_such_unit(text),
+        PlanError::Masked { .. } => BusError::masked(text),
+        PlanError::InTheWay { .. } => BusError::unit_exists(text),
+        PlanError::Other(_) => BusError::failed(text),
+    }
+}
+
 /// The answer, and whether anything was changed.
 fn carry_out(plan: &Plan) -> (Outcome, bool) {
     let (made, failed) = warren_unit_files::carry_out(&Root::OWN, plan);
     let has_changed = !made.is_empty();
-    if let Some(error) = failed.or_else(|| plan.errors.first().cloned()) {
-        return (Err(BusError::failed(error)), has_changed);
+    let failed = failed.map(BusError::failed);
+    if let Some(error) = failed.or_else(|| plan.errors.first().map(on_bus)) {
+        return (Err(error), has_changed);
     }
     let changes = made.into_iter().map(|change| match change {
         Change::Symlink { path, target } => FileChange { kind: "symlink", path, source: target },
@@ -187,9 +200,54 @@ mod tests {
         }
         assert!(scratch.0.join("z.wants/a.service").is_symlink());
         assert!(!scratch.0.join("w.wants").exists(), "the first failure is the last thing done");
-        let errors = vec!["x.service has no file".to_owned()];
+        let errors = vec![PlanError::Other("x.service has no file".to_owned())];
         let (outcome, changed) =
             carry_out(&Plan { changes: vec![link("v.wants")], errors, ..Plan::default() });
         assert_eq!((outcome.is_ok(), changed), (false, true));
+    }
+
+    /// The rows of the table that is also asked of a played manager (`warren-bus`), and what it has none for.
+    #[test]
+    fn what_cannot_be_done_has_the_name_that_systemd_gives_it() {
+        let table = include_str!("../../bus/tests/answers.txt");
+        let of_files = |line: &&str| {
+            line.starts_with("M EnableUnitFiles as:") || line.starts_with("M SetDefaultTarget s:")
+        };
+        let rows = table.lines().filter(of_files).filter_map(|line| line.split_once(" => "));
+        let rows: Vec<(&str, &str)> = rows.filter(|(_, answer)| answer.contains(": ")).collect();
+        assert_eq!(rows.len(), 2, "{rows:?}");
+        let scratch = Scratch::new("names-of-errors");
+        let write = |name: &str, text: &str| {
+            std::fs::write(scratch.0.join(name), text).expect("a file");
+        };
+        write("masked.service", "");
+        write("other.service", "[Service]\n");
+        write("a.service", "[Install]\nAlias=other.service\n");
+        let [mask, other] = ["masked.service", "other.service"].map(|name| scratch.0.join(name));
+        let own = [
+            ("M EnableUnitFiles as:masked.service", "UnitMasked", mask, "is masked."),
+            ("M EnableUnitFiles as:a.service", "UnitExists", other, "already exists."),
+        ];
+        let own = own.map(|(call, name, path, what)| {
+            let file = if name == "UnitMasked" { "Unit file" } else { "File" };
+            (call, format!("{name}: {file} {} {what}", path.display()))
+        });
+        let rows = rows.into_iter().map(|(call, answer)| (call, answer.to_owned())).chain(own);
+        let snapshot = Snapshot::read_unwatched(vec![scratch.0.clone()]);
+        let (context, rules) = (Arc::new(Context::system()), Applied::default());
+        let ground = Ground { snapshot: &snapshot, context: &context, rules: &rules };
+        for (call, answer) in rows {
+            let words: Vec<&str> = call.split([' ', ':']).collect();
+            let verb = match words[1] {
+                "EnableUnitFiles" => UnitFileVerb::Enable,
+                _ => UnitFileVerb::SetDefault,
+            };
+            let files = vec![words[3].to_owned()];
+            let operation = UnitFileOp { verb, files, target: None, runtime: false, force: false };
+            let (outcome, has_changed) = ground.answer(&Question::Do(operation));
+            let error = outcome.expect_err(call);
+            assert_eq!(error.to_string(), format!("org.freedesktop.systemd1.{answer}"), "{call}");
+            assert!(!has_changed);
+        }
     }
 }

@@ -102,6 +102,51 @@ impl fmt::Display for Remark {
     }
 }
 
+/// Why something cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// There is no such file.
+    Missing {
+        /// Its name, or its path.
+        file: String,
+    },
+    /// A unit is masked.
+    Masked {
+        /// The mask.
+        path: String,
+    },
+    /// Something is where a link is to be made.
+    InTheWay {
+        /// Where.
+        path: String,
+        /// Where that leads, if it is a link.
+        target: Option<String>,
+    },
+    /// Something else, in words.
+    Other(String),
+}
+
+/// In the words of systemd's manager, where it has some.
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanError::Missing { file } => write!(f, "Unit file {file} does not exist."),
+            PlanError::Masked { path } => write!(f, "Unit file {path} is masked."),
+            PlanError::InTheWay { path, target: None } => write!(f, "File {path} already exists."),
+            PlanError::InTheWay { path, target: Some(target) } => {
+                write!(f, "File {path} already exists and is a symlink to {target}.")
+            }
+            PlanError::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<String> for PlanError {
+    fn from(text: String) -> PlanError {
+        PlanError::Other(text)
+    }
+}
+
 /// What a request comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -112,7 +157,7 @@ pub struct Plan {
     /// What the user should know, though it went well.
     pub remarks: BTreeSet<Remark>,
     /// Why (part of) it cannot be done. With an error nothing should be changed, but for `does_rest`.
-    pub errors: Vec<String>,
+    pub errors: Vec<PlanError>,
     /// Whether what can be done is to be done though there are errors.
     pub does_rest: bool,
     /// Whether any of the units has something to install.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    ALSO_MAX, Change, Found, Installable, Node, Options, Plan, PresetAction, PresetRules, Remark,
-    Tree,
+    ALSO_MAX, Change, Found, Installable, Node, Options, Plan, PlanError, PresetAction,
+    PresetRules, Remark, Tree,
 };
 use crate::name::{UnitName, UnitType};
 use crate::search::check_alias;
@@ -42,17 +42,17 @@ impl Tree {
         name: &str,
         options: Options,
         plan: &mut Plan,
-    ) -> Result<Installable, String> {
+    ) -> Result<Installable, PlanError> {
         if name.starts_with('/') {
             return self.link_one(name, options, plan);
         }
-        self.installable(&UnitName::parse(name).map_err(|e| format!("'{name}': {e}"))?)
+        self.installable(&parsed(name)?)
     }
 
-    fn installable(&self, name: &UnitName) -> Result<Installable, String> {
+    fn installable(&self, name: &UnitName) -> Result<Installable, PlanError> {
         match self.find(name) {
             Found::Unit(unit) => Ok(unit),
-            Found::Masked(path) => Err(format!("unit {path} is masked")),
+            Found::Masked(path) => Err(PlanError::Masked { path }),
             Found::Nothing => Err(missing(name.as_str())),
         }
     }
@@ -65,7 +65,7 @@ impl Tree {
             match met.is_new(&unit.name) {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(error) => return plan.errors.push(error),
+                Err(error) => return plan.errors.push(error.into()),
             }
             plan.carries_install_info |= unit.has_install_info();
             self.hook_in(&unit, options, plan);
@@ -74,7 +74,7 @@ impl Tree {
                     Ok((Found::Unit(also), _)) => queue.push(also),
                     Ok((Found::Masked(path), _)) => plan.remark(Remark::Masked { path }),
                     Ok((Found::Nothing, name)) => plan.remark(Remark::AuxiliaryFailed { name }),
-                    Err(error) => plan.errors.push(format!("'{word}': {error}")),
+                    Err(error) => plan.other(format!("'{word}': {error}")),
                 }
             }
         }
@@ -88,7 +88,7 @@ impl Tree {
                 Ok(alias) => {
                     self.symlink(format!("{directory}/{alias}"), &unit.path, options, plan)
                 }
-                Err(error) => plan.errors.push(error),
+                Err(error) => plan.other(error),
             }
         }
         let kinds = [
@@ -100,7 +100,7 @@ impl Tree {
             for word in unit.words(setting) {
                 match UnitName::parse(&word) {
                     Ok(target) => self.hook_into(unit, &target, suffix, options, plan),
-                    Err(_) => plan.errors.push(format!("'{word}' is not a valid unit name")),
+                    Err(_) => plan.other(format!("'{word}' is not a valid unit name")),
                 }
             }
         }
@@ -117,7 +117,7 @@ impl Tree {
         let name = unit.instance_name();
         if unit.lacks_instance_for(target) {
             let message = format!("cannot enable {name}, {target} is a non-template unit");
-            return plan.errors.push(message);
+            return plan.other(message);
         }
         let directory = self.config_directory(options);
         self.symlink(format!("{directory}/{target}.{suffix}/{name}"), &unit.path, options, plan);
@@ -133,17 +133,17 @@ impl Tree {
         if path == target || before.is_some_and(|before| before == target) {
             return;
         }
-        let in_the_way =
-            |there: &str| format!("File {path} already exists and is a symlink to {there}.");
+        let in_the_way = |target: Option<&String>| PlanError::InTheWay {
+            path: path.clone(),
+            target: target.cloned(),
+        };
         match (self.nodes.get(&path), before) {
             (Some(Node::Link(there)), _) if there == target => {}
-            (Some(Node::File(_)), _) => {
-                plan.errors.push(format!("File {path} already exists."));
-            }
+            (Some(Node::File(_)), _) => plan.errors.push(in_the_way(None)),
             (Some(Node::Link(there)), _) if !options.force => {
-                plan.errors.push(in_the_way(there));
+                plan.errors.push(in_the_way(Some(there)));
             }
-            (_, Some(there)) if !options.force => plan.errors.push(in_the_way(there)),
+            (_, Some(there)) if !options.force => plan.errors.push(in_the_way(Some(there))),
             _ => plan.link(path, target.to_owned()),
         }
     }
@@ -155,9 +155,9 @@ impl Tree {
         let mut plan = Plan::default();
         let mut queue: Vec<UnitName> = Vec::new();
         for name in names {
-            match UnitName::parse(name) {
+            match parsed(name) {
                 Ok(name) => queue.push(name),
-                Err(error) => plan.errors.push(format!("'{name}': {error}")),
+                Err(error) => plan.errors.push(error),
             }
         }
         let mut met = Met::of(queue.iter().cloned());
@@ -166,7 +166,7 @@ impl Tree {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) => {
-                    plan.errors.push(error);
+                    plan.other(error);
                     return plan;
                 }
             }
@@ -248,25 +248,28 @@ impl Tree {
         let directory = self.config_directory(options);
         let mut plan = Plan::default();
         for name in names {
-            match UnitName::parse(name) {
+            match parsed(name) {
                 Ok(name) => {
                     self.symlink(format!("{directory}/{name}"), "/dev/null", options, &mut plan)
                 }
-                Err(error) => plan.errors.push(format!("'{name}': {error}")),
+                Err(error) => plan.errors.push(error),
             }
         }
         plan
     }
 
-    /// `unmask UNIT...`: removes links to /dev/null by these names.
+    /// `unmask UNIT...`: removes links to /dev/null, and empty files, by these names.
     pub fn unmask(&self, names: &[&str], options: Options) -> Plan {
         let directory = self.config_directory(options);
         let mut plan = Plan::default();
         for name in names {
             let path = format!("{directory}/{name}");
-            if self.nodes.get(&path) == Some(&Node::Link("/dev/null".to_owned())) {
-                plan.changes.push(Change::Unlink { path });
-            }
+            let masks = match self.nodes.get(&path) {
+                Some(Node::Link(target)) => target == "/dev/null",
+                Some(Node::File(file)) => file.is_empty(),
+                None => false,
+            };
+            plan.changes.extend(masks.then_some(Change::Unlink { path }));
         }
         plan
     }
@@ -287,7 +290,7 @@ impl Tree {
         path: &str,
         options: Options,
         plan: &mut Plan,
-    ) -> Result<Installable, String> {
+    ) -> Result<Installable, PlanError> {
         let name = UnitName::parse(last_part(path)).map_err(|e| format!("'{path}': {e}"))?;
         let Some(Node::File(file)) = self.nodes.get(path) else {
             return Err(missing(path));
@@ -307,7 +310,7 @@ impl Tree {
             name.unit_type() == UnitType::Target && name.as_str() != "default.target"
         };
         let Some(name) = UnitName::parse(target).ok().filter(is_target) else {
-            plan.errors.push(format!("'{target}' cannot be the default"));
+            plan.other(format!("'{target}' cannot be the default"));
             return plan;
         };
         match self.installable(&name) {
@@ -332,7 +335,7 @@ impl Tree {
         let mut plan = Plan::default();
         let directory = self.config_directory(options);
         let Ok(target) = UnitName::parse(target) else {
-            plan.errors.push(format!("'{target}' is not a valid unit name"));
+            plan.other(format!("'{target}' is not a valid unit name"));
             return plan;
         };
         if !self.exists(&target) {
@@ -340,8 +343,7 @@ impl Tree {
             return plan;
         }
         for name in names {
-            let unit = UnitName::parse(name).map_err(|e| format!("'{name}': {e}"));
-            match unit.and_then(|name| self.installable(&name)) {
+            match parsed(name).and_then(|name| self.installable(&name)) {
                 Ok(unit) => {
                     let path = format!("{directory}/{target}.{suffix}/{}", unit.name);
                     self.symlink(path, &unit.path, options, &mut plan);
@@ -353,7 +355,7 @@ impl Tree {
     }
 
     /// `preset UNIT...`: enables or disables by policy (systemd.preset(5)). Units without
-    /// \[Install\] and masked ones are left alone.
+    /// \[Install\] are left alone.
     pub fn preset(
         &self,
         names: &[&str],
@@ -361,13 +363,8 @@ impl Tree {
         mode: PresetMode,
         options: Options,
     ) -> Plan {
-        // What is masked is left alone.
-        let refusal = |name: &&str| {
-            let name = UnitName::parse(name).ok()?;
-            let found = self.find(&name);
-            matches!(found, Found::Nothing).then(|| missing(name.as_str()))
-        };
-        let errors: Vec<String> = names.iter().filter_map(refusal).collect();
+        let refusal = |name: &&str| self.installable(&UnitName::parse(name).ok()?).err();
+        let errors: Vec<PlanError> = names.iter().filter_map(refusal).collect();
         let mut plan = self.preset_known(names, rules, mode, options);
         plan.errors.extend(errors);
         plan
@@ -408,8 +405,8 @@ impl Tree {
         plan
     }
 
-    /// `preset-all`: every unit file of the search path. What stands in the way of one keeps none of
-    /// the others from what the policy says.
+    /// `preset-all`: every unit file of the search path but those that are masked. What stands in the way
+    /// of one keeps none of the others from what the policy says.
     pub fn preset_all(&self, rules: &PresetRules, mode: PresetMode, options: Options) -> Plan {
         let names: BTreeMap<&str, ()> = self
             .nodes
@@ -488,6 +485,10 @@ impl Met {
 }
 
 impl Plan {
+    fn other(&mut self, error: String) {
+        self.errors.push(PlanError::Other(error));
+    }
+
     fn remark(&mut self, remark: Remark) {
         self.remarks.insert(remark);
     }
@@ -533,7 +534,10 @@ fn alias_name(unit: &Installable, word: &str) -> Result<UnitName, String> {
         .map_err(|_| format!("cannot alias {name} as {alias}"))
 }
 
-/// In the words of systemd's manager.
-fn missing(name: &str) -> String {
-    format!("Unit file {name} does not exist.")
+fn missing(file: &str) -> PlanError {
+    PlanError::Missing { file: file.to_owned() }
+}
+
+fn parsed(name: &str) -> Result<UnitName, PlanError> {
+    UnitName::parse(name).map_err(|e| PlanError::Other(format!("'{name}': {e}")))
 }

@@ -31,8 +31,13 @@ impl PresetRules {
             let mut words = line.split_ascii_whitespace();
             match (words.next(), words.next()) {
                 (Some("enable"), Some(pattern)) => {
-                    let instances = words.map(str::to_owned).collect();
-                    rules.push((PresetAction::Enable(instances), pattern.to_owned()));
+                    let instances: Vec<String> = words.map(str::to_owned).collect();
+                    let is_template =
+                        || UnitName::parse(pattern).is_ok_and(|name| name.is_template());
+                    match instances.is_empty() || is_template() {
+                        true => rules.push((PresetAction::Enable(instances), pattern.to_owned())),
+                        false => bad.push(line.to_owned()),
+                    }
                 }
                 (Some("disable"), Some(pattern)) => {
                     rules.push((PresetAction::Disable, pattern.to_owned()));
@@ -46,9 +51,18 @@ impl PresetRules {
         (PresetRules { rules }, bad)
     }
 
-    /// What to do with a unit; without a rule it is enabled.
+    /// What to do with a unit; without a rule it is enabled. A rule with instances of a template is for
+    /// those too.
     pub fn action(&self, name: &UnitName) -> PresetAction {
-        let matching = self.rules.iter().find(|(_, pattern)| matches(pattern, name.as_str()));
+        let template = name.template();
+        let lists = |instances: &[String], pattern: &str| {
+            template.as_ref().is_some_and(|template| template.as_str() == pattern)
+                && instances.iter().any(|instance| Some(instance.as_str()) == name.instance())
+        };
+        let matching = self.rules.iter().find(|(action, pattern)| {
+            matches(pattern, name.as_str())
+                || matches!(action, PresetAction::Enable(instances) if lists(instances, pattern))
+        });
         match matching {
             None => PresetAction::Enable(Vec::new()),
             Some((PresetAction::Enable(instances), _)) if name.is_template() => {
@@ -146,14 +160,16 @@ mod tests {
     #[test]
     fn the_first_rule_counts() {
         let (rules, bad) = PresetRules::parse([
-            "# c\nenable a.service\nenable t@.service x y\nfoo\n",
+            "# c\nenable a.service\nenable t@.service x y\nfoo\nenable u*@.service x\n",
             "disable *\n",
         ]);
         let action = |name: &str| rules.action(&UnitName::parse(name).expect("a valid name"));
-        assert_eq!(bad, ["foo"]);
+        assert_eq!(bad, ["foo", "enable u*@.service x"]);
         assert_eq!(action("a.service"), PresetAction::Enable(vec![]));
         assert_eq!(action("b.service"), PresetAction::Disable);
         let instances = ["t@x.service", "t@y.service"].map(str::to_owned).to_vec();
         assert_eq!(action("t@.service"), PresetAction::Enable(instances));
+        assert_eq!(action("t@y.service"), PresetAction::Enable(vec![]));
+        assert_eq!(action("t@z.service"), PresetAction::Disable);
     }
 }

@@ -230,11 +230,14 @@ impl Tree {
     }
 }
 
-/// The state of a file that no administrator wrote.
+/// The state of a file that no administrator wrote: one in a directory of generators
+/// (systemd.generator(7)) or of transient units.
 fn made(path: &str, node: &Node) -> Option<UnitFileState> {
-    match node {
-        Node::File(_) if path.contains("/generator") => Some(UnitFileState::Generated),
-        Node::File(_) if path.contains("/transient/") => Some(UnitFileState::Transient),
+    match (node, last_part(directory_of(path))) {
+        (Node::File(_), "generator" | "generator.early" | "generator.late") => {
+            Some(UnitFileState::Generated)
+        }
+        (Node::File(_), "transient") => Some(UnitFileState::Transient),
         _ => None,
     }
 }

@@ -232,6 +232,13 @@ fn masks_links_defaults_and_dependencies_as_systemctl_does() {
     root.step(&["--runtime", "mask", both[0]], |t| t.mask(&both[..1], RUNTIME));
     root.step(&["unmask", both[0]], |t| t.unmask(&both[..1], PERSISTENT));
     root.step(&["--runtime", "unmask", both[0]], |t| t.unmask(&both[..1], RUNTIME));
+    // An empty file is a mask too.
+    root.write("etc/systemd/system/a.service", "");
+    let full =
+        |t: &Tree| t.preset(&["a.service"], &PresetRules::default(), PresetMode::Full, PERSISTENT);
+    root.step(&["preset", "a.service"], full);
+    root.step(&["unmask", "a.service"], |t| t.unmask(&["a.service"], PERSISTENT));
+    assert!(!root.0.join("etc/systemd/system/a.service").exists());
     root.step(&["link", "/opt/l.service"], |t| t.link(&["/opt/l.service"], PERSISTENT));
     root.step(&["link", "/opt/none.service"], |t| t.link(&["/opt/none.service"], PERSISTENT));
     root.step(&["enable", "l.service"], |t| t.enable(&["l.service"], PERSISTENT));
@@ -384,7 +391,7 @@ fn what_is_nowhere_is_said() {
     for plan in said {
         assert_eq!(
             (plan.errors, plan.changes),
-            (vec!["Unit file no.service does not exist.".to_owned()], vec![])
+            (vec![PlanError::Missing { file: "no.service".to_owned() }], vec![])
         );
     }
     // What is left of a unit that was taken away goes all the same.
@@ -402,8 +409,14 @@ fn what_is_in_the_way_is_kept() {
     let link = root.0.join("etc/systemd/system/al.service");
     symlink("/usr/lib/systemd/system/s.service", link).expect("a link can be made");
     let plan = root.tree().enable(&["a.service"], PERSISTENT);
-    let want = "File /etc/systemd/system/al.service already exists and is a symlink to /usr/lib/systemd/system/s.service.";
-    assert_eq!(plan.errors, [want]);
+    let [path, target] =
+        ["/etc/systemd/system/al.service", "/usr/lib/systemd/system/s.service"].map(str::to_owned);
+    let error = PlanError::InTheWay { path: path.clone(), target: Some(target.clone()) };
+    assert_eq!(
+        error.to_string(),
+        format!("File {path} already exists and is a symlink to {target}.")
+    );
+    assert_eq!(plan.errors, [error]);
     let force = Options { force: true, ..PERSISTENT };
     let forced = root.tree().enable(&["a.service"], force);
     assert_eq!((forced.errors.len(), forced.changes.len()), (0, 6));
@@ -437,7 +450,32 @@ fn presets_as_systemctl_does() {
         &["preset", "u@.service", "sp-ec.service"],
         preset(&["u@.service", "sp-ec.service"], PresetMode::Full),
     );
+    // Of a template those instances that the policy lists.
+    root.step(&["enable", "t@p.service"], |t| t.enable(&["t@p.service"], PERSISTENT));
+    root.step(&["enable", "t@z.service"], |t| t.enable(&["t@z.service"], PERSISTENT));
+    root.step(&["preset", "t@p.service"], preset(&["t@p.service"], PresetMode::Full));
+    root.step(&["preset", "t@z.service"], preset(&["t@z.service"], PresetMode::Full));
     root.step(&["preset-all"], |t| t.preset_all(&rules, PresetMode::Full, PERSISTENT));
+}
+
+#[test]
+fn a_unit_is_generated_by_where_it_lies_and_not_by_its_name() {
+    for (directory, want) in [
+        ("/run/systemd/generator", UnitFileState::Generated),
+        ("/run/systemd/generator.late", UnitFileState::Generated),
+        ("/run/systemd/transient", UnitFileState::Transient),
+        ("/etc/systemd/system", UnitFileState::Static),
+        ("/srv/transient/generators", UnitFileState::Static),
+    ] {
+        let name = UnitName::parse("generator-power.service").expect("a valid name");
+        let file = parse("a".into(), b"[Unit]\n", crate::UnitType::Service).0;
+        let tree = Tree {
+            search_path: vec![directory.to_owned()],
+            nodes: BTreeMap::from([(format!("{directory}/{name}"), Node::File(Arc::new(file)))]),
+            ..tree_of(std::iter::empty())
+        };
+        assert_eq!(tree.state(&name), Some(want), "{directory}");
+    }
 }
 
 #[test]
@@ -475,19 +513,18 @@ fn of_two_units_with_one_alias_the_second_stands_back() {
         root.write(&format!("{VENDOR}/{unit}"), "[Install]\nAlias=one.service\n");
     }
     let both = root.tree().enable(&["e1.service", "e2.service"], PERSISTENT);
-    assert_eq!(
-        both.errors,
-        ["File /etc/systemd/system/one.service already exists and is a symlink to \
-          /lib/systemd/system/e1.service."
-            .replace("/lib/", "/usr/lib/")]
-    );
+    let [path, target] = ["/etc/systemd/system/one.service", "/usr/lib/systemd/system/e1.service"]
+        .map(str::to_owned);
+    assert_eq!(both.errors, [PlanError::InTheWay { path, target: Some(target) }]);
     let forced = Options { force: true, ..PERSISTENT };
     let both = ["e1.service", "e2.service"];
     root.step(&["enable", "--force", "e1.service", "e2.service"], |t| t.enable(&both, forced));
     root.step(&["disable", "e1.service", "e2.service"], |t| t.disable(&both, PERSISTENT));
     // All the others are done.
     let plan = root.tree().preset_all(&PresetRules::default(), PresetMode::Full, PERSISTENT);
-    assert!(plan.does_rest && plan.errors.iter().any(|error| error.contains("e1.service")));
+    assert!(
+        plan.does_rest && plan.errors.iter().any(|error| error.to_string().contains("e1.service"))
+    );
     let makes = |part: &str| {
         plan.changes
             .iter()
@@ -533,10 +570,14 @@ fn all_units_that_are_asked_for_are_done_and_only_what_also_drags_along_is_bound
     for plan in
         [chain.enable(&["n0.service"], PERSISTENT), chain.disable(&["n0.service"], PERSISTENT)]
     {
-        assert!(plan.errors.iter().any(|error| error.contains("Also=")), "{:?}", plan.errors);
+        assert!(
+            plan.errors.iter().any(|error| error.to_string().contains("Also=")),
+            "{:?}",
+            plan.errors
+        );
     }
-    assert_eq!(chain.enable(&names, PERSISTENT).errors, <[&str; 0]>::default());
-    assert_eq!(chain.disable(&names, PERSISTENT).errors, <[&str; 0]>::default());
+    assert_eq!(chain.enable(&names, PERSISTENT).errors, []);
+    assert_eq!(chain.disable(&names, PERSISTENT).errors, []);
 }
 
 #[test]
