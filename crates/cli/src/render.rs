@@ -205,12 +205,13 @@ fn log_withheld(out: &mut String, answer: &Value, style: Style) {
 /// a terminal.
 pub fn file(file: &Value, is_terminal: bool, style: Style) -> String {
     let heading = style.paint(Tone::Dim, &format!("# {}", clean(text(file, "path"))));
-    let text = match (file["withheld"] == true, is_terminal) {
-        (true, _) => {
+    let text = match (file["unread"].as_str(), is_terminal) {
+        _ if file["withheld"] == true => {
             "# left out: not everybody may read this file; run as root to see it".to_owned()
         }
-        (false, true) => clean_lines(text(file, "text")),
-        (false, false) => text(file, "text").to_owned(),
+        (Some(why), _) => format!("# left out: it cannot be read: {}", clean(why)),
+        (None, true) => clean_lines(text(file, "text")),
+        (None, false) => text(file, "text").to_owned(),
     };
     format!("{heading}\n{text}{}", if text.ends_with('\n') { "" } else { "\n" })
 }

@@ -11,13 +11,10 @@ use std::sync::Arc;
 use warren_unit::compile::Compiler;
 use warren_unit::context::{Context, Defaults, Scope};
 use warren_unit::load::{Sources, load};
-use warren_unit::parse::{UnitFile, parse};
+use warren_unit::parse::{FILE_BYTES_MAX, UnitFile, parse};
 use warren_unit::search::{Dropin, dropin_directories, select_dropins};
 use warren_unit::{Diagnostic, Severity, UnitName};
 use warren_unit_files::Root;
-
-/// Bytes of a file that are read; the parser refuses larger files itself.
-const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Where to search and for whom.
 #[derive(Debug)]
@@ -144,7 +141,8 @@ fn parse_name(text: &str) -> Result<UnitName, String> {
     UnitName::parse(&name).map_err(|e| format!("{name}: {e}"))
 }
 
-/// A regular file's bytes: a fifo or a device is not waited for.
+/// A regular file's bytes, or one more than the parser takes, so that it says that there are more: a fifo or
+/// a device is not waited for.
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     if is_null(path) {
         return Ok(Vec::new());
@@ -153,7 +151,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
         return Err(std::io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    fs::File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

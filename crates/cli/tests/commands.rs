@@ -283,6 +283,10 @@ fn verify_names_file_line_and_column() {
     assert!(said.contains(&format!("{bad}:4:")) && said.contains("[bad-value]"), "{said}");
     let empty = scratch.file("empty.service", "[Service]\n");
     assert!(warren(&["verify", &empty]).ends_with("= 1"), "{}", warren(&["verify", &empty]));
+    let large = format!("[Service]\nExecStart=/bin/true\n{}", "#\n".repeat(8 << 20));
+    let large = scratch.file("large.service", &large);
+    let said = warren(&["verify", &large]);
+    assert!(said.contains("[file-too-large]") && said.ends_with("= 1"), "{said}");
     scratch.file("good.service.d/x.conf", "[Service]\nNice=99\n");
     let said = warren(&["verify", &good]);
     assert!(said.contains("good.service.d/x.conf:2:"), "{said}");

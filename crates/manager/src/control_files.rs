@@ -1,7 +1,7 @@
 //! What unit files say, for clients of the control socket: each is shown what he could read himself.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use warren_core::request::Asker;
+use warren_unit::parse::FILE_BYTES_MAX;
 
 use crate::control::{Caller, is_privileged};
 use crate::control_calls::{Answered, find_or_load, look_at_file, unit_name};
@@ -24,10 +25,11 @@ pub(crate) fn cat(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>)
         }
     };
     let row = |path: &Arc<str>| {
-        let made = shared.made_text(path).map(Some);
+        let made = shared.made_text(path).map(|text| Ok(Some(text)));
         match made.unwrap_or_else(|| text_for(caller.asker, Path::new(&**path))) {
-            Some(text) => json!({"path": &**path, "text": text}),
-            None => json!({"path": &**path, "text": "", "withheld": true}),
+            Ok(Some(text)) => json!({"path": &**path, "text": text}),
+            Ok(None) => json!({"path": &**path, "text": "", "withheld": true}),
+            Err(error) => json!({"path": &**path, "text": "", "unread": error.to_string()}),
         }
     };
     Ok(json!({"files": files.iter().map(row).collect::<Vec<_>>()}))
@@ -47,14 +49,22 @@ fn template_path(
     Ok(shared.states().path(&name))
 }
 
-/// The text of a unit file, empty if it cannot be read; nothing if the asker could not read it himself.
-fn text_for(asker: Asker, path: &Path) -> Option<String> {
-    let Ok(mut file) = File::open(path) else { return Some(String::new()) };
+/// The text of a unit file, where bytes that are not UTF-8 are U+FFFD; nothing if the asker could not read it
+/// himself.
+///
+/// # Errors
+/// As open(2) and read(2), and if it is larger than a unit file may be.
+fn text_for(asker: Asker, path: &Path) -> io::Result<Option<String>> {
+    let file = File::open(path)?;
     if !is_privileged(asker) && !is_open_to_all(&file) {
-        return None;
+        return Ok(None);
     }
-    let mut text = String::new();
-    Some(file.read_to_string(&mut text).map_or(String::new(), |_| text))
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// Whether every user may read a file: it, and each directory on the way to it, lets all others in. What
@@ -80,6 +90,18 @@ mod tests {
 
     use super::*;
     use crate::scratch::Scratch;
+
+    #[test]
+    fn a_file_that_is_no_text_is_shown_and_one_that_cannot_be_read_is_said_to_be() {
+        let scratch = Scratch::new("cat");
+        let path = scratch.0.join("a.service");
+        fs::write(&path, b"# gr\xfc\xdfe\n[Unit]\n").expect("it is written");
+        let root = Asker { uid: 0, ..Asker::default() };
+        let shown = text_for(root, &path).expect("it can be read");
+        assert_eq!(shown.as_deref(), Some("# gr\u{fffd}\u{fffd}e\n[Unit]\n"));
+        assert!(text_for(root, &scratch.0).is_err(), "a directory");
+        assert!(text_for(root, &scratch.0.join("none")).is_err());
+    }
 
     #[test]
     fn a_file_is_open_to_all_if_others_may_read_it_and_reach_it() {
