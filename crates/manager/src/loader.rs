@@ -301,9 +301,9 @@ impl Loader {
         self.note_changed(changed);
     }
 
-    /// The same for who asks what is told of this unit's file.
-    pub fn look_at(&mut self, unit: &UnitName) {
-        let changed = self.snapshot.update_of(unit);
+    /// The same for who asks what is told of this unit's file, behind its links to there only if it goes far.
+    pub fn look_at(&mut self, unit: &UnitName, goes_far: bool) {
+        let changed = self.snapshot.update_of(unit, goes_far);
         self.note_changed(changed);
     }
 

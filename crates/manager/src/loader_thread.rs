@@ -134,8 +134,8 @@ impl LoaderThread {
 
     fn of_files(&mut self, question: &Question) -> Outcome {
         match question {
-            Question::Look(Some(unit)) => self.look_at_state(unit),
-            Question::Look(None) => self.look_at_all_states(),
+            Question::Look { unit: Some(unit), goes_far } => self.look_at_state(unit, *goes_far),
+            Question::Look { unit: None, .. } => self.look_at_all_states(),
             _ => self.loader.look_nearby(&question.changed_units()),
         }
         let rules = self.shared.rules();
@@ -149,8 +149,8 @@ impl LoaderThread {
 
     /// Has what is told of this unit's file be what lies on the disk. What is found at the same time is made
     /// known for all after some looks, as each looks for the unit among all entries.
-    fn look_at_state(&mut self, unit: &UnitName) {
-        self.loader.look_at(unit);
+    fn look_at_state(&mut self, unit: &UnitName, goes_far: bool) {
+        self.loader.look_at(unit, goes_far);
         if !self.loader.is_unstated() {
             return;
         }

@@ -3,7 +3,7 @@
 //! Asked by each `systemctl start`, so that it must cost next to nothing while nobody edits: as long
 //! as the loader's watch has no news, nothing has changed since it looked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,9 +12,10 @@ use warren_core::graph::Definition;
 use warren_sys::inotify::Inotify;
 use warren_unit::UnitName;
 use warren_unit::search;
+use warren_unit_files::is_configuration;
 
 use crate::loader::file_paths;
-use crate::snapshot::is_configuration;
+use crate::snapshot::LinkedDirectory;
 
 /// What the loader's thread knows of the disk, for others to read.
 #[derive(Clone, Debug)]
@@ -27,10 +28,12 @@ pub struct OnDisk {
     pub looked_behind_at_ns: u64,
     /// When generators last began to read what they make units of, by the same clock.
     pub generated_at_ns: u64,
-    /// Files of units that are links to where nobody watches.
+    /// Files of units that are links to where nobody watches, or have other names.
     pub behind_links: Arc<BTreeSet<Arc<str>>>,
-    /// Entries of the unit directories that are or have links to there.
+    /// Entries of the unit directories of which no watch tells all.
     pub with_links_out: Arc<BTreeSet<Box<str>>>,
+    /// Directories of drop-ins and of links that are links themselves, by their paths.
+    pub linked: Arc<BTreeMap<PathBuf, LinkedDirectory>>,
     /// Whether the installation states that are published are of what it saw.
     pub has_states: bool,
     /// Units that it saw to differ from what is in force. One that was loaded since of what it saw is
@@ -48,6 +51,17 @@ impl OnDisk {
         let has_news = self.watch.as_ref().is_none_or(|watch| watch.has_news());
         has_news && self.is_newer(definition, directories)
             || !self.behind_links.is_empty() && self.is_newer_behind_links(definition)
+            || !self.linked.is_empty() && self.has_linked_anew(definition, directories)
+    }
+
+    /// Whether one of its directories is a link that leads elsewhere by now.
+    fn has_linked_anew(&self, definition: &Definition, directories: &[PathBuf]) -> bool {
+        let names = || std::iter::once(&definition.name).chain(&definition.aliases);
+        let of_links =
+            |name: &UnitName| ["wants", "requires", "upholds"].map(|k| format!("{name}.{k}"));
+        let places = names().flat_map(search::dropin_directories).chain(names().flat_map(of_links));
+        let mut paths = places.flat_map(|place| directories.iter().map(move |d| d.join(&place)));
+        paths.any(|path| self.linked.get(&path).is_some_and(|linked| linked.is_another(&path)))
     }
 
     /// Whether the installation state of this unit's file, or of all, is what was published, for all that

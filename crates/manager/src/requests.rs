@@ -183,7 +183,7 @@ impl Daemon {
         }
     }
 
-    /// Asks what may be for the loader to answer.
+    /// Asks what may be for the loader to answer, who goes behind links to servers only if told to.
     fn ask_loader(&mut self, call: Call, goes_far: bool, reply: ReplySender) {
         match call {
             Call::LoadUnit(name) => match self.loaded(&name) {
@@ -196,7 +196,9 @@ impl Daemon {
             Call::GetUnitFileLinks { file, runtime } => {
                 self.ask_of_files(Question::Links { file, runtime }, reply);
             }
-            Call::LookAtUnitFiles(unit) => self.ask_of_files(Question::Look(unit), reply),
+            Call::LookAtUnitFiles(unit) => {
+                self.ask_of_files(Question::Look { unit, goes_far }, reply);
+            }
             other => reply.send(self.take_question(other)),
         }
     }

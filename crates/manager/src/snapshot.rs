@@ -3,9 +3,10 @@
 //! One listing per search directory, kept up to date by watches. A file is read again only if its
 //! stat identity changed, and counts as changed only if what it parses to differs. Nothing here
 //! knows what the files mean to units; see `loader`. `look` is what is read of a file, `watch` what
-//! the kernel tells.
+//! the kernel tells, `untold` what it does not.
 
 mod look;
+mod untold;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use warren_sys::inotify::{Inotify, WatchId};
+use warren_sys::mount::MountNews;
 use warren_unit::Diagnostic;
 use warren_unit::parse::UnitFile;
 use warren_unit::search::directory_kind;
 
-pub(crate) use watch::is_configuration;
+pub use untold::LinkedDirectory;
 
 use look::{both_files, is_shortage, names_in, said};
 
@@ -32,8 +34,8 @@ const ENTRIES_MAX: usize = 1 << 20;
 const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// What tells one state of a file from another without reading it: a fingerprint of its device,
-/// inode, size and times. 64 bits for each of 40,000 files; two states of one file agree in it by
-/// chance once in 2^64 changes.
+/// inode, size and times, and whether it has other names. 64 bits for each of 40,000 files; two states of one
+/// file agree in it by chance once in 2^63 changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identity(pub(crate) u64);
 
@@ -41,8 +43,11 @@ impl Identity {
     /// That of no file on a disk.
     const NONE: Identity = Identity(0);
 
+    /// The bit of a file that has other names (hard links).
+    const OTHER_NAMES: u64 = 1;
+
     pub(crate) fn of(m: &fs::Metadata) -> Identity {
-        Identity::of_parts([
+        let Identity(own) = Identity::of_parts([
             m.dev(),
             m.ino(),
             m.size(),
@@ -50,7 +55,18 @@ impl Identity {
             m.mtime_nsec().cast_unsigned(),
             m.ctime().cast_unsigned(),
             m.ctime_nsec().cast_unsigned(),
-        ])
+        ]);
+        Identity(own | if m.nlink() > 1 { Identity::OTHER_NAMES } else { 0 })
+    }
+
+    fn has_other_names(self) -> bool {
+        self.0 & Identity::OTHER_NAMES != 0
+    }
+
+    /// Whether it is that of these parts, however many names the file has: who gives it another changes its
+    /// time.
+    fn is_of(self, parts: [u64; 7]) -> bool {
+        self.0 & !Identity::OTHER_NAMES == Identity::of_parts(parts).0
     }
 
     fn of_parts(parts: [u64; 7]) -> Identity {
@@ -59,7 +75,7 @@ impl Identity {
             let x = (seed ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
         };
-        Identity(parts.into_iter().fold(1, mix))
+        Identity(parts.into_iter().fold(1, mix) & !Identity::OTHER_NAMES)
     }
 }
 
@@ -194,17 +210,6 @@ impl Directory {
         self.listed.get(name).is_some_and(|listed| is().is_ok_and(|now| now == *listed))
     }
 
-    /// Entries that are gone, and directories of links that are new or have changed since they were listed; none
-    /// if it cannot be read.
-    fn gone_and_changed_links(&self) -> Vec<String> {
-        let Ok(names) = names_in(&self.path) else { return Vec::new() };
-        let names = names.unwrap_or_default();
-        let mut all = self.gone(&names);
-        let is_of_links = |name: &str| directory_kind(name).is_some() && !name.ends_with(".d");
-        all.extend(names.into_iter().filter(|name| is_of_links(name) && !self.is_as_listed(name)));
-        all
-    }
-
     /// Names that are no more; `names` is sorted.
     fn gone(&self, names: &[String]) -> Vec<String> {
         let mut names = names.iter().peekable();
@@ -224,8 +229,11 @@ enum Links<'a> {
     /// Those to where configuration lies, and of these entries all. What else is known of a name with
     /// other links stays.
     Nearby(&'a BTreeSet<Box<str>>),
-    /// Those of these entries only.
-    Of(&'a BTreeSet<Box<str>>),
+    /// Those of these entries only; those to elsewhere only if it goes far.
+    Of {
+        asked: &'a BTreeSet<Box<str>>,
+        goes_far: bool,
+    },
 }
 
 /// A search directory, and the name of an entry of it.
@@ -246,9 +254,20 @@ pub struct Snapshot {
     /// Which directories, or which directories in them, a watch is for: several if links make one of
     /// them.
     watched: BTreeMap<WatchId, BTreeSet<Watched>>,
-    /// Links that lead out of the search directories, be it to nothing yet, and directories that have
-    /// such.
+    /// What each look goes to, as no watch tells of it: links that lead out of the search directories, be it to
+    /// nothing yet, directories that are links, files with other names, and directories that have such links
+    /// or files.
     outside: BTreeSet<Place>,
+    /// There are others since this was last asked.
+    outside_changed: bool,
+    /// Directories that are links, by their paths.
+    linked: Arc<BTreeMap<PathBuf, LinkedDirectory>>,
+    /// Devices, and whether watches tell of all that is done there, as this look found it.
+    devices: BTreeMap<u64, bool>,
+    /// Tells that something was mounted, somewhere.
+    mounts: Option<MountNews>,
+    /// Entries at or below which something was mounted when it last told.
+    mounted: BTreeSet<Place>,
     /// Search directories that did not exist, or could not be read, when they were last looked at.
     missing: BTreeSet<usize>,
     /// What could not be looked at for want of descriptors or memory, or not to its end.
@@ -265,6 +284,8 @@ pub struct Snapshot {
     kept_bytes_max: usize,
     /// Some directory could not be watched: only looking at all tells what changed.
     is_partly_watched: bool,
+    /// That was said.
+    is_unwatched_said: bool,
     /// Files that the last incarnation had read, by path; those that are the same stay these.
     known: KnownFiles,
     /// Diagnostics of parsing, by path.
@@ -314,6 +335,11 @@ impl Snapshot {
             looked_behind_at_ns: 0,
             watched: BTreeMap::new(),
             outside: BTreeSet::new(),
+            outside_changed: false,
+            linked: Arc::default(),
+            devices: BTreeMap::new(),
+            mounts: None,
+            mounted: BTreeSet::new(),
             missing: BTreeSet::new(),
             again: BTreeSet::new(),
             short: None,
@@ -322,11 +348,16 @@ impl Snapshot {
             read_bytes: AtomicUsize::new(0),
             kept_bytes_max: KEPT_BYTES_MAX,
             is_partly_watched: false,
+            is_unwatched_said: false,
             known,
             diagnostics: BTreeMap::new(),
             structure_changed: true,
             work: Work::default(),
         };
+        if snapshot.watch.is_some() {
+            snapshot.mounts = MountNews::new().ok();
+            snapshot.look_at_mounts();
+        }
         snapshot.sweep();
         snapshot.known.clear();
         snapshot
@@ -339,7 +370,7 @@ impl Snapshot {
         for places in self.watched.values_mut() {
             *places = std::mem::take(places).into_iter().map(|(i, n)| (shifted(i), n)).collect();
         }
-        for names in [&mut self.outside, &mut self.again] {
+        for names in [&mut self.outside, &mut self.again, &mut self.mounted] {
             *names = std::mem::take(names).into_iter().map(|(i, n)| (shifted(i), n)).collect();
         }
         self.missing = std::mem::take(&mut self.missing).into_iter().map(shifted).collect();
@@ -392,7 +423,7 @@ impl Snapshot {
     fn begin_look(&mut self, links: Links<'_>) {
         self.begin_part();
         self.looked_at_ns = warren_sys::time::coarse_ns();
-        if !matches!(links, Links::Of(_)) {
+        if !matches!(links, Links::Of { .. }) {
             self.looked_behind_at_ns = self.looked_at_ns;
         }
     }
@@ -400,6 +431,7 @@ impl Snapshot {
     /// The same of one that does not see all that has changed.
     fn begin_part(&mut self) {
         self.work = Work::default();
+        self.devices.clear();
         (self.short, self.unread) = (None, None);
     }
 
@@ -419,6 +451,7 @@ impl Snapshot {
             }
             changed.extend(self.watch_and_sweep(index, trusting, links));
         }
+        self.is_unwatched_said &= self.is_partly_watched;
         changed
     }
 
@@ -430,7 +463,8 @@ impl Snapshot {
     ) -> BTreeSet<Box<str>> {
         // First, so that what takes its place meanwhile is seen the next time.
         self.directories[index].inode = self.directories[index].inode_now();
-        self.watch_directory(index, None);
+        let device = self.directories[index].inode.map_or(0, |(device, _)| device);
+        self.watch_directory(index, None, device);
         self.sweep_directory(index, trusting, links)
     }
 

@@ -30,7 +30,12 @@ pub enum Question {
         runtime: bool,
     },
     /// Have what is told of this unit's file, or of all, be what lies on the disk.
-    Look(Option<UnitName>),
+    Look {
+        /// The unit.
+        unit: Option<UnitName>,
+        /// Also behind its links to where no configuration lies, where a server may not answer.
+        goes_far: bool,
+    },
 }
 
 impl Question {
@@ -39,7 +44,7 @@ impl Question {
         let of = |file: &String| UnitName::parse(file.rsplit('/').next().unwrap_or_default()).ok();
         match self {
             Question::Do(operation) => operation.files.iter().filter_map(of).collect(),
-            Question::Links { .. } | Question::Look(_) => Vec::new(),
+            Question::Links { .. } | Question::Look { .. } => Vec::new(),
         }
     }
 }
@@ -72,7 +77,7 @@ impl Ground<'_> {
                 });
                 (Ok(Answer::Texts(paths.collect())), false)
             }
-            Question::Look(_) => (Ok(Answer::Done), false),
+            Question::Look { .. } => (Ok(Answer::Done), false),
         }
     }
 

@@ -773,3 +773,41 @@ fn a_helper_that_the_kernel_holds_is_replaced_and_keeps_nothing() {
     expected.insert(0, names[0].clone());
     assert_eq!(made, expected);
 }
+
+/// A unit file of which the server does not answer holds up who reloads, and who asks for it and may change
+/// something: nobody who only reads, and nobody who enables another unit.
+#[test]
+fn a_linked_unit_on_a_dead_server_holds_up_neither_readers_nor_who_enables_another() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-linked", "/dev/fuse");
+    }
+    let other = "[Service]\nExecStart=@P stay\n[Install]\nWantedBy=default.target";
+    let units = [
+        ("server.service", "[Service]\nType=notify\nExecStart=@P fuse:@D/out/far"),
+        ("other.service", other),
+        ("third.service", other),
+    ];
+    let Some(m) = Machine::start("held-linked", &units) else { return };
+    let file = m.out("far").join("app.service");
+    std::fs::create_dir(m.out("far")).expect("a directory");
+    std::fs::write(&file, other).expect("a file");
+    std::os::unix::fs::symlink(&file, m.directory.join("units/app.service")).expect("a link");
+    let change = |verb: &str, unit: &str| {
+        let answer = m.call("UnitFiles", &json!({"verb": verb, "files": [unit]}));
+        assert!(answer["changes"].is_array(), "{verb} {unit}: {answer}");
+    };
+    change("enable", "app.service");
+    m.call("ReloadConfiguration", &json!({}));
+    m.expect_job("start", "server.service", "done");
+    let asks = |unit: &str| {
+        let asked = lab::ask(&m.connect_as_other(), "FileState", &json!({"unit": unit}));
+        asked.expect("it is answered")["parameters"]["state"].clone()
+    };
+    assert_eq!(asks("app.service"), "enabled");
+    change("enable", "other.service");
+    assert_eq!((asks("other.service"), asks("app.service")), (json!("enabled"), json!("enabled")));
+    change("mask", "none.service");
+    change("disable", "other.service");
+    assert_eq!(asks("other.service"), "disabled");
+    m.expect_job("start", "third.service", "done");
+}

@@ -415,3 +415,71 @@ fn new_files_need_no_reload() {
     m.call("ReloadConfiguration", &json!({}));
     assert_eq!(show("a.service", "Description").as_deref(), Ok("edited"));
 }
+
+/// Of a mount over a file no watch tells, nor of the edits of what is mounted there.
+#[test]
+fn a_reload_sees_what_is_mounted_over_a_unit_file_or_its_drop_ins() {
+    let unit = "[Service]\nExecStart=@P stay";
+    let units = [("a.service", unit), ("b.service", unit), ("b.service.d/own.conf", "[Unit]\n")];
+    let Some(m) = Machine::start("mounted-over", &units) else { return };
+    let describe = |text: &str| {
+        let text = format!("[Unit]\nDescription={text}\n");
+        std::fs::write(m.out("b.service.d/other.conf"), &text).expect("a file");
+        let text = format!("{text}[Service]\nExecStart={} stay", lab::player());
+        std::fs::write(m.out("a.service"), text).expect("a file");
+    };
+    std::fs::create_dir(m.out("b.service.d")).expect("a directory");
+    describe("mounted");
+    let path = |name: &str| m.directory.join("units").join(name).display().to_string();
+    for name in ["a.service", "b.service.d"] {
+        let from = m.out(name).display().to_string();
+        m.run(&["mount", "--bind", &from, &path(name)]).expect("it can be mounted");
+    }
+    let both = ["a.service", "b.service"];
+    check(&reload(&m, &json!({})), [&[], &both, &[], &[]]);
+    describe("edited");
+    check(&reload(&m, &json!({})), [&[], &both, &[], &[]]);
+    assert_eq!(m.status("a.service")["description"], "edited");
+    check(&reload(&m, &json!({})), [&[], &[], &[], &[]]);
+    for name in ["a.service", "b.service.d"] {
+        m.run(&["umount", &path(name)]).expect("it can be unmounted");
+    }
+    check(&reload(&m, &json!({})), [&[], &both, &[], &[]]);
+}
+
+/// As a directory of a release that `current` leads to.
+#[test]
+fn a_directory_of_drop_ins_that_is_a_link_is_seen_to_lead_elsewhere() {
+    let Some(m) =
+        Machine::start("linked-directory", &[("a.service", "[Service]\nExecStart=@P stay")])
+    else {
+        return;
+    };
+    for release in ["v1", "v2"] {
+        let directory = m.inside(&format!("/run/site/{release}/drop-ins"));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let text = format!("[Unit]\nDescription={release}\n");
+        std::fs::write(directory.join("x.conf"), text).expect("a file");
+        let_time_pass_after(&directory.join("x.conf"));
+    }
+    let switch = |release: &str| {
+        m.run(&["ln", "-sfn", release, "/run/site/current"]).expect("ln(1)");
+    };
+    let shown = || {
+        let status = m.status("a.service");
+        (status["description"].clone(), status["differs_on_disk"].clone())
+    };
+    // First to nowhere.
+    let link = m.directory.join("units/a.service.d");
+    symlink("/run/site/current/drop-ins", link).expect("a link");
+    check(&reload(&m, &json!({})), [&[], &[], &[], &[]]);
+    let mut before = json!("a.service");
+    for release in ["v1", "v2", "v1"] {
+        switch(release);
+        assert_eq!(shown(), (before, json!(true)), "{release}");
+        check(&reload(&m, &json!({})), [&[], &["a.service"], &[], &[]]);
+        before = json!(release);
+        assert_eq!(shown(), (before.clone(), json!(false)), "{release}");
+        check(&reload(&m, &json!({})), [&[], &[], &[], &[]]);
+    }
+}

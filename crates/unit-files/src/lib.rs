@@ -20,6 +20,7 @@ pub use manager_file::{read as manager_defaults, read_in as manager_defaults_in}
 pub use presets::{read as presets, read_for as presets_for};
 pub use root::Root;
 pub use search::{
-    Places, config_directories, same_directory, search_directories, search_environment,
+    Places, config_directories, is_configuration, same_directory, search_directories,
+    search_environment,
 };
 pub use tree::{add_named_files, tree};

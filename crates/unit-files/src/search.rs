@@ -51,6 +51,11 @@ fn insert_own_units(paths: &mut Vec<PathBuf>, own: PathBuf) {
     paths.insert(at, own);
 }
 
+/// Whether a path lies where configuration does. One elsewhere may be on a server that does not answer.
+pub fn is_configuration(path: &Path) -> bool {
+    ["/etc", "/run", "/usr", "/opt"].iter().any(|top| path.starts_with(top))
+}
+
 /// Whether two paths lead to one directory.
 pub fn same_directory(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(x), Ok(y)) if x == y)
@@ -62,6 +67,8 @@ pub struct Places<'r> {
     root: &'r Root,
     search_path: Vec<String>,
     identities: Vec<Option<(u64, u64)>>,
+    /// Where the directories of this host are, links followed.
+    real: Vec<Option<PathBuf>>,
     /// What was asked before: a directory, and which of the search path it is.
     known: BTreeMap<String, Option<usize>>,
 }
@@ -70,7 +77,10 @@ impl<'r> Places<'r> {
     /// Those of this root. Of a directory that is not there nothing is known.
     pub fn new(root: &'r Root, search_path: &[String]) -> Places<'r> {
         let identities = search_path.iter().map(|path| root.identity(path)).collect();
-        Places { root, search_path: search_path.to_vec(), identities, known: BTreeMap::new() }
+        let real = |path: &String| Path::new(path).canonicalize().ok().filter(|_| root.is_own());
+        let real = search_path.iter().map(real).collect();
+        let known = BTreeMap::new();
+        Places { root, search_path: search_path.to_vec(), identities, real, known }
     }
 
     /// The path of a file as the search path has it: with the first name there of the directory that it
@@ -80,9 +90,7 @@ impl<'r> Places<'r> {
         let found = match self.known.get(directory) {
             Some(found) => *found,
             None => {
-                let own = self.root.identity(directory);
-                let same = |identity: &Option<(u64, u64)>| own.is_some() && *identity == own;
-                let found = self.identities.iter().position(same);
+                let found = self.find(directory);
                 self.known.insert(directory.to_owned(), found);
                 found
             }
@@ -91,6 +99,19 @@ impl<'r> Places<'r> {
             Some(searched) => format!("{searched}/{name}"),
             None => path,
         }
+    }
+
+    /// Which of the search path this directory is. One of this host that is not there by its path is opened
+    /// only where configuration lies: another may be on a server that does not answer.
+    fn find(&self, directory: &str) -> Option<usize> {
+        let is_real = |real: &Option<PathBuf>| real.as_deref() == Some(Path::new(directory));
+        let by_path = self.search_path.iter().position(|path| path == directory);
+        let by_path = by_path.or_else(|| self.real.iter().position(is_real));
+        if by_path.is_some() || self.root.is_own() && !is_configuration(Path::new(directory)) {
+            return by_path;
+        }
+        let own = self.root.identity(directory);
+        self.identities.iter().position(|identity| own.is_some() && *identity == own)
     }
 }
 
@@ -137,6 +158,23 @@ mod tests {
         assert!(admin < own && run < own, "{paths:?}");
         let vendor = paths.iter().position(|path| path.ends_with("lib/systemd/system"));
         assert!(vendor.is_some() && own < vendor, "{paths:?}");
+    }
+
+    /// A temporary directory lies where no configuration is.
+    #[test]
+    fn a_directory_is_known_by_its_path_and_looked_at_only_where_configuration_lies() {
+        let top = std::env::temp_dir().join(format!("warren-places-{}", std::process::id()));
+        let path = |name: &str| top.join(name).to_string_lossy().into_owned();
+        std::fs::create_dir_all(path("real")).expect("mkdir");
+        for link in ["link", "far"] {
+            std::os::unix::fs::symlink("real", path(link)).expect("a link");
+        }
+        let mut places = Places::new(&Root::OWN, &[path("link")]);
+        for (directory, searched) in [("link", "link"), ("real", "link"), ("far", "far")] {
+            let found = places.as_searched(path(&format!("{directory}/a.service")));
+            assert_eq!(found, path(&format!("{searched}/a.service")));
+        }
+        std::fs::remove_dir_all(&top).expect("what the test made can be removed");
     }
 
     #[test]

@@ -89,10 +89,13 @@ impl Loader {
     /// What others may know of the disk.
     pub fn on_disk(&mut self, graph: &Graph, generated_at_ns: u64) -> OnDisk {
         self.take_news(graph);
-        if std::mem::take(&mut self.pending.is_stale) {
+        let is_stale = std::mem::take(&mut self.pending.is_stale);
+        if is_stale {
             let mut units = self.affected(graph, &self.pending.names);
             units.retain(|unit| !self.pending.current.contains(unit));
             self.pending.units = Arc::new(units);
+        }
+        if self.snapshot.take_outside_changed() || is_stale {
             self.pending.behind_links = Arc::new(self.snapshot.files_behind_links());
             self.pending.with_links_out = Arc::new(self.snapshot.names_with_links_out());
         }
@@ -106,6 +109,7 @@ impl Loader {
             generated_at_ns,
             behind_links,
             with_links_out: self.pending.with_links_out.clone(),
+            linked: self.snapshot.linked_directories().clone(),
             has_states: !self.is_unstated,
             pending,
         }

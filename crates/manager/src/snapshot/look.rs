@@ -11,6 +11,7 @@ use std::fs;
 use std::io;
 use std::ops::Bound;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,9 +58,19 @@ impl Snapshot {
         let mut notes = Notes::default();
         if let Some((_, owner)) = directory_kind(name) {
             let now_ns = warren_sys::time::coarse_ns();
-            let found = if_there(fs::metadata(path))?;
-            let Some(metadata) = found.filter(fs::Metadata::is_dir) else { return Ok(None) };
-            self.watch_directory(index, Some(name));
+            let mut found = if_there(fs::symlink_metadata(path))?;
+            let is_link = found.as_ref().is_some_and(fs::Metadata::is_symlink);
+            if is_link {
+                found = if_there(fs::metadata(path))?;
+            }
+            let found = found.filter(fs::Metadata::is_dir);
+            let is_or_was_link = self.note_linked(path, is_link, found.as_ref());
+            let device = found.as_ref().map(fs::Metadata::dev);
+            let watch = device.and_then(|device| self.watch_directory(index, Some(name), device));
+            if is_or_was_link {
+                self.unwatch_former(&(index, name.into()), watch);
+            }
+            let Some(metadata) = found else { return Ok(None) };
             let entry = self.look_into(path, owner, before, &mut notes)?;
             // What is done to it in this tick of the clock has the same time.
             let is_sure = changed_at(&metadata) < now_ns;
@@ -89,7 +100,10 @@ impl Snapshot {
             return before.clone();
         };
         let (mut now, mut notes) = (entries.clone(), Notes::default());
-        for (file, entry) in entries.iter().filter(|(_, entry)| is_link_nearby(path, entry)) {
+        let linked = self.linked(&(index, name.into()));
+        let real = linked.and_then(|(path, linked)| Some(path.parent()?.join(&*linked.target)));
+        let base = real.as_deref().unwrap_or(path);
+        for (file, entry) in entries.iter().filter(|(_, entry)| is_link_nearby(base, entry)) {
             match self.look_at_dropin(&path.join(&**file), owner, Some(entry), &mut notes) {
                 Ok(Some(found)) => drop(now.insert(file.clone(), found)),
                 Ok(None) => drop(now.remove(file)),
@@ -422,7 +436,7 @@ pub(super) fn both_files(before: Option<&Entry>, now: Option<&Entry>) -> bool {
 fn is_same_file(directory: Option<&fs::File>, name: &str, before: Option<&Entry>) -> bool {
     let (Some(directory), Some(Entry::File(file))) = (directory, before) else { return false };
     let facts = warren_sys::file::stat_at(directory.as_fd(), name);
-    facts.is_ok_and(|facts| facts.is_file && Identity::of_parts(facts.parts) == file.identity)
+    facts.is_ok_and(|facts| facts.is_file && file.identity.is_of(facts.parts))
 }
 
 #[cfg(test)]

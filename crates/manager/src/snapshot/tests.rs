@@ -89,7 +89,8 @@ fn what_lies_behind_links_is_looked_at_by_each_update() {
         let seen: Vec<Box<str>> = snapshot.update().into_iter().collect();
         assert_eq!(seen.join(" "), changed, "{edit}");
     }
-    assert!(snapshot.outside.is_empty(), "a mask is none: {:?}", snapshot.outside);
+    let outside: Vec<&str> = snapshot.outside.iter().map(|(_, name)| &**name).collect();
+    assert_eq!(outside, ["b.service.d", "c.service.d"], "a mask is none");
 }
 
 /// A scratch directory lies where no configuration is.
@@ -143,25 +144,128 @@ fn a_look_for_one_units_state_looks_behind_no_other_links_and_at_no_other_files(
         for name in ["a", "b", "t@"] {
             scratch.edit(&format!("far/{name}.service [Unit]\nDescription=longer"));
         }
-        assert_eq!(joined(snapshot.update_of(&unit("a.service"))), "a.service");
-        assert_eq!(joined(snapshot.update_of(&unit("t@x.service"))), "t@.service");
-        assert_eq!(joined(snapshot.update_of(&unit("a.service"))), "");
+        // Who may change nothing waits for no server.
+        assert_eq!(joined(snapshot.update_of(&unit("a.service"), false)), "");
+        assert_eq!(snapshot.work.looked_at, 0);
+        assert_eq!(joined(snapshot.update_of(&unit("a.service"), true)), "a.service");
+        assert_eq!(joined(snapshot.update_of(&unit("t@x.service"), true)), "t@.service");
+        assert_eq!(joined(snapshot.update_of(&unit("a.service"), true)), "");
         assert_eq!(snapshot.work.looked_at, 1);
         assert_eq!(snapshot.looked_behind_at_ns(), before, "of others nothing is known");
         // A link for it is seen wherever it is.
         for name in ["new.target.wants", "x.target.wants"] {
             scratch.edit(&format!("units/{name}/a.service -> ../a.service"));
-            assert_eq!(joined(snapshot.update_of(&unit("a.service"))), name);
+            assert_eq!(joined(snapshot.update_of(&unit("a.service"), false)), name);
         }
         scratch.edit("- units/new.target.wants/a.service");
         fs::remove_dir(scratch.0.join("units/new.target.wants")).expect("it is empty");
-        assert_eq!(joined(snapshot.update_of(&unit("a.service"))), "new.target.wants");
+        assert_eq!(joined(snapshot.update_of(&unit("a.service"), false)), "new.target.wants");
         scratch.edit("units/c.service [Unit]\nDescription=longer");
         let seen = if is_watched { "c.service" } else { "" };
-        assert_eq!(joined(snapshot.update_of(&unit("a.service"))), seen);
+        assert_eq!(joined(snapshot.update_of(&unit("a.service"), false)), seen);
         let rest = if is_watched { "b.service" } else { "b.service c.service" };
         assert_eq!(joined(snapshot.update()), rest);
     }
+}
+
+/// What a snapshot has of its directories' entries, in words.
+fn shown(snapshot: &Snapshot) -> String {
+    let entries = snapshot.directories.iter().map(|directory| {
+        let entries = directory.entries.iter();
+        entries.map(|(name, entry)| format!("{name} {}\n", in_words(entry))).collect::<String>()
+    });
+    entries.collect()
+}
+
+fn in_words(entry: &Entry) -> String {
+    let text =
+        |file: &File| file.parsed.entries().map(|e| format!("{}\n", e.value)).collect::<String>();
+    match entry {
+        Entry::File(file) => text(file),
+        Entry::Link(link) => match &link.leads {
+            Leads::Outside(file) => format!("-> {} {}", link.target, text(file)),
+            Leads::Inside => format!("-> {} inside", link.target),
+            Leads::Nowhere => format!("-> {} nowhere", link.target),
+        },
+        Entry::Directory(entries) => {
+            entries.iter().map(|(name, entry)| format!("{name}: {}", in_words(entry))).collect()
+        }
+        Entry::Wrong(why) => (*why).to_owned(),
+    }
+}
+
+/// As of the directory of an application whose `current` is a link.
+#[test]
+fn where_directories_that_are_links_lead_is_looked_at_by_each_update() {
+    let scratch = Scratch::new("linked-directories");
+    let paths = || vec![scratch.0.join("units")];
+    for version in ["v1", "v2"] {
+        scratch.edit(&format!("opt/{version}/a.d/x.conf [Unit]\nDescription={version}"));
+    }
+    scratch.edit("opt/v2/a.wants/b.service -> ../b.service");
+    scratch.edit("opt/current -> v1");
+    scratch.edit("units/a.service.d -> ../opt/current/a.d");
+    scratch.edit("units/a.service.wants -> ../opt/current/a.wants");
+    scratch.edit("units/b.service.d -> ../opt/later");
+    let mut snapshot = Snapshot::read(paths());
+    let joined = |seen: BTreeSet<Box<str>>| seen.into_iter().collect::<Vec<_>>().join(" ");
+    for (edit, changed) in [
+        ("notes -", ""),
+        ("opt/current -> v2", "a.service.d a.service.wants"),
+        ("opt/v1/a.d/x.conf [Unit]\nDescription=of nobody", ""),
+        ("opt/v2/a.d/x.conf [Unit]\nDescription=edited", "a.service.d"),
+        ("opt/v2/a.wants/c.service -> ../c.service", "a.service.wants"),
+        ("opt/later/y.conf [Unit]", "b.service.d"),
+        ("opt/current -> none", "a.service.d a.service.wants"),
+        ("opt/current -> v1", "a.service.d"),
+        ("- units/b.service.d", "b.service.d"),
+        ("units/b.service.d/own.conf [Unit]", "b.service.d"),
+    ] {
+        scratch.edit(edit);
+        assert_eq!(
+            joined(snapshot.update_nearby(&[])),
+            if edit.contains("units/") { changed } else { "" }
+        );
+        let changed = if edit.contains("units/") { "" } else { changed };
+        assert_eq!(joined(snapshot.update()), changed, "{edit}");
+        assert_eq!(shown(&snapshot), shown(&Snapshot::read_unwatched(paths())), "{edit}");
+        assert_eq!(joined(snapshot.update()), "", "nothing was done since");
+    }
+    assert_eq!(snapshot.linked.len(), 2, "{:?}", snapshot.linked);
+    scratch.edit("opt/v1/a.d/x.conf [Unit]\nDescription=edited again");
+    assert_eq!(
+        joined(snapshot.update_of(&UnitName::parse("a.service").expect("a name"), false)),
+        ""
+    );
+    assert_eq!(
+        joined(snapshot.update_of(&UnitName::parse("a.service").expect("a name"), true)),
+        "a.service.d"
+    );
+}
+
+/// The watch tells of what is done by the name that it has in the directory.
+#[test]
+fn a_file_that_was_edited_by_another_of_its_names_is_seen_by_each_update() {
+    let scratch = Scratch::new("hard-links");
+    scratch.edit("site/a.service [Service]");
+    scratch.edit("site/x.conf [Unit]");
+    scratch.edit("units/b.service.d/own.conf [Unit]");
+    scratch.edit("units/c.service [Service]");
+    for (from, to) in [("site/a.service", "a.service"), ("site/x.conf", "b.service.d/x.conf")] {
+        fs::hard_link(scratch.0.join(from), scratch.0.join("units").join(to)).expect("a name");
+    }
+    let mut snapshot = Snapshot::read(vec![scratch.0.join("units")]);
+    for (file, changed) in [("site/a.service", "a.service"), ("site/x.conf", "b.service.d")] {
+        assert_eq!(snapshot.update(), BTreeSet::new());
+        fs::write(scratch.0.join(file), "[Unit]\nDescription=longer").expect("it is written");
+        assert_eq!(snapshot.update(), BTreeSet::from([changed.into()]));
+    }
+    assert_eq!(snapshot.update(), BTreeSet::new());
+    assert_eq!(snapshot.work.parsed, 0);
+    let paths: Vec<String> = snapshot.files_behind_links().iter().map(|p| p.to_string()).collect();
+    let expected =
+        ["a.service", "b.service.d/x.conf"].map(|name| scratch.0.join("units").join(name));
+    assert_eq!(paths, expected.map(|path| path.display().to_string()));
 }
 
 /// Of a rename above it the watch of a directory tells nothing, as of a mount over it.

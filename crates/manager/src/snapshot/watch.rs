@@ -1,25 +1,22 @@
 //! Keeping up: what the kernel tells of the directories.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use warren_sys::inotify::{Change, WatchFor};
+use warren_sys::inotify::{Change, WatchFor, WatchId};
 use warren_unit::UnitName;
+use warren_unit::search::directory_kind;
+use warren_unit_files::is_configuration;
 
-use super::{Entry, Leads, Links, Place, Snapshot};
+use super::look::names_in;
+use super::{Entry, Leads, LinkedDirectory, Links, Place, Snapshot};
 use crate::say;
 
 const ENOTDIR: i32 = 20;
 
-/// Whether a path lies where configuration does. One elsewhere may be on a server that does not
-/// answer.
-pub(crate) fn is_configuration(path: &Path) -> bool {
-    ["/etc", "/run", "/usr", "/opt"].iter().any(|top| path.starts_with(top))
-}
-
-/// The same of what a link in this directory leads to.
-fn is_configuration_behind(directory: &Path, target: &str) -> bool {
+/// Whether configuration lies where a link in this directory leads to.
+pub(super) fn is_configuration_behind(directory: &Path, target: &str) -> bool {
     is_configuration(&without_parents(&directory.join(target)))
 }
 
@@ -44,8 +41,14 @@ fn without_parents(path: &Path) -> PathBuf {
 }
 
 impl Snapshot {
-    pub(super) fn watch_directory(&mut self, index: usize, below: Option<&str>) {
-        let Some(watch) = &self.watch else { return };
+    /// Watches a search directory or one in it, which lies on this device.
+    pub(super) fn watch_directory(
+        &mut self,
+        index: usize,
+        below: Option<&str>,
+        device: u64,
+    ) -> Option<WatchId> {
+        let watch = self.watch.clone()?;
         let path = match below {
             Some(name) => self.directories[index].path.join(name),
             None => self.directories[index].path.clone(),
@@ -53,13 +56,24 @@ impl Snapshot {
         match watch.add(&path, WatchFor::Entries) {
             Ok(id) => {
                 self.watched.entry(id).or_default().insert((index, below.map(Box::from)));
+                if !self.tells_all(&path, device) && !self.linked.contains_key(&path) {
+                    self.note_unwatched(&format!("{} lies on a server", path.display()));
+                }
+                Some(id)
             }
-            Err(error) if error.is_gone() || error.errno == ENOTDIR => {}
-            Err(error) if self.is_partly_watched => drop(error),
             Err(error) => {
-                say!("each reload looks at all unit files, since not all can be watched: {error}");
-                self.is_partly_watched = true;
+                if !error.is_gone() && error.errno != ENOTDIR {
+                    self.note_unwatched(&error.to_string());
+                }
+                None
             }
+        }
+    }
+
+    fn note_unwatched(&mut self, why: &str) {
+        self.is_partly_watched = true;
+        if !std::mem::replace(&mut self.is_unwatched_said, true) {
+            say!("each reload looks at all unit files, since not all can be watched: {why}");
         }
     }
 
@@ -97,33 +111,55 @@ impl Snapshot {
     }
 
     /// The same for who asks what is told of this unit's file, at a cost that does not depend on how many
-    /// others there are: behind links of this unit only and, where not all can be watched, nothing but what its
-    /// installation state is made of.
-    pub fn update_of(&mut self, unit: &UnitName) -> BTreeSet<Box<str>> {
+    /// others there are: behind links of this unit only, of which those to where no configuration lies only if it
+    /// goes far, and, where not all can be watched, nothing but what its installation state is made of.
+    pub fn update_of(&mut self, unit: &UnitName, goes_far: bool) -> BTreeSet<Box<str>> {
         let asked = self.entries_of(std::slice::from_ref(unit));
         match self.watched().0 {
-            Some(_) => self.update_behind(Links::Of(&asked)),
-            None => self.look_at_parts(&asked),
+            Some(_) => self.update_behind(Links::Of { asked: &asked, goes_far }),
+            None => self.look_at_parts(&asked, goes_far),
         }
     }
 
     /// Looks at these entries, at those that are gone, and at directories of links that have changed.
-    fn look_at_parts(&mut self, names: &BTreeSet<Box<str>>) -> BTreeSet<Box<str>> {
+    fn look_at_parts(&mut self, names: &BTreeSet<Box<str>>, goes_far: bool) -> BTreeSet<Box<str>> {
         self.begin_part();
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
             if self.directories[index].is_made {
                 continue;
             }
-            let others = self.directories[index].gone_and_changed_links().into_iter();
+            let others = self.gone_and_changed_links(index).into_iter();
             let all = names.iter().cloned().chain(others.map(String::into_boxed_str));
             for name in all.collect::<BTreeSet<_>>() {
-                if self.refresh(index, &name) {
-                    changed.insert(name);
+                let place = (index, name);
+                let differs = match goes_far || self.is_nearby(&place) {
+                    true => self.refresh(index, &place.1),
+                    false => !self.is_linked_far(&place) && self.refresh_nearby(index, &place.1),
+                };
+                if differs {
+                    changed.insert(place.1);
                 }
             }
         }
         changed
+    }
+
+    /// Entries that are gone, and directories of links that are new or have changed since they were listed; none
+    /// if it cannot be read.
+    fn gone_and_changed_links(&self, index: usize) -> Vec<String> {
+        let directory = &self.directories[index];
+        let Ok(names) = names_in(&directory.path) else { return Vec::new() };
+        let names = names.unwrap_or_default();
+        let mut all = directory.gone(&names);
+        let is_of_links = |name: &str| {
+            directory_kind(name).is_some()
+                && !name.ends_with(".d")
+                && !self.is_linked_far(&(index, name.into()))
+        };
+        let names = names.into_iter().filter(|name| is_of_links(name));
+        all.extend(names.filter(|name| !directory.is_as_listed(name)));
+        all
     }
 
     fn update_behind(&mut self, links: Links<'_>) -> BTreeSet<Box<str>> {
@@ -138,7 +174,10 @@ impl Snapshot {
         }
         let mut touched = std::mem::take(&mut self.again);
         for event in events {
-            self.take_event(&event, &mut touched);
+            self.take_event(&event, links, &mut touched);
+        }
+        if links == Links::All {
+            touched.extend(self.mounted_at());
         }
         let (due, held) = self.behind_links(links);
         touched.extend(due);
@@ -168,21 +207,17 @@ impl Snapshot {
 
     /// The entries behind all of whose links a look goes, and those behind some of whose it does.
     fn behind_links(&self, links: Links<'_>) -> (Vec<Place>, Vec<Place>) {
-        let (mut due, mut held) = (Vec::new(), Vec::new());
-        if let Links::Of(asked) = links {
-            let indices = 0..self.directories.len();
-            let places = indices.flat_map(|index| asked.iter().map(move |n| (index, n.clone())));
-            due.extend(places.filter(|place| self.outside.contains(place)));
-            return (due, held);
-        }
-        for place in &self.outside {
-            if self.is_due(place, links) {
-                due.push(place.clone());
-            } else if self.is_held(place, links) {
-                held.push(place.clone());
+        let mut places: Vec<Place> = match links {
+            Links::Of { asked, .. } => {
+                let indices = 0..self.directories.len();
+                let all = indices.flat_map(|index| asked.iter().map(move |n| (index, n.clone())));
+                all.filter(|place| self.outside.contains(place)).collect()
             }
-        }
-        (due, held)
+            Links::All | Links::Nearby(_) => self.outside.iter().cloned().collect(),
+        };
+        let due = places.extract_if(.., |place| self.is_due(place, links)).collect();
+        places.retain(|place| self.is_held(place, links));
+        (due, places)
     }
 
     /// Whether a look at this entry goes behind all of its links.
@@ -190,14 +225,23 @@ impl Snapshot {
         match links {
             Links::All => true,
             Links::Nearby(asked) => asked.contains(&place.1) || self.is_nearby(place),
-            Links::Of(asked) => asked.contains(&place.1) || !self.outside.contains(place),
+            Links::Of { asked, goes_far } => {
+                !self.outside.contains(place)
+                    || asked.contains(&place.1) && (goes_far || self.is_nearby(place))
+            }
         }
     }
 
     /// Whether a look at this entry, which does not go behind all of its links, goes behind some.
-    pub(super) fn is_held(&self, (index, name): &Place, links: Links<'_>) -> bool {
+    pub(super) fn is_held(&self, place: &Place, links: Links<'_>) -> bool {
+        let (index, name) = place;
+        let is_asked = match links {
+            Links::All => false,
+            Links::Nearby(_) => true,
+            Links::Of { asked, .. } => asked.contains(name),
+        };
         let entry = || self.directories[*index].entries.get(&**name);
-        matches!(links, Links::Nearby(_)) && matches!(entry(), Some(Entry::Directory(_)))
+        is_asked && matches!(entry(), Some(Entry::Directory(_))) && !self.is_linked_far(place)
     }
 
     /// Watches a search directory, and those in it, no more.
@@ -212,12 +256,16 @@ impl Snapshot {
         });
     }
 
-    fn take_event(&mut self, event: &Change, touched: &mut BTreeSet<Place>) {
+    fn take_event(&mut self, event: &Change, links: Links<'_>, touched: &mut BTreeSet<Place>) {
         for (index, below) in self.watched.get(&event.watch).into_iter().flatten() {
             let index = *index;
             match (below, event.name.to_str()) {
                 (Some(name), _) => {
-                    touched.insert((index, name.clone()));
+                    let place = (index, name.clone());
+                    // A look at all goes there, whatever is told.
+                    if links == Links::All || !self.is_linked_far(&place) {
+                        touched.insert(place);
+                    }
                 }
                 // The search directory itself went away or was replaced.
                 (None, Some("")) => {
@@ -238,29 +286,43 @@ impl Snapshot {
 
     /// Whether all links out of the search directories that this entry is or has in it lead to where
     /// configuration lies.
-    pub(super) fn is_nearby(&self, (index, name): &Place) -> bool {
+    pub(super) fn is_nearby(&self, place: &Place) -> bool {
+        if self.is_linked_far(place) {
+            return false;
+        }
+        let (index, name) = place;
         let directory = &self.directories[*index];
         let Some(entry) = directory.entries.get(&**name) else { return true };
-        let base = match entry {
-            Entry::Directory(_) => directory.path.join(&**name),
-            _ => directory.path.clone(),
+        let base = match (entry, self.linked(place)) {
+            (_, Some((_, linked))) => directory.path.join(&*linked.target),
+            (Entry::Directory(_), None) => directory.path.join(&**name),
+            (_, None) => directory.path.clone(),
         };
         entry.links_out().all(|link| is_configuration_behind(&base, &link.target))
     }
 
-    /// Entries that are links out of the search directories or have such.
+    /// Entries that each look goes to, as no watch tells of all that is done to them.
     pub fn names_with_links_out(&self) -> BTreeSet<Box<str>> {
         self.outside.iter().map(|(_, name)| name.clone()).collect()
     }
 
-    /// The files of units that links lead to, by the paths of those, whose content lies where
-    /// configuration does.
+    /// Whether those are others since this was last asked.
+    pub fn take_outside_changed(&mut self) -> bool {
+        std::mem::take(&mut self.outside_changed)
+    }
+
+    /// Directories that are links, by their paths.
+    pub(crate) fn linked_directories(&self) -> &Arc<BTreeMap<PathBuf, LinkedDirectory>> {
+        &self.linked
+    }
+
+    /// The files of units, by their paths, whose content no watch tells of and lies where configuration does:
+    /// those that links lead to, and those that have other names.
     pub fn files_behind_links(&self) -> BTreeSet<Arc<str>> {
-        let entries = self
-            .outside
-            .iter()
-            .filter_map(|(index, name)| self.directories[*index].entries.get(&**name));
-        let links = entries.flat_map(Entry::links_out).filter_map(|link| match &link.leads {
+        let entry = |(index, name): &Place| self.directories[*index].entries.get(&**name);
+        let entries: Vec<&Entry> = self.outside.iter().filter_map(entry).collect();
+        let links = entries.iter().flat_map(|entry| entry.links_out());
+        let links = links.filter_map(|link| match &link.leads {
             Leads::Outside(file) => Some((&*link.target, file.parsed.path())),
             Leads::Inside | Leads::Nowhere => None,
         });
@@ -268,14 +330,18 @@ impl Snapshot {
             let directory = Path::new(&***path).parent().unwrap_or(Path::new("/"));
             is_configuration_behind(directory, target)
         });
-        configured.map(|(_, path)| path.clone()).collect()
+        let near = self.outside.iter().filter(|place| !self.is_linked_far(place));
+        let named = near.filter_map(entry).flat_map(Entry::files_with_other_names);
+        configured.map(|(_, path)| path.clone()).chain(named).collect()
     }
 
     pub(super) fn note_outside(&mut self, index: usize, name: &str, now: Option<&Entry>) {
-        if now.is_some_and(|now| now.links_out().next().is_some()) {
-            self.outside.insert((index, name.into()));
+        let of_entry = |now: &Entry| now.links_out().next().is_some() || now.has_other_names();
+        let is_linked = || !self.linked.is_empty() && self.linked(&(index, name.into())).is_some();
+        if now.is_some_and(of_entry) || is_linked() {
+            self.outside_changed |= self.outside.insert((index, name.into()));
         } else if !self.outside.is_empty() {
-            self.outside.remove(&(index, Box::from(name)));
+            self.outside_changed |= self.outside.remove(&(index, Box::from(name)));
         }
     }
 }

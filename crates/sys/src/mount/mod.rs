@@ -23,7 +23,7 @@ mod watch;
 pub use options::{MountOptions, Propagation, Sharing};
 pub use rustix::mount::MountFlags;
 pub use statmount::{list, stat};
-pub use watch::{MountDelta, MountWatch};
+pub use watch::{MountDelta, MountNews, MountWatch};
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -217,6 +217,26 @@ fn mount_id(mut records: &[u8]) -> Option<u64> {
     }
 }
 
+/// Tells that the mount table has changed, and not what: at the cost of one system call, however large it is.
+#[derive(Debug)]
+pub struct MountNews(File);
+
+impl MountNews {
+    /// Of what changes from now on.
+    pub fn new() -> Result<MountNews> {
+        let path = "/proc/thread-self/mountinfo";
+        File::open(path).call_on("open", path).map(MountNews)
+    }
+
+    /// Whether something has changed since this was last asked.
+    pub fn are_there(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = [PollFd::new(&self.0, PollFlags::PRI)];
+        let polled = poll(&mut fds, Some(&Timespec::default()));
+        polled.is_ok() && fds[0].revents().contains(PollFlags::PRI)
+    }
+}
+
 impl AsFd for MountWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.source {
@@ -280,6 +300,19 @@ mod tests {
             let delta = watch.drain().expect("drain");
             assert_eq!(delta.removed, [gone]);
             assert_eq!(delta.added.iter().map(|m| &m.mount_point).collect::<Vec<_>>(), [&new]);
+        });
+    }
+
+    #[test]
+    fn a_change_of_the_table_is_news_once() {
+        crate::mount::tests::in_namespace("news", |dir| {
+            let news = MountNews::new().expect("procfs");
+            assert!(!news.are_there());
+            let none = super::super::MountFlags::empty();
+            super::super::mount("none", dir, "tmpfs", none, "").expect("mounted");
+            assert_eq!((news.are_there(), news.are_there()), (true, false));
+            super::super::unmount(dir, super::super::Unmount::Normal).expect("not in use");
+            assert!(news.are_there());
         });
     }
 

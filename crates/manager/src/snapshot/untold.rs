@@ -1,0 +1,149 @@
+//! What no watch tells of: what is mounted below a search directory, where a directory that is a link leads,
+//! and edits of a file by another of its names.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warren_sys::inotify::WatchId;
+
+use super::watch::is_configuration_behind;
+use super::{Entry, Place, Snapshot};
+
+/// A directory of drop-ins or of links that is itself a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkedDirectory {
+    /// As readlink(2) gives it.
+    pub(super) target: Box<str>,
+    /// Device and inode of the directory that it led to when it was last looked at, if to one.
+    inode: Option<(u64, u64)>,
+}
+
+impl LinkedDirectory {
+    /// Whether the link at this path leads to where configuration lies.
+    pub(super) fn is_nearby(&self, path: &Path) -> bool {
+        path.parent().is_some_and(|directory| is_configuration_behind(directory, &self.target))
+    }
+
+    /// Whether it leads there, and to another directory than before.
+    pub(crate) fn is_another(&self, path: &Path) -> bool {
+        self.is_nearby(path) && inode_of(path) != self.inode
+    }
+}
+
+/// Device and inode of the directory at a path.
+fn inode_of(path: &Path) -> Option<(u64, u64)> {
+    let directory = fs::metadata(path).ok().filter(fs::Metadata::is_dir)?;
+    Some((directory.dev(), directory.ino()))
+}
+
+impl Entry {
+    /// Whether it is a file that has other names, or has such in it.
+    pub(super) fn has_other_names(&self) -> bool {
+        match self {
+            Entry::File(file) => file.identity.has_other_names(),
+            Entry::Directory(entries) => entries.values().any(Entry::has_other_names),
+            Entry::Link(_) | Entry::Wrong(_) => false,
+        }
+    }
+
+    /// The paths of such files.
+    pub(super) fn files_with_other_names(&self) -> Vec<Arc<str>> {
+        match self {
+            Entry::File(file) if file.identity.has_other_names() => {
+                vec![file.parsed.path().clone()]
+            }
+            Entry::Directory(entries) => {
+                entries.values().flat_map(Entry::files_with_other_names).collect()
+            }
+            Entry::File(_) | Entry::Link(_) | Entry::Wrong(_) => Vec::new(),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Takes note of whether the directory at this path, where `found` is, is a link; whether it is one or
+    /// was.
+    pub(super) fn note_linked(
+        &mut self,
+        path: &Path,
+        is_link: bool,
+        found: Option<&fs::Metadata>,
+    ) -> bool {
+        if !is_link && self.linked.is_empty() {
+            return false;
+        }
+        let inode = found.map(|directory| (directory.dev(), directory.ino()));
+        let target = is_link.then(|| fs::read_link(path).ok()).flatten();
+        let now =
+            target.map(|target| LinkedDirectory { target: target.to_string_lossy().into(), inode });
+        let before = self.linked.get(path);
+        let is_or_was = before.is_some() || now.is_some();
+        if before != now.as_ref() {
+            let linked = Arc::make_mut(&mut self.linked);
+            match now {
+                Some(now) => drop(linked.insert(path.to_owned(), now)),
+                None => drop(linked.remove(path)),
+            }
+        }
+        is_or_was
+    }
+
+    /// The directory of this name, if it is a link.
+    pub(super) fn linked(&self, (index, name): &Place) -> Option<(PathBuf, &LinkedDirectory)> {
+        if self.linked.is_empty() {
+            return None;
+        }
+        let path = self.directories[*index].path.join(&**name);
+        self.linked.get(&path).map(|linked| (path, linked))
+    }
+
+    /// Whether it is one that leads to where no configuration lies.
+    pub(super) fn is_linked_far(&self, place: &Place) -> bool {
+        self.linked(place).is_some_and(|(path, linked)| !linked.is_nearby(&path))
+    }
+
+    /// Whether watches tell of all that is done to the directory at this path, on this device.
+    pub(super) fn tells_all(&mut self, path: &Path, device: u64) -> bool {
+        let tells = || warren_sys::inotify::tells_all(path);
+        *self.devices.entry(device).or_insert_with(tells)
+    }
+
+    /// Watches what the directory of this name led to before no more.
+    pub(super) fn unwatch_former(&mut self, place: &Place, now: Option<WatchId>) {
+        let Some(watch) = &self.watch else { return };
+        let watched = (place.0, Some(place.1.clone()));
+        self.watched.retain(|&id, places| {
+            if Some(id) != now && places.remove(&watched) && places.is_empty() {
+                watch.remove(id);
+            }
+            !places.is_empty()
+        });
+    }
+
+    /// Entries at or below which something is mounted, or was when this was last asked.
+    pub(super) fn mounted_at(&mut self) -> BTreeSet<Place> {
+        let mut places = self.mounted.clone();
+        if self.mounts.as_ref().is_some_and(|mounts| mounts.are_there()) {
+            self.look_at_mounts();
+            places.extend(self.mounted.iter().cloned());
+        }
+        places
+    }
+
+    pub(super) fn look_at_mounts(&mut self) {
+        let Ok(table) = warren_sys::mount::table() else { return };
+        let on_disk = self.directories.iter().enumerate().filter(|(_, d)| !d.is_made);
+        let real = on_disk.filter_map(|(index, d)| Some((index, fs::canonicalize(&d.path).ok()?)));
+        let real: Vec<(usize, PathBuf)> = real.collect();
+        let place = |point: &str| {
+            real.iter().find_map(|(index, directory)| {
+                let below = Path::new(point).strip_prefix(directory).ok()?;
+                Some((*index, below.iter().next()?.to_str()?.into()))
+            })
+        };
+        self.mounted = table.iter().filter_map(|mount| place(&mount.mount_point)).collect();
+    }
+}
