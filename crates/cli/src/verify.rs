@@ -88,7 +88,11 @@ impl Verifier {
         let names = [Some(name.clone()), name.template()];
         let candidates =
             names.iter().flatten().flat_map(|n| self.paths.iter().map(move |p| p.join(n.as_str())));
-        let path = candidates.into_iter().find(|path| path.symlink_metadata().is_ok())?;
+        let mut there: Vec<PathBuf> = candidates.filter(|p| p.symlink_metadata().is_ok()).collect();
+        // What is no file hides none.
+        let is_file = |path: &PathBuf| path.is_symlink() || path.is_file();
+        let first = there.iter().position(is_file).unwrap_or(0);
+        let path = (!there.is_empty()).then(|| there.swap_remove(first))?;
         Some(read(&path).map_err(|e| format!("{}: {e}", path.display())).map(|bytes| (path, bytes)))
     }
 

@@ -291,6 +291,11 @@ fn verify_names_file_line_and_column() {
     let said = warren(&["verify", &good]);
     assert!(said.contains("good.service.d/x.conf:2:"), "{said}");
     let directory = scratch.0.display().to_string();
+    scratch.file("stronger/good.service/no-file", "");
+    let stronger = scratch.0.join("stronger").display().to_string();
+    let said =
+        warren(&["verify", "--units-in", &stronger, "--units-in", &directory, "good.service"]);
+    assert!(said.contains("good.service.d/x.conf:2:"), "{said}");
     let said = warren(&["verify", "--units-in", &directory, "absent"]);
     assert_eq!(said, "Unit absent.service could not be found.\n= 1");
 }

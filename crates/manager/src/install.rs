@@ -8,7 +8,7 @@ use warren_unit::{Context, UnitName};
 use warren_unit_files::{Places, Root, absolute_target, config_directories};
 
 use crate::shared::{FileState, FileStates};
-use crate::snapshot::{Directory, Entry, Leads, Snapshot};
+use crate::snapshot::{Directory, Entry, Leads, Snapshot, strongest};
 
 /// The planner's listing, from the ground state.
 fn tree(snapshot: &Snapshot, context: &Arc<Context>) -> Tree {
@@ -146,13 +146,11 @@ fn file_state(
     state: UnitFileState,
 ) -> FileState {
     let any = name.is_template().then(|| tree.state_of_any_instance(name)).flatten();
-    let is_file = |entry: &Entry| !matches!(entry, Entry::Directory(_));
-    let has = |d: &Directory| d.entries.get(name.as_str()).is_some_and(is_file);
-    let place = snapshot.directories.iter().position(has);
+    let place = strongest(&snapshot.directories, name.as_str());
     FileState {
         state,
         of_instances: any.unwrap_or(state),
-        directory: place.and_then(|index| u16::try_from(index).ok()),
+        directory: place.and_then(|(index, _)| u16::try_from(index).ok()),
     }
 }
 
@@ -169,20 +167,19 @@ pub fn state_of(snapshot: &Snapshot, context: &Arc<Context>, name: &UnitName) ->
 
 /// Whether rules make the unit and no file hides it.
 fn is_made(snapshot: &Snapshot, name: &UnitName) -> bool {
-    let first = snapshot.directories.iter().find_map(|directory| {
-        let entry = directory.entries.get(name.as_str())?;
-        Some(directory.is_made && matches!(entry, Entry::File(_)))
-    });
-    first == Some(true)
+    let first = strongest(&snapshot.directories, name.as_str());
+    first.is_some_and(|(index, entry)| {
+        snapshot.directories[index].is_made && matches!(entry, Entry::File(_))
+    })
 }
 
 /// The units that rules make and no file hides.
 fn made(snapshot: &Snapshot) -> Vec<UnitName> {
-    let Some(own) = snapshot.directories.iter().position(|d| d.is_made) else { return Vec::new() };
-    let (stronger, own) = (&snapshot.directories[..own], &snapshot.directories[own]);
-    let files = own.entries.iter().filter(|(_, entry)| matches!(entry, Entry::File(_)));
-    let shown = files.filter(|(name, _)| !stronger.iter().any(|d| d.entries.contains_key(*name)));
-    shown.filter_map(|(name, _)| UnitName::parse(name).ok()).collect()
+    let own = snapshot.directories.iter().find(|d| d.is_made);
+    let files = own.iter().flat_map(|own| &own.entries);
+    let names = files.filter(|(_, entry)| matches!(entry, Entry::File(_)));
+    let names = names.filter_map(|(name, _)| UnitName::parse(name).ok());
+    names.filter(|name| is_made(snapshot, name)).collect()
 }
 
 #[cfg(test)]

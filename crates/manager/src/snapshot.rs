@@ -147,7 +147,7 @@ pub struct Link {
 /// Where a link leads (systemd.unit(5), "UNIT FILE LOAD PATH").
 #[derive(Clone, Debug)]
 pub enum Leads {
-    /// To a name in a search directory: it is another name of that unit.
+    /// To a name in a search directory, by itself: it is another name of that unit.
     Inside,
     /// To a file elsewhere, which is the unit's own, as that of a drop-in is wherever it lies; its
     /// path is the link's.
@@ -220,6 +220,23 @@ impl Directory {
         let gone = self.entries.keys().filter(|name| is_gone(name));
         gone.map(|name| name.to_string()).collect()
     }
+}
+
+/// The entry that counts of those of this name, and its directory's place among these: the first, of which one
+/// that is no unit file is passed over if there is another.
+pub(crate) fn strongest<'d>(
+    directories: &'d [Directory],
+    name: &str,
+) -> Option<(usize, &'d Entry)> {
+    let mut wrong = None;
+    for (index, directory) in directories.iter().enumerate() {
+        match directory.entries.get(name) {
+            None | Some(Entry::Directory(_)) => {}
+            Some(entry @ Entry::Wrong(_)) => wrong = wrong.or(Some((index, entry))),
+            Some(entry) => return Some((index, entry)),
+        }
+    }
+    wrong
 }
 
 /// Behind which links out of the search directories a look goes.

@@ -10,7 +10,7 @@ use warren_unit::search::directory_kind;
 use warren_unit::{UnitName, UnitType};
 
 use super::{Aliases, Loader, Loading};
-use crate::snapshot::{Entry, Leads, Link};
+use crate::snapshot::{Entry, Leads, Link, strongest};
 
 /// Links that are followed from one name to the next.
 const ALIAS_STEPS_MAX: usize = 16;
@@ -232,21 +232,22 @@ impl Loader {
             let fragment = self.mounted.file(name).cloned();
             Found::Unit { name: name.clone(), fragment, masked: false }
         };
-        if let Some(entry) = self.entry(name.as_str()) {
+        let own = self.entry(name.as_str());
+        if let Some(entry) = own.filter(|entry| !matches!(entry, Entry::Wrong(_))) {
             return self.follow(name, name, entry);
         }
-        let Some(template) = name.template() else { return Step::Done(missing()) };
-        match self.entry(template.as_str()) {
-            Some(entry) => self.follow(name, &template, entry),
-            None => Step::Done(missing()),
+        let template = name.template();
+        let of_template = template.as_ref().and_then(|t| Some((t, self.entry(t.as_str())?)));
+        match (of_template, own) {
+            (Some((_, Entry::Wrong(_))) | None, Some(wrong)) => self.follow(name, name, wrong),
+            (Some((template, entry)), _) => self.follow(name, template, entry),
+            (None, None) => Step::Done(missing()),
         }
     }
 
+    /// The strongest entry of this name, of which one that is no file is passed over if there is another.
     pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
-        self.snapshot
-            .directories
-            .iter()
-            .find_map(|d| d.entries.get(name).filter(|e| !matches!(e, Entry::Directory(_))))
+        strongest(&self.snapshot.directories, name).map(|(_, entry)| entry)
     }
 
     /// What the entry called `entry_name` means for `name`, which it was found for.

@@ -100,6 +100,87 @@ fn links_are_aliases_inside_and_units_of_their_own_outside() {
     );
 }
 
+/// As those of update-alternatives(1).
+#[test]
+fn a_link_that_leads_back_in_by_another_name_is_a_unit_of_its_own() {
+    let scratch = Scratch::new("links-back");
+    for directory in ["etc", "usr", "alternatives"] {
+        fs::create_dir(scratch.0.join(directory)).expect("a directory");
+    }
+    for file in ["usr/foo-a.service", "usr/foo-b.service", "usr/same.service", "usr/t@.service"] {
+        let text = format!("[Unit]\nDescription={file}\n[Service]\nExecStart=/bin/true\n");
+        fs::write(scratch.0.join(file), text).expect("a file");
+    }
+    let link = |path: &str, target: &str| {
+        let _ = fs::remove_file(scratch.0.join(path));
+        symlink(target, scratch.0.join(path)).expect("a link");
+    };
+    for (name, file) in [
+        ("foo.service", "foo-a.service"),
+        ("same.service", "same.service"),
+        ("t@x.service", "t@.service"),
+    ] {
+        let hop = if name == "t@x.service" { "t@.service" } else { name };
+        link(&format!("etc/{name}"), &format!("../alternatives/{hop}"));
+        link(&format!("alternatives/{hop}"), &format!("../usr/{file}"));
+    }
+    let settings =
+        Settings { context: Arc::new(Context::system()), defaults: Arc::new(Defaults::default()) };
+    let paths = || ["etc", "usr"].map(|name| scratch.0.join(name)).to_vec();
+    let mut loader = Loader::new(paths(), settings.clone(), None, FoundMounts::default());
+    let Loading { graph, .. } = loader.load_all(&Arc::new(Graph::default()));
+    let foo = ("foo.service", "foo.service", LoadState::Loaded, "etc/foo.service");
+    check(&graph, &scratch, &foo);
+    check(
+        &graph,
+        &scratch,
+        &("same.service", "same.service", LoadState::Loaded, "etc/same.service"),
+    );
+    let graph = loader.load_one(&graph, &name("t@x.service")).graph;
+    check(&graph, &scratch, &("t@x.service", "t@x.service", LoadState::Loaded, "etc/t@x.service"));
+    // What leads back elsewhere is seen, as a fresh look sees it.
+    link("alternatives/foo.service", "../usr/foo-b.service");
+    loader.look(false);
+    let graph = loader.reload(&graph, false).graph;
+    let mut fresh = Loader::new(paths(), settings, None, FoundMounts::default());
+    let fresh = fresh.load_all(&Arc::new(Graph::default())).graph;
+    for graph in [&graph, &fresh] {
+        check(graph, &scratch, &foo);
+        let unit = graph.lookup(&name("foo.service")).expect("it is there");
+        assert_eq!(&*graph.definition(unit).description, "usr/foo-b.service");
+    }
+}
+
+/// 252 passes over them.
+#[test]
+fn what_is_no_file_hides_none_in_a_weaker_directory() {
+    let scratch = Scratch::new("no-files");
+    for directory in ["etc/a.service", "etc/t@x.service", "etc/only.service", "usr"] {
+        fs::create_dir_all(scratch.0.join(directory)).expect("a directory");
+    }
+    for file in ["usr/a.service", "usr/t@.service"] {
+        fs::write(scratch.0.join(file), "[Service]\nExecStart=/bin/true\n").expect("a file");
+    }
+    let settings =
+        Settings { context: Arc::new(Context::system()), defaults: Arc::new(Defaults::default()) };
+    let paths = ["etc", "usr"].map(|name| scratch.0.join(name)).to_vec();
+    let mut loader = Loader::new(paths, settings, None, FoundMounts::default());
+    let Loading { graph, .. } = loader.load_all(&Arc::new(Graph::default()));
+    let graph = loader.load_one(&graph, &name("t@x.service")).graph;
+    check(&graph, &scratch, &("a.service", "a.service", LoadState::Loaded, "usr/a.service"));
+    check(&graph, &scratch, &("t@x.service", "t@x.service", LoadState::Loaded, "usr/t@.service"));
+    check(&graph, &scratch, &("only.service", "only.service", LoadState::Error, ""));
+    let context = Arc::new(Context::system());
+    let states = crate::install::states(
+        loader.snapshot(),
+        &context,
+        std::iter::empty(),
+        PresetRules::default(),
+    );
+    let path = states.path(&name("a.service"));
+    assert_eq!(path, Some(scratch.0.join("usr/a.service").display().to_string()));
+}
+
 #[test]
 fn instances_have_an_installation_state_of_their_own() {
     let scratch = Scratch::new("instances");
@@ -238,21 +319,25 @@ fn edit(scratch: &Scratch, dice: &mut Dice, step: usize) {
     let (directory, unit, other) = (dice.any(&["etc", "usr"]), dice.any(&UNITS), dice.any(&UNITS));
     let path = scratch.0.join(directory);
     let text = |section: &str| format!("{section}Description={}\n", "x".repeat(step + 1));
-    match dice.roll(8) {
+    let clear = |path: PathBuf| drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(path)));
+    match dice.roll(15) {
         0 | 1 => {
-            let _ = fs::remove_file(path.join(unit));
+            clear(path.join(unit));
             let wants = format!("[Unit]\nWants={other}\nAfter={other}\n");
             write_files(scratch, &[(&format!("{directory}/{unit}"), &text(&wants))]);
         }
         2 | 3 => {
-            let _ = fs::remove_file(path.join(unit));
+            clear(path.join(unit));
             symlink(format!("../{}/{other}", dice.any(&["etc", "usr"])), path.join(unit))
                 .expect("a link");
         }
-        4 => drop(fs::remove_file(path.join(unit))),
+        4 => clear(path.join(unit)),
         5 => {
             let owner = dice.any(&["a-.service", "service", unit]);
             let dropin = format!("{directory}/{owner}.d/1.conf");
+            if path.join(format!("{owner}.d")).is_symlink() {
+                clear(path.join(format!("{owner}.d")));
+            }
             write_files(scratch, &[(&dropin, &text("[Unit]\n"))]);
         }
         6 => {
@@ -260,6 +345,40 @@ fn edit(scratch: &Scratch, dice: &mut Dice, step: usize) {
             let _ = fs::remove_file(scratch.0.join(&link));
             write_files(scratch, &[(&link, "-> nowhere")]);
         }
+        // By a link elsewhere that leads back in, or will.
+        7 => {
+            clear(path.join(unit));
+            write_files(
+                scratch,
+                &[(&format!("{directory}/{unit}"), &format!("-> ../opt/{other}"))],
+            );
+        }
+        8 => {
+            clear(scratch.0.join("opt").join(other));
+            let target = format!("-> ../{}/{unit}", dice.any(&["etc", "usr"]));
+            write_files(scratch, &[(&format!("opt/{other}"), &target)]);
+        }
+        // Drop-ins of a release, and the release.
+        9 => {
+            clear(path.join(format!("{unit}.d")));
+            write_files(scratch, &[(&format!("{directory}/{unit}.d"), "-> ../opt/current/x.d")]);
+        }
+        10 | 11 => {
+            let release = dice.any(&["v1", "v2", "v3"]);
+            let dropin = format!("opt/{}/x.d/1.conf", dice.any(&["v1", "v2"]));
+            clear(scratch.0.join("opt/current"));
+            let files = [(&*dropin, &*text("[Unit]\n")), ("opt/current", &format!("-> {release}"))];
+            write_files(scratch, &files);
+        }
+        // One file with two names.
+        12 => {
+            let file = format!("opt/file-of-{unit}");
+            write_files(scratch, &[(&file, &text("[Unit]\n"))]);
+            clear(path.join(unit));
+            fs::hard_link(scratch.0.join(file), path.join(unit)).expect("a name");
+        }
+        // No file.
+        13 => drop(fs::create_dir(path.join(unit))),
         _ => {
             let kind = dice.any(&["d", "wants"]);
             let _ = fs::remove_dir_all(path.join(format!("{unit}.{kind}")));
@@ -307,6 +426,9 @@ fn a_reload_comes_to_what_a_fresh_load_does_whatever_was_tried_before() {
             graph = loader.reload(&graph, false).graph;
             let fresh = loader_of(&scratch, &[]).load_all(&Arc::new(Graph::default())).graph;
             assert_eq!(in_words(&graph), in_words(&fresh), "seed {seed}, step {step}");
+            loader.look(false);
+            let again = loader.reload(&graph, false);
+            assert!(again.delta.is_empty() && again.work.parsed == 0, "seed {seed}, step {step}");
         }
     }
 }

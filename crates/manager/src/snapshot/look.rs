@@ -283,11 +283,9 @@ impl Snapshot {
         if self.is_inside(&full) {
             return Ok(Leads::Inside);
         }
-        // A link that leads there may itself lead back.
+        // A link that leads there may itself lead back in: the file is this unit's own all the same, as it may
+        // have another name there.
         let Some(full) = if_there(fs::canonicalize(full))? else { return Ok(Leads::Nowhere) };
-        if self.is_inside(&full) {
-            return Ok(Leads::Inside);
-        }
         let Some(metadata) = if_there(fs::metadata(&full))?.filter(fs::Metadata::is_file) else {
             return Ok(Leads::Nowhere);
         };
