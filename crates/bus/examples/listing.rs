@@ -42,6 +42,10 @@ impl Backend for Still {
     fn unit_file_state(&self, _: &str) -> Option<&'static str> {
         None
     }
+    fn default_target(&self) -> Option<String> {
+        None
+    }
+
     fn knows_unit_files(&self, _: Option<&UnitName>) -> bool {
         true
     }

@@ -16,7 +16,7 @@ use warren_core::time::Moment;
 use warren_core::view::View;
 use warren_unit::escape::path_unescape;
 use warren_unit::install::Remark;
-use warren_unit::{Defaults, LoadState, UnitName};
+use warren_unit::{Defaults, UnitName};
 
 /// The manager as the bus sees it.
 pub trait Backend: Send + Sync + 'static {
@@ -43,14 +43,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Shows path and state of each unit file of the search path.
     fn each_unit_file(&self, show: &mut dyn FnMut(&str, &'static str));
 
-    /// The name of the unit that `default.target` is, if that is loaded.
-    fn default_target(&self) -> Option<String> {
-        let view = self.view();
-        let name = UnitName::parse("default.target").expect("a valid name");
-        let definition = view.definition(view.lookup(&name)?);
-        let is_loaded = definition.load_state == LoadState::Loaded;
-        is_loaded.then(|| definition.name.to_string())
-    }
+    /// The name of the unit that `default.target` is by what lies on the disk, if that has a file and is not
+    /// masked.
+    fn default_target(&self) -> Option<String>;
 
     /// What the preset policy says of the unit's file; empty where there is none.
     fn preset(&self, definition: &Definition) -> &'static str;

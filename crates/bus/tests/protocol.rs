@@ -277,16 +277,18 @@ fn a_call_with_many_names_is_looked_at_twice_and_has_each_loaded_once() {
 
 #[test]
 fn unit_files_are_looked_at_before_something_is_told_of_them_that_is_not_known() {
-    for (test, member, names) in
-        [("look-state", "GetUnitFileState", &["a.service"][..]), ("look-all", "ListUnitFiles", &[])]
-    {
+    for (test, member, names, of) in [
+        ("look-state", "GetUnitFileState", &["a.service"][..], Some("a.service")),
+        ("look-default", "GetDefaultTarget", &[], Some("default.target")),
+        ("look-all", "ListUnitFiles", &[], None),
+    ] {
         let (dir, machine) = serve(test);
         let mut client = Client::new(&dir.socket());
         machine.has_looked.store(false, Ordering::Relaxed);
         for _ in 0..2 {
             assert_eq!(client.manager(member, names).kind, Kind::MethodReturn);
         }
-        let of = names.first().map(|text| UnitName::parse(text).expect("a name"));
+        let of = of.map(|text| UnitName::parse(text).expect("a name"));
         assert_eq!(*machine.asked.lock().unwrap(), [Call::LookAtUnitFiles(of)]);
         machine.stop();
     }

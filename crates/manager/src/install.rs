@@ -136,7 +136,21 @@ pub fn states(
         let known = file_state(snapshot, &tree, &name, state);
         (name, known)
     });
-    FileStates::new(directories, known, presets)
+    let mut states = FileStates::new(directories, known, presets);
+    states.default_target = tree.main_name(&default_name());
+    states
+}
+
+/// `default.target`
+pub fn default_name() -> UnitName {
+    UnitName::parse("default.target").expect("a valid name")
+}
+
+/// The unit that this is, if it has a file and is not masked.
+pub fn default_target(snapshot: &Snapshot, context: &Arc<Context>) -> Option<UnitName> {
+    let name = default_name();
+    let around = Around::unit(snapshot, &name);
+    tree_of(snapshot.directories.iter(), context, Some(&around)).main_name(&name)
 }
 
 fn file_state(

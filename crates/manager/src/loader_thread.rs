@@ -318,7 +318,7 @@ impl LoaderThread {
             return self.all_states();
         }
         let mut states = (*self.states).clone();
-        let mut masks = Vec::new();
+        let mut again = Vec::new();
         for &unit in delta.added.iter().chain(&delta.changed) {
             let definition = self.graph.definition(unit);
             let Some(file) = &definition.files.fragment else { continue };
@@ -329,8 +329,15 @@ impl LoaderThread {
             match states.get(&definition.name) {
                 // Which masks, or masked until now.
                 known if file.is_empty() || known.is_some_and(is_mask) => {
-                    masks.push(definition.name.clone());
-                    masks.extend(definition.aliases.iter().cloned());
+                    again.push(definition.name.clone());
+                    again.extend(definition.aliases.iter().cloned());
+                }
+                // By a link that its Alias= may no longer name.
+                Some(UnitFileState::Enabled | UnitFileState::EnabledRuntime)
+                    if !definition.aliases.is_empty()
+                        || self.loader.snapshot().has_link_out(&definition.name) =>
+                {
+                    again.push(definition.name.clone());
                 }
                 Some(UnitFileState::Static | UnitFileState::Disabled) => {
                     states.change(&definition.name, now);
@@ -339,10 +346,10 @@ impl LoaderThread {
                 _ => {}
             }
         }
-        if masks.len() > STATES_APART_MAX {
+        if again.len() > STATES_APART_MAX {
             return self.all_states();
         }
-        self.look_again(&mut states, &masks);
+        self.look_again(&mut states, &again);
         self.keep_states(states)
     }
 
@@ -366,6 +373,9 @@ impl LoaderThread {
             for name in unit.template().into_iter().chain([unit.clone()]) {
                 states.set(&name, crate::install::state_of(snapshot, context, &name));
             }
+        }
+        if units.contains(&crate::install::default_name()) {
+            states.default_target = crate::install::default_target(snapshot, context);
         }
     }
 

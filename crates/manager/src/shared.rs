@@ -50,6 +50,8 @@ pub struct FileStates {
     directories: Arc<[String]>,
     by_name: imbl::OrdMap<UnitName, FileState>,
     presets: Arc<PresetRules>,
+    /// The unit that `default.target` is.
+    pub default_target: Option<UnitName>,
     /// Grows with each that the loader makes.
     pub number: u64,
 }
@@ -62,7 +64,8 @@ impl FileStates {
         presets: PresetRules,
     ) -> FileStates {
         let (directories, presets) = (directories.into(), Arc::new(presets));
-        FileStates { directories, by_name: states.collect(), presets, number: 0 }
+        let by_name = states.collect();
+        FileStates { directories, by_name, presets, default_target: None, number: 0 }
     }
 
     /// The state of a unit's file, or of the instance.
@@ -453,6 +456,10 @@ impl Backend for Shared {
     fn unit_file_state(&self, name: &str) -> Option<&'static str> {
         let name = UnitName::parse(name).ok()?;
         self.states().get(&name).map(UnitFileState::as_str)
+    }
+
+    fn default_target(&self) -> Option<String> {
+        self.states().default_target.as_ref().map(UnitName::to_string)
     }
 
     /// While a reload is under way, which may wait for a server, what was known before it is told.

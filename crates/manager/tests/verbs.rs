@@ -286,3 +286,30 @@ fn each_of_several_units_is_answered_for() {
     assert_eq!(m.state("good-2.service"), "active/running");
     assert_ne!(m.main_pid("good-1.service"), before);
 }
+
+/// By a link that the file does not name any more.
+#[test]
+fn a_unit_whose_alias_was_edited_away_is_not_enabled_by_it_after_a_reload() {
+    let alias = "[Service]\nExecStart=@P stay\n[Install]\nAlias=other.service";
+    let Some(m) = Machine::start("verbs-alias", &[("a.service", alias)]) else { return };
+    assert_eq!(warren(&m, "-q enable a"), "= 0\n");
+    assert!(warren(&m, "refresh").ends_with("= 0\n"));
+    assert_eq!(warren(&m, "is-enabled a"), "enabled\n= 0\n");
+    m.write("a.service", "[Service]\nExecStart=@P stay\n[Install]\nWantedBy=none.target");
+    assert!(warren(&m, "refresh").ends_with("= 0\n"));
+    assert_eq!(warren(&m, "is-enabled a"), "indirect\n= 0\n");
+}
+
+#[test]
+fn the_default_target_is_what_its_link_says_without_a_reload() {
+    let Some(m) = Machine::start("verbs-default", &[("other.target", "[Unit]\n")]) else { return };
+    if !lab::has_systemctl("the_default_target_is_what_its_link_says_without_a_reload") {
+        return;
+    }
+    assert_eq!(systemctl(&m, "get-default"), "default.target\n= 0\n");
+    std::fs::remove_file(m.directory.join("units/default.target")).expect("it is there");
+    for target in ["other.target", "basic.target"] {
+        assert_eq!(systemctl(&m, &format!("-q set-default {target}")), "= 0\n");
+        assert_eq!(systemctl(&m, "get-default"), format!("{target}\n= 0\n"));
+    }
+}

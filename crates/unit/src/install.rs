@@ -318,6 +318,14 @@ impl Tree {
         }
     }
 
+    /// The name of the unit that this name leads to, if that has a file and is not masked.
+    pub fn main_name(&self, name: &UnitName) -> Option<UnitName> {
+        match self.find(name) {
+            Found::Unit(unit) => Some(unit.name),
+            Found::Masked(_) | Found::Nothing => None,
+        }
+    }
+
     /// Whether a unit of this name, or its template, is known.
     fn exists(&self, name: &UnitName) -> bool {
         self.find_node(name).is_some()

@@ -147,6 +147,10 @@ pub fn set_default_target(call: &mut Invocation<'_>) -> Out {
 }
 
 pub fn get_default_target(call: &mut Invocation<'_>) -> Out {
+    let unit = UnitName::parse("default.target").expect("a valid name");
+    if !call.done.has_looked && !call.backend.knows_unit_files(Some(&unit)) {
+        return Ok(Step::LookAtFiles(Some(unit)));
+    }
     let none = || BusError::no_such_unit("Unit default.target not found.");
     reply_text(&call.backend.default_target().ok_or_else(none)?)
 }

@@ -311,6 +311,12 @@ impl Snapshot {
         std::mem::take(&mut self.outside_changed)
     }
 
+    /// Whether an entry of this name is a link out of the search directories.
+    pub fn has_link_out(&self, name: &UnitName) -> bool {
+        let mut entries = self.directories.iter().filter_map(|d| d.entries.get(name.as_str()));
+        entries.any(|entry| entry.links_out().next().is_some())
+    }
+
     /// Directories that are links, by their paths.
     pub(crate) fn linked_directories(&self) -> &Arc<BTreeMap<PathBuf, LinkedDirectory>> {
         &self.linked
