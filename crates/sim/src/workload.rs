@@ -32,6 +32,7 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     draw_paths(&mut plan);
     draw_datagrams(&mut plan);
     draw_names_on_the_bus(&mut plan);
+    draw_soft_reboot(&mut plan);
     draw_end_without_stops(&mut plan);
     plan
 }
@@ -147,6 +148,30 @@ fn draw_names_on_the_bus(plan: &mut Plan) {
         let text = text.replacen(kind, &format!("Type=dbus\nBusName={own}"), 1);
         let text = text.replacen("ExecStart=/p", &format!("ExecStart=/p {takes}:{own} {gives}"), 1);
         plan.units.set(name, text);
+    }
+}
+
+/// One of twenty plans comes to a soft reboot, which some services outlast, and half of those to another end that
+/// overtakes it: by chance of its own too.
+fn draw_soft_reboot(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x736f_6674_5f72_6562);
+    if !random.chance(50) || plan.actions.is_empty() {
+        return;
+    }
+    let services = plan.units.names().filter(|name| suffix(name.as_str()) == "service");
+    for name in services.cloned().collect::<Vec<_>>() {
+        if random.chance(400) {
+            let text = plan.units.text(&name).unwrap_or_default();
+            let text = text.replacen("[Unit]\n", "[Unit]\nSurviveFinalKillSignal=yes\n", 1);
+            plan.units.set(name, text);
+        }
+    }
+    let place = random.index(plan.actions.len());
+    let at = plan.actions[place].0;
+    plan.actions.insert(place, (at, Action::SoftReboot));
+    if random.chance(500) {
+        plan.actions.push((at + random.below(3000), Action::Shutdown));
+        plan.actions.sort_by_key(|(at, _)| *at);
     }
 }
 

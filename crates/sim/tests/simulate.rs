@@ -44,6 +44,7 @@ fn plans_have_what_is_to_be_survived() {
         "the manager is killed",
         "bus name of a.service: Owned",
         "give up",
+        "stop for a soft reboot",
         "device",
     ] {
         assert!(logs.iter().any(|log| log.contains(what)), "{what}");
