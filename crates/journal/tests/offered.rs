@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
 
-use daemon_lab::{Lab, shown};
+use daemon_lab::{Lab, not_run, shown};
 use warren_journal::query::Expr;
 use warren_sys::{fdpass, memfd};
 
@@ -24,32 +24,39 @@ fn lingering(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// Sends the last descriptors of so many of them, unless the kernel refuses to. The daemon stops meanwhile: the last
-/// one to close such a socket waits.
-fn offer(
-    lab: &Lab,
-    socket: BorrowedFd<'_>,
-    (data, count): (&[u8], usize),
-    listener: &TcpListener,
-) -> bool {
+/// Does something while the daemon stops: whoever is the last to close such a socket waits, which is to be the daemon.
+fn while_it_stops<T>(lab: &Lab, act: impl FnOnce() -> T) -> T {
     const SIGSTOP: i32 = 19;
     const SIGCONT: i32 = 18;
-    let all: Vec<TcpStream> = (0..count).map(|_| lingering(listener)).collect();
-    let fds: Vec<BorrowedFd<'_>> = all.iter().map(AsFd::as_fd).collect();
     let daemon = lab.daemon.as_ref().expect("it runs").id();
     warren_sys::process::kill(daemon as i32, SIGSTOP).expect("it is there");
     let status = format!("/proc/{daemon}/status");
     while !std::fs::read_to_string(&status).expect("it is there").contains("State:\tT") {
         std::thread::yield_now();
     }
-    let was_sent = fdpass::send(socket, data, &fds).is_ok();
-    if !was_sent {
-        let at_once = |stream| rustix::net::sockopt::set_socket_linger(stream, None);
-        all.iter().for_each(|stream| at_once(stream).expect("known"));
-    }
-    drop(all);
+    let done = act();
     warren_sys::process::kill(daemon as i32, SIGCONT).expect("it is there");
-    was_sent
+    done
+}
+
+/// Sends the last descriptors of so many of them, unless the kernel refuses to.
+fn offer(
+    lab: &Lab,
+    socket: BorrowedFd<'_>,
+    (data, count): (&[u8], usize),
+    listener: &TcpListener,
+) -> bool {
+    let all: Vec<TcpStream> = (0..count).map(|_| lingering(listener)).collect();
+    while_it_stops(lab, || {
+        let fds: Vec<BorrowedFd<'_>> = all.iter().map(AsFd::as_fd).collect();
+        let was_sent = fdpass::send(socket, data, &fds).is_ok();
+        if !was_sent {
+            let at_once = |stream| rustix::net::sockopt::set_socket_linger(stream, None);
+            all.iter().for_each(|stream| at_once(stream).expect("known"));
+        }
+        drop(all);
+        was_sent
+    })
 }
 
 /// What comes after all that was offered is heard.
@@ -59,6 +66,45 @@ fn assert_is_heard(lab: &Lab, number: usize) {
     while lab.read(Expr::field("AFTER", number.to_string())).is_empty() {
         std::thread::yield_now();
     }
+}
+
+/// What is empty is shown once: of a burst that was looked at and in which one is refused, the others are there still.
+#[test]
+fn what_comes_behind_files_that_are_refused_is_not_lost() {
+    const OTHER_UID: u32 = 65534;
+    /// More than are held of a user, and with what follows no more than wait in a socket.
+    const FILES: usize = 4 + 3;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut lab = Lab::new("offered-burst");
+    lab.start(&["--set", "RateLimitBurst=0"]);
+    assert_is_heard(&lab, 1);
+    let native = lab.native();
+    let streams: Vec<TcpStream> = (0..FILES).map(|_| lingering(&listener)).collect();
+    let sealed = memfd::sealed("message", b"MESSAGE=in memory\n").expect("a memfd");
+    let send = || {
+        // Of this thread alone.
+        if warren_sys::child::set_uid(OTHER_UID).is_err() {
+            return false;
+        }
+        for stream in streams {
+            fdpass::send(native.as_fd(), b"", &[stream.as_fd()]).expect("sent");
+        }
+        fdpass::send(native.as_fd(), b"", &[sealed.as_fd()]).expect("sent");
+        native.send(b"MESSAGE=behind\nOFFERED=1\n").expect("sent");
+        true
+    };
+    let sent = while_it_stops(&lab, || {
+        std::thread::scope(|scope| scope.spawn(send).join().expect("it is sent"))
+    });
+    if !sent {
+        return not_run("needs root");
+    }
+    assert_is_heard(&lab, 2);
+    lab.stop();
+    assert_eq!(lab.read(Expr::field("OFFERED", "1")).len(), 1, "once");
+    // Nor is a file in memory taken of who has so many.
+    let (told, lost) = (told(&lab), format!("{FILES} more from "));
+    assert!(told.iter().any(|text| text.contains(&lost)), "each is counted: {told:?}");
 }
 
 fn told(lab: &Lab) -> Vec<String> {

@@ -24,8 +24,30 @@ use crate::input::loss::Kind;
 pub struct Inlet {
     socket: Arc<OwnedFd>,
     transport: Transport,
-    /// So many are taken without a look: the last daemon may have looked at them.
+    /// So many at the front are taken one by one: the last daemon or this one may have looked at them, and what is
+    /// empty is not shown again.
     unseen: usize,
+}
+
+/// What is at the front of a socket.
+#[derive(Debug)]
+enum Front {
+    /// Nothing that can be looked at.
+    Nothing,
+    /// A message without descriptors.
+    Plain,
+    /// One with descriptors.
+    Offered(Received),
+}
+
+impl Front {
+    fn of(looked: warren_sys::Result<Received>) -> Front {
+        match looked {
+            Ok(seen) if seen.lost_fds => Front::Offered(seen),
+            Ok(_) => Front::Plain,
+            Err(_) => Front::Nothing,
+        }
+    }
 }
 
 /// What a look at a socket led to.
@@ -131,7 +153,7 @@ impl Inlet {
         core.senders.known(self.transport, sender, &core.units, now.monotonic_us)
     }
 
-    /// Takes so many, or all there are, unless one of them was slow to go.
+    /// Takes so many, or all there are, unless one of them was slow to go: what follows it is taken in the next turn.
     fn read_singly(
         &mut self,
         (count, plain): (usize, bool),
@@ -145,34 +167,40 @@ impl Inlet {
         }
         // Without, senders that are gone have no unit.
         let _ = fdpass::pass_pidfds(socket, true);
-        for _ in 0..count {
+        let mut left = count;
+        while left > 0 {
             learn(core);
-            let goes_on = match self.look_for_descriptors(plain) {
-                Some(seen) => self.take_offered(&seen, core),
-                None => self.read_one(buffer, core),
+            let goes_on = match self.front(plain) {
+                Front::Nothing => {
+                    left = 0;
+                    break;
+                }
+                Front::Plain => self.read_one(buffer, core),
+                Front::Offered(seen) => self.take_offered(&seen, core),
             };
             if !goes_on {
+                // It may still be there.
                 break;
             }
+            left -= 1;
         }
         let _ = fdpass::pass_pidfds(socket, false);
-        // Whatever was looked at is taken now, or looked at again.
         self.unseen = match fdpass::start_peeking(socket) {
-            Ok(()) => 0,
+            Ok(()) => left,
             Err(_) => BATCH_MESSAGES_MAX,
         };
     }
 
-    /// What is at the front, if it has descriptors.
-    fn look_for_descriptors(&self, plain: bool) -> Option<Received> {
+    /// What is at the front; of what is known to be `plain` nothing is asked.
+    fn front(&self, plain: bool) -> Front {
         if plain {
-            return None;
+            return Front::Plain;
         }
         let socket = self.socket.as_fd();
         let _ = fdpass::pass_pidfds(socket, false);
-        let seen = fdpass::peek_plain(socket, &mut []);
+        let looked = fdpass::peek_plain(socket, &mut []);
         let _ = fdpass::pass_pidfds(socket, true);
-        seen.ok().filter(|seen| seen.lost_fds)
+        Front::of(looked)
     }
 
     /// Takes a message without descriptors, with all that belongs to it; false when there is none.
@@ -234,4 +262,30 @@ const UNKNOWN: Credentials = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX 
 /// Whether it can be taken in a batch.
 fn is_ordinary(seen: &Received) -> bool {
     seen.bytes > 0 && !seen.truncated && !seen.lost_fds
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+
+    /// What comes between a look at an empty socket and taking from it has not been looked at.
+    #[test]
+    fn an_empty_socket_is_not_one_whose_message_has_no_descriptors() {
+        let (sender, receiver) = UnixDatagram::pair().expect("sockets");
+        let inlet = Inlet::new(receiver.into(), Transport::Journal);
+        fdpass::peek_at_front(inlet.socket().as_fd()).expect("known");
+        let front = || inlet.front(false);
+        assert!(matches!(front(), Front::Nothing));
+        sender.send(b"MESSAGE=x").expect("room");
+        assert!(matches!(front(), Front::Plain));
+        fdpass::discard(inlet.socket().as_fd());
+        assert!(matches!(front(), Front::Nothing));
+        fdpass::send(sender.as_fd(), b"", &[sender.as_fd()]).expect("room");
+        // It is shown again, though it is empty.
+        assert!(matches!((front(), front()), (Front::Offered(_), Front::Offered(_))));
+        fdpass::discard(inlet.socket().as_fd());
+        assert!(matches!(front(), Front::Nothing));
+    }
 }

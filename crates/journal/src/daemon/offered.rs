@@ -1,8 +1,9 @@
 //! File descriptors of strangers. To read from one, to ask what it is, or to close it may take as long as its owner
 //! likes: a file's server is asked, a socket lingers. So none is read or closed on the daemon's loop but sealed
-//! memfds. Other files that may be messages are read and closed by threads that may be held up, so many for a user and
-//! in all ([`Offered::make_room`]). All else, and what there is no room for, is thrown away without ever being opened
-//! here, which waits at sockets that linger alone: those are not waited for ([`unhurried`]).
+//! memfds of a size that a message may have. Other files that may be messages are read and closed by threads that may
+//! be held up, so many for a user and in all ([`Offered::make_room`]), and so are a few descriptors that came where one
+//! was expected. All else, and what there is no room for, is thrown away by a thread without ever being opened here:
+//! the kernel closes it, which waits at sockets that linger alone, and those are not waited for ([`unhurried`]).
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
