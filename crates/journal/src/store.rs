@@ -410,10 +410,14 @@ impl Store {
         self.active.values().chain(self.closing.values()).any(ActiveLog::has_unwritten)
     }
 
-    /// So much waits that it should be written without regard to time.
+    /// So much waits that it should be written without regard to time, or a log is to be ended. None can be while
+    /// something waits for a log that is on its way to the device.
     pub fn wants_flush(&self) -> bool {
-        let may_write = |log: &&ActiveLog| !self.closing.contains_key(log.class());
-        self.active.values().filter(may_write).any(ActiveLog::wants_flush)
+        let is_free = |log: &&ActiveLog| !self.closing.contains_key(log.class());
+        let waits = |log: &ActiveLog| !is_free(&log) && log.unwritten().is_some();
+        let may_end = !self.active.values().any(waits);
+        let is_due = |log: &ActiveLog| log.has_block() || may_end && log.is_full();
+        self.active.values().filter(is_free).any(is_due)
     }
 
     /// Ends a log, of whose class none is closing.

@@ -120,8 +120,8 @@ impl ActiveLog {
     }
 
     /// A whole block waits to be written.
-    pub fn wants_flush(&self) -> bool {
-        self.unsynced.len() - self.written >= BATCH_RAW_BYTES / 2 || self.is_full()
+    pub fn has_block(&self) -> bool {
+        self.unsynced.len() - self.written >= BATCH_RAW_BYTES / 2
     }
 
     /// Something was appended and not written.
@@ -311,11 +311,6 @@ impl ActiveLog {
             at = (header.end() - self.durable) as usize;
         }
         entries
-    }
-
-    /// Another thread is syncing it.
-    pub fn is_syncing(&self) -> bool {
-        self.syncing.is_some()
     }
 
     /// All that was appended is on the device, and the log has ended.

@@ -308,3 +308,31 @@ fn bounds_are_kept() {
     }
     assert!(matches!(append("one_more", &one), Err(Error::BadClass(_))));
 }
+
+/// Who writes what is wanted would do so again and again, and take nothing meanwhile.
+#[test]
+fn a_full_log_wants_nothing_while_another_class_waits_for_its_sync() {
+    let memory = Memory::new();
+    let (mut store, _) = Store::open(Arc::new(memory.clone()), setup(1)).expect("empty");
+    let append = |store: &mut Store, class: &str, bytes: usize| {
+        let text = "x".repeat(bytes);
+        let fields = [("MESSAGE", &*text)].into_iter().collect();
+        store.append(class, &Stamp::default(), &Arc::default(), &fields).expect("in bounds");
+    };
+    append(&mut store, "noisy", 10);
+    assert!(store.end_logs().expect("no faults"));
+    let (jobs, begun) = store.begin_syncs(false);
+    begun.expect("no faults");
+    append(&mut store, "noisy", 10);
+    for _ in 0..2 * log::LOG_RAW_BYTES / 100_000 {
+        append(&mut store, "system", 100_000);
+        store.flush().expect("no faults");
+        assert!(!store.wants_flush(), "all that can be written is");
+    }
+    assert!(store.has_unwritten(), "the next log of the class waits");
+    let [job] = <[SyncJob; 1]>::try_from(jobs).ok().expect("one log has ended");
+    store.end_sync(job.run()).expect("no faults");
+    assert!(store.wants_flush(), "the full log is to be ended");
+    store.flush().expect("no faults");
+    assert!(store.closing.contains_key("system") && !store.wants_flush());
+}
