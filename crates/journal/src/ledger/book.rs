@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::files::{Disk, Files};
+use crate::files::Files;
 use crate::ledger::keys::{Bytes32, State};
 use crate::ledger::record::{Record, What};
 use crate::ledger::{KEY_NAME, LEDGER_BYTES_MAX, LEDGER_NAME};
@@ -30,8 +30,12 @@ const LEDGER_MODE: u32 = 0o640;
 /// An open ledger.
 pub struct Book {
     directory: PathBuf,
+    /// What is signed with, and what of it is on the disk.
     state: State,
+    kept: State,
     file: File,
+    /// Bytes of the lines that count: what is behind them is cut off before more is written.
+    whole: u64,
     /// Signature of the last line.
     last: Bytes32,
     /// The last epoch that has a line.
@@ -116,8 +120,10 @@ impl Book {
         }
         let mut book = Book {
             directory: directory.to_owned(),
+            kept: state.clone(),
             state,
             file,
+            whole: whole as u64,
             last: Bytes32::ZERO,
             marked: None,
             held: BTreeSet::new(),
@@ -144,39 +150,77 @@ impl Book {
     }
 
     /// Writes what is new: the epochs up to now, and segments that came and went.
-    pub fn follow(&mut self, files: &Disk, now_us: u64) -> Result<()> {
-        let mut lines = String::new();
-        let state = self.state.clone();
-        self.advance(now_us, &mut lines);
+    ///
+    /// # Errors
+    /// All is as it was, and is written with the next call.
+    pub fn follow(&mut self, files: &dyn Files, now_us: u64) -> Result<()> {
         let there: BTreeSet<SegmentName> =
             Catalogue::of(files.list()?).segments().map(|(name, _)| name.clone()).collect();
-        let (old, new): (Vec<_>, Vec<_>) = (
-            self.held.difference(&there).cloned().collect(),
-            there.difference(&self.held).cloned().collect(),
-        );
-        for name in old {
-            self.sign(What::Gone { name }, now_us, &mut lines);
+        let mut draft = Draft::of(self);
+        draft.advance(now_us);
+        for name in self.held.difference(&there) {
+            draft.sign(What::Gone { name: name.clone() }, now_us);
         }
-        for name in new {
+        for name in there.difference(&self.held) {
             let (bytes, sum) = sum_of(files, &name.to_string())?;
-            self.sign(What::Have { name, bytes, sum }, now_us, &mut lines);
+            draft.sign(What::Have { name: name.clone(), bytes, sum }, now_us);
         }
+        let Draft { state, lines, .. } = draft;
+        self.put(&lines)?;
+        lines.lines().for_each(|line| self.remember(line));
+        self.state = state;
+        if self.kept != self.state {
+            write_state(&self.directory, &self.state)?;
+            self.kept = self.state.clone();
+        }
+        Ok(())
+    }
+
+    /// Adds lines, all of them or none.
+    fn put(&mut self, lines: &str) -> Result<()> {
+        let failed = |e: std::io::Error| Error::io("write", LEDGER_NAME, &e);
+        self.cut().map_err(failed)?;
         let put = self.file.write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
-        put.map_err(|e| Error::io("write", LEDGER_NAME, &e))?;
-        for line in lines.lines() {
-            self.remember(line);
+        if let Err(e) = put {
+            // What cannot be cut off now is cut off before more is written.
+            let _ = self.cut();
+            return Err(failed(e));
         }
-        if self.state != state { write_state(&self.directory, &self.state) } else { Ok(()) }
+        self.whole += lines.len() as u64;
+        Ok(())
+    }
+
+    /// Cuts off what is behind the lines that count.
+    fn cut(&self) -> std::io::Result<()> {
+        match self.file.metadata()?.len() > self.whole {
+            true => self.file.set_len(self.whole),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Lines that are signed and not written.
+struct Draft {
+    state: State,
+    last: Bytes32,
+    marked: Option<u64>,
+    lines: String,
+}
+
+impl Draft {
+    fn of(book: &Book) -> Draft {
+        let Book { state, last, marked, .. } = book;
+        Draft { state: state.clone(), last: *last, marked: *marked, lines: String::new() }
     }
 
     /// One mark for each epoch that has begun.
-    fn advance(&mut self, now_us: u64, lines: &mut String) {
+    fn advance(&mut self, now_us: u64) {
         let now = self.state.epoch_at(now_us);
         loop {
             let epoch = self.state.key.epoch;
             if self.marked.is_none_or(|marked| marked < epoch) {
                 let begin_us = self.state.begin_us(epoch);
-                self.sign(What::Mark, begin_us, lines);
+                self.sign(What::Mark, begin_us);
             }
             if epoch >= now {
                 return;
@@ -185,11 +229,11 @@ impl Book {
         }
     }
 
-    fn sign(&mut self, what: What, time_us: u64, lines: &mut String) {
+    fn sign(&mut self, what: What, time_us: u64) {
         let record = Record { epoch: self.state.key.epoch, time_us, what };
         let (line, signature) = record.signed(&self.state.key, &self.last);
         self.last = signature;
-        lines.push_str(&line);
+        self.lines.push_str(&line);
     }
 }
 

@@ -8,7 +8,7 @@ use super::book::{Book, read_state, set_up};
 use super::keys::State;
 use super::*;
 use crate::entry::{Fields, Id128, Stamp};
-use crate::files::Disk;
+use crate::files::{Disk, File, Files, Listed, Space};
 use crate::store::upkeep::seal;
 use crate::store::{Setup, Store};
 
@@ -202,4 +202,64 @@ fn a_crash_at_any_line_leaves_what_can_be_gone_on_with() {
         assert_eq!(read_state(&lab.directory).expect("readable").expect("a key").key.epoch, 5);
     }
     assert!(set_up(&lab.directory, &lab.key, false).is_err(), "a key is not replaced unasked");
+}
+
+/// A directory that lists a segment which is not there.
+struct Ghost(Disk);
+
+impl Files for Ghost {
+    fn list(&self) -> crate::error::Result<Vec<Listed>> {
+        let name = "system-0000000000000999-0000000000000999.seg".to_owned();
+        let mut all = self.0.list()?;
+        all.push(Listed { name, bytes: 1 });
+        Ok(all)
+    }
+    fn open(&self, name: &str) -> crate::error::Result<Box<dyn File>> {
+        self.0.open(name)
+    }
+    fn create(&self, name: &str) -> crate::error::Result<Box<dyn File>> {
+        self.0.create(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> crate::error::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn unlink(&self, name: &str) -> crate::error::Result<()> {
+        self.0.unlink(name)
+    }
+    fn sync_directory(&self) -> crate::error::Result<()> {
+        self.0.sync_directory()
+    }
+    fn space(&self) -> crate::error::Result<Space> {
+        self.0.space()
+    }
+}
+
+/// Whatever fails, and half-way: the next call goes on from what is written.
+#[test]
+fn what_could_not_be_written_is_no_fault_later() {
+    let mut lab = Lab::new("failing");
+    lab.segment();
+    let disk = Disk::new(&lab.directory);
+    let mut book = Book::open(&lab.directory).expect("readable").expect("a key");
+    let at = |epoch: u64| START_US + epoch * INTERVAL_US;
+    book.follow(&disk, at(0)).expect("written");
+    lab.segment();
+    assert!(book.follow(&Ghost(disk.clone()), at(2)).is_err(), "it cannot be summed");
+    assert_eq!(lab.audit().until_us, Some(at(1)), "nothing of it is written");
+    book.follow(&disk, at(3)).expect("written");
+    assert_eq!(lab.audit().faults, Vec::<String>::new());
+    // As a disk leaves it that became full in the middle of a line.
+    let ledger = std::fs::read_to_string(lab.path(LEDGER_NAME)).expect("readable");
+    std::fs::write(lab.path(LEDGER_NAME), format!("{ledger}mark 4 17000")).expect("written");
+    book.follow(&disk, at(4)).expect("written");
+    assert_eq!(lab.audit().faults, Vec::<String>::new());
+    // The key cannot be replaced now: that is done later.
+    let in_its_place = lab.path(KEY_NAME).with_added_extension("tmp");
+    std::fs::create_dir(&in_its_place).expect("made");
+    assert!(book.follow(&disk, at(5)).is_err());
+    std::fs::remove_dir(&in_its_place).expect("removed");
+    book.follow(&disk, at(5)).expect("written");
+    assert_eq!(read_state(&lab.directory).expect("readable").expect("a key").key.epoch, 5);
+    let report = lab.audit();
+    assert_eq!((report.faults, report.proved), (Vec::new(), 2));
 }
