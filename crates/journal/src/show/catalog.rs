@@ -14,6 +14,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::entry::{Entry, Id128};
+use crate::show::format::has_controls;
 use crate::show::run::Failure;
 
 /// Where catalogs are, below the root, the first one counting most.
@@ -226,7 +227,7 @@ fn languages(locale: &str) -> Vec<String> {
     all
 }
 
-/// Puts the values of fields for `@FIELD@`; the name, where an entry has no such field.
+/// Puts the values of fields for `@FIELD@`; the name, where an entry has no such field, or a terminal would act on it.
 fn substitute(text: &str, entry: &Entry) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -236,7 +237,8 @@ fn substitute(text: &str, entry: &Entry) -> Vec<u8> {
         let (name, behind) = after.split_at(end);
         rest = match behind.strip_prefix('@').filter(|_| !name.is_empty()) {
             Some(behind) => {
-                out.extend_from_slice(entry.get(name).unwrap_or(name.as_bytes()));
+                let value = entry.get(name).filter(|value| !has_controls(value));
+                out.extend_from_slice(value.unwrap_or(name.as_bytes()));
                 behind
             }
             None => {
@@ -266,7 +268,7 @@ mod tests {
 
     #[test]
     fn fields_in_a_text() {
-        let fields = [("A", "va"), ("_PID", "7")].into_iter().collect();
+        let fields = [("A", "va"), ("_PID", "7"), ("ESC", "\x1b[2J")].into_iter().collect();
         let (sequence, stamp, context) = Default::default();
         let entry = Entry { sequence, seqnum: 1, stamp, context, fields };
         let check = |text: &str, expected: &str| {
@@ -277,5 +279,6 @@ mod tests {
         check("x@A@A@A@", "xvaAva");
         check("@_PID@ @NOSUCH@ @AB\nend@", "7 NOSUCH @AB\nend@");
         check("@", "@");
+        check("@ESC@ nothing", "ESC nothing");
     }
 }

@@ -172,12 +172,14 @@ impl Printer {
         self.before = Some(stamp);
         let Some(message) = last("MESSAGE") else { return };
         let begin = out.len();
+        // Senders choose some of these, and a line is to be of one sender.
+        let named = |name: &str| last(name).filter(|value| self.all || is_for_heads(value));
         out.extend_from_slice(time.as_bytes());
-        if let Some(host) = last("_HOSTNAME").filter(|_| !self.no_hostname) {
+        if let Some(host) = named("_HOSTNAME").filter(|_| !self.no_hostname) {
             out.push(b' ');
             out.extend_from_slice(host);
         }
-        let first = |names: &[&str]| names.iter().find_map(|name| last(name));
+        let first = |names: &[&str]| names.iter().find_map(|name| named(name));
         let unit = with_unit.then(|| first(&["_SYSTEMD_UNIT", "_SYSTEMD_USER_UNIT"])).flatten();
         let name = unit.or_else(|| first(&["SYSLOG_IDENTIFIER", "_COMM"])).unwrap_or(b"unknown");
         out.push(b' ');
@@ -415,10 +417,23 @@ fn is_printable(value: &[u8]) -> bool {
     printable(value).is_some()
 }
 
+/// Whether a value can stand before the text of a line: it does not end the line.
+fn is_for_heads(value: &[u8]) -> bool {
+    is_printable(value) && !value.contains(&b'\n')
+}
+
 /// UTF-8 without control characters other than newline and tab.
 fn printable(value: &[u8]) -> Option<&str> {
-    let is_not = |c: char| c.is_control() && c != '\n' && c != '\t';
-    std::str::from_utf8(value).ok().filter(|text| !text.chars().any(is_not))
+    std::str::from_utf8(value).ok().filter(|text| !text.chars().any(is_control))
+}
+
+/// Whether there is something in it that a terminal acts on.
+pub(super) fn has_controls(value: &[u8]) -> bool {
+    String::from_utf8_lossy(value).chars().any(is_control)
+}
+
+fn is_control(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
 }
 
 /// A size for people: `5B`, `1.2K`, `8.0M`.
@@ -447,6 +462,28 @@ mod tests {
         check("\r", "");
         check("a\rb\r \r", "a\\rb\\r ");
         check("a\tb\t\r\n\t", "a        b        \\n        ");
+    }
+
+    /// Who sends may choose it, and must not write lines of others or to the terminal.
+    #[test]
+    fn what_is_before_the_text_ends_no_line_and_tells_no_terminal() {
+        let check = |named: &[(&str, &str)], all: bool, expected: &str| {
+            let fields = named.iter().copied().chain([("MESSAGE", "text")]).collect();
+            let (sequence, stamp, context) = Default::default();
+            let entry = Entry { sequence, seqnum: 1, stamp, context, fields };
+            let mode = Mode::Short(Clock::Unix);
+            let mut printer = Printer { all, ..Printer::new(mode, TimeZone::UTC) };
+            let mut out = Vec::new();
+            printer.put(&entry, &mut out);
+            let shown = String::from_utf8_lossy(&out).into_owned();
+            assert_eq!(shown, format!("0.000000{expected}: text\n"), "{named:?}");
+        };
+        let forged = "a: x\n0.000000 root b";
+        check(&[("SYSLOG_IDENTIFIER", "a b"), ("SYSLOG_PID", "7")], false, " a b[7]");
+        check(&[("SYSLOG_IDENTIFIER", forged), ("_COMM", "sh"), ("_PID", "1")], false, " sh[1]");
+        check(&[("_COMM", "\x1b[2J"), ("SYSLOG_PID", "1\n2")], false, " unknown");
+        check(&[("_HOSTNAME", "h\x07"), ("_COMM", "\u{9b}31m")], false, " unknown");
+        check(&[("SYSLOG_IDENTIFIER", forged)], true, &format!(" {forged}"));
     }
 
     #[test]
