@@ -95,6 +95,10 @@ const ARRAY_LARGEST: usize = 1 << 8;
 const FIELD_BUCKETS: usize = 333;
 const BYTES_PER_BUCKET: usize = 768;
 
+/// With so many objects in a bucket the file takes no entry more: its readers walk over all of them, and who knows the
+/// hash can have his values in one.
+const BUCKET_OBJECTS_MAX: u32 = 100;
+
 /// Ids of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Ids {
@@ -139,19 +143,18 @@ struct Chain {
     count: usize,
 }
 
-/// A hash table: where its buckets are, how many, and how long the longest chain is.
-#[derive(Debug, Clone, Copy)]
+/// A hash table: where its buckets are, how many objects each has, and how many the fullest.
+#[derive(Debug, Default)]
 struct Table {
     offset: usize,
-    buckets: usize,
-    depth: u64,
+    buckets: Vec<u32>,
+    fullest: u32,
     depth_at: usize,
 }
 
 impl Writer {
     /// An empty file that will not pass so many bytes.
     pub fn new(ids: Ids, bytes_max: usize) -> Writer {
-        let empty = Table { offset: 0, buckets: 0, depth: 0, depth_at: 0 };
         let mut writer = Writer {
             image: vec![0; HEADER_BYTES],
             dirty: BTreeSet::new(),
@@ -159,7 +162,7 @@ impl Writer {
             bytes_max,
             data: BTreeMap::new(),
             fields: BTreeMap::new(),
-            tables: [empty; 2],
+            tables: [Table::default(), Table::default()],
             entries: Chain::default(),
             last: None,
         };
@@ -182,7 +185,7 @@ impl Writer {
         let offset = self.object(kind, OBJECT_BYTES + bytes) + OBJECT_BYTES;
         self.put_number(place, offset as u64);
         self.put_number(place + 8, bytes as u64);
-        Table { offset, buckets, depth: 0, depth_at }
+        Table { offset, buckets: vec![0; buckets], fullest: 0, depth_at }
     }
 
     /// When its last entry came.
@@ -190,7 +193,7 @@ impl Writer {
         self.last
     }
 
-    /// Whether an entry of these fields surely fits.
+    /// Whether an entry of these fields surely fits, and readers find it soon.
     pub fn has_room(&self, context: &Fields, fields: &Fields) -> bool {
         /// What a field may cost beside its payload: a data object, a field object, an item, an
         /// array, and what fills up to the next object.
@@ -202,7 +205,8 @@ impl Writer {
         // A name may be in both objects.
         let payload = 2 * (context.bytes_len() + fields.bytes_len()) + 64;
         let more = count * FIELD_BYTES + payload + ENTRY_ITEMS + PAGE_BYTES;
-        self.image.len() + more <= self.bytes_max
+        let is_deep = self.tables.iter().any(|table| table.fullest >= BUCKET_OBJECTS_MAX);
+        !is_deep && self.image.len() + more <= self.bytes_max
     }
 
     fn entry_count(&self) -> usize {
@@ -286,22 +290,20 @@ impl Writer {
 
     /// Puts an object behind the last one of its bucket.
     fn put_in_table(&mut self, table: usize, object: usize, hash: u64) {
-        let Table { offset, buckets, depth, depth_at } = self.tables[table];
-        let bucket = offset + 16 * (hash % buckets as u64) as usize;
-        let tail = self.number(bucket + 8) as usize;
-        match tail {
+        let Table { offset, buckets, fullest, depth_at } = &mut self.tables[table];
+        let number = (hash % buckets.len() as u64) as usize;
+        let before = buckets[number];
+        buckets[number] += 1;
+        let is_fullest = before + 1 > *fullest;
+        *fullest = (*fullest).max(before + 1);
+        let (bucket, depth_at) = (*offset + 16 * number, *depth_at);
+        match self.number(bucket + 8) as usize {
             0 => self.put_number(bucket, object as u64),
-            _ => self.put_number(tail + NEXT_HASH, object as u64),
+            tail => self.put_number(tail + NEXT_HASH, object as u64),
         }
         self.put_number(bucket + 8, object as u64);
-        let mut length = 0;
-        let mut next = self.number(bucket) as usize;
-        while next != object {
-            (length, next) = (length + 1, self.number(next + NEXT_HASH) as usize);
-        }
-        if length > depth {
-            self.tables[table].depth = length;
-            self.put_number(depth_at, length);
+        if is_fullest {
+            self.put_number(depth_at, before.into());
         }
     }
 
@@ -397,5 +399,34 @@ impl Writer {
         self.dirty.clear();
         self.written = bytes;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who knows the hash makes as many values of one bucket as he likes.
+    #[test]
+    fn a_file_takes_no_entry_more_when_a_bucket_is_full() {
+        const BYTES: usize = 512 << 10;
+        let id = Id128([1; 16]);
+        let mut writer = Writer::new(Ids { file: id, machine: id, sequence: id }, BYTES);
+        let buckets = (BYTES / BYTES_PER_BUCKET) as u64;
+        let is_of_bucket =
+            |text: &String| hash64(format!("MESSAGE={text}").as_bytes()) % buckets == 7;
+        let mut texts = (0..).map(|number: u64| number.to_string()).filter(is_of_bucket);
+        let (empty, mut count) = (Fields::new(), 0);
+        while writer.has_room(&empty, &empty) {
+            let text = texts.next().expect("there is always another");
+            let fields = [("MESSAGE", &*text)].into_iter().collect();
+            let stamp = Stamp { realtime_us: count, monotonic_us: count, boot: id };
+            writer.append(count + 1, &stamp, &empty, &fields);
+            count += 1;
+        }
+        // The boot or another one may be of the same bucket.
+        assert!(count.abs_diff(BUCKET_OBJECTS_MAX.into()) <= 1, "{count}");
+        assert_eq!(writer.number(at::DATA_DEPTH), u64::from(BUCKET_OBJECTS_MAX) - 1);
+        assert!(writer.image.len() < BYTES / 2, "there is room for more");
     }
 }
