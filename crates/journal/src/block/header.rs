@@ -66,7 +66,7 @@ pub struct Header {
     pub identity: Identity,
     /// Where in the file this header is, in bytes.
     pub offset: u64,
-    /// Sequence number of the first entry; of the next one to come, in a mark.
+    /// Sequence number of the first entry; in a mark, of the last one before it.
     pub first_seqnum: u64,
     /// Sequence number of the last entry.
     pub last_seqnum: u64,

@@ -5,7 +5,7 @@
 //! socket `stdout` and says in a header what it is ([`Origin::Client`]), as `systemd-cat` does.
 //! The manager keeps both over the end of this daemon, which tells it when a stream has ended.
 //!
-//! What is read in a turn stays in the socket until the end of the turn ([`Streams::end_turn`]), so
+//! What is read in a turn stays in the socket until the end of the turn ([`Streams::take_looked_at`]), so
 //! that a daemon that is killed at any instruction loses no line and doubles none;
 //! [`crate::input::pending`] says how.
 

@@ -1,6 +1,7 @@
 //! What somebody sent and what is not in the log, or not whole: it is said there once for each sender
-//! and kind, and how much more of it there was when a while has passed. Nothing is lost silently but
-//! what settings leave out.
+//! and kind, and how much more of it there was when a while has passed. What settings leave out is not
+//! told of here, nor what comes while neither disk nor memory takes anything: that is counted as a whole,
+//! whoever sent it, and said when something takes it again.
 
 use std::collections::BTreeMap;
 
