@@ -423,7 +423,7 @@ impl Daemon {
         while let Ok(Some(info)) = self.signals.read() {
             match info.signal {
                 SIGUSR1 => self.orders.push(Order::FlushToVar),
-                SIGUSR2 => self.orders.push(Order::Rotate),
+                SIGUSR2 => self.orders.push(Order::Rotate { sealed: false }),
                 SIGRTMIN_1 => self.core.sync_now = true,
                 _ => self.stopping = true,
             }
@@ -455,6 +455,10 @@ impl Daemon {
         }
         for (token, question) in questions {
             let answer = match question {
+                Question::Order(order @ Order::Rotate { sealed: true }) => {
+                    self.rotate_and_seal(token, order);
+                    continue;
+                }
                 Question::Tail(unit) => control::tail(&self.core, &unit),
                 Question::Order(order) => control::done(self.carry_out(order)),
                 Question::Unknown(method) => control::unknown(&method),
@@ -462,6 +466,14 @@ impl Daemon {
             self.control.answer(token, &answer);
         }
         Ok(())
+    }
+
+    /// Closes all files, and has who asked for it answered when they are sealed.
+    fn rotate_and_seal(&mut self, token: u64, order: Order) {
+        let answer = control::done(self.carry_out(order));
+        if let Some(asking) = self.control.release(&self.epoll, token) {
+            self.core.when_sealed(move || asking.answer(&answer));
+        }
     }
 
     /// Takes what was sent before an order came, of which a turn may have left something: until
@@ -491,7 +503,7 @@ impl Daemon {
         match order {
             Order::Write => self.core.flush(),
             Order::Synchronize => self.core.sync(),
-            Order::Rotate => self.core.rotate(),
+            Order::Rotate { .. } => self.core.rotate(),
             Order::FlushToVar | Order::RelinquishVar { .. } => self.change_place(order),
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! `io.warrener.Journal.Tail` with `unit` answers with the unit's last `lines`, from memory;
 //! `Write`, `Synchronize` and `Rotate` answer when it is done: what was logged before is in the
-//! files, on the disk, in closed files. `FlushToVar` answers when all is on the disk, if it is to be
+//! files, on the disk, in closed files (with `sealed`: in segments, which can be removed). `FlushToVar` answers when all is on the disk, if it is to be
 //! kept there, and `RelinquishVar` (with `smart`: unless that disk stays mounted) when nothing is
 //! written there any more. One question for a connection; nothing here waits for a client. At
 //! `io.systemd.journal` systemd's journalctl orders the same, under systemd's names.
@@ -40,7 +40,8 @@ pub struct Control {
     next: u64,
 }
 
-struct Asking {
+/// One who asks. Without an answer he is told, when this is dropped, that there is none.
+pub struct Asking {
     socket: OwnedFd,
     question: Vec<u8>,
 }
@@ -107,11 +108,19 @@ impl Control {
             asking.answer(answer);
         }
     }
+
+    /// Lets go of one who asks, to be answered later.
+    pub fn release(&mut self, epoll: &Epoll, token: u64) -> Option<Asking> {
+        let asking = self.asking.remove(&token)?;
+        // The descriptor is open, so it is watched.
+        let _ = epoll.remove(&asking.socket);
+        Some(asking)
+    }
 }
 
 impl Asking {
     /// An answer is small enough for an empty socket: who does not read it does not get it.
-    fn answer(&self, answer: &Value) {
+    pub fn answer(&self, answer: &Value) {
         let mut bytes = answer.to_string().into_bytes();
         bytes.push(0);
         let _ = fdpass::try_send(self.socket.as_fd(), &bytes, &[]);
@@ -137,7 +146,10 @@ pub enum Order {
     /// Put everything on the device.
     Synchronize,
     /// Close all files and begin new ones.
-    Rotate,
+    Rotate {
+        /// And seal those that were closed.
+        sealed: bool,
+    },
     /// Go from memory to the disk.
     FlushToVar,
     /// Go from the disk to memory.
@@ -158,7 +170,7 @@ fn parse(question: &[u8]) -> Question {
         }
         Some("Write") => Order::Write,
         Some("Synchronize") => Order::Synchronize,
-        Some("Rotate") => Order::Rotate,
+        Some("Rotate") => Order::Rotate { sealed: parameters["sealed"].as_bool().unwrap_or(false) },
         Some("FlushToVar") => Order::FlushToVar,
         Some("RelinquishVar") => {
             Order::RelinquishVar { smart: parameters["smart"].as_bool().unwrap_or(false) }

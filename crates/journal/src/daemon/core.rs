@@ -548,6 +548,14 @@ impl Core {
         }
     }
 
+    /// Calls back when the logs that were closed before are sealed, or cannot be now, from whatever thread.
+    pub fn when_sealed(&self, then: impl FnOnce() + Send + 'static) {
+        match &self.keep {
+            Some(keep) => keep.upkeep.when_done(then),
+            None => then(),
+        }
+    }
+
     /// Takes what the other threads report.
     pub fn hear_upkeep(&mut self) {
         self.event.clear();

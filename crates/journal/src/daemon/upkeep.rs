@@ -1,4 +1,4 @@
-//! The second thread: seals, merges and vacuums, and reports what went wrong.
+//! The third thread: seals, merges and vacuums, and reports what went wrong.
 //!
 //! A thin shell around [`crate::store::upkeep`], [`crate::store::vacuum`] and [`crate::ledger`]. A log that cannot
 //! be sealed now is tried again with the next one; it is readable as it is.
@@ -28,9 +28,16 @@ pub struct Bounds {
     pub merge: MergeBounds,
 }
 
+/// What is to be done: closed logs to be sealed, and who is to be told afterwards.
+#[derive(Default)]
+struct Job {
+    logs: Vec<FileName>,
+    then: Option<Box<dyn FnOnce() + Send>>,
+}
+
 /// The handle of the thread.
 pub struct Upkeep {
-    jobs: Option<Sender<Vec<FileName>>>,
+    jobs: Option<Sender<Job>>,
     reports: Receiver<String>,
     thread: Option<JoinHandle<()>>,
     /// Hung up when the thread ends.
@@ -82,9 +89,18 @@ impl Upkeep {
 
     /// Hands over closed logs. Their number is bounded by what the disk can take: each is a file.
     pub fn seal(&self, logs: Vec<FileName>) {
+        self.give(Job { logs, then: None });
+    }
+
+    /// Has something done when all that was asked for before is.
+    pub fn when_done(&self, then: impl FnOnce() + Send + 'static) {
+        self.give(Job { then: Some(Box::new(then)), ..Job::default() });
+    }
+
+    fn give(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
             // A thread that panicked leaves the logs, which the next start seals.
-            let _ = jobs.send(logs);
+            let _ = jobs.send(job);
         }
     }
 
@@ -108,14 +124,14 @@ impl Upkeep {
 
 fn work(
     (files, mut book): (&Disk, Option<Book>),
-    inbox: &Receiver<Vec<FileName>>,
+    inbox: &Receiver<Job>,
     machine: Id128,
     bounds: &Bounds,
     report: &dyn Fn(String),
 ) {
     let (mut waiting, mut damaged) = (Vec::<FileName>::new(), BTreeSet::new());
     let mut ageless = BTreeSet::new();
-    while let Ok(logs) = inbox.recv() {
+    while let Ok(Job { logs, then }) = inbox.recv() {
         waiting.extend(logs);
         waiting.retain(|log| match seal(files, log, machine, new_id()) {
             Ok(sealed) => {
@@ -146,6 +162,7 @@ fn work(
         if let Some(Err(e)) = book.as_mut().map(|book| book.follow(files, now_us)) {
             report(format!("Cannot write the ledger now: {e}"));
         }
+        then.into_iter().for_each(|then| then());
     }
 }
 

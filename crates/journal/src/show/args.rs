@@ -267,7 +267,7 @@ pub struct Args {
     /// Have the log daemon put what it holds on the disk.
     #[arg(long)]
     pub sync: bool,
-    /// Have the log daemon close its files and begin new ones.
+    /// Have the log daemon close its files and begin new ones; before old files are removed, if that is asked for too.
     #[arg(long)]
     pub rotate: bool,
     /// Have the log daemon move what it keeps in memory to the disk, and go on there.

@@ -26,14 +26,21 @@ pub fn write(args: &Args) {
     }
 }
 
-/// Has the daemon do something, and waits until it is done.
-pub fn order(args: &Args, method: &str) -> Result<(), Failure> {
-    ask(args, method, json!({}))
-}
-
-/// Has the daemon write to memory until the next flush; `smart`: unless its disk stays mounted.
-pub fn relinquish(args: &Args, smart: bool) -> Result<(), Failure> {
-    ask(args, "RelinquishVar", json!({"smart": smart}))
+/// Has the daemon do all that the options name, one after the other, and waits until it is done; false when they
+/// name nothing. What is moved to the disk is closed there, and what is closed is sealed if old files are to be
+/// removed then: logs are not.
+pub fn order(args: &Args) -> Result<bool, Failure> {
+    let leaves = args.relinquish_var || args.smart_relinquish_var;
+    let orders = [
+        (args.flush, "FlushToVar", json!({})),
+        (leaves, "RelinquishVar", json!({"smart": !args.relinquish_var})),
+        (args.rotate, "Rotate", json!({"sealed": args.vacuums()})),
+        (args.sync, "Synchronize", json!({})),
+    ];
+    let asked = orders.into_iter().filter(|(is_asked, ..)| *is_asked);
+    asked
+        .map(|(_, method, parameters)| ask(args, method, parameters))
+        .try_fold(false, |_, done| done.map(|()| true))
 }
 
 fn ask(args: &Args, method: &str, parameters: Value) -> Result<(), Failure> {

@@ -91,8 +91,11 @@ fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if let Some(fault) = args.contradiction() {
         return Err(Failure(fault.to_owned()));
     }
-    if args.sync || args.rotate {
-        return ask::order(args, if args.rotate { "Rotate" } else { "Synchronize" }).map(|()| true);
+    if !args.file.is_empty() && args.vacuums() {
+        return Err(Failure("--file is for reading".to_owned()));
+    }
+    if ask::order(args)? && !args.vacuums() {
+        return Ok(true);
     }
     if let Some(file) = &args.import {
         let count = import::import(file, args.directory.as_ref(), args.quiet)?;
@@ -101,12 +104,6 @@ fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         }
         return Ok(true);
     }
-    if args.flush {
-        return ask::order(args, "FlushToVar").map(|()| true);
-    }
-    if args.relinquish_var || args.smart_relinquish_var {
-        return ask::relinquish(args, !args.relinquish_var).map(|()| true);
-    }
     if args.setup_keys {
         return proof::set_up(args, out).map(|()| true);
     }
@@ -114,9 +111,6 @@ fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         ask::write(args);
     }
     let stores = stores::open(args)?;
-    if !args.file.is_empty() && args.vacuums() {
-        return Err(Failure("--file is for reading".to_owned()));
-    }
     if args.vacuums() {
         return stores.iter().try_fold(true, |_, store| stores::run_vacuum(args, &store.files));
     }

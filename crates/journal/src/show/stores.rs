@@ -194,16 +194,17 @@ fn describe(path: &Path, source: &Source) -> crate::error::Result<String> {
     Ok(text)
 }
 
-/// Removes what the options name from a directory.
+/// Removes what the options name from a directory. Zero is no limit; journalctl(1).
 pub fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
     let bad = |text: &String| Failure(format!("Failed to parse '{text}'"));
     let size = |text: &String| parse_size(text).ok_or_else(|| bad(text));
     let span = |text: &String| when::parse_span(text).ok_or_else(|| bad(text));
+    let is_limit = |number: &u64| *number > 0;
     let limits = Limits {
-        bytes_max: args.vacuum_size.as_ref().map(size).transpose()?,
+        bytes_max: args.vacuum_size.as_ref().map(size).transpose()?.filter(is_limit),
         files_max: args.vacuum_files.filter(|&count| count > 0),
         other: ClassLimits {
-            age_max_us: args.vacuum_time.as_ref().map(span).transpose()?,
+            age_max_us: args.vacuum_time.as_ref().map(span).transpose()?.filter(is_limit),
             ..ClassLimits::default()
         },
         ..Limits::default()
