@@ -599,8 +599,9 @@ impl Daemon {
         self.streams.cut_unkept(&mut self.core);
         self.core.tell_all_losses();
         self.core.rotate_last()?;
-        self.core.pending().begin_anew(|writer| self.streams.put_lines(writer));
+        // Its place is in a file before it may leave the memory: a daemon that is killed here takes no record twice.
         self.kmsg.iter().for_each(Kmsg::finish);
+        self.begin_anew();
         self.core.finish_mirror();
         self.core.close();
         Ok(())
