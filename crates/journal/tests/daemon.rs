@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use daemon_lab::{Lab, not_run, shown};
+use daemon_lab::{DONE, Lab, PERSISTENT, ask, not_run, numbers, send, shown, start_below_a_root};
 use warren_journal::Entry;
 use warren_journal::files::Disk;
 use warren_journal::query::{Direction, Expr, Journal, Query};
@@ -351,140 +351,6 @@ fn in_namespace(sockets: &Path, command: &str) -> bool {
     let run =
         Command::new("unshare").args(["-m", "sh", "-c", &script]).stderr(Stdio::null()).status();
     run.is_ok_and(|status| status.success())
-}
-
-/// A daemon that keeps messages in memory first, below a root of its own.
-fn start_below_a_root(lab: &mut Lab, settings: &[&str]) {
-    let notify = lab.path("notify");
-    let _ = std::fs::remove_file(&notify);
-    let listener = UnixDatagram::bind(&notify).expect("a socket");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journald"));
-    command.arg("--root").arg(&lab.root).arg("--socket-directory").arg(lab.path("run"));
-    let all = ["ReadKMsg=no", "ForwardToWall=no", "SystemKeepFree=0", "RuntimeKeepFree=0"];
-    all.iter().chain(settings).for_each(|setting| _ = command.args(["--set", setting]));
-    lab.daemon = Some(command.env("NOTIFY_SOCKET", &notify).spawn().expect("the daemon starts"));
-    let mut said = [0; 64];
-    let count = listener.recv(&mut said).expect("it says something");
-    assert_eq!(&said[..count], b"READY=1");
-}
-
-/// Asks the daemon for something; gives its answer.
-fn ask(lab: &Lab, method: &str) -> std::io::Result<String> {
-    use std::io::Read;
-    let mut stream = UnixStream::connect(lab.path("run/io.warrener.journal"))?;
-    write!(stream, "{{\"method\":\"io.warrener.Journal.{method}\",\"parameters\":{{}}}}\0")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
-}
-
-const DONE: &str = "{\"parameters\":{}}\0";
-
-/// All `N=` of a directory below the root, in order.
-fn numbers(lab: &Lab, directory: &str) -> Vec<u32> {
-    let journal = Journal::open(Arc::new(Disk::new(lab.path(directory)))).expect("readable");
-    let query = Query::default();
-    let entries = journal.entries(&query, Direction::Forward, None);
-    let number = |entry: Entry| std::str::from_utf8(entry.get("N")?).ok()?.parse().ok();
-    entries.filter_map(|entry| number(entry.expect("no read fails"))).collect()
-}
-
-const VOLATILE: &str = "run/log/warren/journal";
-const PERSISTENT: &str = "var/log/warren";
-
-fn send(lab: &Lab, range: std::ops::Range<u32>) {
-    let native = lab.native();
-    range.for_each(|n| {
-        native.send(format!("MESSAGE=number {n}\nN={n}\n").as_bytes()).expect("sent");
-    });
-}
-
-#[test]
-fn what_was_in_memory_goes_to_the_disk_once() {
-    let mut lab = Lab::new("flush");
-    start_below_a_root(&mut lab, &[]);
-    send(&lab, 0..100);
-    assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
-    let all: Vec<u32> = (0..100).collect();
-    assert_eq!(numbers(&lab, VOLATILE), all, "auto, and there is no directory");
-    std::fs::create_dir_all(lab.path(PERSISTENT)).expect("a directory");
-    for _ in 0..2 {
-        assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
-    }
-    assert!(numbers(&lab, VOLATILE).is_empty());
-    send(&lab, 100..150);
-    lab.kill();
-    start_below_a_root(&mut lab, &[]);
-    send(&lab, 150..200);
-    assert_eq!(ask(&lab, "RelinquishVar").ok().as_deref(), Some(DONE));
-    send(&lab, 200..250);
-    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
-    assert_eq!(numbers(&lab, VOLATILE), (200..250).collect::<Vec<u32>>());
-    assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
-    lab.stop();
-    let found = numbers(&lab, PERSISTENT);
-    let of_killed = found.iter().filter(|n| (100..150).contains(*n)).count();
-    let expected: Vec<u32> = (0..100 + of_killed as u32).chain(150..250).collect();
-    assert_eq!(found, expected, "nobody kept what the killed one had not written");
-}
-
-/// Neither the disk nor the memory can be had: the memory is tried again, and what came meanwhile counted.
-#[test]
-fn without_any_store_messages_are_counted_until_there_is_one_again() {
-    let mut lab = Lab::new("without");
-    start_below_a_root(&mut lab, &["Storage=persistent"]);
-    send(&lab, 0..10);
-    let (memory, aside) = (lab.path(VOLATILE), lab.path("aside"));
-    std::fs::rename(&memory, &aside).expect("it is there");
-    std::fs::write(&memory, []).expect("a file in its place");
-    assert_ne!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
-    send(&lab, 10..15);
-    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
-    std::fs::remove_file(&memory).expect("it is ours");
-    std::fs::rename(&aside, &memory).expect("it is ours");
-    while !lab.path("run/flushed").exists() {
-        assert!(lab.is_alive(), "it goes on");
-        std::thread::yield_now();
-    }
-    send(&lab, 15..20);
-    lab.stop();
-    let journal = Journal::open(Arc::new(Disk::new(lab.path(PERSISTENT)))).expect("readable");
-    let query = Query::default();
-    let entries = journal.entries(&query, Direction::Forward, None);
-    let texts: Vec<String> = entries
-        .filter_map(|entry| {
-            let entry = entry.expect("no read fails");
-            Some(String::from_utf8_lossy(entry.get("MESSAGE")?).into_owned())
-        })
-        .filter(|text| text.contains("messages are lost"))
-        .collect();
-    assert_eq!(texts.len(), 1, "{texts:?}");
-    assert!(texts[0].starts_with("5 messages are lost") && texts[0].contains("mkdir"), "{texts:?}");
-    assert_eq!(numbers(&lab, PERSISTENT), (0..10).chain(15..20).collect::<Vec<u32>>());
-}
-
-#[test]
-fn a_daemon_that_is_killed_while_it_goes_to_the_disk_doubles_and_loses_nothing() {
-    for round in 0..12_u32 {
-        let mut lab = Lab::new(&format!("flush-kill-{round}"));
-        start_below_a_root(&mut lab, &["Storage=persistent"]);
-        send(&lab, 0..3000);
-        assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
-        let mut stream = UnixStream::connect(lab.path("run/io.warrener.journal")).expect("there");
-        let question = "{\"method\":\"io.warrener.Journal.FlushToVar\",\"parameters\":{}}\0";
-        stream.write_all(question.as_bytes()).expect("sent");
-        // Some time into it: as long as so many connections take.
-        for _ in 0..round * round * 4 {
-            let _ = UnixStream::connect(lab.path("run/stdout"));
-        }
-        lab.kill();
-        start_below_a_root(&mut lab, &["Storage=persistent"]);
-        send(&lab, 3000..3010);
-        assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
-        lab.stop();
-        assert_eq!(numbers(&lab, PERSISTENT), (0..3010).collect::<Vec<u32>>(), "round {round}");
-        assert!(numbers(&lab, VOLATILE).is_empty());
-    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod aging;
 mod losing;
+mod mark;
 mod moving;
 mod refuge;
 

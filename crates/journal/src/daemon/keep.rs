@@ -11,9 +11,11 @@ use crate::daemon::upkeep::{Bounds, Upkeep};
 use crate::entry::Id128;
 use crate::error::Result;
 use crate::files::patient::{Door, Patient};
-use crate::files::{Disk, Files};
+use crate::files::{Disk, Files, Space};
+use crate::ledger::KEY_NAME;
 use crate::ledger::book::Book;
 use crate::store::carry::{Copied, Since, copy};
+use crate::store::vacuum::{Limits, vacuum};
 use crate::store::{Recovery, Setup, Store};
 
 /// A store and its upkeep.
@@ -87,6 +89,9 @@ impl Opening<'_> {
         };
         let from = Disk::new(volatile);
         let _lock = from.lock()?;
+        let bytes = from.list()?.iter().map(|file| file.bytes).sum();
+        // What fails in it does so again when the copy is written.
+        let _ = self.make_room(&*opened.patient, bytes);
         let to = (&*opened.patient, &mut opened.store);
         let since = if self.places.was_at_disk() { Since::Copied } else { Since::Nothing };
         let copied = copy(&from, to, self.machine, since)?;
@@ -96,6 +101,26 @@ impl Opening<'_> {
             eprintln!("warren-journald: {e}");
         }
         Ok(copied)
+    }
+
+    /// Removes from the disk what would be too much with so many bytes more, whatever its age.
+    fn make_room(&self, to: &dyn Files, bytes: u64) -> Result<()> {
+        let proves = to.list()?.iter().any(|file| file.name == KEY_NAME);
+        let mut limits = self.limits(Place::Persistent, to.space()?, proves);
+        limits.bytes_max = limits.bytes_max.map(|max| max.saturating_sub(bytes));
+        limits.other.age_max_us = None;
+        limits.classes.values_mut().for_each(|class| class.age_max_us = None);
+        vacuum(to, &limits, 0).map(drop)
+    }
+
+    /// What a place may keep, with a ledger or without.
+    fn limits(&self, place: Place, space: Space, proves: bool) -> Limits {
+        let mut limits = limits(self.config, place, space);
+        if proves && limits.files_max == Some(FILES_DEFAULT as usize) {
+            // One for each epoch: bytes and age are what counts.
+            limits.files_max = None;
+        }
+        limits
     }
 
     fn open_store(&self, place: Place) -> Result<Option<Opened>> {
@@ -126,15 +151,11 @@ impl Opening<'_> {
         let disk = files.clone();
         let asked = move || Ok((disk.space()?, Book::open(disk.directory())?));
         let (space, book) = self.ask(place, ("statvfs", "log"), asked)?;
-        let mut bounds = Bounds {
-            limits: limits(self.config, place, space),
+        let proves = book.is_some();
+        let bounds = Bounds {
+            limits: self.limits(place, space, proves),
             merge: merge_bounds(self.config, place, space),
         };
-        let proves = book.is_some();
-        if proves && bounds.limits.files_max == Some(FILES_DEFAULT as usize) {
-            // One for each epoch: bytes and age are what counts.
-            bounds.limits.files_max = None;
-        }
         let event = self.event.clone();
         let upkeep = Upkeep::start(files, lock, self.machine, bounds, book, event)?;
         let logs = store.take_sealable();

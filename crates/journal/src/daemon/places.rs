@@ -157,6 +157,34 @@ impl Places {
         done.map_err(|e| Error::io("write", &self.flag.display().to_string(), &e))
     }
 
+    /// Beside the flag: how it stands with a disk that had given up. By hand there is none.
+    fn refuge_path(&self) -> Option<PathBuf> {
+        let is_named = !self.flag.as_os_str().is_empty();
+        is_named.then(|| self.flag.with_file_name("refuge"))
+    }
+
+    /// What the last daemon of this boot left to be known of a disk that had given up.
+    pub fn refuge(&self) -> String {
+        let read = self.refuge_path().and_then(|path| std::fs::read_to_string(path).ok());
+        read.unwrap_or_default()
+    }
+
+    /// Leaves that to the next daemon, all at once; an empty text is no file.
+    pub fn remember_refuge(&self, text: &str) -> Result<()> {
+        let Some(path) = self.refuge_path() else { return Ok(()) };
+        let fresh = path.with_extension("new");
+        let done = match text.is_empty() {
+            true => std::fs::remove_file(&path),
+            false => std::fs::write(&fresh, text).and_then(|()| std::fs::rename(&fresh, &path)),
+        };
+        match done {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("write", &path.display().to_string(), &e))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the directory on disk is on the root file system, which is never unmounted.
     pub fn is_on_root(&self) -> bool {
         use std::os::unix::fs::MetadataExt;

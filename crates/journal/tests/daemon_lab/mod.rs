@@ -1,7 +1,8 @@
 //! A daemon by hand in a directory, for tests that are its clients.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use std::os::unix::net::UnixDatagram;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -97,6 +98,54 @@ impl Drop for Lab {
     }
 }
 
+/// A daemon that keeps messages in memory first, below a root of its own.
+pub fn start_below_a_root(lab: &mut Lab, settings: &[&str]) {
+    let notify = lab.path("notify");
+    let _ = std::fs::remove_file(&notify);
+    let listener = UnixDatagram::bind(&notify).expect("a socket");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journald"));
+    command.arg("--root").arg(&lab.root).arg("--socket-directory").arg(lab.path("run"));
+    let all = ["ReadKMsg=no", "ForwardToWall=no", "SystemKeepFree=0", "RuntimeKeepFree=0"];
+    all.iter().chain(settings).for_each(|setting| _ = command.args(["--set", setting]));
+    lab.daemon = Some(command.env("NOTIFY_SOCKET", &notify).spawn().expect("the daemon starts"));
+    let mut said = [0; 64];
+    let count = listener.recv(&mut said).expect("it says something");
+    assert_eq!(&said[..count], b"READY=1");
+}
+
+/// Asks the daemon for something; gives its answer.
+pub fn ask(lab: &Lab, method: &str) -> std::io::Result<String> {
+    let mut stream = UnixStream::connect(lab.path("run/io.warrener.journal"))?;
+    write!(stream, "{{\"method\":\"io.warrener.Journal.{method}\",\"parameters\":{{}}}}\0")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// The answer when it is done.
+pub const DONE: &str = "{\"parameters\":{}}\0";
+
+/// All `N=` of a directory below the root, in order.
+pub fn numbers(lab: &Lab, directory: &str) -> Vec<u32> {
+    let journal = Journal::open(Arc::new(Disk::new(lab.path(directory)))).expect("readable");
+    let query = Query::default();
+    let entries = journal.entries(&query, Direction::Forward, None);
+    let number = |entry: Entry| std::str::from_utf8(entry.get("N")?).ok()?.parse().ok();
+    entries.filter_map(|entry| number(entry.expect("no read fails"))).collect()
+}
+
+/// Below the root: the store in memory, and the one on disk.
+pub const VOLATILE: &str = "run/log/warren/journal";
+pub const PERSISTENT: &str = "var/log/warren";
+
+/// Sends a message for each number.
+pub fn send(lab: &Lab, range: std::ops::Range<u32>) {
+    let native = lab.native();
+    range.for_each(|n| {
+        native.send(format!("MESSAGE=number {n}\nN={n}\n").as_bytes()).expect("sent");
+    });
+}
+
 /// The fields of an entry that are asked for, as text.
 pub fn shown(entry: &Entry, names: &str) -> String {
     let value = |name| String::from_utf8_lossy(entry.get(name).unwrap_or(b"-")).into_owned();
@@ -105,6 +154,5 @@ pub fn shown(entry: &Entry, names: &str) -> String {
 
 /// Says past the test runner's capture that a test could not run here.
 pub fn not_run(why: &str) {
-    use std::io::Write;
     let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
 }

@@ -9,7 +9,7 @@ use crate::daemon::keep::Opening;
 use crate::daemon::mirror::Mirror;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Place;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::pending::Taken;
 use crate::store::Recovery;
 use crate::store::carry::Copied;
@@ -22,25 +22,21 @@ impl Core {
 
     /// Opens the store that this boot is at; the one in memory when the disk cannot be had.
     pub(super) fn open_first(&mut self, old: Vec<Taken>) -> Result<()> {
+        self.take_up_mark();
         let first = self.places.first();
         if first == Place::Persistent && self.places.has_volatile() {
-            match self.opening().open_and_carry() {
-                Ok(opened) => {
-                    let Some((keep, recovery, carried)) = opened else { return Ok(()) };
+            let opened = self.cut_left_logs().and_then(|()| self.opening().open_and_carry());
+            return match opened {
+                Ok(Some((keep, recovery, carried))) => {
                     self.keep = Some(keep);
+                    self.end_refuge();
                     self.recover(&recovery, old);
                     self.note_carried(&carried);
-                    return Ok(());
+                    Ok(())
                 }
-                Err(e) => self.trouble(&e),
-            }
-            // What the last daemon had not written has numbers of the store on disk.
-            let unknown = Recovery::default();
-            self.places.remember(Place::Volatile)?;
-            let opened = self.opening().open(Place::Volatile)?;
-            self.keep = opened.map(|(keep, _)| keep);
-            self.recover(&unknown, old);
-            return Ok(());
+                Ok(None) => Ok(()),
+                Err(e) => self.open_instead(&e, old),
+            };
         }
         if let Some((keep, recovery)) = self.opening().open(first)? {
             self.keep = Some(keep);
@@ -49,12 +45,29 @@ impl Core {
         Ok(())
     }
 
+    /// Opens the store in memory instead of the one on disk, which is tried again by the clock.
+    fn open_instead(&mut self, error: &Error, old: Vec<Taken>) -> Result<()> {
+        self.trouble(error);
+        self.try_again();
+        self.places.remember(Place::Volatile)?;
+        let opened = self.opening().open(Place::Volatile)?;
+        self.keep = opened.map(|(keep, _)| keep);
+        // What the last daemon had not written has numbers of the store on disk.
+        self.recover(&Recovery::default(), old);
+        self.note(&format!("Messages are kept in memory, the disk cannot be had: {error}"));
+        Ok(())
+    }
+
     /// Goes to the disk, with all that was kept in memory. Everything was written and nothing is
     /// pending when this is called; entries wait in their sockets meanwhile.
     ///
     /// # Errors
-    /// When the disk cannot be had or has no room: all stays in memory, as it was.
+    /// When the disk cannot be had or has no room: all stays in memory, as it was, and that is tried again by the clock.
     pub fn go_to_disk(&mut self) -> Result<()> {
+        self.try_to_go().inspect_err(|_| self.try_again())
+    }
+
+    fn try_to_go(&mut self) -> Result<()> {
         let places = self.places.clone();
         let may = self.has_place(Place::Volatile)
             && self.door.run(("open", "log"), move || {
@@ -79,9 +92,8 @@ impl Core {
                 Ok(())
             }
             Err(e) => {
-                self.try_disk_later(&e);
                 self.open_memory()?;
-                self.note(&format!("Messages stay in memory: {e}"));
+                self.note_refusal(&e);
                 Err(e)
             }
         }
@@ -123,7 +135,7 @@ impl Core {
         if smart && self.places.is_on_root() {
             return Ok(());
         }
-        self.refuge.cancel();
+        self.leave_alone();
         if !is_at_disk {
             return Ok(());
         }

@@ -2,20 +2,22 @@
 //! nothing: what comes, and what was not known to be durable, is kept in memory until it takes files again.
 //!
 //! Bytes that were written and not synced may still come to the device. Their entries are kept in
-//! memory now, so on the way back the logs are cut to what was durable: nothing is there twice.
+//! memory now, so on the way back the logs are cut to what was durable: nothing is there twice. What is
+//! to be cut and that the disk is to be tried outlives the daemon ([`Mark`]).
 
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use crate::daemon::core::Core;
+use crate::daemon::core::mark::Mark;
 use crate::daemon::keep::Keep;
 use crate::daemon::mirror::Mirror;
 use crate::daemon::now_us;
 use crate::daemon::pending::Pending;
-use crate::daemon::places::Place;
+use crate::daemon::places::{Place, Places};
 use crate::daemon::syncer::Syncer;
 use crate::error::{Error, Result};
-use crate::files::Disk;
+use crate::files::{Disk, Files};
 use crate::store::names::FileName;
 
 /// The disk is tried after so long, and after twice as long each time, µs.
@@ -40,6 +42,10 @@ pub struct Refuge {
     trial: Option<Receiver<bool>>,
     /// Logs that were left, and how much of each was durable, bytes.
     logs: Vec<(FileName, u64)>,
+    /// What the next daemon would find of this.
+    kept: Mark,
+    /// Why the disk was not had the last time, which is said once.
+    refusal: Option<String>,
 }
 
 impl Refuge {
@@ -48,9 +54,13 @@ impl Refuge {
         self.due_us
     }
 
-    /// It is left alone: somebody wants messages to be in memory.
-    pub fn cancel(&mut self) {
+    fn cancel(&mut self) {
         (self.due_us, self.trial) = (None, None);
+    }
+
+    fn mark(&self) -> Mark {
+        let tries = self.due_us.is_some() || self.trial.is_some();
+        Mark { tries, logs: self.logs.clone() }
     }
 
     fn wait(&mut self, now: u64) {
@@ -92,8 +102,14 @@ impl Core {
                 return false;
             }
         };
+        let now = now_us();
+        if now - self.refuge.since_us > GOOD_US {
+            self.refuge.wait_us = 0;
+        }
+        self.refuge.since_us = now;
+        self.try_again();
         if let Err(e) = self.places.remember(Place::Volatile) {
-            // The next daemon tries the disk first.
+            // The next daemon begins with the disk.
             eprintln!("warren-journald: {e}");
         }
         self.mirror.iter_mut().for_each(Mirror::flush);
@@ -103,15 +119,13 @@ impl Core {
                 if answers { self.config.disk_patience() } else { Duration::ZERO },
             );
         }
-        let now = now_us();
-        if now - self.refuge.since_us > GOOD_US {
-            self.refuge.wait_us = 0;
-        }
-        self.refuge.since_us = now;
-        self.refuge.wait(now);
         let why = self.trouble.clone().unwrap_or_default();
         self.note(&format!("Messages are kept in memory, the disk does not take them: {why}"));
         self.flush_or_say();
+        if self.unwritten_us.is_none() {
+            // Not before what is cut from the disk outlives this process elsewhere.
+            self.keep_mark();
+        }
         true
     }
 
@@ -168,8 +182,9 @@ impl Core {
         self.refuge.trial = Some(trial);
         self.door.post(move || {
             let is_good = || {
-                let directory = places.directory(Place::Persistent);
-                matches!(directory, Ok(Some(path)) if Disk::new(path).try_out().is_ok())
+                let Ok(Some(path)) = places.directory(Place::Persistent) else { return false };
+                let disk = Disk::new(path);
+                disk.try_out().is_ok() && has_room(&places, &disk)
             };
             // Nobody hears it when the daemon ends.
             let _ = answer.send(places.may_persist() && is_good());
@@ -181,6 +196,9 @@ impl Core {
     /// Removes from the disk what is kept in memory: what of it was not known to be durable.
     pub(super) fn cut_left_logs(&mut self) -> Result<()> {
         let (places, logs) = (self.places.clone(), self.refuge.logs.clone());
+        if logs.is_empty() {
+            return Ok(());
+        }
         self.door.run(("cut", "logs"), move || {
             let Some(directory) = places.directory(Place::Persistent)? else { return Ok(()) };
             let disk = Disk::new(directory);
@@ -188,16 +206,10 @@ impl Core {
         })
     }
 
-    /// The disk gave up, or did not answer, when all was to go there.
-    pub(super) fn try_disk_later(&mut self, error: &Error) {
-        if error.is_of_device() {
-            self.try_again();
-        }
-    }
-
-    /// It is tried again by the clock.
+    /// It is tried again by the clock, whatever becomes of this process.
     pub(super) fn try_again(&mut self) {
         self.refuge.wait(now_us());
+        self.keep_mark();
     }
 
     /// It is time to try again.
@@ -205,9 +217,59 @@ impl Core {
         self.refuge.due_us.is_some_and(|due| now_us() >= due)
     }
 
+    /// The disk is left alone: somebody wants messages to be in memory.
+    pub(super) fn leave_alone(&mut self) {
+        self.refuge.cancel();
+        self.keep_mark();
+    }
+
     /// The store is on the disk again.
     pub(super) fn end_refuge(&mut self) {
         self.refuge.cancel();
         self.refuge.logs.clear();
+        self.refuge.refusal = None;
+        self.keep_mark();
     }
+
+    /// Says why messages do not go to the disk, once for as long as it is the same.
+    pub(super) fn note_refusal(&mut self, error: &Error) {
+        let text = error.to_string();
+        if self.refuge.refusal.as_ref() != Some(&text) {
+            self.note(&format!("Messages stay in memory: {text}"));
+            self.refuge.refusal = Some(text);
+        }
+    }
+
+    /// Leaves to the next daemon how it stands.
+    fn keep_mark(&mut self) {
+        let mark = self.refuge.mark();
+        if mark == self.refuge.kept {
+            return;
+        }
+        match self.places.remember_refuge(&mark.to_string()) {
+            Ok(()) => self.refuge.kept = mark,
+            // The next daemon goes by what there is.
+            Err(e) => eprintln!("warren-journald: {e}"),
+        }
+    }
+
+    /// Goes on with what the last daemon left.
+    pub(super) fn take_up_mark(&mut self) {
+        let mark = Mark::parse(&self.places.refuge());
+        if mark.tries {
+            self.refuge.wait(now_us());
+        }
+        self.refuge.logs = mark.logs.clone();
+        self.refuge.kept = mark;
+    }
+}
+
+/// Whether all that is kept in memory has room on the disk.
+fn has_room(places: &Places, disk: &Disk) -> bool {
+    let Ok(Some(memory)) = places.directory(Place::Volatile) else { return true };
+    let listing = Disk::new(memory).list().unwrap_or_default();
+    let bytes: u64 = listing.iter().map(|file| file.bytes).sum();
+    let stat = rustix::fs::statvfs(disk.directory());
+    // Root may have all of it.
+    stat.is_ok_and(|stat| stat.f_bfree.saturating_mul(stat.f_frsize) >= bytes)
 }
