@@ -34,6 +34,9 @@ const PACKET_BYTES: usize = 32 << 10;
 /// Room for most entries, bytes.
 const ENTRY_BYTES: usize = 512;
 
+/// Longest text of a message and value of a field, bytes: the log daemon takes packets of 128 KiB.
+const TEXT_BYTES_MAX: usize = 48 << 10;
+
 /// What waits for the log daemon at most, bytes.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
@@ -42,10 +45,17 @@ const ERR: u8 = 3;
 const WARNING: u8 = 4;
 const INFO: u8 = 6;
 
+/// What is sent at once: the bytes of so many parts.
+#[derive(Debug, PartialEq, Eq)]
+struct Packet {
+    bytes: Vec<u8>,
+    parts: u64,
+}
+
 /// What waits to be sent.
 #[derive(Default)]
 struct Outbox {
-    packets: VecDeque<Vec<u8>>,
+    packets: VecDeque<Packet>,
     bytes: usize,
     lost: u64,
 }
@@ -122,18 +132,14 @@ pub fn is_behind() -> bool {
     !outbox().packets.is_empty()
 }
 
-/// Sends what waits, as far as it is taken; whether all of it was. For the loop.
+/// Sends what waits, as far as it is taken; whether all of it was. What can never be taken is counted as lost. For the
+/// loop.
 pub fn flush(socket: BorrowedFd<'_>) -> bool {
     loop {
         let Some(packet) = outbox().packets.pop_front() else { return true };
-        let sent = fdpass::try_send(socket, &packet, &[]);
-        let mut outbox = outbox();
-        match sent {
-            Ok(()) => outbox.bytes -= packet.len(),
-            Err(_) => {
-                outbox.packets.push_front(packet);
-                return false;
-            }
+        let sent = fdpass::try_send(socket, &packet.bytes, &[]);
+        if !outbox().sent(packet, sent) {
+            return false;
         }
     }
 }
@@ -159,10 +165,24 @@ impl Outbox {
         }
         self.bytes += part.len();
         match self.packets.back_mut() {
-            Some(last) if last.len() + part.len() <= PACKET_BYTES => last.extend(part),
-            _ => self.packets.push_back(part),
+            Some(last) if last.bytes.len() + part.len() <= PACKET_BYTES => {
+                last.bytes.extend(part);
+                last.parts += 1;
+            }
+            _ => self.packets.push_back(Packet { bytes: part, parts: 1 }),
         }
         is_first
+    }
+
+    /// Takes what came of sending the first packet; false when there is no room for it now.
+    fn sent(&mut self, packet: Packet, sent: warren_sys::Result<()>) -> bool {
+        if sent.as_ref().is_err_and(warren_sys::Error::is_would_block) {
+            self.packets.push_front(packet);
+            return false;
+        }
+        self.bytes -= packet.bytes.len();
+        self.lost += if sent.is_err() { packet.parts } else { 0 };
+        true
     }
 }
 
@@ -211,13 +231,18 @@ impl Message<'_> {
             ("SYSLOG_IDENTIFIER", "warrend"),
             ("MESSAGE", self.text),
         ] {
-            put_field(&mut out, name, value.as_bytes());
+            put_field(&mut out, name, beginning(value).as_bytes());
         }
         for (name, value) in self.fields {
-            put_field(&mut out, name, value.as_bytes());
+            put_field(&mut out, name, beginning(value).as_bytes());
         }
         out
     }
+}
+
+/// As much of a text as is sent.
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
 /// Says one line.
@@ -357,14 +382,49 @@ mod tests {
         let mut outbox = Outbox::default();
         assert!(outbox.push(b"A=1\n".to_vec()));
         assert!(!outbox.push(b"B=2\n".to_vec()));
-        assert_eq!(outbox.packets, [b"A=1\n\nB=2\n\n".to_vec()]);
+        assert_eq!(outbox.packets, [Packet { bytes: b"A=1\n\nB=2\n\n".to_vec(), parts: 2 }]);
         while outbox.lost == 0 {
             outbox.push(vec![b'x'; 999]);
             assert!(outbox.bytes <= OUTBOX_BYTES_MAX);
         }
-        assert!(outbox.packets.iter().all(|packet| packet.len() <= PACKET_BYTES));
-        let bytes: usize = outbox.packets.iter().map(Vec::len).sum();
+        assert!(outbox.packets.iter().all(|packet| packet.bytes.len() <= PACKET_BYTES));
+        let bytes: usize = outbox.packets.iter().map(|packet| packet.bytes.len()).sum();
         assert_eq!(bytes, outbox.bytes);
+    }
+
+    /// One that is larger than the socket's buffer would be tried for ever, and nothing come behind it.
+    #[test]
+    fn what_no_socket_takes_is_counted_and_the_next_one_sent() {
+        use std::os::fd::AsFd;
+        let (ours, theirs) = fdpass::seqpacket_pair(true).expect("sockets");
+        let mut outbox = Outbox::default();
+        outbox.push(b"A=1\n".to_vec());
+        outbox.push(vec![b'x'; 900 << 10]);
+        outbox.push(b"B=2\n".to_vec());
+        let mut goes_on = true;
+        while goes_on && let Some(packet) = outbox.packets.pop_front() {
+            let sent = fdpass::try_send(ours.as_fd(), &packet.bytes, &[]);
+            goes_on = outbox.sent(packet, sent);
+        }
+        assert_eq!((goes_on, outbox.bytes, outbox.lost), (true, 0, 1));
+        let (mut room, mut fds) = ([0; 16], Vec::new());
+        for expected in [b"A=1\n\n", b"B=2\n\n"] {
+            let got = fdpass::recv(theirs.as_fd(), &mut room, &mut fds, false).expect("it came");
+            assert_eq!(&room[..got.bytes], expected);
+        }
+        let full = Err(warren_sys::Error::new("sendmsg", 11));
+        assert!(!outbox.sent(Packet { bytes: b"C".to_vec(), parts: 1 }, full), "EAGAIN");
+        assert_eq!((outbox.packets.len(), outbox.lost), (1, 1));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let long = "\u{e9}".repeat(TEXT_BYTES_MAX) + "!";
+        let fields = [("UNIT", "a.service"), ("WHY", &*long)];
+        let bytes = Message { level: ERR, text: &format!("x{long}"), fields: &fields }.encode();
+        assert!(bytes.len() < 2 * TEXT_BYTES_MAX + ENTRY_BYTES);
+        let text = String::from_utf8(bytes).expect("whole characters");
+        assert!(text.contains("UNIT=a.service") && !text.contains('!'));
     }
 
     #[test]

@@ -7,8 +7,11 @@
 //! and gets every stream again, under the number that it had.
 //!
 //! Nothing here waits: what the daemon does not take at once is in a queue until its
-//! socket has room, and what is too much for the queue is asked of init again. While there is no daemon that has said `HELLO`, output goes to a file for each
-//! unit, as [`crate::spawn`] says.
+//! socket has room, and what is too much for the queue is asked of init again. While there is no daemon that has said
+//! `HELLO`, output goes to a file for each unit, as [`crate::spawn`] says. One that says it hears of every unit that
+//! runs: with its streams, or else without.
+
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
@@ -21,16 +24,20 @@ use std::sync::Arc;
 
 use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
-use warren_core::settings::{Compiled, TypeSettings};
+use warren_core::settings::Compiled;
 use warren_sys::epoll::Interest;
 use warren_sys::fdpass;
-use warren_unit::UnitName;
 use warren_unit::config::ExecConfig;
+use warren_unit::{UnitName, UnitType};
 
 use crate::daemon::{Daemon, now, token};
 use crate::fd_store;
 use crate::init_link::InitLink;
 use crate::log;
+pub(crate) use crate::log_link::words::put_field;
+use crate::log_link::words::{
+    SETTINGS_BYTES_MAX, STREAM, StreamName, exec_of, packet, stream_header,
+};
 use crate::say;
 
 /// The unit of the log daemon. Its name is systemd's, which other units are ordered after.
@@ -49,8 +56,11 @@ const HEARD: &str = "log/heard";
 /// Largest packet of the daemon.
 const PACKET_BYTES_MAX: usize = 64;
 
-/// Largest packet to the daemon, which a socket takes by default.
+/// Larger than any packet to the daemon, which takes 128 KiB.
 const MESSAGE_BYTES_MAX: usize = 256 << 10;
+
+/// So many units are told of at once to a daemon that has begun: as many as wait to be sent, however long their packets.
+const UNITS_AT_ONCE: usize = 8;
 
 /// Packets of the daemon taken in one turn.
 const PACKETS_PER_TURN_MAX: usize = 4096;
@@ -98,37 +108,6 @@ impl KeptLog {
     }
 }
 
-/// Begins the name of a stream in init's store.
-const STREAM: &str = "stream/";
-
-/// What is told of a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct StreamName {
-    key: u64,
-    unit: String,
-    invocation: u128,
-    identifier: String,
-}
-
-impl StreamName {
-    /// `stream/KEY/UNIT/INVOCATION/IDENTIFIER`: no unit has a slash in its name.
-    fn stored(&self) -> String {
-        let StreamName { key, unit, invocation, identifier } = self;
-        format!("{STREAM}{key}/{unit}/{invocation:032x}/{identifier}")
-    }
-
-    fn parse(name: &str) -> Option<StreamName> {
-        let mut parts = name.strip_prefix(STREAM)?.splitn(4, '/');
-        let mut next = || parts.next();
-        Some(StreamName {
-            key: next()?.parse().ok()?,
-            unit: next()?.to_owned(),
-            invocation: u128::from_str_radix(next()?, 16).ok()?,
-            identifier: next()?.to_owned(),
-        })
-    }
-}
-
 /// A stream that the daemon is to be told of.
 struct Outgoing {
     key: u64,
@@ -152,8 +131,10 @@ pub struct LogLink {
     outgoing: VecDeque<Outgoing>,
     /// Those that init alone has, and that it is to be asked for.
     left_out: BTreeSet<u64>,
-    /// Units whose settings the daemon was told of.
-    told: BTreeSet<UnitId>,
+    /// Units that run, of whose settings the daemon that has begun is still to be told.
+    untold: BTreeSet<UnitId>,
+    /// Units of which it was said that their settings are too long.
+    said_long: BTreeSet<UnitId>,
     /// Files that tell daemons of namespaces of units' settings.
     unit_files: BTreeMap<UnitId, PathBuf>,
     /// Those of units that ended, oldest first: their last messages may not have been read yet.
@@ -195,7 +176,8 @@ impl LogLink {
             next: now().monotonic.0,
             outgoing: VecDeque::new(),
             left_out: BTreeSet::new(),
-            told: BTreeSet::new(),
+            untold: BTreeSet::new(),
+            said_long: BTreeSet::new(),
             unit_files: BTreeMap::new(),
             old_unit_files: VecDeque::new(),
             full: false,
@@ -259,74 +241,6 @@ impl LogLink {
     }
 }
 
-/// The settings that say how output is logged.
-fn exec_of(settings: &Compiled) -> Option<&ExecConfig> {
-    match &settings.own {
-        TypeSettings::Service(config) => Some(&config.exec),
-        TypeSettings::Socket(config) => Some(&config.exec),
-        TypeSettings::Mount(config) => Some(&config.exec),
-        _ => None,
-    }
-}
-
-/// Appends a field as the native protocol of the journal has it.
-pub(crate) fn put_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
-    if value.contains(&b'\n') {
-        out.push(b'\n');
-        out.extend_from_slice(&(value.len() as u64).to_le_bytes());
-    } else {
-        out.push(b'=');
-    }
-    out.extend_from_slice(value);
-    out.push(b'\n');
-}
-
-/// What the daemon is told of a unit, and of a stream of it.
-fn packet(
-    name: &StreamName,
-    is_stream: bool,
-    cgroup: Option<(&str, Option<u64>)>,
-    exec: &ExecConfig,
-) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut put = |field: &str, value: &[u8]| put_field(&mut out, field, value);
-    let mut number = |field: &str, value: u64| put(field, value.to_string().as_bytes());
-    if is_stream {
-        number("STREAM", name.key);
-    }
-    number("PRIORITY", u64::from(exec.syslog_facility) << 3 | u64::from(exec.syslog_level));
-    number("LEVEL_PREFIX", u64::from(exec.syslog_level_prefix));
-    if let Some((_, Some(id))) = cgroup {
-        number("CGROUP_ID", id);
-    }
-    if let Some(level) = exec.log_level_max {
-        number("LEVEL_MAX", u64::from(level));
-    }
-    if let Some(interval) = exec.log_rate_limit_interval {
-        number("RATE_INTERVAL_US", u64::try_from(interval.as_micros()).unwrap_or(u64::MAX));
-    }
-    if let Some(burst) = exec.log_rate_limit_burst {
-        number("RATE_BURST", u64::from(burst));
-    }
-    put("KIND", if is_stream { b"stream" } else { b"unit" });
-    put("UNIT", name.unit.as_bytes());
-    if name.invocation != 0 {
-        put("INVOCATION", format!("{:032x}", name.invocation).as_bytes());
-    }
-    if let Some((cgroup, _)) = cgroup {
-        put("CGROUP", format!("/{cgroup}").as_bytes());
-    }
-    if let Some(class) = &exec.log_class {
-        put("CLASS", class.as_bytes());
-    }
-    let identifier = exec.syslog_identifier.as_deref().unwrap_or(&name.identifier);
-    put("IDENTIFIER", identifier.as_bytes());
-    exec.log_extra_fields.iter().for_each(|field| put("EXTRA", field.as_bytes()));
-    exec.log_filter_patterns.iter().for_each(|pattern| put("FILTER", pattern.as_bytes()));
-    out
-}
-
 /// A writing end and what names it in `$JOURNAL_STREAM` (systemd.exec(5)).
 pub(crate) struct NewStream {
     /// For the process.
@@ -366,17 +280,6 @@ fn put_unit_file(sockets: &Path, unit: &str, packet: &[u8]) -> std::io::Result<P
     std::fs::write(&fresh, packet)?;
     std::fs::rename(&fresh, &path)?;
     Ok(path)
-}
-
-/// What a client says first of its stream: seven lines, which `warren_journal::input::stream` reads.
-fn stream_header(unit: &str, exec: &ExecConfig, identifier: &str) -> String {
-    /// Neither to syslog, nor to the kernel's log, nor to the console.
-    const FORWARD: &str = "0\n0\n0\n";
-    let identifier = exec.syslog_identifier.as_deref().unwrap_or(identifier);
-    let identifier = identifier.replace('\n', " ");
-    let priority = u16::from(exec.syslog_facility) << 3 | u16::from(exec.syslog_level);
-    let prefix = u8::from(exec.syslog_level_prefix);
-    format!("{identifier}\n{unit}\n{priority}\n{prefix}\n{FORWARD}")
 }
 
 /// `DEVICE:INODE` of a socket.
@@ -466,26 +369,41 @@ impl Daemon {
         invocation: u128,
     ) {
         let Some(exec) = exec_of(settings) else { return };
-        let name = self.core.graph().name(unit).as_str().to_owned();
         if exec.log_namespace.is_some() {
+            let name = self.core.graph().name(unit).as_str().to_owned();
             return self.tell_namespace(unit, &name, exec, invocation);
         }
-        if !self.log_link.heard {
-            return;
+        if self.log_link.heard {
+            let packet = self.packet_of_unit(unit, exec, invocation);
+            log::packet(packet);
         }
+    }
+
+    fn packet_of_unit(&mut self, unit: UnitId, exec: &ExecConfig, invocation: u128) -> Vec<u8> {
+        let name = self.core.graph().name(unit).as_str().to_owned();
         let name = StreamName { key: 0, unit: name, invocation, identifier: String::new() };
-        let packet = packet(&name, false, self.groups.path_and_id(unit), exec);
-        self.log_link.told.insert(unit);
-        log::packet(packet);
+        let (packet, is_long) = packet(&name, false, self.groups.path_and_id(unit), exec);
+        if is_long {
+            self.say_long(unit);
+        }
+        packet
+    }
+
+    /// Once for each run of a unit.
+    fn say_long(&mut self, unit: UnitId) {
+        if self.log_link.said_long.insert(unit) {
+            let (name, room) = (self.core.graph().name(unit), SETTINGS_BYTES_MAX >> 10);
+            say!(
+                "{name}: LogExtraFields= and LogFilterPatterns= have more than {room} KiB: the last ones do not count"
+            );
+        }
     }
 
     /// Tells the daemon of the unit's namespace of its settings, which are kept for those that follow
     /// it.
     fn tell_namespace(&mut self, unit: UnitId, name: &str, exec: &ExecConfig, invocation: u128) {
         let sockets = crate::spawn::log_sockets(exec.log_namespace.as_deref().unwrap_or_default());
-        let told =
-            StreamName { key: 0, unit: name.to_owned(), invocation, identifier: String::new() };
-        let packet = packet(&told, false, self.groups.path_and_id(unit), exec);
+        let packet = self.packet_of_unit(unit, exec, invocation);
         match put_unit_file(Path::new(&sockets), name, &packet) {
             Ok(path) => _ = self.log_link.unit_files.insert(unit, path),
             Err(e) => say!("{name}: its log settings do not reach its namespace's daemon: {e}"),
@@ -512,8 +430,8 @@ impl Daemon {
         while self.log_link.heard
             && let Some(mut stream) = self.log_link.outgoing.pop_front()
         {
-            let Some(name) = self.log_link.streams.get(&stream.key) else { continue };
-            let packet = self.packet_of_stream(name, stream.settings.take());
+            let Some(name) = self.log_link.streams.get(&stream.key).cloned() else { continue };
+            let packet = self.packet_of_stream(&name, stream.settings.take());
             let sent = fdpass::try_send(self.log_link.fd(), &packet, &[stream.reader.as_fd()]);
             if sent.is_err() {
                 // The files may say something else by then.
@@ -522,12 +440,49 @@ impl Daemon {
             }
         }
         self.log_link.full = !log::flush(self.log_link.fd());
+        self.tell_units();
         if self.log_link.heard
             && self.log_link.outgoing.is_empty()
             && !self.log_link.left_out.is_empty()
         {
             self.ask_for_streams();
         }
+    }
+
+    /// Tells a daemon that has begun of units, as far as it takes it: by the settings that their files have now.
+    fn tell_units(&mut self) {
+        while !self.log_link.full && !self.log_link.untold.is_empty() {
+            for _ in 0..UNITS_AT_ONCE {
+                let Some(unit) = self.log_link.untold.pop_first() else { break };
+                self.tell_unit(unit);
+            }
+            self.log_link.full = !log::flush(self.log_link.fd());
+        }
+    }
+
+    fn tell_unit(&mut self, unit: UnitId) {
+        let Some(definition) = self.core.graph().get(unit) else { return };
+        let settings = self.core.settings().compile(definition);
+        // What a namespace is told stays in a file.
+        let Some(exec) = exec_of(&settings).filter(|exec| exec.log_namespace.is_none()) else {
+            return;
+        };
+        let invocation = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.invocation);
+        let packet = self.packet_of_unit(unit, exec, invocation);
+        log::packet(packet);
+    }
+
+    /// Units that run, but for those that the daemon is told of with their streams.
+    fn units_to_tell(&self) -> BTreeSet<UnitId> {
+        let graph = self.core.graph();
+        let streams = self.log_link.streams.values();
+        let told: BTreeSet<UnitId> = streams.filter_map(|name| lookup(graph, &name.unit)).collect();
+        let logs = |name: &UnitName| {
+            matches!(name.unit_type(), UnitType::Service | UnitType::Socket | UnitType::Mount)
+        };
+        let runs = |unit: &UnitId| !self.core.unit_run(*unit).active_state().is_down();
+        let units = graph.names().filter(|(name, _)| logs(name)).map(|(_, unit)| unit);
+        units.filter(|unit| !told.contains(unit) && runs(unit)).collect()
     }
 
     /// Asks init for the streams that are left out; [`Daemon::take_listed`] gets them.
@@ -541,7 +496,7 @@ impl Daemon {
     }
 
     /// What is told of a stream: by these settings, or by what the unit's files say now.
-    fn packet_of_stream(&self, name: &StreamName, settings: Option<Arc<Compiled>>) -> Vec<u8> {
+    fn packet_of_stream(&mut self, name: &StreamName, settings: Option<Arc<Compiled>>) -> Vec<u8> {
         let unit = lookup(self.core.graph(), &name.unit);
         let settings = settings.or_else(|| {
             let definition = self.core.graph().get(unit?)?;
@@ -549,12 +504,18 @@ impl Daemon {
         });
         let default = ExecConfig::default();
         let exec = settings.as_deref().and_then(exec_of).unwrap_or(&default);
-        packet(name, true, unit.and_then(|unit| self.groups.path_and_id(unit)), exec)
+        let group = unit.and_then(|unit| self.groups.path_and_id(unit));
+        let (packet, is_long) = packet(name, true, group, exec);
+        if let Some(unit) = unit.filter(|_| is_long) {
+            self.say_long(unit);
+        }
+        packet
     }
 
     fn watch_log_room(&mut self) {
-        let wanted =
-            self.log_link.heard && (!self.log_link.outgoing.is_empty() || log::is_behind());
+        let link = &self.log_link;
+        let waits = !link.outgoing.is_empty() || !link.untold.is_empty() || log::is_behind();
+        let wanted = link.heard && waits;
         if wanted != self.log_link.watches_room {
             let interest = if wanted { Interest::READ | Interest::WRITE } else { Interest::READ };
             let changed = self.epoll.modify(self.log_link.fd(), token::LOG, interest);
@@ -606,12 +567,7 @@ impl Daemon {
         }
         self.log_link.left_out = self.log_link.streams.keys().copied().collect();
         self.log_link.ask_again = self.log_link.asked;
-        for unit in std::mem::take(&mut self.log_link.told) {
-            let Some(definition) = self.core.graph().get(unit) else { continue };
-            let settings = self.core.settings().compile(definition);
-            let invocation = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.invocation);
-            self.tell_log_settings(unit, &settings, invocation);
-        }
+        self.log_link.untold = self.units_to_tell();
     }
 
     /// A part of what init keeps, as it was asked for.
@@ -641,7 +597,8 @@ impl Daemon {
 
     /// The unit forgot what it was: nothing more is to be said of it.
     pub(crate) fn forget_log_settings(&mut self, unit: UnitId) {
-        self.log_link.told.remove(&unit);
+        self.log_link.untold.remove(&unit);
+        self.log_link.said_long.remove(&unit);
         let Some(path) = self.log_link.unit_files.remove(&unit) else { return };
         self.log_link.old_unit_files.push_back((unit, path));
         if self.log_link.old_unit_files.len() > OLD_UNIT_FILES_MAX
@@ -670,6 +627,7 @@ impl Daemon {
         log::set_heard(false);
         self.log_link.outgoing.clear();
         self.log_link.left_out.clear();
+        self.log_link.untold.clear();
         self.log_link.take_back();
         let streams = std::mem::take(&mut self.log_link.streams);
         for name in streams.values() {

@@ -410,6 +410,75 @@ fn settings_of_a_unit_count_in_a_namespace_too() {
     assert_eq!(shown("sys.service", 2), ["back yes", "back yes"]);
 }
 
+/// What the manager says of a unit counts as long as it runs, whoever is killed, whether it has a stream or not.
+#[test]
+fn settings_of_units_without_a_stream_outlive_the_daemon_and_the_manager() {
+    const LOOP: &str =
+        "exec 3<>@D/out/fifo-$$0; while read x <&3; do @P log:native:of-$$0-$$x; done";
+    let unit = |name: &str, output: &str, before: &str| {
+        format!(
+            "[Service]\nStandardOutput={output}\nLogExtraFields=ROLE=told\n\
+             ExecStart=/bin/sh -c '{before}{LOOP}' {name}"
+        )
+    };
+    let null = unit("null", "null", "");
+    let closed = unit("closed", "journal", "echo first; exec >/dev/null 2>&1; ");
+    let Some(m) = start("told", &[("null.service", &null), ("closed.service", &closed)]) else {
+        return;
+    };
+    for unit in ["null", "closed"] {
+        let fifo = m.out(&format!("fifo-{unit}"));
+        assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|s| s.success()));
+        m.expect_job("start", &format!("{unit}.service"), "done");
+    }
+    wait_for(&m, 1, &["_SYSTEMD_UNIT=closed.service", "MESSAGE=first"]);
+    let mut number = 0;
+    let mut expect_role = |when: &str| {
+        for unit in ["null", "closed"] {
+            until(&format!("{unit} has its fields {when}"), || {
+                number += 1;
+                let fifo = m.out(&format!("fifo-{unit}"));
+                std::fs::write(fifo, format!("{number}\n")).expect("it is waited for");
+                let message = format!("MESSAGE=of-{unit}-{number}");
+                let found = wait_for(&m, 1, &[&message]);
+                (text(&found[0], "ROLE") == "told").then_some(())
+            });
+        }
+    };
+    expect_role("at first");
+    assert!(m.kill_child("warren-journald"));
+    expect_role("after the daemon");
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    assert!(m.kill_child("warren-journald"));
+    expect_role("after both");
+}
+
+/// What is larger than a packet may be is cut, or left out and that said: nothing waits behind it.
+#[test]
+fn texts_and_settings_of_any_length_stop_no_log() {
+    let bad = format!(
+        "[Service]\nType=oneshot\nLogExtraFields={}\nExecStart=/bin/echo bad",
+        "x".repeat(300 << 10)
+    );
+    let patterns = (0..40).map(|at| format!("LogFilterPatterns=~{at}{}\n", "y".repeat(10_000)));
+    let wide = format!(
+        "[Service]\nType=oneshot\n{}ExecStart=/bin/echo wide",
+        patterns.collect::<String>()
+    );
+    let Some(m) = start("long", &[("bad.service", &bad), ("wide.service", &wide)]) else { return };
+    for unit in ["bad", "wide"] {
+        m.expect_job("start", &format!("{unit}.service"), "done");
+        wait_for(&m, 1, &[&format!("_SYSTEMD_UNIT={unit}.service"), &format!("MESSAGE={unit}")]);
+        wait_for(&m, 1, &[&format!("UNIT={unit}.service"), "JOB_RESULT=done"]);
+    }
+    let said = messages(&m, &["SYSLOG_IDENTIFIER=warrend"]);
+    let long = said.iter().filter(|text| text.contains("bad.service:") && text.ends_with('x'));
+    assert!(long.count() > 0, "the beginning of what is wrong is there");
+    let wide = "wide.service: LogExtraFields= and LogFilterPatterns= have more than 64 KiB";
+    assert_eq!(said.iter().filter(|text| text.starts_with(wide)).count(), 1);
+}
+
 #[test]
 fn a_client_s_stream_outlives_the_daemon() {
     let units = [(

@@ -1,3 +1,4 @@
+use super::words::OWN_IDENTIFIER_BYTES_MAX;
 use super::*;
 
 #[test]
@@ -47,7 +48,10 @@ fn packets_say_what_the_settings_say() {
         invocation: 1,
         identifier: "sh".to_owned(),
     };
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace('\n', " ");
+    let text = |(bytes, is_long): (Vec<u8>, bool)| {
+        assert!(!is_long);
+        String::from_utf8(bytes).expect("text").replace('\n', " ")
+    };
     assert_eq!(
         text(packet(&name, true, Some(("system.slice/a.service", Some(9))), &exec)),
         "STREAM=7 PRIORITY=30 LEVEL_PREFIX=1 CGROUP_ID=9 LEVEL_MAX=4 RATE_INTERVAL_US=2000000 RATE_BURST=0 \
@@ -59,4 +63,26 @@ fn packets_say_what_the_settings_say() {
         text(packet(&plain, false, None, &ExecConfig::default())),
         "PRIORITY=30 LEVEL_PREFIX=1 KIND=unit UNIT=a.service IDENTIFIER=sh "
     );
+}
+
+/// A packet that no socket takes would be tried for ever.
+#[test]
+fn settings_that_are_too_long_are_left_out_of_a_packet() {
+    let patterns = (0..40).map(|at| format!("{at}{}", "x".repeat(10_000)).into()).collect();
+    let identifier = "\u{e9}".repeat(100_000);
+    let exec = ExecConfig {
+        log_filter_patterns: patterns,
+        syslog_identifier: Some(identifier.into()),
+        log_extra_fields: vec!["A=1".into()],
+        ..ExecConfig::default()
+    };
+    let (unit, identifier) = ("a.service".to_owned(), "sh".to_owned());
+    let name = StreamName { key: 0, unit, invocation: 1, identifier };
+    let (bytes, is_long) = packet(&name, false, None, &exec);
+    assert!(is_long && bytes.len() <= SETTINGS_BYTES_MAX + 1000, "{}", bytes.len());
+    let text = String::from_utf8(bytes).expect("whole characters");
+    assert!(text.contains("EXTRA=A=1\n") && text.contains("FILTER=0x"));
+    assert!(!text.contains("FILTER=39x"));
+    let header = stream_header("a.service", &exec, "sh");
+    assert!(header.lines().all(|line| line.len() <= OWN_IDENTIFIER_BYTES_MAX), "{header}");
 }
