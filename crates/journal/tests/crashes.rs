@@ -249,7 +249,34 @@ fn the_file_system_gives_up_under_eight_senders_and_comes_back() {
     say("ends of a file system", &crowds, &found);
 }
 
-/// The same where the file system does not answer for a time: nobody waits for it longer than is said.
+/// The daemon is started anew meanwhile: the next one knows that the disk is to be tried, and what is to be cut from it.
+#[test]
+fn a_daemon_that_begins_while_the_file_system_has_given_up_goes_back_to_it() {
+    let mut spread = Spread::new(setting("WARREN_CRASH_SEED", 0x5eed));
+    let mut lab = Lab::new("given-up-anew");
+    let Some(mut ext4) = Ext4::make(&lab, DISK) else { return };
+    start_with_both(&ext4, &mut lab, true);
+    let crowd = Crowd::new(lab.path(SOCKETS), 0);
+    let (mut knife, flag) = (ext4.knife(&lab, End::Whole), lab.path(SOCKETS).join("flushed"));
+    let messages = 1000 + spread.below(ROUND_MESSAGES_MAX);
+    one_life(&crowd, messages, "Write", &mut lab, |lab| {
+        crowd.end();
+        drop(knife.stdin.take());
+        assert!(knife.wait().expect("our child").success(), "the file system was shut down");
+        wait(lab, || !flag.exists());
+        shows_memory(&ext4, lab, &crowd);
+        lab.stop();
+        start_with_both(&ext4, lab, false);
+        ext4.mount_anew();
+        wait(lab, || flag.exists());
+        lab.stop();
+    });
+    let found = numbers(read(&ext4.ground.seen(DISK)));
+    crowd.check(&found, false);
+    assert!(found.values().map(Vec::len).sum::<usize>() > 1000, "it is on the disk");
+}
+
+/// The file system does not answer for a time: nobody waits for it longer than is said.
 #[test]
 fn the_file_system_hangs_under_eight_senders_and_answers_again() {
     let (times, seconds) = (setting("WARREN_CUTS", 3), setting("WARREN_CRASH_SECONDS", 60));
