@@ -162,10 +162,16 @@ impl Watcher {
                 self.names.remove(&name);
             }
             Order::Watch(name) => {
-                self.names.insert(name.clone(), false);
                 match &mut self.bus {
-                    Some(bus) => bus.ask(&name),
-                    None => self.connect_for(&name),
+                    Some(bus) => {
+                        bus.ask(&name);
+                        self.names.insert(name, false);
+                    }
+                    // Of one that was told of before the bus was lost nothing is known.
+                    None => {
+                        self.names.entry(name.clone()).or_insert(false);
+                        self.connect_for(&name);
+                    }
                 }
             }
         }

@@ -26,6 +26,8 @@ const RESTING_IDS_DEFAULT: usize = 256;
 pub struct Graph {
     generation: u64,
     names: imbl::OrdMap<UnitName, UnitId>,
+    /// Units whose name is an alias of another now, by that name: something of them may still run.
+    displaced: imbl::OrdMap<UnitName, UnitId>,
     definitions: Chunked<Option<Arc<Definition>>>,
     /// For each unit, the edges that others hold towards it, as seen from this end.
     reverse: Chunked<Arc<[Edge]>>,
@@ -42,6 +44,7 @@ impl Default for Graph {
         Graph {
             generation: 0,
             names: imbl::OrdMap::new(),
+            displaced: imbl::OrdMap::new(),
             definitions: Chunked::default(),
             reverse: Chunked::default(),
             resting: imbl::Vector::new(),
@@ -96,6 +99,8 @@ impl Graph {
                     if definition.as_ref().is_some_and(is_there) || !graph.names.contains_key(&name)
                     {
                         graph.names.insert(name, id);
+                    } else {
+                        graph.displaced.insert(name, id);
                     }
                     graph.definitions.push(definition);
                 }

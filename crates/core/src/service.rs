@@ -533,12 +533,19 @@ impl Core {
     pub(crate) fn main_found(&mut self, unit: UnitId, pid: Option<u32>) {
         let settings = self.compiled(unit);
         let asked_by_file = settings.service().pid_file.is_some();
+        let in_start = self.service_phase(unit) == Some(ServicePhase::Start);
+        let last = self.run(unit).history.as_ref().and_then(|history| history.last_main);
+        // It may have named itself meanwhile. And a file may be left behind by who has ended.
+        let is_known = !in_start && self.service(unit).is_some_and(|run| run.main.is_some());
+        if is_known {
+            return;
+        }
+        let pid = pid.filter(|&pid| in_start || last.is_none_or(|last| last.pid != pid));
         if let Some(pid) = pid {
             self.adopt_main(unit, pid);
         }
-        if self.service_phase(unit) != Some(ServicePhase::Start) {
+        if !in_start {
             // It was looked for in the place of one that had ended.
-            let last = self.run(unit).history.as_ref().and_then(|history| history.last_main);
             return last
                 .filter(|_| pid.is_none())
                 .into_iter()

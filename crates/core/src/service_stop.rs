@@ -412,6 +412,7 @@ impl Core {
     }
 
     pub(crate) fn enter_stop_post(&mut self, unit: UnitId) {
+        self.drop_searches(unit);
         let settings = self.compiled(unit);
         if settings.service().exec_stop_post.is_empty() {
             return self.enter_signal(unit, ServicePhase::FinalSigterm);

@@ -200,6 +200,9 @@ impl Daemon {
         let graph = self.core.graph().clone();
         let units = self.bus_names.entry(name.clone()).or_default();
         let first = units.first().copied();
+        if on && first != Some(unit) && units.contains(&unit) {
+            return;
+        }
         units.retain(|&other| other != unit);
         match first.filter(|&first| first != unit) {
             Some(_) if !on => return,

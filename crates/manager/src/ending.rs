@@ -81,6 +81,8 @@ pub struct Ending {
     /// follows by an action of theirs when that is over.
     action: Option<PowerAction>,
     began: Moment,
+    /// When units were last told to go, since which they have their time.
+    asked: Monotonic,
     stage: Stage,
     stops: path::Stops,
     told_at: Monotonic,
@@ -149,6 +151,7 @@ impl Ending {
         Ending {
             action,
             began,
+            asked: began.monotonic,
             stage: Stage::Units,
             stops,
             told_at,
@@ -177,7 +180,7 @@ impl Ending {
         };
         self.is_past_soft_reboot = recorded.iter().any(takes_apart);
         self.stops.recall(recorded);
-        self.began = began;
+        (self.began, self.asked) = (began, began.monotonic);
         self.told_at = began.monotonic.after(QUIET);
     }
 
@@ -265,6 +268,7 @@ impl Daemon {
     fn go_back_to_units(&mut self) {
         if let Some(ending) = &mut self.ending {
             ending.stage = Stage::Units;
+            ending.asked = now().monotonic;
         }
         // In this very turn it was about to follow.
         self.leaving.take_if(|leaving| matches!(leaving, Leaving::Power(_)));
@@ -373,7 +377,7 @@ impl Daemon {
             return;
         }
         let jobs = self.core.totals().jobs;
-        let overdue = moment.since(ending.began.monotonic) > DEADLINE;
+        let overdue = moment.since(ending.asked) > DEADLINE;
         let (action, goes_on) = (ending.action, ending.takes_last_steps);
         match action {
             // What the files described is over, and nothing was to follow.

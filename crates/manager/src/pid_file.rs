@@ -94,7 +94,8 @@ fn may_name(path: &Path, owner: u32, pid: u32) -> bool {
     const ROOT: u32 = 0;
     let own = [std::process::id(), std::os::unix::process::parent_id()];
     let is_linked = std::fs::symlink_metadata(path).is_ok_and(|found| found.uid() != owner);
-    !own.contains(&pid) && !is_linked && (owner == ROOT || process::runs_as(pid, owner))
+    let may_be_its = |pid: u32| owner == ROOT || process::runs_as(pid, owner);
+    !own.contains(&pid) && !is_linked && process::exists(pid.cast_signed()) && may_be_its(pid)
 }
 
 /// The first line has it; some programs write more behind it.

@@ -95,16 +95,13 @@ impl Drop for Interrupting {
 /// Has SIGURG do nothing but interrupt.
 fn handle() {
     static HANDLER: Once = Once::new();
-    HANDLER.call_once(|| let_interrupt(libc::SIGURG));
-}
-
-/// Has a signal do nothing but interrupt this process. May be called in a process that was just made by fork(2).
-pub(crate) fn let_interrupt(signal: i32) {
-    // SAFETY: an all-zero sigaction is valid: no flags, so that nothing is begun again, and an empty mask.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = do_nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
-    // SAFETY: the handler does nothing, and the action lives over the call.
-    unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    HANDLER.call_once(|| {
+        // SAFETY: an all-zero sigaction is valid: no flags, so that nothing is begun again, and an empty mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = do_nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // SAFETY: the handler does nothing, and the action lives over the call.
+        unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) };
+    });
 }
 
 extern "C" fn do_nothing(_: libc::c_int) {}

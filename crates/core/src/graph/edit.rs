@@ -106,16 +106,13 @@ impl Graph {
     fn apply_piece(&mut self, changes: Vec<Change>, delta: &mut Delta) {
         let next = self;
         let mut wires = Wires::default();
-        let mut displaced = Vec::new();
+        let mut moved = Vec::new();
         for change in &changes {
             if let Change::Set(new) = change {
-                displaced.extend(next.claim_names(new));
+                next.claim_names(new, &mut moved);
             }
         }
-        for (unit, by) in displaced {
-            let left = Definition::displaced(unit, next.name(unit).clone(), by);
-            next.end_definition(left, delta, &mut wires);
-        }
+        moved.into_iter().for_each(|unit| next.settle_name(unit, delta, &mut wires));
         let mut recent = Recent::default();
         for change in changes {
             match change {
@@ -223,23 +220,48 @@ impl Graph {
         out
     }
 
-    /// Names are settled before any edge is resolved, so that the order of changes is no matter. Returns
-    /// units whose own name is an alias from now on, each with the unit that has it.
-    fn claim_names(&mut self, new: &NewDefinition) -> Vec<(UnitId, UnitId)> {
+    /// Names are settled before any edge is resolved, so that the order of changes is no matter. Units whose
+    /// own name is an alias from now on, or is theirs again, are `moved`.
+    fn claim_names(&mut self, new: &NewDefinition, moved: &mut Vec<UnitId>) {
         let id = self.own_id(&new.name);
         let old = self.definition(id).clone();
         for alias in old.aliases.iter().filter(|alias| !new.aliases.contains(alias)) {
-            if self.lookup(alias) == Some(id) {
-                self.names.remove(alias);
-            }
+            moved.extend(self.end_alias(alias, id));
         }
-        let mut displaced = Vec::new();
         for alias in &new.aliases {
             let before = self.names.insert(alias.clone(), id).filter(|&before| before != id);
             let before = before.filter(|&before| self.name(before) == alias);
-            displaced.extend(before.map(|before| (before, id)));
+            if let Some(before) = before {
+                self.displaced.insert(alias.clone(), before);
+                moved.push(before);
+            }
         }
-        displaced
+    }
+
+    /// The unit has this name no more. Who had it as its own before has it again, and is returned.
+    fn end_alias(&mut self, alias: &UnitName, unit: UnitId) -> Option<UnitId> {
+        if self.lookup(alias) != Some(unit) {
+            return None;
+        }
+        self.names.remove(alias);
+        let had = self.displaced.remove(alias)?;
+        self.names.insert(alias.clone(), had);
+        Some(had)
+    }
+
+    /// What is left of a unit whose name was another's, or is: by who has it now. It has no files by then, or is
+    /// defined by a change that follows.
+    fn settle_name(&mut self, unit: UnitId, delta: &mut Delta, wires: &mut Wires) {
+        let old = self.definition(unit).clone();
+        let left = match self.lookup(&old.name) {
+            // Of what was never loaded nothing runs.
+            Some(by) if by != unit && old.load_state != LoadState::NotFound => {
+                Definition::displaced(unit, old.name.clone(), by)
+            }
+            Some(by) if by != unit => return,
+            _ => Definition::missing(unit, old.name.clone()),
+        };
+        self.end_definition(left, delta, wires);
     }
 
     /// The next generation with the definitions of `old`, an earlier one of the same line: units
@@ -269,7 +291,10 @@ impl Graph {
         }
         for now in self.definitions() {
             let left = match next.lookup(&now.name).filter(|&by| by != now.id) {
-                Some(by) => Definition::displaced(now.id, now.name.clone(), by),
+                Some(by) => {
+                    next.displaced.insert(now.name.clone(), now.id);
+                    Definition::displaced(now.id, now.name.clone(), by)
+                }
                 None if old.lookup(&now.name).is_none() && !now.name.is_instance() => {
                     Definition::missing(now.id, now.name.clone())
                 }
@@ -343,7 +368,7 @@ impl Graph {
         if self.name(id) == name {
             return id;
         }
-        let had = self.definitions().find(|had| had.name == *name).map(|had| had.id);
+        let had = self.displaced.remove(name);
         let id = had.unwrap_or_else(|| self.new_id(name));
         self.names.insert(name.clone(), id);
         id
@@ -387,15 +412,13 @@ impl Graph {
         if old.load_state == LoadState::NotFound && old.edges == left.edges {
             return;
         }
-        for alias in &old.aliases {
-            if self.lookup(alias) == Some(id) {
-                self.names.remove(alias);
-            }
-        }
+        let returned: Vec<UnitId> =
+            old.aliases.iter().filter_map(|alias| self.end_alias(alias, id)).collect();
         if old.load_state != LoadState::NotFound {
             delta.removed.push(id);
         }
         self.put(id, left, Some(old), wires);
+        returned.into_iter().for_each(|unit| self.settle_name(unit, delta, wires));
     }
 
     fn put(
@@ -573,13 +596,35 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_same_when_the_name_is_known_from_before_a_restart_of_the_manager() {
-        let names = vec![Some(name("a.service"))];
-        let (now, delta) =
-            Graph::with_names(names).apply(vec![unit("b.service", &["a.service"], &[])]);
+    fn it_has_its_name_again_when_that_is_an_alias_no_more() {
+        let (then, now) = renamed();
+        let left = then.lookup(&name("a.service")).expect("it was there");
+        let ends = [
+            vec![unit("b.service", &[], &[])],
+            vec![Change::Remove(name("b.service"))],
+            vec![unit("b.service", &[], &[]), unit("a.service", &[], &[])],
+            vec![unit("a.service", &[], &[]), unit("b.service", &[], &[])],
+        ];
+        for changes in ends {
+            let (end, _) = now.apply(changes.clone());
+            assert_eq!(end.lookup(&name("a.service")), Some(left), "{changes:?}");
+            assert!(end.related(left, Relation::Conflicts).next().is_none(), "{changes:?}");
+            let returns = changes.len() > 1;
+            assert_eq!(end.definition(left).load_state == LoadState::Loaded, returns);
+        }
+    }
+
+    #[test]
+    fn a_name_that_was_never_a_units_ties_nobody() {
+        let (then, _) = Graph::default().apply(vec![unit("t.target", &[], &["a.service"])]);
+        let changes =
+            vec![unit("b.service", &["a.service"], &[]), unit("t.target", &[], &["a.service"])];
+        let (now, delta) = then.apply(changes);
         let by = now.lookup(&name("a.service")).expect("it is there");
-        assert!(now.is_related(UnitId(0), Relation::Conflicts, by) && by != UnitId(0));
-        assert!(delta.removed.is_empty());
+        assert_eq!(now.name(by).as_str(), "b.service");
+        assert!(
+            now.related(by, Relation::ConflictedBy).next().is_none() && delta.removed.is_empty()
+        );
     }
 
     #[test]

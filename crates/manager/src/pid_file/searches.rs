@@ -93,6 +93,8 @@ impl Searches {
 
     fn stop_watch(&mut self, watch: WatchId) {
         self.by_watch.remove(&watch);
+        // A thread may have been given it just now.
+        self.searches.values_mut().for_each(|search| search.again |= search.is_looked_at);
         self.inotify.iter().for_each(|inotify| inotify.remove(watch));
     }
 
@@ -160,6 +162,7 @@ impl Searches {
     /// Has done what is due.
     pub fn look_again(&mut self, now: Instant) {
         self.hands.relieve(now);
+        self.take_watches();
         if self.is_due(now) {
             self.looked = now;
             self.look(&self.effects());

@@ -47,11 +47,7 @@ impl Flushes {
         let close = move || close_last(number, theirs, &closed_here, (&tell, &wake));
         match std::thread::Builder::new().name("flush".to_owned()).spawn(close) {
             Ok(_) => _ = self.scrap.insert(number, Scrap { _fds: fds, _told: told }),
-            Err(_) => {
-                for fd in Arc::into_inner(fds).into_iter().flatten() {
-                    drop(waits::close(fd, true));
-                }
-            }
+            Err(_) => drop(waits::close_all(Arc::into_inner(fds).into_iter().flatten(), true)),
         }
     }
 
