@@ -153,6 +153,7 @@ mod tests {
         }
         drop(other.stdin.take());
         other.wait().expect("it is a child");
+        assert!(!may_name(&path, owner, other.id()), "it has ended, and left its file behind");
         std::fs::remove_dir_all(&base).expect("it is there");
     }
 
