@@ -325,6 +325,15 @@ fn all_is_down(world: &World) -> Vec<String> {
     if !world.core.totals().stopping {
         return wrong;
     }
+    // Nothing conflicts with a target of any end here but by default dependencies. A file may have been edited
+    // since.
+    let survives = |definition: &Definition| {
+        let flags = definition.flags;
+        definition.unit_type() == UnitType::Service
+            && (flags.survive_final_kill_signal() || world.lawless)
+            && !flags.default_dependencies()
+    };
+    let somebody_survives = world.core.graph().definitions().any(|d| survives(d));
     for definition in world.core.graph().definitions().filter(|d| !d.flags.perpetual()) {
         let run = world.core.unit_run(definition.id);
         let code = run.history.as_ref().map_or(Code::NeverStarted, |h| h.reason.code);
@@ -332,7 +341,8 @@ fn all_is_down(world: &World) -> Vec<String> {
         let stays = stays || world.core.graph().is_device(definition.id);
         let holds_one = definition.name.unit_type() == UnitType::Slice;
         let may_outlast = holds_one || !definition.flags.default_dependencies();
-        let stays = stays || world.soft && may_outlast;
+        let stays = stays || world.soft && may_outlast || survives(definition);
+        let stays = stays || holds_one && somebody_survives;
         if !run.active_state().is_down() && !stays {
             wrong.push(format!("shutdown: {} is still {}", definition.name, run.sub_state()));
         }

@@ -731,7 +731,11 @@ impl Kernel {
             let stays = match &what {
                 Happening::Tell(event) => matches!(
                     event,
-                    Event::Notify { .. } | Event::TrapHit { .. } | Event::TrapIdle { .. }
+                    Event::Notify { .. }
+                        | Event::TrapHit { .. }
+                        | Event::TrapIdle { .. }
+                        | Event::StopEverything { .. }
+                        | Event::GiveUp
                 ),
                 Happening::Carry(effect) => self.helper_has_it(effect),
                 Happening::Step(_) | Happening::Drain(_) | Happening::Workload => true,
