@@ -20,7 +20,7 @@ use crate::generation_file::GenerationFile;
 use crate::generators::Generators;
 use crate::loader::{Loader, Loading, RulesChange};
 use crate::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
-use crate::recorder::Done;
+use crate::recorder::{Done, cpu_us};
 use crate::say;
 use crate::shared::{FileStates, Shared};
 use crate::unit_files::{Ground, Question};
@@ -184,13 +184,14 @@ impl LoaderThread {
         }
         let differ = changed || self.loader.has_installation_changed();
         let states = (differ && !dry_run).then(|| self.new_states(&loading.delta));
-        LoaderAnswer { token, loading, dry_run, error: None, done: Vec::new(), states }
+        let (error, done, cpu_us) = (None, Vec::new(), 0);
+        LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states }
     }
 
     fn refuse(&self, token: u64, error: String) -> LoaderAnswer {
         let loading = Loading::new(self.graph.clone(), Delta::default(), Default::default());
-        let (error, done) = (Some(error), Vec::new());
-        LoaderAnswer { token, loading, dry_run: true, error, done, states: None }
+        let (error, done, cpu_us) = (Some(error), Vec::new(), 0);
+        LoaderAnswer { token, loading, dry_run: true, error, done, cpu_us, states: None }
     }
 
     fn reload(&mut self, how: &Reload, token: u64) -> LoaderAnswer {
@@ -209,7 +210,7 @@ impl LoaderThread {
         }
         // A dry run is to change nothing, and they write what they make.
         let all = how.unit.is_none() && !how.dry_run;
-        let mut done = Vec::new();
+        let (cpu_us, mut done) = (cpu_us(), Vec::new());
         if all {
             done.extend(self.generate());
         }
@@ -237,7 +238,7 @@ impl LoaderThread {
         if answer.states.is_some() {
             done.push(did(Phase::Enabled, linked.ended, 0));
         }
-        LoaderAnswer { done, ..answer }
+        LoaderAnswer { done, cpu_us, ..answer }
     }
 
     /// Runs the generators, if there are any.
@@ -270,8 +271,8 @@ impl LoaderThread {
     fn take(&mut self, token: u64, loading: Loading) -> LoaderAnswer {
         self.graph = loading.graph.clone();
         let states = self.states_of_found(&loading.delta);
-        let (error, done) = (None, Vec::new());
-        LoaderAnswer { token, loading, dry_run: false, error, done, states }
+        let (error, done, cpu_us) = (None, Vec::new(), 0);
+        LoaderAnswer { token, loading, dry_run: false, error, done, cpu_us, states }
     }
 
     /// The installation states with those of units that no reload loaded, if one of them has a file that

@@ -249,6 +249,8 @@ pub struct LoaderAnswer {
     pub error: Option<String>,
     /// What was done for it.
     pub done: Vec<Done>,
+    /// The manager's CPU time when the first of that began, in µs.
+    pub cpu_us: u64,
     /// Installation states, where they may have changed.
     pub states: Option<Arc<crate::shared::FileStates>>,
 }

@@ -63,6 +63,11 @@ pub struct Done {
     pub detail: u64,
 }
 
+/// The manager's own CPU time, that of all its threads, in µs.
+pub fn cpu_us() -> u64 {
+    warren_sys::time::process_cpu_ns() / 1000
+}
+
 /// A stretch that is being recorded.
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
@@ -266,8 +271,7 @@ impl Recorder {
     }
 
     fn own_cpu(&mut self, at: Monotonic) {
-        let cpu_us = warren_sys::time::process_cpu_ns() / 1000;
-        self.manager(at, What::OwnCpu { cpu_us });
+        self.manager(at, What::OwnCpu { cpu_us: cpu_us() });
         (self.cpu_told, self.has_news) = (at, false);
     }
 
@@ -308,14 +312,38 @@ impl Recorder {
         }
     }
 
-    /// A reload that is over: what was done for it, the first the reload itself.
-    pub fn reloaded(&mut self, began: Moment, done: &[Done], graph: &Arc<Graph>) {
+    /// A reload that is over: the manager's CPU time when it began, in µs, and what was done for it, the
+    /// first the reload itself.
+    pub fn reloaded(&mut self, began: Moment, cpu_us: u64, done: &[Done], graph: &Arc<Graph>) {
+        let material = self.whole_reload(began, cpu_us, done, graph);
+        self.thread.keep(material);
+    }
+
+    fn whole_reload(
+        &mut self,
+        began: Moment,
+        cpu_us: u64,
+        done: &[Done],
+        graph: &Arc<Graph>,
+    ) -> Material {
         let reload = UnderWay { began, first: self.ring.next() };
+        let meanwhile = self.samples_since(began.monotonic);
         done.iter().for_each(|done| self.did(*done));
         if let Some(whole) = done.first() {
             self.own_cpu(whole.ended);
         }
-        self.thread.keep(self.material(Subject::Reload, reload, graph));
+        let mut material = self.material(Subject::Reload, reload, graph);
+        // Not in the ring: it is known late, and samples there are in the order of their times.
+        let begin = Event::new(began.monotonic.0, NO_UNIT, NO_UNIT, What::OwnCpu { cpu_us });
+        material.events.splice(..0, std::iter::once(begin).chain(meanwhile));
+        material
+    }
+
+    /// What the manager has cost, and who has waited for it, from then on.
+    fn samples_since(&self, began: Monotonic) -> Vec<Event> {
+        let mut events = self.ring.cut(self.ring.since(began.0), self.ring.next());
+        events.retain(|event| event.time_us >= began.0 && is_sample(event));
+        events
     }
 
     /// Everything is to be stopped; `jobs` are there already.
@@ -488,6 +516,11 @@ impl Recorder {
     }
 }
 
+/// Whether the manager's lane is made of it.
+fn is_sample(event: &Event) -> bool {
+    matches!(event.what(), Some(What::OwnCpu { .. } | What::BusQueue { .. }))
+}
+
 /// The event of a happening.
 pub(crate) fn event(happening: &Happening) -> Event {
     let event = |cause: Option<UnitId>, what| {
@@ -612,7 +645,7 @@ fn exit(status: ExitStatus) -> (Exit, u16) {
 
 #[cfg(test)]
 mod tests {
-    use warren_trace::analysis::timeline::Timeline;
+    use warren_trace::analysis::timeline::{Sample, Timeline};
     use warren_unit::Context;
 
     use super::*;
@@ -672,6 +705,34 @@ mod tests {
         recorder.shutdown_ended(moment(2), 0, true, &graph);
         assert!(recorder.under_way(SHUTDOWN).is_some(), "for the next manager");
         assert_eq!(recorder.shutdown_since(), None);
+    }
+
+    #[test]
+    fn a_reload_has_what_the_manager_cost_from_its_begin_and_who_waited_meanwhile() {
+        let scratch = Scratch::new("recorder-reload");
+        let (mut recorder, graph) = (recorder(&scratch), Arc::<Graph>::default());
+        let at = |seconds| moment(seconds).monotonic;
+        recorder.asked(at(1), 1);
+        recorder.answered(at(2), 1);
+        recorder.asked(at(4), 3);
+        recorder.killed(at(5), None, None, 1);
+        recorder.has_news = true;
+        recorder.seen(at(5));
+        let whole = Done { phase: Phase::Reload, began: at(3), ended: at(6), detail: 0 };
+        let scan = Done { phase: Phase::Scan, ended: at(4), ..whole };
+        let material = recorder.whole_reload(moment(3), 0, &[whole, scan], &graph);
+        let timeline = Timeline::of(&crate::records::recording(material));
+        let samples = timeline.samples.iter().map(|(time_us, sample)| match sample {
+            Sample::OwnCpu(cpu_us) => (time_us / 1_000_000, None, *cpu_us > 0),
+            Sample::BusQueue(depth) => (time_us / 1_000_000, Some(*depth), true),
+        });
+        let expect = [(3, None, false), (4, Some(3), true), (5, None, true), (6, None, true)];
+        assert_eq!(samples.collect::<Vec<_>>(), expect);
+        assert_eq!((timeline.begin_us, timeline.end_us), (3_000_000, 6_000_000));
+        assert_eq!((timeline.spans.len(), timeline.stragglers), (2, 0));
+        let kept = recorder.ring.cut(0, recorder.ring.next());
+        let times = kept.iter().filter(|event| is_sample(event)).map(|event| event.time_us);
+        assert!(times.is_sorted(), "{kept:?}");
     }
 
     #[test]

@@ -325,7 +325,7 @@ impl Daemon {
 
     fn take_loaded(&mut self, answer: LoaderAnswer) {
         let began = Instant::now();
-        let LoaderAnswer { token, loading, dry_run, error, done, states } = answer;
+        let LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states } = answer;
         let delta = loading.delta.clone();
         if !dry_run {
             let commit_began = now().monotonic;
@@ -333,7 +333,7 @@ impl Daemon {
             // What lost its file, and what nothing names any more.
             let less = [&delta.changed, &delta.removed, &delta.rewired];
             self.note_idle(less.into_iter().flatten());
-            self.record_reload(done, commit_began);
+            self.record_reload(done, cpu_us, commit_began);
         }
         if let Some(states) = states {
             self.shared.publish_states(states);
@@ -395,8 +395,9 @@ impl Daemon {
         }
     }
 
-    /// Keeps a recording of what the loader did, if that was a reload, and of what followed.
-    fn record_reload(&mut self, mut done: Vec<Done>, commit_began: Monotonic) {
+    /// Keeps a recording of what the loader did, if that was a reload, and of what followed; `cpu_us` is the
+    /// manager's CPU time when it began.
+    fn record_reload(&mut self, mut done: Vec<Done>, cpu_us: u64, commit_began: Monotonic) {
         let Some(first) = done.first().copied() else { return };
         let at = now();
         self.shared.change_facts(|facts| facts.units_load = at);
@@ -413,7 +414,7 @@ impl Daemon {
         let took_us = at.monotonic.0.saturating_sub(first.began.0);
         let realtime_us = at.realtime_us.saturating_sub(took_us);
         let began = Moment { monotonic: first.began, realtime_us };
-        self.recorder.reloaded(began, &done, self.core.graph());
+        self.recorder.reloaded(began, cpu_us, &done, self.core.graph());
     }
 
     /// Puts a generation in force, now: what follows in this turn sees it.

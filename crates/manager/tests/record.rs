@@ -77,7 +77,12 @@ fn boot_reload_and_shutdown_are_kept_with_what_was_waited_for() {
     m.write("second.service", "[Unit]\nAfter=first.service deaf.service\n[Service]\nExecStart=@P");
     m.call("ReloadConfiguration", &json!({}));
     let reload = until("the reload is kept", || recording(&m, "reload"));
-    let spans = Analysis::of(&reload).timeline.spans;
+    let timeline = Analysis::of(&reload).timeline;
+    let cpu = timeline.samples.iter().filter(|(_, sample)| matches!(sample, Sample::OwnCpu(_)));
+    let times_us: Vec<u64> = cpu.map(|(time_us, _)| *time_us).collect();
+    let ends_us = (times_us.first(), times_us.last());
+    assert_eq!(ends_us, (Some(&timeline.begin_us), Some(&timeline.end_us)), "what it cost");
+    let spans = timeline.spans;
     let scan = spans.iter().find(|span| span.phase == Phase::Scan).expect("files are looked at");
     assert_eq!((scan.detail, scan.depth), (1, 1), "one file was read: {spans:?}");
     assert!(spans.iter().any(|span| span.phase == Phase::Apply));
