@@ -94,13 +94,15 @@ pub fn compared(a: &Analysis<'_>, b: &Analysis<'_>) -> String {
             difference(&mut out, (row.a_us, row.b_us), row.delta_us(), row.phase.text());
         });
     }
+    // One that was cut may have none, which nobody left.
+    let have_paths = [a, b].iter().all(|one| !one.path.steps.is_empty());
     let all = differences(a, b);
     if all.is_empty() {
         return out;
     }
     heading(&mut out, "unit");
     for row in all.iter().filter(|row| row.a_us != row.b_us).take(ROWS_MAX) {
-        let name = format!("{}{}", row.name, note(row));
+        let name = format!("{}{}", row.name, note(row, have_paths));
         difference(&mut out, (row.a_us, row.b_us), row.delta_us(), &name);
     }
     let same = all.iter().filter(|row| row.a_us == row.b_us).count();
@@ -121,13 +123,13 @@ fn longer(delta_us: i64) -> String {
     }
 }
 
-/// What became of a unit between two recordings.
-fn note(row: &Difference) -> &'static str {
+/// What became of a unit between two recordings; of the critical path, if both have one.
+fn note(row: &Difference, have_paths: bool) -> &'static str {
     match (row.a_us, row.b_us, row.on_path) {
         (None, _, _) => "  new",
         (_, None, _) => "  vanished",
-        (_, _, (false, true)) => "  now on the critical path",
-        (_, _, (true, false)) => "  no longer on the critical path",
+        (_, _, (false, true)) if have_paths => "  now on the critical path",
+        (_, _, (true, false)) if have_paths => "  no longer on the critical path",
         _ => "",
     }
 }

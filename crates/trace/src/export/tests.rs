@@ -231,6 +231,20 @@ The last boots, 3 of them
     assert_eq!(run["repeats"]["rows"][2], serde_json::json!([100_000, 300_000, 640_000, 3, 3]));
 }
 
+#[test]
+fn nobody_leaves_the_path_in_a_table_for_a_boot_that_has_none() {
+    let whole = host(Subject::Boot, 0, 1).record();
+    let mut cut = whole.clone();
+    let is_end = |event: &Event| matches!(event.what(), Some(What::JobEnded { .. }));
+    let end = cut.events.iter().position(is_end);
+    cut.events.truncate(end.expect("a job ends"));
+    let (whole, cut) = (Analysis::of(&whole), Analysis::of(&cut));
+    assert!(cut.path.steps.is_empty());
+    for text in [table::compared(&whole, &cut), table::compared(&cut, &whole)] {
+        assert!(text.contains("database.service\n") && !text.contains("on the critical"), "{text}");
+    }
+}
+
 fn number(event: &Value, field: &str) -> f64 {
     event[field].as_f64().unwrap_or_else(|| panic!("{field} of {event}"))
 }

@@ -55,8 +55,10 @@ function pathNames(run) {
   return [...new Set(run.path.map((bar) => run.names[run.bars.row[bar]]))];
 }
 
-/** Who came onto the critical path from the first run to the second, and who left it. */
+/** Who came onto the critical path from the first run to the second, and who left it: nobody, if one of
+    them has none, as one that was cut may. */
 function pathChange(runs) {
+  if (runs.some((run) => run.path.length === 0)) return { came: [], left: [] };
   const [before, after] = runs.map(pathNames);
   const [was, is] = [new Set(before), new Set(after)];
   return { came: after.filter((name) => !was.has(name)), left: before.filter((name) => !is.has(name)) };

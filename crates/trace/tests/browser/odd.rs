@@ -182,6 +182,33 @@ fn nothing_half_of_it_and_strangers_are_shown() {
     });
 }
 
+/// What was cut before anything ended has no critical path that somebody could come onto or leave.
+#[test]
+fn nobody_leaves_the_path_of_a_boot_for_one_that_has_none() {
+    in_browser("pathless", |browser| {
+        let whole = small(Subject::Boot);
+        let mut cut = whole.clone();
+        let is_end = |event: &Event| matches!(event.what(), Some(What::JobEnded { .. }));
+        let end = cut.events.iter().position(is_end);
+        cut.events.truncate(end.expect("a job ends"));
+        let (whole, cut) = (Analysis::of(&whole), Analysis::of(&cut));
+        assert!(!whole.path.steps.is_empty() && cut.path.steps.is_empty());
+        for (a, b) in [(&whole, &cut), (&cut, &whole)] {
+            browser.open("pathless.html", &html::compared(a, b));
+            let labels =
+                "page.state.rows.filter((row) => row.kind === 'section').map((row) => row.label)";
+            let labels = browser.eval(labels).to_string();
+            assert!(!labels.contains("No longer on the critical path"), "{labels}");
+            browser.eval("page.chooseName('database.service')");
+            let panel = text(browser, "panel");
+            assert!(
+                panel.contains("against A.") && !panel.contains("the critical path."),
+                "{panel}"
+            );
+        }
+    });
+}
+
 #[test]
 fn odd_names_stay_text_and_stay_in_their_places() {
     in_browser("names", |browser| {
