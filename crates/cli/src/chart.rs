@@ -231,23 +231,35 @@ where
         bail!("--repeat is for boot, reload, shutdown, or one of them before the last, as boot~1");
     };
     let answer = manager.call("Records", json!({}))?;
-    let names = kept(subject, &answer).into_iter().skip(back).take(count);
-    let mut names = names.filter_map(Value::as_str).map(|name| Which::Named(name.to_owned()));
-    let newest = names.next().with_context(|| missing(subject, &answer))?;
-    let newest = recording(&newest, manager)?;
+    let names: Vec<&Value> = kept(subject, &answer).into_iter().skip(back).take(count).collect();
+    ensure!(!names.is_empty(), missing(subject, &answer));
+    let text = subject.text();
+    ensure!(names.len() > 1, "no {text} before this one is kept; see warren chart --list");
+    if let Some(fewer) = fewer(subject, back, names.len(), count) {
+        eprintln!("warren: {fewer}");
+    }
+    let names = names.into_iter().filter_map(Value::as_str);
+    // One by one: of thousands of units each is large.
+    let mut readable = names.filter_map(|name| {
+        let bytes = fetch(manager, json!({"name": name}));
+        let read = bytes.and_then(|bytes| Ok(record::read(&bytes)?));
+        read.inspect_err(|error| eprintln!("warren: {name} is left out: {error:#}")).ok()
+    });
+    let too_few = || format!("fewer than two {text}s can be read");
+    let newest = readable.next().with_context(too_few)?;
     let newest = Analysis::of_file(&newest);
     let mut repeats = Repeats::default();
     repeats.add(&newest);
-    // One by one: of thousands of units each is large.
-    for name in names {
-        repeats.add(&Analysis::of_file(&recording(&name, manager)?));
-    }
-    let text = subject.text();
-    ensure!(repeats.count() > 1, "no {text} before this one is kept; see warren chart --list");
-    if repeats.count() < count {
-        eprintln!("warren: only {} {text}s are kept", repeats.count());
-    }
+    readable.for_each(|one| repeats.add(&Analysis::of_file(&one)));
+    ensure!(repeats.count() > 1, too_few());
     form.repeat(&newest, &repeats)
+}
+
+/// That fewer are kept than were asked for, counted from one on backwards.
+fn fewer(subject: Subject, back: usize, there: usize, asked: usize) -> Option<String> {
+    let text = subject.text();
+    let from = if back > 0 { format!(" from {text}~{back} on back") } else { String::new() };
+    (there < asked).then(|| format!("only {there} {text}s are kept{from}"))
 }
 
 /// The manager, connected to when something is asked of it.
@@ -384,6 +396,14 @@ mod tests {
         let answer = json!({"records": [row("boot", "a"), row("reload", "b"), row("boot", "c")]});
         assert_eq!(kept(Subject::Boot, &answer), ["c", "a"]);
         assert!(kept(Subject::Shutdown, &answer).is_empty());
+    }
+
+    #[test]
+    fn that_fewer_are_kept_is_said_of_those_that_were_asked_for() {
+        let told = |back, there| fewer(Subject::Boot, back, there, 10);
+        assert_eq!(told(0, 10), None);
+        assert_eq!(told(0, 6).as_deref(), Some("only 6 boots are kept"));
+        assert_eq!(told(3, 3).as_deref(), Some("only 3 boots are kept from boot~3 on back"));
     }
 
     #[test]

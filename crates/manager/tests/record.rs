@@ -309,6 +309,18 @@ fn recordings_of_one_subject_are_drawn_together() {
     assert!(text.contains("\nThe last reloads, 2 of them\n"), "{text}");
     let before = chart(&["reload~1", "--repeat", "5"]).expect_err("there is one alone");
     assert!(before.contains("no reload before this one is kept"), "{before}");
+
+    let newest = until("their names are told", || chart(&["--list"]).ok());
+    let newest = newest.split_whitespace().rfind(|word| word.starts_with("reload-"));
+    let newest = newest.expect("it is listed");
+    std::fs::write(m.directory.join("records").join(newest), "damaged").expect("it is there");
+    let few = chart(&["reload", "--repeat", "5"]).expect_err("one can be read");
+    assert!(few.contains(&format!("{newest} is left out: ")), "{few}");
+    assert!(few.contains("fewer than two reloads can be read"), "{few}");
+    m.write("c.service", "[Service]\nExecStart=@P stay");
+    m.call("ReloadConfiguration", &json!({}));
+    let text = until("another is kept", || chart(&["reload", "--repeat", "5"]).ok());
+    assert!(text.contains("\nThe last reloads, 2 of them\n"), "{text}");
 }
 
 /// A path with a link is no path below what is mounted, by its text.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Analysis;
+use super::timeline::Bar;
 use crate::words::Phase;
 
 /// One unit in both recordings.
@@ -10,9 +11,9 @@ use crate::words::Phase;
 pub struct Difference {
     /// The unit's name.
     pub name: String,
-    /// Its own time in the first recording, in µs; none when it did nothing there.
+    /// Its own time in the first recording, in µs; none when nothing was asked of it there.
     pub a_us: Option<u64>,
-    /// Its own time in the second recording, in µs; none when it did nothing there.
+    /// Its own time in the second recording, in µs; none when nothing was asked of it there.
     pub b_us: Option<u64>,
     /// On the critical path of the first, of the second.
     pub on_path: (bool, bool),
@@ -64,7 +65,7 @@ pub fn phases(a: &Analysis<'_>, b: &Analysis<'_>) -> Vec<PhaseDifference> {
 
 /// All units of both, by the size of their difference, then by name.
 pub fn differences(a: &Analysis<'_>, b: &Analysis<'_>) -> Vec<Difference> {
-    let (mut first, mut second) = (own_times(a), own_times(b));
+    let (mut first, mut second) = (own_times(a, |_| true), own_times(b, |_| true));
     let (path_a, path_b) = (path_names(a), path_names(b));
     let mut names: Vec<&str> = first.keys().chain(second.keys()).copied().collect();
     names.sort_unstable();
@@ -80,10 +81,13 @@ pub fn differences(a: &Analysis<'_>, b: &Analysis<'_>) -> Vec<Difference> {
     out
 }
 
-/// Own time of all bars of each unit, by name.
-pub(super) fn own_times<'a>(analysis: &'a Analysis<'_>) -> BTreeMap<&'a str, u64> {
+/// Own time of all bars of each unit that count, by name.
+pub(super) fn own_times<'a>(
+    analysis: &'a Analysis<'_>,
+    counts: impl Fn(&Bar) -> bool,
+) -> BTreeMap<&'a str, u64> {
     let mut out = BTreeMap::new();
-    for bar in &analysis.timeline.bars {
+    for bar in analysis.timeline.bars.iter().filter(|bar| counts(bar)) {
         let own_us: &mut u64 = out.entry(analysis.name(bar.row)).or_default();
         *own_us = own_us.saturating_add(bar.own_us());
     }

@@ -58,6 +58,11 @@ impl<'a> Analysis<'a> {
         Analysis { damage: *damage, ..Analysis::of(recording) }
     }
 
+    /// Whether its end was recorded, and all of it could be read.
+    pub fn is_whole(&self) -> bool {
+        self.timeline.is_over && self.damage == Damage::default()
+    }
+
     /// The name of a row.
     pub fn name(&self, row: u32) -> &str {
         self.timeline.rows.get(row as usize).map_or("", |row| row.name.as_str())

@@ -1,6 +1,9 @@
 //! How much times differ between many recordings of one subject: for the whole and for each unit
 //! the least, the median and the most.
 //!
+//! How long all took is known of whole recordings only, as of a shutdown whose end could not be written;
+//! what a unit did that came to an end counts in any.
+//!
 //! Recordings are taken in one by one, so that only one of them need be in memory.
 
 use std::cmp::Reverse;
@@ -8,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::Analysis;
 use super::compare::{own_times, path_names};
+use super::timeline::Bar;
 
 /// The least, the median and the most of some times, in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,9 +44,9 @@ impl Spread {
 /// One unit in all recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitSpread {
-    /// Its own time, where it did something.
+    /// Its own time, where it ran and what it did came to an end.
     pub own: Spread,
-    /// In how many recordings it did something.
+    /// In how many recordings that was so.
     pub runs: usize,
     /// In how many it was on the critical path.
     pub on_path: usize,
@@ -51,6 +55,7 @@ pub struct UnitSpread {
 /// Times of many recordings.
 #[derive(Clone, Debug, Default)]
 pub struct Repeats {
+    count: usize,
     totals_us: Vec<u64>,
     paths_us: Vec<u64>,
     managers_us: Vec<u64>,
@@ -61,11 +66,14 @@ pub struct Repeats {
 impl Repeats {
     /// Takes one recording in.
     pub fn add(&mut self, analysis: &Analysis<'_>) {
-        let parts = analysis.path.parts;
-        self.totals_us.push(parts.total_us());
-        self.paths_us.push(parts.path_us());
-        self.managers_us.push(parts.manager_us);
-        for (name, own_us) in own_times(analysis) {
+        self.count += 1;
+        if analysis.is_whole() {
+            let parts = analysis.path.parts;
+            self.totals_us.push(parts.total_us());
+            self.paths_us.push(parts.path_us());
+            self.managers_us.push(parts.manager_us);
+        }
+        for (name, own_us) in own_times(analysis, Bar::has_run) {
             self.own_us.entry(name.to_owned()).or_default().push(own_us);
         }
         let mut names = path_names(analysis);
@@ -77,10 +85,15 @@ impl Repeats {
 
     /// How many were taken in.
     pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many of them are whole.
+    pub fn whole(&self) -> usize {
         self.totals_us.len()
     }
 
-    /// From begin to end.
+    /// From begin to end, of those that are whole; so are the next two.
     pub fn total(&self) -> Spread {
         Spread::of(&self.totals_us)
     }
@@ -95,7 +108,7 @@ impl Repeats {
         Spread::of(&self.managers_us)
     }
 
-    /// What is known of a unit; none if it did nothing in any of them.
+    /// What is known of a unit; none if nothing that it did came to an end in any of them.
     pub fn unit(&self, name: &str) -> Option<UnitSpread> {
         let own_us = self.own_us.get(name)?;
         let on_path = self.on_path.get(name).copied().unwrap_or(0);
@@ -114,6 +127,8 @@ impl Repeats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::What;
+    use crate::record::Damage;
     use crate::sample::host;
     use crate::words::Subject;
 
@@ -145,7 +160,46 @@ mod tests {
         assert_eq!(repeats.unit("test-0.mount").map(|unit| unit.runs), Some(1));
         assert_eq!(repeats.unit("other.service"), None);
         assert_eq!(repeats.units()[0], ("database.service", database));
-        assert_eq!(repeats.count(), 3);
+        assert_eq!((repeats.count(), repeats.whole()), (3, 3));
         assert_eq!(repeats.total().range_us(), 540_000);
+    }
+
+    #[test]
+    fn a_unit_that_never_ran_or_was_not_over_has_no_time_of_nothing() {
+        let mut repeats = Repeats::default();
+        let recording = host(Subject::Boot, 0, 1).record();
+        repeats.add(&Analysis::of(&recording));
+        for lacks in [
+            |what: What| matches!(what, What::JobReleased { job: 2, .. }),
+            |what: What| matches!(what, What::JobEnded { job: 2, .. }),
+        ] {
+            let mut recording = recording.clone();
+            recording.events.retain(|event| !event.what().is_some_and(lacks));
+            repeats.add(&Analysis::of(&recording));
+        }
+        let own = Spread { min_us: 640_000, median_us: 640_000, max_us: 640_000 };
+        let database = repeats.unit("database.service").expect("it ran once");
+        assert_eq!((database.own, database.runs), (own, 1));
+        assert_eq!(repeats.unit("network.service").map(|unit| unit.runs), Some(3));
+    }
+
+    #[test]
+    fn how_long_all_took_is_of_whole_recordings_only() {
+        let mut repeats = Repeats::default();
+        let recording = host(Subject::Shutdown, 0, 1).record();
+        let whole = Analysis::of(&recording);
+        repeats.add(&whole);
+        repeats.add(&Analysis { damage: Damage { blocks: 1, ..Damage::default() }, ..whole });
+        let mut cut = recording.clone();
+        let half = cut.events.len() / 2;
+        cut.events.truncate(half);
+        repeats.add(&Analysis::of(&cut));
+        assert_eq!((repeats.count(), repeats.whole()), (3, 1));
+        let spreads = [repeats.total(), repeats.path(), repeats.manager()];
+        assert_eq!(spreads.map(Spread::range_us), [0, 0, 0]);
+        assert!(repeats.total().min_us > 0);
+        let runs = |name| repeats.unit(name).map(|unit| unit.runs);
+        assert_eq!(runs("multi-user.target"), Some(3), "it was down before the cut");
+        assert_eq!(runs("local-fs.target"), Some(2));
     }
 }

@@ -104,6 +104,11 @@ impl Bar {
         }
     }
 
+    /// Whether it ran and came to an end: only then it has a time of its own.
+    pub fn has_run(&self) -> bool {
+        self.start.is_some() && self.end.is_some()
+    }
+
     /// Where what it did begins, in µs: for one that never could run, where it ended.
     pub fn ran_from_us(&self, until_us: u64) -> u64 {
         self.start.map_or_else(|| self.end_us(until_us), |start| start.at.time_us)

@@ -46,7 +46,7 @@ fn trace(analysis: &Analysis<'_>, repeats: Option<&Repeats>) -> String {
     }
     flows(&mut events, analysis, &places);
     samples(&mut events, analysis);
-    events.finish(analysis)
+    events.finish(analysis, repeats)
 }
 
 /// Where a bar is shown: process and thread.
@@ -78,12 +78,17 @@ impl Events {
         us.saturating_sub(self.begin_us).saturating_mul(1_000)
     }
 
-    fn finish(mut self, analysis: &Analysis<'_>) -> String {
+    fn finish(mut self, analysis: &Analysis<'_>, repeats: Option<&Repeats>) -> String {
         self.lines.sort_by_key(|(at_ns, _)| *at_ns);
         let lines: Vec<String> = self.lines.into_iter().map(|(_, line)| line).collect();
         let mut out = String::from("{\"displayTimeUnit\":\"ms\",\"otherData\":");
         let remarks = show::remarks(analysis).join(" ");
-        let other = [("headline", show::headline(analysis)), ("remarks", remarks)];
+        let repeats = repeats.and_then(show::not_whole).unwrap_or_default();
+        let other = [
+            ("headline", show::headline(analysis)),
+            ("remarks", remarks),
+            ("remarks_on_all", repeats),
+        ];
         let other = other.into_iter().filter(|(_, text)| !text.is_empty());
         let other: Vec<(&str, String)> = other.map(|(name, text)| (name, quoted(&text))).collect();
         let other = object(&other);

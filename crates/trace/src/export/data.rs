@@ -116,8 +116,8 @@ fn counters(analysis: &Analysis<'_>) -> String {
     }))
 }
 
-/// How many recordings there are, the spreads of the whole, and for each row its spread with in how many
-/// recordings it did something and was on the critical path: `[least, median, most, ran, path]`.
+/// How many recordings there are, the spreads of those that are whole, and for each row its spread with in how many
+/// recordings it ran to an end and was on the critical path: `[least, median, most, ran, path]`.
 fn spread(analysis: &Analysis<'_>, repeats: &Repeats) -> String {
     let three = |spread: Spread| [spread.min_us, spread.median_us, spread.max_us];
     let row = |row: &Row| match repeats.unit(&row.name) {
@@ -129,6 +129,8 @@ fn spread(analysis: &Analysis<'_>, repeats: &Repeats) -> String {
     };
     object(&[
         ("count", repeats.count().to_string()),
+        ("whole", repeats.whole().to_string()),
+        ("remark", quoted(&show::not_whole(repeats).unwrap_or_default())),
         ("total", numbers(three(repeats.total()))),
         ("path", numbers(three(repeats.path()))),
         ("manager", numbers(three(repeats.manager()))),

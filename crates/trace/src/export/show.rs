@@ -1,6 +1,7 @@
 //! How times, dates, counts and the headline are shown, everywhere.
 
 use crate::analysis::Analysis;
+use crate::analysis::repeat::Repeats;
 use crate::analysis::timeline::{Bar, Span, Start};
 use crate::record::Damage;
 use crate::words::{Ending, Phase, Subject};
@@ -190,6 +191,18 @@ pub fn remarks(analysis: &Analysis<'_>) -> Vec<String> {
         }
     }
     out
+}
+
+/// What a reader has to know of many recordings before believing how long all took.
+pub fn not_whole(repeats: &Repeats) -> Option<String> {
+    const WHAT: &str = "total, critical path and the manager are";
+    let missing = (repeats.count() - repeats.whole()) as u64;
+    match (missing, repeats.whole()) {
+        (0, _) => None,
+        (_, 0) => Some(format!("None of them is whole: {WHAT} not known.")),
+        (1, _) => Some(format!("1 of them is not whole: {WHAT} of the others.")),
+        _ => Some(format!("{} of them are not whole: {WHAT} of the others.", count(missing))),
+    }
 }
 
 /// What could not be read of a file.

@@ -39,15 +39,18 @@ pub fn repeated(analysis: &Analysis<'_>, repeats: &Repeats) -> String {
     let mut out = table(analysis);
     let (subject, count) = (analysis.recording.head.subject.text(), repeats.count());
     put(&mut out, format_args!("\nThe last {subject}s, {} of them\n", show::count(count as u64)));
+    show::not_whole(repeats).iter().for_each(|text| put(&mut out, format_args!("{text}\n")));
     let [least, median, most] = ["least", "median", "most"];
-    put(&mut out, format_args!("{least:>12} {median:>11} {most:>11}\n"));
-    for (spread, name) in [
-        (repeats.total(), "total"),
-        (repeats.path(), "critical path"),
-        (repeats.manager(), "the manager"),
-    ] {
-        out.push_str(&spread_text(spread));
-        put(&mut out, format_args!("  {name}\n"));
+    if repeats.whole() > 0 {
+        put(&mut out, format_args!("{least:>12} {median:>11} {most:>11}\n"));
+        for (spread, name) in [
+            (repeats.total(), "total"),
+            (repeats.path(), "critical path"),
+            (repeats.manager(), "the manager"),
+        ] {
+            out.push_str(&spread_text(spread));
+            put(&mut out, format_args!("  {name}\n"));
+        }
     }
     let units = repeats.units();
     if units.is_empty() {

@@ -232,6 +232,31 @@ The last boots, 3 of them
 }
 
 #[test]
+fn how_many_of_the_last_are_not_whole_is_told_in_text_and_trace() {
+    let whole = host(Subject::Shutdown, 0, 1).record();
+    let mut cut = whole.clone();
+    cut.events.truncate(cut.events.len() / 2);
+    let (whole, cut) = (Analysis::of(&whole), Analysis::of(&cut));
+    let told = |all: &[&Analysis<'_>]| {
+        let mut repeats = Repeats::default();
+        all.iter().for_each(|one| repeats.add(one));
+        let trace: Value = serde_json::from_str(&chrome::repeated(all[0], &repeats)).expect("JSON");
+        let remark = trace["otherData"]["remarks_on_all"].as_str().unwrap_or_default().to_owned();
+        (table::repeated(all[0], &repeats), remark)
+    };
+    let (text, remark) = told(&[&whole, &whole]);
+    assert!(text.contains(", 2 of them\n       least") && remark.is_empty(), "{text}");
+    let (text, remark) = told(&[&cut, &whole, &whole]);
+    let expect = "1 of them is not whole: total, critical path and the manager are of the others.";
+    assert!(text.contains(&format!(", 3 of them\n{expect}\n       least")), "{text}");
+    assert_eq!(remark, expect);
+    let (text, remark) = told(&[&cut, &cut]);
+    let expect = "None of them is whole: total, critical path and the manager are not known.";
+    assert!(text.contains(&format!("{expect}\n\n       least")), "{text}");
+    assert!(!text.contains(" total\n") && remark == expect, "{text}");
+}
+
+#[test]
 fn nobody_leaves_the_path_in_a_table_for_a_boot_that_has_none() {
     let whole = host(Subject::Boot, 0, 1).record();
     let mut cut = whole.clone();

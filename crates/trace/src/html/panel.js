@@ -171,14 +171,15 @@ const rangeText = ([least, median, most]) =>
 function ranges(page) {
   const run = page.model.runs[page.model.runs.length - 1];
   if (!run.repeats) return [];
-  const { count, total, path, manager } = run.repeats;
+  const { count, whole, remark, total, path, manager } = run.repeats;
   const units = page.model.units.filter((unit) => unit.range > 0).sort(ORDERS.range);
   const lines = units.slice(0, NAMES_MAX).map((unit) => element("tr", { children: [
     element("td", { kind: "n", text: timeText(unit.range) }),
     element("td", { children: [unitLink(unit.name, page)] })] }));
+  const all = [["total", total], ["critical path", path], ["the manager", manager]];
   return [element("h3", { text: `Least, median, most of ${countText(count)} recordings` }),
-    pairs([["total", rangeText(total)], ["critical path", rangeText(path)],
-      ["the manager", rangeText(manager)]]),
+    ...(remark === "" ? [] : [element("p", { text: remark })]),
+    ...(whole === 0 ? [] : [pairs(all.map(([name, spread]) => [name, rangeText(spread)]))]),
     ...(lines.length === 0 ? [] : [element("h3", { text: "Their times lie furthest apart" }),
       element("table", { children: lines })]), ...moreThan(NAMES_MAX, units.length)];
 }

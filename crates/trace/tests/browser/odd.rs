@@ -3,6 +3,7 @@
 
 use super::{boot, devtools::Browser, in_browser, text};
 use warren_trace::analysis::Analysis;
+use warren_trace::analysis::repeat::Repeats;
 use warren_trace::event::{Event, NO_UNIT, What};
 use warren_trace::export::{html, show, svg};
 use warren_trace::record::{Recording, Unit};
@@ -205,6 +206,28 @@ fn nobody_leaves_the_path_of_a_boot_for_one_that_has_none() {
                 panel.contains("against A.") && !panel.contains("the critical path."),
                 "{panel}"
             );
+        }
+    });
+}
+
+#[test]
+fn how_many_of_the_last_shutdowns_are_not_whole_is_told() {
+    in_browser("cut", |browser| {
+        let whole = small(Subject::Shutdown);
+        let mut cut = whole.clone();
+        cut.events.truncate(cut.events.len() / 2);
+        let (whole, cut) = (Analysis::of(&whole), Analysis::of(&cut));
+        for (other, total, remark) in
+            [(&whole, true, "1 of them is not whole: "), (&cut, false, "None of them is whole: ")]
+        {
+            let mut repeats = Repeats::default();
+            [&cut, other].into_iter().for_each(|one| repeats.add(one));
+            browser.open("cut.html", &html::repeated(&cut, &repeats));
+            let panel = text(browser, "panel");
+            assert!(panel.contains("of 2 recordings") && panel.contains(remark), "{panel}");
+            let rows = "[...document.querySelectorAll('#panel th')].map((one) => one.textContent)";
+            let has_total = browser.eval(rows).to_string().contains("\"total\"");
+            assert_eq!(has_total, total, "{panel}");
         }
     });
 }
