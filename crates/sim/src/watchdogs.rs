@@ -51,7 +51,8 @@ impl Watchdogs {
         let is_late = |&(&unit, promise): &(&UnitId, &Promise)| {
             let run = core.unit_run(unit);
             let is_same = run.history.as_ref().is_some_and(|h| h.invocation == promise.invocation);
-            let is_up = is_same && run.active_state().is_up();
+            // Of one that has exited and remains nobody is left to be silent.
+            let is_up = is_same && run.active_state().is_up() && run.sub_state() != "exited";
             is_up && now > promise.until + LATE_US && !world.kernel.frozen.contains_key(&unit)
         };
         let late = self.promises.iter().filter(is_late);

@@ -184,6 +184,8 @@ impl Core {
         if was_running && self.waits_for_itself(unit) {
             self.change_job(unit, |job| job.ignore_order = true);
         }
+        // Nor was it planned with those that come to wait for it when their restarts are halfway.
+        self.circles_possible |= was_running;
         self.queue_job(unit);
         // Who waited for what it was to do may wait for nothing now.
         self.look_at_group_waiters(unit);
