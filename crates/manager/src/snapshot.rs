@@ -481,7 +481,7 @@ impl Snapshot {
         // First, so that what takes its place meanwhile is seen the next time.
         self.directories[index].inode = self.directories[index].inode_now();
         let device = self.directories[index].inode.map_or(0, |(device, _)| device);
-        self.watch_directory(index, None, device);
+        self.watch_directory(index, None, false, device);
         self.sweep_directory(index, trusting, links)
     }
 

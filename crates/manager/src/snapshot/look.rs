@@ -64,11 +64,11 @@ impl Snapshot {
                 found = if_there(fs::metadata(path))?;
             }
             let found = found.filter(fs::Metadata::is_dir);
-            let is_or_was_link = self.note_linked(path, is_link, found.as_ref());
-            let device = found.as_ref().map(fs::Metadata::dev);
-            let watch = device.and_then(|device| self.watch_directory(index, Some(name), device));
-            if is_or_was_link {
-                self.unwatch_former(&(index, name.into()), watch);
+            let watch = found
+                .as_ref()
+                .and_then(|found| self.watch_directory(index, Some(name), is_link, found.dev()));
+            if let Some(former) = self.note_linked(path, is_link, found.as_ref(), watch) {
+                self.unwatch_former(former, (index, Some(name.into())));
             }
             let Some(metadata) = found else { return Ok(None) };
             let entry = self.look_into(path, owner, before, &mut notes)?;

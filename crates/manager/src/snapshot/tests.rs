@@ -230,6 +230,9 @@ fn where_directories_that_are_links_lead_is_looked_at_by_each_update() {
         assert_eq!(joined(snapshot.update()), changed, "{edit}");
         assert_eq!(shown(&snapshot), shown(&Snapshot::read_unwatched(paths())), "{edit}");
         assert_eq!(joined(snapshot.update()), "", "nothing was done since");
+        let watched: Vec<&Watched> = snapshot.watched.values().flatten().collect();
+        let each: BTreeSet<&Watched> = watched.iter().copied().collect();
+        assert_eq!(watched.len(), each.len(), "what one led to before is watched: {watched:?}");
     }
     assert_eq!(snapshot.linked.len(), 2, "{:?}", snapshot.linked);
     scratch.edit("opt/v1/a.d/x.conf [Unit]\nDescription=edited again");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use warren_sys::inotify::WatchId;
 
 use super::watch::is_configuration_behind;
-use super::{Entry, Place, Snapshot};
+use super::{Entry, Place, Snapshot, Watched};
 
 /// A directory of drop-ins or of links that is itself a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,6 +19,8 @@ pub struct LinkedDirectory {
     pub(super) target: Box<str>,
     /// Device and inode of the directory that it led to when it was last looked at, if to one.
     inode: Option<(u64, u64)>,
+    /// That of this directory.
+    watch: Option<WatchId>,
 }
 
 impl LinkedDirectory {
@@ -64,31 +66,33 @@ impl Entry {
 }
 
 impl Snapshot {
-    /// Takes note of whether the directory at this path, where `found` is, is a link; whether it is one or
-    /// was.
+    /// Takes note of whether the directory at this path, where `found` is and is watched, is a link. The watch of
+    /// the directory that it led to before, if it led to another.
     pub(super) fn note_linked(
         &mut self,
         path: &Path,
         is_link: bool,
         found: Option<&fs::Metadata>,
-    ) -> bool {
+        watch: Option<WatchId>,
+    ) -> Option<WatchId> {
         if !is_link && self.linked.is_empty() {
-            return false;
+            return None;
         }
         let inode = found.map(|directory| (directory.dev(), directory.ino()));
         let target = is_link.then(|| fs::read_link(path).ok()).flatten();
-        let now =
-            target.map(|target| LinkedDirectory { target: target.to_string_lossy().into(), inode });
+        let target = target.map(|target| target.to_string_lossy().into());
+        let now = target.map(|target| LinkedDirectory { target, inode, watch });
         let before = self.linked.get(path);
-        let is_or_was = before.is_some() || now.is_some();
-        if before != now.as_ref() {
-            let linked = Arc::make_mut(&mut self.linked);
-            match now {
-                Some(now) => drop(linked.insert(path.to_owned(), now)),
-                None => drop(linked.remove(path)),
-            }
+        if before == now.as_ref() {
+            return None;
         }
-        is_or_was
+        let former = before.and_then(|before| before.watch);
+        let linked = Arc::make_mut(&mut self.linked);
+        match now {
+            Some(now) => drop(linked.insert(path.to_owned(), now)),
+            None => drop(linked.remove(path)),
+        }
+        former.filter(|former| Some(*former) != watch)
     }
 
     /// The directory of this name, if it is a link.
@@ -111,16 +115,14 @@ impl Snapshot {
         *self.devices.entry(device).or_insert_with(tells)
     }
 
-    /// Watches what the directory of this name led to before no more.
-    pub(super) fn unwatch_former(&mut self, place: &Place, now: Option<WatchId>) {
-        let Some(watch) = &self.watch else { return };
-        let watched = (place.0, Some(place.1.clone()));
-        self.watched.retain(|&id, places| {
-            if Some(id) != now && places.remove(&watched) && places.is_empty() {
-                watch.remove(id);
-            }
-            !places.is_empty()
-        });
+    /// Watches no more what this led to before, unless others lead there.
+    pub(super) fn unwatch_former(&mut self, former: WatchId, watched: Watched) {
+        let Some(places) = self.watched.get_mut(&former) else { return };
+        places.remove(&watched);
+        if places.is_empty() {
+            self.watched.remove(&former);
+            self.watch.iter().for_each(|watch| watch.remove(former));
+        }
     }
 
     /// Entries at or below which something is mounted, or was when this was last asked.

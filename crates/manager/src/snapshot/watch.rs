@@ -41,11 +41,12 @@ fn without_parents(path: &Path) -> PathBuf {
 }
 
 impl Snapshot {
-    /// Watches a search directory or one in it, which lies on this device.
+    /// Watches a search directory or one in it, which may be a link and lies on this device.
     pub(super) fn watch_directory(
         &mut self,
         index: usize,
         below: Option<&str>,
+        is_link: bool,
         device: u64,
     ) -> Option<WatchId> {
         let watch = self.watch.clone()?;
@@ -56,7 +57,7 @@ impl Snapshot {
         match watch.add(&path, WatchFor::Entries) {
             Ok(id) => {
                 self.watched.entry(id).or_default().insert((index, below.map(Box::from)));
-                if !self.tells_all(&path, device) && !self.linked.contains_key(&path) {
+                if !is_link && !self.tells_all(&path, device) {
                     self.note_unwatched(&format!("{} lies on a server", path.display()));
                 }
                 Some(id)
