@@ -272,10 +272,14 @@ pub struct Snapshot {
     /// them.
     watched: BTreeMap<WatchId, BTreeSet<Watched>>,
     /// What each look goes to, as no watch tells of it: links that lead out of the search directories, be it to
-    /// nothing yet, directories that are links, files with other names, and directories that have such links
-    /// or files.
+    /// nothing yet, directories that are links, and directories that have such links, or files with other names.
     outside: BTreeSet<Place>,
-    /// There are others since this was last asked.
+    /// The files with other names, to which each look goes for the same reason.
+    named: BTreeSet<Place>,
+    /// Such a file was new, or another than before: one of its names may be that of a file which had no other when
+    /// it was last looked at.
+    has_new_names: bool,
+    /// There are others of those since this was last asked.
     outside_changed: bool,
     /// Directories that are links, by their paths.
     linked: Arc<BTreeMap<PathBuf, LinkedDirectory>>,
@@ -352,6 +356,8 @@ impl Snapshot {
             looked_behind_at_ns: 0,
             watched: BTreeMap::new(),
             outside: BTreeSet::new(),
+            named: BTreeSet::new(),
+            has_new_names: false,
             outside_changed: false,
             linked: Arc::default(),
             devices: BTreeMap::new(),
@@ -387,7 +393,7 @@ impl Snapshot {
         for places in self.watched.values_mut() {
             *places = std::mem::take(places).into_iter().map(|(i, n)| (shifted(i), n)).collect();
         }
-        for names in [&mut self.outside, &mut self.again, &mut self.mounted] {
+        for names in [&mut self.outside, &mut self.named, &mut self.again, &mut self.mounted] {
             *names = std::mem::take(names).into_iter().map(|(i, n)| (shifted(i), n)).collect();
         }
         self.missing = std::mem::take(&mut self.missing).into_iter().map(shifted).collect();
@@ -516,14 +522,7 @@ impl Snapshot {
         let (directories, files): (Vec<String>, Vec<String>) =
             names.into_iter().partition(|name| directory_kind(name).is_some());
         others.extend(directories);
-        let mut changed = BTreeSet::new();
-        for (name, now) in self.look_at_files(index, files) {
-            let before = self.directories[index].entries.remove(name.as_str());
-            if self.enter(index, &name, before, now) {
-                changed.insert(name.into());
-            }
-        }
-        *self.read_bytes.get_mut() = 0;
+        let mut changed = self.refresh_files(index, files);
         let entries = &mut self.directories[index].entries;
         if changed.len() > entries.len() / 2 {
             // Entered in their order they leave every node half empty; made of all at once it is full.
@@ -540,6 +539,19 @@ impl Snapshot {
                 changed.insert(name.into());
             }
         }
+        changed
+    }
+
+    /// Looks at these entries again that are no directories; `names` is sorted. The names that differ.
+    fn refresh_files(&mut self, index: usize, names: Vec<String>) -> BTreeSet<Box<str>> {
+        let mut changed = BTreeSet::new();
+        for (name, now) in self.look_at_files(index, names) {
+            let before = self.directories[index].entries.remove(name.as_str());
+            if self.enter(index, &name, before, now) {
+                changed.insert(name.into());
+            }
+        }
+        *self.read_bytes.get_mut() = 0;
         changed
     }
 
@@ -589,6 +601,7 @@ impl Snapshot {
         self.kept_bytes -= bytes(before.as_ref());
         self.structure_changed |= differs && !both_files(before.as_ref(), now.as_ref());
         self.note_outside(index, name, now.as_ref());
+        self.has_new_names |= now.as_ref().is_some_and(|now| now.has_new_names(before.as_ref()));
         if let Some(now) = now {
             self.directories[index].entries.insert(name.into(), now);
         }

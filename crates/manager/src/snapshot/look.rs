@@ -132,10 +132,14 @@ impl Snapshot {
         while names.len() > 0 {
             shares.push(names.by_ref().take(share).collect());
         }
+        let Some(own) = shares.pop() else { return Vec::new() };
         let looked: Vec<_> = std::thread::scope(|scope| {
             let shares = shares.into_iter().map(|share| scope.spawn(move || look(share)));
             let shares: Vec<_> = shares.collect();
-            shares.into_iter().map(|t| t.join().expect("looking at files does not panic")).collect()
+            let own = look(own);
+            let looked =
+                shares.into_iter().map(|t| t.join().expect("looking at files does not panic"));
+            looked.chain([own]).collect()
         });
         let mut found = Vec::new();
         for (some, notes) in looked {

@@ -271,6 +271,40 @@ fn a_file_that_was_edited_by_another_of_its_names_is_seen_by_each_update() {
     assert_eq!(paths, expected.map(|path| path.display().to_string()));
 }
 
+/// The watch tells of the name that the edit was done by.
+#[test]
+fn a_file_that_gets_a_second_name_among_the_unit_files_is_seen_by_what_is_done_by_that() {
+    let scratch = Scratch::new("second-names");
+    for (file, second) in [
+        ("a.service", "b.service"),
+        ("a.service.d/x.conf", "b.service"),
+        ("a.service.d/x.conf", "a.service.d/second.conf"),
+        ("a.service", "b.service.d/second.conf"),
+    ] {
+        for first in ["a.service", "a.service.d/x.conf", "b.service.d/x.conf"] {
+            scratch.edit(&format!("{first} [Unit]"));
+        }
+        // It does not matter that another file has other names already.
+        let _ = fs::hard_link(scratch.0.join("b.service.d/x.conf"), scratch.0.join("notes"));
+        let mut snapshot = Snapshot::read(vec![scratch.0.clone()]);
+        snapshot.update();
+        fs::hard_link(scratch.0.join(file), scratch.0.join(second)).expect("a name");
+        // A look for whoever starts a unit is no look at all files.
+        snapshot.update_nearby(&[]);
+        snapshot.update();
+        let paths = snapshot.files_behind_links();
+        for name in [file, second] {
+            assert!(paths.contains(&*scratch.0.join(name).to_string_lossy()), "{name}: {paths:?}");
+        }
+        fs::write(scratch.0.join(second), "[Unit]\nDescription=longer").expect("it is written");
+        snapshot.update();
+        let read = Snapshot::read_unwatched(vec![scratch.0.clone()]);
+        assert_eq!(shown(&snapshot), shown(&read), "{file} {second}");
+        assert_eq!((snapshot.update(), snapshot.work.parsed), (BTreeSet::new(), 0));
+        scratch.edit(&format!("- {second}"));
+    }
+}
+
 /// Of a rename above it the watch of a directory tells nothing, as of a mount over it.
 #[test]
 fn a_directory_that_another_takes_the_place_of_is_looked_at_and_watched() {

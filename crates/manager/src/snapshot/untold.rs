@@ -1,7 +1,7 @@
 //! What no watch tells of: what is mounted below a search directory, where a directory that is a link leads,
 //! and edits of a file by another of its names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use warren_sys::inotify::WatchId;
 
 use super::watch::is_configuration_behind;
-use super::{Entry, Place, Snapshot, Watched};
+use super::{Entry, Links, Place, Snapshot, Watched};
 
 /// A directory of drop-ins or of links that is itself a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +48,21 @@ impl Entry {
             Entry::File(file) => file.identity.has_other_names(),
             Entry::Directory(entries) => entries.values().any(Entry::has_other_names),
             Entry::Link(_) | Entry::Wrong(_) => false,
+        }
+    }
+
+    /// Whether it is a file that has other names and was not the same before, or has such in it.
+    pub(super) fn has_new_names(&self, before: Option<&Entry>) -> bool {
+        match (self, before) {
+            (Entry::File(now), Some(Entry::File(before))) if now.identity == before.identity => {
+                false
+            }
+            (Entry::File(now), _) => now.identity.has_other_names(),
+            (Entry::Directory(now), Some(Entry::Directory(before))) => {
+                now.iter().any(|(name, now)| now.has_new_names(before.get(name)))
+            }
+            (Entry::Directory(_), _) => self.has_other_names(),
+            (Entry::Link(_) | Entry::Wrong(_), _) => false,
         }
     }
 
@@ -93,6 +108,37 @@ impl Snapshot {
             None => drop(linked.remove(path)),
         }
         former.filter(|former| Some(*former) != watch)
+    }
+
+    /// Looks at the files with other names to which this look goes; the names that differ.
+    pub(super) fn refresh_named(&mut self, links: Links<'_>) -> BTreeSet<Box<str>> {
+        let is_asked = |name: &str| match links {
+            Links::All | Links::Nearby(_) => true,
+            Links::Of { asked, .. } => asked.contains(name),
+        };
+        let mut names: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for (index, name) in self.named.iter().filter(|(_, name)| is_asked(name)) {
+            names.entry(*index).or_default().push(name.to_string());
+        }
+        let mut changed = BTreeSet::new();
+        for (index, names) in names {
+            changed.extend(self.refresh_files(index, names));
+        }
+        changed
+    }
+
+    /// Looks at all files to which no look goes otherwise, as one may have got a name of which no watch tells by
+    /// its own; the names that differ.
+    pub(super) fn look_for_names(&mut self) -> BTreeSet<Box<str>> {
+        let none = BTreeSet::new();
+        let rest = Links::Of { asked: &none, goes_far: false };
+        let mut changed = BTreeSet::new();
+        for index in 0..self.directories.len() {
+            if !self.directories[index].is_made {
+                changed.extend(self.sweep_directory(index, true, rest));
+            }
+        }
+        changed
     }
 
     /// The directory of this name, if it is a link.

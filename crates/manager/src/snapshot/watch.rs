@@ -203,6 +203,10 @@ impl Snapshot {
                 changed.insert(name);
             }
         }
+        changed.extend(self.refresh_named(links));
+        if links == Links::All && std::mem::take(&mut self.has_new_names) {
+            changed.extend(self.look_for_names());
+        }
         changed
     }
 
@@ -304,7 +308,7 @@ impl Snapshot {
 
     /// Entries that each look goes to, as no watch tells of all that is done to them.
     pub fn names_with_links_out(&self) -> BTreeSet<Box<str>> {
-        self.outside.iter().map(|(_, name)| name.clone()).collect()
+        self.outside.iter().chain(&self.named).map(|(_, name)| name.clone()).collect()
     }
 
     /// Whether those are others since this was last asked.
@@ -338,17 +342,22 @@ impl Snapshot {
             is_configuration_behind(directory, target)
         });
         let near = self.outside.iter().filter(|place| !self.is_linked_far(place));
-        let named = near.filter_map(entry).flat_map(Entry::files_with_other_names);
+        let named =
+            near.chain(&self.named).filter_map(entry).flat_map(Entry::files_with_other_names);
         configured.map(|(_, path)| path.clone()).chain(named).collect()
     }
 
     pub(super) fn note_outside(&mut self, index: usize, name: &str, now: Option<&Entry>) {
-        let of_entry = |now: &Entry| now.links_out().next().is_some() || now.has_other_names();
+        let (is_file, has_other_names) =
+            (matches!(now, Some(Entry::File(_))), now.is_some_and(Entry::has_other_names));
+        let has_links = || now.is_some_and(|now| now.links_out().next().is_some());
         let is_linked = || !self.linked.is_empty() && self.linked(&(index, name.into())).is_some();
-        if now.is_some_and(of_entry) || is_linked() {
-            self.outside_changed |= self.outside.insert((index, name.into()));
-        } else if !self.outside.is_empty() {
-            self.outside_changed |= self.outside.remove(&(index, Box::from(name)));
-        }
+        let is_outside = has_other_names && !is_file || has_links() || is_linked();
+        let note = |places: &mut BTreeSet<Place>, is_in: bool| match is_in {
+            true => places.insert((index, name.into())),
+            false => !places.is_empty() && places.remove(&(index, Box::from(name))),
+        };
+        self.outside_changed |= note(&mut self.outside, is_outside);
+        self.outside_changed |= note(&mut self.named, has_other_names && is_file);
     }
 }
