@@ -28,7 +28,7 @@ pub struct OnDisk {
     pub looked_behind_at_ns: u64,
     /// When generators last began to read what they make units of, by the same clock.
     pub generated_at_ns: u64,
-    /// Files of units that are links to where nobody watches, or have other names.
+    /// Files of units that are links out of the unit directories to where configuration lies, or have other names.
     pub behind_links: Arc<BTreeSet<Arc<str>>>,
     /// Entries of the unit directories of which no watch tells all.
     pub with_links_out: Arc<BTreeSet<Box<str>>>,
@@ -59,7 +59,10 @@ impl OnDisk {
         let names = || std::iter::once(&definition.name).chain(&definition.aliases);
         let of_links =
             |name: &UnitName| ["wants", "requires", "upholds"].map(|k| format!("{name}.{k}"));
-        let places = names().flat_map(search::dropin_directories).chain(names().flat_map(of_links));
+        let with_templates =
+            names().flat_map(|name| [Some(name.clone()), name.template()]).flatten();
+        let of_links = with_templates.flat_map(|name| of_links(&name));
+        let places = names().flat_map(search::dropin_directories).chain(of_links);
         let mut paths = places.flat_map(|place| directories.iter().map(move |d| d.join(&place)));
         paths.any(|path| self.linked.get(&path).is_some_and(|linked| linked.is_another(&path)))
     }

@@ -462,10 +462,11 @@ impl Backend for Shared {
         self.states().default_target.as_ref().map(UnitName::to_string)
     }
 
-    /// While a reload is under way, which may wait for a server, what was known before it is told.
+    /// While a reload is under way, which may wait for a server, what was known before it is told, if anything was.
     fn knows_unit_files(&self, unit: Option<&UnitName>) -> bool {
         let disk = lock(&self.disk).clone();
-        self.reloads_since().is_some() || disk.is_some_and(|disk| disk.knows_state(unit))
+        let was_known = || self.reloads_since().is_some() && self.states().number > 0;
+        was_known() || disk.is_some_and(|disk| disk.knows_state(unit))
     }
 
     fn each_unit_file(&self, show: &mut dyn FnMut(&str, &'static str)) {

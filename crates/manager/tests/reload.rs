@@ -483,3 +483,30 @@ fn a_directory_of_drop_ins_that_is_a_link_is_seen_to_lead_elsewhere() {
         check(&reload(&m, &json!({})), [&[], &[], &[], &[]]);
     }
 }
+
+/// Those of a template are its instances'.
+#[test]
+fn a_template_s_directory_of_links_is_seen_to_lead_elsewhere_by_its_instances() {
+    let unit = "[Service]\nExecStart=@P stay";
+    let units = [("t@.service", unit), ("b.service", unit)];
+    let Some(m) = Machine::start("linked-template", &units) else { return };
+    for release in ["v1", "v2"] {
+        std::fs::create_dir_all(m.inside(&format!("/run/site/{release}"))).expect("a directory");
+    }
+    let wanted = m.inside("/run/site/v2/b.service");
+    symlink("../b.service", &wanted).expect("a link");
+    let switch = |release: &str| {
+        m.run(&["ln", "-sfn", release, "/run/site/current"]).expect("ln(1)");
+    };
+    switch("v1");
+    let link = m.directory.join("units/t@.service.wants");
+    symlink("/run/site/current", link).expect("a link");
+    m.expect_job("start", "t@x.service", "done");
+    reload(&m, &json!({}));
+    let differs = || m.status("t@x.service")["differs_on_disk"].clone();
+    assert_eq!(differs(), json!(false));
+    switch("v2");
+    assert_eq!(differs(), json!(true));
+    check(&reload(&m, &json!({})), [&[], &["t@x.service"], &[], &["t@x.service"]]);
+    assert_eq!(differs(), json!(false));
+}

@@ -83,8 +83,8 @@ impl<'r> Places<'r> {
         Places { root, search_path: search_path.to_vec(), identities, real, known }
     }
 
-    /// The path of a file as the search path has it: with the first name there of the directory that it
-    /// is in, if it is one of those.
+    /// The path of a file as the search path has it: with the first name there of the directory that it is in, if
+    /// it is one of those by this path, or by that with no links in it, or lies where configuration does.
     pub fn as_searched(&mut self, path: String) -> String {
         let Some((directory, name)) = path.rsplit_once('/') else { return path };
         let found = match self.known.get(directory) {
