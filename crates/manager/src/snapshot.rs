@@ -378,7 +378,6 @@ impl Snapshot {
             work: Work::default(),
         };
         if snapshot.watch.is_some() {
-            snapshot.mounts = MountNews::new().ok();
             snapshot.look_at_mounts();
         }
         snapshot.sweep();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warren_sys::inotify::WatchId;
+use warren_sys::mount::MountNews;
 
 use super::watch::is_configuration_behind;
 use super::{Entry, Links, Place, Snapshot, Watched};
@@ -174,24 +175,33 @@ impl Snapshot {
     /// Entries at or below which something is mounted, or was when this was last asked.
     pub(super) fn mounted_at(&mut self) -> BTreeSet<Place> {
         let mut places = self.mounted.clone();
-        if self.mounts.as_ref().is_some_and(|mounts| mounts.are_there()) {
-            self.look_at_mounts();
+        if self.look_at_mounts() {
             places.extend(self.mounted.iter().cloned());
         }
         places
     }
 
-    pub(super) fn look_at_mounts(&mut self) {
-        let Ok(table) = warren_sys::mount::table() else { return };
+    /// Reads the mount table if it has changed; whether it did. One that cannot be read now is read by the next look.
+    pub(super) fn look_at_mounts(&mut self) -> bool {
+        if self.mounts.is_none() {
+            self.mounts = MountNews::new().ok();
+        }
+        let Some(mounts) = &mut self.mounts else { return false };
+        if !mounts.are_there() {
+            return false;
+        }
         let on_disk = self.directories.iter().enumerate().filter(|(_, d)| !d.is_made);
         let real = on_disk.filter_map(|(index, d)| Some((index, fs::canonicalize(&d.path).ok()?)));
         let real: Vec<(usize, PathBuf)> = real.collect();
+        let paths: Vec<&Path> = real.iter().map(|(_, path)| path.as_path()).collect();
+        let Ok(points) = mounts.points_below(&paths) else { return false };
         let place = |point: &str| {
             real.iter().find_map(|(index, directory)| {
                 let below = Path::new(point).strip_prefix(directory).ok()?;
                 Some((*index, below.iter().next()?.to_str()?.into()))
             })
         };
-        self.mounted = table.iter().filter_map(|mount| place(&mount.mount_point)).collect();
+        self.mounted = points.iter().filter_map(|point| place(point)).collect();
+        true
     }
 }

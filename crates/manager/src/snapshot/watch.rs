@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use warren_sys::inotify::{Change, WatchFor, WatchId};
+use warren_sys::mount::MountNews;
 use warren_unit::UnitName;
 use warren_unit::search::directory_kind;
 use warren_unit_files::is_configuration;
@@ -190,6 +191,7 @@ impl Snapshot {
             }
             let is_back = self.missing.contains(&index) && self.directories[index].path.is_dir();
             if is_another || is_back {
+                self.mounts.iter_mut().for_each(MountNews::tell_again);
                 changed.extend(self.watch_and_sweep(index, false, links));
             }
         }

@@ -1,6 +1,8 @@
 //! `/proc/self/mountinfo`, pure: proc_pid_mountinfo(5).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::{Mount, MountDelta};
 use crate::text::unescape_octal;
@@ -23,6 +25,23 @@ fn parse_line(line: &str) -> Option<Mount> {
     let source = right.next().map(unescape_octal).filter(|s| !s.is_empty());
     let source = source.unwrap_or_else(|| "none".to_owned());
     Some(Mount { id, parent, mount_point, source, fstype })
+}
+
+/// The mount points of a mountinfo text that are at or below one of these directories. The other lines, of which there
+/// may be thousands, are not taken apart.
+pub fn points_below(text: &str, directories: &[&Path]) -> Vec<String> {
+    let tops = directories.iter().map(|path| path.to_string_lossy());
+    let tops: Vec<String> = tops.map(|top| top.trim_end_matches('/').to_owned()).collect();
+    let is_below = |point: &str| {
+        let rests = tops.iter().filter_map(|top| point.strip_prefix(top.as_str()));
+        rests.into_iter().any(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let points = text.lines().filter_map(|line| line.split(' ').nth(4));
+    let points = points.map(|point| match point.contains('\\') {
+        true => Cow::Owned(unescape_octal(point)),
+        false => Cow::Borrowed(point),
+    });
+    points.filter(|point| is_below(point)).map(Cow::into_owned).collect()
 }
 
 /// What changed between two tables. An id in both with another content was reused or moved: it
@@ -55,6 +74,17 @@ mod tests {
         check("5 1 0:9 / /x rw tmpfs tmpfs rw", "none");
         check("x 1 0:9 / /x rw - tmpfs t rw", "none");
         check("", "none");
+    }
+
+    #[test]
+    fn points_at_and_below_directories_are_found() {
+        let points = ["/", "/a", "/a/x", "/ab", "/b\\040c/x", "/b\\040cd", "/b"];
+        let lines = points.map(|point| format!("1 1 0:1 / {point} rw - tmpfs none rw\n"));
+        let below = |top: &str| points_below(&lines.concat(), &[Path::new(top)]).join(" ");
+        assert_eq!(below("/a"), "/a /a/x");
+        assert_eq!(below("/b c"), "/b c/x");
+        assert_eq!(below("/c"), "");
+        assert_eq!(below("/"), "/ /a /a/x /ab /b c/x /b cd /b");
     }
 
     /// Tables as `id:place`, the delta as `+id:place -id`.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use super::{Mount, list, mountinfo, stat};
 use crate::epoll::Interest;
@@ -217,23 +218,41 @@ fn mount_id(mut records: &[u8]) -> Option<u64> {
     }
 }
 
-/// Tells that the mount table has changed, and not what: at the cost of one system call, however large it is.
+/// Tells whether the mount table has changed, at the cost of one system call, however large it is.
 #[derive(Debug)]
-pub struct MountNews(File);
+pub struct MountNews {
+    table: File,
+    /// It has, and was not read since.
+    is_due: bool,
+}
 
 impl MountNews {
-    /// Of what changes from now on.
+    /// The table as it is now is news.
     pub fn new() -> Result<MountNews> {
         let path = "/proc/thread-self/mountinfo";
-        File::open(path).call_on("open", path).map(MountNews)
+        let table = File::open(path).call_on("open", path)?;
+        Ok(MountNews { table, is_due: true })
     }
 
-    /// Whether something has changed since this was last asked.
-    pub fn are_there(&self) -> bool {
+    /// Whether something has changed since the table was last read.
+    pub fn are_there(&mut self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let mut fds = [PollFd::new(&self.0, PollFlags::PRI)];
+        let mut fds = [PollFd::new(&self.table, PollFlags::PRI)];
         let polled = poll(&mut fds, Some(&Timespec::default()));
-        polled.is_ok() && fds[0].revents().contains(PollFlags::PRI)
+        self.is_due |= polled.is_ok() && fds[0].revents().contains(PollFlags::PRI);
+        self.is_due
+    }
+
+    /// The table is news again: who reads it asks for other directories.
+    pub fn tell_again(&mut self) {
+        self.is_due = true;
+    }
+
+    /// Reads the table: the mount points at and below these directories. After an error it is news still.
+    pub fn points_below(&mut self, directories: &[&Path]) -> Result<Vec<String>> {
+        let text = crate::text::read("/proc/thread-self/mountinfo")?;
+        self.is_due = false;
+        Ok(mountinfo::points_below(&text, directories))
     }
 }
 
@@ -304,14 +323,21 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_table_is_news_once() {
+    fn a_change_of_the_table_is_news_until_it_is_read() {
         crate::mount::tests::in_namespace("news", |dir| {
-            let news = MountNews::new().expect("procfs");
+            let below = format!("{dir}/below");
+            std::fs::create_dir(&below).expect("made");
+            let mut news = MountNews::new().expect("procfs");
+            let points = |news: &mut MountNews| news.points_below(&[Path::new(dir)]).expect("read");
+            assert!(news.are_there());
+            assert_eq!(points(&mut news), [dir]);
             assert!(!news.are_there());
             let none = super::super::MountFlags::empty();
-            super::super::mount("none", dir, "tmpfs", none, "").expect("mounted");
-            assert_eq!((news.are_there(), news.are_there()), (true, false));
-            super::super::unmount(dir, super::super::Unmount::Normal).expect("not in use");
+            super::super::mount("none", &below, "tmpfs", none, "").expect("mounted");
+            assert_eq!((news.are_there(), news.are_there()), (true, true));
+            assert_eq!(points(&mut news), [dir, &below]);
+            assert!(!news.are_there());
+            super::super::unmount(&below, super::super::Unmount::Normal).expect("not in use");
             assert!(news.are_there());
         });
     }
