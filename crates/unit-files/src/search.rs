@@ -101,12 +101,19 @@ impl<'r> Places<'r> {
         }
     }
 
+    /// The first of the search path that is the same directory as this one of it.
+    fn first_of(&self, index: usize) -> usize {
+        let own = self.identities[index];
+        self.identities.iter().position(|other| own.is_some() && *other == own).unwrap_or(index)
+    }
+
     /// Which of the search path this directory is. One of this host that is not there by its path is opened
     /// only where configuration lies: another may be on a server that does not answer.
     fn find(&self, directory: &str) -> Option<usize> {
         let is_real = |real: &Option<PathBuf>| real.as_deref() == Some(Path::new(directory));
         let by_path = self.search_path.iter().position(|path| path == directory);
         let by_path = by_path.or_else(|| self.real.iter().position(is_real));
+        let by_path = by_path.map(|index| self.first_of(index));
         if by_path.is_some() || self.root.is_own() && !is_configuration(Path::new(directory)) {
             return by_path;
         }

@@ -363,7 +363,13 @@ impl Tree {
         mode: PresetMode,
         options: Options,
     ) -> Plan {
-        let refusal = |name: &&str| self.installable(&UnitName::parse(name).ok()?).err();
+        // One that is masked cannot be enabled, and need not be disabled.
+        let refusal = |name: &&str| {
+            let name = UnitName::parse(name).ok()?;
+            let is_to_be_on = matches!(rules.action(&name), PresetAction::Enable(_));
+            let refusal = self.installable(&name).err()?;
+            (is_to_be_on || !matches!(refusal, PlanError::Masked { .. })).then_some(refusal)
+        };
         let errors: Vec<PlanError> = names.iter().filter_map(refusal).collect();
         let mut plan = self.preset_known(names, rules, mode, options);
         plan.errors.extend(errors);
