@@ -68,12 +68,20 @@ impl Batch {
     }
 }
 
+/// Answers that were not written down are kept for the next manager, which asks for them.
+pub fn keep_answers(kernel: &mut Kernel, events: &[Event]) {
+    for event in events {
+        if let Event::Done { effect, result } = event {
+            kernel.keep_answer(*effect, result.clone());
+        }
+    }
+}
+
 /// Has the next manager hear of what its predecessor took and never wrote down. Who asked for something
 /// has lost his connection, and what can be looked at is looked at by every manager that begins.
 pub fn tell_again(kernel: &mut Kernel, events: Vec<Event>) {
     for event in events {
         match event {
-            Event::Done { effect, result } => kernel.keep_answer(effect, result),
             Event::Connection { socket, instance, .. } => {
                 kernel.connections.remove(&instance);
                 kernel.traffic(socket);

@@ -352,6 +352,7 @@ impl World {
         let (heard, events) = self.batch.lost();
         self.heard = heard;
         self.note(format!("{} events are lost", events.len()));
+        batches::keep_answers(&mut self.kernel, &events);
         self.begin_again();
         batches::tell_again(&mut self.kernel, events);
     }
