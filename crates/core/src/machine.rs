@@ -417,6 +417,7 @@ impl Core {
             && let Done::Spawned { pid } = *result
         {
             self.kill_process(unit, pid);
+            self.kill_its_children(unit);
         }
     }
 

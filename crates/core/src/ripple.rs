@@ -96,7 +96,10 @@ impl Core {
             let stays = self.graph.is_related(other, Relation::RestartOnNone, unit);
             if !stays && !self.active_state(other).is_down_or_going() {
                 let reason = Reason::new(Code::BoundUnitGone, Cause::Dependency(unit));
-                self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason);
+                if !self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason) {
+                    // A job that may not be replaced stands against it now.
+                    self.stands_off.insert(other);
+                }
             }
         }
     }
@@ -172,6 +175,8 @@ impl Core {
         let Some(lost) = lost.filter(is_start) else { return };
         match lost.result {
             JobResult::Dependency if self.upholders(unit).next().is_some() => self.try_later(unit),
+            // It is as it was, and nothing else tells that it is tried again when the limit is over.
+            _ if lost.reason.code == Code::StartLimit => _ = self.upheld_queue.insert(unit),
             // What was cancelled for the sake of a circle would be in it again.
             JobResult::Canceled if lost.reason.cause != Cause::Manager => {
                 self.upheld_queue.insert(unit);

@@ -336,6 +336,23 @@ impl Core {
         self.send_to(unit, target, Signal::KILL, FollowUp::default(), false);
     }
 
+    /// A process that came too late was killed: it may have made others by then.
+    pub(crate) fn kill_its_children(&mut self, unit: UnitId) {
+        if !matches!(self.run(unit).state, TypeState::Service(_))
+            || !self.active_state(unit).is_down()
+        {
+            return;
+        }
+        let settings = self.compiled(unit);
+        let mode = settings.service().kill.mode;
+        if matches!(mode, KillMode::ControlGroup | KillMode::Mixed) && !self.without_cgroups {
+            self.out.push(Effect::KillGroup { unit });
+        }
+        if self.run(unit).job.is_none() {
+            self.forget_settings(unit);
+        }
+    }
+
     /// A process ended or the cgroup became empty while the unit goes down: on, if that was the
     /// last of it.
     pub(crate) fn advance_if_stopped(&mut self, unit: UnitId) {

@@ -105,7 +105,9 @@ fn needed(world: &World, before: &Before, happenings: &[Happening]) -> Vec<Strin
             Some(job) if job.kind == JobKind::Start => job.since.0 < world.kernel.now,
             _ => {
                 let gone_along = gone_along && job_stops(&other);
-                let stays = run.active_state().is_up_or_coming() || gone_along;
+                // It may have gone, and have come back in the same step.
+                let went = job_stops(&other);
+                let stays = run.active_state().is_up_or_coming() && !went || gone_along;
                 stays && was.is_some_and(|was| was.is_up_or_coming())
             }
         }
