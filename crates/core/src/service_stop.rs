@@ -344,8 +344,10 @@ impl Core {
             return;
         }
         let settings = self.compiled(unit);
-        let mode = settings.service().kill.mode;
-        if matches!(mode, KillMode::ControlGroup | KillMode::Mixed) && !self.without_cgroups {
+        let kill = &settings.service().kill;
+        let by_group = matches!(kill.mode, KillMode::ControlGroup | KillMode::Mixed);
+        // Whom nobody may kill may have been left there.
+        if by_group && kill.send_sigkill && !self.without_cgroups {
             self.out.push(Effect::KillGroup { unit });
         }
         if self.run(unit).job.is_none() {
