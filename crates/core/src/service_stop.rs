@@ -437,6 +437,11 @@ impl Core {
             return self.enter_signal(unit, ServicePhase::FinalSigterm);
         }
         self.set_service_phase(unit, ServicePhase::StopPost);
+        // A command before it that nobody waits for any more may still be about to begin.
+        let run = self.service_mut(unit);
+        if let Some(Control::Asked(id)) = run.control {
+            run.doomed.push(id);
+        }
         self.run_command(unit, CommandList::StopPost, 0);
     }
 
