@@ -18,6 +18,8 @@ macro_rules! put {
     ($out:expr, $($arg:tt)*) => { writeln!($out, $($arg)*).expect("a string grows") };
 }
 
+mod purpose;
+
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
@@ -171,6 +173,7 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
     }
     let state = style.paint(tone, &format!("{active} {}", detail_of_state(unit)));
     put!(out, "     Active: {state}{}", since(unit, now_us));
+    purpose::lines(&mut out, unit, style);
     for line in restarts::lines(unit) {
         put!(out, "   Restarts: {line}");
     }

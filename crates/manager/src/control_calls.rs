@@ -221,6 +221,7 @@ fn status(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
     });
     if let (Some(out), Value::Object(more)) = (out.as_object_mut(), more) {
         out.extend(more);
+        out.extend(crate::control_detail::value(&view, shared, unit));
     }
     Ok(out)
 }

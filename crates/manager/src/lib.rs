@@ -13,6 +13,7 @@ mod command_line;
 pub mod conditions;
 pub mod control;
 pub mod control_calls;
+mod control_detail;
 mod control_files;
 mod control_jobs;
 mod control_records;

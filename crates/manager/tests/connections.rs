@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 
 use lab::recordings::live;
 use lab::{Machine, PATIENCE, until};
+use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::words::Work;
 
@@ -133,6 +134,16 @@ fn answer(mut stream: UnixStream) -> String {
     text
 }
 
+/// Connects, takes the answer, and waits until the connection counts no more: a client sees the end of it before the
+/// manager hears of the process's.
+fn served(m: &Machine) -> String {
+    let answered = answer(connect(m));
+    until("it is no connection any more", || {
+        (m.status("each.socket")["connections"]["now"] == 0).then_some(())
+    });
+    answered
+}
+
 fn services(m: &Machine) -> u64 {
     m.totals()["by_type"]["service"].as_u64().unwrap_or(0)
 }
@@ -144,7 +155,7 @@ fn instances_are_forgotten_and_their_connections_never_lost() {
     let before = services(&m);
     m.expect_job("start", "each.socket", "done");
     for _ in 0..3 {
-        assert!(answer(connect(&m)).trim().parse::<u32>().is_ok(), "a pid");
+        assert!(served(&m).trim().parse::<u32>().is_ok(), "a pid");
     }
     assert!(services(&m) > before, "the instances are there for a while");
     until("the instances are forgotten", || (services(&m) == before).then_some(()));
@@ -164,7 +175,7 @@ fn what_forgotten_instances_did_is_recorded_under_their_names() {
     let before = services(&m);
     m.expect_job("start", "each.socket", "done");
     for _ in 0..3 {
-        assert!(answer(connect(&m)).trim().parse::<u32>().is_ok(), "a pid");
+        assert!(served(&m).trim().parse::<u32>().is_ok(), "a pid");
     }
     until("the instances are forgotten", || (services(&m) == before).then_some(()));
     let live = live(&m, 0);
@@ -234,5 +245,7 @@ fn connections_beyond_the_limit_are_closed() {
         (services(&m) == before + 2 && m.totals()["jobs"] == 0).then_some(())
     });
     assert_eq!(answer(connect(&m)), "", "the third is closed");
+    let counted = &m.status("each.socket")["connections"];
+    assert_eq!(*counted, json!({"now": 2, "accepted": 2, "refused": 1}));
     drop(kept);
 }

@@ -126,24 +126,9 @@ pub fn listen<'w>(w: &'w mut Writer, listen: &[Listen]) -> &'w mut Writer {
         for one in listen {
             let kind = one.kind.as_str();
             w.structure().str(kind.strip_prefix("Listen").unwrap_or(kind));
-            w.str(&address(&one.address));
+            w.str(&one.address.to_string());
         }
     })
-}
-
-/// An address as systemctl shows it.
-fn address(address: &Address) -> String {
-    match address {
-        Address::Unix(path) | Address::Path(path) => path.to_string(),
-        Address::Abstract(name) => format!("@{name}"),
-        Address::Port(port) => format!("[::]:{port}"),
-        Address::Ipv4(ip, port) => format!("{ip}:{port}"),
-        Address::Ipv6(ip, port, None) => format!("[{ip}]:{port}"),
-        Address::Ipv6(ip, port, Some(scope)) => format!("[{ip}]:{port}%{scope}"),
-        Address::Vsock { cid: Some(cid), port } => format!("vsock:{cid}:{port}"),
-        Address::Vsock { cid: None, port } => format!("vsock::{port}"),
-        Address::Netlink { family, group, .. } => format!("{family} {group}"),
-    }
 }
 
 /// Number of the protocol, 0 for the socket type's own.

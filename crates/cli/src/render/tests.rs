@@ -67,6 +67,18 @@ fn status_shows_all_that_is_known() {
         "since": 1_795_000_000_000_000u64 - 7_200_000_000,
     });
     check("status-failed", &status(&failed, now_us, PLAIN));
+    let mut socket = row("web.socket", "loaded", "active", "listening", "Web");
+    socket["triggers"] = json!([{"name": "web.service", "active": "active"}]);
+    socket["documentation"] = json!(["man:web(8)", "https://example.org/web"]);
+    socket["listen"] =
+        json!([{"kind": "Stream", "address": "[::]:80"}, {"kind": "FIFO", "address": "/run/f"}]);
+    socket["connections"] = json!({"now": 2, "accepted": 17, "refused": 1});
+    let mut mount = row("srv.mount", "loaded", "active", "mounted", "srv.mount");
+    mount["triggered_by"] =
+        (0..20).map(|n| json!({"name": format!("{n}.automount"), "active": "inactive"})).collect();
+    (mount["where"], mount["what"]) = (json!("/srv"), json!("tmpfs"));
+    check("status-socket", &status(&socket, now_us, PLAIN));
+    check("status-mount", &status(&mount, now_us, PLAIN));
     let missing = row("ghost.service", "not-found", "inactive", "dead", "ghost.service");
     check("status-not-found", &status(&missing, now_us, PLAIN));
 }

@@ -1,5 +1,6 @@
 //! \[Socket\] (systemd.socket(5)).
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -60,6 +61,23 @@ pub enum Address {
         /// Group, 0 is none.
         group: u32,
     },
+}
+
+/// As systemctl shows it.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) | Address::Path(path) => f.write_str(path),
+            Address::Abstract(name) => write!(f, "@{name}"),
+            Address::Port(port) => write!(f, "[::]:{port}"),
+            Address::Ipv4(ip, port) => write!(f, "{ip}:{port}"),
+            Address::Ipv6(ip, port, None) => write!(f, "[{ip}]:{port}"),
+            Address::Ipv6(ip, port, Some(scope)) => write!(f, "[{ip}]:{port}%{scope}"),
+            Address::Vsock { cid: Some(cid), port } => write!(f, "vsock:{cid}:{port}"),
+            Address::Vsock { cid: None, port } => write!(f, "vsock::{port}"),
+            Address::Netlink { family, group, .. } => write!(f, "{family} {group}"),
+        }
+    }
 }
 
 /// One Listen*= line.
