@@ -491,10 +491,9 @@ impl Backend for Shared {
         let _ = tree.each_below(Path::new(&top), &mut |group, pids| {
             let path = format!("/{}", group.display());
             let line = |pid: i32| (path.clone(), pid.cast_unsigned(), command_line::of(pid));
-            // Who is of another PID namespace has no number here, and is listed as 0. Threads of the
-            // kernel are all in the root.
+            // Threads of the kernel are all in the root.
             let is_root = group == Path::new("");
-            let is_told = |&pid: &i32| pid > 0 && !(is_root && is_kernel_thread(pid));
+            let is_told = |&pid: &i32| !(is_root && is_kernel_thread(pid));
             found.extend(pids.into_iter().filter(is_told).map(line));
         });
         found

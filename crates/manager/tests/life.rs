@@ -102,6 +102,41 @@ fn a_frozen_service_stands_still_and_can_be_stopped() {
     });
 }
 
+/// Who is brought into a unit's group from another PID namespace has no number there, and cgroup.procs lists 0 for
+/// it: a signal to 0 would be one to the manager's own process group.
+#[test]
+fn who_comes_into_a_group_from_outside_is_ended_with_it_and_takes_nobody_along() {
+    let units = [
+        ("asked.service", "[Service]\nExecStart=@P stay\nTimeoutStopSec=2s"),
+        ("left.service", "[Service]\nExecStart=@P stay\nTimeoutStopSec=2s"),
+    ];
+    with("outsider", &units, |m| {
+        m.expect_job("start", "asked.service", "done");
+        if m.status("asked.service")["cpu_ns"].is_null() {
+            return lab::not_run("who_comes_into_a_group_from_outside", "cgroups");
+        }
+        let manager = m.manager_pid();
+        let mut outsiders = Vec::new();
+        for unit in ["asked.service", "left.service"] {
+            m.expect_job("start", unit, "done");
+            let outsider =
+                std::process::Command::new("sleep").arg("1000").spawn().expect("sleep(1)");
+            m.bring_in(outsider.id(), unit);
+            outsiders.push((unit, outsider));
+        }
+        m.job("stop", "asked.service");
+        m.wait_for("asked.service", "failed/failed");
+        assert_eq!(m.manager_pid(), manager);
+        m.leave("exit");
+        lab::until("the machine ends", || m.is_over().then_some(()));
+        for (unit, mut outsider) in outsiders {
+            let ended = lab::until("it is ended", || outsider.try_wait().expect("a child"));
+            assert!(!ended.success(), "{unit}");
+        }
+        assert!(!m.console().contains("starting it again"), "{}", m.console());
+    });
+}
+
 /// What a unit used is told after its group is gone, of each kind of end, and by another manager too.
 #[test]
 fn what_a_run_used_is_known_after_its_end() {

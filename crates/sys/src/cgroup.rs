@@ -288,7 +288,8 @@ impl Tree {
         Ok(parse_events(&String::from_utf8_lossy(&bytes[..count])))
     }
 
-    /// Processes directly in the group. `EOPNOTSUPP` of a threaded one: the domain that it belongs to
+    /// Processes directly in the group, but for those that have no number in this PID namespace, as who comes
+    /// into a container's group from outside. `EOPNOTSUPP` of a threaded one: the domain that it belongs to
     /// lists them (cgroup-v2.rst, "Threads").
     pub fn procs(&self, group: impl AsRef<Path>) -> Result<Vec<i32>> {
         Ok(parse_pids(&self.read(group, "cgroup.procs")?))
@@ -437,8 +438,9 @@ fn words(text: &str) -> Vec<String> {
     text.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
+/// Who is of a PID namespace that this one does not see is listed as 0, and cannot be named or signalled.
 fn parse_pids(text: &str) -> Vec<i32> {
-    text.lines().filter_map(|l| l.parse().ok()).collect()
+    text.lines().filter_map(|l| l.parse().ok()).filter(|&pid| pid > 0).collect()
 }
 
 fn parse_events(text: &str) -> Populated {

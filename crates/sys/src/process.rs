@@ -198,8 +198,12 @@ pub fn pidfd_pid(pidfd: BorrowedFd<'_>) -> Result<i32> {
     pid.filter(|&p| p > 0).ok_or(Error::new("fdinfo Pid", libc::ESRCH))
 }
 
-/// kill(2). A negative pid is a process group. Prefer [`pidfd_signal`].
+/// kill(2). A negative pid is a process group; `ESRCH` for 0, which is no process but the caller's own group, and
+/// for -1, which is everybody. Prefer [`pidfd_signal`].
 pub fn kill(pid: i32, signal: i32) -> Result<()> {
+    if matches!(pid, 0 | -1) {
+        return Err(Error::new("kill", libc::ESRCH));
+    }
     // SAFETY: plain integers.
     check("kill", unsafe { libc::kill(pid, signal) } as _).map(|_| ())
 }

@@ -325,6 +325,15 @@ impl Machine {
         format!("{}/{}", word("active"), word("sub"))
     }
 
+    /// Moves a process from outside into a unit's group.
+    #[track_caller]
+    pub fn bring_in(&self, pid: u32, unit: &str) {
+        let status = self.status(unit);
+        let below = status["cgroup"].as_str().expect("it has a group").trim_start_matches('/');
+        let group = Path::new(&self.group).join(below);
+        self.top.write(&group, "cgroup.procs", &pid.to_string()).expect("it can be moved");
+    }
+
     /// The main process, inside the machine.
     #[track_caller]
     pub fn main_pid(&self, unit: &str) -> Option<u64> {

@@ -46,6 +46,7 @@ fn files_are_parsed() {
     assert_eq!(parse_events("populated 0\n"), Populated::default());
     assert_eq!(parse_own_path("3:cpu:/x\n0::/a/b\n").as_deref(), Some("/a/b"));
     assert_eq!(parse_pids("1\n22\n\n"), [1, 22]);
+    assert_eq!(parse_pids("0\n1\n0\n"), [1], "0 would be the caller's own process group");
     assert_eq!(key_value("usage_usec 12\nuser_usec 3\n", "usage_usec"), Some(12));
     assert_eq!(key_value("usage_usec_x 12\n", "usage_usec"), None);
 }
