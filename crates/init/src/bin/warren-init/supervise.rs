@@ -45,6 +45,12 @@ const SIGPWR: i32 = 30;
 /// them. The others are still ready in the next.
 const SIGNALS_PER_TURN_MAX: usize = 256;
 
+/// Has the C library ask for huge pages for the manager's heap (the GNU C Library's manual, "Memory Allocation
+/// Tunables"): the manager sleeps between events and finds its addresses gone from the processor's tables each time.
+/// Other libraries, and kernels without such pages, take no notice.
+const TUNABLES: &str = "GLIBC_TUNABLES=";
+const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
+
 const TOKEN_SIGNALS: u64 = 0;
 const TOKEN_TIMER: u64 = 1;
 const TOKEN_ROOM: u64 = 2;
@@ -640,6 +646,9 @@ fn manager_program(options: &Options, place: &Place, soft_reboots: u32) -> Resul
     env.push(format!("{BEGAN_ENV}={realtime} {monotonic}"));
     env.push(format!("{CONTROL_FD_ENV}={CONTROL_FD}"));
     env.push(format!("{CGROUP_ROOT_ENV}={}", root.unwrap_or_default()));
+    if !env.iter().any(|variable| variable.starts_with(TUNABLES)) {
+        env.push(format!("{TUNABLES}{HUGE_PAGES}"));
+    }
     Program::new(&options.manager, &options.manager_args, &env)
 }
 
