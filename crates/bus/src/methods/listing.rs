@@ -74,7 +74,10 @@ fn write_row(
     job: Option<&Job>,
 ) {
     // What the bus calls a text has no NUL in it.
-    let description = description.split('\0').next().unwrap_or_default();
+    let description = match description.as_bytes().contains(&0) {
+        false => description,
+        true => description.split('\0').next().unwrap_or_default(),
+    };
     let bytes = ROW_BYTES + 4 * name.len() + description.len() + following.len();
     w.small_structure(bytes, |w| {
         w.str(name).str(description);

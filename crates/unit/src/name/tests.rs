@@ -81,5 +81,9 @@ fn templates_and_instances() {
 fn every_suffix_comes_back() {
     for t in UnitType::ALL {
         assert_eq!(UnitType::from_suffix(t.suffix()), Some(t));
+        for prefix in ["a", "a.mount", "a@b.automount"] {
+            let name = UnitName::parse(&format!("{prefix}.{}", t.suffix())).expect("a name");
+            assert_eq!((name.unit_type(), name.stem()), (t, prefix));
+        }
     }
 }
