@@ -166,7 +166,8 @@ impl Core {
     /// A client, or the job of another unit, has taken away the start of a unit that stays down: it is
     /// looked at again whether a unit upholds it or a rule has it return. systemd 252 starts again at
     /// once what is upheld, after `systemctl cancel` and after `--job-mode=flush`. Where what it needs
-    /// has failed, that is done after a while; systemd 252 tries 17 times at once, and never again.
+    /// has failed, or has kept it waiting for too long, that is done after a while; systemd 252 tries
+    /// 17 times at once, and never again.
     fn start_again_if_lost(&mut self, unit: UnitId, at: Moment) {
         let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
         // Of a unit that is down a restart is a start.
@@ -174,7 +175,9 @@ impl Core {
         let is_start = |lost: &LostJob| lost.at == at && starts(lost);
         let Some(lost) = lost.filter(is_start) else { return };
         match lost.result {
-            JobResult::Dependency if self.upholders(unit).next().is_some() => self.try_later(unit),
+            JobResult::Dependency | JobResult::Timeout if self.upholders(unit).next().is_some() => {
+                self.try_later(unit);
+            }
             // It is as it was, and nothing else tells that it is tried again when the limit is over.
             _ if lost.reason.code == Code::StartLimit => _ = self.upheld_queue.insert(unit),
             // What was cancelled for the sake of a circle would be in it again.
