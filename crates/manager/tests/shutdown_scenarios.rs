@@ -7,7 +7,7 @@ mod lab;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use lab::recordings::recording;
+use lab::recordings::{bar, recording};
 use lab::{Machine, until};
 use serde_json::json;
 use warren_trace::analysis::Analysis;
@@ -66,6 +66,26 @@ fn began(bar: &Bar) -> Mark {
 
 fn ended(bar: &Bar) -> Mark {
     bar.end.unwrap_or_else(|| panic!("it never ended: {bar:?}")).at
+}
+
+/// A socket listens again when its service is gone, before its own stop has its turn: that is not what let it go.
+#[test]
+fn a_socket_is_let_go_by_the_end_of_its_service() {
+    let units = vec![
+        ("slow.socket".to_owned(), "[Socket]\nListenStream=/run/slow".to_owned()),
+        service(
+            "slow",
+            "[Unit]\nRequires=slow.socket\n[Service]\nExecStart=@P stay\nExecStop=/bin/sleep 0.2",
+        ),
+    ];
+    let Some(mut m) = up("released", &units) else { return };
+    let (console, recording) = end(&mut m);
+    let analysis = Analysis::of(&recording);
+    let slow = bar(&analysis, "slow.service", Work::Stop);
+    let socket = bar(&analysis, "slow.socket", Work::Stop).start.expect("it ran");
+    assert_eq!((socket.by, socket.edge), (Release::Unit, Some(slow.row)), "{console}");
+    assert!(ended(slow) <= socket.at);
+    assert!(analysis.path.parts.units_us >= 200_000, "{:?}\n{console}", analysis.path);
 }
 
 /// The signals that a unit was sent, in order.

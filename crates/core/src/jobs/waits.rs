@@ -64,8 +64,12 @@ impl Core {
     }
 
     /// What a job may have waited for that is no other job has come about by a change of `by`: if nothing
-    /// else holds the job it is looked at.
+    /// else holds the job it is looked at. A change of its own unit is not what let go a job whose turn
+    /// was to come anyhow.
     pub(crate) fn release(&mut self, unit: UnitId, by: UnitId) {
+        if by == unit && self.turns.contains(unit) {
+            return;
+        }
         let job = self.run(unit).job.as_ref();
         if job.is_some_and(|job| !job.running && job.blockers == 0 && job.released_by != Some(by)) {
             self.run_mut(unit).job.as_mut().expect("looked at above").released_by = Some(by);
