@@ -522,7 +522,8 @@ impl Core {
         self.watch_bus_name(unit, false);
         let restarts = self.will_restart(unit, config, &run);
         let bad = !matches!(run.outcome, Outcome::Success | Outcome::ExecCondition);
-        if !bad && !run.stop_requested {
+        // One that ExecCondition= kept from running tells that instead.
+        if run.outcome == Outcome::Success && !run.stop_requested {
             self.finished(unit, restarts);
         }
         let history = self.history_mut(unit);

@@ -143,6 +143,8 @@ fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
         _ => None,
     };
     let by_trigger = || idle_trigger(view, unit, view.reason(unit).code);
+    // Who waits for this one explains nothing of how far it is.
+    let by_reason = by_reason.filter(|&other| view.waited_for(other) != Some(unit));
     waited_for
         .or(by_reason)
         .or_else(by_trigger)
@@ -271,15 +273,16 @@ fn failed_command(history: &History) -> Option<String> {
     is_bad.then(|| restarts::ended_as(&format!("{}= command", list.setting()), ended))
 }
 
-/// The reason of the unit's state; of one that never began to start, that of the job which came to
-/// nothing.
+/// The reason of the unit's state; of one that never began to start, that of the job which is to do so,
+/// or which came to nothing.
 fn told_reason(view: &View, unit: UnitId) -> Reason {
     let of_state = view.reason(unit);
-    let lost = view.run(unit).history.as_deref().and_then(|history| history.lost_job);
-    match lost {
-        Some(job) if of_state.code == Code::NeverStarted => job.reason,
-        _ => of_state,
+    if of_state.code != Code::NeverStarted {
+        return of_state;
     }
+    let lost = view.run(unit).history.as_deref().and_then(|history| history.lost_job);
+    let of_job = view.job(unit).map(|job| job.reason).or(lost.map(|job| job.reason));
+    of_job.unwrap_or(of_state)
 }
 
 /// How long a unit is at its start, stop or reload, and how long yet until that is given up; null if

@@ -41,6 +41,48 @@ fn what_was_wanted_in_vain_tells_whose_fault_it_is() {
     assert_eq!(m.call("Why", &json!({}))["units"].as_array().map(Vec::len), Some(0));
 }
 
+/// What was left out of a circle says which; who waits does not explain what it waits for; who a command kept from
+/// running says so.
+#[test]
+fn what_is_left_out_what_starts_and_what_is_skipped_speak_for_themselves() {
+    let units = [
+        ("main.target", "[Unit]\nWants=a.service"),
+        ("a.service", "[Unit]\nWants=b.service\nAfter=b.service\n[Service]\nExecStart=@P stay"),
+        ("b.service", "[Unit]\nWants=c.service\nAfter=c.service\n[Service]\nExecStart=@P stay"),
+        ("c.service", "[Unit]\nWants=a.service\nAfter=a.service\n[Service]\nExecStart=@P stay"),
+        (
+            "waits.service",
+            "[Unit]\nWants=slow.service\nAfter=slow.service\n[Service]\nExecStart=@P stay",
+        ),
+        ("slow.service", "[Service]\nType=oneshot\nExecStart=@P stay"),
+        ("no.service", "[Service]\nExecCondition=/bin/false\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("speak", &units) else { return };
+    let why = |unit: &str| m.call("Why", &json!({"unit": unit}))["units"][0]["path"].clone();
+    m.expect_job("start", "main.target", "done");
+    let left_out = &why("c.service")[0];
+    assert_eq!(left_out["reason"]["code"], "WR-0091", "{left_out}");
+    assert!(
+        left_out["refusal"]["text"].as_str().is_some_and(|text| text.contains("b.service -> c"))
+    );
+    let all = m.call("Why", &json!({}))["units"].to_string();
+    assert!(all.contains("c.service"), "{all}");
+
+    m.try_call("Job", &json!({"unit": "waits.service", "type": "start", "wait": false}));
+    m.wait_for("slow.service", "activating/start");
+    for unit in ["slow.service", "waits.service"] {
+        let path = why(unit);
+        let root = path.as_array().and_then(|path| path.last()).expect("a path");
+        assert_eq!(root["name"], "slow.service", "{path}");
+        assert!(!path.to_string().contains("WR-0001"), "{path}");
+    }
+
+    m.job("start", "no.service");
+    let skipped = &why("no.service")[0];
+    assert_eq!(skipped["reason"]["code"], "WR-0030", "{skipped}");
+    assert!(skipped["command_ended"].as_str().is_some_and(|text| text.contains("ExecCondition")));
+}
+
 /// A start that was refused leaves its reason, through a kill of the manager too; one that is not
 /// refused takes it away.
 #[test]

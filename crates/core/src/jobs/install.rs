@@ -10,7 +10,7 @@ use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::{Notice, Refusal, Reply};
 use crate::state::ActiveState;
-use crate::transaction::{self, Anchor, LeftOut, Plan, Planned};
+use crate::transaction::{self, Anchor, Circle, LeftOut, Plan, Planned};
 use warren_unit::LoadState;
 
 impl Core {
@@ -105,6 +105,7 @@ impl Core {
 
     fn install(&mut self, plan: Plan, anchor: Anchor, cause: Cause) -> Reply {
         for circle in plan.circles {
+            self.note_circle(&circle, cause);
             self.tell(Notice::CycleBroken { units: circle.units, dropped: circle.dropped });
         }
         plan.left_out.into_iter().for_each(|left_out| self.note_left_out(left_out));
@@ -118,6 +119,20 @@ impl Core {
         }
         let (job, unit) = ids.remove(0);
         Reply::Job { job, unit, affected: ids }
+    }
+
+    /// A unit that was wanted stays down, as its start would wait for itself: it tells the circle, which
+    /// the log is told, too.
+    fn note_circle(&mut self, circle: &Circle, cause: Cause) {
+        let unit = circle.dropped;
+        if self.active_state(unit) != ActiveState::Inactive || self.run(unit).job.is_some() {
+            return;
+        }
+        let names = circle.units.iter().map(|&unit| self.graph.name(unit).clone()).collect();
+        let refusal = Box::new(self.remark(cause, &Refusal::Cycle(names).to_string()));
+        let history = self.history_mut(unit);
+        history.reason = Reason::new(Code::Circle, cause);
+        history.refusal = Some(refusal);
     }
 
     /// A unit that was wanted stays down because of another: it and the log tell why.

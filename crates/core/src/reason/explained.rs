@@ -375,7 +375,7 @@ rows! {
     Circle:
         "A start was asked for whose units all require each other and whose order (`After=`, `Before=`, \
          and what `DefaultDependencies=` adds) leads back to where it began. Circles with a unit that is \
-         only wanted are broken by leaving that one out."
+         only wanted are broken by leaving that one out, which has this reason then."
         "`warren why UNIT` has the whole circle; `warren cat UNIT` the lines."
         "Take one order of the circle away, then `warren refresh` and start it."
     Contradiction:
