@@ -9,7 +9,7 @@ use crate::wire::{Kind, Message, Writer, method_call, parse};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,8 @@ pub enum NameState {
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// ... up to this one: nothing tells when it is back.
 const LAST_DELAY: Duration = Duration::from_secs(64);
+/// Once it is back, who had a name on it has this time to take it again.
+const GRACE: Duration = Duration::from_secs(5);
 
 type Tell = Box<dyn Fn(&str, NameState) + Send>;
 
@@ -78,7 +80,7 @@ impl NameWatcher {
     }
 
     /// Tells the state of `name` now and whenever it changes. While the bus is lost nothing is told, and
-    /// afterwards not that a name is free: its owner may be about to come back as well.
+    /// afterwards that a name is free only when its owner has had time to come back as well.
     pub fn watch(&self, name: &str) {
         self.order(Order::Watch(name.to_owned()));
     }
@@ -113,6 +115,10 @@ struct Bus {
     serial: u32,
     /// Calls of GetNameOwner under way: serial and name.
     asked: BTreeMap<u32, String>,
+    /// Names that were owned before the last bus was lost, and are free on this one.
+    missed: BTreeSet<String>,
+    /// When those are told of.
+    patience: Instant,
 }
 
 impl Watcher {
@@ -133,6 +139,9 @@ impl Watcher {
             if self.bus.as_mut().is_some_and(|bus| bus.exchange(names, tell).is_err()) {
                 self.lost();
             }
+            if let Some(bus) = &mut self.bus {
+                bus.tell_missed(&self.names, &self.tell);
+            }
             if self.again.is_some_and(|again| again <= Instant::now()) {
                 self.connect_again();
             }
@@ -146,7 +155,9 @@ impl Watcher {
             interest.set(PollFlags::OUT, bus.connection.has_output());
             fds.push(PollFd::new(&bus.connection.socket, interest));
         }
-        let left = self.again.map(|again| again.saturating_duration_since(Instant::now()));
+        let missed = self.bus.as_ref().filter(|bus| !bus.missed.is_empty());
+        let next = [self.again, missed.map(|bus| bus.patience)].into_iter().flatten().min();
+        let left = next.map(|next| next.saturating_duration_since(Instant::now()));
         let left = left.map(|left| {
             Timespec::try_from(left + Duration::from_millis(1)).expect("a minute fits")
         });
@@ -208,8 +219,8 @@ impl Watcher {
         self.delay = (self.delay * 2).min(LAST_DELAY);
     }
 
-    /// A bus that is restarted is no reason to stop every service that has a name on it. One that
-    /// refuses us is none.
+    /// A bus that is restarted is no reason to stop every service that has a name on it, but for those that
+    /// do not take it again. One that refuses us is none.
     fn lost(&mut self) {
         let Some(bus) = self.bus.take() else { return };
         if bus.connection.is_open() {
@@ -227,7 +238,9 @@ impl Bus {
         let peer = sockopt::socket_peercred(&socket)?;
         let own_uid = rustix::process::geteuid().as_raw();
         let connection = Connection::to_bus(socket, peer, own_uid, Instant::now());
-        let mut bus = Bus { connection, serial: 0, asked: BTreeMap::new() };
+        let patience = Instant::now() + GRACE;
+        let (asked, missed) = (BTreeMap::new(), BTreeSet::new());
+        let mut bus = Bus { connection, serial: 0, asked, missed, patience };
         bus.call("org.freedesktop.DBus.Hello", &[]);
         let rule = "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged'";
         bus.call("org.freedesktop.DBus.AddMatch", &[rule]);
@@ -277,6 +290,7 @@ impl Bus {
                 };
                 if let Some(is_told) = names.get_mut(name) {
                     *is_told = true;
+                    self.missed.remove(name);
                     tell(name, if new.is_empty() { NameState::Free } else { NameState::Owned });
                 }
             }
@@ -287,10 +301,19 @@ impl Bus {
                 match header.kind {
                     Kind::MethodReturn => tell(&name, NameState::Owned),
                     _ if !was_told => tell(&name, NameState::Free),
-                    _ => {}
+                    _ => _ = self.missed.insert(name),
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Tells that names are free whose owners have not come back in time.
+    fn tell_missed(&mut self, names: &Names, tell: &Tell) {
+        if Instant::now() >= self.patience {
+            let missed = std::mem::take(&mut self.missed);
+            let watched = missed.iter().filter(|name| names.contains_key(*name));
+            watched.for_each(|name| tell(name, NameState::Free));
         }
     }
 }

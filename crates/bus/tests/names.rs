@@ -103,7 +103,7 @@ fn no_message_of_a_client_ends_the_watch() {
 }
 
 #[test]
-fn after_a_bus_was_lost_all_names_are_asked_for_and_none_that_was_owned_is_told_free() {
+fn after_a_bus_was_lost_all_names_are_asked_for_and_their_owners_have_time_to_come_back() {
     let ground = ground("lost-names");
     ground.watcher.watch("a.b");
     let mut bus = ground.accept();
@@ -121,6 +121,30 @@ fn after_a_bus_was_lost_all_names_are_asked_for_and_none_that_was_owned_is_told_
     assert_eq!(ground.told(), "c.d Free");
     bus.signal(DBUS, "DBus.NameOwnerChanged", &["a.b", ":1.5", ""]);
     assert_eq!(ground.told(), "a.b Free");
+}
+
+#[test]
+fn who_does_not_come_back_after_a_bus_was_lost_is_told_of_in_the_end() {
+    let ground = ground("missed-names");
+    let names = ["a.b", "c.d", "e.f"];
+    names.iter().for_each(|name| ground.watcher.watch(name));
+    let mut bus = ground.accept();
+    for name in names {
+        let call = asked(&mut bus, name);
+        owned(&mut bus, &call, DBUS);
+        assert_eq!(ground.told(), format!("{name} Owned"));
+    }
+    drop(bus);
+    let mut bus = ground.accept();
+    for name in names {
+        let call = asked(&mut bus, name);
+        free(&mut bus, &call);
+    }
+    bus.signal(DBUS, "DBus.NameOwnerChanged", &["a.b", "", ":1.5"]);
+    assert_eq!(ground.told(), "a.b Owned");
+    ground.watcher.leave("c.d");
+    assert_eq!(ground.told(), "e.f Free");
+    assert!(ground.told.try_recv().is_err());
 }
 
 /// More than a socket takes while nobody reads.
