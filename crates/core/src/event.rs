@@ -446,7 +446,7 @@ pub enum Effect {
         /// The instance.
         unit: UnitId,
     },
-    /// Throw away what waits in a socket unit's sockets (FlushPending=).
+    /// Throw away what waits in a socket unit's sockets: FlushPending=, or it is to be stopped.
     FlushSockets {
         /// The socket unit.
         unit: UnitId,

@@ -2,7 +2,7 @@
 
 use crate::event::{Done, Effect, FollowUp, KillTarget, Spawn};
 use crate::ids::{EffectId, UnitId};
-use crate::job::{JobMode, JobType};
+use crate::job::{Job, JobKind, JobMode, JobType};
 use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
@@ -11,7 +11,7 @@ use crate::settings::Compiled;
 use crate::state::*;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use warren_unit::config::{KillMode, SocketConfig, TriggerLimit};
+use warren_unit::config::{KillMode, Listen, ListenKind, SocketConfig, TriggerLimit};
 use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, Relation, Signal, UnitType};
 
@@ -116,8 +116,10 @@ impl Core {
         self.socket_mut(unit).deadline = None;
         self.set_socket_phase(unit, SocketPhase::Listening);
         // At the end nothing is started for traffic. A socket that outlasts it is watched by the
-        // manager that comes.
-        if !self.totals.stopping {
+        // manager that comes, and one whose stop waits for others tells who comes that nobody is there.
+        let waits = |job: &Job| job.kind == JobKind::Stop && job.blockers > 0;
+        let is_held = self.run(unit).job.as_deref().is_some_and(waits);
+        if !self.totals.stopping || is_held && self.has_connections_only(unit) {
             self.out.push(Effect::WatchSockets { unit, on: true, accept });
         }
     }
@@ -526,6 +528,11 @@ impl Core {
         if run.phase != SocketPhase::Listening {
             return;
         }
+        // Nobody is started for it, and who waited until the socket is closed could be what that waits for.
+        let stops = self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop);
+        if stops && self.has_connections_only(unit) {
+            return self.out.push(Effect::FlushSockets { unit });
+        }
         let Some(service) = self.service_behind(unit) else {
             let reason = Reason::new(Code::NotLoaded, Cause::None);
             return self.socket_broken(unit, Outcome::Resources, reason);
@@ -546,6 +553,13 @@ impl Core {
             let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(service));
             self.socket_broken(unit, Outcome::Resources, reason);
         }
+    }
+
+    /// Whether who comes to its sockets is a connection, which can be rejected, and no message.
+    fn has_connections_only(&mut self, unit: UnitId) -> bool {
+        let is_connected =
+            |one: &Listen| matches!(one.kind, ListenKind::Stream | ListenKind::SequentialPacket);
+        self.compiled(unit).socket().listen.iter().all(is_connected)
     }
 
     /// `TriggerLimitIntervalSec=`, `TriggerLimitBurst=`
