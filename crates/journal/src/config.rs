@@ -128,7 +128,7 @@ impl Default for Config {
             disk_patience_us: 30_000_000,
             rate: Rate { interval_us: 30_000_000, burst: 10_000 },
             store_level_max: 7,
-            to_syslog: forward(false, 7),
+            to_syslog: forward(true, 7),
             to_kmsg: forward(false, 5),
             to_console: forward(false, 6),
             to_wall: forward(true, 0),

@@ -174,7 +174,7 @@ pub static SETTINGS: &[Setting] = &[
     setting!(
         "ForwardToSyslog",
         "yes or no",
-        "`no`",
+        "`yes`",
         to_syslog.on = boolean,
         "to the socket `/run/systemd/journal/syslog`, where a syslog daemon may listen; what it has no room for is counted and said"
     ),

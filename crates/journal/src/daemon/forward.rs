@@ -5,6 +5,7 @@
 //! are not forwarded, as all of these get them from the kernel. [`line`] is pure.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
@@ -43,6 +44,9 @@ const KMSG_BYTES_MAX: usize = 976;
 /// Longest text that is forwarded elsewhere, bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
+/// A syslog daemon that is not there is looked for so often at most: not for each message.
+const LOOKS_APART_US: u64 = 10_000;
+
 /// Most terminals that a message for everybody is written to.
 const TERMINALS_MAX: usize = 256;
 
@@ -58,6 +62,8 @@ pub struct Forwarder {
     to_wall: Forward,
     socket: Option<UnixDatagram>,
     syslog: PathBuf,
+    /// Where nobody listened: until when none is looked for, µs of the monotonic clock.
+    nobody_until_us: Cell<u64>,
     tty: PathBuf,
     /// Lines of the console begin with a time.
     has_times: bool,
@@ -160,6 +166,7 @@ impl Forwarder {
             to_wall: config.to_wall,
             socket: socket.ok(),
             syslog: sockets.join(SYSLOG_NAME),
+            nobody_until_us: Cell::new(0),
             tty: config.tty_path.clone(),
             has_times: std::fs::read(PRINTK_TIME).is_ok_and(|text| text.starts_with(b"Y")),
             host: host.to_owned(),
@@ -176,13 +183,14 @@ impl Forwarder {
     ) -> bool {
         let level = level_of(fields);
         let wants = |to: &Forward| to.on && level <= to.level_max;
-        let all = [&self.to_syslog, &self.to_kmsg, &self.to_console, &self.to_wall];
-        if !all.into_iter().any(wants) {
+        let for_syslog = wants(&self.to_syslog) && now_us() >= self.nobody_until_us.get();
+        let others = [&self.to_kmsg, &self.to_console, &self.to_wall];
+        if !for_syslog && !others.into_iter().any(wants) {
             return true;
         }
         let Some(message) = Message::of(fields, context) else { return true };
         let mut is_taken = true;
-        if wants(&self.to_syslog) {
+        if for_syslog {
             let made = || Cow::Owned(message.for_syslog(realtime_us, &TimeZone::system()));
             is_taken = self.send(&syslog.map_or_else(made, Cow::Borrowed), sender_of(context));
         }
@@ -215,6 +223,9 @@ impl Forwarder {
         if let Err(Errno::PERM | Errno::SRCH) = sent {
             let mut none = SendAncillaryBuffer::default();
             sent = sendmsg_addr(socket, &address, &parts, &mut none, SendFlags::NOSIGNAL);
+        }
+        if let Err(Errno::NOENT | Errno::CONNREFUSED) = sent {
+            self.nobody_until_us.set(now_us() + LOOKS_APART_US);
         }
         !matches!(sent, Err(Errno::AGAIN | Errno::MSGSIZE | Errno::NOBUFS))
     }
