@@ -756,6 +756,7 @@ impl Core {
             }
             self.changed.push(unit);
         }
+        delta.changed.iter().for_each(|&unit| self.forget_starts_of_edited(unit));
         for &unit in &delta.added {
             self.tell(Notice::UnitNew(unit));
             self.raise_perpetual(unit);

@@ -10,7 +10,7 @@ use crate::state::*;
 use crate::time::{Moment, Monotonic};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use warren_unit::UnitType;
+use warren_unit::{Relation, UnitType};
 
 /// How often a rule, or the end of another unit, starts a unit whose start limit is off.
 const RETURN_LIMIT: (Duration, u32) = (Duration::from_secs(10), 5);
@@ -99,6 +99,17 @@ impl Core {
     pub(crate) fn forget_starts_if_unheld(&mut self, unit: UnitId) {
         if self.has_forgettable_starts(unit) && !self.is_held(unit) {
             self.history_mut(unit).starts = RateWindow::default();
+        }
+    }
+
+    /// Files that were edited may be mended: what was counted of the unit, and of what starts it for traffic, was
+    /// of the old ones. (systemd 252 forgets all counts at each reload.)
+    pub(crate) fn forget_starts_of_edited(&mut self, unit: UnitId) {
+        let triggers: Vec<UnitId> = self.graph.related(unit, Relation::TriggeredBy).collect();
+        for unit in triggers.into_iter().chain([unit]) {
+            if self.run(unit).history.as_ref().is_some_and(|h| h.starts.count > 0) {
+                self.history_mut(unit).starts = RateWindow::default();
+            }
         }
     }
 
