@@ -303,6 +303,7 @@ impl Core {
 
     /// The cgroup has no processes any more.
     pub(crate) fn service_group_empty(&mut self, unit: UnitId) {
+        use ServicePhase::*;
         let Some(run) = self.service(unit) else { return };
         let nothing_coming =
             run.main_asked.is_none() && !matches!(run.control, Some(Control::Asked(_)));
@@ -321,19 +322,19 @@ impl Core {
         let by_group = self.compiled(unit).service().exit_type == ExitType::Cgroup;
         match phase {
             // It was its main process for which nobody was left to stand in.
-            ServicePhase::Start | ServicePhase::Running if by_group && last.is_some() => {
+            Start | Running | ReloadSignal | ReloadNotify if by_group && last.is_some() => {
                 last.into_iter().for_each(|last| self.main_gone(unit, last));
             }
-            ServicePhase::Start if is_searched => {
+            Start if is_searched => {
                 self.fail_service(unit, Outcome::Protocol, Code::Protocol);
-                self.enter_signal(unit, ServicePhase::StopSigterm);
+                self.enter_signal(unit, StopSigterm);
             }
             // Nobody is left whom the file could name.
             _ if is_searched => {
                 self.drop_searches(unit);
                 self.main_found(unit, None);
             }
-            ServicePhase::Running => self.enter_running(unit, false),
+            Running | ReloadSignal | ReloadNotify => self.enter_running(unit, false),
             _ => self.advance_if_stopped(unit),
         }
     }
