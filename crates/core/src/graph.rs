@@ -149,6 +149,12 @@ impl Graph {
         self.names.get(name).copied()
     }
 
+    /// The unit that `name` is the own name of, also if it leads to another one now, of which it is an alias.
+    pub fn lookup_own(&self, name: &UnitName) -> Option<UnitId> {
+        let own = self.lookup(name).filter(|&unit| self.name(unit) == name);
+        own.or_else(|| self.displaced.get(name).copied())
+    }
+
     /// The definition of `unit`. Every id that this graph gave out has one.
     pub fn definition(&self, unit: UnitId) -> &Arc<Definition> {
         self.definitions[unit.index()].as_ref().expect("every id given out has a definition")

@@ -6,11 +6,12 @@ use crate::job::{JobKind, JobMode, JobResult, JobType};
 use crate::machine::{Core, Transition};
 use crate::reason::{Cause, Code, Reason};
 use crate::request::{Notice, Refusal};
+use crate::settings::{Compiled, TypeSettings};
 use crate::state::*;
 use crate::time::Moment;
 use crate::transaction::Anchor;
 use std::time::Duration;
-use warren_unit::{LoadState, Relation, UnitType};
+use warren_unit::{LoadState, Relation, UnitName, UnitType};
 
 /// When a stop that failed is tried again, if the unit is still bound to something gone, or unneeded.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -105,22 +106,30 @@ impl Core {
     }
 
     /// Units that start this one when something happens.
-    fn triggers_of(&self, unit: UnitId) -> Vec<UnitId> {
+    pub(crate) fn triggers_of(&self, unit: UnitId) -> Vec<UnitId> {
         let mut all = self.related(unit, &[Relation::TriggeredBy]);
-        all.extend(self.orphan_before(unit));
-        all
-    }
-
-    /// A socket or an automount whose file is gone and that is up, before the unit of its name.
-    fn orphan_before(&self, unit: UnitId) -> Option<UnitId> {
         let before = match self.definition(unit).unit_type() {
             UnitType::Service => UnitType::Socket,
             UnitType::Mount => UnitType::Automount,
-            _ => return None,
+            _ => return all,
         };
-        let trigger = self.namesake(unit, before)?;
+        let definition = self.definition(unit);
+        let names = definition.aliases.iter().chain([&definition.name]);
+        all.extend(names.filter_map(|name| self.orphan(name, before)));
+        all
+    }
+
+    /// A socket or an automount that is up and whose file is gone, or its name another one's: who has that name
+    /// otherwise is behind it.
+    fn orphan(&self, name: &UnitName, unit_type: UnitType) -> Option<UnitId> {
+        let trigger = self.graph.lookup_own(&name.change_type(unit_type).ok()?)?;
         let is_orphaned = self.definition(trigger).load_state == LoadState::NotFound;
-        (is_orphaned && !self.active_state(trigger).is_down()).then_some(trigger)
+        let is_orphaned = is_orphaned && !self.active_state(trigger).is_down();
+        // Behind one that takes connections are their instances.
+        let accepts =
+            |all: &Compiled| matches!(&all.own, TypeSettings::Socket(config) if config.accept);
+        let is_before = is_orphaned && !self.compiled_at_hand(trigger).is_some_and(accepts);
+        is_before.then_some(trigger)
     }
 
     /// Sockets and automounts follow the state of what they start.

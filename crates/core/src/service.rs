@@ -360,14 +360,15 @@ impl Core {
         }
     }
 
-    /// The socket units whose file descriptors the service gets: those that trigger it and those
-    /// of `Sockets=` (which are relations of the same kind), as far as they are open.
+    /// The socket units whose file descriptors the service gets: those that trigger it, as one does
+    /// whose file is gone, and those of `Sockets=` (which are relations of the same kind), as far as
+    /// they are open.
     fn sockets_of(&self, unit: UnitId) -> Vec<UnitId> {
         let open = |&socket: &UnitId| match &self.run(socket).state {
             TypeState::Socket(Socket::Up(run)) => run.fds > 0,
             _ => false,
         };
-        self.graph.related(unit, Relation::TriggeredBy).filter(open).collect()
+        self.triggers_of(unit).into_iter().filter(open).collect()
     }
 
     /// Whether this effect is the spawn of the unit's main process.

@@ -289,7 +289,7 @@ impl Daemon {
 
     fn goes_on_with_connection(&mut self, name: &str, fd: OwnedFd) -> bool {
         let Some((socket, number)) = parse_stored_name(name) else { return false };
-        let Some(socket) = self.core.graph().lookup(&socket) else { return false };
+        let Some(socket) = self.core.graph().lookup_own(&socket) else { return false };
         let door = self.doors.door(socket);
         door.next = door.next.max(number + 1);
         let settings = self.core.settings().compile(self.core.graph().definition(socket));
@@ -299,7 +299,8 @@ impl Daemon {
         let (instance, environment) = describe(number, &fd);
         let Some(instance) = self.instance_of(socket, config, &instance) else { return false };
         let connection = Connection { fd, environment, stored: name.to_owned() };
-        match self.core.graph().lookup(&instance) {
+        let graph = self.core.graph();
+        match graph.lookup_own(&instance).or_else(|| graph.lookup(&instance)) {
             Some(unit) if self.is_under_way(unit) => {
                 self.connections.insert(unit, connection);
             }

@@ -158,8 +158,8 @@ impl Daemon {
 
     /// Takes up one that init kept; one of a unit that is not there any more goes.
     pub(crate) fn take_up_stored_fd(&mut self, kept_as: &str, fd: OwnedFd) {
-        let Some((unit, rest)) = parse_stored_name(kept_as) else { return };
-        let unit = UnitName::parse(unit).ok().and_then(|unit| self.core.graph().lookup(&unit));
+        let Some((name, rest)) = parse_stored_name(kept_as) else { return };
+        let unit = UnitName::parse(name).ok().and_then(|name| self.core.graph().lookup_own(&name));
         let Some((unit, (key, polls, name))) = unit.zip(Stored::parse(rest)) else {
             drop(Offered::new(fd));
             return drop(self.init.drop_stored(kept_as));

@@ -404,8 +404,9 @@ fn fd_name(settings: &Settings, definition: &Definition) -> String {
     set.as_deref().unwrap_or(definition.name.as_str()).to_owned()
 }
 
+/// Whose name this was when something was kept under it.
 fn lookup(graph: &Graph, name: &str) -> Option<UnitId> {
-    warren_unit::UnitName::parse(name).ok().and_then(|name| graph.lookup(&name))
+    warren_unit::UnitName::parse(name).ok().and_then(|name| graph.lookup_own(&name))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use lab::dice::{Dice, seed, variable};
 use lab::lateness::hold_up;
-use lab::{Ended, Machine, pause, until};
+use lab::{Ended, Machine, PATIENCE, pause, until};
 use serde_json::json;
 
 const STEADY: usize = 12;
@@ -438,4 +438,42 @@ fn who_comes_while_there_is_no_manager_is_served_by_the_next() {
             assert_eq!(said, "active\n");
         }
     }
+}
+
+/// What init keeps for a unit is the unit's own, also when its name leads to another one by then.
+#[test]
+fn what_is_kept_for_a_unit_is_not_taken_up_by_who_has_its_name() {
+    use std::os::unix::fs::symlink;
+    let service = "[Service]\nType=notify\nSlice=-.slice\nFileDescriptorStoreMax=2\n\
+                   ExecStart=@P fds:@D/out/fds store:kept ready stay";
+    let units = [
+        ("a.socket", "[Socket]\nListenStream=/run/a"),
+        ("a.service", "[Service]\nExecStart=@P serve"),
+        ("c.service", service),
+    ];
+    let Some(m) = Machine::start("renamed", &units) else { return };
+    m.expect_job("start", "a.socket", "done");
+    m.expect_job("start", "c.service", "done");
+    m.write("b.socket", "[Socket]\nListenStream=/run/a\nService=a.service");
+    m.write("d.service", service);
+    for (alias, unit) in [("a.socket", "b.socket"), ("c.service", "d.service")] {
+        let link = m.directory.join("units").join(alias);
+        std::fs::remove_file(&link).expect("it is there");
+        symlink(unit, link).expect("a link");
+    }
+    m.call("ReloadConfiguration", &json!({}));
+    assert_eq!(m.state("b.socket"), "inactive/dead");
+    for _ in 0..2 {
+        assert!(m.kill_manager());
+        let mut stream = UnixStream::connect(m.inside("/run/a")).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("setsockopt");
+        let mut pid = String::new();
+        stream.read_to_string(&mut pid).expect("it is served");
+        // It may be served before the manager hears that its server is there.
+        let server = until("the server is known", || m.main_pid("a.service"));
+        assert_eq!(pid.trim().parse(), Ok(server));
+        m.expect_job("stop", "a.service", "done");
+    }
+    m.expect_job("start", "d.service", "done");
+    assert_eq!(m.lines("fds"), ["(unset)", "(unset)"]);
 }

@@ -1,0 +1,161 @@
+//! What no plan comes to: the core is told each event by hand, as units are renamed under what runs, and
+//! as events come in an order that the kernel of the simulator has not.
+
+use std::sync::Arc;
+
+use warren_core::event::{Done, Effect, Event, Spawn};
+use warren_core::graph::{Change, Delta, Graph};
+use warren_core::ids::{ClientId, EffectId, UnitId};
+use warren_core::job::{JobMode, JobType};
+use warren_core::machine::Core;
+use warren_core::request::{Asker, Request};
+use warren_core::settings::Settings;
+use warren_core::state::ExitStatus;
+use warren_core::time::{Moment, Monotonic};
+use warren_sim::units::UnitTexts;
+use warren_unit::{Context, Defaults, UnitName};
+
+struct Hand {
+    core: Core,
+    texts: UnitTexts,
+    now: u64,
+}
+
+impl Hand {
+    /// A core with these units, which have no default dependencies.
+    fn new(texts: &str) -> Hand {
+        let context = Arc::new(Context::system());
+        let settings = Settings { context, defaults: Arc::new(Defaults::default()) };
+        let core = Core::new(settings, 1);
+        let mut hand = Hand { core, texts: UnitTexts::default(), now: 1_000_000 };
+        hand.reload(texts, &[]);
+        hand
+    }
+
+    fn tell(&mut self, event: Event) -> Vec<Effect> {
+        self.now += 1000;
+        let at = Moment { monotonic: Monotonic(self.now), realtime_us: self.now };
+        self.core.step(at, event)
+    }
+
+    /// Puts these files in force, with a further name each for some of their units.
+    fn reload(&mut self, texts: &str, aliases: &[(&str, &str)]) {
+        let alone = |line: &str| match line.starts_with("# ") {
+            true => format!("{line}\n[Unit]\nDefaultDependencies=no\n"),
+            false => format!("{line}\n"),
+        };
+        let mut texts = UnitTexts::parse(&texts.lines().map(alone).collect::<String>());
+        aliases.iter().for_each(|(_, unit)| _ = texts.set_instance(name(unit)));
+        let mut changes = texts.changes_from(&self.texts);
+        for change in &mut changes {
+            let Change::Set(new) = change else { continue };
+            let of_this = aliases.iter().filter(|(_, unit)| *unit == new.name.as_str());
+            new.aliases = of_this.map(|(alias, _)| name(alias)).collect();
+        }
+        self.texts = texts;
+        let (graph, delta) = self.core.graph().apply(changes);
+        self.commit(graph, delta);
+    }
+
+    fn commit(&mut self, graph: Graph, delta: Delta) {
+        self.tell(Event::Commit { graph: Arc::new(graph), delta: Box::new(delta) });
+    }
+
+    fn unit(&self, unit: &str) -> UnitId {
+        self.core.graph().lookup(&name(unit)).expect("something has that name")
+    }
+
+    fn ask(&mut self, unit: UnitId, job_type: JobType) -> Vec<Effect> {
+        let mode = JobMode::Replace;
+        let request = Request::Enqueue { unit, job_type, mode, reload_if_possible: false };
+        let (client, asker) = (ClientId(1), Asker { uid: 0, pid: 1 });
+        self.tell(Event::Request { client, asker, request })
+    }
+
+    fn done(&mut self, effect: EffectId, result: Done) -> Vec<Effect> {
+        self.tell(Event::Done { effect, result })
+    }
+
+    /// The one process that is asked for is there.
+    fn born(&mut self, effects: &[Effect], pid: u32) -> Vec<Effect> {
+        let (id, _) = spawn(effects);
+        self.done(id, Done::Spawned { pid })
+    }
+
+    /// The last process of a unit has ended.
+    fn gone(&mut self, unit: UnitId, pid: u32) -> Vec<Effect> {
+        self.tell(Event::CgroupEmpty { unit, cpu_us: None });
+        self.tell(Event::Exited { pid, status: ExitStatus::Exited(3) })
+    }
+
+    /// Starts a socket.
+    fn listen(&mut self, socket: &str) -> UnitId {
+        let unit = self.unit(socket);
+        let effects = self.ask(unit, JobType::Start);
+        let listens = |effect: &Effect| matches!(effect, Effect::Listen { .. });
+        let id = effects.iter().find(|e| listens(e)).and_then(Effect::id).expect("it listens");
+        self.done(id, Done::Listening { fds: 1 });
+        unit
+    }
+}
+
+fn name(text: &str) -> UnitName {
+    UnitName::parse(text).expect("a valid name")
+}
+
+/// The one process that is asked for.
+fn spawn(effects: &[Effect]) -> (EffectId, &Spawn) {
+    let mut all = effects.iter().filter_map(|effect| match effect {
+        Effect::Spawn(id, spawn) => Some((*id, &**spawn)),
+        _ => None,
+    });
+    let one = all.next().expect("a process is asked for");
+    assert!(all.next().is_none());
+    one
+}
+
+fn watches(effects: &[Effect], socket: UnitId) -> bool {
+    let is_watch =
+        |e: &Effect| matches!(e, Effect::WatchSockets { unit, on: true, .. } if *unit == socket);
+    effects.iter().any(is_watch)
+}
+
+const SERVICE: &str = "# a.service\n[Service]\nExecStart=/p\n";
+
+#[test]
+fn a_socket_whose_name_is_anothers_hands_over_what_it_listens_at_and_listens_again() {
+    let old = format!("{SERVICE}# a.socket\n[Socket]\nListenStream=/run/a\n");
+    let new = format!("{SERVICE}# b.socket\n[Socket]\nListenStream=/run/a\nService=a.service\n");
+    for comes_first in [true, false] {
+        let mut hand = Hand::new(&old);
+        let socket = hand.listen("a.socket");
+        let service = hand.unit("a.service");
+        let mut effects = Vec::new();
+        if comes_first {
+            effects = hand.tell(Event::Incoming { unit: socket });
+        }
+        hand.reload(&new, &[("a.socket", "b.socket")]);
+        assert_ne!(hand.unit("a.socket"), socket);
+        if !comes_first {
+            effects = hand.tell(Event::Incoming { unit: socket });
+        }
+        assert_eq!(spawn(&effects).1.sockets, [socket]);
+        hand.born(&effects, 7);
+        assert!(watches(&hand.gone(service, 7), socket), "{comes_first}");
+        let effects = hand.ask(service, JobType::Start);
+        assert_eq!(spawn(&effects).1.sockets, [socket]);
+    }
+}
+
+#[test]
+fn a_socket_without_a_file_hands_over_to_who_has_the_name_of_its_service() {
+    let mut hand = Hand::new(&format!("{SERVICE}# a.socket\n[Socket]\nListenStream=/run/a\n"));
+    let socket = hand.listen("a.socket");
+    hand.reload("# b.service\n[Service]\nExecStart=/p\n", &[("a.service", "b.service")]);
+    let effects = hand.tell(Event::Incoming { unit: socket });
+    let (_, asked) = spawn(&effects);
+    let service = hand.unit("b.service");
+    assert_eq!((asked.unit, &asked.sockets), (service, &vec![socket]));
+    hand.born(&effects, 7);
+    assert!(watches(&hand.gone(service, 7), socket));
+}
