@@ -524,7 +524,8 @@ impl Core {
         let run = self.service(unit).expect("its main process has just ended");
         let works = matches!(run.phase, StartPost | Running | Reload | ReloadSignal | ReloadNotify);
         let by_file = config.service_type == ServiceType::Forking && config.pid_file.is_some();
-        let may_be_there = works && by_file && !run.stopping && run.outcome == Outcome::Success;
+        let is_left = works && !run.stopping && run.outcome == Outcome::Success;
+        let may_be_there = is_left && by_file && (!run.group_empty || self.without_cgroups);
         if may_be_there {
             self.find_main(unit, config);
         }

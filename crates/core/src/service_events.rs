@@ -229,6 +229,10 @@ impl Core {
         if self.without_cgroups && self.service_mut(unit).main.is_none() {
             self.service_mut(unit).group_empty = true;
         }
+        if self.is_searched_in_vain(unit) {
+            self.drop_searches(unit);
+            self.main_found(unit, None);
+        }
         if success && more && self.in_list(unit, list) {
             return self.run_command(unit, list, index + 1);
         }
@@ -337,6 +341,16 @@ impl Core {
             Running | ReloadSignal | ReloadNotify => self.enter_running(unit, false),
             _ => self.advance_if_stopped(unit),
         }
+    }
+
+    /// Whether a successor is looked for in a file, and nobody is left whom it could name: that was told while
+    /// a command was there.
+    fn is_searched_in_vain(&self, unit: UnitId) -> bool {
+        let is_vain = |run: &ServiceRun| {
+            let is_known = run.main.is_some() || run.control.is_some();
+            run.main_search.is_some() && run.group_empty && !is_known
+        };
+        !self.without_cgroups && self.service(unit).is_some_and(is_vain)
     }
 
     /// The kernel killed a process of the unit for want of memory (`OOMPolicy=`).

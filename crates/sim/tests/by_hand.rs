@@ -10,7 +10,7 @@ use warren_core::job::{JobMode, JobType};
 use warren_core::machine::Core;
 use warren_core::request::{Asker, Request};
 use warren_core::settings::Settings;
-use warren_core::state::ExitStatus;
+use warren_core::state::{ActiveState, ExitStatus};
 use warren_core::time::{Moment, Monotonic};
 use warren_sim::units::UnitTexts;
 use warren_unit::{Context, Defaults, UnitName};
@@ -63,6 +63,10 @@ impl Hand {
 
     fn unit(&self, unit: &str) -> UnitId {
         self.core.graph().lookup(&name(unit)).expect("something has that name")
+    }
+
+    fn state(&self, unit: UnitId) -> ActiveState {
+        self.core.unit_run(unit).active_state()
     }
 
     fn ask(&mut self, unit: UnitId, job_type: JobType) -> Vec<Effect> {
@@ -158,4 +162,44 @@ fn a_socket_without_a_file_hands_over_to_who_has_the_name_of_its_service() {
     assert_eq!((asked.unit, &asked.sockets), (service, &vec![socket]));
     hand.born(&effects, 7);
     assert!(watches(&hand.gone(service, 7), socket));
+}
+
+/// A daemon that names its main process in a file runs, as process 8.
+const FORKING: &str =
+    "# a.service\n[Service]\nType=forking\nPIDFile=/run/a.pid\nExecStart=/p\nExecReload=/p\n";
+
+fn forked() -> (Hand, UnitId) {
+    let mut hand = Hand::new(FORKING);
+    let unit = hand.unit("a.service");
+    let effects = hand.ask(unit, JobType::Start);
+    hand.born(&effects, 7);
+    let effects = hand.tell(Event::Exited { pid: 7, status: ExitStatus::Exited(0) });
+    let id = search(&effects).expect("the file is looked at");
+    hand.done(id, Done::MainProcess { pid: Some(8) });
+    assert_eq!(hand.state(unit), ActiveState::Active);
+    (hand, unit)
+}
+
+fn search(effects: &[Effect]) -> Option<EffectId> {
+    let is_search = |effect: &&Effect| matches!(effect, Effect::FindMain { .. });
+    effects.iter().find(is_search).and_then(Effect::id)
+}
+
+#[test]
+fn where_nobody_is_left_no_file_is_asked_for_a_successor() {
+    let (mut hand, unit) = forked();
+    assert_eq!(search(&hand.gone(unit, 8)), None);
+    assert_eq!(hand.state(unit), ActiveState::Failed);
+}
+
+#[test]
+fn a_successor_is_looked_for_no_longer_when_a_command_was_the_last_one_left() {
+    let (mut hand, unit) = forked();
+    let effects = hand.ask(unit, JobType::Reload);
+    hand.born(&effects, 9);
+    let effects = hand.tell(Event::Exited { pid: 8, status: ExitStatus::Exited(3) });
+    assert!(search(&effects).is_some());
+    hand.tell(Event::CgroupEmpty { unit, cpu_us: None });
+    hand.tell(Event::Exited { pid: 9, status: ExitStatus::Exited(0) });
+    assert_eq!(hand.state(unit), ActiveState::Failed);
 }
