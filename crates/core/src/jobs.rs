@@ -55,6 +55,10 @@ impl World for Core {
     fn does_without(&self, unit: UnitId, other: UnitId) -> bool {
         Core::does_without(self, unit, other)
     }
+
+    fn accepted_by(&self, unit: UnitId) -> Option<UnitId> {
+        self.connections.get(&unit).copied()
+    }
 }
 
 impl Core {

@@ -50,6 +50,8 @@ pub trait World {
     fn is_put_aside(&self, unit: UnitId) -> bool;
     /// Whether each line of `RequireAny=` of `unit` that names `other` has another unit that is up.
     fn does_without(&self, unit: UnitId, other: UnitId) -> bool;
+    /// The socket with `Accept=yes` that the unit serves a connection of.
+    fn accepted_by(&self, unit: UnitId) -> Option<UnitId>;
 }
 
 /// The job that was asked for.

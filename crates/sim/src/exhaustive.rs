@@ -319,6 +319,10 @@ impl World for SmallWorld<'_> {
     fn does_without(&self, _unit: UnitId, _other: UnitId) -> bool {
         false
     }
+
+    fn accepted_by(&self, _unit: UnitId) -> Option<UnitId> {
+        None
+    }
 }
 
 fn core_builds(graph: &Graph, small: &Small, job_type: JobType, mode: JobMode) -> Verdict {

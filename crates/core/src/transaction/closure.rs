@@ -273,9 +273,10 @@ impl Draft<'_> {
             let flags = self.graph.definition(*unit).flags;
             flags.ignore_on_isolate() || flags.perpetual() || named.contains(unit)
         };
-        // What a unit triggers that stays belongs to it.
+        // What a unit triggers that stays belongs to it, and so does who serves a connection of it.
         let is_kept = |unit: &UnitId| {
-            stays(unit) || self.graph.related(*unit, Relation::TriggeredBy).any(|by| stays(&by))
+            let by = self.graph.related(*unit, Relation::TriggeredBy);
+            stays(unit) || by.chain(self.world.accepted_by(*unit)).any(|by| stays(&by))
         };
         let busy = self.world.busy_units();
         for unit in busy {
