@@ -202,8 +202,15 @@ impl Graph {
     }
 
     /// Whether its name leads to it, and not to another unit, of which it is an alias now.
-    fn has_its_name(&self, unit: UnitId) -> bool {
+    pub fn has_its_name(&self, unit: UnitId) -> bool {
         self.lookup(self.name(unit)) == Some(unit)
+    }
+
+    /// Units whose names are aliases of this one now: what still runs of them goes with it.
+    pub fn displaced_by(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
+        let aliases = self.definition(unit).aliases.iter();
+        let own = aliases.filter(move |alias| self.lookup(alias) == Some(unit));
+        own.filter_map(|alias| self.displaced.get(alias).copied())
     }
 
     /// Units that keep `unit` in systemd's memory while they are in it: those that state a relation

@@ -241,7 +241,8 @@ impl Core {
     }
 
     /// Whether nothing would be lost if this unit were forgotten (systemd.unit(5), "UNIT GARBAGE
-    /// COLLECTION"): it does nothing, has no file of its own, and no other unit names it.
+    /// COLLECTION"): it does nothing, has no file of its own, and no other unit names it or can be
+    /// named by it alone.
     pub fn is_forgettable(&self, unit: UnitId) -> bool {
         let Some(definition) = self.graph.get(unit) else { return false };
         let run = self.run(unit);
@@ -265,6 +266,13 @@ impl Core {
             && !self.graph.is_referred_to(unit)
             && !self.may_return(unit)
             && !own_file()
+            && self.graph.has_its_name(unit)
+            && !self.graph.displaced_by(unit).any(|other| self.is_busy(other))
+    }
+
+    /// Whether it is not down, or has a job.
+    fn is_busy(&self, unit: UnitId) -> bool {
+        !self.active_state(unit).is_down() || self.run(unit).job.is_some()
     }
 
     /// The run state of a unit.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use warren_core::graph::Delta;
 use warren_core::ids::UnitId;
 use warren_core::time::Monotonic;
-use warren_unit::UnitName;
+use warren_unit::{LoadState, UnitName};
 
 use crate::daemon::{Daemon, now};
 use crate::orders::LoaderOrder;
@@ -61,8 +61,10 @@ impl Collector {
 impl Daemon {
     /// Notes which of these units could be forgotten.
     pub(crate) fn note_idle<'a>(&mut self, units: impl IntoIterator<Item = &'a UnitId>) {
-        let forgettable = units.into_iter().filter(|&&unit| self.is_forgettable(unit));
-        let found: Vec<UnitId> = forgettable.copied().collect();
+        // Who has the name of a unit that is down stays no longer for its sake.
+        let units = units.into_iter().flat_map(|&unit| [Some(unit), self.namer_of(unit)]);
+        let forgettable = units.flatten().filter(|&unit| self.is_forgettable(unit));
+        let found: Vec<UnitId> = forgettable.collect();
         if found.is_empty() {
             return;
         }
@@ -74,6 +76,13 @@ impl Daemon {
     pub(crate) fn note_all_idle(&mut self) {
         let all: Vec<UnitId> = (0..self.core.graph().len()).map(|i| UnitId(i as u32)).collect();
         self.note_idle(&all);
+    }
+
+    /// The unit that the name of a displaced one leads to.
+    fn namer_of(&self, unit: UnitId) -> Option<UnitId> {
+        let graph = self.core.graph();
+        let definition = graph.get(unit).filter(|d| d.load_state == LoadState::NotFound)?;
+        graph.lookup(&definition.name).filter(|&other| other != unit)
     }
 
     fn is_forgettable(&self, unit: UnitId) -> bool {

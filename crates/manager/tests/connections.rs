@@ -249,3 +249,28 @@ fn connections_beyond_the_limit_are_closed() {
     assert_eq!(*counted, json!({"now": 2, "accepted": 2, "refused": 1}));
     drop(kept);
 }
+
+/// Who has its name by then is not forgotten before it.
+#[test]
+fn an_instance_whose_template_was_renamed_gives_way_to_who_has_its_name() {
+    let service = "[Service]\nSlice=-.slice\nExecStart=@P stay";
+    let units = [("a@.service", service), ("other@.service", service)];
+    let Some(m) = Machine::start("renamed-template", &units) else { return };
+    let before = services(&m);
+    m.expect_job("start", "a@1.service", "done");
+    let units = m.directory.join("units");
+    std::fs::rename(units.join("a@.service"), units.join("b@.service")).expect("it is there");
+    std::os::unix::fs::symlink("b@.service", units.join("a@.service")).expect("a link");
+    m.call("ReloadConfiguration", &json!({}));
+    // What comes to rest later is forgotten later.
+    m.expect_job("start", "other@1.service", "done");
+    let with_other = services(&m);
+    m.expect_job("stop", "other@1.service", "done");
+    until("the other is forgotten", || (services(&m) < with_other).then_some(()));
+    let runs = m.players();
+    m.expect_job("start", "b@1.service", "done");
+    assert!(m.players().len() == 1 && m.players() != runs);
+    m.expect_job("stop", "a@1.service", "done");
+    until("nobody runs", || m.players().is_empty().then_some(()));
+    until("both are forgotten", || (services(&m) == before).then_some(()));
+}

@@ -164,6 +164,22 @@ fn a_socket_without_a_file_hands_over_to_who_has_the_name_of_its_service() {
     assert!(watches(&hand.gone(service, 7), socket));
 }
 
+#[test]
+fn who_has_the_name_of_what_runs_is_not_forgotten_before_that_has_ended() {
+    const SERVICE: &str = "[Service]\nSlice=system.slice\nExecStart=/p\n";
+    let mut hand = Hand::new(&format!("# a@1.service\n{SERVICE}"));
+    let left = hand.unit("a@1.service");
+    let effects = hand.ask(left, JobType::Start);
+    hand.born(&effects, 7);
+    hand.reload(&format!("# b@.service\n{SERVICE}"), &[("a@1.service", "b@1.service")]);
+    let by = hand.unit("a@1.service");
+    assert!(by != left && !hand.core.is_forgettable(by));
+    let effects = hand.ask(by, JobType::Stop);
+    assert!(effects.iter().any(|e| matches!(e, Effect::Kill { unit, .. } if *unit == left)));
+    hand.gone(left, 7);
+    assert!(hand.core.is_forgettable(by) && !hand.core.is_forgettable(left));
+}
+
 /// A daemon that names its main process in a file runs, as process 8.
 const FORKING: &str =
     "# a.service\n[Service]\nType=forking\nPIDFile=/run/a.pid\nExecStart=/p\nExecReload=/p\n";

@@ -138,14 +138,14 @@ impl Graph {
             let is_free = |&id: &UnitId| next.name(id) == name && !next.is_referred_to(id);
             let Some(id) = next.lookup(name).filter(is_free) else { continue };
             let definition = next.definition(id).clone();
-            for name in definition.aliases.iter().chain([&definition.name]) {
-                if next.lookup(name) == Some(id) {
-                    next.names.remove(name);
-                }
-            }
+            let aliases = definition.aliases.iter();
+            let returned: Vec<UnitId> =
+                aliases.filter_map(|alias| next.end_alias(alias, id)).collect();
+            next.names.remove(name);
             wires.diff(id, &definition.edges, &[]);
             next.lay_to_rest(id);
             delta.forgotten.push(id);
+            returned.into_iter().for_each(|unit| next.settle_name(unit, &mut delta, &mut wires));
         }
         next.rewire(wires, &mut delta);
         delta.rewired.retain(|id| !delta.forgotten.contains(id));
@@ -221,7 +221,7 @@ impl Graph {
     }
 
     /// Names are settled before any edge is resolved, so that the order of changes is no matter. Units whose
-    /// own name is an alias from now on, or is theirs again, are `moved`.
+    /// own name is an alias from now on, or another unit's than it was, or is theirs again, are `moved`.
     fn claim_names(&mut self, new: &NewDefinition, moved: &mut Vec<UnitId>) {
         let id = self.own_id(&new.name);
         let old = self.definition(id).clone();
@@ -230,11 +230,11 @@ impl Graph {
         }
         for alias in &new.aliases {
             let before = self.names.insert(alias.clone(), id).filter(|&before| before != id);
-            let before = before.filter(|&before| self.name(before) == alias);
-            if let Some(before) = before {
+            let Some(before) = before else { continue };
+            if self.name(before) == alias {
                 self.displaced.insert(alias.clone(), before);
-                moved.push(before);
             }
+            moved.extend(self.displaced.get(alias));
         }
     }
 
@@ -253,13 +253,12 @@ impl Graph {
     /// defined by a change that follows.
     fn settle_name(&mut self, unit: UnitId, delta: &mut Delta, wires: &mut Wires) {
         let old = self.definition(unit).clone();
-        let left = match self.lookup(&old.name) {
-            // Of what was never loaded nothing runs.
-            Some(by) if by != unit && old.load_state != LoadState::NotFound => {
-                Definition::displaced(unit, old.name.clone(), by)
-            }
-            Some(by) if by != unit => return,
-            _ => Definition::missing(unit, old.name.clone()),
+        // Of what was never loaded nothing runs.
+        let may_run = old.load_state != LoadState::NotFound || !old.edges.is_empty();
+        let left = match self.lookup(&old.name).filter(|&by| by != unit) {
+            Some(by) if may_run => Definition::displaced(unit, old.name.clone(), by),
+            Some(_) => return,
+            None => Definition::missing(unit, old.name.clone()),
         };
         self.end_definition(left, delta, wires);
     }
@@ -272,8 +271,8 @@ impl Graph {
         let is_new_alias = |(name, id): &(&UnitName, UnitId)| {
             !old.names.contains_key(*name) && self.name(*id) != *name
         };
-        for (alias, _) in self.names().filter(is_new_alias) {
-            next.names.remove(alias);
+        for (alias, id) in self.names().filter(is_new_alias) {
+            next.end_alias(alias, id);
         }
         let has_its_name = |then: &&Arc<Definition>| old.lookup(&then.name) == Some(then.id);
         let own: Vec<_> = old.definitions().filter(has_its_name).collect();
@@ -289,13 +288,15 @@ impl Graph {
             let then = Definition { id, ..next.as_named_in(old, then) };
             next.set_again(id, then, &mut delta, &mut wires);
         }
+        let goes =
+            |now: &Definition| !now.name.is_instance() || now.load_state == LoadState::NotFound;
         for now in self.definitions() {
             let left = match next.lookup(&now.name).filter(|&by| by != now.id) {
                 Some(by) => {
                     next.displaced.insert(now.name.clone(), now.id);
                     Definition::displaced(now.id, now.name.clone(), by)
                 }
-                None if old.lookup(&now.name).is_none() && !now.name.is_instance() => {
+                None if old.lookup(&now.name).is_none() && goes(now) => {
                     Definition::missing(now.id, now.name.clone())
                 }
                 None => continue,
@@ -547,110 +548,4 @@ fn rewired(list: &[Edge], mut gone: Vec<Edge>, mut new: Vec<Edge>) -> Arc<[Edge]
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use warren_unit::UnitFlags;
-
-    fn name(text: &str) -> UnitName {
-        UnitName::parse(text).expect("a valid name")
-    }
-
-    fn unit(own: &str, aliases: &[&str], wants: &[&str]) -> Change {
-        Change::Set(Box::new(NewDefinition {
-            name: name(own),
-            aliases: aliases.iter().map(|alias| name(alias)).collect(),
-            load_state: LoadState::Loaded,
-            description: own.into(),
-            flags: UnitFlags::default(),
-            slice: None,
-            relations: wants.iter().map(|other| (Relation::Wants, name(other))).collect(),
-            files: Default::default(),
-        }))
-    }
-
-    /// One unit takes the name of another, whose file is gone.
-    fn renamed() -> (Graph, Graph) {
-        let (then, _) = Graph::default()
-            .apply(vec![unit("a.service", &[], &[]), unit("t.target", &[], &["a.service"])]);
-        let taken = vec![
-            Change::Remove(name("a.service")),
-            unit("b.service", &["a.service"], &[]),
-            unit("t.target", &[], &["a.service"]),
-        ];
-        let (now, delta) = then.apply(taken);
-        assert_eq!(delta.removed, [then.lookup(&name("a.service")).expect("it was there")]);
-        (then, now)
-    }
-
-    #[test]
-    fn what_runs_of_a_unit_whose_name_another_has_goes_with_that_one() {
-        let (then, now) = renamed();
-        let left = then.lookup(&name("a.service")).expect("it was there");
-        let by = now.lookup(&name("b.service")).expect("it is there");
-        assert_eq!(now.lookup(&name("a.service")), Some(by));
-        assert!(now.is_related(left, Relation::Conflicts, by) && now.is_before(left, by));
-        assert!(now.is_related(by, Relation::PropagatesStopTo, left));
-        let target = now.lookup(&name("t.target")).expect("it is there");
-        assert!(now.is_related(target, Relation::Wants, by));
-        assert!(!now.is_related(target, Relation::Wants, left));
-    }
-
-    #[test]
-    fn it_has_its_name_again_when_that_is_an_alias_no_more() {
-        let (then, now) = renamed();
-        let left = then.lookup(&name("a.service")).expect("it was there");
-        let ends = [
-            vec![unit("b.service", &[], &[])],
-            vec![Change::Remove(name("b.service"))],
-            vec![unit("b.service", &[], &[]), unit("a.service", &[], &[])],
-            vec![unit("a.service", &[], &[]), unit("b.service", &[], &[])],
-        ];
-        for changes in ends {
-            let (end, _) = now.apply(changes.clone());
-            assert_eq!(end.lookup(&name("a.service")), Some(left), "{changes:?}");
-            assert!(end.related(left, Relation::Conflicts).next().is_none(), "{changes:?}");
-            let returns = changes.len() > 1;
-            assert_eq!(end.definition(left).load_state == LoadState::Loaded, returns);
-        }
-    }
-
-    #[test]
-    fn a_name_that_was_never_a_units_ties_nobody() {
-        let (then, _) = Graph::default().apply(vec![unit("t.target", &[], &["a.service"])]);
-        let changes =
-            vec![unit("b.service", &["a.service"], &[]), unit("t.target", &[], &["a.service"])];
-        let (now, delta) = then.apply(changes);
-        let by = now.lookup(&name("a.service")).expect("it is there");
-        assert_eq!(now.name(by).as_str(), "b.service");
-        assert!(
-            now.related(by, Relation::ConflictedBy).next().is_none() && delta.removed.is_empty()
-        );
-    }
-
-    #[test]
-    fn an_earlier_generation_has_its_names_again_whoever_has_them_now() {
-        let (then, now) = renamed();
-        let target = then.lookup(&name("t.target")).expect("it is there");
-        let wanted = |graph: &Graph| -> Vec<String> {
-            graph
-                .related(target, Relation::Wants)
-                .map(|unit| graph.name(unit).to_string())
-                .collect()
-        };
-        let (back, _) = now.restored_to(&then);
-        let own = back.lookup(&name("a.service")).expect("it is there");
-        assert_eq!(
-            (back.name(own).as_str(), wanted(&back)),
-            ("a.service", vec!["a.service".to_owned()])
-        );
-        assert_eq!(back.definition(own).load_state, LoadState::Loaded);
-        assert!(back.related(own, Relation::ConflictedBy).next().is_none());
-        let (again, _) = back.restored_to(&now);
-        let own = again.lookup(&name("a.service")).expect("it is there");
-        assert_eq!(
-            (again.name(own).as_str(), wanted(&again)),
-            ("b.service", vec!["b.service".to_owned()])
-        );
-        assert_eq!(again.definition(own).load_state, LoadState::Loaded);
-    }
-}
+mod tests;
