@@ -40,16 +40,19 @@ const TEXT_BYTES_MAX: usize = 48 << 10;
 /// What waits for the log daemon at most, bytes.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
+/// Room in it for the message of how many were lost, bytes.
+const LOST_BYTES_MAX: usize = 512;
+
 /// syslog(3): levels of entries.
 const ERR: u8 = 3;
 const WARNING: u8 = 4;
 const INFO: u8 = 6;
 
-/// What is sent at once: the bytes of so many parts.
+/// What is sent at once, and how many messages are lost with it.
 #[derive(Debug, PartialEq, Eq)]
 struct Packet {
     bytes: Vec<u8>,
-    parts: u64,
+    messages: u64,
 }
 
 /// What waits to be sent.
@@ -155,23 +158,32 @@ pub fn packet(part: Vec<u8>) {
 }
 
 impl Outbox {
-    /// Adds a part; true when nothing was waiting.
+    /// Adds a part, behind a message of how many were lost before; true when nothing was waiting.
     fn push(&mut self, mut part: Vec<u8>) -> bool {
         let is_first = self.packets.is_empty();
         part.push(b'\n');
-        if self.bytes + part.len() > OUTBOX_BYTES_MAX {
+        if self.bytes + part.len() + LOST_BYTES_MAX > OUTBOX_BYTES_MAX {
             self.lost += 1;
             return is_first;
         }
+        if self.lost > 0 {
+            self.add(told_of_lost(self.lost), self.lost);
+            self.lost = 0;
+        }
+        self.add(part, 1);
+        is_first
+    }
+
+    /// Adds a part for which there is room; if nobody takes it, so many messages are lost.
+    fn add(&mut self, part: Vec<u8>, messages: u64) {
         self.bytes += part.len();
         match self.packets.back_mut() {
             Some(last) if last.bytes.len() + part.len() <= PACKET_BYTES => {
                 last.bytes.extend(part);
-                last.parts += 1;
+                last.messages += messages;
             }
-            _ => self.packets.push_back(Packet { bytes: part, parts: 1 }),
+            _ => self.packets.push_back(Packet { bytes: part, messages }),
         }
-        is_first
     }
 
     /// Takes what came of sending the first packet; false when there is no room for it now.
@@ -181,9 +193,17 @@ impl Outbox {
             return false;
         }
         self.bytes -= packet.bytes.len();
-        self.lost += if sent.is_err() { packet.parts } else { 0 };
+        self.lost += if sent.is_err() { packet.messages } else { 0 };
         true
     }
+}
+
+/// What is said of messages that were lost.
+fn told_of_lost(lost: u64) -> Vec<u8> {
+    let text = format!("{lost} messages of the manager were lost: nobody took them");
+    let mut part = Message { level: WARNING, text: &text, fields: &[] }.encode();
+    part.push(b'\n');
+    part
 }
 
 /// One message.
@@ -202,11 +222,6 @@ impl Message<'_> {
             self.print();
         }
         if matches!(target, Target::Auto | Target::Journal) {
-            let lost = std::mem::take(&mut outbox().lost);
-            if lost > 0 {
-                let text = format!("{lost} messages of the manager were lost: nobody took them");
-                packet(Message { level: WARNING, text: &text, fields: &[] }.encode());
-            }
             packet(self.encode());
         }
     }
@@ -382,7 +397,7 @@ mod tests {
         let mut outbox = Outbox::default();
         assert!(outbox.push(b"A=1\n".to_vec()));
         assert!(!outbox.push(b"B=2\n".to_vec()));
-        assert_eq!(outbox.packets, [Packet { bytes: b"A=1\n\nB=2\n\n".to_vec(), parts: 2 }]);
+        assert_eq!(outbox.packets, [Packet { bytes: b"A=1\n\nB=2\n\n".to_vec(), messages: 2 }]);
         while outbox.lost == 0 {
             outbox.push(vec![b'x'; 999]);
             assert!(outbox.bytes <= OUTBOX_BYTES_MAX);
@@ -413,8 +428,29 @@ mod tests {
             assert_eq!(&room[..got.bytes], expected);
         }
         let full = Err(warren_sys::Error::new("sendmsg", 11));
-        assert!(!outbox.sent(Packet { bytes: b"C".to_vec(), parts: 1 }, full), "EAGAIN");
+        assert!(!outbox.sent(Packet { bytes: b"C".to_vec(), messages: 1 }, full), "EAGAIN");
         assert_eq!((outbox.packets.len(), outbox.lost), (1, 1));
+    }
+
+    #[test]
+    fn as_many_messages_are_told_of_as_were_lost() {
+        const MORE: u64 = 5000;
+        let mut outbox = Outbox::default();
+        while outbox.lost <= MORE {
+            outbox.push(vec![b'x'; 999]);
+        }
+        let first = outbox.packets.pop_front().expect("it is full");
+        assert!(outbox.sent(first, Ok(())));
+        outbox.push(b"A=1\n".to_vec());
+        let last = outbox.packets.back().expect("there was room");
+        let text = String::from_utf8_lossy(&last.bytes);
+        let told = format!("MESSAGE={} messages of the manager were lost", MORE + 1);
+        assert!(text.contains(&told) && text.ends_with("\n\nA=1\n\n"), "{text}");
+        assert_eq!(outbox.lost, 0);
+        // Nobody takes that either.
+        let last = outbox.packets.pop_back().expect("there was room");
+        let gone = Err(warren_sys::Error::new("sendmsg", 32));
+        assert!(outbox.sent(last, gone) && outbox.lost > MORE + 1);
     }
 
     #[test]
