@@ -179,7 +179,7 @@ impl Daemon {
         }
     }
 
-    /// Goes on with searches for main processes that units' starts wait for, and ends others.
+    /// Goes on with searches for main processes that units wait for, and ends others.
     pub(crate) fn look_for_pid_files(&mut self) {
         let now = Instant::now();
         if self.pid_files.is_due(now) {

@@ -51,7 +51,9 @@ impl Wanted {
         if let Some(group) = &self.group {
             watch(&group.join(EVENTS), WatchFor::Content);
         }
-        self.watch_way(watch);
+        self.watch_way(&watch);
+        // Who keeps it open and writes the number later makes no entry anew.
+        watch(&self.path, WatchFor::Content);
         match self.pid() {
             Some(pid) => Found::Process(pid),
             None if self.group.as_deref().is_some_and(is_empty) => Found::Nobody,

@@ -1,6 +1,7 @@
 //! Searches for main processes by their PID files. The kernel tells of changes on the way to each file, of all searches
 //! through one inotify instance, and threads look at what it tells of. So however many are searched for, who is there
-//! is found at once; and who is held up by a path keeps one thread and nobody else.
+//! is found at once; and who is held up by a path keeps one thread and nobody else, until so many are that there may
+//! be no more threads (`workers`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -218,6 +219,7 @@ fn piece(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::process::{Child, Command, Stdio};
 
     use super::*;
@@ -293,6 +295,23 @@ mod tests {
         write(2);
         write(3);
         assert_eq!(next(&mut searches), (3, pid), "nobody waits for the other");
+        end(cat);
+    }
+
+    /// As a daemon does that locks its file for as long as it runs.
+    #[test]
+    fn who_writes_a_file_that_he_keeps_open_is_found_when_he_has() {
+        let scratch = Scratch::new("pid-open");
+        let path = scratch.0.join("pid");
+        let mut file = std::fs::File::create(&path).expect("a file can be made");
+        let (mut searches, id, cat) = (searches(), EffectId(1), cat());
+        searches.begin(id, wanted(&path));
+        while searches.searches[&id].is_looked_at {
+            assert_eq!(searches.hear(), []);
+            std::thread::yield_now();
+        }
+        file.write_all(format!("{}\n", cat.id()).as_bytes()).expect("it is open");
+        assert_eq!(next(&mut searches), (1, Some(cat.id())));
         end(cat);
     }
 
