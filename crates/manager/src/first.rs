@@ -83,7 +83,13 @@ impl First {
         let names = Arc::new(Graph::with_names(names).renumbered(generation));
         let mounts = mounts.recv().unwrap_or_default();
         let loader = Loader::new(paths, settings.clone(), fleet, mounts);
-        First::from_files(&names, file, loader)
+        let mut first = First::from_files(&names, file, loader);
+        if let Some(restored) = restored {
+            let running = restored.runs.iter().filter(|(_, run)| !run.active_state().is_down());
+            let graph = Arc::unwrap_or_clone(first.graph);
+            first.graph = Arc::new(graph.with_running(running.map(|(&unit, _)| unit)));
+        }
+        first
     }
 
     fn kept(graph: Arc<Graph>, file: GenerationFile, rest: Rest) -> First {

@@ -337,6 +337,24 @@ impl Graph {
         self.put(id, then, Some(now), wires);
     }
 
+    /// The same generation, made anew of all files: which of these units, that run by the word of an earlier manager,
+    /// have a name that is another unit's by now is not in the files.
+    #[must_use]
+    pub fn with_running(mut self, running: impl Iterator<Item = UnitId>) -> Graph {
+        let (mut delta, mut wires) = (Delta::default(), Wires::default());
+        for unit in running {
+            let Some(name) = self.get(unit).map(|definition| definition.name.clone()) else {
+                continue;
+            };
+            if let Some(by) = self.lookup(&name).filter(|&by| by != unit) {
+                let left = Definition::displaced(unit, name, by);
+                self.end_definition(left, &mut delta, &mut wires);
+            }
+        }
+        self.rewire(wires, &mut delta);
+        self
+    }
+
     fn set(
         &mut self,
         new: NewDefinition,
