@@ -31,6 +31,9 @@ impl Core {
         if failed != self.totals.failed {
             wrong.push(format!("{failed} units failed, {} are counted", self.totals.failed));
         }
+        for &unit in self.strays.keys().filter(|&&unit| !self.run(unit).is_placed()) {
+            wrong.push(format!("{}: it has no group that stays", self.graph.name(unit)));
+        }
         if !self.transitions.is_empty() {
             wrong.push("a step ended with work left".to_owned());
         }

@@ -4,6 +4,7 @@
 //! come out; see [`machine`] for the one function that does it, [`transaction`] for how a request
 //! becomes jobs, [`graph`] for what units are to each other, [`view`] for what readers see.
 
+pub mod cgroup;
 pub mod chunked;
 pub mod clearing;
 pub mod device;

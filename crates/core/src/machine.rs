@@ -5,6 +5,7 @@
 //! (what a change of state does to others), `service`, `socket`, `mount`, `automount`, `simple`
 //! (the unit types).
 
+use crate::cgroup::Strays;
 use crate::chunked::Chunked;
 use crate::clearing::Removals;
 use crate::event::{Done, Effect, Event};
@@ -59,6 +60,8 @@ pub struct Core {
     pub(crate) unneeded_queue: BTreeSet<UnitId>,
     pub(crate) upheld_queue: BTreeSet<UnitId>,
     pub(crate) bound_queue: BTreeSet<UnitId>,
+    /// Units whose cgroup lies elsewhere than their definition says.
+    pub(crate) strays: Strays,
     /// Units whose relations ask for a job that other jobs stand against.
     pub(crate) stands_off: BTreeSet<UnitId>,
     /// Units that standing relations are looked at again for: to be upheld, or to return by a rule,
@@ -156,6 +159,7 @@ impl Core {
             upheld_queue: BTreeSet::new(),
             unheld_queue: BTreeSet::new(),
             bound_queue: BTreeSet::new(),
+            strays: Strays::new(),
             stands_off: BTreeSet::new(),
             upheld_again: BTreeMap::new(),
             job_end_queue: BTreeMap::new(),
@@ -226,7 +230,12 @@ impl Core {
 
     /// The picture for readers; cheap.
     pub fn view(&self) -> View {
-        View { graph: self.graph.clone(), units: self.units.clone(), totals: self.totals.clone() }
+        View {
+            graph: self.graph.clone(),
+            units: self.units.clone(),
+            strays: self.strays.clone(),
+            totals: self.totals.clone(),
+        }
     }
 
     /// The units whose run state changed since the last call: what has to be written down and
@@ -655,6 +664,9 @@ impl Core {
         let now = self.now;
         let failed = |state: ActiveState| u32::from(state.as_str() == "failed");
         self.totals.failed = (self.totals.failed + failed(new)).saturating_sub(failed(old));
+        if new.is_down() {
+            self.strays.remove(&unit);
+        }
         let history = self.history_mut(unit);
         history.state_change = now;
         if old.is_down() && !new.is_down() {
@@ -750,6 +762,7 @@ impl Core {
         let is_up = |&&unit: &&UnitId| !self.active_state(unit).is_down();
         let orphaned: Vec<UnitId> = delta.removed.iter().filter(is_up).copied().collect();
         let kept: Vec<Arc<Compiled>> = orphaned.iter().map(|&unit| self.compiled(unit)).collect();
+        self.keep_places(&graph, delta);
         self.graph = graph;
         for (&unit, settings) in orphaned.iter().zip(kept) {
             self.compiled.insert(unit, settings);

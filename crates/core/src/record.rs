@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -68,6 +68,8 @@ enum Record<'r> {
     Clearing { unit: UnitId, clearing: Clearing },
     /// What clients set of the manager itself. Since version 6.
     ClientSettings(Cow<'r, ClientSettings>),
+    /// The path of the unit's cgroup below the root of the tree; follows the unit's own record. Since version 7.
+    Group { unit: UnitId, path: Cow<'r, str> },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -158,6 +160,8 @@ pub struct Restored {
     pub names: Vec<Option<UnitName>>,
     /// The last run state of each unit.
     pub runs: BTreeMap<UnitId, UnitRun>,
+    /// Paths of cgroups below the root of the tree. Those of before version 7 are not known.
+    pub groups: BTreeMap<UnitId, Box<str>>,
     /// The manager's own.
     pub manager: Option<Manager>,
     /// When the boot was at what.
@@ -213,10 +217,14 @@ fn written_name(graph: &Graph, unit: UnitId) -> String {
     }
 }
 
-/// Appends one unit's run state; returns how many records that took.
-pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) -> u32 {
+/// Appends one unit's run state, with the path of its cgroup; returns how many records that took.
+pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun, group: Option<&str>) -> u32 {
     write_frame(out, &Record::Unit { unit, run: Cow::Borrowed(run) });
     let mut records = 1;
+    if let Some(path) = group {
+        write_frame(out, &Record::Group { unit, path: Cow::Borrowed(path) });
+        records += 1;
+    }
     if let Some(notes) = run.notes().cloned() {
         write_frame(out, &Record::Notes { unit, notes });
         records += 1;
@@ -345,10 +353,12 @@ impl Restored {
                         None => self.names.push(name),
                     }
                     self.runs.remove(&UnitId(at as u32));
+                    self.groups.remove(&UnitId(at as u32));
                 }
             }
             Record::Unit { unit, run } => {
                 self.runs.insert(unit, run.into_owned());
+                self.groups.remove(&unit);
             }
             Record::Notes { unit, notes } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
@@ -383,6 +393,12 @@ impl Restored {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().owed_stop = Some(reason);
             }
+            Record::Group { unit, path } => {
+                if !self.runs.contains_key(&unit) {
+                    return false;
+                }
+                self.groups.insert(unit, path.into());
+            }
             Record::Batch { .. } => return false,
         }
         true
@@ -398,7 +414,7 @@ mod tests {
         let mut out = header();
         for unit in 0..3 {
             let state = TypeState::Service(Service::Failed(crate::state::Outcome::Timeout));
-            write_unit(&mut out, UnitId(unit), &UnitRun { state, job: None, history: None });
+            write_unit(&mut out, UnitId(unit), &UnitRun { state, job: None, history: None }, None);
         }
         out
     }
@@ -422,7 +438,12 @@ mod tests {
         let mut frames = Vec::new();
         for unit in 3..6 {
             let state = TypeState::Target(true);
-            write_unit(&mut frames, UnitId(unit), &UnitRun { state, job: None, history: None });
+            write_unit(
+                &mut frames,
+                UnitId(unit),
+                &UnitRun { state, job: None, history: None },
+                None,
+            );
         }
         let late = vec![Late::CleanUp(UnitId(3), false)];
         write_batch(&mut whole, &frames, 3, late.clone());

@@ -69,6 +69,11 @@ impl Core {
                 self.restore(unit, run);
             }
         }
+        for (unit, path) in restored.groups {
+            if self.known(unit).is_some() {
+                self.restore_place(unit, &path);
+            }
+        }
         // Of an end with stops that is as far no unit is up that has commands.
         self.given_up = self.totals.stopping && self.totals.jobs == 0;
         self.recount_blockers(&self.busy());

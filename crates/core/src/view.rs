@@ -3,6 +3,7 @@
 //! A view costs a few pointers to make and never changes. The bus, the control socket and the
 //! charts read views; they never wait for the loop and the loop never waits for them.
 
+use crate::cgroup::Strays;
 use crate::chunked::Chunked;
 use crate::device::Sight;
 use crate::graph::{Definition, Graph};
@@ -48,6 +49,8 @@ pub struct View {
     pub graph: Arc<Graph>,
     /// What they are doing, by id.
     pub units: Chunked<Arc<UnitRun>>,
+    /// Those of them whose cgroup lies elsewhere than their files say.
+    pub strays: Strays,
     /// Counts.
     pub totals: Totals,
 }

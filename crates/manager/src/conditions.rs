@@ -8,12 +8,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use warren_bus::glob::matches as glob;
+use warren_core::cgroup::slice_path;
 use warren_sys::cgroup::Tree;
 use warren_sys::passwd::Database;
 use warren_unit::Context;
 use warren_unit::config::{Condition, ConditionKind};
 
-use crate::groups::slice_path;
 use crate::path_globs::{STEPS_MAX, glob_paths};
 use crate::say;
 use crate::start::INHERITED;

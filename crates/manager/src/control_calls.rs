@@ -188,7 +188,7 @@ fn status(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
     let history = run.history.as_deref().unwrap_or(&empty);
     let files = crate::loader::file_paths(definition);
     let processes: Vec<Value> = shared
-        .processes(&view.graph, unit)
+        .processes(&view, unit)
         .into_iter()
         .map(|pid| json!({"pid": pid, "command": crate::command_line::of(pid)}))
         .collect();

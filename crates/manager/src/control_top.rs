@@ -15,7 +15,6 @@ use warren_core::view::View;
 use warren_unit::{LoadState, UnitType};
 
 use crate::ending::waits;
-use crate::groups::group_path;
 use crate::shared::Shared;
 
 /// Rows of each list at most.
@@ -120,7 +119,7 @@ fn slices(shared: &Shared, view: &View, loaded: &[&Arc<Definition>]) -> Vec<Valu
     found.sort_unstable();
     found.truncate(SLICES_MAX);
     let row = |(_, name, unit): (usize, &str, UnitId)| {
-        let usage = shared.usage(&group_path(&view.graph, unit));
+        let usage = shared.usage(&view.group_path(unit));
         json!({
             "name": name,
             "cpu_us": usage.cpu_us,

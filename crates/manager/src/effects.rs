@@ -148,7 +148,8 @@ impl Daemon {
 
     pub(crate) fn make_group(&mut self, unit: UnitId, settings: &Compiled) -> Done {
         let graph = self.core.graph().clone();
-        match self.groups.make(&graph, unit, settings) {
+        let path = self.core.group_path(unit);
+        match self.groups.make(&graph, unit, &path, settings) {
             Ok(not_applied) => {
                 for NotApplied { setting, why } in not_applied {
                     say!("{}: {setting}= is not applied: {why}", graph.name(unit));

@@ -15,8 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use warren_core::cgroup::slice_path;
 use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
+use warren_core::machine::Core;
 use warren_core::settings::Compiled;
 use warren_sys::Result;
 use warren_sys::cgroup::Tree;
@@ -142,12 +144,13 @@ impl Groups {
         Some((path, self.tree.as_ref().and_then(|tree| tree.id(path).ok())))
     }
 
-    /// Makes and watches the unit's group; fine if it is there. Returned are limits that cannot be
-    /// applied.
+    /// Makes and watches the unit's group at this path; fine if it has one. Returned are limits that cannot
+    /// be applied.
     pub fn make(
         &mut self,
         graph: &Graph,
         unit: UnitId,
+        path: &str,
         settings: &Compiled,
     ) -> Result<Vec<NotApplied>> {
         let is_there = self.made.get_mut(&unit).map(|group| {
@@ -165,21 +168,20 @@ impl Groups {
             None => {}
         }
         let Some(tree) = &self.tree else { return Ok(Vec::new()) };
-        let path = group_path(graph, unit);
         let wanted = Wanted::of(settings);
         let controllers = wanted.of_offered(&self.controllers);
-        let usable = self.enabled.enable(tree, &path, &controllers, Instant::now());
+        let usable = self.enabled.enable(tree, path, &controllers, Instant::now());
         let missing = wanted.missing(usable.on());
         let mut failed: Vec<NotApplied> =
             missing.map(|(setting, controller)| usable.lacks(setting, controller)).collect();
         let is_left = if is_slice(graph, unit) {
-            tree.make(&path)?;
+            tree.make(path)?;
             false
         } else {
-            make_anew(tree, &path)?
+            make_anew(tree, path)?
         };
-        failed.extend(usable.apply(tree, &path, &wanted.attributes));
-        self.adopt(graph, unit, path, is_left, is_left);
+        failed.extend(usable.apply(tree, path, &wanted.attributes));
+        self.adopt(graph, unit, path.to_owned(), is_left, is_left);
         if is_left {
             self.make_room(unit, settings);
         }
@@ -261,15 +263,23 @@ impl Groups {
         std::mem::replace(&mut memory.kills, kills) < kills
     }
 
-    /// After a restart: takes up the group of a unit whose record says that it has one.
-    pub fn take_up(&mut self, graph: &Graph, unit: UnitId) {
-        let path = group_path(graph, unit);
-        if self.tree.as_ref().is_some_and(|tree| tree.exists(&path).unwrap_or(false)) {
-            // Nobody knows any more; it is made again when it is next used and empty.
-            self.adopt(graph, unit, path, true, true);
-            if !is_slice(graph, unit) {
-                self.note_use(unit);
-            }
+    /// After a restart: takes up the group of a unit whose record says that it has one. If it is gone, nobody
+    /// can be in it; that of a mount need not have been made.
+    pub fn take_up(&mut self, graph: &Graph, unit: UnitId, path: &str) {
+        let Some(tree) = &self.tree else { return };
+        let is_gone = tree.exists(path) == Ok(false);
+        let of_mount =
+            matches!(graph.definition(unit).unit_type(), UnitType::Mount | UnitType::Swap);
+        if is_gone && of_mount {
+            return;
+        }
+        // Nobody knows any more; it is made again when it is next used and empty.
+        self.adopt(graph, unit, path.to_owned(), true, true);
+        if let Some(group) = self.made.get_mut(&unit).filter(|_| is_gone) {
+            group.removed = Some(Vec::new());
+        }
+        if !is_slice(graph, unit) {
+            self.note_use(unit);
         }
     }
 
@@ -593,10 +603,14 @@ impl Groups {
     }
 
     /// The unit whose group a process is in, by the path in `/proc/PID/cgroup`.
-    pub fn unit_of_process(&self, graph: &Graph, pid: i32) -> Option<UnitId> {
+    pub fn unit_of_process(&self, core: &Core, pid: i32) -> Option<UnitId> {
         self.tree.as_ref()?;
-        let path = warren_sys::process::cgroup_path(pid).ok()?;
-        unit_of_group(&self.root, graph, &path, |unit, path| self.path(unit) == Some(path))
+        let group = warren_sys::process::cgroup_path(pid).ok()?;
+        unit_of_group(&self.root, &group, |name, path| {
+            let named = core.graph().lookup(name).filter(|&unit| self.path(unit) == Some(path));
+            // Its name may be another unit's by now.
+            named.or_else(|| core.stray_at(path))
+        })
     }
 }
 
@@ -604,7 +618,7 @@ impl Groups {
 /// of a unit, as who has a group delegated can make it. `root` is the tree's [`root_path`].
 pub fn unit_of_process(root: &str, graph: &Graph, pid: i32) -> Option<UnitId> {
     let path = warren_sys::process::cgroup_path(pid).ok()?;
-    unit_of_group(root, graph, &path, |_, path| lies_in_slices(path))
+    unit_of_group(root, &path, |name, path| graph.lookup(name).filter(|_| lies_in_slices(path)))
 }
 
 /// Whether only slices are above a group, as above a unit's. Which they are a reload may have changed while it was
@@ -618,21 +632,19 @@ fn lies_in_slices(path: &str) -> bool {
     }
 }
 
-/// The innermost unit whose group is this one or above it. `is_its` says whether a unit's group has this path
-/// below the tree's root.
+/// The innermost unit whose group is this one or above it. `whose` says which unit has the group of this name
+/// and path below the tree's root.
 fn unit_of_group(
     root: &str,
-    graph: &Graph,
     group: &str,
-    is_its: impl Fn(UnitId, &str) -> bool,
+    whose: impl Fn(&UnitName, &str) -> Option<UnitId>,
 ) -> Option<UnitId> {
     let below = group.strip_prefix(root.trim_end_matches('/'))?.strip_prefix('/')?;
     let ends = below.match_indices('/').map(|(at, _)| at).chain([below.len()]);
     ends.rev().find_map(|end| {
         let path = &below[..end];
         let own = path.rsplit('/').next().unwrap_or(path);
-        let unit = graph.lookup(&UnitName::parse(own).ok()?)?;
-        is_its(unit, path).then_some(unit)
+        whose(&UnitName::parse(own).ok()?, path)
     })
 }
 
@@ -675,29 +687,6 @@ pub fn root_path(tree: &Tree) -> String {
 /// Whether other units' groups lie in the unit's.
 pub fn is_slice(graph: &Graph, unit: UnitId) -> bool {
     graph.definition(unit).unit_type() == UnitType::Slice
-}
-
-/// Where a unit's group lies: below its slice, which lies below the slices its name is made of
-/// (systemd.slice(5)).
-pub fn group_path(graph: &Graph, unit: UnitId) -> String {
-    let definition = graph.definition(unit);
-    let own = definition.name.as_str();
-    if definition.unit_type() == UnitType::Slice {
-        return slice_path(own);
-    }
-    let slice = definition.slice.map_or(String::new(), |s| slice_path(graph.name(s).as_str()));
-    if slice.is_empty() { own.to_owned() } else { format!("{slice}/{own}") }
-}
-
-/// `a-b.slice` lies at `a.slice/a-b.slice`; the root slice is the root of the tree.
-pub(crate) fn slice_path(name: &str) -> String {
-    let stem = name.strip_suffix(".slice").unwrap_or(name);
-    if stem == "-" {
-        return String::new();
-    }
-    let dashes = stem.match_indices('-').map(|(at, _)| at);
-    let parts = dashes.chain([stem.len()]).map(|end| format!("{}.slice", &stem[..end]));
-    parts.collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl Daemon {
             let unit = self
                 .core
                 .unit_of_pid(pid)
-                .or_else(|| self.groups.unit_of_process(self.core.graph(), datagram.pid));
+                .or_else(|| self.groups.unit_of_process(&self.core, datagram.pid));
             // Who is in no group of a unit is nobody's, now and later.
             let is_nobodys = || self.groups.can_tell(datagram.pid);
             let under_way = self.helpers.last_sent().filter(|_| unit.is_none() && !is_nobodys());
@@ -73,7 +73,7 @@ impl Daemon {
         let own = [std::process::id(), std::os::unix::process::parent_id()];
         let is_its = || {
             !self.groups.exist()
-                || self.groups.unit_of_process(self.core.graph(), main as i32) == Some(unit)
+                || self.groups.unit_of_process(&self.core, main as i32) == Some(unit)
         };
         !own.contains(&main) && process::exists(main as i32) && (datagram.uid == 0 || is_its())
     }

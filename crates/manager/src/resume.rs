@@ -121,7 +121,7 @@ impl Daemon {
             .partition(|(name, _)| crate::accept::parse_stored_name(name).is_some());
         kept_fds.into_iter().for_each(|(name, fd)| self.take_up_stored_fd(&name, fd));
         for &unit in held.groups.iter().filter(|&&unit| graph.get(unit).is_some()) {
-            self.groups.take_up(&graph, unit);
+            self.groups.take_up(&graph, unit, &self.core.group_path(unit));
         }
         self.reopen_processes();
         let mut effects: Vec<Effect> =

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warren_bus::backend::{Backend, Call, DeviceWords, Facts, Live, ReplySender, UnitFiles};
 use warren_core::device_table::{self, DeviceFacts, DeviceTable};
-use warren_core::graph::{Definition, Graph};
+use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
 use warren_core::request::Asker;
 use warren_core::settings::{Compiled, Settings};
@@ -25,7 +25,7 @@ use crate::command_line;
 use crate::conditions::Host;
 use crate::ending::scheduled::Scheduled;
 use crate::fleet::{Applied, Shown};
-use crate::groups::{group_path, root_path};
+use crate::groups::root_path;
 use crate::inhibit::Locks;
 use crate::on_disk::OnDisk;
 use crate::orders::Order;
@@ -366,9 +366,9 @@ impl Shared {
     }
 
     /// The processes of a unit's cgroup.
-    pub fn processes(&self, graph: &Graph, unit: UnitId) -> Vec<i32> {
-        let path = group_path(graph, unit);
-        self.tree.as_ref().and_then(|tree| tree.procs_below(&path).ok()).unwrap_or_default()
+    pub fn processes(&self, view: &View, unit: UnitId) -> Vec<i32> {
+        let path = view.group_path(unit);
+        self.tree.as_ref().and_then(|tree| tree.procs_below(&*path).ok()).unwrap_or_default()
     }
 
     /// What a cgroup uses and has used.
@@ -487,8 +487,8 @@ impl Backend for Shared {
     fn processes(&self, unit: UnitId) -> Vec<(String, u32, String)> {
         let (view, mut found) = (self.view(), Vec::new());
         let (Some(tree), true) = (&self.tree, has_group(&view, unit)) else { return found };
-        let top = group_path(&view.graph, unit);
-        let _ = tree.each_below(Path::new(&top), &mut |group, pids| {
+        let top = view.group_path(unit);
+        let _ = tree.each_below(Path::new(&*top), &mut |group, pids| {
             let path = format!("/{}", group.display());
             let line = |pid: i32| (path.clone(), pid.cast_unsigned(), command_line::of(pid));
             // Threads of the kernel are all in the root.
@@ -506,10 +506,10 @@ impl Backend for Shared {
             let used = history.and_then(|h| h.account.as_ref()?.cpu_us);
             return Live { cpu_usage_nsec: used.map(|us| us * 1000), ..Live::default() };
         };
-        let path = group_path(&view.graph, unit);
+        let path = view.group_path(unit);
         // Without the controller they are counted, but not those of all units of a slice.
         let is_slice = view.graph.definition(unit).unit_type() == UnitType::Slice;
-        let count = || tree.procs_below(&path).ok().map(|pids| pids.len() as u64);
+        let count = || tree.procs_below(&*path).ok().map(|pids| pids.len() as u64);
         let counted = || (!is_slice).then(count).flatten();
         let io = tree.io_counts(&path).ok();
         Live {

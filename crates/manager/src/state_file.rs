@@ -214,7 +214,8 @@ impl StateFile {
             self.names_written = graph.len();
         }
         for &unit in changed {
-            records += record::write_unit(out, unit, core.unit_run(unit));
+            let group = core.placed_at(unit);
+            records += record::write_unit(out, unit, core.unit_run(unit), group.as_deref());
         }
         let manager = core.manager_record();
         if self.manager_written != Some(manager) {

@@ -510,3 +510,93 @@ fn a_template_s_directory_of_links_is_seen_to_lead_elsewhere_by_its_instances() 
     check(&reload(&m, &json!({})), [&[], &["t@x.service"], &[], &["t@x.service"]]);
     assert_eq!(differs(), json!(false));
 }
+
+/// What runs in `one.slice`: the first with a known main process, the second without, each with a child.
+const STAYS: [(&str, &str); 4] = [
+    ("edited.service", "ExecStart=/bin/sh -c 'sleep 1000 & exec @P stay'"),
+    (
+        "forked.service",
+        "Type=forking\nGuessMainPID=no\nExecStart=/bin/sh -c 'sleep 1000 & sleep 1000 &'",
+    ),
+    ("gone.service", "ExecStart=/bin/sh -c 'sleep 1000 & exec @P stay'"),
+    ("renamed.service", "ExecStart=/bin/sh -c 'sleep 1000 & exec @P stay'"),
+];
+
+fn in_slice(service: &str, slice: &str) -> String {
+    format!("[Service]\nSlice={slice}\n{service}")
+}
+
+/// The group that the manager tells of, and who is in it.
+fn place(m: &Machine, unit: &str) -> (Value, Vec<u64>) {
+    let status = m.status(unit);
+    let pids = status["processes"].as_array().into_iter().flatten();
+    let mut pids: Vec<u64> = pids.filter_map(|process| process["pid"].as_u64()).collect();
+    pids.sort_unstable();
+    (status["cgroup"].clone(), pids)
+}
+
+/// As systemd 252: it is in the new slice when it is started again.
+#[test]
+fn what_runs_stays_in_its_group_when_its_slice_is_edited_its_file_goes_or_its_name_is_another_s() {
+    let texts = STAYS.map(|(unit, text)| (unit, in_slice(text, "one.slice")));
+    let units = texts.each_ref().map(|(unit, text)| (*unit, text.as_str()));
+    let Some(m) = Machine::start("stays", &units) else { return };
+    let is_there = |pid: &u64| m.inside(&format!("/proc/{pid}")).exists();
+    for how in ["reload", "SIGKILL", "reexec", "reexec alone"] {
+        for (unit, text) in STAYS {
+            m.write(unit, &in_slice(text, "one.slice"));
+        }
+        reload(&m, &json!({}));
+        let before = STAYS.map(|(unit, _)| {
+            m.expect_job("start", unit, "done");
+            let both = || Some(place(&m, unit)).filter(|(_, pids)| pids.len() == 2);
+            let (group, pids) = lab::until("it and its child run", both);
+            assert_eq!(group, format!("/one.slice/{unit}"), "{how}");
+            (unit, group, pids)
+        });
+        for (unit, text) in &STAYS[..2] {
+            m.write(unit, &in_slice(text, "two.slice"));
+        }
+        let file = |unit: &str| m.directory.join("units").join(unit);
+        std::fs::rename(file("renamed.service"), file("other.service")).expect("it is there");
+        symlink("other.service", file("renamed.service")).expect("a link");
+        std::fs::remove_file(file("gone.service")).expect("it is there");
+        // Who comes by `reexec` reads the files anew.
+        if how != "reexec alone" {
+            reload(&m, &json!({}));
+        }
+        let old = m.manager_pid();
+        match how {
+            "SIGKILL" => assert!(m.kill_manager()),
+            "reload" => {}
+            _ => _ = m.try_call("Reexecute", &json!({})),
+        }
+        lab::until("a manager", || {
+            m.manager_pid().filter(|&pid| (Some(pid) == old) == (how == "reload"))
+        });
+        for (unit, group, pids) in &before[..3] {
+            assert_eq!(m.state(unit), "active/running", "{how}");
+            assert_eq!(place(&m, unit), (group.clone(), pids.clone()), "{unit}, {how}");
+        }
+        for (unit, _, pids) in &before {
+            assert!(pids.iter().all(is_there), "{unit}, {how}");
+        }
+        // Nobody but the kernel tells of the end of the last one.
+        m.call("Kill", &json!({"unit": "forked.service", "signal": 9}));
+        m.wait_for("forked.service", "inactive/dead");
+        for unit in ["edited.service", "gone.service", "renamed.service"] {
+            m.expect_job("stop", unit, "done");
+            assert_eq!(m.state(unit), "inactive/dead", "{how}: {}", m.console());
+        }
+        lab::until("all have ended", || {
+            (!before.iter().any(|(_, _, pids)| pids.iter().any(is_there))).then_some(())
+        });
+        for unit in ["edited.service", "forked.service"] {
+            m.expect_job("start", unit, "done");
+            assert_eq!(place(&m, unit).0, format!("/two.slice/{unit}"), "{how}");
+            m.expect_job("stop", unit, "done");
+        }
+        std::fs::remove_file(file("renamed.service")).expect("it is there");
+        std::fs::remove_file(file("other.service")).expect("it is there");
+    }
+}

@@ -92,8 +92,15 @@ fn what_says_so_outlasts_it_and_all_else_begins_anew() {
     assert!(m.kill_manager());
     m.wait_until_it_listens();
     assert_eq!((count(&m), m.main_pid("kept.service")), ("1".to_owned(), pid));
+    // It stays in the slice in which it was started.
+    m.write("kept.service", &kept.replace("kept.slice", "other.slice"));
+    m.call("ReloadConfiguration", &json!({}));
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    m.write("kept.service", &kept.replace("kept.slice", "yet.slice"));
     soft_reboot(&m);
     assert_eq!((count(&m), m.main_pid("kept.service")), ("2".to_owned(), pid));
+    assert_eq!(m.status("kept.service")["cgroup"], "/kept.slice/kept.service");
     m.leave("poweroff");
     let console = m.wait_for_end();
     assert_eq!(console.matches("The system is down.").count(), 3, "{console}");

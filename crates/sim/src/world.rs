@@ -507,9 +507,14 @@ impl World {
         record::write_names(&mut self.file, &graph, self.names_written);
         self.names_written = graph.len();
         for unit in self.core.take_changed() {
-            record::write_unit(&mut self.file, unit, self.core.unit_run(unit));
+            self.write_unit(unit);
         }
         record::write_manager(&mut self.file, self.core.manager_record());
+    }
+
+    fn write_unit(&mut self, unit: UnitId) {
+        let group = self.core.placed_at(unit);
+        record::write_unit(&mut self.file, unit, self.core.unit_run(unit), group.as_deref());
     }
 
     /// Kills the manager and starts another one.
@@ -563,7 +568,7 @@ impl World {
         self.names_written = graph.len();
         for index in 0..graph.len() {
             let unit = UnitId(index as u32);
-            record::write_unit(&mut self.file, unit, self.core.unit_run(unit));
+            self.write_unit(unit);
         }
         self.core.take_changed();
         self.core.take_renamed();

@@ -100,7 +100,8 @@ fn state_files_of_all_versions_are_understood() {
         }
         for (&unit, run) in &restored.runs {
             let mut written = Vec::new();
-            record::write_unit(&mut written, unit, run);
+            let group = restored.groups.get(&unit).map(|path| &**path);
+            record::write_unit(&mut written, unit, run, group);
             let is_there = bytes.windows(written.len()).any(|part| part == written);
             assert!(is_there, "{path:?}: {:?} is written otherwise: raise VERSION", run.state);
             let history = run.history.as_deref();
@@ -111,6 +112,7 @@ fn state_files_of_all_versions_are_understood() {
                 ("unmet condition", account.is_some_and(|a| !a.conditions.is_empty())),
                 ("command", account.is_some_and(|a| !a.commands.is_empty())),
                 ("CPU time", account.is_some_and(|a| a.cpu_us.is_some())),
+                ("cgroup", group.is_some()),
             ];
             let there = parts.into_iter().filter(|(_, is_there)| *is_there);
             kinds_of_this_version.extend(there.map(|(part, _)| part.to_owned()));
@@ -129,6 +131,7 @@ fn state_files_of_all_versions_are_understood() {
         "Socket",
         "Swap",
         "Target",
+        "cgroup",
         "command",
         "refusal",
         "relapse",

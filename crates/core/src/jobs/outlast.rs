@@ -85,7 +85,8 @@ impl Core {
 
     fn slices_of(&self, unit: UnitId) -> Vec<UnitId> {
         let parent = |&slice: &UnitId| self.definition(slice).slice;
-        std::iter::successors(self.definition(unit).slice, parent).collect()
+        let defined = || std::iter::successors(self.definition(unit).slice, parent).collect();
+        self.strays_in(unit).unwrap_or_else(defined)
     }
 }
 

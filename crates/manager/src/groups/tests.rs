@@ -1,23 +1,12 @@
 use std::process::{Child, Command, Stdio};
 
+use warren_core::cgroup::defined_path;
 use warren_core::settings::Settings;
 use warren_unit::{Context, Defaults};
 
 use super::*;
 use crate::loader::{Loader, Loading};
 use crate::scratch::Scratch;
-
-#[test]
-fn slices_nest_by_their_dashes() {
-    for (name, path) in [
-        ("-.slice", ""),
-        ("system.slice", "system.slice"),
-        ("test-1.slice", "test.slice/test-1.slice"),
-        ("a-b-c.slice", "a.slice/a-b.slice/a-b-c.slice"),
-    ] {
-        assert_eq!(slice_path(name), path);
-    }
-}
 
 fn settings() -> Settings {
     Settings { context: Arc::new(Context::system()), defaults: Arc::new(Defaults::default()) }
@@ -49,7 +38,11 @@ fn a_process_is_of_the_unit_whose_group_it_is_in_not_of_one_that_lends_the_group
             ("user@1.service", &format!("{service}Slice=user-1.slice\nDelegate=yes\n")),
         ],
     );
-    let own = |unit, path: &str| group_path(&graph, unit) == path;
+    let own = |name: &UnitName, path: &str| {
+        graph.lookup(name).filter(|&unit| defined_path(&graph, unit) == path)
+    };
+    let by_place =
+        |name: &UnitName, path: &str| graph.lookup(name).filter(|_| lies_in_slices(path));
     for (group, of) in [
         ("/lab/system.slice/victim.service", Some("victim.service")),
         ("/lab/system.slice/victim.service/.control", Some("victim.service")),
@@ -67,15 +60,14 @@ fn a_process_is_of_the_unit_whose_group_it_is_in_not_of_one_that_lends_the_group
         ("/lab", None),
     ] {
         let name = |unit: Option<UnitId>| unit.map(|unit| graph.name(unit).as_str());
-        assert_eq!(name(unit_of_group("/lab", &graph, group, own)), of, "{group}");
-        let by_place = unit_of_group("/lab", &graph, group, |_, path| lies_in_slices(path));
-        assert_eq!(name(by_place), of, "{group}");
+        assert_eq!(name(unit_of_group("/lab", group, own)), of, "{group}");
+        assert_eq!(name(unit_of_group("/lab", group, by_place)), of, "{group}");
     }
     let victim = Some(unit(&graph, "victim.service"));
-    assert_eq!(unit_of_group("", &graph, "/system.slice/victim.service", own), victim);
+    assert_eq!(unit_of_group("", "/system.slice/victim.service", own), victim);
     // A reload has changed its slice.
     let elsewhere = "/user.slice/victim.service";
-    assert_eq!(unit_of_group("", &graph, elsewhere, |_, path| lies_in_slices(path)), victim);
+    assert_eq!(unit_of_group("", elsewhere, by_place), victim);
 }
 
 /// Groups of a test's own, and a process in one of them.
@@ -120,29 +112,48 @@ fn a_group_that_another_manager_left_is_made_anew_or_entered_while_somebody_is_i
     let graph = graph_of(&scratch, &[("a.service", "[Service]\nExecStart=/bin/true\n")]);
     let unit = unit(&graph, "a.service");
     let settings = settings().compile(graph.definition(unit));
-    let path = group_path(&graph, unit);
+    let path = defined_path(&graph, unit);
     let tree = lab.tree();
     tree.make(&path).expect("groups can be made");
     tree.kill(&path).expect("it can be killed");
     let mut cat = cat_in(&tree, &path);
     // The unit is down, so that nothing is taken up.
     let mut groups = Groups::new(Some(lab.tree())).expect("watches");
-    groups.make(&graph, unit, &settings).expect("it is there");
+    groups.make(&graph, unit, &path, &settings).expect("it is there");
     assert!(groups.is_killed(unit), "nobody knows, and somebody is in it");
     // The unit is up.
     let mut groups = Groups::new(Some(lab.tree())).expect("watches");
-    groups.take_up(&graph, unit);
+    groups.take_up(&graph, unit, &path);
     assert!(groups.is_killed(unit), "nobody knows");
     drop(cat.stdin.take());
     cat.wait().expect("it is a child");
     let old = tree.id(&path).expect("it is there");
-    groups.make(&graph, unit, &settings).expect("it can be made anew");
+    groups.make(&graph, unit, &path, &settings).expect("it can be made anew");
     assert!(!groups.is_killed(unit) && tree.id(&path).expect("it is there") != old);
     // The unit is down.
     let mut groups = Groups::new(Some(lab.tree())).expect("watches");
     let old = tree.id(&path).expect("it is there");
-    groups.make(&graph, unit, &settings).expect("it can be made anew");
+    groups.make(&graph, unit, &path, &settings).expect("it can be made anew");
     assert!(!groups.is_killed(unit) && tree.id(&path).expect("it is there") != old);
+}
+
+#[test]
+fn a_group_that_is_gone_is_one_in_which_nobody_is() {
+    let Some(lab) = Lab::new("gone") else {
+        return eprintln!("NOT RUN: a_group_that_is_gone... needs root and cgroup2");
+    };
+    let scratch = Scratch::new("groups-gone");
+    let service = ("a.service", "[Service]\nExecStart=/bin/true\n");
+    let graph = graph_of(&scratch, &[service, ("mnt.mount", "[Mount]\nWhat=a\nWhere=/mnt\n")]);
+    let (service, mount) = (unit(&graph, "a.service"), unit(&graph, "mnt.mount"));
+    let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+    groups.take_up(&graph, service, "gone.slice/a.service");
+    groups.take_up(&graph, mount, "gone.slice/mnt.mount");
+    assert!(groups.emptied_by_end(service), "it is told when its main process has ended");
+    assert_eq!(groups.path(mount), None, "it need not have been made");
+    let settings = settings().compile(graph.definition(service));
+    groups.make(&graph, service, "a.service", &settings).expect("it can be made");
+    assert_eq!(groups.path(service), Some("a.service"));
 }
 
 #[test]
@@ -162,21 +173,21 @@ fn a_group_whose_kill_another_manager_did_not_end_has_room_for_processes_again()
     for name in ["a.service", "b.service"] {
         let unit = unit(&graph, name);
         let settings = settings().compile(graph.definition(unit));
-        let path = group_path(&graph, unit);
+        let path = defined_path(&graph, unit);
         let mut groups = Groups::new(Some(lab.tree())).expect("watches");
-        groups.make(&graph, unit, &settings).expect("it can be made");
+        groups.make(&graph, unit, &path, &settings).expect("it can be made");
         let mut cat = cat_in(&tree, &path);
         let room = || tree.read(&path, PIDS_MAX).expect("the controller is on").trim().to_owned();
         let limit = room();
         let close = || tree.write(&path, PIDS_MAX, NO_PIDS).expect("the controller is on");
         let limit_of = |groups: &mut Groups| {
             close();
-            groups.make(&graph, unit, &settings).expect("it is there");
+            groups.make(&graph, unit, &path, &settings).expect("it is there");
             room()
         };
         // The unit is up.
         let mut groups = Groups::new(Some(lab.tree())).expect("watches");
-        groups.take_up(&graph, unit);
+        groups.take_up(&graph, unit, &path);
         assert_eq!(limit_of(&mut groups), limit, "{name}");
         assert_eq!(limit == "7", name == "b.service");
         let _task = groups.kill_task(unit).expect("it has a group");

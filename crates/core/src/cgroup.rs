@@ -1,0 +1,199 @@
+//! Where units' cgroups lie: below the slice that the definition names (systemd.slice(5)). What runs stays where it
+//! was put: an edit of `Slice=`, a file that is gone or a name that another unit takes moves nobody, and counts from
+//! the next start on.
+
+use crate::graph::{Delta, Graph};
+use crate::ids::UnitId;
+use crate::machine::Core;
+use crate::state::{Mount, TypeState, UnitRun};
+use crate::view::View;
+use std::borrow::Cow;
+use std::sync::Arc;
+use warren_unit::{UnitName, UnitType};
+
+/// Units whose group lies elsewhere than their definition says, with its path below the root of the tree.
+pub type Strays = imbl::OrdMap<UnitId, Arc<str>>;
+
+/// `a-b.slice` lies at `a.slice/a-b.slice`; the root slice is the root of the tree.
+pub fn slice_path(name: &str) -> String {
+    let stem = name.strip_suffix(".slice").unwrap_or(name);
+    if stem == "-" {
+        return String::new();
+    }
+    let dashes = stem.match_indices('-').map(|(at, _)| at);
+    let parts = dashes.chain([stem.len()]).map(|end| format!("{}.slice", &stem[..end]));
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// The path of a unit's group below the root of the tree when it is made now.
+pub fn defined_path(graph: &Graph, unit: UnitId) -> String {
+    let definition = graph.definition(unit);
+    let own = definition.name.as_str();
+    if definition.unit_type() == UnitType::Slice {
+        return slice_path(own);
+    }
+    let slice = definition.slice.map_or(String::new(), |s| slice_path(graph.name(s).as_str()));
+    if slice.is_empty() { own.to_owned() } else { format!("{slice}/{own}") }
+}
+
+fn path<'a>(graph: &Graph, strays: &'a Strays, unit: UnitId) -> Cow<'a, str> {
+    match strays.get(&unit) {
+        Some(stray) => Cow::Borrowed(stray),
+        None => Cow::Owned(defined_path(graph, unit)),
+    }
+}
+
+impl UnitRun {
+    /// Whether a group may be there that could lie elsewhere than where it would be made now; a slice's name says
+    /// where it lies.
+    pub(crate) fn is_placed(&self) -> bool {
+        match &self.state {
+            TypeState::Slice(_) => false,
+            TypeState::Mount(Mount::Up(_)) | TypeState::Swap(Mount::Up(_)) => true,
+            _ => self.history.as_ref().is_some_and(|history| history.has_cgroup),
+        }
+    }
+}
+
+impl View {
+    /// The path of a unit's group below the root of the tree, or where it would be made.
+    pub fn group_path(&self, unit: UnitId) -> Cow<'_, str> {
+        path(&self.graph, &self.strays, unit)
+    }
+}
+
+impl Core {
+    /// The path of a unit's group below the root of the tree, or where it is to be made.
+    pub fn group_path(&self, unit: UnitId) -> Cow<'_, str> {
+        path(&self.graph, &self.strays, unit)
+    }
+
+    /// The same, if there may be one and its place has to be written down.
+    pub fn placed_at(&self, unit: UnitId) -> Option<Cow<'_, str>> {
+        self.run(unit).is_placed().then(|| self.group_path(unit))
+    }
+
+    /// The unit whose group has this path, though its definition says otherwise. Looks at all such units.
+    pub fn stray_at(&self, path: &str) -> Option<UnitId> {
+        self.strays.iter().find(|(_, stray)| ***stray == *path).map(|(&unit, _)| unit)
+    }
+
+    /// The slices that a unit's group lies in, if its definition does not say so, from the outermost.
+    pub(crate) fn strays_in(&self, unit: UnitId) -> Option<Vec<UnitId>> {
+        let parts = self.strays.get(&unit)?.split('/').filter(|part| part.ends_with(".slice"));
+        Some(parts.filter_map(|part| self.graph.lookup(&UnitName::parse(part).ok()?)).collect())
+    }
+
+    /// Has groups stay where they are when `graph` is put in force, which differs by `delta`.
+    pub(crate) fn keep_places(&mut self, graph: &Graph, delta: &Delta) {
+        for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
+            let is_placed = self.known(unit).is_some_and(UnitRun::is_placed);
+            let stays = || self.graph.definition(unit).slice == graph.definition(unit).slice;
+            if is_placed && (self.strays.contains_key(&unit) || !stays()) {
+                let now = self.group_path(unit).into_owned();
+                self.place(graph, unit, &now);
+            }
+        }
+    }
+
+    /// After a restart: a group may lie elsewhere than the definition says that is in force now.
+    pub(crate) fn restore_place(&mut self, unit: UnitId, path: &str) {
+        if self.run(unit).is_placed() {
+            self.place(&self.graph.clone(), unit, path);
+        }
+    }
+
+    fn place(&mut self, graph: &Graph, unit: UnitId, path: &str) {
+        match defined_path(graph, unit) == path {
+            true => self.strays.remove(&unit),
+            false => self.strays.insert(unit, path.into()),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+    use crate::graph::{Change, NewDefinition};
+    use crate::record;
+    use crate::settings::Settings;
+    use crate::time::Moment;
+    use warren_unit::{Context, Defaults, LoadState, UnitFlags};
+
+    fn core() -> Core {
+        let (context, defaults) = (Arc::new(Context::system()), Arc::new(Defaults::default()));
+        Core::new(Settings { context, defaults }, 1)
+    }
+
+    fn name(text: &str) -> UnitName {
+        UnitName::parse(text).expect("a valid name")
+    }
+
+    /// `a.mount` in this slice.
+    fn in_slice(slice: &str) -> Change {
+        Change::Set(Box::new(NewDefinition {
+            name: name("a.mount"),
+            aliases: Vec::new(),
+            load_state: LoadState::Loaded,
+            description: "a".into(),
+            flags: UnitFlags::default(),
+            slice: Some(name(slice)),
+            relations: Vec::new(),
+            files: Default::default(),
+        }))
+    }
+
+    fn commit(core: &mut Core, change: Change) {
+        let (graph, delta) = core.graph().apply(vec![change]);
+        let (graph, delta) = (Arc::new(graph), Box::new(delta));
+        core.step(Moment::default(), Event::Commit { graph, delta });
+    }
+
+    #[test]
+    fn a_group_stays_where_it_is_over_reloads_and_restarts_and_until_the_unit_is_down() {
+        const ONE: &str = "one.slice/a.mount";
+        const TWO: &str = "two.slice/a.mount";
+        let mut core = core();
+        commit(&mut core, in_slice("one.slice"));
+        let unit = core.graph().lookup(&name("a.mount")).expect("it is loaded");
+        commit(&mut core, in_slice("two.slice"));
+        assert_eq!((&*core.group_path(unit), core.placed_at(unit)), (TWO, None), "it has no group");
+        commit(&mut core, in_slice("one.slice"));
+        core.transit(unit, false, |run| {
+            run.state = TypeState::Mount(Mount::found());
+        });
+        for change in [in_slice("two.slice"), Change::Remove(name("a.mount"))] {
+            commit(&mut core, change);
+            assert_eq!(&*core.group_path(unit), ONE);
+            assert_eq!(core.stray_at(ONE), Some(unit));
+        }
+        commit(&mut core, in_slice("one.slice"));
+        assert_eq!((&*core.group_path(unit), core.stray_at(ONE)), (ONE, None));
+
+        // The next one reads other files than those that are in force.
+        let mut written = record::header();
+        record::write_names(&mut written, core.graph(), 0);
+        let group = core.placed_at(unit);
+        record::write_unit(&mut written, unit, core.unit_run(unit), group.as_deref());
+        let restored = record::read(&written).expect("a state file");
+        let graph = core.graph().apply(vec![in_slice("two.slice")]).0;
+        let mut next = self::core();
+        next.recover(Moment::default(), Arc::new(graph), restored);
+        assert_eq!((&*next.group_path(unit), &*next.view().group_path(unit)), (ONE, ONE));
+        next.transit(unit, false, |run| run.state = TypeState::Mount(Mount::Dead));
+        assert_eq!(&*next.group_path(unit), TWO);
+    }
+
+    #[test]
+    fn slices_nest_by_their_dashes() {
+        for (name, path) in [
+            ("-.slice", ""),
+            ("system.slice", "system.slice"),
+            ("test-1.slice", "test.slice/test-1.slice"),
+            ("a-b-c.slice", "a.slice/a-b.slice/a-b-c.slice"),
+        ] {
+            assert_eq!(slice_path(name), path);
+        }
+    }
+}
