@@ -299,6 +299,7 @@ impl Daemon {
             self.traps.patience_left(moment),
             self.sockets.patience_left(moment),
             self.environments.patience_left(moment),
+            self.log_link.patience_left(moment),
         ];
         let patience = held_up.into_iter().flatten().min().unwrap_or(HEARTBEAT);
         next.map_or(HEARTBEAT, |at| at.since(now)).min(patience).min(HEARTBEAT)
@@ -386,6 +387,7 @@ impl Daemon {
         let gone = self.mounts.take_gone_traps(&graph);
         gone.into_iter().for_each(|unit| self.traps.look(unit));
         self.events.extend(self.traps.hear());
+        self.hear_spill();
         self.hear_of_sockets();
     }
 
@@ -554,7 +556,7 @@ impl Daemon {
         if !self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
             self.note_idle(&changed);
         }
-        self.log_daemon_changed(&changed);
+        self.look_at_log_daemon(&changed);
         self.look_for_device_daemon();
         self.publish(changed, notices, replies);
         self.go_on_ending();

@@ -7,10 +7,12 @@
 //! and gets every stream again, under the number that it had.
 //!
 //! Nothing here waits: what the daemon does not take at once is in a queue until its
-//! socket has room, and what is too much for the queue is asked of init again. While there is no daemon that has said
-//! `HELLO`, output goes to a file for each unit, as [`crate::spawn`] says. One that says it hears of every unit that
-//! runs: with its streams, or else without.
+//! socket has room, and what is too much for the queue is asked of init again. While no daemon has said `HELLO` and
+//! none is on its way (`awaited`), output goes to a file for each unit, as [`crate::spawn`] says. One that says it hears
+//! of every unit that runs: with its streams, or else without.
 
+mod awaited;
+mod spill;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,6 +36,7 @@ use crate::daemon::{Daemon, now, token};
 use crate::fd_store;
 use crate::init_link::InitLink;
 use crate::log;
+use crate::log_link::awaited::Awaited;
 pub(crate) use crate::log_link::words::put_field;
 use crate::log_link::words::{
     SETTINGS_BYTES_MAX, STREAM, StreamName, exec_of, packet, stream_header,
@@ -52,6 +55,9 @@ const DAEMON_END: &str = "log/daemon";
 
 /// Stored while a daemon that speaks this language is known to be there.
 const HEARD: &str = "log/heard";
+
+/// What a daemon says first.
+const HELLO: &str = "HELLO";
 
 /// Largest packet of the daemon.
 const PACKET_BYTES_MAX: usize = 64;
@@ -149,6 +155,8 @@ pub struct LogLink {
     ask_again: bool,
     /// That output goes to files was said since there was a daemon last.
     said_files: bool,
+    /// Streams that wait for the first word of a daemon.
+    awaited: Awaited,
     /// Streams that init still keeps though they were read to their end.
     left_to_init: usize,
 }
@@ -185,11 +193,15 @@ impl LogLink {
             asked: false,
             ask_again: false,
             said_files: false,
+            awaited: Awaited::default(),
             left_to_init: 0,
         };
         log::set_heard(kept.heard);
         for (name, fd) in kept.streams {
             link.take_up(&name, fd);
+        }
+        if !link.heard && !link.streams.is_empty() {
+            link.awaited.begin();
         }
         Ok(link)
     }
@@ -319,26 +331,20 @@ impl Daemon {
         match self.make_stream(&name) {
             Ok((stream, reader)) => {
                 self.log_link.streams.insert(key, name);
-                // A daemon that is behind hears of many much later.
-                let settings = (!self.log_link.full).then(|| settings.clone());
-                self.tell_of_stream(Outgoing { key, reader, settings });
+                if self.log_link.heard {
+                    // A daemon that is behind hears of many much later.
+                    let settings = (!self.log_link.full).then(|| settings.clone());
+                    self.tell_of_stream(Outgoing { key, reader, settings });
+                } else {
+                    // One that begins asks for all that init keeps.
+                    self.log_link.awaited.begin();
+                }
                 Some(stream)
             }
             Err(e) => {
                 say!("{}: its output goes to a file: {e}", name.unit);
                 None
             }
-        }
-    }
-
-    fn say_files(&mut self) {
-        if !std::mem::replace(&mut self.log_link.said_files, true) {
-            let directory = self.options.log_dir();
-            let what = match self.log_link.heard {
-                true => "there are too many streams",
-                false => "there is no log daemon",
-            };
-            say!("{what}: output goes to files in {}", directory.display());
         }
     }
 
@@ -350,15 +356,6 @@ impl Daemon {
         self.init.store(&name.stored(), reader.as_fd()).map_err(|e| e.to_string())?;
         let stream = NewStream { name: stream_name(&writer)?, fd: writer.into() };
         Ok((stream, reader.into()))
-    }
-
-    /// Whether output can be handed to a log daemon.
-    fn has_log_daemon(&mut self) -> bool {
-        if !self.log_link.heard {
-            // It may have said so in this turn.
-            self.read_log_link();
-        }
-        self.log_link.heard
     }
 
     /// Tells the daemon of the settings of a unit that gets no stream.
@@ -526,6 +523,9 @@ impl Daemon {
     /// Takes what the daemon said, and goes on with what waits for it.
     pub(crate) fn read_log_link(&mut self) {
         self.log_link.full = false;
+        if !self.log_link.heard && self.is_greeted() {
+            self.note_log_daemon();
+        }
         let (mut buffer, mut fds) = ([0; PACKET_BYTES_MAX], Vec::new());
         for _ in 0..PACKETS_PER_TURN_MAX {
             let own = self.log_link.own.as_fd();
@@ -534,7 +534,7 @@ impl Daemon {
             let said = buffer.get(..received.bytes).unwrap_or_default();
             match std::str::from_utf8(said).unwrap_or_default() {
                 "" => break,
-                "HELLO" => self.greet_log_daemon(),
+                HELLO => self.greet_log_daemon(),
                 said => {
                     let key = said.strip_prefix("ENDED=").and_then(|key| key.parse().ok());
                     key.into_iter().for_each(|key| self.stream_ended(key));
@@ -555,18 +555,31 @@ impl Daemon {
         let _ = self.init.drop_stored(&name.stored());
     }
 
-    /// A daemon has begun: init is asked for all streams, as this process has none of them.
+    /// Whether a daemon has begun, and nothing was read of it yet.
+    fn is_greeted(&self) -> bool {
+        let mut said = [0; PACKET_BYTES_MAX];
+        let next = fdpass::peek_plain(self.log_link.fd(), &mut said);
+        next.is_ok_and(|next| said.get(..next.bytes) == Some(HELLO.as_bytes()))
+    }
+
+    /// A daemon is there. Init hears of it before its word is read, which is said once.
+    fn note_log_daemon(&mut self) {
+        self.log_link.heard = true;
+        self.log_link.said_files = false;
+        self.log_link.awaited.end();
+        log::set_heard(true);
+        if let Err(e) = self.init.store(HEARD, self.log_link.daemon.as_fd()) {
+            say!("init cannot keep that the log daemon is there: {e}");
+        }
+    }
+
+    /// A daemon has begun: init is asked for all streams, as this process has none of them but what waits to be
+    /// sent, and what is let go by who copies it.
     fn greet_log_daemon(&mut self) {
         if !self.log_link.heard {
-            self.log_link.heard = true;
-            self.log_link.said_files = false;
-            log::set_heard(true);
-            if let Err(e) = self.init.store(HEARD, self.log_link.daemon.as_fd()) {
-                say!("init cannot keep that the log daemon is there: {e}");
-            }
+            self.note_log_daemon();
         }
-        self.log_link.left_out = self.log_link.streams.keys().copied().collect();
-        self.log_link.ask_again = self.log_link.asked;
+        self.log_link.leave_out_all();
         self.log_link.untold = self.units_to_tell();
     }
 
@@ -579,7 +592,9 @@ impl Daemon {
                 others.push(fd);
                 continue;
             };
-            if self.log_link.left_out.remove(&name.key) {
+            if !self.log_link.heard {
+                self.log_link.copy(name, fd);
+            } else if self.log_link.left_out.remove(&name.key) {
                 self.log_link.queue(Outgoing { key: name.key, reader: fd, settings: None });
             }
         }
@@ -587,9 +602,12 @@ impl Daemon {
         if last {
             self.log_link.asked = false;
             let again = std::mem::take(&mut self.log_link.ask_again);
-            if !again && self.log_link.outgoing.is_empty() {
+            if !again && self.log_link.outgoing.is_empty() && !self.log_link.awaited.is_full() {
                 // Init does not have the others.
                 self.log_link.left_out.clear();
+            }
+            if again && !self.log_link.heard {
+                self.ask_for_streams();
             }
         }
         self.send_outgoing();
@@ -608,34 +626,6 @@ impl Daemon {
             // It goes with the sockets' directory otherwise.
             let _ = std::fs::remove_file(path);
         }
-    }
-
-    /// The log daemon was stopped for good: nobody reads the streams, and services that write to
-    /// them must not wait for ever. From now on their output is lost, new processes write to files.
-    pub(crate) fn log_daemon_changed(&mut self, changed: &BTreeSet<UnitId>) {
-        if !self.log_link.heard {
-            return;
-        }
-        let Some(unit) = lookup(self.core.graph(), LOG_DAEMON) else { return };
-        let run = self.core.unit_run(unit);
-        // It may have gone down in the last incarnation's last turn.
-        let is_news = self.resuming || changed.contains(&unit);
-        if !is_news || !run.active_state().is_down() || run.job.is_some() {
-            return;
-        }
-        self.log_link.heard = false;
-        log::set_heard(false);
-        self.log_link.outgoing.clear();
-        self.log_link.left_out.clear();
-        self.log_link.untold.clear();
-        self.log_link.take_back();
-        let streams = std::mem::take(&mut self.log_link.streams);
-        for name in streams.values() {
-            let _ = self.init.drop_stored(&name.stored());
-        }
-        // The last of all: a manager that comes before this does it again.
-        let _ = self.init.drop_stored(HEARD);
-        say!("{LOG_DAEMON} is down: {} streams of services are closed", streams.len());
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`crate::spawn`].
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -37,6 +38,15 @@ const SHORTAGES: [i32; 5] = [12, 11, 24, 23, 28];
 
 /// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
 const LOG_BYTES_MAX: u64 = 4 << 20;
+
+/// The file in `directory` to which a unit's output is appended.
+pub(crate) fn log_file(directory: &Path, unit: &str) -> PathBuf {
+    let path = directory.join(format!("{unit}.log"));
+    if std::fs::metadata(&path).is_ok_and(|m| m.len() > LOG_BYTES_MAX) {
+        let _ = std::fs::rename(&path, path.with_extension("log.1"));
+    }
+    path
+}
 
 /// Whether there is no process because the system has no room for one: no fault of the unit's. What a
 /// step of the unit's own finds wanting, as room for its directories, is told as that step.
@@ -247,11 +257,7 @@ impl Daemon {
     }
 
     pub(crate) fn log_file(&self, unit: &str) -> String {
-        let path = self.options.log_dir().join(format!("{unit}.log"));
-        if std::fs::metadata(&path).is_ok_and(|m| m.len() > LOG_BYTES_MAX) {
-            let _ = std::fs::rename(&path, path.with_extension("log.1"));
-        }
-        path.to_string_lossy().into_owned()
+        log_file(&self.options.log_dir(), unit).to_string_lossy().into_owned()
     }
 
     pub(crate) fn spawned(&mut self, reply: SpawnReply, pidfd: Option<OwnedFd>) {

@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use lab::{Machine, pause, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Where the installed unit has the store.
 const STORE: &str = "/run/log/warren/journal";
@@ -30,6 +30,13 @@ const JOURNAL_UNITS: [(&str, &str); 6] = [
 
 /// Starts a machine with a log daemon that is up.
 fn start(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
+    let machine = start_without_daemon(name, units)?;
+    machine.expect_job("start", "systemd-journald.service", "done");
+    Some(machine)
+}
+
+/// Starts a machine that has the units of a log daemon.
+fn start_without_daemon(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
     let journald = lab::program_of("warren-journal", "warren-journald");
     let texts: Vec<(&str, String)> = JOURNAL_UNITS
         .iter()
@@ -43,9 +50,7 @@ fn start(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
         .collect();
     let mut all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
     all.extend(units);
-    let machine = Machine::start(name, &all)?;
-    machine.expect_job("start", "systemd-journald.service", "done");
-    Some(machine)
+    Machine::start(name, &all)
 }
 
 /// Entries that match, oldest first.
@@ -498,6 +503,157 @@ fn a_client_s_stream_outlives_the_daemon() {
     std::fs::write(&fifo, "\n").expect("it is waited for");
     wait_for(&m, 2, &["SYSLOG_IDENTIFIER=viacat"]);
     assert_eq!(messages(&m, &["SYSLOG_IDENTIFIER=viacat"]), ["first", "second"]);
+}
+
+/// A start that is not waited for.
+fn ask_for(m: &Machine, unit: &str) {
+    m.call("Job", &json!({"type": "start", "unit": unit, "wait": false}));
+}
+
+fn make_fifo(m: &Machine, name: &str) -> PathBuf {
+    let fifo = m.out(name);
+    assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|s| s.success()));
+    fifo
+}
+
+/// The file of a unit whose output goes to no daemon.
+fn file_of(m: &Machine, unit: &str) -> PathBuf {
+    m.inside(&format!("/run/log/warren/units/{unit}.log"))
+}
+
+const ALL: (&str, &str) =
+    ("all.target", "[Unit]\nWants=systemd-journald.service early.service flood.service");
+
+#[test]
+fn what_is_written_before_the_daemon_begins_is_in_the_log() {
+    let early = "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\n\
+                 ExecStart=/bin/sh -c \"echo out; echo '<3>bad' >&2; : >@D/out/begun; \
+                 read x < @D/out/fifo; echo more; exit 3\"";
+    let units = [
+        ("early.service", early),
+        ("systemd-journald.service.d/late.conf", "[Unit]\nAfter=early.service"),
+        ALL,
+    ];
+    let Some(m) = start_without_daemon("before", &units) else { return };
+    let fifo = make_fifo(&m, "fifo");
+    ask_for(&m, "all.target");
+    until("it has begun", || m.out("begun").exists().then_some(()));
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    std::fs::write(&fifo, "\n").expect("it is waited for");
+    m.wait_for("systemd-journald.service", "active/running");
+    let found = wait_for(&m, 3, &["_SYSTEMD_UNIT=early.service"]);
+    let shown: Vec<[&str; 2]> =
+        found.iter().map(|e| [text(e, "PRIORITY"), text(e, "MESSAGE")]).collect();
+    assert_eq!(shown, [["6", "out"], ["3", "bad"], ["6", "more"]]);
+    assert_eq!(text(&found[0], "_SYSTEMD_INVOCATION_ID").len(), 32);
+    let lines = m.status("early.service")["log"].to_string();
+    assert!(lines.contains(": bad") && lines.contains(": more"), "{lines}");
+    assert!(!file_of(&m, "early.service").exists());
+    let console = m.console();
+    assert!(!console.contains("output goes to files"), "{console}");
+}
+
+/// The manager is killed over and over from before the daemon begins until after it.
+#[test]
+fn a_manager_that_is_killed_as_the_daemon_begins_loses_no_line() {
+    const LINES: usize = 100;
+    let script =
+        format!("i=0; while [ $$i -lt {LINES} ]; do i=$$((i+1)); echo $$i; sleep 0.01; done");
+    let count = format!("[Service]\nExecStart=/bin/sh -c \"{script}\"");
+    let gate = "[Service]\nType=oneshot\nExecStart=/bin/sh -c \"read x < @D/out/gate\"";
+    let units = [
+        ("flood.service", &*count),
+        ("gate.service", gate),
+        ("systemd-journald.service.d/late.conf", "[Unit]\nWants=gate.service\nAfter=gate.service"),
+        ALL,
+    ];
+    let Some(m) = start_without_daemon("begins", &units) else { return };
+    let gate = make_fifo(&m, "gate");
+    ask_for(&m, "all.target");
+    m.wait_for("flood.service", "active/running");
+    let open = std::thread::spawn(move || std::fs::write(&gate, "\n"));
+    let mut kills = 0;
+    while m.state("flood.service") == "active/running" {
+        assert!(m.kill_manager());
+        kills += 1;
+        pause(Duration::from_millis(20));
+        m.wait_until_it_listens();
+    }
+    assert!(open.join().expect("it ends").is_ok());
+    let of_unit = "_SYSTEMD_UNIT=flood.service";
+    wait_for(&m, 1, &[of_unit, &format!("MESSAGE={LINES}")]);
+    let expected: Vec<String> = (1..=LINES).map(|i| i.to_string()).collect();
+    assert_eq!(messages(&m, &[of_unit]), expected, "after {kills} kills");
+}
+
+/// Writes more than a stream has room for, and after a while once more.
+const FLOOD: &str = "[Service]\nType=exec\n\
+                     ExecStart=/bin/sh -c \"seq 150000; echo over; \
+                     : >@D/out/over; read x < @D/out/fifo; echo more; sleep 1000\"";
+
+fn is_whole(text: &str) -> bool {
+    text.starts_with("1\n2\n") && text.ends_with("149999\n150000\nover\n")
+}
+
+#[test]
+fn what_waits_for_a_daemon_that_does_not_come_goes_to_files() {
+    let gate = "[Service]\nType=oneshot\nExecStart=/bin/sh -c \"read x < @D/out/gate\"";
+    let units = [
+        ("gate.service", gate),
+        ("flood.service", FLOOD),
+        (
+            "systemd-journald.service.d/never.conf",
+            "[Unit]\nConditionPathExists=/nonexistent\nWants=gate.service\nAfter=gate.service",
+        ),
+        ALL,
+    ];
+    let Some(m) = start_without_daemon("never", &units) else { return };
+    let (gate, fifo) = (make_fifo(&m, "gate"), make_fifo(&m, "fifo"));
+    ask_for(&m, "all.target");
+    m.wait_for("flood.service", "active/running");
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    std::fs::write(&gate, "\n").expect("it is waited for");
+    until("it is not held up", || m.out("over").exists().then_some(()));
+    let written = || std::fs::read_to_string(file_of(&m, "flood.service")).unwrap_or_default();
+    until("all of it is in the file", || is_whole(&written()).then_some(()));
+    assert!(m.console().contains("there is no log daemon: output goes to files"));
+    // The next manager goes on with it.
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    std::fs::write(&fifo, "\n").expect("it is waited for");
+    until("what came later is there too", || written().ends_with("over\nmore\n").then_some(()));
+}
+
+#[test]
+fn a_daemon_that_is_late_holds_nobody_up_and_gets_what_is_written_from_then_on() {
+    let new = "[Service]\nType=oneshot\nExecStart=/bin/echo new";
+    let units = [
+        ("flood.service", FLOOD),
+        ("new.service", new),
+        (
+            "systemd-journald.service.d/late.conf",
+            "[Service]\nTimeoutStartSec=infinity\n\
+             ExecStartPre=/bin/sh -c \"read x < @D/out/gate\"",
+        ),
+        ALL,
+    ];
+    let Some(m) = start_without_daemon("late", &units) else { return };
+    let (gate, fifo) = (make_fifo(&m, "gate"), make_fifo(&m, "fifo"));
+    ask_for(&m, "all.target");
+    until("it is not held up", || m.out("over").exists().then_some(()));
+    let written = |unit: &str| std::fs::read_to_string(file_of(&m, unit)).unwrap_or_default();
+    until("all of it is in the file", || is_whole(&written("flood.service")).then_some(()));
+    let said = "the log daemon has not begun yet: output goes to files";
+    assert!(m.console().contains(said), "{}", m.console());
+    m.expect_job("start", "new.service", "done");
+    assert_eq!(written("new.service"), "new\n");
+    std::fs::write(&gate, "\n").expect("it is waited for");
+    m.wait_for("systemd-journald.service", "active/running");
+    std::fs::write(&fifo, "\n").expect("it is waited for");
+    wait_for(&m, 1, &["_SYSTEMD_UNIT=flood.service", "MESSAGE=more"]);
+    assert!(!written("flood.service").contains("more"));
 }
 
 #[test]
