@@ -78,6 +78,7 @@ impl Core {
     fn run_job(&mut self, unit: UnitId, since: Monotonic) {
         let Some(job) = self.run(unit).job.as_ref() else { return };
         let (kind, reason) = (job.kind, job.reason);
+        let was_so = kind.is_redundant(self.active_state(unit));
         self.performing = Some((unit, kind));
         let turn = self.perform(unit, kind, reason);
         self.performing = None;
@@ -89,7 +90,7 @@ impl Core {
             }
             Turn::Over(result, reason) => {
                 self.note_begun(unit, since);
-                self.finish_job(unit, result, reason);
+                self.end_job(unit, result, reason, !was_so);
             }
         }
     }

@@ -238,6 +238,9 @@ pub enum Notice {
         kind: JobKind,
         /// How.
         result: JobResult,
+        /// Whether its unit did something for it: nothing was left to do for a start of what is up, or a stop of
+        /// what is down, and what conditions skip did nothing.
+        changed: bool,
     },
     /// A unit became known.
     UnitNew(UnitId),

@@ -607,7 +607,7 @@ impl Daemon {
         }
         let view = Arc::new(self.core.view());
         for notice in &notices {
-            crate::log::notice(&view, notice);
+            crate::log::notice(&view, self.core.settings(), notice);
         }
         // Who is answered finds what was said about it in the log.
         self.send_outgoing();

@@ -88,5 +88,6 @@ mod sweep;
 pub mod tools;
 pub mod traps;
 pub mod unit_files;
+pub mod unmet;
 pub mod why;
 pub mod workers;

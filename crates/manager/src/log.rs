@@ -14,16 +14,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-use warren_core::ids::UnitId;
+use warren_core::ids::{JobId, UnitId};
 use warren_core::job::{JobKind, JobResult};
-use warren_core::reason::Cause;
+use warren_core::reason::{Cause, Code};
 use warren_core::request::Notice;
+use warren_core::settings::Settings;
+use warren_core::state::Outcome;
 use warren_core::view::View;
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass;
 use warren_unit::{Diagnostic, Scope};
 
 use crate::log_link::put_field;
+use crate::unmet;
 
 /// Diagnostics that are written out after one load; the rest is counted.
 const DIAGNOSTICS_SHOWN_MAX: usize = 50;
@@ -272,19 +275,25 @@ macro_rules! say {
 }
 
 /// Says what a notice has for the log.
-pub fn notice(view: &View, notice: &Notice) {
+pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
     match notice {
+        Notice::Log { reason, .. } if !reason.code.is_trouble() => {}
+        Notice::Log { unit, reason, .. } if reason.code == Code::ConditionFailed => {
+            skipped(view, settings, *unit);
+        }
         Notice::Log { unit, reason, detail } => {
             let name = view.graph.name(*unit).as_str();
-            if !reason.code.is_trouble() {
-                return;
-            }
             let by = match reason.cause {
                 Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other) => {
                     format!(" ({})", view.graph.name(other))
                 }
                 _ => String::new(),
             };
+            let asserts = match reason.code {
+                Code::AssertFailed => unmet::asserts(view, settings, *unit).join(", "),
+                _ => String::new(),
+            };
+            let detail = if detail.is_empty() { &asserts } else { detail };
             let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
             let code = reason.code.id();
             let text = format!("{name}: {code} {}{by}{detail}", reason.code.text());
@@ -297,8 +306,38 @@ pub fn notice(view: &View, notice: &Notice) {
                 format!("ordering circle {}: the job of {name} was dropped", names.join(" -> "));
             about(view, *dropped, WARNING, &text, &[], true);
         }
-        Notice::JobRemoved { unit, kind, result, .. } => job_ended(view, *unit, *kind, *result),
+        Notice::JobRemoved { result: JobResult::Done, changed: false, .. } => {}
+        Notice::JobRemoved { job, unit, kind, result, .. } => {
+            job_ended(view, *unit, *job, *kind, *result);
+        }
         _ => {}
+    }
+}
+
+/// Says that a unit was not started, since a condition of its own was not met or `ExecCondition=` said no.
+fn skipped(view: &View, settings: &Settings, unit: UnitId) {
+    /// Of the second kind.
+    const SKIPPED: &str = "0e4284a0caca4bfc81c0bb6786972673";
+    let code = Code::ConditionFailed.id();
+    let (text, more) = match unmet::why_skipped(view, settings, unit) {
+        Some(why) => (format!("{} was skipped because {why}.", title(view, unit)), Vec::new()),
+        None => {
+            let result = Outcome::ExecCondition.as_str();
+            let text = format!("{}: Skipped due to '{result}'.", view.graph.name(unit));
+            (text, vec![("UNIT_RESULT", result), ("MESSAGE_ID", SKIPPED)])
+        }
+    };
+    let fields = [vec![("WARREN_REASON", &*code)], more].concat();
+    about(view, unit, INFO, &text, &fields, true);
+}
+
+/// A unit's name and, if it has one, its description.
+fn title(view: &View, unit: UnitId) -> String {
+    let definition = view.definition(unit);
+    let (name, description) = (definition.name.as_str(), definition.title());
+    match description.is_empty() || description == name {
+        true => name.to_owned(),
+        false => format!("{name} - {description}"),
     }
 }
 
@@ -338,7 +377,7 @@ struct Words {
 
 fn words_of(kind: JobKind, result: JobResult) -> Option<Words> {
     const START_FAILED: &str = "be02cf6855d2428ba40df7e9d022f03d";
-    use JobResult::{Assert, Dependency, Done, Failed, Skipped, Timeout};
+    use JobResult::{Assert, Dependency, Done, Failed, Timeout};
     let words = |level, before, after, id| Some(Words { level, before, after, id });
     let failed = |before| words(ERR, before, ".", START_FAILED);
     match (kind, result) {
@@ -346,9 +385,6 @@ fn words_of(kind: JobKind, result: JobResult) -> Option<Words> {
         (JobKind::Stop, Done) => words(INFO, "Stopped ", ".", "9d1aaa27d60140bd96365438aad20286"),
         (JobKind::Reload, Done) => {
             words(INFO, "Reloaded ", ".", "7b05ebc668384222baa8881179cfda54")
-        }
-        (JobKind::Start, Skipped) => {
-            words(INFO, "", " was skipped.", "0e4284a0caca4bfc81c0bb6786972673")
         }
         (JobKind::Start, Failed) => failed("Failed to start "),
         (JobKind::Start, Timeout) => failed("Timed out starting "),
@@ -360,17 +396,15 @@ fn words_of(kind: JobKind, result: JobResult) -> Option<Words> {
 
 /// Not on the console, where a boot of thousands of units would be told one by one: what went
 /// wrong is there by its reason.
-fn job_ended(view: &View, unit: UnitId, kind: JobKind, result: JobResult) {
+fn job_ended(view: &View, unit: UnitId, job: JobId, kind: JobKind, result: JobResult) {
     let Some(words) = words_of(kind, result) else { return };
-    let definition = view.definition(unit);
-    let (name, description) = (definition.name.as_str(), definition.title());
-    let what = match description.is_empty() || description == name {
-        true => name.to_owned(),
-        false => format!("{name} - {description}"),
-    };
-    let text = format!("{}{what}{}", words.before, words.after);
-    let more =
-        [("JOB_TYPE", kind.as_str()), ("JOB_RESULT", result.as_str()), ("MESSAGE_ID", words.id)];
+    let text = format!("{}{}{}", words.before, title(view, unit), words.after);
+    let more = [
+        ("JOB_ID", &*job.0.to_string()),
+        ("JOB_TYPE", kind.as_str()),
+        ("JOB_RESULT", result.as_str()),
+        ("MESSAGE_ID", words.id),
+    ];
     about(view, unit, words.level, &text, &more, false);
 }
 

@@ -16,7 +16,6 @@ use warren_core::state::{ExitStatus, History, LostJob, Tested};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_unit::Relation;
-use warren_unit::config::Condition;
 
 use crate::control::{Caller, is_privileged};
 use crate::control_calls::{
@@ -29,6 +28,7 @@ use crate::log_tail::Tails;
 use crate::looks::Looks;
 use crate::restarts;
 use crate::shared::Shared;
+use crate::unmet;
 
 /// Units that are looked at for what one unit holds back.
 const IMPACT_MAX: usize = 10_000;
@@ -165,40 +165,22 @@ fn unmet(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Option<Unmet> {
     let compiled = asked.shared.compiled(view.definition(unit));
     let account = view.run(unit).history.as_ref().and_then(|history| history.account.as_deref());
     let (prefix, list, tested) = match view.reason(unit).code {
-        Code::ConditionFailed => {
-            ("Condition", &compiled.section.conditions, account.map(|account| &account.conditions))
-        }
+        Code::ConditionFailed => (
+            unmet::CONDITION,
+            &compiled.section.conditions,
+            account.map(|account| &account.conditions),
+        ),
         Code::AssertFailed => {
-            ("Assert", &compiled.section.asserts, account.map(|account| &account.asserts))
+            (unmet::ASSERT, &compiled.section.asserts, account.map(|account| &account.asserts))
         }
         _ => return None,
     };
     let now = asked.looks.at(list);
     // After an edit of the file the list may be another one.
     let then = tested.filter(|tested| tested.len() == list.len());
-    let words = |tested: &[Tested]| {
-        let word = |condition: &Condition| {
-            let Condition { kind, trigger, negate, parameter } = condition;
-            let (any, not) = (if *trigger { "|" } else { "" }, if *negate { "!" } else { "" });
-            format!("{prefix}{}={any}{not}{parameter}", kind.as_str())
-        };
-        those_unmet(list, tested).map(word).collect::<Vec<_>>()
-    };
+    let words = |tested: &[Tested]| unmet::words(prefix, list, tested);
     let then = then.map_or(Vec::new(), |tested| words(tested));
     Some(Unmet { now: now.map(|now| words(&now)), then })
-}
-
-/// The conditions that stood in the way: of those with `|` none if one of them was met.
-fn those_unmet<'c>(
-    list: &'c [Condition],
-    tested: &'c [Tested],
-) -> impl Iterator<Item = &'c Condition> {
-    let each = || list.iter().zip(tested);
-    let one_will_do = each().any(|(condition, tested)| condition.trigger && *tested == Tested::Met);
-    each()
-        .filter(move |(condition, _)| !(condition.trigger && one_will_do))
-        .filter(|(_, tested)| **tested == Tested::Unmet)
-        .map(|(condition, _)| condition)
 }
 
 fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {

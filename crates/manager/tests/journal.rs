@@ -158,6 +158,73 @@ fn output_is_logged_under_its_unit_as_the_settings_say() {
 }
 
 #[test]
+fn the_log_tells_of_jobs_that_did_something_and_of_conditions_by_name() {
+    let units = [
+        ("good.service", "[Unit]\nDescription=A good one\n[Service]\nExecStart=/bin/sleep 1000"),
+        ("one.service", "[Service]\nType=oneshot\nExecStart=/bin/true"),
+        (
+            "cond.service",
+            "[Unit]\nConditionPathExists=/\nConditionPathExists=!/\n[Service]\nExecStart=/bin/true",
+        ),
+        ("any.target", "[Unit]\nConditionPathExists=|/nonexistent\nConditionPathExists=|!/"),
+        ("assert.target", "[Unit]\nAssertPathExists=/nonexistent"),
+        ("exec.service", "[Service]\nExecCondition=/bin/false\nExecStart=/bin/true"),
+        ("bad.service", "[Service]\nType=oneshot\nExecStart=/bin/false"),
+        ("my.socket", "[Socket]\nListenStream=@D/out/socket\nService=one.service"),
+    ];
+    let Some(m) = start("words", &units) else { return };
+    let check = |unit: &str, jobs: &[&str], expected: &[&str]| {
+        for job in jobs {
+            let (kind, result) = job.split_once(' ').expect("a kind and a result");
+            m.expect_job(kind, unit, result);
+        }
+        let of_unit = format!("UNIT={unit}");
+        let said = until(&format!("what is said of {unit}"), || {
+            let said = messages(&m, &[&of_unit]);
+            (said.len() >= expected.len()).then_some(said)
+        });
+        assert_eq!(said, expected, "{unit}");
+        entries(&m, &[&of_unit])
+    };
+    let said = check(
+        "good.service",
+        &["stop done", "start done", "start done", "stop done", "stop done", "restart done"],
+        &[
+            "Started good.service - A good one.",
+            "Stopped good.service - A good one.",
+            "Started good.service - A good one.",
+        ],
+    );
+    let numbers = said.iter().map(|entry| text(entry, "JOB_ID").parse::<u32>());
+    assert!(numbers.clone().all(|number| number.is_ok_and(|number| number > 0)), "{said:?}");
+    check(
+        "one.service",
+        &["start done", "start done", "stop done"],
+        &["Started one.service.", "Started one.service."],
+    );
+    let skipped = "cond.service was skipped because of an unmet condition check \
+                   (ConditionPathExists=!/).";
+    let said = check("cond.service", &["start done", "stop done"], &[skipped]);
+    let fields = ["PRIORITY", "WARREN_REASON", "MESSAGE_ID"].map(|field| text(&said[0], field));
+    assert_eq!(fields, ["6", "WR-0030", "-"]);
+    let skipped = "any.target was skipped because no trigger condition checks were met \
+                   (ConditionPathExists=|/nonexistent, ConditionPathExists=|!/).";
+    check("any.target", &["start done"], &[skipped]);
+    m.expect_job("start", "assert.target", "assert");
+    m.expect_job("stop", "assert.target", "done");
+    let skipped = "exec.service: Skipped due to 'exec-condition'.";
+    check("exec.service", &["start done", "stop done"], &[skipped]);
+    m.expect_job("start", "bad.service", "failed");
+    m.expect_job("stop", "bad.service", "done");
+    check("my.socket", &["start done", "start done"], &["Started my.socket."]);
+    let last = |unit: &str| messages(&m, &[&format!("UNIT={unit}")]).pop();
+    assert_eq!(last("bad.service").as_deref(), Some("Failed to start bad.service."));
+    assert_eq!(last("assert.target").as_deref(), Some("Assertion failed for assert.target."));
+    let named = messages(&m, &["UNIT=assert.target", "WARREN_REASON=WR-0031"]);
+    assert!(named[0].ends_with(": AssertPathExists=/nonexistent"), "{named:?}");
+}
+
+#[test]
 fn the_last_lines_come_from_memory_and_the_daemon_does_what_it_is_asked() {
     let units = [(
         "talk.service",

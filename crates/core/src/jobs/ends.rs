@@ -89,6 +89,25 @@ impl Core {
 
     /// Takes a job away and tells everybody whom it concerns.
     pub(crate) fn finish_job(&mut self, unit: UnitId, result: JobResult, reason: Reason) {
+        // `ExecCondition=` of a service, which has begun and is down again.
+        let said_no = |core: &Core| {
+            core.active_state(unit).is_down_or_going()
+                && core.outcome(unit) == Outcome::ExecCondition
+        };
+        let is_start = |job: &Job| job.kind == JobKind::Start;
+        let is_skipped = reason.code == Code::ConditionFailed
+            || self.run(unit).job.as_deref().is_some_and(is_start) && said_no(self);
+        self.end_job(unit, result, reason, !is_skipped);
+    }
+
+    /// The same, where it is known whether its unit did something for it.
+    pub(super) fn end_job(
+        &mut self,
+        unit: UnitId,
+        result: JobResult,
+        reason: Reason,
+        changed: bool,
+    ) {
         let Some(job) = self.run(unit).job.clone() else { return };
         let asked = self.asked_of(unit, &job);
         self.starting_reloads.remove(&job.id);
@@ -103,7 +122,7 @@ impl Core {
             let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
             self.tell(Notice::Log { unit, reason, detail });
         }
-        self.tell(Notice::JobRemoved { job: job.id, unit, kind: job.kind, result });
+        self.tell(Notice::JobRemoved { job: job.id, unit, kind: job.kind, result, changed });
         self.happened(unit, What::JobEnded { job: job.id, kind: job.kind, result, reason });
         if result == JobResult::Timeout || result.is_failure() {
             self.note_never_begun(unit, asked, reason);
