@@ -610,6 +610,29 @@ fn an_init_that_never_had_a_manager_can_be_ended() {
 }
 
 #[test]
+fn an_init_whose_manager_never_calls_ends_by_a_usage_error_or_the_first_signal() {
+    let start = |script: &str| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_warren-init"))
+            .args(["--no-cgroup", "--manager=/bin/sh"])
+            .arg(format!("--exec={}", env!("CARGO_BIN_EXE_warren-exec")))
+            .args(["--", "-c", script])
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("init starts")
+    };
+    assert_eq!(start("exit 2").wait().expect("it ends").code(), Some(2));
+    for (signal, status) in [(2, 128 + 2), (34 + 4, 1)] {
+        let mut init = start("exit 1");
+        let mut said = std::io::BufReader::new(init.stderr.take().expect("it was piped"));
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut said, &mut line).expect("it tells");
+        assert!(line.starts_with("warren-init: manager ended (Exited(1))"), "{line}");
+        process::kill(init.id() as i32, signal).expect("it runs");
+        assert_eq!(init.wait().expect("it ends").code(), Some(status));
+    }
+}
+
+#[test]
 fn init_takes_connections_into_its_store() {
     use std::io::{Read, Write};
     use std::os::unix::net::{UnixListener, UnixStream};

@@ -98,6 +98,11 @@ impl Link {
         self.told_signals[0].union(self.told_signals[1])
     }
 
+    /// The manager has called and was answered.
+    pub fn is_welcomed(&self) -> bool {
+        self.welcomed
+    }
+
     /// The socket, for epoll.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()

@@ -17,6 +17,7 @@ use warren_sys::eventfd::{Clock, EventFd, TimerFd};
 use warren_sys::memfd::{self, SharedWords};
 use warren_sys::process::{self, Exit, ExitKind, Wait};
 use warren_sys::signal::{SIGRTMIN, SignalFd, SignalSet};
+use warren_sys::usage::EXIT_USAGE;
 use warren_sys::{Result, fdpass, time};
 
 use crate::again::{self, Before};
@@ -118,6 +119,8 @@ pub struct Init {
     link: Option<Link>,
     manager_at_ns: Option<u64>,
     manager_backoff: Backoff,
+    /// A manager has called: there may be services.
+    was_served: bool,
     ending: Option<Ending>,
 }
 
@@ -160,6 +163,16 @@ fn handled_signals() -> SignalSet {
 /// Signals of systemd(1) by which somebody has the machine end, and which may be told twice.
 fn ends_machine(signal: i32) -> bool {
     signal == SIGINT || matches!(signal - SIGRTMIN, 3..=6 | 13..=16 | 24)
+}
+
+/// Signals that end a machine in which nothing runs yet.
+fn ends_empty_machine(signal: i32) -> bool {
+    signal == SIGTERM || ends_machine(signal)
+}
+
+/// The status of one that such a signal has ended: of those without a number that shells know, a failure.
+fn status_of_signal(signal: i32) -> i32 {
+    if signal < SIGRTMIN { 128 + signal } else { 1 }
 }
 
 impl Init {
@@ -207,6 +220,7 @@ impl Init {
             link: None,
             manager_at_ns: Some(now),
             manager_backoff: backoff,
+            was_served: reason == StartReason::SoftReboot,
             ending: None,
             options,
             place,
@@ -346,6 +360,7 @@ impl Init {
             if let Some(action) = link.drain(&mut self.shared) {
                 self.ending.get_or_insert(Ending::Power(action));
             }
+            self.was_served |= link.is_welcomed();
             let unheeded = link.unheeded().iter().filter(|&signal| ends_machine(signal));
             self.shared.signals = unheeded.fold(self.shared.signals, SignalSet::with);
         }
@@ -356,9 +371,7 @@ impl Init {
             ExitKind::Exited(status) => StartReason::Exited(status),
             ExitKind::Killed(signal) | ExitKind::Dumped(signal) => StartReason::Killed(signal),
         };
-        if let (ExitKind::Exited(status), OnExit::Stop) = (exit.kind, self.options.on_exit)
-            && reason != StartReason::Asked
-        {
+        if let Some(status) = self.gives_up(exit.kind).filter(|_| reason != StartReason::Asked) {
             self.ending.get_or_insert(Ending::Stop(status));
             return;
         }
@@ -374,6 +387,22 @@ impl Init {
             ));
         }
         self.manager_at_ns = Some(now + delay);
+    }
+
+    /// The status to end with when a manager has ended so, if no other is to be started: as the options say,
+    /// or because the first one takes no arguments such as ours, or somebody has asked for the end and no
+    /// manager ever came to hear of it.
+    fn gives_up(&self, end: ExitKind) -> Option<i32> {
+        let asked = self.shared.signals.iter().find(|&signal| ends_empty_machine(signal));
+        match end {
+            ExitKind::Exited(status) if self.options.on_exit == OnExit::Stop => Some(status),
+            ExitKind::Exited(status)
+                if status == i32::from(EXIT_USAGE) && self.never_had_a_manager() =>
+            {
+                Some(status)
+            }
+            _ => asked.filter(|_| self.never_had_a_manager()).map(status_of_signal),
+        }
     }
 
     // ---- starting ----
@@ -468,6 +497,7 @@ impl Init {
         if let Some(action) = link.exchange(&mut self.shared, ready) {
             self.ending.get_or_insert(Ending::Power(action));
         }
+        self.was_served |= link.is_welcomed();
         if let Some(interest) = link.new_interest() {
             let _ = self.epoll.modify(link.socket(), TOKEN_CONTROL, interest);
         }
@@ -500,8 +530,12 @@ impl Init {
                         reaped |= self.reaped(exit);
                     }
                 }
-                SIGINT | SIGTERM if self.has_no_manager() => {
-                    self.ending.get_or_insert(Ending::Stop(128 + info.signal));
+                signal
+                    if ends_empty_machine(signal)
+                        && self.manager.is_none()
+                        && self.never_had_a_manager() =>
+                {
+                    self.ending.get_or_insert(Ending::Stop(status_of_signal(signal)));
                 }
                 signal => self.shared.signals = self.shared.signals.with(signal),
             }
@@ -509,10 +543,10 @@ impl Init {
         reaped
     }
 
-    /// Not once could a manager be started, so nothing else can be: a nested init may then be
-    /// ended by hand.
-    fn has_no_manager(&self) -> bool {
-        self.shared.incarnation == 0 && !self.place.is_pid_1
+    /// Not once has a manager called, so nothing else was started: there is nothing to be stopped. A host is
+    /// not left all the same.
+    fn never_had_a_manager(&self) -> bool {
+        !self.was_served && !self.place.is_host
     }
 
     // ---- time ----
