@@ -7,6 +7,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use warren_unit::{UnitName, UnitType};
+
+use crate::verbs::with_suffix;
+
+/// hostname(7)
+const MACHINE_NAME_BYTES_MAX: usize = 64;
 
 /// Manage services: start, stop, explain and reload units.
 #[derive(Parser, Debug)]
@@ -379,14 +385,15 @@ pub struct ListArgs {
     /// Only units that match one of these
     #[arg(value_name = "PATTERN")]
     pub patterns: Vec<String>,
-    /// Only units in this active, sub or load state
-    #[arg(long, value_name = "STATE")]
-    pub state: Option<String>,
-    /// Only units of this type
-    #[arg(long, short = 't', value_name = "TYPE")]
-    pub r#type: Option<String>,
-    /// Only units that failed
-    #[arg(long, conflicts_with = "state")]
+    /// Only units in one of these active, sub or load states
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    pub state: Vec<String>,
+    /// Only units of one of these types
+    #[arg(long, short = 't', value_name = "TYPE", value_delimiter = ',',
+        value_parser = unit_types())]
+    pub r#type: Vec<String>,
+    /// Only units that failed, beside those of --state
+    #[arg(long)]
     pub failed: bool,
     /// Also units that are down
     #[arg(long, short)]
@@ -485,10 +492,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub fleet: Option<PathBuf>,
     /// What is started first
-    #[arg(long, value_name = "UNIT", default_value = "default.target")]
+    #[arg(long, value_name = "UNIT", default_value = "default.target", value_parser = unit_name)]
     pub unit: String,
     /// Its name for --machine; default: nested-PID
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = machine_name)]
     pub name: Option<String>,
     /// A network of its own, with the loopback interface only
     #[arg(long)]
@@ -679,6 +686,38 @@ pub struct TourArgs {
     /// Print the tour and end, also on a terminal
     #[arg(long)]
     pub once: bool,
+}
+
+fn unit_types() -> clap::builder::PossibleValuesParser {
+    UnitType::ALL.map(UnitType::suffix).into()
+}
+
+/// The name of a unit, with its suffix.
+///
+/// # Errors
+/// In words, if no unit can be called so or it lacks its instance.
+fn unit_name(text: &str) -> Result<String, String> {
+    let name = UnitName::parse(&with_suffix(text)).map_err(|error| error.to_string())?;
+    match name.is_template() {
+        true => Err("the instance is missing".to_owned()),
+        false => Ok(name.to_string()),
+    }
+}
+
+/// A name by which `--machine` finds a machine, and which can be its host name.
+///
+/// # Errors
+/// In words.
+fn machine_name(text: &str) -> Result<String, String> {
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let refused = match text {
+        "" => "it is empty",
+        _ if text.len() > MACHINE_NAME_BYTES_MAX => "it has more than 64 bytes",
+        _ if !text.chars().all(is_fit) => "letters, digits, '-', '_' and '.' are allowed",
+        _ if text.parse::<i32>().is_ok() => "a number is taken for a process id",
+        _ => return Ok(text.to_owned()),
+    };
+    Err(refused.to_owned())
 }
 
 #[cfg(test)]

@@ -165,6 +165,9 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
         false => put!(out, "{dot} {name} - {description}"),
     }
     put!(out, "     Loaded: {}", loaded(unit, style));
+    if unit["load_fault"].is_object() {
+        put!(out, "      Fault: {}", diagnostic(&unit["load_fault"]));
+    }
     for rule in rules(unit) {
         put!(out, "    Made by: {rule}");
     }
@@ -404,6 +407,9 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     let since = root["since"].as_u64().map(|at| format!(" since {}", date(at))).unwrap_or_default();
     put!(out, "{} {} is {state}{since}", style.paint(tone, mark(active)), text(root, "name"));
     put!(out, "   {} {}", text(&root["reason"], "code"), reason_text(&root["reason"]));
+    if root["load_fault"].is_object() {
+        put!(out, "   Fault: {}", diagnostic(&root["load_fault"]));
+    }
     for remark in remarks(root) {
         put!(out, "   Note: {remark}");
     }

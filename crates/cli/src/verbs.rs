@@ -16,7 +16,7 @@ use crate::args::{
     ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, VerifyArgs,
     WhyArgs,
 };
-use crate::client::{CallError, Client};
+use crate::client::{CallError, Client, NO_SUCH_UNIT};
 use crate::leaving;
 use crate::machine::{self, Machine};
 use crate::output::{Style, clean, clean_lines, print};
@@ -57,6 +57,15 @@ pub fn with_suffix(name: &str) -> String {
         None if name.contains('/') => name.to_owned(),
         None => format!("{name}.service"),
     }
+}
+
+fn is_pattern(unit: &str) -> bool {
+    unit.contains(['*', '?', '['])
+}
+
+/// What stands for units: a pattern as it is, a name with its suffix.
+fn pattern(unit: &str) -> String {
+    if is_pattern(unit) { unit.to_owned() } else { with_suffix(unit) }
 }
 
 /// Does what the command line says; returns the exit status.
@@ -334,7 +343,7 @@ impl Session {
     fn expand(&mut self, units: &[String]) -> Result<Vec<String>> {
         let mut out = Vec::new();
         for unit in units {
-            if !unit.contains(['*', '?', '[']) {
+            if !is_pattern(unit) {
                 out.push(with_suffix(unit));
                 continue;
             }
@@ -373,15 +382,12 @@ impl Session {
     }
 
     fn list(&mut self, args: &ListArgs) -> Result<i32> {
-        let state = if args.failed { Some("failed") } else { args.state.as_deref() };
-        let mut parameters = json!({"patterns": args.patterns});
-        for (key, value) in [("state", state), ("type", args.r#type.as_deref())] {
-            if let Some(value) = value {
-                parameters[key] = json!(value);
-            }
-        }
+        let failed = args.failed.then_some("failed");
+        let states: Vec<&str> = args.state.iter().map(String::as_str).chain(failed).collect();
+        let patterns: Vec<String> = args.patterns.iter().map(|it| pattern(it)).collect();
+        let parameters = json!({"patterns": patterns, "state": states, "type": args.r#type});
         let answer = self.client.call("List", parameters)?;
-        let everything = args.all || state.is_some();
+        let everything = args.all || !states.is_empty();
         let rows = answer["units"].as_array().into_iter().flatten();
         let rows: Vec<&Value> = rows.filter(|row| everything || is_of_interest(row)).collect();
         if self.global.json {
@@ -563,6 +569,7 @@ fn exit_of_status(unit: &Value) -> i32 {
 fn exit_of_refusal(name: &str, text: &str) -> i32 {
     match name {
         "io.warrener.DependencyRefused" => EXIT_DEPENDENCY,
+        NO_SUCH_UNIT => EXIT_NOT_INSTALLED,
         _ if text.contains("not found") => EXIT_NOT_INSTALLED,
         "io.warrener.UnitRefused" => EXIT_OWN_FAULT,
         _ => 1,
@@ -590,7 +597,11 @@ fn with_hint(error: CallError) -> anyhow::Error {
     anyhow::anyhow!("{error}{hint}")
 }
 
+/// Of a machine the files inside are looked at.
 fn verify(args: &VerifyArgs, global: &Global) -> Result<i32> {
+    if let Some(name) = &global.machine {
+        crate::nest::enter_namespaces(&own_machine(name, global)?)?;
+    }
     let verifier = Verifier::new(global.user, &args.units_in);
     let mut status = 0;
     for unit in &args.units {
@@ -637,14 +648,20 @@ fn logs(mut args: warren_journal::show::Args, global: &Global) -> Result<i32> {
     }
 }
 
-/// Runs a command inside the namespaces of a machine's process 1. Another user's is refused: its
-/// programs and libraries are that user's, and a root that enters owns the host's files there.
-fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
-    let name = global.machine.as_deref().context("which machine? Name it with -M")?;
+/// A machine that may be entered. Another user's is refused: its programs and libraries are that user's, and a
+/// root that enters owns the host's files there.
+fn own_machine(name: &str, global: &Global) -> Result<Machine> {
     let machine = find_machine(name, global)?;
     if let Some(uid) = machine.stranger {
         bail!("whoever enters it runs what that user likes: do it as user {uid}");
     }
+    Ok(machine)
+}
+
+/// Runs a command inside the namespaces of a machine's process 1.
+fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
+    let name = global.machine.as_deref().context("which machine? Name it with -M")?;
+    let machine = own_machine(name, global)?;
     crate::nest::enter_namespaces(&machine)?;
     let (program, rest) = args.command.split_first().context("which command?")?;
     // A child is needed: a process stays in its pid namespace, only its children are in the new.
@@ -687,6 +704,7 @@ mod tests {
         assert_eq!(status("loaded", "reloading"), 0);
         assert_eq!(status("loaded", "activating"), 3);
         assert_eq!(exit_of_refusal("io.warrener.UnitRefused", "Unit a.service not found."), 5);
+        assert_eq!(exit_of_refusal("io.warrener.NoSuchUnit", "Unit a.service not loaded."), 5);
         assert_eq!(exit_of_refusal("io.warrener.UnitRefused", "Unit a.service is masked."), 3);
         assert_eq!(exit_of_refusal("io.warrener.DependencyRefused", "Unit b.service"), 4);
         assert_eq!(exit_of_refusal("io.warrener.Refused", "The manager is shutting down."), 1);

@@ -169,6 +169,14 @@ fn a_machine_can_be_asked_entered_stopped_and_killed() {
     let twice = command().args(["run", "--name", &name]).output().expect("it can be run");
     let said = String::from_utf8_lossy(&twice.stderr);
     assert!(!twice.status.success() && said.contains("runs already"), "{said}");
+    let check = |args: &[&str], expected: &str| assert!(ask(args).contains(expected), "{args:?}");
+    check(
+        &["enter", "sh", "-c", "echo '[Unit' >/run/systemd/system/broken.service; echo 1"],
+        "1\n",
+    );
+    check(&["verify", "broken"], "/run/systemd/system/broken.service:1:");
+    check(&["refresh"], "+ broken.service\n");
+    check(&["status", "broken"], "Fault: /run/systemd/system/broken.service:1:");
     check_charts(&ask);
     let top = ask(&["top"]);
     assert!(top.starts_with("warren top") && top.contains("system.slice"), "{top}");
@@ -177,6 +185,45 @@ fn a_machine_can_be_asked_entered_stopped_and_killed() {
     assert!(status.success(), "{status}");
     wait_for_end(init);
     assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_machine_whose_manager_takes_no_such_argument_ends_with_its_usage_error() {
+    let test = "a_machine_whose_manager_takes_no_such_argument_ends_with_its_usage_error";
+    if let Some(why) = lacks() {
+        return not_run(test, why);
+    }
+    let run = command().args(["run", "--quiet", "--with-parent", "--", "--bogus"]).output();
+    let run = run.expect("it can be run");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("unexpected argument '--bogus' found"), "{said}");
+    assert_eq!(run.status.code(), Some(2), "{said}");
+}
+
+#[test]
+fn a_machine_of_which_something_is_wrong_is_refused_before_anything_is_made() {
+    let test = "a_machine_of_which_something_is_wrong_is_refused_before_anything_is_made";
+    if let Some(why) = lacks() {
+        return not_run(test, why);
+    }
+    let name = format!("nested-{}", std::process::id());
+    let check = |args: &[&str], status, expected: &str| {
+        let run = command().args(["run", "--name", &name]).args(args).output();
+        let run = run.expect("it can be run");
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(status), "{said}");
+        assert!(said.contains(expected) && !said.contains("runs"), "{said}");
+        assert_eq!(left_behind(std::process::id()), Vec::<PathBuf>::new(), "{args:?}");
+    };
+    check(&["--units", "/nonexistent"], 1, "warren: /nonexistent: ");
+    check(&["--fleet", "/nonexistent"], 1, "warren: /nonexistent: ");
+    check(&["--init", "/nonexistent"], 1, "warren: /nonexistent: ");
+    check(&["--units", "/etc/passwd"], 1, "warren: /etc/passwd: not a directory");
+    check(&["--unit", "a b"], 2, "invalid value 'a b'");
+    for name in ["", "a/b", "17"] {
+        let run = command().args(["run", "--name", name]).output().expect("it can be run");
+        assert_eq!(run.status.code(), Some(2), "{name}");
+    }
 }
 
 /// A process that says of itself that it is a machine's process 1.

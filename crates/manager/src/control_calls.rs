@@ -6,19 +6,19 @@ use std::sync::mpsc::channel;
 use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call, Leave, PresetMode, UnitFileOp, UnitFileVerb};
 use warren_bus::glob::Patterns;
-use warren_bus::{Answer, BusError, ReplySender, is_only_named};
+use warren_bus::{Answer, BusError, ReplySender, is_listed, is_only_named, refusals};
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Reason};
 use warren_core::request::{Asker, KillWhom, Request};
-use warren_core::state::History;
+use warren_core::state::{ActiveState, History};
 use warren_core::time::Moment;
 use warren_core::view::View;
 use warren_fleet::made::Origin;
 use warren_init::protocol::control::PowerAction;
 use warren_unit::install::UnitFileState;
-use warren_unit::{Diagnostic, LoadState, UnitName};
+use warren_unit::{Diagnostic, LoadState, UnitName, UnitType};
 
 use crate::answers::{Bell, awaited};
 use crate::control::{Caller, is_privileged};
@@ -26,6 +26,7 @@ use crate::control_jobs;
 use crate::daemon::Daemon;
 use crate::ending::scheduled::{self, Scheduled};
 use crate::fleet::RuleCause;
+use crate::load_faults;
 use crate::log_tail::Tails;
 use crate::orders::{Ended, Order, Reload, Report};
 use crate::shared::Shared;
@@ -70,6 +71,9 @@ pub const CALLS: &[Method] = &[
     Method { name: "Clear", changes: true, serve: clear },
 ];
 
+/// Name of the error for a unit that is not there.
+pub(crate) const NO_SUCH_UNIT: &str = "io.warrener.NoSuchUnit";
+
 /// What is told of what the manager did not answer before it ended.
 const RESTARTED: &str = "the manager was restarted";
 
@@ -86,9 +90,20 @@ pub(crate) fn unit_name(parameters: &Value) -> Result<UnitName, (&'static str, S
     UnitName::parse(text).map_err(|e| invalid(format!("unit {text}: {e}")))
 }
 
+/// The unit of the parameters, if it is there or others name it.
 pub(crate) fn find(view: &View, parameters: &Value) -> Result<UnitId, (&'static str, String)> {
     let name = unit_name(parameters)?;
-    view.lookup(&name).ok_or_else(|| ("io.warrener.NoSuchUnit", format!("Unit {name} not found.")))
+    let unit = view.lookup(&name).filter(|&unit| is_listed(view, unit) || has_past(view, unit));
+    unit.ok_or_else(|| (NO_SUCH_UNIT, refusals::not_found(name.as_str()).text))
+}
+
+/// Whether something is left of a unit that is gone, which an administrator may want to clear away.
+fn has_past(view: &View, unit: UnitId) -> bool {
+    !is_inactive(view, unit) || view.run(unit).notes().is_some()
+}
+
+fn is_inactive(view: &View, unit: UnitId) -> bool {
+    view.active_state(unit) == ActiveState::Inactive
 }
 
 /// As [`find`], but a unit with a file that nothing has asked for yet, an instance say, or that got one since
@@ -103,8 +118,11 @@ pub(crate) fn find_or_load(
     if !is_there {
         look_at_file(&name, caller, shared)?;
     }
-    let has_file = || !name.is_template() && shared.states().get(&name).is_some();
-    if is_there || !has_file() {
+    let has_file = shared.states().get(&name).is_some();
+    if has_file && name.is_template() {
+        refusals::unit_name(name.as_str()).map_err(|error| invalid(error.text))?;
+    }
+    if is_there || !has_file {
         return find(&view, parameters).map(|unit| (view.clone(), unit));
     }
     call_and_answer(shared, caller, Call::LoadUnit(name))?;
@@ -145,32 +163,41 @@ pub(crate) fn row(view: &View, definition: &Definition) -> Value {
 
 fn list(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
-    let patterns: Vec<&str> =
-        parameters["patterns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let patterns = Patterns::new(&patterns, !is_privileged(caller.asker))
+    let patterns = Patterns::new(&words(&parameters["patterns"]), !is_privileged(caller.asker))
         .map_err(|why| ("io.warrener.LimitsExceeded", why))?;
-    let state = parameters["state"].as_str();
-    let unit_type = parameters["type"].as_str();
+    let states = words(&parameters["state"]);
+    let types: Vec<UnitType> =
+        words(&parameters["type"]).into_iter().map(unit_type).collect::<Result<_, _>>()?;
     let wanted = |definition: &Arc<Definition>| {
         let name = definition.name.as_str();
         let active = view.active_state(definition.id).as_str();
-        let by_state = state.is_none_or(|state| {
-            state == active
-                || state == view.sub_state(definition.id)
-                || state == definition.load_state.as_str()
-        });
+        let by_state = |state: &&str| {
+            *state == active
+                || *state == view.sub_state(definition.id)
+                || *state == definition.load_state.as_str()
+        };
         patterns.has(name)
-            && by_state
-            && unit_type.is_none_or(|t| definition.unit_type().suffix() == t)
+            && (states.is_empty() || states.iter().any(by_state))
+            && (types.is_empty() || types.contains(&definition.unit_type()))
     };
     let mut rows: Vec<&Arc<Definition>> = view
         .graph
         .definitions()
-        .filter(|d| d.load_state != LoadState::NotFound || !view.active_state(d.id).is_down())
+        .filter(|d| d.load_state != LoadState::NotFound || !is_inactive(&view, d.id))
         .filter(|d| wanted(d))
         .collect();
     rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(json!({"units": rows.into_iter().map(|d| row(&view, d)).collect::<Vec<_>>()}))
+}
+
+/// A text, or a list of them; none if it is left out.
+fn words(value: &Value) -> Vec<&str> {
+    let listed = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+    value.as_str().into_iter().chain(listed).collect()
+}
+
+fn unit_type(word: &str) -> Result<UnitType, (&'static str, String)> {
+    UnitType::from_suffix(word).ok_or_else(|| invalid(format!("Unknown unit type {word}.")))
 }
 
 pub(crate) fn moment(at: Moment) -> Value {
@@ -215,6 +242,7 @@ fn status(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
         "tasks": live.tasks_current,
         "cgroup": live.control_group,
         "reason": reason(&view, view.reason(unit)),
+        "load_fault": load_faults::reason(caller.asker, shared, definition).as_ref().map(diagnostic),
         "remarks": crate::remarks::value(&view, shared, unit),
         "log": log_tail(&mut log_tails(shared, caller.asker), definition.name.as_str()),
         "log_withheld": !is_privileged(caller.asker),
@@ -304,8 +332,10 @@ fn totals(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let mut by_state = std::collections::BTreeMap::<&str, u64>::new();
     let mut by_type = std::collections::BTreeMap::<&str, u64>::new();
     let mut loaded = 0u64;
-    for definition in view.graph.definitions().filter(|d| d.load_state == LoadState::Loaded) {
-        loaded += 1;
+    let counts =
+        |d: &&Arc<Definition>| d.load_state == LoadState::Loaded || !is_inactive(&view, d.id);
+    for definition in view.graph.definitions().filter(counts) {
+        loaded += u64::from(definition.load_state == LoadState::Loaded);
         *by_state.entry(view.active_state(definition.id).as_str()).or_default() += 1;
         *by_type.entry(definition.unit_type().suffix()).or_default() += 1;
     }
@@ -343,7 +373,7 @@ pub(crate) fn resident_bytes() -> u64 {
     line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-fn diagnostic(d: &Diagnostic) -> Value {
+pub(crate) fn diagnostic(d: &Diagnostic) -> Value {
     json!({
         "path": &*d.path,
         "line": d.line,
@@ -354,24 +384,13 @@ fn diagnostic(d: &Diagnostic) -> Value {
     })
 }
 
-fn verify(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn verify(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
-    let unit = find(&view, parameters)?;
-    let definition = view.definition(unit);
-    let sources = definition.files.sources();
-    let settings = shared.settings();
-    let compiler = warren_unit::compile::Compiler {
-        name: &definition.name,
-        sources: &sources,
-        context: &settings.context,
-        defaults: &settings.defaults,
-    };
-    let (_, mut all) =
-        warren_unit::load::load(&definition.name, &sources, &settings.context, &settings.defaults);
-    all.extend(compiler.check());
+    let definition = view.definition(find(&view, parameters)?);
+    let found = load_faults::all(caller.asker, shared, definition);
     Ok(json!({
         "load": definition.load_state.as_str(),
-        "diagnostics": all.iter().map(diagnostic).collect::<Vec<_>>(),
+        "diagnostics": found.iter().map(diagnostic).collect::<Vec<_>>(),
     }))
 }
 

@@ -12,7 +12,7 @@ use warren_core::request::Asker;
 use warren_unit::parse::FILE_BYTES_MAX;
 
 use crate::control::{Caller, is_privileged};
-use crate::control_calls::{Answered, find_or_load, look_at_file, unit_name};
+use crate::control_calls::{Answered, NO_SUCH_UNIT, find_or_load, look_at_file, unit_name};
 use crate::shared::Shared;
 
 /// Answers `Cat`: the files of a unit with their texts; of a template, which is no unit, its file.
@@ -24,6 +24,9 @@ pub(crate) fn cat(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>)
             crate::loader::file_paths(view.definition(unit))
         }
     };
+    if files.is_empty() {
+        return Err((NO_SUCH_UNIT, format!("No files found for {}.", unit_name(parameters)?)));
+    }
     let row = |path: &Arc<str>| {
         let made = shared.made_text(path).map(|text| Ok(Some(text)));
         match made.unwrap_or_else(|| text_for(caller.asker, Path::new(&**path))) {
@@ -54,7 +57,7 @@ fn template_path(
 ///
 /// # Errors
 /// As open(2) and read(2), and if it is larger than a unit file may be.
-fn text_for(asker: Asker, path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn text_for(asker: Asker, path: &Path) -> io::Result<Option<String>> {
     let file = File::open(path)?;
     if !is_privileged(asker) && !is_open_to_all(&file) {
         return Ok(None);

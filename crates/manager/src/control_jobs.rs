@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call};
-use warren_bus::{Answer, Outcome, ReplySender};
+use warren_bus::{Answer, Outcome, ReplySender, is_only_named, refusals};
 use warren_core::job::{JobMode, JobType};
 use warren_core::request::{Asker, Request};
-use warren_unit::UnitName;
+use warren_core::view::View;
+use warren_unit::{LoadState, UnitName};
 
 use crate::answers::Awaited;
 use crate::control::Caller;
-use crate::control_calls::{Answered, ask, invalid, refused};
+use crate::control_calls::{Answered, NO_SUCH_UNIT, ask, invalid, refused};
 use crate::orders::{Ended, Order};
 use crate::shared::Shared;
 
@@ -29,6 +30,7 @@ type Refused = (&'static str, String);
 /// A job that was asked for.
 struct Asked {
     name: UnitName,
+    job_type: JobType,
     answer: Waiting,
     /// What became of the comment.
     said: Result<(), Refused>,
@@ -45,7 +47,7 @@ enum Waiting {
 /// One job, for the unit `unit` of the parameters.
 pub(crate) fn job(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let unit = parameters["unit"].as_str().ok_or_else(|| invalid("unit"))?;
-    Asked::of(unit, parameters, caller, shared)?.answered(caller)
+    Asked::of(unit, parameters, caller, shared)?.answered(caller, shared)
 }
 
 /// A job for each of `units` of the parameters; `tell` gets one row for each, in the same order.
@@ -60,7 +62,7 @@ pub(crate) fn jobs(
     let asked: Vec<Result<Asked, Refused>> =
         names.iter().map(|name| Asked::of(name, parameters, caller, shared)).collect();
     for (name, asked) in names.into_iter().zip(asked) {
-        let mut row = match asked.and_then(|asked| asked.answered(caller)) {
+        let mut row = match asked.and_then(|asked| asked.answered(caller, shared)) {
             Ok(row) => row,
             Err((error, message)) => json!({"error": error, "message": message}),
         };
@@ -83,9 +85,11 @@ impl Asked {
             parameters[key].as_str().unwrap_or(default).to_owned()
         };
         let name = UnitName::parse(unit).map_err(|e| invalid(format!("unit {unit}: {e}")))?;
+        let job_type = JobType::from_word(&word("type", "start")).ok_or_else(|| invalid("type"))?;
+        refuse_at_once(&shared.view(), &name, job_type)?;
         let call = Call::Enqueue {
             unit: name.clone(),
-            job_type: JobType::from_word(&word("type", "start")).ok_or_else(|| invalid("type"))?,
+            job_type,
             mode: JobMode::from_word(&word("mode", "replace")).ok_or_else(|| invalid("mode"))?,
             reload_if_possible: parameters["reload_if_possible"].as_bool().unwrap_or(false),
         };
@@ -99,11 +103,11 @@ impl Asked {
         };
         // Said while the job is under way; it is refused with it.
         let said = comment(&name, parameters, asker, shared);
-        Ok(Asked { name, answer, said })
+        Ok(Asked { name, job_type, answer, said })
     }
 
     /// Waits for the answer; the job goes on without its caller.
-    fn answered(self, caller: &Caller<'_>) -> Answered {
+    fn answered(self, caller: &Caller<'_>, shared: &Shared) -> Answered {
         let answer = match self.answer {
             Waiting::End(end) => {
                 let end = caller.wait(end, "the manager was restarted; the job goes on")?;
@@ -111,7 +115,37 @@ impl Asked {
             }
             Waiting::Queued(outcome) => queued(caller.wait(outcome, "the manager was restarted")?)?,
         };
+        if self.job_type == JobType::TryRestart {
+            refuse_what_cannot_be_up(&shared.view(), &self.name)?;
+        }
         self.said.map(|()| answer)
+    }
+}
+
+/// Refuses what needs no question to the loop, as the bus does: a template, and a stop of what is not there.
+fn refuse_at_once(view: &View, name: &UnitName, job_type: JobType) -> Result<(), Refused> {
+    refusals::unit_name(name.as_str()).map_err(|error| invalid(error.text))?;
+    match job_type {
+        JobType::Stop => {
+            refusals::stoppable(view, name.as_str()).map_err(|error| (NO_SUCH_UNIT, error.text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A restart of what is up does nothing where nothing is up; that a unit cannot be is an error all the same. Its
+/// file has been looked for by now.
+fn refuse_what_cannot_be_up(view: &View, name: &UnitName) -> Result<(), Refused> {
+    let not_found = || (NO_SUCH_UNIT, refusals::not_found(name.as_str()).text);
+    let unit = view.lookup(name).ok_or_else(not_found)?;
+    let definition = view.definition(unit);
+    if !view.active_state(unit).is_down() || definition.load_state == LoadState::Masked {
+        return Ok(());
+    }
+    match refusals::of_load_state(definition) {
+        Some(_) if is_only_named(view, unit) => Err(not_found()),
+        Some(error) => Err((UNIT_REFUSED, error.text)),
+        None => Ok(()),
     }
 }
 

@@ -44,6 +44,7 @@ pub mod init_link;
 pub mod install;
 pub mod kernel_mounts;
 pub mod last;
+mod load_faults;
 pub mod loader;
 pub mod loader_thread;
 pub mod log;

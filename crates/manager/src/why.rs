@@ -11,6 +11,7 @@ use warren_core::ids::UnitId;
 use warren_core::job::Job;
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
+use warren_core::request::Asker;
 use warren_core::state::ActiveState::{Activating, Deactivating, Reloading};
 use warren_core::state::{ExitStatus, History, LostJob, Tested};
 use warren_core::time::Monotonic;
@@ -19,11 +20,12 @@ use warren_unit::Relation;
 
 use crate::control::{Caller, is_privileged};
 use crate::control_calls::{
-    Answered, cause, find, log_tail, log_tails, moment, reason, row, rules_of,
+    Answered, cause, diagnostic, find, log_tail, log_tails, moment, reason, row, rules_of,
 };
 use crate::daemon::now;
 use crate::device_report;
 use crate::ending::waits;
+use crate::load_faults;
 use crate::log_tail::Tails;
 use crate::looks::Looks;
 use crate::restarts;
@@ -39,6 +41,7 @@ const UNIT: &str = "UNIT";
 /// What an answer is made with.
 struct Asked<'a> {
     shared: &'a Arc<Shared>,
+    asker: Asker,
     /// Nobody for who may not read the log.
     tails: Option<Tails<'a>>,
     looks: Looks<'a>,
@@ -55,7 +58,7 @@ struct Unmet {
 pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let asker = caller.asker;
     let (tails, looks) = (log_tails(shared, asker), Looks::new(shared));
-    let mut asked = Asked { shared, tails, looks };
+    let mut asked = Asked { shared, asker, tails, looks };
     let view = shared.view();
     if parameters["unit"].is_string() {
         let unit = find(&view, parameters)?;
@@ -197,6 +200,8 @@ fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
     out["unmet"] = json!(unmet.as_ref().and_then(|unmet| unmet.now.as_ref()));
     out["unmet_then"] = json!(unmet.map(|unmet| unmet.then));
     let Asked { shared, tails, .. } = asked;
+    let load_fault = load_faults::reason(asked.asker, shared, definition);
+    out["load_fault"] = json!(load_fault.as_ref().map(diagnostic));
     out["made_by"] = json!(rules_of(shared, definition));
     out["refusal"] = history.refusal.as_deref().map_or(Value::Null, |refusal| {
         json!({"text": refusal.text, "by": cause(view, refusal.by), "at": moment(refusal.at)})

@@ -313,3 +313,121 @@ fn the_default_target_is_what_its_link_says_without_a_reload() {
         assert_eq!(systemctl(&m, "get-default"), format!("{target}\n= 0\n"));
     }
 }
+
+/// systemctl over the bus says the same, with the same status.
+#[test]
+fn what_is_not_there_is_neither_stopped_nor_restarted() {
+    let units = [
+        ("down.service", "[Service]\nExecStart=@P stay"),
+        ("some@.service", "[Service]\nExecStart=@P stay"),
+        ("faulty.service", "[Service]\nType=oneshot\nRemainAfterExit=yes"),
+    ];
+    let Some(m) = Machine::start("verbs-absent", &units) else { return };
+    let has_systemctl = lab::has_systemctl("what_is_not_there_is_neither_stopped_nor_restarted");
+    let check = |verb: &str, unit: &str, said: &str, status: i32| {
+        let expected = format!("Failed to {verb} {unit}: {said}\n= {status}\n");
+        assert_eq!(warren(&m, &format!("{verb} {unit}")), expected);
+        assert_eq!(warren(&m, &format!("--no-block {verb} {unit}")), expected);
+        if has_systemctl {
+            let theirs = systemctl(&m, &format!("{verb} {unit}"));
+            assert!(theirs.starts_with(&format!("Failed to {verb} {unit}: {said}\n")), "{theirs}");
+        }
+    };
+    check("stop", "typo.service", "Unit typo.service not loaded.", 5);
+    check("try-restart", "typo.service", "Unit typo.service not found.", 5);
+    for verb in ["start", "stop", "try-restart"] {
+        let said = "Unit name some@.service is missing the instance name.";
+        check(verb, "some@.service", said, 1);
+    }
+    let said = "Unit faulty.service has a bad unit file setting.";
+    check("try-restart", "faulty.service", said, 3);
+    for verb in ["stop", "try-restart"] {
+        assert_eq!(warren(&m, &format!("{verb} down")), "= 0\n");
+    }
+    let status = warren(&m, "status some@");
+    assert_eq!(status, "warren: Unit name some@.service is missing the instance name.\n= 1\n");
+}
+
+#[test]
+fn a_start_that_was_refused_leaves_no_unit_behind() {
+    let Some(m) = Machine::start("verbs-ghost", &[]) else { return };
+    let asked = ["mark typo maintenance", "cat typo", "show typo", "why typo", "clear typo"];
+    let asked = asked.into_iter().chain(["reset-failed typo", "shutdown skip typo"]);
+    let check = || {
+        for line in asked.clone() {
+            assert_eq!(warren(&m, line), "warren: Unit typo.service not found.\n= 1\n", "{line}");
+        }
+        let failed = warren(&m, "list --failed --no-legend");
+        let count = m.totals()["failed"].as_u64().expect("it is told");
+        assert_eq!(failed.lines().count() as u64, count + 1, "{failed}");
+    };
+    check();
+    let said = warren(&m, "start typo");
+    assert_eq!(said, "Failed to start typo.service: Unit typo.service not found.\n= 5\n");
+    check();
+}
+
+#[test]
+fn a_unit_without_files_has_none_to_be_shown() {
+    let wants = [("own.service", "[Unit]\nWants=gone.service\n[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("verbs-no-files", &wants) else { return };
+    for unit in ["gone.service", "-.slice"] {
+        let said = warren(&m, &format!("cat -- {unit}"));
+        assert_eq!(said, format!("warren: No files found for {unit}.\n= 1\n"));
+    }
+}
+
+#[test]
+fn units_of_several_types_and_states_are_listed_together() {
+    let units = [
+        ("up.service", "[Service]\nExecStart=@P stay"),
+        ("bad.service", "[Service]\nType=oneshot\nExecStart=/bin/false"),
+        ("way.socket", "[Socket]\nListenStream=@D/way"),
+        ("way.service", "[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("verbs-list", &units) else { return };
+    warren(&m, "start up bad way.socket");
+    let check = |options: &str, expected: &[&str]| {
+        let listed =
+            warren(&m, &format!("list --no-legend {options} up.service way bad way.socket"));
+        let names = ["bad.service", "up.service", "way.socket"];
+        let found: Vec<&str> = names.into_iter().filter(|name| listed.contains(name)).collect();
+        assert_eq!(found, expected, "{options}: {listed}");
+    };
+    check("", &["bad.service", "up.service", "way.socket"]);
+    check("-t service,socket", &["bad.service", "up.service", "way.socket"]);
+    check("-t socket -t target", &["way.socket"]);
+    check("--state failed,running", &["bad.service", "up.service"]);
+    check("--state listening --failed", &["bad.service", "way.socket"]);
+    let unknown = warren(&m, "list -t foo");
+    assert!(unknown.contains("[possible values: service, ") && unknown.ends_with("= 2\n"));
+    let unknown = m.try_call("List", &serde_json::json!({"type": "foo"}));
+    let unknown = unknown.expect("it is answered");
+    assert_eq!(unknown["parameters"]["message"], "Unknown unit type foo.");
+}
+
+#[test]
+fn what_is_wrong_with_a_unit_file_is_shown_where_the_unit_is() {
+    let units = [
+        ("parse.service", "[Unit\nDescription=x\n"),
+        ("empty.service", "[Unit]\nDescription=x\n[Service]\nType=simple\n"),
+        ("value.service", "[Service]\nExecStart=@P stay\nRestart=often\n"),
+    ];
+    let Some(m) = Machine::start("verbs-faults", &units) else { return };
+    let place = |unit: &str| format!("{}/units/{unit}.service", m.directory.display());
+    for (unit, at, word) in [("parse", ":1:", "section"), ("empty", ": ", "ExecStart=")] {
+        warren(&m, &format!("start {unit}"));
+        let fault = format!("Fault: {}{at}", place(unit));
+        for verb in ["status", "why"] {
+            let said = warren(&m, &format!("{verb} {unit}"));
+            let line = said.lines().find(|line| line.contains(&fault));
+            assert!(line.is_some_and(|line| line.contains(word)), "{said}");
+        }
+    }
+    for (unit, at) in [("parse", 1), ("value", 3)] {
+        let answer = m.call("Verify", &serde_json::json!({"unit": format!("{unit}.service")}));
+        let first = &answer["diagnostics"][0];
+        assert_eq!((&first["path"], &first["line"]), (&place(unit).into(), &at.into()), "{answer}");
+    }
+    assert!(!warren(&m, "status value").contains("Fault:"), "it can be used");
+}

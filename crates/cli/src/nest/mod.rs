@@ -15,6 +15,7 @@ pub mod inner;
 pub mod outer;
 mod tree;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -55,11 +56,14 @@ pub fn run(args: &RunArgs, user: bool, quiet: bool) -> Result<i32> {
     if args.with_parent {
         process::set_parent_death_signal(SIGTERM)?;
     }
-    let place = prepare(args, &name, quiet)?;
+    // Looked at before anything is made.
+    let arguments = stage_arguments(args, &name)?;
     let signals = SignalSet::EMPTY.with(SIGINT).with(SIGTERM).with(SIGHUP);
     let signals = SignalFd::new(signals)?;
-    let mut outer = start_outer(args, &name, user, quiet, place.as_ref())?;
-    let status = supervise(&signals, &mut outer);
+    let place = prepare(args, &name, quiet)?;
+    let mut outer = outer_command(args, arguments, user, quiet, place.as_ref());
+    let outer = outer.spawn().context("cannot start the inner stage of run");
+    let status = outer.and_then(|mut outer| supervise(&signals, &mut outer));
     if let Some(group) = &place {
         group.remove();
     }
@@ -82,15 +86,15 @@ fn prepare(args: &RunArgs, name: &str, quiet: bool) -> Result<Option<Group>> {
     }
 }
 
-fn start_outer(
+fn outer_command(
     args: &RunArgs,
-    name: &str,
+    arguments: Vec<OsString>,
     user: bool,
     quiet: bool,
     place: Option<&Group>,
-) -> Result<Child> {
+) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("warren").arg("nest-outer").args(stage_arguments(args, name)?);
+    command.arg0("warren").arg("nest-outer").args(arguments);
     command.args(user.then_some("--user")).args(quiet.then_some("--quiet"));
     if let Some(group) = place {
         command.arg("--cgroup").arg(group.path());
@@ -101,22 +105,22 @@ fn start_outer(
     pass_on(&mut command, &args.manager_args);
     // A process group of its own: the terminal's signals are for *run* alone.
     command.stdin(Stdio::piped()).process_group(0);
-    command.spawn().context("cannot start the inner stage of run")
+    command
 }
 
 /// What all stages are told.
-fn stage_arguments(args: &RunArgs, name: &str) -> Result<Vec<std::ffi::OsString>> {
+fn stage_arguments(args: &RunArgs, name: &str) -> Result<Vec<OsString>> {
     let init = match &args.init {
         Some(path) => absolute(path)?,
         None => find_init()?,
     };
-    let mut out: Vec<std::ffi::OsString> = vec!["--name".into(), name.into()];
+    let mut out: Vec<OsString> = vec!["--name".into(), name.into()];
     out.extend(["--unit".into(), args.unit.clone().into(), "--init".into(), init.into()]);
     if let Some(units) = &args.units {
-        out.extend(["--units".into(), absolute(units)?.into()]);
+        out.extend(["--units".into(), directory(units)?.into()]);
     }
     if let Some(rules) = &args.fleet {
-        out.extend(["--fleet".into(), absolute(rules)?.into()]);
+        out.extend(["--fleet".into(), directory(rules)?.into()]);
     }
     out.extend(args.private_network.then(|| "--private-network".into()));
     out.extend(args.no_cgroup.then(|| "--no-cgroup".into()));
@@ -131,6 +135,12 @@ fn pass_on(command: &mut Command, manager_args: &[String]) {
 
 fn absolute(path: &Path) -> Result<PathBuf> {
     path.canonicalize().with_context(|| format!("{}", path.display()))
+}
+
+fn directory(path: &Path) -> Result<PathBuf> {
+    let path = absolute(path)?;
+    anyhow::ensure!(path.is_dir(), "{}: not a directory", path.display());
+    Ok(path)
 }
 
 /// warren-init beside this program, in `../lib/warren`, or where it is installed.
