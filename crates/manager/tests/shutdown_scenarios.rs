@@ -880,6 +880,13 @@ fn what_is_planned_can_be_taken_back_and_outlives_the_manager() {
     m.kill_manager();
     until("the next manager knows", || planned(&m)["left_us"].as_u64());
     assert!(planned(&m)["left_us"].as_u64().is_some_and(|us| us <= 3_600_000_000));
+    // One that cannot be written is refused, and the one before stays.
+    let in_the_way = m.inside("/run/warren/scheduled.new");
+    std::fs::create_dir(&in_the_way).expect("a directory can be made");
+    let unwritten = call_error(&m, "Leave", &json!({"how": "poweroff", "after": "2h"}));
+    assert!(unwritten.ends_with(": it is not planned"), "{unwritten}");
+    assert_eq!(planned(&m)["what"], "it boots again");
+    std::fs::remove_dir(&in_the_way).expect("it is empty");
     m.call("CancelLeave", &json!({}));
     assert!(planned(&m).is_null());
     let no_kernel = call_error(&m, "Leave", &json!({"how": "kexec", "after": "1h"}));

@@ -48,12 +48,15 @@ impl Daemon {
         self.options.runtime_dir.join(FILE)
     }
 
-    /// Plans an end, in place of one that was planned.
+    /// Plans an end, in place of one that was planned; not if the next manager could not know of it.
     pub(crate) fn plan_end(&mut self, scheduled: Scheduled) -> Result<(), String> {
         if self.ending.is_some() {
             return Err("everything is being stopped already".to_owned());
         }
-        self.set_plan(Some(scheduled));
+        let path = self.plan_path();
+        write_plan(&path, &scheduled)
+            .map_err(|e| format!("{}: {e}: it is not planned", path.display()))?;
+        self.adopt_plan(Some(scheduled));
         Ok(())
     }
 
@@ -104,6 +107,10 @@ impl Daemon {
         if let Err(e) = written {
             say!("{}: {e}", self.plan_path().display());
         }
+        self.adopt_plan(scheduled);
+    }
+
+    fn adopt_plan(&mut self, scheduled: Option<Scheduled>) {
         self.shared.publish_plan(scheduled.clone());
         self.planned.due = scheduled.is_some().then(|| now().monotonic);
         self.planned.clock =
