@@ -136,6 +136,14 @@ fn expressions_are_evaluated() {
     // The end comes before the bracket.
     let said = rules.warren("fleet console .", "1 + 1\nlen(\"x\"\n");
     assert!(said.starts_with("2\nerror: expected") && said.ends_with("= 1"), "{said}");
+    let faulty = Rules::new("console-faulty", &[("a.conf", "object Nothing {\n")]);
+    for (arguments, input) in [("fleet console . -e 1+1", ""), ("fleet console .", "1 + 1\n")] {
+        let said = faulty.warren(arguments, input);
+        assert!(
+            said.contains("error: ") && said.contains("2\n") && said.ends_with("= 1"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

@@ -19,18 +19,18 @@ pub(super) fn run(args: &ConsoleArgs, global: &Global) -> Result<i32> {
     let loaded = if is_there { rules::load(&args.rules, global)? } else { nothing() };
     let Loaded { session, messages } = loaded;
     tell(&messages, &Global { json: false, ..global.clone() });
+    // Over rules with faults expressions see none of them.
+    let of_rules = i32::from(session.is_none());
     let Some(session) = session.or_else(|| nothing().session) else { return Ok(1) };
     let now = rules::options().now;
     rules::deep(|| {
         let mut console = Console::over(&session, Box::new(Told { now }), &Host, BOUNDS.steps);
         match args.expression.is_empty() {
-            true => interactive(&mut console, global),
-            false => Ok(args
-                .expression
-                .iter()
-                .map(|e| answer(&mut console, e, global))
-                .max()
-                .unwrap_or(0)),
+            true => interactive(&mut console, of_rules, global),
+            false => {
+                let statuses = args.expression.iter().map(|e| answer(&mut console, e, global));
+                Ok(statuses.max().unwrap_or(0).max(of_rules))
+            }
         }
     })
 }
@@ -77,8 +77,8 @@ fn answer(console: &mut Console<'_>, text: &str, global: &Global) -> i32 {
 }
 
 /// Reads lines until the end. A line that opens a bracket and does not close it goes on in the
-/// next one.
-fn interactive(console: &mut Console<'_>, global: &Global) -> Result<i32> {
+/// next one. The status is at least that of the rules.
+fn interactive(console: &mut Console<'_>, of_rules: i32, global: &Global) -> Result<i32> {
     let is_terminal = std::io::stdin().is_terminal();
     let prompt = |text: &str| {
         if is_terminal {
@@ -106,7 +106,7 @@ fn interactive(console: &mut Console<'_>, global: &Global) -> Result<i32> {
         status = answer(console, &text, global);
     }
     // What was typed at a terminal is nobody's status.
-    Ok(if is_terminal { 0 } else { status })
+    Ok(if is_terminal { 0 } else { status.max(of_rules) })
 }
 
 /// Whether brackets are still open.
