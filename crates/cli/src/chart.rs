@@ -17,6 +17,7 @@ use warren_trace::words::Subject;
 use crate::args::ChartArgs;
 use crate::client::Client;
 use crate::output::{clean_lines, print};
+use crate::verbs::print_json;
 
 /// Which recording is meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -139,9 +140,11 @@ enum Form {
 }
 
 impl Form {
-    /// By the file's suffix; text where nothing is written to a file.
-    fn of(output: Option<&Path>) -> Result<Form> {
-        let Some(path) = output else { return Ok(Form::Text) };
+    /// By the file's suffix; where nothing is written to a file, text or what programs read.
+    fn of(output: Option<&Path>, as_json: bool) -> Result<Form> {
+        let Some(path) = output else {
+            return Ok(if as_json { Form::Json } else { Form::Text });
+        };
         Ok(match path.extension().and_then(|suffix| suffix.to_str()) {
             Some("html") => Form::Html,
             Some("svg") => Form::Svg,
@@ -189,7 +192,7 @@ pub fn run(
         list(&mut manager, as_json)?;
         return Ok(0);
     }
-    let form = Form::of(args.output.as_deref())?;
+    let form = Form::of(args.output.as_deref(), as_json)?;
     let chart = match args.repeat {
         Some(count) => repeat(form, &Which::parse(&args.what)?, count.into(), &mut manager)?,
         None => draw(form, args, &mut manager)?,
@@ -285,7 +288,7 @@ fn list<F: FnOnce() -> Result<Client>>(manager: &mut Manager<F>, as_json: bool) 
     let answer = manager.call("Records", json!({}))?;
     for row in answer["records"].as_array().into_iter().flatten() {
         if as_json {
-            print(&format!("{row}\n"));
+            print_json(row.clone());
             continue;
         }
         let date = show::date(row["began_us"].as_u64().unwrap_or(0));
@@ -433,10 +436,11 @@ mod tests {
 
     #[test]
     fn the_suffix_decides_the_form() {
-        let form = |name: &str| Form::of(Some(Path::new(name))).ok();
+        let form = |name: &str| Form::of(Some(Path::new(name)), true).ok();
         assert_eq!(form("a.b.html"), Some(Form::Html));
         assert_eq!(form("x.svg"), Some(Form::Svg));
         assert_eq!((form("x.png"), form("html"), form("")), (None, None, None));
-        assert_eq!(Form::of(None).ok(), Some(Form::Text));
+        assert_eq!(Form::of(None, false).ok(), Some(Form::Text));
+        assert_eq!(Form::of(None, true).ok(), Some(Form::Json));
     }
 }

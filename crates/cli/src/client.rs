@@ -18,6 +18,9 @@ pub const NO_SUCH_UNIT: &str = "io.warrener.NoSuchUnit";
 /// Name of the error for a signal to a process that a unit does not have.
 const NO_SUCH_PROCESS: &str = "io.warrener.NoSuchProcess";
 
+/// Name of the error for a method that the manager does not have.
+const METHOD_NOT_FOUND: &str = "org.varlink.service.MethodNotFound";
+
 /// Why a call did not succeed.
 #[derive(Debug)]
 pub enum CallError {
@@ -25,6 +28,8 @@ pub enum CallError {
     NoManager(PathBuf, std::io::Error),
     /// The connection broke, or the answer is no JSON.
     Broken(std::io::Error),
+    /// The connection was closed before an answer came.
+    Ended,
     /// The manager said no: the error's name and its text, fit for a terminal.
     Refused(String, String),
 }
@@ -36,6 +41,11 @@ impl fmt::Display for CallError {
                 write!(f, "no manager answers at {}: {e}", path.display())
             }
             CallError::Broken(e) => write!(f, "the manager's answer cannot be read: {e}"),
+            CallError::Ended => f.write_str("the manager ended before it answered"),
+            CallError::Refused(name, text) if name == METHOD_NOT_FOUND => {
+                let method = text.rsplit('.').next().unwrap_or_default();
+                write!(f, "the manager that runs does not know {method}: it is of another version")
+            }
             CallError::Refused(_, text) => f.write_str(text),
         }
     }
@@ -118,10 +128,13 @@ impl Client {
         let mut answer = Vec::new();
         let mut limited = self.stream.by_ref().take(ANSWER_BYTES_MAX);
         limited.read_until(0, &mut answer).map_err(CallError::Broken)?;
-        answer.pop_if(|last| *last == 0).ok_or_else(cut_short)?;
+        answer.pop_if(|last| *last == 0).ok_or_else(|| cut_short(&answer))?;
         let mut answer: Value =
             serde_json::from_slice(&answer).map_err(|e| CallError::Broken(e.into()))?;
         match answer["error"].as_str() {
+            None if !answer["parameters"].is_object() => {
+                Err(CallError::Broken(std::io::Error::other("it has no parameters")))
+            }
             None => Ok(Received {
                 parameters: answer["parameters"].take(),
                 continues: answer["continues"].as_bool().unwrap_or(false),
@@ -144,6 +157,9 @@ fn full_name(method: &str) -> String {
     format!("io.warrener.Manager.{method}")
 }
 
-fn cut_short() -> CallError {
-    CallError::Broken(std::io::ErrorKind::UnexpectedEof.into())
+fn cut_short(answer: &[u8]) -> CallError {
+    match answer {
+        [] => CallError::Ended,
+        _ => CallError::Broken(std::io::Error::other("it is cut short")),
+    }
 }

@@ -13,16 +13,30 @@ macro_rules! put {
     ($out:expr, $($arg:tt)*) => { writeln!($out, $($arg)*).expect("a string grows") };
 }
 
-/// The answer of `Devices`: each group with what it lies on and what is made of it, then the other
+/// The unit of whoever looks for devices.
+pub const DAEMON: &str = "warren-deviced.service";
+
+/// That nobody looks for devices, with what there is to be done; `why` is the answer of `Why` about [`DAEMON`].
+pub fn nobody(why: &Value) -> String {
+    let why = &*cleaned(why);
+    let daemon = &why["units"][0]["path"][0];
+    let unmet: Vec<&str> = ["unmet", "unmet_then"].map(|key| texts(daemon, key)).concat();
+    let more = match (text(daemon, "load"), unmet.first()) {
+        ("" | "not-found", _) => format!("{DAEMON} is not installed here."),
+        (_, Some(unmet)) => format!("{DAEMON} does not run here: {unmet} is not met."),
+        _ if text(daemon, "active") == "failed" => {
+            "It has failed: warren why warren-deviced".to_owned()
+        }
+        _ => "To have them looked for: warren start warren-deviced".to_owned(),
+    };
+    format!("Nobody looks for devices: each is taken for plugged in.\n{more}\n")
+}
+
+/// The answer of `Devices` when somebody looks: each group with what it lies on and what is made of it, then the other
 /// disks, then what is waited for.
 pub fn tree(answer: &Value, style: Style) -> String {
     let answer = &*cleaned(answer);
     let mut out = String::new();
-    if answer["seeing"].as_bool() != Some(true) {
-        put!(out, "Nobody looks for devices: each is taken for plugged in.");
-        put!(out, "To have them looked for: warren start warren-deviced");
-        return out;
-    }
     let rows = list(answer, "devices");
     let mut parts: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     let mut made: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
@@ -111,6 +125,10 @@ fn list<'a>(value: &'a Value, key: &str) -> Vec<&'a Value> {
     value[key].as_array().into_iter().flatten().collect()
 }
 
+fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
+    list(value, key).into_iter().filter_map(Value::as_str).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,7 +169,21 @@ dev-x.device is waited for by x.mount: no such device was seen
 
     #[test]
     fn without_a_daemon_it_says_so() {
-        let shown = tree(&json!({"seeing": false}), Style::default());
-        assert!(shown.starts_with("Nobody looks for devices"), "{shown}");
+        let check = |daemon: Value, expected: &str| {
+            let shown = nobody(&json!({"units": [{"path": [daemon]}]}));
+            assert!(shown.starts_with("Nobody looks for devices"), "{shown}");
+            assert!(shown.ends_with(&format!("\n{expected}\n")), "{shown}");
+        };
+        let row = |active: &str| json!({"load": "loaded", "active": active});
+        check(row("inactive"), "To have them looked for: warren start warren-deviced");
+        check(row("failed"), "It has failed: warren why warren-deviced");
+        let mut unmet = row("inactive");
+        unmet["unmet"] = json!(["ConditionVirtualization=!container"]);
+        let said = "warren-deviced.service does not run here: ConditionVirtualization=!container is \
+                    not met.";
+        check(unmet, said);
+        let absent = "warren-deviced.service is not installed here.";
+        check(json!({"load": "not-found"}), absent);
+        assert!(nobody(&Value::Null).ends_with(&format!("{absent}\n")));
     }
 }

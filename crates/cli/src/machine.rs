@@ -50,6 +50,13 @@ pub fn find(name: &str) -> Option<Machine> {
     }
 }
 
+/// Whether a process may be the first one of a machine that this user may not look into.
+pub fn is_closed(pid: i32) -> bool {
+    Process::read(pid).is_some_and(|process| {
+        process.name == "warren-init" && process.stranger_to(process::own_ids().0).is_some()
+    })
+}
+
 impl Machine {
     /// Whether its pid has not come to name something else.
     pub fn is_there(&self) -> bool {

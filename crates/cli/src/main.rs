@@ -2,13 +2,14 @@
 
 use clap::Parser;
 use warren_cli::args::Cli;
+use warren_cli::output::without_number;
 use warren_cli::words::words;
 
 fn main() {
     let status = match warren_cli::verbs::run(Cli::parse_from(words(std::env::args_os()))) {
         Ok(status) => status,
         Err(error) => {
-            eprintln!("warren: {error:#}");
+            eprintln!("warren: {}", without_number(&format!("{error:#}")));
             1
         }
     };

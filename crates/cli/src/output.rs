@@ -111,13 +111,41 @@ fn clean_value(value: &Value) -> Value {
     }
 }
 
-/// Prints to standard output. A reader that went away (`warren list | head`) ends the program as
-/// it would end any other, without a word.
+/// Prints to standard output. A reader that has seen enough (`warren list | head`) ends the program, and is no
+/// error; a full disk is one.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
-        std::process::exit(1);
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            eprintln!("warren: standard output: {}", without_number(&error.to_string()));
+            std::process::exit(1);
+        }
     }
+}
+
+/// A message without the numbers that the standard library puts behind the kernel's words for them.
+pub fn without_number(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.parse::<u32>().is_ok() => out.push_str(rest),
+            _ => out = format!("{out} (os error {part}"),
+        }
+    }
+    out
+}
+
+/// The beginning of a line, as far as it fits, with a mark where it is cut.
+pub fn cut(line: &str, columns: usize) -> String {
+    let mut out: String = line.chars().take(columns).collect();
+    if out.len() < line.len() {
+        out.pop();
+        out.push('…');
+    }
+    out
 }
 
 /// The tone of an active state.
@@ -196,6 +224,19 @@ mod tests {
         let expected = serde_json::json!({"a": ["x ", 1, {"b ": "y"}], "c": null});
         assert_eq!(*cleaned(&answer), expected);
         assert!(matches!(cleaned(&expected), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn messages_have_the_kernels_words_and_no_numbers() {
+        let gone = format!("a: {}: b", std::io::Error::from_raw_os_error(2));
+        assert_eq!(without_number(&gone), "a: No such file or directory: b");
+        assert_eq!(without_number("x (os error y) (os error 5"), "x (os error y) (os error 5");
+    }
+
+    #[test]
+    fn lines_are_cut_to_their_columns() {
+        let cut = [("", 3), ("abc", 3), ("äbcd", 3), ("ab", 0)].map(|(line, n)| cut(line, n));
+        assert_eq!(cut, ["", "abc", "äb…", "…"]);
     }
 
     #[test]

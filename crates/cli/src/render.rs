@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::output::{
-    Style, Tone, bytes, clean, clean_lines, cleaned, mark, span_us, tone_of_state,
+    Style, Tone, bytes, clean, clean_lines, cleaned, cut, mark, span_us, tone_of_state,
 };
 
 mod restarts;
@@ -37,8 +37,11 @@ fn width_of(rows: &[&Value], key: &str, heading: &str) -> usize {
     longest.unwrap_or(0).max(heading.len())
 }
 
-/// The table of `warren list`.
-pub fn list(rows: &[&Value], style: Style, legend: bool) -> String {
+/// So much of a description is shown on any terminal.
+const DESCRIPTION_COLUMNS_MIN: usize = 10;
+
+/// The table of `warren list`; on a terminal descriptions end where its `columns` do.
+pub fn list(rows: &[&Value], style: Style, legend: bool, columns_max: Option<usize>) -> String {
     let rows: Vec<_> = rows.iter().map(|row| cleaned(row)).collect();
     let rows: Vec<&Value> = rows.iter().map(|row| &**row).collect();
     let columns = [("name", "UNIT"), ("load", "LOAD"), ("active", "ACTIVE"), ("sub", "SUB")];
@@ -53,10 +56,11 @@ pub fn list(rows: &[&Value], style: Style, legend: bool) -> String {
         put!(out, "  {} {}", cells.join(" "), style.paint(Tone::Strong, "DESCRIPTION"));
     }
     for row in &rows {
-        list_row(&mut out, row, &columns, widths, style);
+        list_row(&mut out, row, &columns, widths, style, columns_max);
     }
     if legend {
-        put!(out, "\n{} units listed.", rows.len());
+        let units = if rows.len() == 1 { "unit" } else { "units" };
+        put!(out, "\n{} {units} listed.", rows.len());
     }
     out
 }
@@ -67,6 +71,7 @@ fn list_row(
     columns: &[(&str, &str); 4],
     widths: [usize; 4],
     style: Style,
+    columns_max: Option<usize>,
 ) {
     let active = text(row, "active");
     let unloaded = text(row, "load") != "loaded";
@@ -79,7 +84,16 @@ fn list_row(
         if *key == "name" && !marked { cell } else { style.paint(tone, &cell) }
     });
     let cells: Vec<String> = cells.collect();
-    put!(out, "{dot} {} {}", cells.join(" "), text(row, "description"));
+    let description = text(row, "description");
+    // The mark, and a space behind it and behind each cell.
+    let taken = 2 + widths.iter().map(|width| width + 1).sum::<usize>();
+    let description = match columns_max {
+        Some(columns) => {
+            cut(description, columns.saturating_sub(taken).max(DESCRIPTION_COLUMNS_MIN))
+        }
+        None => description.to_owned(),
+    };
+    put!(out, "{}", format!("{dot} {} {description}", cells.join(" ")).trim_end());
 }
 
 /// What a shutdown waits for, and other stops that are under way.
@@ -293,7 +307,11 @@ fn processes(out: &mut String, unit: &Value, style: Style) {
     };
     for (key, heading) in [("main_pid", "   Main PID"), ("control_pid", "    Control")] {
         if let Some(pid) = unit[key].as_u64().filter(|&pid| pid != 0) {
-            put!(out, "{heading}: {pid} ({})", command(pid));
+            match command(pid).as_str() {
+                // It has just ended.
+                "" => put!(out, "{heading}: {pid}"),
+                name => put!(out, "{heading}: {pid} ({name})"),
+            }
         }
     }
     if let Some(ended) = unit["ended"].as_str().filter(|_| unit["main_pid"].is_null()) {

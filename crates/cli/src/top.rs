@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::client::{CallError, Client};
 use crate::live::{Screen, Watch};
 use crate::output::{Style, Tone, cleaned, print};
+use crate::verbs::print_json;
 
 /// Time between two pictures.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -37,7 +38,7 @@ pub fn run(client: &mut Client, as_json: bool) -> Result<i32> {
     let style = Style::from_environment();
     let now = client.call("Top", json!({}))?;
     if as_json {
-        print(&format!("{now}\n"));
+        print_json(now);
         return Ok(0);
     }
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {

@@ -13,7 +13,7 @@ use warren_unit_files::Root;
 
 use crate::args::{Command, Global, PresetArgs, UnitFiles};
 use crate::output::print;
-use crate::verbs::{JSON_VERSION, print_json, with_suffix};
+use crate::verbs::{JSON_VERSION, is_pattern, print_json, with_suffix};
 
 /// A verb on unit files with what it is to be done to.
 #[derive(Debug)]
@@ -45,6 +45,9 @@ impl Wanted {
     }
 
     fn new(verb: &'static str, mode: String, args: UnitFiles) -> Result<Wanted> {
+        if let Some(pattern) = args.units.iter().find(|unit| is_pattern(unit)) {
+            bail!("{pattern} is a pattern: name the units to {verb}");
+        }
         let is_here = args.root.is_none();
         let file = |unit: &String| match (verb, unit.contains('/')) {
             (_, false) => Ok(with_suffix(unit)),
@@ -54,6 +57,11 @@ impl Wanted {
         };
         let files = args.units.iter().map(file).collect::<Result<_>>()?;
         Ok(Wanted { verb, files, mode, args })
+    }
+
+    /// What is to be masked, of which the manager is asked whether it exists: who masks a typo is told.
+    pub(crate) fn masked(&self) -> &[String] {
+        if self.verb == "mask" { &self.files } else { &[] }
     }
 
     /// The names of the units that jobs are for: of a path, its last part.
@@ -89,7 +97,13 @@ impl Wanted {
         }
         let (changes, failed) = warren_unit_files::carry_out(&root, &plan);
         let changes: Vec<Value> = changes.iter().map(change).collect();
-        let remarks: Vec<String> = plan.remarks.iter().map(ToString::to_string).collect();
+        let absent = |file: &&str| {
+            self.verb == "mask"
+                && UnitName::parse(file).is_ok_and(|name| tree.state(&name).is_none())
+        };
+        let absent = files.into_iter().filter(absent).map(does_not_exist);
+        let remarks: Vec<String> =
+            plan.remarks.iter().map(ToString::to_string).chain(absent).collect();
         let answer = json!({
             "changes": changes,
             "carries_install_info": plan.carries_install_info,
@@ -140,6 +154,11 @@ impl Wanted {
 /// Errors as lines that each say who says so, but for the first, of which that is said anyway.
 pub(crate) fn one_by_one(errors: &[String]) -> String {
     errors.join("\nwarren: ")
+}
+
+/// In the words of systemctl 252.
+pub(crate) fn does_not_exist(unit: &str) -> String {
+    format!("Unit {unit} does not exist, proceeding anyway.")
 }
 
 fn last_part(path: &str) -> &str {

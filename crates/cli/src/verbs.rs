@@ -21,7 +21,7 @@ use crate::leaving;
 use crate::machine::{self, Machine};
 use crate::output::{Style, clean, clean_lines, print};
 use crate::render;
-use crate::unit_files::{Wanted, one_by_one, print_states, states_in_root};
+use crate::unit_files::{Wanted, does_not_exist, one_by_one, print_states, states_in_root};
 use crate::verify::Verifier;
 
 /// Version of what `--json` prints.
@@ -35,6 +35,9 @@ const EXIT_NO_SUCH_UNIT: i32 = 4;
 
 /// systemctl's status for a verb on a unit that is not there (LSB "not installed").
 const EXIT_NOT_INSTALLED: i32 = 5;
+
+/// The status of what the command line cannot mean.
+const EXIT_USAGE: i32 = 2;
 
 /// A job came to nothing by the unit's own fault.
 const EXIT_OWN_FAULT: i32 = 3;
@@ -59,7 +62,8 @@ pub fn with_suffix(name: &str) -> String {
     }
 }
 
-fn is_pattern(unit: &str) -> bool {
+/// Whether it may stand for several units: no name has such a character.
+pub(crate) fn is_pattern(unit: &str) -> bool {
     unit.contains(['*', '?', '['])
 }
 
@@ -131,9 +135,14 @@ fn control_socket(global: &Global) -> Result<PathBuf> {
 
 /// Says whose the machine is if it is not this user's.
 fn find_machine(name: &str, global: &Global) -> Result<Machine> {
-    let found = machine::find(name);
-    let found =
-        found.with_context(|| format!("no nested manager of this user is called {name}"))?;
+    let Some(found) = machine::find(name) else {
+        if name.parse().is_ok_and(machine::is_closed) {
+            bail!(
+                "process {name} is another user's, who alone may look into that machine, or root"
+            );
+        }
+        bail!("no nested manager of this user is called {name}");
+    };
     if let (Some(uid), false) = (found.stranger, global.quiet) {
         eprintln!("warren: process {} is a machine of user {uid}", found.pid);
     }
@@ -393,7 +402,8 @@ impl Session {
         if self.global.json {
             rows.into_iter().for_each(|row| print_json(row.clone()));
         } else {
-            print(&render::list(&rows, self.style, !args.no_legend && !self.global.quiet));
+            let legend = !args.no_legend && !self.global.quiet;
+            print(&render::list(&rows, self.style, legend, terminal_columns()));
         }
         Ok(0)
     }
@@ -440,11 +450,20 @@ impl Session {
 
     fn devices(&mut self) -> Result<i32> {
         let answer = self.client.call("Devices", json!({}))?;
-        match self.global.json {
-            true => print_json(answer),
-            false => print(&crate::devices::tree(&answer, self.style)),
+        match (self.global.json, answer["seeing"].as_bool()) {
+            (true, _) => print_json(answer),
+            (false, Some(true)) => print(&crate::devices::tree(&answer, self.style)),
+            (false, _) => print(&crate::devices::nobody(&self.why_nobody_looks()?)),
         }
         Ok(0)
+    }
+
+    /// What `Why` answers of the device daemon; nothing if it is not there.
+    fn why_nobody_looks(&mut self) -> Result<Value> {
+        match self.client.call("Why", json!({"unit": crate::devices::DAEMON})) {
+            Err(e) if e.is_no_such_unit() => Ok(Value::Null),
+            other => Ok(other?),
+        }
     }
 
     /// One word for each unit; 0 when at least one is in the state.
@@ -489,6 +508,12 @@ impl Session {
     }
 
     fn unit_files(&mut self, wanted: &Wanted) -> Result<i32> {
+        for unit in wanted.masked().iter().filter(|_| !self.global.quiet) {
+            let answer = self.client.call("FileState", json!({"unit": unit}))?;
+            if answer["state"].is_null() {
+                eprintln!("{}", does_not_exist(unit));
+            }
+        }
         let answer = self.client.call("UnitFiles", wanted.parameters());
         if answer.is_err() && wanted.verb == "preset-all" {
             // The other units were done. Why not all were says more than that they do not count yet.
@@ -552,6 +577,11 @@ fn job_ended(kind: &str, row: &Value, is_json: bool) -> i32 {
     }
 }
 
+/// Where standard output is a terminal.
+fn terminal_columns() -> Option<usize> {
+    warren_sys::terminal::size(std::io::stdout()).map(|(columns, _)| usize::from(columns))
+}
+
 /// What systemctl lists without `--all`: units that are up, in trouble or have a job.
 fn is_of_interest(row: &Value) -> bool {
     row["active"] != "inactive" || row["job"].is_object()
@@ -602,6 +632,9 @@ fn verify(args: &VerifyArgs, global: &Global) -> Result<i32> {
     if let Some(name) = &global.machine {
         crate::nest::enter_namespaces(&own_machine(name, global)?)?;
     }
+    for directory in &args.units_in {
+        anyhow::ensure!(directory.is_dir(), "{}: not a directory", directory.display());
+    }
     let verifier = Verifier::new(global.user, &args.units_in);
     let mut status = 0;
     for unit in &args.units {
@@ -633,6 +666,16 @@ fn logs(mut args: warren_journal::show::Args, global: &Global) -> Result<i32> {
     args.take_units();
     args.unit = args.unit.iter().map(|unit| with_suffix(unit)).collect();
     args.quiet |= global.quiet;
+    let of_text = [
+        ("--disk-usage", args.disk_usage),
+        ("--header", args.header),
+        ("--fields", args.fields),
+        ("--field", args.field.is_some()),
+    ];
+    if let Some((option, _)) = of_text.into_iter().find(|(_, given)| *given && global.json) {
+        eprintln!("warren: {option} prints text alone, not JSON");
+        return Ok(EXIT_USAGE);
+    }
     if global.json && args.output == "short" {
         args.output = "json".to_owned();
     }

@@ -272,6 +272,63 @@ fn an_answer_cut_short_is_an_error() {
 }
 
 #[test]
+fn what_a_manager_does_not_answer_is_said_in_words() {
+    let unknown = &[
+        r#"{"error":"org.varlink.service.MethodNotFound","parameters":{"message":"io.warrener.Manager.Totals"}}"#,
+    ];
+    let said = "warren: the manager that runs does not know Totals: it is of another version\n= 1";
+    check("unknown", &["totals"], unknown, said);
+    let said = "warren: the manager's answer cannot be read: it has no parameters\n= 1";
+    check("empty", &["totals"], &["{}"], said);
+    let scratch = Scratch::new("killed");
+    let socket = scratch.0.join("control");
+    let listener = UnixListener::bind(&socket).expect("the socket can be made");
+    let played = std::thread::spawn(move || drop(listener.accept().expect("it connects")));
+    let said = warren(&["--socket", &socket.display().to_string(), "totals"]);
+    let is_told = said == "warren: the manager ended before it answered\n= 1"
+        // Closed with the request in it.
+        || said.contains("Connection reset by peer") || said.contains("Broken pipe");
+    assert!(is_told, "{said}");
+    played.join().expect("it ends well");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error_and_a_reader_that_went_is_none() {
+    let run = |to: std::process::Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren"));
+        command.args(["completion", "bash"]).stdout(to).output().expect("it can be run")
+    };
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("there is one");
+    let output = run(full.into());
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said, "warren: standard output: No space left on device\n");
+    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+    drop(reader);
+    let output = run(writer.into());
+    assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]));
+}
+
+#[test]
+fn json_that_there_is_not_is_refused() {
+    for option in ["--disk-usage", "--header", "-N", "-FX"] {
+        let said = warren(&["logs", "--json", option]);
+        assert!(said.ends_with(" prints text alone, not JSON\n= 2"), "{said}");
+    }
+    const TOP: &[&str] = &[r#"{"parameters":{"jobs":0}}"#];
+    check("top-json", &["top", "--json"], TOP, "{\"jobs\":0,\"format\":1}\n= 0");
+    const RECORDS: &[&str] = &[r#"{"parameters":{"records":[{"name":"a"}]}}"#];
+    let row = "{\"name\":\"a\",\"format\":1}\n= 0";
+    check("records-json", &["chart", "--list", "--json"], RECORDS, row);
+}
+
+#[test]
+fn patterns_are_refused_where_unit_files_are_changed() {
+    let said = warren(&["enable", "g*"]);
+    assert_eq!(said, "warren: g* is a pattern: name the units to enable\n= 1");
+}
+
+#[test]
 fn verify_names_file_line_and_column() {
     let scratch = Scratch::new("verify");
     let good = scratch.file("good.service", "[Service]\nExecStart=/bin/true\n");
@@ -298,6 +355,8 @@ fn verify_names_file_line_and_column() {
     assert!(said.contains("good.service.d/x.conf:2:"), "{said}");
     let said = warren(&["verify", "--units-in", &directory, "absent"]);
     assert_eq!(said, "Unit absent.service could not be found.\n= 1");
+    let said = warren(&["verify", "--units-in", "/nonexistent", "absent"]);
+    assert_eq!(said, "warren: /nonexistent: not a directory\n= 1");
 }
 
 #[test]

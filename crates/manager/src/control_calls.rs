@@ -441,7 +441,7 @@ fn reload(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
         full: flag("full"),
         dry_run: flag("dry_run"),
         rules_only: flag("rules_only"),
-        unit,
+        unit: unit.clone(),
         rollback: parameters["rollback"].as_u64(),
     };
     let (reply, report) = caller.awaited();
@@ -449,6 +449,14 @@ fn reload(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
     let report: Report = caller.wait(report, RESTARTED)?;
     if let Some(error) = report.error {
         return Err(refused(error));
+    }
+    if let Some(name) = unit.filter(|name| !name.is_template()) {
+        let view = shared.view();
+        let is_there = view.lookup(&name).is_some_and(|unit| is_listed(&view, unit));
+        let differs = [&report.added, &report.changed, &report.removed];
+        if !is_there && !differs.into_iter().any(|units| units.contains(&name)) {
+            return Err((NO_SUCH_UNIT, refusals::not_found(name.as_str()).text));
+        }
     }
     // Of 25,000 units that takes a moment, which is this thread's and not the loop's.
     let units = report.added.iter().chain(&report.changed).chain(&report.removed);

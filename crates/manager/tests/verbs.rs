@@ -368,6 +368,22 @@ fn a_start_that_was_refused_leaves_no_unit_behind() {
 }
 
 #[test]
+fn a_name_without_a_unit_is_said_to_be_none_when_it_is_refreshed_or_masked() {
+    let Some(m) = Machine::start("verbs-names", &[]) else { return };
+    let said = warren(&m, "refresh typo");
+    assert_eq!(said, "warren: Unit typo.service not found.\n= 1\n");
+    m.write("late.service", "[Service]\nExecStart=@P stay");
+    let said = warren(&m, "refresh late");
+    assert!(said.starts_with("+ late.service\n") && said.ends_with("= 0\n"), "{said}");
+    std::fs::remove_file(m.directory.join("units/late.service")).expect("it is there");
+    let said = warren(&m, "refresh late");
+    assert!(said.starts_with("- late.service\n") && said.ends_with("= 0\n"), "{said}");
+    let said = warren(&m, "mask --runtime typo");
+    assert!(said.starts_with("Unit typo.service does not exist, proceeding anyway.\n"), "{said}");
+    assert!(said.contains("Created symlink ") && said.ends_with("= 0\n"), "{said}");
+}
+
+#[test]
 fn a_unit_without_files_has_none_to_be_shown() {
     let wants = [("own.service", "[Unit]\nWants=gone.service\n[Service]\nExecStart=@P stay")];
     let Some(m) = Machine::start("verbs-no-files", &wants) else { return };

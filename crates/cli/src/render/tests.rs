@@ -48,9 +48,14 @@ fn service() -> Value {
 fn lists_look_as_systemctl_users_expect() {
     let rows = rows();
     let rows: Vec<&Value> = rows.iter().collect();
-    check("list", &list(&rows, PLAIN, true));
-    check("list-colour", &list(&rows, COLOUR, true));
-    check("list-no-legend", &list(&rows, PLAIN, false));
+    check("list", &list(&rows, PLAIN, true, None));
+    check("list-colour", &list(&rows, COLOUR, true, None));
+    let long = row("a.service", "loaded", "active", "running", &"long ".repeat(360));
+    let narrow = list(&[&long], PLAIN, true, Some(60));
+    assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+    assert!(narrow.contains(" running long long long long long …\n"), "{narrow}");
+    assert!(narrow.ends_with("\n1 unit listed.\n"), "{narrow}");
+    check("list-no-legend", &list(&rows, PLAIN, false, None));
 }
 
 #[test]
@@ -99,7 +104,7 @@ fn what_services_and_files_say_is_no_word_to_the_terminal() {
     let path = json!({"name": "a.service", "active": "failed", "sub": "failed", "detail": evil,
         "reason": {"code": "WR-0001", "text": "it failed"}, "log": [evil]});
     let shown = [
-        list(&[&row], PLAIN, true),
+        list(&[&row], PLAIN, true, None),
         show(&unit),
         why(&json!({"units": [{"path": [path]}]}), PLAIN),
         refresh(&json!({"diagnostics": [{"path": evil, "message": evil}]}), false, PLAIN),

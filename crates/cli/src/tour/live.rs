@@ -55,5 +55,5 @@ fn picture(nested: &Nested) -> Result<String> {
     let list = nested.call("List", json!({"state": "running"}))?;
     let rows: Vec<&Value> = list["units"].as_array().into_iter().flatten().take(ROWS).collect();
     let style = Style::from_environment();
-    Ok(format!("{}\n{}", render::totals(&totals, style), render::list(&rows, style, true)))
+    Ok(format!("{}\n{}", render::totals(&totals, style), render::list(&rows, style, true, None)))
 }

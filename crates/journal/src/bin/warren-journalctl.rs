@@ -7,7 +7,8 @@ use warren_journal::show::args::complete;
 use warren_journal::show::{Args, run};
 use warren_sys::terminal;
 
-/// The options of this program alone: `warren` has its own way to other machines.
+// With those of this program alone: `warren` has its own way to other machines.
+/// Show messages of the log, as journalctl(1) does.
 #[derive(Debug, Parser)]
 #[command(name = "warren-journalctl", version, max_term_width = 100, infer_long_args = true)]
 struct Options {
