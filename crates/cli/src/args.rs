@@ -158,6 +158,13 @@ pub enum Command {
         /// For this shell
         shell: Shell,
     },
+    /// What the last word of a command line may become, for the completions of a shell
+    #[command(hide = true)]
+    CompleteWords {
+        /// The words behind the program's name
+        #[arg(last = true)]
+        words: Vec<String>,
+    },
     /// Write the manual pages
     #[command(hide = true)]
     Man {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -87,6 +88,15 @@ impl Client {
             Ok(stream) => Ok(Client { path, stream: BufReader::new(stream) }),
             Err(e) => Err(CallError::NoManager(path, e)),
         }
+    }
+
+    /// Has calls fail to which no answer comes in that time.
+    ///
+    /// # Errors
+    /// As setsockopt(2).
+    pub fn answers_within(&mut self, time: Duration) -> std::io::Result<()> {
+        self.stream.get_ref().set_read_timeout(Some(time))?;
+        self.stream.get_ref().set_write_timeout(Some(time))
     }
 
     /// Connects anew, to a manager that came back.

@@ -8,6 +8,7 @@
 pub mod args;
 pub mod chart;
 pub mod client;
+mod complete;
 pub mod devices;
 pub mod devices_scan;
 pub mod fleet;

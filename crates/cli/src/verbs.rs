@@ -94,6 +94,7 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::Logs(args) => logs(*args, &global),
         Command::Inhibit(args) => leaving::inhibit(&args, &control_socket(&global)?),
         Command::Completion { shell } => completion(shell),
+        Command::CompleteWords { words } => Ok(crate::complete::run(&words)),
         Command::Man { dir } => manual_pages(&dir),
         Command::Icinga { command } => crate::fleet::icinga(&command, &global),
         Command::Fleet { command } => match crate::fleet::run(command, &global)? {
@@ -119,7 +120,7 @@ fn unit_files(wanted: &Wanted, global: Global) -> Result<i32> {
 }
 
 /// The control socket that the flags name.
-fn control_socket(global: &Global) -> Result<PathBuf> {
+pub(crate) fn control_socket(global: &Global) -> Result<PathBuf> {
     if let Some(path) = &global.socket {
         return Ok(path.clone());
     }
@@ -718,6 +719,9 @@ fn completion(shell: clap_complete::Shell) -> Result<i32> {
     let mut command = <Cli as clap::CommandFactory>::command();
     let mut bytes = Vec::new();
     clap_complete::generate(shell, &mut command, "warren", &mut bytes);
+    if shell == clap_complete::Shell::Bash {
+        bytes.extend(crate::complete::BASH.as_bytes());
+    }
     print(&String::from_utf8_lossy(&bytes));
     Ok(0)
 }

@@ -322,6 +322,57 @@ fn json_that_there_is_not_is_refused() {
     check("records-json", &["chart", "--list", "--json"], RECORDS, row);
 }
 
+/// What bash(1) would offer for a line, by the script that `completion` prints.
+fn offered_by_bash(line: &str, current: &str) -> Option<String> {
+    const SCRIPT: &str = r#"
+warren() { "$PROGRAM" "$@"; }
+source <("$PROGRAM" completion bash)
+COMP_LINE=$1 COMP_POINT=${#1}
+read -ra COMP_WORDS <<<"$COMP_LINE"
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_WORDS[COMP_CWORD]=$2
+_warren_with_names warren "$2" "${COMP_WORDS[COMP_CWORD-1]}"
+echo "${COMPREPLY[@]}"
+"#;
+    let mut bash = Command::new("bash");
+    let bash = bash
+        .args(["-c", SCRIPT, "bash", line, current])
+        .env("PROGRAM", env!("CARGO_BIN_EXE_warren"));
+    let output = bash.output().ok()?;
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+#[test]
+fn names_of_units_are_completed() {
+    const UNITS: &[&str] = &[
+        r#"{"parameters":{"units":[{"name":"web@a.service"},{"name":"web@b\\x2dc.service"},{"name":"x.service"}]}}"#,
+    ];
+    let scratch = Scratch::new("completed");
+    let socket = scratch.0.join("control");
+    let check = |typed: &str, current: &str, expected: &str| {
+        let _ = std::fs::remove_file(&socket);
+        let played = manager(&socket, UNITS);
+        let line = format!("warren --socket {} stop {typed}", socket.display());
+        let Some(offered) = offered_by_bash(&line, current) else {
+            drop(std::os::unix::net::UnixStream::connect(&socket));
+            return;
+        };
+        assert_eq!(offered, expected, "{line}");
+        let asked = played.join().expect("the played manager ends well");
+        assert!(asked[0].contains(&format!("[\"{typed}*\"]")), "{asked:?}");
+    };
+    check("we", "we", r"web@a.service web@b\\x2dc.service");
+    check("web@", "", r"a.service b\\x2dc.service");
+    check(r"web@b\\x", r"b\\x", r"b\\x2dc.service");
+    // Without a manager the options are offered, and nothing is said.
+    let _ = std::fs::remove_file(&socket);
+    let line = format!("warren --socket {} stop --qu", socket.display());
+    assert!(offered_by_bash(&line, "--qu").is_none_or(|offered| offered == "--quiet"));
+    let nobody = ["complete-words", "--", "--socket", "/nonexistent", "stop", "w"];
+    assert_eq!(warren(&nobody), "= 0");
+    assert_eq!(warren(&["complete-words", "--", "chart", "s"]), "shutdown\n= 0");
+}
+
 #[test]
 fn patterns_are_refused_where_unit_files_are_changed() {
     let said = warren(&["enable", "g*"]);
