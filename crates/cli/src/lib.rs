@@ -15,6 +15,7 @@ pub mod fleet;
 mod leaving;
 mod live;
 pub mod machine;
+mod manual;
 pub mod nest;
 pub mod output;
 pub mod render;

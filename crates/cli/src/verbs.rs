@@ -95,7 +95,10 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::Inhibit(args) => leaving::inhibit(&args, &control_socket(&global)?),
         Command::Completion { shell } => completion(shell),
         Command::CompleteWords { words } => Ok(crate::complete::run(&words)),
-        Command::Man { dir } => manual_pages(&dir),
+        Command::Man { dir } => {
+            crate::manual::write(&dir).context("cannot write the manual pages")?;
+            Ok(0)
+        }
         Command::Icinga { command } => crate::fleet::icinga(&command, &global),
         Command::Fleet { command } => match crate::fleet::run(command, &global)? {
             Ok(status) => Ok(status),
@@ -723,13 +726,6 @@ fn completion(shell: clap_complete::Shell) -> Result<i32> {
         bytes.extend(crate::complete::BASH.as_bytes());
     }
     print(&String::from_utf8_lossy(&bytes));
-    Ok(0)
-}
-
-fn manual_pages(directory: &std::path::Path) -> Result<i32> {
-    std::fs::create_dir_all(directory)?;
-    let command = <Cli as clap::CommandFactory>::command();
-    clap_mangen::generate_to(command, directory).context("cannot write the manual pages")?;
     Ok(0)
 }
 

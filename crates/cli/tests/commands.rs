@@ -417,6 +417,18 @@ fn completions_and_manual_pages_come_from_the_table() {
     assert_eq!(warren(&["man", &directory]), "= 0");
     let page = std::fs::read_to_string(scratch.0.join("man/warren-refresh.1"));
     assert!(page.expect("the page is there").contains("dry\\-run"));
+    let page = |name: &str| {
+        let page = std::fs::read_to_string(scratch.0.join(format!("man/{name}.1")));
+        page.expect("the page is there").replace("\\-", "-")
+    };
+    assert!(page("warren").contains("\\fB/run/warren/control\\fR\n"));
+    for (name, status) in
+        [("warren-stop", "5"), ("warren-is-failed", "1"), ("warren-fleet-diff", "2")]
+    {
+        let page = page(name);
+        let statuses = page.split_once(".SH \"EXIT STATUS\"\n").expect("it has that section").1;
+        assert_eq!(statuses.matches(&format!("\\fB{status}\\fR\n")).count(), 1, "{page}");
+    }
     for shell in ["bash", "zsh", "fish"] {
         assert!(warren(&["completion", shell]).contains("reload-or-restart"), "{shell}");
     }
