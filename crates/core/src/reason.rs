@@ -73,7 +73,7 @@ codes! {
     StartLimit = 48, "it was started too often", "see why it ends so often, then `warren reset-failed UNIT`";
     TriggerLimit = 49, "it was triggered too often", "see why its service does not take the traffic, then `warren reset-failed UNIT` and start it";
     OomKilled = 50, "the kernel ran out of memory and killed a process of it", "give it more memory or less to do";
-    ExecFailed = 51, "its program could not be executed", "check the path, the user and the permissions";
+    ExecFailed = 51, "its program could not be executed", "see the error in the status text; check the path, the working directory, the user and the permissions";
     Resources = 52, "a resource could not be had", "see the error in the status text";
     ListenFailed = 53, "its sockets could not be opened", "see the error in the status text";
     MountFailed = 54, "the mount failed", "see its last log lines; check What=, Type= and Options=";

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use warren_core::event::{Done, Spawn};
 use warren_core::ids::{EffectId, UnitId};
+use warren_sys::error::io_text;
 use warren_unit::config::EnvironmentFile;
 
 use crate::daemon::Daemon;
@@ -193,7 +194,7 @@ fn read(pattern: &str, optional: bool) -> Result<Variables, SpawnError> {
 
 /// What is there to be read now: nobody waits for somebody to write to a FIFO.
 fn read_one(path: &Path) -> Result<String, SpawnError> {
-    let error = |e: std::io::Error| format!("EnvironmentFile={}: {e}", path.display());
+    let error = |e: std::io::Error| format!("EnvironmentFile={}: {}", path.display(), io_text(&e));
     let file = std::fs::File::options().read(true).custom_flags(OPEN_FLAGS).open(path);
     let mut bytes = Vec::new();
     file.map_err(error)?.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(error)?;
@@ -206,6 +207,13 @@ fn read_one(path: &Path) -> Result<String, SpawnError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_told_in_the_kernels_words() {
+        let told = read_one(Path::new("/nonexistent/a.env"));
+        let expected = "EnvironmentFile=/nonexistent/a.env: No such file or directory";
+        assert_eq!(told, Err(expected.to_owned()));
+    }
 
     #[test]
     fn patterns_mean_all_files_in_order_of_their_names() {

@@ -82,6 +82,11 @@ pub fn errno_text(errno: i32) -> String {
     }
 }
 
+/// Text of an error of the standard library, without the number that it puts behind that of the kernel.
+pub fn io_text(error: &std::io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), errno_text)
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what(), self.message())
