@@ -7,12 +7,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use warren_unit::{UnitName, UnitType};
 
-use crate::verbs::with_suffix;
-
-/// hostname(7)
-const MACHINE_NAME_BYTES_MAX: usize = 64;
+use crate::values::{machine_name, unit_name, unit_types};
 
 /// Manage services: start, stop, explain and reload units.
 #[derive(Parser, Debug)]
@@ -693,38 +689,6 @@ pub struct TourArgs {
     /// Print the tour and end, also on a terminal
     #[arg(long)]
     pub once: bool,
-}
-
-fn unit_types() -> clap::builder::PossibleValuesParser {
-    UnitType::ALL.map(UnitType::suffix).into()
-}
-
-/// The name of a unit, with its suffix.
-///
-/// # Errors
-/// In words, if no unit can be called so or it lacks its instance.
-fn unit_name(text: &str) -> Result<String, String> {
-    let name = UnitName::parse(&with_suffix(text)).map_err(|error| error.to_string())?;
-    match name.is_template() {
-        true => Err("the instance is missing".to_owned()),
-        false => Ok(name.to_string()),
-    }
-}
-
-/// A name by which `--machine` finds a machine, and which can be its host name.
-///
-/// # Errors
-/// In words.
-fn machine_name(text: &str) -> Result<String, String> {
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let refused = match text {
-        "" => "it is empty",
-        _ if text.len() > MACHINE_NAME_BYTES_MAX => "it has more than 64 bytes",
-        _ if !text.chars().all(is_fit) => "letters, digits, '-', '_' and '.' are allowed",
-        _ if text.parse::<i32>().is_ok() => "a number is taken for a process id",
-        _ => return Ok(text.to_owned()),
-    };
-    Err(refused.to_owned())
 }
 
 #[cfg(test)]

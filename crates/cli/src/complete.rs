@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use clap::{Arg, CommandFactory};
+use clap_complete::Shell;
 use serde_json::json;
 
 use crate::args::{Cli, Global};
@@ -15,7 +16,7 @@ use crate::output::print;
 use crate::verbs::{control_socket, is_pattern};
 
 /// What the generated script for bash is followed by.
-pub const BASH: &str = include_str!("complete.bash");
+const BASH: &str = include_str!("complete.bash");
 
 /// Whoever types waits no longer than that.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
@@ -38,6 +39,17 @@ struct Typed {
     kind: Option<Kind>,
     /// Which manager the words before it name.
     global: Global,
+}
+
+/// The script for a shell.
+pub fn script(shell: Shell) -> String {
+    let mut bytes = Vec::new();
+    clap_complete::generate(shell, &mut <Cli as CommandFactory>::command(), "warren", &mut bytes);
+    let mut script = String::from_utf8_lossy(&bytes).into_owned();
+    if shell == Shell::Bash {
+        script.push_str(BASH);
+    }
+    script
 }
 
 /// Prints what the last of `words` may become, each on a line.

@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 
 use crate::args::{
     Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, IsEnabledArgs,
-    ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, VerifyArgs,
-    WhyArgs,
+    ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, WhyArgs,
 };
 use crate::client::{CallError, Client, NO_SUCH_UNIT};
 use crate::leaving;
@@ -22,7 +21,6 @@ use crate::machine::{self, Machine};
 use crate::output::{Style, clean, clean_lines, print};
 use crate::render;
 use crate::unit_files::{Wanted, does_not_exist, one_by_one, print_states, states_in_root};
-use crate::verify::Verifier;
 
 /// Version of what `--json` prints.
 pub(crate) const JSON_VERSION: u64 = 1;
@@ -35,9 +33,6 @@ const EXIT_NO_SUCH_UNIT: i32 = 4;
 
 /// systemctl's status for a verb on a unit that is not there (LSB "not installed").
 const EXIT_NOT_INSTALLED: i32 = 5;
-
-/// The status of what the command line cannot mean.
-const EXIT_USAGE: i32 = 2;
 
 /// A job came to nothing by the unit's own fault.
 const EXIT_OWN_FAULT: i32 = 3;
@@ -80,7 +75,7 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::NestOuter(args) => crate::nest::outer::run(&args, global.user, global.quiet),
         Command::NestInner(args) => crate::nest::inner::run(&args, global.user),
         Command::Tour(args) => crate::tour::run(&args),
-        Command::Verify(args) => verify(&args, &global),
+        Command::Verify(args) => crate::verify::run(&args, &global),
         Command::Chart(args) => crate::chart::run(&args, global.json, || {
             Client::connect(&control_socket(&global)?).map_err(with_hint)
         }),
@@ -91,9 +86,12 @@ pub fn run(cli: Cli) -> Result<i32> {
             crate::devices_scan::read_here(&paths, global.json)
         }
         Command::Enter(args) => enter(&args, &global),
-        Command::Logs(args) => logs(*args, &global),
+        Command::Logs(args) => crate::logs::run(*args, &global),
         Command::Inhibit(args) => leaving::inhibit(&args, &control_socket(&global)?),
-        Command::Completion { shell } => completion(shell),
+        Command::Completion { shell } => {
+            print(&crate::complete::script(shell));
+            Ok(0)
+        }
         Command::CompleteWords { words } => Ok(crate::complete::run(&words)),
         Command::Man { dir } => {
             crate::manual::write(&dir).context("cannot write the manual pages")?;
@@ -138,7 +136,7 @@ pub(crate) fn control_socket(global: &Global) -> Result<PathBuf> {
 }
 
 /// Says whose the machine is if it is not this user's.
-fn find_machine(name: &str, global: &Global) -> Result<Machine> {
+pub(crate) fn find_machine(name: &str, global: &Global) -> Result<Machine> {
     let Some(found) = machine::find(name) else {
         if name.parse().is_ok_and(machine::is_closed) {
             bail!(
@@ -631,73 +629,9 @@ fn with_hint(error: CallError) -> anyhow::Error {
     anyhow::anyhow!("{error}{hint}")
 }
 
-/// Of a machine the files inside are looked at.
-fn verify(args: &VerifyArgs, global: &Global) -> Result<i32> {
-    if let Some(name) = &global.machine {
-        crate::nest::enter_namespaces(&own_machine(name, global)?)?;
-    }
-    for directory in &args.units_in {
-        anyhow::ensure!(directory.is_dir(), "{}: not a directory", directory.display());
-    }
-    let verifier = Verifier::new(global.user, &args.units_in);
-    let mut status = 0;
-    for unit in &args.units {
-        let verdict = verifier.verify(unit).map_err(anyhow::Error::msg)?;
-        for fault in &verdict.diagnostics {
-            match global.json {
-                true => print(&format!("{}\n", fault_json(fault))),
-                false => print(&format!("{}\n", clean_lines(&fault.to_string()))),
-            }
-        }
-        if verdict.load == "not-found" {
-            eprintln!("Unit {} could not be found.", verdict.name);
-        }
-        status = status.max(i32::from(verdict.has_errors()));
-    }
-    Ok(status)
-}
-
-fn fault_json(fault: &warren_unit::Diagnostic) -> Value {
-    json!({
-        "path": &*fault.path, "line": fault.line, "column": fault.column,
-        "severity": fault.severity.to_string(), "code": fault.code.as_str(),
-        "message": fault.message, "format": JSON_VERSION,
-    })
-}
-
-/// Messages of the log, read from its files: no manager is asked.
-fn logs(mut args: warren_journal::show::Args, global: &Global) -> Result<i32> {
-    args.take_units();
-    args.unit = args.unit.iter().map(|unit| with_suffix(unit)).collect();
-    args.quiet |= global.quiet;
-    let of_text = [
-        ("--disk-usage", args.disk_usage),
-        ("--header", args.header),
-        ("--fields", args.fields),
-        ("--field", args.field.is_some()),
-    ];
-    if let Some((option, _)) = of_text.into_iter().find(|(_, given)| *given && global.json) {
-        eprintln!("warren: {option} prints text alone, not JSON");
-        return Ok(EXIT_USAGE);
-    }
-    if global.json && args.output == "short" {
-        args.output = "json".to_owned();
-    }
-    if let Some(name) = &global.machine {
-        let root = PathBuf::from(format!("/proc/{}/root", find_machine(name, global)?.pid));
-        args.root.get_or_insert(root);
-        // Its log daemon keeps nothing on the disk, which is the host's.
-        args.in_memory = true;
-    }
-    match warren_journal::show::run(&args, &mut std::io::stdout().lock()) {
-        Ok(found) => Ok(i32::from(!found)),
-        Err(failure) => bail!("{}", failure.0),
-    }
-}
-
 /// A machine that may be entered. Another user's is refused: its programs and libraries are that user's, and a
 /// root that enters owns the host's files there.
-fn own_machine(name: &str, global: &Global) -> Result<Machine> {
+pub(crate) fn own_machine(name: &str, global: &Global) -> Result<Machine> {
     let machine = find_machine(name, global)?;
     if let Some(uid) = machine.stranger {
         bail!("whoever enters it runs what that user likes: do it as user {uid}");
@@ -716,17 +650,6 @@ fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
     command.args(rest).env("container", "warren").env_remove("NOTIFY_SOCKET");
     let status = command.arg0(program).status().with_context(|| program.clone())?;
     Ok(status.code().unwrap_or(1))
-}
-
-fn completion(shell: clap_complete::Shell) -> Result<i32> {
-    let mut command = <Cli as clap::CommandFactory>::command();
-    let mut bytes = Vec::new();
-    clap_complete::generate(shell, &mut command, "warren", &mut bytes);
-    if shell == clap_complete::Shell::Bash {
-        bytes.extend(crate::complete::BASH.as_bytes());
-    }
-    print(&String::from_utf8_lossy(&bytes));
-    Ok(0)
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::{Error, Result, ensure};
+use serde_json::{Value, json};
 use warren_unit::compile::Compiler;
 use warren_unit::context::{Context, Defaults, Scope};
 use warren_unit::load::{Sources, load};
@@ -15,6 +17,10 @@ use warren_unit::parse::{FILE_BYTES_MAX, UnitFile, parse};
 use warren_unit::search::{Dropin, dropin_directories, select_dropins};
 use warren_unit::{Diagnostic, Severity, UnitName};
 use warren_unit_files::Root;
+
+use crate::args::{Global, VerifyArgs};
+use crate::output::{clean_lines, print};
+use crate::verbs::{JSON_VERSION, own_machine};
 
 /// Where to search and for whom.
 #[derive(Debug)]
@@ -128,6 +134,40 @@ impl Verifier {
         diagnostics.dedup();
         Verdict { name: name.to_string(), load: loaded.load_state.as_str(), diagnostics }
     }
+}
+
+/// Does what the command line says; of a machine the files inside are looked at. Returns the exit status.
+pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<i32> {
+    if let Some(name) = &global.machine {
+        crate::nest::enter_namespaces(&own_machine(name, global)?)?;
+    }
+    for directory in &args.units_in {
+        ensure!(directory.is_dir(), "{}: not a directory", directory.display());
+    }
+    let verifier = Verifier::new(global.user, &args.units_in);
+    let mut status = 0;
+    for unit in &args.units {
+        let verdict = verifier.verify(unit).map_err(Error::msg)?;
+        for fault in &verdict.diagnostics {
+            match global.json {
+                true => print(&format!("{}\n", fault_json(fault))),
+                false => print(&format!("{}\n", clean_lines(&fault.to_string()))),
+            }
+        }
+        if verdict.load == "not-found" {
+            eprintln!("Unit {} could not be found.", verdict.name);
+        }
+        status = status.max(i32::from(verdict.has_errors()));
+    }
+    Ok(status)
+}
+
+fn fault_json(fault: &Diagnostic) -> Value {
+    json!({
+        "path": &*fault.path, "line": fault.line, "column": fault.column,
+        "severity": fault.severity.to_string(), "code": fault.code.as_str(),
+        "message": fault.message, "format": JSON_VERSION,
+    })
 }
 
 /// Where the manager has units of its own: in `system` beside it. It is installed beside this program, in
