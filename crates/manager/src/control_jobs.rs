@@ -111,13 +111,14 @@ impl Asked {
         let answer = match self.answer {
             Waiting::End(end) => {
                 let end = caller.wait(end, "the manager was restarted; the job goes on")?;
-                ended(&self.name, end)?
+                ended(&self.name, end)
             }
-            Waiting::Queued(outcome) => queued(caller.wait(outcome, "the manager was restarted")?)?,
+            Waiting::Queued(outcome) => queued(caller.wait(outcome, "the manager was restarted")?),
         };
-        if self.job_type == JobType::TryRestart {
+        if matches!(self.job_type, JobType::TryRestart | JobType::TryReload | JobType::Reload) {
             refuse_what_cannot_be_up(&shared.view(), &self.name)?;
         }
+        let answer = answer?;
         self.said.map(|()| answer)
     }
 }
@@ -133,8 +134,8 @@ fn refuse_at_once(view: &View, name: &UnitName, job_type: JobType) -> Result<(),
     }
 }
 
-/// A restart of what is up does nothing where nothing is up; that a unit cannot be is an error all the same. Its
-/// file has been looked for by now.
+/// What is for units that are up says nothing of one that is down, or that it is down; that it cannot be up is the
+/// error to be told. Its file has been looked for by now.
 fn refuse_what_cannot_be_up(view: &View, name: &UnitName) -> Result<(), Refused> {
     let not_found = || (NO_SUCH_UNIT, refusals::not_found(name.as_str()).text);
     let unit = view.lookup(name).ok_or_else(not_found)?;

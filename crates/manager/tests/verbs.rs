@@ -334,7 +334,9 @@ fn what_is_not_there_is_neither_stopped_nor_restarted() {
         }
     };
     check("stop", "typo.service", "Unit typo.service not loaded.", 5);
-    check("try-restart", "typo.service", "Unit typo.service not found.", 5);
+    for verb in ["try-restart", "reload"] {
+        check(verb, "typo.service", "Unit typo.service not found.", 5);
+    }
     for verb in ["start", "stop", "try-restart"] {
         let said = "Unit name some@.service is missing the instance name.";
         check(verb, "some@.service", said, 1);
