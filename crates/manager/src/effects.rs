@@ -152,7 +152,8 @@ impl Daemon {
         match self.groups.make(&graph, unit, &path, settings) {
             Ok(not_applied) => {
                 for NotApplied { setting, why } in not_applied {
-                    say!("{}: {setting}= is not applied: {why}", graph.name(unit));
+                    let text = format!("{}: {setting}= is not applied: {why}", graph.name(unit));
+                    crate::log::warn(&self.core.view(), unit, &text);
                 }
                 Done::Ok
             }

@@ -7,7 +7,7 @@ use warren_core::settings::Compiled;
 use warren_unit::load::load;
 
 use crate::daemon::Daemon;
-use crate::say;
+use crate::log;
 
 impl Daemon {
     /// Says what is to be said of the settings that an effect uses.
@@ -42,7 +42,7 @@ impl Daemon {
         let (_, said) = load(&definition.name, &sources, &known.context, &known.defaults);
         let mut faults = settings.faults.to_vec();
         faults.retain(|fault| !said.contains(fault));
-        crate::log::diagnostics(&faults);
+        log::diagnostics_of(&self.core.view(), unit, &faults);
         self.faults_said.insert(unit, settings.faults.clone());
     }
 
@@ -51,8 +51,9 @@ impl Daemon {
         let sandbox = settings.sandbox();
         if !sandbox.is_empty() {
             let names: Vec<&str> = sandbox.iter().map(|s| s.setting).collect();
-            let unit = self.core.graph().name(unit);
-            say!("{unit}: started WITHOUT the protection of {}", names.join(" "));
+            let name = self.core.graph().name(unit);
+            let text = format!("{name}: started WITHOUT the protection of {}", names.join(" "));
+            log::warn(&self.core.view(), unit, &text);
         }
     }
 }

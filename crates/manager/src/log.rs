@@ -341,6 +341,11 @@ fn title(view: &View, unit: UnitId) -> String {
     }
 }
 
+/// Warns of a unit: among its messages, and with the console.
+pub fn warn(view: &View, unit: UnitId, text: &str) {
+    about(view, unit, WARNING, text, &[], true);
+}
+
 /// Says something about a unit, with the fields that name it.
 fn about(
     view: &View,
@@ -410,16 +415,25 @@ fn job_ended(view: &View, unit: UnitId, job: JobId, kind: JobKind, result: JobRe
 
 /// Says what was wrong with unit files.
 pub fn diagnostics(all: &[Diagnostic]) {
-    for diagnostic in all.iter().take(DIAGNOSTICS_SHOWN_MAX) {
+    shown(all).for_each(|text| say!("{text}"));
+}
+
+/// The same, of a unit's own files.
+pub fn diagnostics_of(view: &View, unit: UnitId, all: &[Diagnostic]) {
+    shown(all).for_each(|text| warn(view, unit, &text));
+}
+
+fn shown(all: &[Diagnostic]) -> impl Iterator<Item = String> {
+    let line = |diagnostic: &Diagnostic| {
         let Diagnostic { path, line, column, severity, message, .. } = diagnostic;
         match column {
-            0 => say!("{path}:{line}: {severity}: {message}"),
-            column => say!("{path}:{line}:{column}: {severity}: {message}"),
+            0 => format!("{path}:{line}: {severity}: {message}"),
+            column => format!("{path}:{line}:{column}: {severity}: {message}"),
         }
-    }
-    if all.len() > DIAGNOSTICS_SHOWN_MAX {
-        say!("and {} more; see warren verify", all.len() - DIAGNOSTICS_SHOWN_MAX);
-    }
+    };
+    let more = all.len().saturating_sub(DIAGNOSTICS_SHOWN_MAX);
+    let more = (more > 0).then(|| format!("and {more} more; see warren verify"));
+    all.iter().take(DIAGNOSTICS_SHOWN_MAX).map(line).chain(more)
 }
 
 #[cfg(test)]
