@@ -93,10 +93,13 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         _ => None,
     };
     let environment = environment(spawn, service, exec, host)?;
-    let keeps_user = command.full_privileges || command.no_setuid;
+    let privileged = command.full_privileges || service.is_some_and(|s| is_spared(s, spawn.list));
+    let keeps_ids = privileged || command.no_setuid;
+    // As with systemd 252, such a command has the groups of the user database alone.
+    let groups = if keeps_ids { &[][..] } else { &exec.supplementary_groups[..] };
     let login_user = exec.user.as_ref().filter(|_| exec.set_login_environment != Some(false));
     let mut spec = ExecSpec {
-        required_features: required_features(exec, command),
+        required_features: required_features(exec, privileged),
         path: command.path.to_string(),
         search_path: search_path(exec, host.context),
         argv: expand(command, &with_login_variables(&environment, login_user.is_some())),
@@ -106,6 +109,10 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         set_exec_pid: true,
         working_directory: working_directory(exec, host.context),
         root_directory: exec.root_directory.as_ref().map(|r| r.to_string()),
+        user: exec.user.as_ref().map(|u| u.to_string()),
+        group: exec.group.as_ref().map(|g| g.to_string()),
+        supplementary_groups: groups.iter().map(|g| g.to_string()).collect(),
+        keeps_ids,
         login_user: login_user.map(|user| user.to_string()),
         unset_env: unset_words(exec),
         set_watchdog_pid: environment.contains_key(WATCHDOG_USEC),
@@ -131,8 +138,8 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         tty_path: exec.tty_path.as_deref().unwrap_or("").to_owned(),
         ..ExecSpec::default()
     };
-    if !command.full_privileges {
-        restrict(&mut spec, exec, keeps_user);
+    if !privileged {
+        restrict(&mut spec, exec);
     }
     pass_fds(&mut spec, spawn, host);
     standard_streams(&mut spec, exec, host)?;
@@ -185,18 +192,17 @@ fn persona(personality: Personality) -> u64 {
 }
 
 /// What must be refused rather than left out.
-fn required_features(exec: &ExecConfig, command: &Command) -> Vec<String> {
-    let dynamic = exec.dynamic_user && !command.full_privileges;
+fn required_features(exec: &ExecConfig, privileged: bool) -> Vec<String> {
+    let dynamic = exec.dynamic_user && !privileged;
     dynamic.then(|| "DynamicUser=yes".to_owned()).into_iter().collect()
 }
 
-fn restrict(spec: &mut ExecSpec, exec: &ExecConfig, keeps_user: bool) {
-    if !keeps_user {
-        spec.user = exec.user.as_ref().map(|u| u.to_string());
-        spec.group = exec.group.as_ref().map(|g| g.to_string());
-        spec.supplementary_groups =
-            exec.supplementary_groups.iter().map(|g| g.to_string()).collect();
-    }
+/// `PermissionsStartOnly=`: what is not for ExecStart= runs as with the prefix `+`.
+fn is_spared(service: &ServiceConfig, list: CommandList) -> bool {
+    service.permissions_start_only && list != CommandList::Start
+}
+
+fn restrict(spec: &mut ExecSpec, exec: &ExecConfig) {
     let all = warren_unit::config::CapabilitySet::ALL;
     spec.capability_bounding_set =
         (exec.capability_bounding_set != all).then_some(exec.capability_bounding_set.0);

@@ -361,10 +361,16 @@ fn a_delegated_group_is_its_users() {
         "[Service]\nDelegate=yes\nDelegateSubgroup=inner\nType=oneshot\n\
          ExecStart=/bin/sh -c '{own} >>@D/out/below'"
     );
+    let privileged = format!(
+        "[Service]\nDelegate=yes\nUser=nobody\nType=oneshot\n\
+         ExecStart=!/bin/sh -c 'stat -c %%u {}$({own}) >>@D/out/owner'",
+        tree.display()
+    );
     if !lab::others_reach_programs("a_delegated_group_is_its_users") {
         return;
     }
-    with("delegate", &[("d.service", &unit), ("b.service", &below)], |m| {
+    let units = [("d.service", &*unit), ("b.service", &below), ("p.service", &privileged)];
+    with("delegate", &units, |m| {
         let check = |file: &str, end: &str| {
             let place = m.lines(file).concat();
             assert!(place.ends_with(end), "{file}: {place}");
@@ -379,6 +385,44 @@ fn a_delegated_group_is_its_users() {
         assert!(!group.exists(), "{}", group.display());
         m.expect_job("start", "b.service", "done");
         check("below", "system.slice/b.service/inner");
+        m.expect_job("start", "p.service", "done");
+        assert_eq!(m.lines("owner"), ["65534"]);
+    });
+}
+
+/// systemd.service(5), the prefixes `+` and `!`, as with systemd 252.
+#[test]
+fn what_a_privileged_command_makes_is_the_units_users() {
+    let tell = "echo $$(stat -c %%u:%%g /run/owned) $$(id -u) $$(id -G) >>@D/out/told";
+    let unit = format!(
+        "[Service]\nType=oneshot\nUser=65534\nSupplementaryGroups=4242\nRuntimeDirectory=owned\n\
+         ExecStartPre=+/bin/sh -c '{tell}'\nExecStart=!/bin/sh -c '{tell}'"
+    );
+    with("privileged", &[("p.service", &unit)], |m| {
+        m.expect_job("start", "p.service", "done");
+        // SupplementaryGroups= are for who becomes that user.
+        assert_eq!(m.lines("told"), ["65534:65534 0 0 65534"; 2]);
+    });
+}
+
+#[test]
+fn permissions_can_be_for_the_start_alone() {
+    let tell = "/bin/sh -c 'echo $$(id -u) $$(sed -n s/^CapBnd:.0*//p /proc/self/status | wc -c)'";
+    let unit = format!(
+        "[Service]\nType=oneshot\nPermissionsStartOnly=yes\nUser=65534\nCapabilityBoundingSet=\n\
+         StandardOutput=append:@D/out/told\nExecStartPre={tell}\nExecStart={tell}\nExecStopPost={tell}"
+    );
+    with("start-only", &[("s.service", &unit)], |m| {
+        m.expect_job("start", "s.service", "done");
+        m.wait_for("s.service", "inactive/dead");
+        let told = m.lines("told");
+        let is_privileged = |line: &String| line.starts_with("0 ") && line != "0 1";
+        assert_eq!(
+            told.iter().map(is_privileged).collect::<Vec<_>>(),
+            [true, false, true],
+            "{told:?}"
+        );
+        assert_eq!(told[1], "65534 1", "no capability is left");
     });
 }
 

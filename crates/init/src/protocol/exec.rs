@@ -102,7 +102,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 
 impl SpawnRequest {
@@ -237,6 +237,9 @@ pub struct ExecSpec {
     pub group: Option<String>,
     /// SupplementaryGroups=, by name or number, in addition to those of the user database.
     pub supplementary_groups: Vec<String>,
+    /// The prefixes `+` and `!`: directories and delegated groups belong to `user` and `group`, and the
+    /// process has that user's groups as supplementary ones, but keeps its own user and group.
+    pub keeps_ids: bool,
     /// Add HOME, LOGNAME, USER and SHELL of this user, who need not be `user`
     /// (SetLoginEnvironment=).
     pub login_user: Option<String>,

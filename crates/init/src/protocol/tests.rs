@@ -89,6 +89,7 @@ fn full_request() -> SpawnRequest {
         user: Some(text()),
         group: Some(text()),
         supplementary_groups: vec![text()],
+        keeps_ids: true,
         login_user: Some(text()),
         rlimits: vec![Rlimit { resource: 1, soft: 2, hard: 3 }],
         nice: Some(1),
@@ -133,7 +134,7 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "02ac02010174017401740101740101740101740201010102010101030106050174017402017401010174010174010174010174010174010102030101010201010101010201010101010102010101010201030101010201040174010174010101740174010174010174",
+        "03ac0201017401740174010174010174010174020101010201010103010605017401740201740101017401017401017401017401010174010102030101010201010101010201010101010102010101010201030101010201040174010174010101740174010174010174",
     );
     let spawned = Spawned { pid: 1, started_ns: 2, moved_to_cgroup: true };
     check_bytes(&HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }), "01000300020201");

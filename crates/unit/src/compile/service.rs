@@ -73,6 +73,7 @@ impl Unit<'_> {
             success_exit_status: self.exit_status(id!(Service "SuccessExitStatus")),
             restart_prevent_exit_status: self.exit_status(id!(Service "RestartPreventExitStatus")),
             restart_force_exit_status: self.exit_status(id!(Service "RestartForceExitStatus")),
+            permissions_start_only: merged.flag(id!(Service "PermissionsStartOnly"), false),
             non_blocking: merged.flag(id!(Service "NonBlocking"), false),
             notify_access: self.notify_access(service_type, watchdog),
             sockets: self.service_sockets(),

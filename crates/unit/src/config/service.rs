@@ -205,6 +205,8 @@ pub struct ServiceConfig {
     pub restart_prevent_exit_status: ExitStatusSet,
     /// RestartForceExitStatus=
     pub restart_force_exit_status: ExitStatusSet,
+    /// PermissionsStartOnly=: commands other than ExecStart= run with full privileges.
+    pub permissions_start_only: bool,
     /// NonBlocking= on the sockets handed over.
     pub non_blocking: bool,
     /// NotifyAccess=, with the default of Type= and WatchdogSec= applied.

@@ -89,7 +89,7 @@ rows! {
 
     @Service Acted Last (Word(ServiceType::WORDS)): Type;
     @Service Acted Last (Word(ExitType::WORDS)): ExitType;
-    @Service Acted Last (Bool): RemainAfterExit GuessMainPID NonBlocking;
+    @Service Acted Last (Bool): RemainAfterExit GuessMainPID NonBlocking PermissionsStartOnly;
     @Service Acted Last (Path): PIDFile;
     @Service Acted Last (Text): BusName;
     @Service Acted Append (Command): ExecCondition ExecStartPre ExecStart ExecStartPost ExecReload
@@ -109,7 +109,7 @@ rows! {
     @Service Acted Last (COUNT): FileDescriptorStoreMax;
     @Service Acted Last (Word(OomPolicy::WORDS)): OOMPolicy;
     @Service Acted Last (Signal): ReloadSignal;
-    @Service Parsed Last (Bool): RootDirectoryStartOnly PermissionsStartOnly;
+    @Service Parsed Last (Bool): RootDirectoryStartOnly;
     @Service Acted Last (BoolOr(Preserve::WORDS)): FileDescriptorStorePreserve;
     @Service Parsed Last (Path): USBFunctionDescriptors USBFunctionStrings;
     @Service Parsed Append (Raw): OpenFile;

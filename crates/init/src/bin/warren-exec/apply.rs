@@ -216,6 +216,9 @@ fn switch_user(prepared: &Prepared) -> Result<(), Failure> {
     if let Some(groups) = &identity.groups {
         child::set_groups(groups).at(ExecStep::Group)?;
     }
+    if prepared.spec.keeps_ids {
+        return Ok(());
+    }
     if let Some(gid) = identity.gid {
         child::set_gid(gid).at(ExecStep::Group)?;
     }

@@ -24,12 +24,13 @@ pub struct Users {
 /// Device, inode, size, change time: another value means another content.
 type FileId = (u64, u64, u64, i64, i64);
 
-/// Numbers to switch to, and what the environment says about the user.
+/// Numbers to switch to, or of whom directories are (`ExecSpec::keeps_ids`), and what the environment
+/// says about the user.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// User id, when it changes.
+    /// User id, when one is set.
     pub uid: Option<u32>,
-    /// Group id, when it changes.
+    /// Group id, when one is set.
     pub gid: Option<u32>,
     /// Supplementary groups, when they are set.
     pub groups: Option<Vec<u32>>,

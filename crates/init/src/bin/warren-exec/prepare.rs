@@ -160,10 +160,8 @@ pub fn prepare(
 fn is_ours(spec: &ExecSpec, identity: &Identity) -> bool {
     let (uid, gid) = process::own_ids();
     let same_groups = spec.supplementary_groups.is_empty();
-    uid != 0
-        && same_groups
-        && identity.uid.is_none_or(|u| u == uid)
-        && identity.gid.is_none_or(|g| g == gid)
+    let same_ids = identity.uid.is_none_or(|u| u == uid) && identity.gid.is_none_or(|g| g == gid);
+    uid != 0 && (spec.keeps_ids || same_groups && same_ids)
 }
 
 /// Fails closed: what must be applied and is not known here prevents the start.
