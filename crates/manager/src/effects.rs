@@ -11,6 +11,7 @@ use warren_core::event::{BusName, Done, Effect, Event, Verdict};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::StdOutput;
+use warren_sys::process;
 use warren_trace::words::Reading;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
 
@@ -31,6 +32,15 @@ fn clear_away(trace: &Trace) {
         Trace::Link(_) => Ok(()),
         Trace::Directory(path) => std::fs::remove_dir_all(path),
     };
+}
+
+/// The daemon among the processes that a forking service has left: whoever forks one leaves it to init, and what
+/// it forks itself is its own. Nobody if there are several.
+fn only_child_of_init(processes: &[i32]) -> Option<u32> {
+    let init = std::os::unix::process::parent_id().cast_signed();
+    let mut left = processes.iter().filter(|&&pid| process::parent(pid) == Ok(init));
+    let only = left.next().filter(|_| left.next().is_none());
+    only.map(|pid| pid.cast_unsigned())
 }
 
 impl Daemon {
@@ -162,14 +172,10 @@ impl Daemon {
     }
 
     fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>, waits: bool) {
-        let processes = self.groups.processes(unit);
         let tracked = self.groups.exist();
         match pid_file {
             None => {
-                let pid = match processes[..] {
-                    [pid] => Some(pid as u32),
-                    _ => None,
-                };
+                let pid = only_child_of_init(&self.groups.processes(unit));
                 self.done(id, Done::MainProcess { pid });
             }
             Some(path) => {

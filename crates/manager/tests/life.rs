@@ -427,6 +427,33 @@ fn permissions_can_be_for_the_start_alone() {
 }
 
 #[test]
+fn the_main_process_of_a_forking_service_is_the_one_that_was_left_to_init() {
+    if !matches!(warren_sys::cgroup::mount_point(), Ok(Some(_))) {
+        return println!("NOT RUN: there is no cgroup tree");
+    }
+    let units = [
+        (
+            "one.service",
+            "[Service]\nType=forking\nExecStartPre=/usr/bin/mkfifo @D/out/gate\n\
+             ExecStart=/bin/sh -c '(sleep 1000 & sleep 1001 & echo >@D/out/gate; exec sleep 1002) & \
+             echo $$! >@D/out/main; read forked <@D/out/gate'",
+        ),
+        (
+            "two.service",
+            "[Service]\nType=forking\nExecStart=/bin/sh -c '(sleep 1000 &); (sleep 1001 &)'",
+        ),
+    ];
+    with("left", &units, |m| {
+        m.expect_job("start", "one.service", "done");
+        let main = m.main_pid("one.service").map(|pid| pid.to_string());
+        assert_eq!(m.lines("main"), Vec::from_iter(main));
+        m.expect_job("start", "two.service", "done");
+        assert_eq!(m.main_pid("two.service"), None);
+        assert_eq!(m.state("two.service"), "active/running");
+    });
+}
+
+#[test]
 fn a_process_has_the_personality_that_is_set() {
     if !cfg!(target_arch = "x86_64") {
         return println!("NOT RUN: a personality of 32-bit x86 needs x86-64");
