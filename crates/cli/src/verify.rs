@@ -22,6 +22,9 @@ use crate::args::{Global, VerifyArgs};
 use crate::output::{clean_lines, print};
 use crate::verbs::{JSON_VERSION, own_machine};
 
+/// Stands for the instance of a template.
+const TEST_INSTANCE: &str = "test_instance";
+
 /// Where to search and for whom.
 #[derive(Debug)]
 pub struct Verifier {
@@ -102,6 +105,7 @@ impl Verifier {
         Some(read(&path).map_err(|e| format!("{}: {e}", path.display())).map(|bytes| (path, bytes)))
     }
 
+    /// A template is checked as an instance of it would be.
     fn check(
         &self,
         name: &UnitName,
@@ -125,10 +129,16 @@ impl Verifier {
             masked,
             ..Sources::default()
         };
-        let (loaded, faults) = load(name, &sources, &self.context, &self.defaults);
+        let instance = name.is_template().then(|| name.with_instance(TEST_INSTANCE).ok()).flatten();
+        let checked = instance.as_ref().unwrap_or(name);
+        let (loaded, faults) = load(checked, &sources, &self.context, &self.defaults);
         diagnostics.extend(faults);
-        let compiler =
-            Compiler { name, sources: &sources, context: &self.context, defaults: &self.defaults };
+        let compiler = Compiler {
+            name: checked,
+            sources: &sources,
+            context: &self.context,
+            defaults: &self.defaults,
+        };
         diagnostics.extend(compiler.check());
         diagnostics.sort();
         diagnostics.dedup();

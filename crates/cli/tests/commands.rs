@@ -411,6 +411,16 @@ fn verify_names_file_line_and_column() {
 }
 
 #[test]
+fn verify_checks_a_template_as_an_instance_of_it() {
+    let scratch = Scratch::new("verify-template");
+    let service = "[Service]\nExecStart=/bin/true\nSlice=user-%i.slice\n";
+    let service = scratch.file("user@.service", service);
+    let socket = "[Socket]\nListenStream=/run/%i\nService=log@%i.service\n";
+    let socket = scratch.file("log@.socket", socket);
+    assert_eq!(warren(&["verify", &service, &socket]), "= 0");
+}
+
+#[test]
 fn completions_and_manual_pages_come_from_the_table() {
     let scratch = Scratch::new("man");
     let directory = scratch.0.join("man").display().to_string();

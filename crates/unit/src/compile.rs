@@ -124,6 +124,7 @@ impl<'a> Compiler<'a> {
 impl<'a> Unit<'a> {
     /// Reports settings without effect, and wrong values of those.
     fn unused_settings(&self) {
+        let protections = self.sandbox();
         for entry in self.merged.entries() {
             let setting = entry.setting.setting();
             let name = setting.name;
@@ -135,13 +136,20 @@ impl<'a> Unit<'a> {
                 Status::Obsolete => {
                     (Severity::Note, Code::Obsolete, format!("{name}= is obsolete, ignored"))
                 }
-                Status::Sandbox => (
-                    Severity::Warning,
-                    Code::SandboxNotApplied,
-                    format!("{name}= protects the host and is NOT applied"),
-                ),
+                Status::Sandbox => {
+                    let why = match entry.setting == id!(Exec "DynamicUser") {
+                        true => "is not supported: what is to run by it is not started",
+                        false => "protects the host and is NOT applied",
+                    };
+                    (Severity::Warning, Code::SandboxNotApplied, format!("{name}= {why}"))
+                }
             };
-            self.merged.report_at(entry, severity, code, message);
+            let is_off = setting.status == Status::Sandbox
+                && (exec::protects_nothing(setting, entry.value)
+                    || !protections.iter().any(|p| p.setting == name));
+            if !is_off {
+                self.merged.report_at(entry, severity, code, message);
+            }
             let Some(text) = self.merged.expand(entry) else { continue };
             for fault in value::check(setting.kind, &text) {
                 self.merged.fault(entry, Code::BadValue, &fault);

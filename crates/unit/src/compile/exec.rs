@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Unit;
 use crate::config::*;
 use crate::diagnostic::Code;
-use crate::settings::{Id, Kind, List, Status, id};
+use crate::settings::{Id, Kind, List, Setting, Status, id};
 use crate::value::{self, Fault};
 
 /// The most StandardInputText= and StandardInputData= can give, in bytes.
@@ -433,16 +433,12 @@ impl Unit<'_> {
         let mut out: Vec<SandboxSetting> = Vec::new();
         for entry in self.merged.entries() {
             let setting = entry.setting.setting();
-            let off = match setting.kind {
-                Kind::Bool | Kind::BoolOr(_) => value::boolean(entry.value) == Ok(false),
-                _ => entry.value.is_empty(),
-            };
             if setting.status != Status::Sandbox {
                 continue;
             }
             let before =
                 out.iter().position(|s| s.setting == setting.name).map(|at| out.remove(at));
-            if off {
+            if protects_nothing(setting, entry.value) {
                 continue;
             }
             let Some(value) = self.merged.expand(entry) else { continue };
@@ -453,6 +449,20 @@ impl Unit<'_> {
             out.push(SandboxSetting { setting: setting.name, value });
         }
         out
+    }
+}
+
+/// Whether this value of a setting that protects the host leaves it off (systemd.exec(5),
+/// systemd.resource-control(5)).
+pub(super) fn protects_nothing(setting: &Setting, value: &str) -> bool {
+    let is_no = || value::boolean(value) == Ok(false);
+    match (setting.kind, setting.name) {
+        (Kind::Bool | Kind::BoolOr(_), _) => is_no(),
+        (Kind::Word(_), _) => matches!(value, "" | "all" | "auto" | "default"),
+        (_, "ProtectHostname" | "RestrictNamespaces" | "NoNewPrivileges") => {
+            value.is_empty() || is_no()
+        }
+        _ => value.is_empty(),
     }
 }
 

@@ -321,6 +321,23 @@ fn what_has_no_effect_is_said() {
 }
 
 #[test]
+fn what_is_off_protects_nothing_and_is_not_said() {
+    let text = "[Service]\nExecStart=/bin/x\nProtectHome=no\nPrivateTmp=false\nRestrictNamespaces=no\n\
+                DevicePolicy=auto\nProtectProc=default\nProcSubset=all\nReadOnlyPaths=\nProtectSystem=full\n";
+    let dropin = "[Service]\nProtectSystem=no\nPrivateNetwork=rubbish\nDynamicUser=yes\n";
+    let all = with("a.service", &[text, dropin], |c| c.check());
+    let shown: Vec<&str> = all.iter().map(|d| d.message.as_ref()).collect();
+    assert_eq!(
+        shown,
+        [
+            "DynamicUser= is not supported: what is to run by it is not started",
+            "PrivateNetwork= protects the host and is NOT applied",
+            "PrivateNetwork=: 'rubbish' is neither yes nor no, ignored",
+        ]
+    );
+}
+
+#[test]
 fn lists_that_protect_are_kept_whole() {
     let text = "[Service]\nExecStart=/bin/x\nReadWritePaths=/gone\nReadWritePaths=\n\
                 ReadWritePaths=/a -/b\nReadWritePaths=/c-%i\nProtectSystem=strict\n\
