@@ -7,6 +7,7 @@
 pub mod cgroup;
 pub mod chunked;
 pub mod clearing;
+pub mod command_lines;
 pub mod device;
 pub mod device_table;
 pub mod event;

@@ -13,6 +13,7 @@
 //! A change of the types in [`crate::state`] is a new [`VERSION`]; files of old versions are kept
 //! as fixtures and must load.
 
+use crate::command_lines::CommandLine;
 use crate::event::{Effect, KillTarget};
 use crate::graph::Graph;
 use crate::ids::UnitId;
@@ -70,6 +71,8 @@ enum Record<'r> {
     ClientSettings(Cow<'r, ClientSettings>),
     /// The path of the unit's cgroup below the root of the tree; follows the unit's own record. Since version 7.
     Group { unit: UnitId, path: Cow<'r, str> },
+    /// The commands that were run; follows the unit's own record. Since version 7.
+    Lines { unit: UnitId, lines: Cow<'r, [CommandLine]> },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -241,6 +244,11 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun, group: Option<
         write_frame(out, &Record::Account { unit, account: Cow::Borrowed(account) });
         records += 1;
     }
+    let lines = run.history.as_ref().map(|history| &history.lines[..]).unwrap_or_default();
+    if !lines.is_empty() {
+        write_frame(out, &Record::Lines { unit, lines: Cow::Borrowed(lines) });
+        records += 1;
+    }
     let freezer = run.history.as_ref().map(|history| history.freezer).unwrap_or_default();
     if freezer != Freezer::Running {
         write_frame(out, &Record::Freezer { unit, freezer });
@@ -377,6 +385,10 @@ impl Restored {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 let account = Box::new(account.into_owned());
                 run.history.get_or_insert_default().account = Some(account);
+            }
+            Record::Lines { unit, lines } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                run.history.get_or_insert_default().lines = lines.into_owned().into();
             }
             Record::Manager(manager) => self.manager = Some(manager),
             Record::Boot(boot) => self.boot = boot,

@@ -300,6 +300,7 @@ impl Core {
             invocation: self.run(unit).history.as_ref().map_or(0, |h| h.invocation),
             settings,
         };
+        self.note_line(unit, list, index, &spawn.settings);
         self.service_mut(unit).group_empty = false;
         self.out.push(Effect::Spawn(id, Box::new(spawn)));
     }

@@ -67,11 +67,8 @@ impl Core {
                 let run = self.service_mut(unit);
                 let ended = std::mem::replace(&mut run.outcome, Outcome::Success);
                 self.enter_dead(unit);
-                // It is that restart: if there were too many, the last end is the result.
-                let job = self.run(unit).job.as_ref();
-                if job.is_some_and(|job| job.reason.cause == Cause::Restart) {
-                    self.history_mut(unit).outcome = ended;
-                }
+                // But it stays the result of the last run.
+                self.history_mut(unit).outcome = ended;
             }
             Condition | StartPre | Start | StartPost => self.enter_signal(unit, StopSigterm),
             Reload | ReloadSignal | ReloadNotify => {

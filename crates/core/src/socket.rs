@@ -197,6 +197,7 @@ impl Core {
             sockets: Vec::new(),
             invocation,
         };
+        self.note_line(unit, list, index, &spawn.settings);
         self.out.push(Effect::Spawn(id, Box::new(spawn)));
     }
 

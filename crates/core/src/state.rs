@@ -4,6 +4,7 @@
 //! has. They are what is written to the state file after each batch (see [`crate::record`]), so a
 //! field added here is a new record version.
 
+use crate::command_lines::CommandLine;
 use crate::ids::{EffectId, JobId, UnitId};
 use crate::job::{Job, JobKind, JobResult};
 use crate::notes::{Marked, Notes, Remark};
@@ -661,6 +662,9 @@ pub struct History {
     /// How its last start and run went; a record of its own.
     #[serde(skip)]
     pub account: Option<Box<Account>>,
+    /// The commands that were run since it was last started; a record of its own.
+    #[serde(skip)]
+    pub lines: Box<[CommandLine]>,
     /// Whether its processes run; a record of its own unless they do.
     #[serde(skip)]
     pub freezer: Freezer,
@@ -712,6 +716,7 @@ impl History {
     /// A run begins: nothing has ended and nothing was used in it.
     pub(crate) fn begin_account(&mut self) {
         self.last_control = None;
+        self.lines = Box::default();
         if let Some(account) = &mut self.account {
             account.commands.clear();
             account.cpu_us = None;

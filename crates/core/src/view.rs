@@ -280,6 +280,21 @@ impl UnitRun {
         }
     }
 
+    /// The outcome of the run that is under way, or of the last one.
+    pub fn outcome(&self) -> Outcome {
+        match &self.state {
+            TypeState::Service(Service::Failed(outcome))
+            | TypeState::Socket(Socket::Failed(outcome))
+            | TypeState::Mount(Mount::Failed(outcome))
+            | TypeState::Swap(Mount::Failed(outcome))
+            | TypeState::Automount(Automount::Failed(outcome)) => *outcome,
+            TypeState::Service(Service::Up(run)) => run.outcome,
+            TypeState::Socket(Socket::Up(run)) => run.outcome,
+            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run.outcome,
+            _ => self.history.as_ref().map(|history| history.outcome).unwrap_or_default(),
+        }
+    }
+
     /// The main process, while it runs.
     pub fn main_process(&self) -> Option<Process> {
         match &self.state {

@@ -26,6 +26,32 @@ fn let_time_pass_after(edited: &Path) {
     lab::until("the clock of files goes on", || is_later().then_some(()));
 }
 
+#[test]
+fn a_command_that_was_edited_has_no_result_and_the_others_keep_theirs() {
+    if !lab::has_systemctl("a_command_that_was_edited_has_no_result") {
+        return;
+    }
+    let with_main =
+        |main: &str| format!("[Service]\nType=oneshot\nExecStartPre=/bin/true\nExecStart={main}\n");
+    let Some(m) = Machine::start("edited-command", &[("e.service", &with_main("/bin/false"))])
+    else {
+        return;
+    };
+    let has_ended = |setting: &str| {
+        let said = || m.run(&["systemctl", "show", "-p", setting, "e"]).ok();
+        lab::until("a manager answers", said).contains("code=exited")
+    };
+    m.expect_job("start", "e.service", "failed");
+    m.wait_for("e.service", "failed/failed");
+    assert!(has_ended("ExecStartPre") && has_ended("ExecStart"));
+    let file = m.directory.join("units/e.service");
+    std::fs::write(file, with_main("/bin/true")).expect("a file");
+    reload(&m, &json!({}));
+    assert!(has_ended("ExecStartPre") && !has_ended("ExecStart"));
+    assert!(m.kill_manager());
+    assert!(has_ended("ExecStartPre") && !has_ended("ExecStart"));
+}
+
 /// As `/etc/fstab` is for the units of its lines.
 #[test]
 fn a_unit_whose_source_was_edited_says_so_until_a_reload() {

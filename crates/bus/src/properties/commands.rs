@@ -52,7 +52,7 @@ fn rows<'w>(
         for (at, command) in commands.iter().enumerate() {
             w.structure().str(&command.path).strs(command.argv.iter().map(|word| &**word));
             flags(w, command);
-            let run = subject.command(list, at, commands.len());
+            let run = subject.command(list, at, commands);
             w.u64(run.started.realtime_us).u64(run.started.monotonic.0);
             w.u64(run.ended.realtime_us).u64(run.ended.monotonic.0);
             w.u32(run.pid).i32(run.code).i32(run.status);

@@ -272,17 +272,7 @@ impl<'a> Subject<'a> {
 
     /// `Result`
     pub fn outcome(&self) -> Outcome {
-        match &self.run().state {
-            TypeState::Service(Service::Failed(outcome))
-            | TypeState::Socket(Socket::Failed(outcome))
-            | TypeState::Mount(Mount::Failed(outcome))
-            | TypeState::Swap(Mount::Failed(outcome))
-            | TypeState::Automount(Automount::Failed(outcome)) => *outcome,
-            TypeState::Service(Service::Up(run)) => run.outcome,
-            TypeState::Socket(Socket::Up(run)) => run.outcome,
-            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run.outcome,
-            _ => self.history().map(|h| h.outcome).unwrap_or_default(),
-        }
+        self.run().outcome()
     }
 
     /// `ReloadResult`
@@ -300,9 +290,13 @@ impl<'a> Subject<'a> {
     }
 
     /// What is known of command `index` of a list: the process that runs or its end, since the unit
-    /// was last started. Of `ExecStart=` the main process is at the last command that was run.
-    pub fn command(&self, list: CommandList, index: usize, of: usize) -> Main {
-        let Ok(index) = u16::try_from(index) else { return Main::default() };
+    /// was last started. Of `ExecStart=` the main process is at the last command that was run. Of a
+    /// command that an edit put in the place of another, nothing is.
+    pub fn command(&self, list: CommandList, at: usize, commands: &[Command]) -> Main {
+        let Ok(index) = u16::try_from(at) else { return Main::default() };
+        if self.history().is_some_and(|h| h.ran_another(list, index, &commands[at])) {
+            return Main::default();
+        }
         if let Some(ended) = self.history().and_then(|h| h.command_end(list, index)) {
             return Main::ended(ended);
         }
@@ -313,7 +307,7 @@ impl<'a> Subject<'a> {
         };
         match (list, control) {
             (_, Some(process)) if at == Some((list, index)) => Main::running(process),
-            (CommandList::Start, _) if self.main_at(index, of) => self.main(),
+            (CommandList::Start, _) if self.main_at(index, commands.len()) => self.main(),
             _ => Main::default(),
         }
     }

@@ -7,7 +7,7 @@ use crate::job::{Job, JobKind, JobResult};
 use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
-use crate::state::{ActiveState, Automount, LostJob, Mount, Outcome, Service, Socket, TypeState};
+use crate::state::{ActiveState, LostJob, Mount, Outcome, Service, TypeState};
 use std::collections::BTreeSet;
 use warren_unit::Relation;
 use warren_unit::config::EmergencyAction;
@@ -65,18 +65,7 @@ impl Core {
 
     /// The outcome of the run that is under way, or of the last one.
     pub(crate) fn outcome(&self, unit: UnitId) -> Outcome {
-        match &self.run(unit).state {
-            TypeState::Service(Service::Up(run)) => run.outcome,
-            TypeState::Service(Service::Failed(outcome)) => *outcome,
-            TypeState::Socket(Socket::Up(run)) => run.outcome,
-            TypeState::Socket(Socket::Failed(outcome)) => *outcome,
-            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run.outcome,
-            TypeState::Mount(Mount::Failed(outcome)) | TypeState::Swap(Mount::Failed(outcome)) => {
-                *outcome
-            }
-            TypeState::Automount(Automount::Failed(outcome)) => *outcome,
-            _ => self.run(unit).history.as_ref().map_or(Outcome::Success, |h| h.outcome),
-        }
+        self.run(unit).outcome()
     }
 
     fn reload_failed(&self, unit: UnitId) -> bool {

@@ -7,7 +7,7 @@ use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::{Asker, KillWhom, Refusal, Reply, Request};
 use crate::state::{
-    ActiveState, Automount, Mount, Outcome, RateWindow, Service, Socket, TypeState,
+    ActiveState, Automount, Mount, Outcome, RateWindow, Service, ServicePhase, Socket, TypeState,
 };
 use crate::transaction::Anchor;
 use warren_unit::Relation;
@@ -151,6 +151,9 @@ impl Core {
         }
         self.transit(unit, false, |run| match &mut run.state {
             TypeState::Service(s @ Service::Failed(_)) => *s = Service::Dead,
+            TypeState::Service(Service::Up(run)) if run.phase == ServicePhase::AutoRestart => {
+                run.outcome = Outcome::Success;
+            }
             TypeState::Socket(s @ Socket::Failed(_)) => *s = Socket::Dead,
             TypeState::Mount(s @ Mount::Failed(_)) | TypeState::Swap(s @ Mount::Failed(_)) => {
                 *s = Mount::Dead;
