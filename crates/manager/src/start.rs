@@ -407,7 +407,9 @@ fn first_facts(settings: &Settings) -> Facts {
         machine_id: settings.context.machine_id.to_string(),
         architecture: settings.context.architecture.to_string(),
         virtualization: virtualization::container()
-            .unwrap_or_else(|| virtualization::machine().unwrap_or_default().to_owned()),
+            .or_else(virtualization::machine)
+            .unwrap_or_default()
+            .to_owned(),
         environment: service_environment().iter().map(|(n, v)| format!("{n}={v}")).collect(),
         control_group: String::new(),
         soft_reboots: soft_reboots(),

@@ -3,7 +3,21 @@
 
 use std::path::Path;
 
-/// What a container is called that says nothing of its kind.
+/// Containers that have a name of their own (systemd-detect-virt(1)).
+const CONTAINERS: [&str; 10] = [
+    "openvz",
+    "lxc",
+    "lxc-libvirt",
+    "systemd-nspawn",
+    "docker",
+    "podman",
+    "rkt",
+    "wsl",
+    "proot",
+    "pouch",
+];
+
+/// What any other container is called.
 const OTHER_CONTAINER: &str = "container-other";
 
 /// What a virtual machine is called that says nothing of its kind.
@@ -82,20 +96,21 @@ pub fn machine() -> Option<&'static str> {
 }
 
 /// The kind of the container that this process runs in; none outside of containers.
-pub fn container() -> Option<String> {
+pub fn container() -> Option<&'static str> {
     if !crate::process::in_container() {
         return None;
     }
     let own = std::env::var("container").ok();
-    let told = own.or_else(told_to_process_one).filter(|kind| !kind.is_empty());
-    let marked = || {
-        let marks = [("/run/.containerenv", "podman"), ("/.dockerenv", "docker")];
-        marks
-            .into_iter()
-            .find(|(mark, _)| Path::new(mark).exists())
-            .map(|(_, kind)| kind.to_owned())
-    };
-    Some(told.or_else(marked).unwrap_or_else(|| OTHER_CONTAINER.to_owned()))
+    let told = own.or_else(told_to_process_one);
+    Some(container_kind(told.as_deref(), |mark| Path::new(mark).exists()))
+}
+
+/// The kind of a container that was told this, and in which these marks are.
+fn container_kind(told: Option<&str>, has: impl Fn(&str) -> bool) -> &'static str {
+    const MARKS: [(&str, &str); 2] = [("/run/.containerenv", "podman"), ("/.dockerenv", "docker")];
+    let known = told.and_then(|told| CONTAINERS.into_iter().find(|kind| *kind == told));
+    let marked = || MARKS.into_iter().find(|(mark, _)| has(mark)).map(|(_, kind)| kind);
+    known.or_else(marked).unwrap_or(OTHER_CONTAINER)
 }
 
 /// `container=` in the environment of process 1, the convention of container managers.
@@ -222,6 +237,16 @@ mod tests {
         ] {
             assert_eq!(kind(&of_x86(dmi, signature)), Some(expect), "{dmi:?}");
         }
+    }
+
+    #[test]
+    fn a_container_is_of_a_kind_that_has_a_name_or_another() {
+        let podman = |mark: &str| mark == "/run/.containerenv";
+        assert_eq!(container_kind(Some("lxc"), podman), "lxc");
+        assert_eq!(container_kind(Some("oci"), podman), "podman");
+        assert_eq!(container_kind(None, podman), "podman");
+        assert_eq!(container_kind(Some("lab"), |_| false), "container-other");
+        assert_eq!(container_kind(Some(""), |_| false), "container-other");
     }
 
     #[test]

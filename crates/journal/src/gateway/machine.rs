@@ -46,9 +46,8 @@ fn pretty_name() -> String {
 }
 
 /// A name of systemd-detect-virt(1).
-fn virtualization() -> String {
-    let kind = virtualization::container();
-    kind.unwrap_or_else(|| virtualization::machine().unwrap_or("bare").to_owned())
+fn virtualization() -> &'static str {
+    virtualization::container().or_else(virtualization::machine).unwrap_or("bare")
 }
 
 /// Every value of a field, one a line.

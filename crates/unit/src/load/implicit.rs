@@ -100,7 +100,10 @@ impl Loader<'_, '_> {
         if self.merged.has(id!(Exec "RootImage")) {
             self.add(Relation::After, known::udevd_service());
         }
-        self.logging();
+        // The root was mounted before anybody could log, and the socket comes after it.
+        if *self.merged.name() != known::root_mount() {
+            self.logging();
+        }
     }
 
     fn logging(&mut self) {

@@ -206,6 +206,19 @@ fn a_network_mount_that_may_fail() {
     );
 }
 
+/// Compared with systemd 252.
+#[test]
+fn the_root_mount_comes_before_the_socket_of_the_log() {
+    check(
+        "-.mount",
+        "[Mount]\nWhat=x\nWhere=/\n",
+        "loaded
+         Requires -.slice
+         After -.slice
+         Slice -.slice",
+    );
+}
+
 #[test]
 fn a_mount_below_a_file_system_of_the_kernel() {
     check(
