@@ -76,8 +76,8 @@ mod tests {
     use crate::state::{TypeState, UnitRun};
 
     fn command(words: &str) -> Command {
-        let (mut commands, _) = warren_unit::value::commands(words, &|word| Ok(word.into()))
-            .expect("it is a command");
+        let (mut commands, _) =
+            warren_unit::value::commands(words, &|word| Ok(word.into())).expect("it is a command");
         commands.remove(0)
     }
 

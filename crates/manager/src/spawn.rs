@@ -139,7 +139,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         ..ExecSpec::default()
     };
     if !privileged {
-        restrict(&mut spec, exec);
+        restrict(&mut spec, exec, host.context.scope);
     }
     pass_fds(&mut spec, spawn, host);
     standard_streams(&mut spec, exec, host)?;
@@ -202,14 +202,21 @@ fn is_spared(service: &ServiceConfig, list: CommandList) -> bool {
     service.permissions_start_only && list != CommandList::Start
 }
 
-fn restrict(spec: &mut ExecSpec, exec: &ExecConfig) {
+fn restrict(spec: &mut ExecSpec, exec: &ExecConfig, scope: Scope) {
     let all = warren_unit::config::CapabilitySet::ALL;
     spec.capability_bounding_set =
         (exec.capability_bounding_set != all).then_some(exec.capability_bounding_set.0);
     spec.ambient_capabilities = exec.ambient_capabilities.0;
     spec.rlimits = rlimits(exec);
     spec.secure_bits = (exec.secure_bits != 0).then_some(exec.secure_bits);
-    spec.no_new_privileges = exec.no_new_privileges;
+    spec.no_new_privileges = exec.has_no_new_privileges(is_admin(spec, scope));
+}
+
+/// Whether a process will have CAP_SYS_ADMIN, as far as its user and its ambient capabilities say.
+fn is_admin(spec: &ExecSpec, scope: Scope) -> bool {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let is_root = spec.keeps_ids || matches!(spec.user.as_deref(), None | Some("root" | "0"));
+    scope == Scope::System && (is_root || spec.ambient_capabilities & CAP_SYS_ADMIN != 0)
 }
 
 fn search_path(exec: &ExecConfig, context: &Context) -> String {

@@ -406,6 +406,26 @@ fn what_a_privileged_command_makes_is_the_units_users() {
 }
 
 #[test]
+fn protection_that_is_not_applied_takes_privileges_from_who_is_not_root() {
+    let tell = "/bin/sed -nE \"s/^(NoNewPrivs|CapBnd):.//p\" /proc/self/status";
+    let unit = format!(
+        "[Service]\nType=oneshot\nUser=65534\nProtectKernelModules=yes\nStandardOutput=append:@D/out/told\n\
+         ExecStart=+{tell}\nExecStart=!{tell}\nExecStart={tell}"
+    );
+    with("implied", &[("p.service", &unit)], |m| {
+        const CAP_SYS_MODULE: u64 = 1 << 16;
+        m.expect_job("start", "p.service", "done");
+        let told = m.lines("told");
+        let sets = told.iter().filter(|line| line.len() > 1);
+        let all: Vec<u64> = sets.filter_map(|set| u64::from_str_radix(set, 16).ok()).collect();
+        let less = all[0] & !CAP_SYS_MODULE;
+        assert_eq!(all[1..], [less, less], "{told:?}");
+        let flags: Vec<&str> = told.iter().filter(|l| l.len() == 1).map(|l| &**l).collect();
+        assert_eq!(flags, ["0", "0", "1"], "{told:?}");
+    });
+}
+
+#[test]
 fn permissions_can_be_for_the_start_alone() {
     let tell = "/bin/sh -c 'echo $$(id -u) $$(sed -n s/^CapBnd:.0*//p /proc/self/status | wc -c)'";
     let unit = format!(

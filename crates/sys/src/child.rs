@@ -40,15 +40,25 @@ pub fn keep_capabilities(on: bool) -> Result<()> {
     prctl("prctl PR_SET_KEEPCAPS", libc::PR_SET_KEEPCAPS, on as u64, 0)
 }
 
-/// Drops every capability that is not in the mask from the bounding set.
+/// Drops every capability that is not in the mask from the bounding set. Who may not drop any may still
+/// be without it.
 pub fn limit_bounding_set(keep: u64) -> Result<()> {
-    for cap in (0..CAPABILITIES).filter(|c| keep & (1 << c) == 0) {
+    for cap in (0..CAPABILITIES).filter(|c| keep & (1 << c) == 0 && is_bounding(*c)) {
         match prctl("prctl PR_CAPBSET_DROP", libc::PR_CAPBSET_DROP, cap as u64, 0) {
             Err(e) if e.errno == libc::EINVAL => break, // beyond the last one this kernel has
             other => other?,
         }
     }
     Ok(())
+}
+
+/// Whether the bounding set has a capability, or the kernel has no such one.
+fn is_bounding(cap: u32) -> bool {
+    // SAFETY: plain integers go in, and one comes out.
+    let has = unsafe {
+        libc::syscall(libc::SYS_prctl, libc::PR_CAPBSET_READ, u64::from(cap), 0u64, 0u64, 0u64)
+    };
+    has != 0
 }
 
 /// The kernel's capability header and data, version 3.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Unit;
 use crate::config::*;
+use crate::context::Scope;
 use crate::diagnostic::Code;
 use crate::settings::{Id, Kind, List, Setting, Status, id};
 use crate::value::{self, Fault};
@@ -133,8 +134,8 @@ impl Unit<'_> {
     /// Private in the system manager, inherited in a user's (systemd.exec(5), KeyringMode=).
     fn default_keyring(&self) -> KeyringMode {
         match self.merged.context().scope {
-            crate::context::Scope::System => KeyringMode::Private,
-            crate::context::Scope::User => KeyringMode::Inherit,
+            Scope::System => KeyringMode::Private,
+            Scope::User => KeyringMode::Inherit,
         }
     }
 
@@ -368,6 +369,10 @@ impl Unit<'_> {
             self.capability_set(id!(Exec "CapabilityBoundingSet"), CapabilitySet::ALL);
         config.ambient_capabilities =
             self.capability_set(id!(Exec "AmbientCapabilities"), CapabilitySet::default());
+        if self.merged.context().scope == Scope::System {
+            let implied = config.sandbox.iter().map(|s| dropped_capabilities(s.setting));
+            implied.for_each(|dropped| config.capability_bounding_set.0 &= !dropped.0);
+        }
         config.secure_bits = self.secure_bits();
     }
 
@@ -450,6 +455,18 @@ impl Unit<'_> {
         }
         out
     }
+}
+
+/// What a setting that protects the host takes from the bounding set (systemd.exec(5)).
+fn dropped_capabilities(setting: &str) -> CapabilitySet {
+    let dropped = match setting {
+        "PrivateDevices" => "CAP_MKNOD CAP_SYS_RAWIO",
+        "ProtectClock" => "CAP_SYS_TIME CAP_WAKE_ALARM",
+        "ProtectKernelLogs" => "CAP_SYSLOG",
+        "ProtectKernelModules" => "CAP_SYS_MODULE",
+        _ => "",
+    };
+    value::capabilities(dropped).0
 }
 
 /// Whether this value of a setting that protects the host leaves it off (systemd.exec(5),

@@ -321,6 +321,30 @@ fn what_has_no_effect_is_said() {
 }
 
 #[test]
+fn protection_that_is_not_applied_has_its_effect_on_privileges() {
+    let dropped = |lines: &str| !service(lines).0.exec.capability_bounding_set.0;
+    let bits = |numbers: &[u32]| numbers.iter().map(|n| 1 << n).sum::<u64>();
+    assert_eq!(dropped("PrivateDevices=yes"), bits(&[17, 27]));
+    assert_eq!(dropped("ProtectClock=yes\nProtectKernelLogs=yes"), bits(&[25, 34, 35]));
+    assert_eq!(
+        dropped("CapabilityBoundingSet=~CAP_CHOWN\nProtectKernelModules=yes"),
+        bits(&[0, 16])
+    );
+    assert_eq!(dropped("ProtectKernelModules=no\nProtectSystem=strict"), 0);
+    for (lines, implied) in [
+        ("SystemCallFilter=@system-service", true),
+        ("ProtectHostname=yes", true),
+        ("RestrictNamespaces=no", false),
+        ("ProtectSystem=strict\nPrivateTmp=yes", false),
+    ] {
+        let exec = service(lines).0.exec;
+        assert_eq!(exec.has_no_new_privileges(false), implied, "{lines}");
+        assert!(!exec.has_no_new_privileges(true), "{lines}");
+    }
+    assert!(service("NoNewPrivileges=yes").0.exec.has_no_new_privileges(true));
+}
+
+#[test]
 fn what_is_off_protects_nothing_and_is_not_said() {
     let text = "[Service]\nExecStart=/bin/x\nProtectHome=no\nPrivateTmp=false\nRestrictNamespaces=no\n\
                 DevicePolicy=auto\nProtectProc=default\nProcSubset=all\nReadOnlyPaths=\nProtectSystem=full\n";

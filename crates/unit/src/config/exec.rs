@@ -419,6 +419,33 @@ pub struct ExecConfig {
     pub sandbox: Vec<SandboxSetting>,
 }
 
+/// Settings that imply NoNewPrivileges= (systemd.exec(5), there).
+const IMPLY_NO_NEW_PRIVILEGES: [&str; 15] = [
+    "LockPersonality",
+    "MemoryDenyWriteExecute",
+    "PrivateDevices",
+    "ProtectClock",
+    "ProtectHostname",
+    "ProtectKernelLogs",
+    "ProtectKernelModules",
+    "ProtectKernelTunables",
+    "RestrictAddressFamilies",
+    "RestrictNamespaces",
+    "RestrictRealtime",
+    "RestrictSUIDSGID",
+    "SystemCallArchitectures",
+    "SystemCallFilter",
+    "SystemCallLog",
+];
+
+impl ExecConfig {
+    /// Whether a process is to have no new privileges, which some settings imply if it is without CAP_SYS_ADMIN.
+    pub fn has_no_new_privileges(&self, is_admin: bool) -> bool {
+        let implies = |s: &SandboxSetting| IMPLY_NO_NEW_PRIVILEGES.contains(&s.setting);
+        self.no_new_privileges || !is_admin && self.sandbox.iter().any(implies)
+    }
+}
+
 impl Default for ExecConfig {
     fn default() -> ExecConfig {
         ExecConfig {
