@@ -86,7 +86,7 @@ mod tests {
         let state = TypeState::Target(true);
         let run = UnitRun { state, job: None, history: Some(Part::new(history)) };
         let mut file = record::header();
-        record::write_unit(&mut file, UnitId(0), &run);
+        record::write_unit(&mut file, UnitId(0), &run, None);
         let mut restored = record::read(&file).expect("it was just written");
         let run = restored.runs.remove(&UnitId(0)).expect("it was just written");
         History::clone(&run.history.expect("it was just written"))

@@ -317,10 +317,13 @@ impl Machine {
         self.call("Status", &json!({"unit": unit}))
     }
 
-    /// `active/running`
+    /// `active/running`; of what is known no more, as a unit without a file when it ends, `inactive/dead`.
     #[track_caller]
     pub fn state(&self, unit: &str) -> String {
         let s = self.status(unit);
+        if s["message"].as_str().is_some_and(|said| said.ends_with("not found.")) {
+            return "inactive/dead".to_owned();
+        }
         let word = |key: &str| s[key].as_str().unwrap_or("?").to_owned();
         format!("{}/{}", word("active"), word("sub"))
     }
