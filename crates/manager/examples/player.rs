@@ -154,8 +154,8 @@ fn store(name: &str, file: BorrowedFd<'_>) {
 /// Has the file open from here on.
 fn offer(file: &str, gate: &str) {
     let file = std::fs::File::open(file).expect("it can be opened");
-    wait_at(gate);
-    wait_at(gate);
+    wait_at(&format!("{gate}-1"));
+    wait_at(&format!("{gate}-2"));
     store("offered", file.as_fd());
     std::mem::forget(file);
 }

@@ -27,14 +27,15 @@ fn machine(name: &str, other: (&str, &str)) -> Option<Machine> {
     }
     let units = [("server.service", SERVER), ("plain.service", PLAIN), other];
     let m = Machine::start(name, &units)?;
-    m.run(&["mkfifo", "/run/gate"]).expect("mkfifo(1)");
+    m.run(&["mkfifo", "/run/gate-1", "/run/gate-2"]).expect("mkfifo(1)");
     m.expect_job("start", "server.service", "done");
     Some(m)
 }
 
-/// Lets whoever waits at the fifo go on.
-fn open_gate(m: &Machine) {
-    m.run(&["sh", "-c", "echo > /run/gate"]).expect("somebody reads it");
+/// Lets whoever waits at the fifo go on. There is one for each time, as who has not closed it yet would take
+/// two for one.
+fn open_gate(m: &Machine, n: usize) {
+    m.run(&["sh", "-c", &format!("echo > /run/gate-{n}")]).expect("somebody reads it");
 }
 
 fn server(m: &Machine) -> String {
@@ -48,10 +49,10 @@ fn a_stranger_cannot_stop_the_manager_with_a_file_that_cannot_be_closed() {
     let argv =
         ["env", "NOTIFY_SOCKET=/run/systemd/notify", &player, "offer:/run/files/file:/run/gate"];
     let mut stranger = m.spawn(&argv);
-    open_gate(&m);
+    open_gate(&m, 1);
     let server = server(&m);
     m.stop_server(&server);
-    open_gate(&m);
+    open_gate(&m, 2);
     m.expect_job("restart", "plain.service", "done");
     assert!(m.kill_manager());
     m.wait_until_it_listens();
@@ -84,8 +85,8 @@ fn a_stored_file_that_cannot_be_closed_holds_up_its_own_unit_alone() {
     );
     let Some(m) = machine("offered-stored", ("keeps.service", &keeps)) else { return };
     let start = begin(&m, "start", "keeps.service");
-    open_gate(&m);
-    open_gate(&m);
+    open_gate(&m, 1);
+    open_gate(&m, 2);
     read_answer(&start).expect("it has started");
     until("the file is kept", || is_kept(&m).then_some(()));
     let server = server(&m);

@@ -275,9 +275,11 @@ impl Machine {
         ask(&stream, method, parameters)
     }
 
-    /// A connection for several calls ([`ask`]).
+    /// A connection for several calls ([`ask`]). Nobody waits for ever for an answer: then there is none.
     pub fn connect(&self) -> Option<UnixStream> {
-        UnixStream::connect(self.inside("/run/warren/control")).ok()
+        let stream = UnixStream::connect(self.inside("/run/warren/control")).ok()?;
+        stream.set_read_timeout(Some(3 * PATIENCE)).expect("setsockopt");
+        Some(stream)
     }
 
     /// A call that changes nothing, repeated until it is answered.
