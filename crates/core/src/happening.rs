@@ -126,14 +126,10 @@ impl Core {
     }
 
     pub(crate) fn happened(&mut self, unit: UnitId, what: What) {
-        self.happened_at(self.now.monotonic, unit, what);
-    }
-
-    pub(crate) fn happened_at(&mut self, at: Monotonic, unit: UnitId, what: What) {
         if self.untaken.happenings.len() == UNTAKEN_MAX {
             self.untaken.lost += 1;
             return;
         }
-        self.untaken.happenings.push(Happening { at, unit, what });
+        self.untaken.happenings.push(Happening { at: self.now.monotonic, unit, what });
     }
 }

@@ -19,7 +19,6 @@ use crate::job::{JobKind, JobResult};
 use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::state::*;
-use crate::time::Monotonic;
 use crate::transaction::World;
 use warren_unit::{LoadState, Relation};
 
@@ -64,18 +63,18 @@ impl World for Core {
 impl Core {
     /// Has the next unit do its job whose turn has come; false if there is none.
     pub(crate) fn run_next_job(&mut self) -> bool {
-        while let Some((unit, since)) = self.next_turn() {
+        while let Some(unit) = self.next_turn() {
             let job = self.run(unit).job.as_ref();
             if job.is_some_and(|job| !job.running && job.blockers == 0) {
-                self.run_job(unit, since);
+                self.run_job(unit);
                 return true;
             }
         }
         false
     }
 
-    /// Nothing holds it any more, since that moment.
-    fn run_job(&mut self, unit: UnitId, since: Monotonic) {
+    /// Nothing holds it any more, and its turn has come.
+    fn run_job(&mut self, unit: UnitId) {
         let Some(job) = self.run(unit).job.as_ref() else { return };
         let (kind, reason) = (job.kind, job.reason);
         let was_so = kind.is_redundant(self.active_state(unit));
@@ -86,10 +85,10 @@ impl Core {
             Turn::Wait => {}
             Turn::Begun => {
                 self.begin(unit);
-                self.note_begun(unit, since);
+                self.note_begun(unit);
             }
             Turn::Over(result, reason) => {
-                self.note_begun(unit, since);
+                self.note_begun(unit);
                 self.end_job(unit, result, reason, !was_so);
             }
         }
@@ -112,10 +111,10 @@ impl Core {
         }
     }
 
-    fn note_begun(&mut self, unit: UnitId, since: Monotonic) {
+    fn note_begun(&mut self, unit: UnitId) {
         if let Some(job) = self.run(unit).job.as_deref() {
             let (job, kind, released_by) = (job.id, job.kind, job.released_by);
-            self.happened_at(since, unit, What::JobBegan { job, kind, released_by });
+            self.happened(unit, What::JobBegan { job, kind, released_by });
         }
     }
 

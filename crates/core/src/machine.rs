@@ -104,6 +104,8 @@ pub struct Core {
     armed: BTreeMap<UnitId, Monotonic>,
     /// Units written to since it was last asked; a unit may be there several times.
     changed: Vec<UnitId>,
+    /// Those of which a deadline alone was moved.
+    rearmed: Vec<UnitId>,
     renamed: BTreeSet<UnitId>,
     /// Units written to in this step, whose deadlines may differ.
     pub(crate) touched: Vec<UnitId>,
@@ -183,6 +185,7 @@ impl Core {
             deadlines: BTreeSet::new(),
             armed: BTreeMap::new(),
             changed: Vec::new(),
+            rearmed: Vec::new(),
             renamed: BTreeSet::new(),
             touched: Vec::new(),
             too_late: BTreeMap::new(),
@@ -242,6 +245,12 @@ impl Core {
     /// signalled.
     pub fn take_changed(&mut self) -> BTreeSet<UnitId> {
         std::mem::take(&mut self.changed).into_iter().collect()
+    }
+
+    /// The units of which nothing but a deadline was moved since the last call, as by `WATCHDOG=1`: this is
+    /// written down and seen by who looks, but nobody is told.
+    pub fn take_rearmed(&mut self) -> Vec<UnitId> {
+        std::mem::take(&mut self.rearmed)
     }
 
     /// Ids that mean another unit, or none, since the last call.
@@ -502,18 +511,19 @@ impl Core {
 
     /// The run state for writing; notes the unit as changed.
     pub(crate) fn run_mut(&mut self, unit: UnitId) -> &mut UnitRun {
-        self.note_write(unit);
-        let run = self.units.get_mut(unit.index());
-        Arc::make_mut(run.expect("ids of this generation have a run state"))
+        note_write([&mut self.changed, &mut self.touched], unit);
+        self.run_to_write(unit)
     }
 
-    /// Most writes are to the unit that was last written to.
-    fn note_write(&mut self, unit: UnitId) {
-        for list in [&mut self.changed, &mut self.touched] {
-            if list.last() != Some(&unit) {
-                list.push(unit);
-            }
-        }
+    /// The same for who moves a deadline and nothing else.
+    pub(crate) fn run_to_rearm(&mut self, unit: UnitId) -> &mut UnitRun {
+        note_write([&mut self.rearmed, &mut self.touched], unit);
+        self.run_to_write(unit)
+    }
+
+    fn run_to_write(&mut self, unit: UnitId) -> &mut UnitRun {
+        let run = self.units.get_mut(unit.index());
+        Arc::make_mut(run.expect("ids of this generation have a run state"))
     }
 
     pub(crate) fn history_mut(&mut self, unit: UnitId) -> &mut History {
@@ -735,7 +745,7 @@ impl Core {
             }
             self.deadlines.pop_first();
             self.armed.remove(&unit);
-            self.note_write(unit);
+            note_write([&mut self.changed, &mut self.touched], unit);
             if self.upheld_again.get(&unit).is_some_and(|&due| due <= self.now.monotonic) {
                 self.upheld_again.remove(&unit);
                 self.return_if_allowed(unit);
@@ -900,6 +910,15 @@ impl Mount {
             outcome: Outcome::Success,
             reload_outcome: Outcome::Success,
         }))
+    }
+}
+
+/// Most writes are to the unit that was last written to.
+fn note_write(lists: [&mut Vec<UnitId>; 2], unit: UnitId) {
+    for list in lists {
+        if list.last() != Some(&unit) {
+            list.push(unit);
+        }
     }
 }
 

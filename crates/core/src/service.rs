@@ -65,10 +65,12 @@ impl Core {
 
     /// The same for writing; the caller saw that it is up.
     pub(crate) fn service_mut(&mut self, unit: UnitId) -> &mut ServiceRun {
-        match &mut self.run_mut(unit).state {
-            TypeState::Service(Service::Up(run)) => run,
-            _ => panic!("the service is up: its phase was looked at just before"),
-        }
+        up(self.run_mut(unit))
+    }
+
+    /// The same for who moves a deadline and nothing else.
+    pub(crate) fn service_to_rearm(&mut self, unit: UnitId) -> &mut ServiceRun {
+        up(self.run_to_rearm(unit))
     }
 
     pub(crate) fn service_phase(&self, unit: UnitId) -> Option<ServicePhase> {
@@ -224,7 +226,7 @@ impl Core {
     pub(crate) fn arm_watchdog(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
         let now = self.now.monotonic;
-        let run = self.service_mut(unit);
+        let run = self.service_to_rearm(unit);
         let interval = match run.watchdog_override_us {
             Some(0) => None,
             Some(us) => Some(Duration::from_micros(us)),
@@ -724,6 +726,13 @@ impl Core {
         if run.outcome == Outcome::Success {
             run.outcome = outcome;
         }
+    }
+}
+
+fn up(run: &mut UnitRun) -> &mut ServiceRun {
+    match &mut run.state {
+        TypeState::Service(Service::Up(run)) => run,
+        _ => panic!("the service is up: its phase was looked at just before"),
     }
 }
 

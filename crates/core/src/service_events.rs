@@ -416,7 +416,8 @@ impl Core {
         }
         self.notify_texts(unit, &message);
         self.notify_watchdog(unit, &message);
-        if let Some(clean) = message.clean {
+        let is_clean = self.service(unit).is_some_and(|run| run.clean);
+        if let Some(clean) = message.clean.filter(|&clean| clean != is_clean) {
             self.service_mut(unit).clean = clean;
         }
         if let Some(us) = message.extend_timeout_us {
@@ -463,13 +464,16 @@ impl Core {
         }
     }
 
+    /// What is said again as it was is no change.
     fn notify_texts(&mut self, unit: UnitId, message: &Notify) {
-        if let Some(text) = &message.status {
-            let end =
-                (0..=text.len().min(STATUS_TEXT_MAX)).rev().find(|&i| text.is_char_boundary(i));
-            self.history_mut(unit).status_text = text[..end.unwrap_or(0)].to_owned();
+        let history = self.run(unit).history.as_ref();
+        let (text, errno) = history.map_or(("", 0), |h| (&*h.status_text, h.status_errno));
+        let new_text = message.status.as_deref().map(shown).filter(|&new| new != text);
+        let new_errno = message.errno.filter(|&new| new != errno);
+        if let Some(text) = new_text {
+            self.history_mut(unit).status_text = text.to_owned();
         }
-        if let Some(errno) = message.errno {
+        if let Some(errno) = new_errno {
             self.history_mut(unit).status_errno = errno;
         }
     }
@@ -492,7 +496,7 @@ impl Core {
             return;
         }
         let until = self.now.monotonic.after(by);
-        let run = self.service_mut(unit);
+        let run = self.service_to_rearm(unit);
         let ends = [&mut run.deadline, &mut run.stop_by, &mut run.runtime_deadline];
         for deadline in ends.into_iter().flatten() {
             *deadline = (*deadline).max(until);
@@ -586,4 +590,10 @@ fn outcome_of(status: ExitStatus) -> Outcome {
 
 fn signal_name(n: u8) -> String {
     Signal::new(i32::from(n)).map_or_else(|| format!("signal {n}"), |signal| signal.to_string())
+}
+
+/// As much of `STATUS=` as is kept.
+fn shown(text: &str) -> &str {
+    let is_end = |&i: &usize| text.is_char_boundary(i);
+    &text[..(0..=text.len().min(STATUS_TEXT_MAX)).rev().find(is_end).unwrap_or(0)]
 }

@@ -519,11 +519,12 @@ impl Daemon {
         drop(held);
     }
 
-    /// Writes down, carries out, publishes.
+    /// Writes down, publishes, carries out, tells.
     pub(crate) fn finish_turn(&mut self, effects: Vec<Effect>) {
         // Events that were read and wait to be stepped through are not in what is written now.
         let all_stepped = self.events.is_empty();
         let (changed, renamed) = (self.core.take_changed(), self.core.take_renamed());
+        let rearmed = self.core.take_rearmed();
         let (happenings, lost) = self.core.take_happenings();
         self.hear(&happenings);
         self.recorder.take(&happenings, lost);
@@ -531,10 +532,15 @@ impl Daemon {
         let mut late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
         late.extend(self.still_late());
         self.compact(&late);
-        match self.state.append(&self.core, changed.iter().copied(), &renamed, late) {
+        let written = changed.iter().copied().chain(rearmed.iter().copied());
+        match self.state.append(&self.core, written, &renamed, late) {
             Ok(()) if all_stepped => self.forget_sources(),
             Ok(()) => {}
             Err(e) => say!("cannot write run state: {e}"),
+        }
+        // Who sees what is done, as a process that begins, finds the state that had it done.
+        if !(changed.is_empty() && rearmed.is_empty() && effects.is_empty()) {
+            self.shared.publish(Arc::new(self.core.view()));
         }
         let mut notices = Vec::new();
         let mut replies = Vec::new();
@@ -558,7 +564,7 @@ impl Daemon {
         }
         self.look_at_log_daemon(&changed);
         self.look_for_device_daemon();
-        self.publish(changed, notices, replies);
+        self.tell(changed, notices, replies);
         self.go_on_ending();
         self.send_outgoing();
     }
@@ -596,7 +602,8 @@ impl Daemon {
         }
     }
 
-    fn publish(
+    /// Logs, answers and signals, in this order: who is answered finds what was said about it in the log.
+    fn tell(
         &mut self,
         changed: BTreeSet<UnitId>,
         notices: Vec<Notice>,
@@ -605,13 +612,11 @@ impl Daemon {
         if changed.is_empty() && notices.is_empty() && replies.is_empty() {
             return;
         }
-        let view = Arc::new(self.core.view());
+        let view = self.shared.view();
         for notice in &notices {
             crate::log::notice(&view, self.core.settings(), notice);
         }
-        // Who is answered finds what was said about it in the log.
         self.send_outgoing();
-        self.shared.publish(view.clone());
         for (client, reply) in replies {
             self.answer(client, reply);
         }

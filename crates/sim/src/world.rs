@@ -506,7 +506,7 @@ impl World {
         }
         record::write_names(&mut self.file, &graph, self.names_written);
         self.names_written = graph.len();
-        for unit in self.core.take_changed() {
+        for unit in self.core.take_changed().into_iter().chain(self.core.take_rearmed()) {
             self.write_unit(unit);
         }
         record::write_manager(&mut self.file, self.core.manager_record());
@@ -571,6 +571,7 @@ impl World {
             self.write_unit(unit);
         }
         self.core.take_changed();
+        self.core.take_rearmed();
         self.core.take_renamed();
         record::write_manager(&mut self.file, self.core.manager_record());
     }

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use warren_core::event::{Done, Effect, Event, Spawn};
+use warren_core::event::{Done, Effect, Event, Notify, Spawn};
 use warren_core::graph::{Change, Delta, Graph};
+use warren_core::happening::What;
 use warren_core::ids::{ClientId, EffectId, UnitId};
 use warren_core::job::{JobMode, JobType};
 use warren_core::machine::Core;
@@ -218,4 +219,49 @@ fn a_successor_is_looked_for_no_longer_when_a_command_was_the_last_one_left() {
     hand.tell(Event::CgroupEmpty { unit, cpu_us: None });
     hand.tell(Event::Exited { pid: 9, status: ExitStatus::Exited(0) });
     assert_eq!(hand.state(unit), ActiveState::Failed);
+}
+
+const GUARDED: &str = "# a.service\n[Service]\nType=notify\nWatchdogSec=1\nExecStart=/p\n";
+
+#[test]
+fn who_feeds_its_watchdog_or_says_the_same_again_is_written_down_but_nobody_is_told() {
+    let mut hand = Hand::new(GUARDED);
+    let unit = hand.unit("a.service");
+    let effects = hand.ask(unit, JobType::Start);
+    hand.born(&effects, 7);
+    let says = |hand: &mut Hand, message: Notify| {
+        hand.tell(Event::Notify { unit, pid: 7, message });
+        (hand.core.take_changed().len(), hand.core.take_rearmed().len())
+    };
+    let status = |text: &str| Notify { status: Some(text.to_owned()), ..Notify::default() };
+    let fed = || Notify { watchdog: true, ..Notify::default() };
+    says(&mut hand, Notify { ready: true, ..Notify::default() });
+    assert_eq!(hand.state(unit), ActiveState::Active);
+    assert_eq!(says(&mut hand, fed()), (0, 1));
+    assert_eq!(says(&mut hand, status("one")), (1, 0));
+    assert_eq!(says(&mut hand, status("one")), (0, 0));
+    assert_eq!(says(&mut hand, Notify { errno: Some(2), ..status("two") }), (1, 0));
+    assert_eq!(says(&mut hand, Notify { errno: Some(2), ..fed() }), (0, 1));
+    // It is late a second after it was fed last.
+    let late = Some(Monotonic(hand.now + 1_000_000));
+    assert_eq!(hand.core.next_deadline(), late);
+}
+
+#[test]
+fn a_job_begins_when_its_turn_comes() {
+    let mut hand = Hand::new("# a.target\nRequires=b.target c.target\n# b.target\n# c.target\n");
+    hand.core.set_jobs_per_step_max(1);
+    let unit = hand.unit("a.target");
+    let mut begun = Vec::new();
+    hand.ask(unit, JobType::Start);
+    while hand.core.is_behind() {
+        hand.tell(Event::Tick);
+    }
+    for happening in hand.core.take_happenings().0 {
+        if let What::JobBegan { .. } = happening.what {
+            begun.push(happening.at.0);
+        }
+    }
+    begun.dedup();
+    assert_eq!(begun.len(), 3, "each has a moment of its own: {begun:?}");
 }

@@ -22,8 +22,8 @@ properties! {
     RuntimeMaxUSec "t" Const => |s, w| w.u64(usec(s.service().runtime_max));
     RuntimeRandomizedExtraUSec "t" Const => |s, w| w.u64(micros(s.service().runtime_randomized_extra));
     WatchdogUSec "t" Never => |s, w| w.u64(s.watchdog());
-    WatchdogTimestamp "t" Never = "0";
-    WatchdogTimestampMonotonic "t" Never = "0";
+    WatchdogTimestamp "t" Never => |s, w| w.u64(s.watchdog_fed().map_or(0, |at| at.realtime_us));
+    WatchdogTimestampMonotonic "t" Never => |s, w| w.u64(s.watchdog_fed().map_or(0, |at| at.monotonic.0));
     RootDirectoryStartOnly "b" Const => |s, w| w.bool(s.service().root_directory_start_only);
     RemainAfterExit "b" Const => |s, w| w.bool(s.service().remain_after_exit);
     GuessMainPID "b" Const => |s, w| w.bool(s.service().guess_main_pid);

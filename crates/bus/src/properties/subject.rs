@@ -12,7 +12,7 @@ use warren_core::ids::UnitId;
 use warren_core::job::Job;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_core::state::*;
-use warren_core::time::Moment;
+use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
 use warren_unit::config::*;
 use warren_unit::{LoadState, Relation, UnitFlags, UnitType};
@@ -329,6 +329,15 @@ impl<'a> Subject<'a> {
             (None, true) => u64::MAX,
             (None, false) => configured.map_or(0, micros),
         }
+    }
+
+    /// When the watchdog was fed last. The clock is taken to go on as it did since the unit's last change.
+    pub fn watchdog_fed(&self) -> Option<Moment> {
+        let due = self.service_run()?.watchdog_deadline?;
+        let fed = due.0.checked_sub(self.watchdog())?;
+        let known = self.moment(|h| h.state_change);
+        let since = fed.saturating_sub(known.monotonic.0);
+        Some(Moment { monotonic: Monotonic(fed), realtime_us: known.realtime_us + since })
     }
 
     /// `TimeoutStartUSec`; the default where there is no service.

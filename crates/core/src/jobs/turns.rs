@@ -4,18 +4,17 @@
 use crate::ids::UnitId;
 use crate::machine::Core;
 use crate::state::TypeState;
-use crate::time::Monotonic;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Jobs that one step looks at; with more, another step is to follow. So of thousands the first are
 /// at work while the others are still being told, and what they lead to is heard of in between.
 pub(crate) const JOBS_PER_STEP_MAX: usize = 256;
 
-/// Units whose job is to be looked at, the lowest id first, and since when.
+/// Units whose job is to be looked at, the lowest id first.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    services: BTreeMap<UnitId, Monotonic>,
-    others: BTreeMap<UnitId, Monotonic>,
+    services: BTreeSet<UnitId>,
+    others: BTreeSet<UnitId>,
 }
 
 impl Turns {
@@ -24,14 +23,14 @@ impl Turns {
     }
 
     pub fn contains(&self, unit: UnitId) -> bool {
-        self.services.contains_key(&unit) || self.others.contains_key(&unit)
+        self.services.contains(&unit) || self.others.contains(&unit)
     }
 
     /// The next. At the end services come first: their processes take time, and nobody has to wait
     /// for the others' turn before that begins.
-    fn pop(&mut self, stopping: bool) -> Option<(UnitId, Monotonic)> {
-        let is_services = match (self.services.first_key_value(), self.others.first_key_value()) {
-            (Some((service, _)), Some((other, _))) => stopping || service < other,
+    fn pop(&mut self, stopping: bool) -> Option<UnitId> {
+        let is_services = match (self.services.first(), self.others.first()) {
+            (Some(service), Some(other)) => stopping || service < other,
             (service, _) => service.is_some(),
         };
         if is_services { self.services.pop_first() } else { self.others.pop_first() }
@@ -45,10 +44,10 @@ impl Core {
             TypeState::Service(_) => &mut self.turns.services,
             _ => &mut self.turns.others,
         };
-        turns.entry(unit).or_insert(self.now.monotonic);
+        turns.insert(unit);
     }
 
-    pub(super) fn next_turn(&mut self) -> Option<(UnitId, Monotonic)> {
+    pub(super) fn next_turn(&mut self) -> Option<UnitId> {
         self.turns.pop(self.totals.stopping)
     }
 
@@ -65,9 +64,9 @@ mod tests {
 
     #[track_caller]
     fn check(stopping: bool, expected: [u32; 4]) {
-        let ids = |ids: [u32; 2]| ids.into_iter().map(|id| (UnitId(id), Monotonic(0))).collect();
+        let ids = |ids: [u32; 2]| ids.into_iter().map(UnitId).collect();
         let mut turns = Turns { services: ids([2, 4]), others: ids([1, 3]) };
-        let popped = std::iter::from_fn(|| turns.pop(stopping)).map(|(unit, _)| unit.0);
+        let popped = std::iter::from_fn(|| turns.pop(stopping)).map(|unit| unit.0);
         assert_eq!(popped.collect::<Vec<_>>(), expected);
         assert!(turns.is_empty());
     }

@@ -105,15 +105,16 @@ impl Stops {
         }
     }
 
-    /// Back from the stop that ended last, along who released whom.
+    /// Back from the stop that ended last, along who released whom. Each counts until the next one began.
     fn critical(&self) -> Duration {
         let ended = |(unit, stop): (&UnitId, &Stop)| Some((stop.ended?, *unit));
         let mut at = self.stops.iter().filter_map(ended).max().map(|(_, unit)| unit);
-        let mut sum = Duration::ZERO;
+        let (mut sum, mut until) = (Duration::ZERO, Monotonic(u64::MAX));
         // Each is released by one that ended before it began; the count is a bound all the same.
         for _ in 0..self.stops.len() {
             let Some(stop) = at.and_then(|unit| self.stops.get(&unit)) else { break };
-            sum += stop.ended.map_or(Duration::ZERO, |end| end.since(stop.began));
+            sum += stop.ended.map_or(Duration::ZERO, |end| end.min(until).since(stop.began));
+            until = until.min(stop.began);
             at = stop.released_by;
         }
         sum
@@ -188,5 +189,7 @@ mod tests {
         check(&[(1, 0, 40, None), (2, 0, 30, None)], (2, 40, Some((1, 40))));
         // The manager took 5 ms between the two: that is not the units' own time.
         check(&[(1, 0, 40, None), (2, 45, 75, Some(1)), (3, 0, 60, None)], (3, 70, Some((3, 60))));
+        // No moment counts twice.
+        check(&[(1, 0, 40, None), (2, 30, 60, Some(1))], (2, 60, Some((1, 40))));
     }
 }
