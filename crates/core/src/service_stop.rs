@@ -258,7 +258,8 @@ impl Core {
         }
     }
 
-    /// Sends the stop signal to whom `KillMode=` says.
+    /// Sends the stop signal to whom `KillMode=` says. A process that is still being made gets it when it
+    /// comes ([`Core::signal_latecomer`]).
     fn send(&mut self, unit: UnitId, config: &ServiceConfig, signal: Signal, resume: bool) {
         let run = self.service(unit).expect("its phase was just set");
         let control = match run.control {
@@ -266,10 +267,12 @@ impl Core {
             _ => None,
         };
         let main = run.main.map(|main| main.pid);
+        let is_one_coming =
+            run.main_asked.is_some() || matches!(run.control, Some(Control::Asked(_)));
         let then = FollowUp { hangup: config.kill.send_sighup, resume };
         match config.kill.mode {
             KillMode::ControlGroup => self.send_to(unit, KillTarget::Group, signal, then, true),
-            KillMode::Mixed if main.is_none() && control.is_none() => {
+            KillMode::Mixed if main.is_none() && control.is_none() && !is_one_coming => {
                 self.send_final(unit, config);
             }
             KillMode::Mixed | KillMode::Process => {

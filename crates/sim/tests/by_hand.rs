@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use warren_core::event::{Done, Effect, Event, Notify, Spawn};
+use warren_core::event::{Done, Effect, Event, KillTarget, Notify, Spawn};
 use warren_core::graph::{Change, Delta, Graph};
 use warren_core::happening::What;
 use warren_core::ids::{ClientId, EffectId, UnitId};
@@ -15,6 +15,9 @@ use warren_core::state::{ActiveState, ExitStatus};
 use warren_core::time::{Moment, Monotonic};
 use warren_sim::units::UnitTexts;
 use warren_unit::{Context, Defaults, UnitName};
+
+/// The signal that asks a process to end.
+const SIGTERM: i32 = 15;
 
 struct Hand {
     core: Core,
@@ -264,4 +267,24 @@ fn a_job_begins_when_its_turn_comes() {
     }
     begun.dedup();
     assert_eq!(begun.len(), 3, "each has a moment of its own: {begun:?}");
+}
+
+const MIXED: &str = "# a.service\n[Service]\nKillMode=mixed\nExecStart=/p\n";
+
+#[test]
+fn who_is_still_being_made_when_it_is_to_stop_is_asked_to_when_it_comes() {
+    let mut hand = Hand::new(MIXED);
+    let unit = hand.unit("a.service");
+    let start = hand.ask(unit, JobType::Start);
+    let is_kill = |e: &&Effect| matches!(e, Effect::Kill { .. } | Effect::KillGroup { .. });
+    assert_eq!(hand.ask(unit, JobType::Stop).iter().find(is_kill), None);
+    let come = hand.born(&start, 7);
+    let asked = come.iter().find(is_kill).expect("it is told to stop");
+    assert!(
+        matches!(asked, Effect::Kill { target: KillTarget::Process(7), signal: SIGTERM, .. }),
+        "{asked:?}"
+    );
+    hand.tell(Event::CgroupEmpty { unit, cpu_us: None });
+    hand.tell(Event::Exited { pid: 7, status: ExitStatus::Killed(15) });
+    assert_eq!(hand.state(unit), ActiveState::Inactive);
 }
