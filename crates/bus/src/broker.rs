@@ -81,9 +81,16 @@ pub struct Broker {
     held_bytes: usize,
     asked: BTreeMap<u32, Question>,
     subscribed: BTreeSet<Arc<str>>,
+    /// Some subscribed with an earlier manager, which has not said who.
+    has_heirs: bool,
 }
 
 impl Broker {
+    /// Of a bus whose clients came to an earlier manager.
+    pub fn of_heirs() -> Broker {
+        Broker { has_heirs: true, ..Broker::default() }
+    }
+
     /// The bus was asked for our name by this message.
     pub fn asked_for_name(&mut self, serial: u32) {
         self.asked.insert(serial, Question::Name);
@@ -209,7 +216,7 @@ impl Broker {
         }
     }
 
-    /// Begins or ends a client's subscription; says whether that changed anything.
+    /// Begins or ends a client's subscription; says whether that changed anything, as far as is known.
     pub fn subscribe(&mut self, name: &Arc<str>, on: bool) -> bool {
         let Some(client) = self.clients.get_mut(name) else { return false };
         let is_new = client.is_subscribed != on;
@@ -218,12 +225,12 @@ impl Broker {
             true => drop(self.subscribed.insert(name.clone())),
             false => drop(self.subscribed.remove(name)),
         }
-        is_new
+        is_new || self.has_heirs
     }
 
     /// Whether anybody wants signals.
     pub fn has_subscribers(&self) -> bool {
-        !self.subscribed.is_empty()
+        self.has_heirs || !self.subscribed.is_empty()
     }
 
     /// A client refers to a unit; says whether nobody did before.

@@ -56,7 +56,8 @@ pub struct Bus {
 impl Bus {
     /// Listens at `path`, in place of whatever socket is there, and serves in a thread of its
     /// own. If the socket there is that of an earlier bus, `kept` is its listener ([`Bus::listener`]):
-    /// who connected since that one ended is served now. Everyone who can reach the path may connect;
+    /// who connected since that one ended is served now, and who subscribed to its signals over the message
+    /// bus is sent ours. Everyone who can reach the path may connect;
     /// who may write is decided by user id. With `message_bus`, the path of a message bus's socket,
     /// clients there are served as well, while its service is up.
     pub fn start(
@@ -67,6 +68,7 @@ impl Bus {
     ) -> Result<Bus, StartError> {
         let error = |action| move |errno| StartError { action, path: path.to_owned(), errno };
         let mailbox = Arc::new(Mailbox::new().map_err(error("making the mailbox for"))?);
+        let is_heir = kept.is_some();
         let listener = match kept.filter(|_| is_socket(path)) {
             Some(kept) => kept,
             None => listen_at(path).map_err(error("listening at"))?,
@@ -74,7 +76,7 @@ impl Bus {
         let copy = rustix::io::fcntl_dupfd_cloexec(&listener, 0);
         let copy = copy.map_err(error("copying the socket of"))?;
         let server_id = random_id().map_err(error("making an id for"))?;
-        let link = message_bus.map(Link::new);
+        let link = message_bus.map(|path| Link::new(path, is_heir));
         let server = Server::new(listener, link, backend, mailbox.clone(), server_id)
             .map_err(error("waiting at"))?;
         let (running, end) = channel();

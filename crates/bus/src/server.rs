@@ -101,6 +101,8 @@ pub struct Server {
     connections: BTreeMap<u64, Connection>,
     link: Option<Link>,
     waiting: BTreeMap<u64, Waiting>,
+    /// Units that were `failed` when clients were last told.
+    failed: u32,
     /// What the clients that are told in this turn hear.
     encoded: Option<Encoded>,
     /// Calls that are to be looked at again as soon as their connection has room for a reply.
@@ -133,8 +135,10 @@ impl Server {
         // Each ringing is reported once: the counter need not be read.
         let rung = readable | epoll::EventFlags::ET;
         epoll::add(&epoll, &mailbox.bell, epoll::EventData::new_u64(MAILBOX), rung)?;
+        let failed = backend.view().totals.failed;
         Ok(Server {
             backend,
+            failed,
             mailbox,
             epoll,
             listener,
@@ -563,8 +567,9 @@ impl Server {
         let mut touched = Vec::new();
         for mail in self.mailbox.take() {
             match mail {
-                Mail::Published(changed, notices) => {
-                    self.tell(|queue| queue.publish(&changed, &notices));
+                Mail::Published(changed, notices, failed) => {
+                    let fails_others = std::mem::replace(&mut self.failed, failed) != failed;
+                    self.tell(|queue| queue.publish(&changed, &notices, fails_others));
                     self.look_for_bus(&changed);
                 }
                 Mail::Announcement(announcement) => {
@@ -590,7 +595,11 @@ impl Server {
     fn tell(&mut self, add: impl Fn(&mut SignalQueue)) {
         let bus = self.link.as_ref().and_then(Link::connection);
         let is_silent = bus.filter(|_| !self.has_bus_subscribers());
-        let open = self.connections.iter_mut().filter(|(_, client)| client.is_open());
+        // What is told to the message bus goes out behind the greeting.
+        let open = self
+            .connections
+            .iter_mut()
+            .filter(|(id, client)| client.is_open() || Some(**id) == bus);
         open.filter(|(id, _)| Some(**id) != is_silent)
             .for_each(|(_, client)| add(&mut client.signals));
     }

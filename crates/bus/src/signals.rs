@@ -6,6 +6,7 @@
 
 use crate::backend::Backend;
 use crate::path;
+use crate::properties::manager::MANAGER_INTERFACE;
 use crate::properties::{self, Emits, Interface, Subject};
 use crate::wire::{self, To, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,6 +17,8 @@ use warren_core::view::View;
 
 /// Most entries of one subscriber's queue; beyond it, it has stopped reading and is dropped.
 pub const QUEUE_ENTRIES_MAX: usize = 1 << 18;
+
+const PROPERTIES_CHANGED: &str = "org.freedesktop.DBus.Properties.PropertiesChanged";
 
 /// Something that all subscribers are told, besides units and jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +43,7 @@ pub enum Announcement {
 enum Entry {
     Notice(Notice),
     Changed(UnitId),
+    ManagerChanged,
     Announcement(Announcement),
 }
 
@@ -86,8 +90,9 @@ pub struct SignalQueue {
 
 impl SignalQueue {
     /// Adds what one publication tells: what is new, then what changed, then what ended, so that
-    /// whoever waits for a job sees its unit's last state before the job's end.
-    pub fn publish(&mut self, changed: &[UnitId], notices: &[Notice]) {
+    /// whoever waits for a job sees its unit's last state before the job's end. Then, if another
+    /// number of units is `failed` now, how many.
+    pub fn publish(&mut self, changed: &[UnitId], notices: &[Notice], fails_others: bool) {
         self.extend(notices.iter().filter(|notice| is_beginning(notice)));
         for unit in changed {
             if self.changed.insert(*unit) {
@@ -95,6 +100,9 @@ impl SignalQueue {
             }
         }
         self.extend(notices.iter().filter(|notice| is_end(notice)));
+        if fails_others {
+            self.entries.push_back(Entry::ManagerChanged);
+        }
     }
 
     /// Adds an announcement.
@@ -125,6 +133,7 @@ impl SignalQueue {
                 self.changed.remove(&unit);
                 encoded.of_unit(unit, backend).iter().for_each(out);
             }
+            Some(Entry::ManagerChanged) => out(&failed_changed(&encoded.view, backend)),
             Some(Entry::Notice(notice)) => {
                 encode_notice(&encoded.view, &notice, &mut |signal| out(&signal));
             }
@@ -209,6 +218,20 @@ fn encode_announcement(announcement: Announcement, out: &mut dyn FnMut(Signal)) 
     });
 }
 
+/// PropertiesChanged of the manager, which is sent for this one of its properties.
+fn failed_changed(view: &View, backend: &dyn Backend) -> Signal {
+    let interface = &MANAGER_INTERFACE;
+    let subject = Subject::manager(view, backend);
+    let mut w = Writer::new();
+    w.str(interface.name);
+    w.array(b'{', |w| {
+        let failed = interface.properties().filter(|property| property.name == "NFailedUnits");
+        failed.for_each(|property| property.write_entry(&subject, w));
+    });
+    w.strs(std::iter::empty());
+    from_manager(PROPERTIES_CHANGED, "sa{sv}as", w)
+}
+
 /// PropertiesChanged of the type's interface, then of the one that all units have.
 fn properties_changed(
     view: &View,
@@ -222,7 +245,7 @@ fn properties_changed(
         if let Some(body) = changed_body(interface, &subject) {
             out(Signal {
                 path: path::unit(definition.name.as_str()),
-                member: "org.freedesktop.DBus.Properties.PropertiesChanged",
+                member: PROPERTIES_CHANGED,
                 signature: "sa{sv}as",
                 body,
             });

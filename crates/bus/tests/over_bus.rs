@@ -30,7 +30,7 @@ struct MessageBus {
 /// Which manager, and what is to be removed at the end.
 struct Ground {
     machine: Arc<Machine>,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 /// Starts a manager, its bus's service, and gets as far as the manager having its name.
@@ -44,7 +44,7 @@ fn joined(test: &str) -> (Ground, MessageBus) {
     let played = PlayedBus::new(accept(&listener));
     let mut bus = MessageBus { listener, bus: played };
     bus.name_it(1);
-    (Ground { machine, _dir: dir }, bus)
+    (Ground { machine, dir }, bus)
 }
 
 impl std::ops::Deref for MessageBus {
@@ -364,4 +364,21 @@ fn a_bus_that_was_lost_is_found_again() {
     bus.call(":1.7", "GetDefaultTarget", &[]);
     bus.introduce(":1.7", 4711);
     assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+}
+
+#[test]
+fn who_subscribed_with_an_earlier_manager_is_told_on() {
+    let (ground, mut bus) = joined("heirs");
+    bus.call(":1.7", "Subscribe", &[]);
+    bus.introduce(":1.7", 4711);
+    assert_eq!(bus.says(), "to :1.7: reply \"\"");
+    let path = ground.dir.0.join("bus");
+    ground.machine.inherit(&ground.dir.socket(), Some(path));
+    ground.machine.announce(warren_bus::Announcement::UnitFilesChanged);
+    bus.bus = PlayedBus::new(accept(&bus.listener));
+    bus.name_it(1);
+    assert_eq!(bus.says(), "to all: UnitFilesChanged");
+    bus.call(":1.7", "Unsubscribe", &[]);
+    bus.introduce(":1.7", 4711);
+    assert_eq!(bus.says(), "to :1.7: reply \"\"");
 }

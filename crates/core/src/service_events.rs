@@ -93,15 +93,13 @@ impl Core {
 
     pub(crate) fn service_process_ended(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
         let Some(run) = self.service(unit) else { return };
-        let ended =
-            |process: Process| Ended { pid, started: process.started, ended: self.now, status };
         if let Some(main) = run.main.filter(|main| main.pid == pid) {
-            let ended = ended(main);
+            let ended = main.ended(self.now, status);
             self.main_over(unit, ended);
         } else if let Some(Control::Running(control)) = run.control
             && control.pid == pid
         {
-            let ended = ended(control);
+            let ended = control.ended(self.now, status);
             self.service_mut(unit).control = None;
             self.control_over(unit, ended);
         }

@@ -237,7 +237,7 @@ impl Core {
         if process.pid != pid {
             return;
         }
-        let ended = Ended { pid, started: process.started, ended: self.now, status };
+        let ended = process.ended(self.now, status);
         self.socket_mut(unit).control = None;
         self.history_mut(unit).keep_control(list, index, ended);
         if self.is_leaving(unit) {

@@ -160,6 +160,18 @@ pub struct Process {
     pub started: Moment,
 }
 
+impl Process {
+    /// Its end, seen at `now`. Where its beginning was seen in the same batch a microsecond lies between
+    /// the two: `systemctl status` takes equal times for those of one that has not ended.
+    pub(crate) fn ended(self, now: Moment, status: ExitStatus) -> Ended {
+        let (monotonic, realtime_us) =
+            (Monotonic(self.started.monotonic.0 + 1), self.started.realtime_us + 1);
+        let is_later = now.monotonic > self.started.monotonic;
+        let ended = if is_later { now } else { Moment { monotonic, realtime_us } };
+        Ended { pid: self.pid, started: self.started, ended, status }
+    }
+}
+
 /// Which list of commands a control process comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum CommandList {

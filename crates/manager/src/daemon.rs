@@ -349,6 +349,7 @@ impl Daemon {
                 FromInit::Pong(number) => {
                     self.pings.answered();
                     self.helpers.take_back(number);
+                    self.listen_where_closed(number);
                 }
                 FromInit::Accepted { token, connection } => self.accepted(token, connection),
                 FromInit::Gone => {

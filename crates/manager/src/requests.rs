@@ -476,7 +476,7 @@ impl Daemon {
         delta.changed.iter().filter(active).map(|unit| graph.name(*unit).clone()).collect()
     }
 
-    fn announce(&self, what: Announcement) {
+    pub(crate) fn announce(&self, what: Announcement) {
         if let Some(bus) = &self.bus {
             bus.announce(what);
         }
@@ -490,6 +490,7 @@ impl Daemon {
 
     /// A new manager takes over; everything it needs is written down already.
     pub(crate) fn reexecute(&mut self) {
+        self.announce(Announcement::Reloading(true));
         self.leaving = Some(Leaving::Restart);
     }
 

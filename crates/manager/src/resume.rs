@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use warren_bus::Announcement;
 use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget};
 use warren_core::graph::{Definition, Graph};
 use warren_core::ids::{EffectId, UnitId};
@@ -148,6 +149,8 @@ impl Daemon {
             self.start_first_unit();
         }
         self.take_up_plan();
+        // What happened meanwhile nobody was told.
+        self.announce(Announcement::Reloading(false));
         Ok(())
     }
 

@@ -7,7 +7,7 @@ mod beside;
 mod flush;
 mod opening;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,8 +44,30 @@ pub struct Sockets {
     /// What init keeps for those of which something is removed beside the loop that their sockets are known
     /// by: once these are closed, nothing else tells the next manager that they were open.
     left: BTreeMap<UnitId, String>,
+    closing: Closing,
     /// The directory of run-time files.
     runtime: PathBuf,
+}
+
+/// An address is free when init has closed its socket there too, which it says by the answer to a ping.
+#[derive(Default)]
+struct Closing {
+    /// The ping behind what it was told to close last, until that is answered.
+    asked: Option<u64>,
+    /// Who is to listen then, and behind which ping.
+    waiting: VecDeque<(u64, EffectId, UnitId, Arc<Compiled>)>,
+}
+
+impl Closing {
+    /// Who waited for this ping.
+    fn answered(&mut self, number: u64) -> Vec<(EffectId, UnitId, Arc<Compiled>)> {
+        self.asked = self.asked.filter(|&asked| asked > number);
+        let due = self.waiting.partition_point(|(asked, ..)| *asked <= number);
+        self.waiting
+            .drain(..due)
+            .map(|(_, effect, unit, settings)| (effect, unit, settings))
+            .collect()
+    }
 }
 
 /// The name under which init keeps a socket.
@@ -72,6 +94,7 @@ impl Sockets {
             beside: Beside::new(wake.clone()),
             flushes: Flushes::new(wake),
             left: BTreeMap::new(),
+            closing: Closing::default(),
             runtime: runtime.to_owned(),
         }
     }
@@ -182,6 +205,24 @@ impl Daemon {
             // It had given not all of them to init.
             _ => self.close_sockets(unit, None),
         }
+        let asked =
+            self.sockets.closing.asked.filter(|_| opening::may_be_in_use(settings.socket()));
+        if let Some(asked) = asked {
+            return self.sockets.closing.waiting.push_back((asked, id, unit, settings));
+        }
+        self.open_sockets(id, unit, settings);
+    }
+
+    /// Init has closed what it was told to before this ping.
+    pub(crate) fn listen_where_closed(&mut self, number: u64) {
+        for (id, unit, settings) in self.sockets.closing.answered(number) {
+            if self.core.effect_unit(id).is_some() {
+                self.open_sockets(id, unit, settings);
+            }
+        }
+    }
+
+    fn open_sockets(&mut self, id: EffectId, unit: UnitId, settings: Arc<Compiled>) {
         match self.sockets.is_near(unit, &settings) {
             true => self.listens(id, unit, &settings, opening::open_all(settings.socket())),
             false => self.sockets.beside.open(id, unit, settings),
@@ -286,9 +327,13 @@ impl Daemon {
         if leaves {
             self.keep_left(unit);
         }
+        if closed.is_empty() {
+            return;
+        }
         for index in closed {
             let _ = self.init.drop_stored(&stored_name(&name, index));
         }
+        self.sockets.closing.asked = Some(self.ask_init());
     }
 
     /// Throws away what waits in a unit's sockets.

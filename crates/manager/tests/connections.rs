@@ -221,6 +221,25 @@ fn one_source_has_so_many_connections() {
     until("the source is free again", || echoed(&mut connect("127.0.0.1")).map(drop));
 }
 
+/// Process 1 has closed what it kept of the sockets before they are bound again.
+#[test]
+fn an_address_is_free_when_its_socket_comes_up_again() {
+    let addresses: Vec<_> = (0..3)
+        .map(|_| std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()))
+        .collect();
+    let mut socket =
+        "[Unit]\nStartLimitIntervalSec=0\n[Socket]\nAccept=yes\nListenStream=@warren-test-again"
+            .to_owned();
+    for address in addresses {
+        socket += &format!("\nListenStream={}", address.expect("a port"));
+    }
+    let units = [("again.socket", &*socket), ("again@.service", "[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("again", &units) else { return };
+    for _ in 0..40 {
+        m.expect_job("restart", "again.socket", "done");
+    }
+}
+
 #[test]
 fn an_instance_that_cannot_run_is_forgotten() {
     let units = [("t@.service", "[Unit]\nRefuseManualStart=yes\n[Service]\nExecStart=@P stay")];

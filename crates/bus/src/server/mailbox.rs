@@ -15,8 +15,8 @@ use warren_unit::UnitName;
 
 /// What others tell the bus's thread.
 pub enum Mail {
-    /// Units changed, and what else there is to tell.
-    Published(Vec<UnitId>, Vec<Notice>),
+    /// Units changed, what else there is to tell, and how many units are `failed` then.
+    Published(Vec<UnitId>, Vec<Notice>, u32),
     /// Something that all subscribers are told.
     Announcement(Announcement),
     /// The manager's answer to a question.
@@ -81,7 +81,7 @@ impl Mailbox {
             Hears::Nothing => false,
         };
         if is_heard {
-            inside.mail.push(Mail::Published(changed, notices));
+            inside.mail.push(Mail::Published(changed, notices, view.totals.failed));
             self.ring(inside);
         }
     }

@@ -39,13 +39,14 @@ pub struct Link {
 }
 
 impl Link {
-    /// To the bus whose socket is at `path`.
-    pub fn new(path: PathBuf) -> Link {
+    /// To the bus whose socket is at `path`; `is_heir` if an earlier manager may have had clients there.
+    pub fn new(path: PathBuf, is_heir: bool) -> Link {
+        let broker = if is_heir { Broker::of_heirs() } else { Broker::default() };
         Link {
             path,
             service: UnitName::parse(SERVICE).expect("a unit's name"),
             connection: None,
-            broker: Broker::default(),
+            broker,
             again: None,
             delay: FIRST_DELAY,
         }

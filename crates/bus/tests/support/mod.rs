@@ -164,6 +164,17 @@ impl Machine {
         *self.bus.lock().unwrap() = Some(bus);
     }
 
+    /// The same by a manager that comes after one that has just ended.
+    pub fn inherit(self: &Arc<Machine>, path: &Path, message_bus: Option<PathBuf>) {
+        let mut served = self.bus.lock().unwrap();
+        let mut earlier = served.take().expect("it serves");
+        let kept = earlier.listener().try_clone_to_owned().expect("a descriptor is free");
+        earlier.leave_socket();
+        drop(earlier);
+        let bus = Bus::start(path, Some(kept), message_bus, self.clone());
+        *served = Some(bus.expect("a bus can be started"));
+    }
+
     /// Ends the bus.
     pub fn stop(&self) {
         let bus = self.bus.lock().unwrap().take();

@@ -7,7 +7,8 @@ use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::{Asker, KillWhom, Refusal, Reply, Request};
 use crate::state::{
-    ActiveState, Automount, Mount, Outcome, RateWindow, Service, ServicePhase, Socket, TypeState,
+    ActiveState, Automount, History, Mount, Outcome, RateWindow, Service, ServicePhase, Socket,
+    TypeState,
 };
 use crate::transaction::Anchor;
 use warren_unit::Relation;
@@ -146,7 +147,13 @@ impl Core {
     }
 
     pub(crate) fn reset_failed(&mut self, unit: UnitId) {
-        if self.run(unit).history.is_none() {
+        let Some(history) = self.run(unit).history.as_ref() else { return };
+        let counts = history.starts != RateWindow::default();
+        if self.has_no_failure(unit, history) {
+            if counts {
+                let history = self.run_to_rearm(unit).history.as_mut();
+                history.expect("looked at above").starts = RateWindow::default();
+            }
             return;
         }
         self.transit(unit, false, |run| match &mut run.state {
@@ -165,6 +172,16 @@ impl Core {
         history.starts = RateWindow::default();
         history.restarts = 0;
         history.outcome = Outcome::Success;
+    }
+
+    /// Whether clients see nothing of it that `reset-failed` takes away.
+    fn has_no_failure(&self, unit: UnitId, history: &History) -> bool {
+        let run = self.run(unit);
+        let restarts = matches!(&run.state, TypeState::Service(Service::Up(run)) if run.outcome != Outcome::Success);
+        run.active_state() != ActiveState::Failed
+            && !restarts
+            && history.restarts == 0
+            && history.outcome == Outcome::Success
     }
 
     fn hurry(&mut self, unit: UnitId, cause: Cause) -> Result<Reply, Refusal> {

@@ -78,6 +78,11 @@ pub fn paths(config: &SocketConfig) -> impl Iterator<Item = &str> {
     config.listen.iter().filter_map(|listen| path_of(&listen.address))
 }
 
+/// Whether it is listened at anything that another socket may still have, as it is no path.
+pub fn may_be_in_use(config: &SocketConfig) -> bool {
+    config.listen.iter().any(|listen| path_of(&listen.address).is_none())
+}
+
 fn path_of(address: &Address) -> Option<&str> {
     match address {
         Address::Unix(path) | Address::Path(path) => Some(path),
