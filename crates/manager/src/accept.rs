@@ -231,13 +231,19 @@ impl Daemon {
             daemon.events.push_back(Event::ConnectionRefused { socket: unit });
             daemon.turn_away(fd, &stored);
         };
-        if run.connections.len() + loading.len() >= config.max_connections as usize {
+        // The machine is yet to hear of some that are loaded.
+        let told = self.events.iter().filter_map(|event| match event {
+            Event::Connection { socket, instance, .. } if *socket == unit => Some(instance),
+            _ => None,
+        });
+        let up: Vec<UnitId> = run.connections.iter().chain(told).copied().collect();
+        if up.len() + loading.len() >= config.max_connections as usize {
             return refuse(self, fd, "");
         }
         let peer = socket::addresses(fd.as_fd()).ok().flatten().map(|(_, peer)| peer);
         let source = peer.map(|peer| peer.ip().to_canonical());
         if let (Some(source), Some(max)) = (source, config.max_connections_per_source) {
-            let up = run.connections.iter().map(|&unit| source_of(self.core.graph().name(unit)));
+            let up = up.iter().map(|&unit| source_of(self.core.graph().name(unit)));
             let same = up.chain(loading).filter(|other| *other == Some(source)).count();
             if same >= max as usize {
                 return refuse(self, fd, &format!(" from {source}"));

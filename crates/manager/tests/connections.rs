@@ -221,6 +221,27 @@ fn one_source_has_so_many_connections() {
     until("the source is free again", || echoed(&mut connect("127.0.0.1")).map(drop));
 }
 
+#[test]
+fn of_many_connections_at_once_no_more_than_the_limit_are_served() {
+    let socket = SOCKET.replace("MaxConnections=2", "MaxConnections=5");
+    let units = [
+        ("each.socket", &*socket),
+        ("each@.service", "[Service]\nStandardInput=socket\nExecStart=/bin/cat"),
+    ];
+    let Some(m) = Machine::start("burst", &units) else { return };
+    m.expect_job("start", "each.socket", "done");
+    let number = |of: &str| m.status("each.socket")["connections"][of].as_u64().expect("a number");
+    for round in 1..=8 {
+        let all: Vec<UnixStream> = (0..12).map(|_| connect(&m)).collect();
+        until("each is counted", || {
+            (number("accepted") + number("refused") == round * 12).then_some(())
+        });
+        assert_eq!(number("now"), 5, "in round {round}");
+        drop(all);
+        until("nobody is connected", || (number("now") == 0).then_some(()));
+    }
+}
+
 /// Process 1 has closed what it kept of the sockets before they are bound again.
 #[test]
 fn an_address_is_free_when_its_socket_comes_up_again() {

@@ -215,6 +215,16 @@ fn who_ends_without_a_record_is_missed_by_his_group() {
 }
 
 #[test]
+fn process_1_has_the_name_that_managers_of_configuration_look_for() {
+    let units =
+        [("one.service", "[Service]\nType=oneshot\nExecStart=/bin/cp /proc/1/comm @D/out/name")];
+    with("named", &units, |m| {
+        m.expect_job("start", "one.service", "done");
+        assert_eq!(m.lines("name"), ["systemd"]);
+    });
+}
+
+#[test]
 fn a_watchdog_is_fed_and_missed() {
     let units = [
         (

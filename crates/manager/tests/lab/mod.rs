@@ -210,7 +210,7 @@ impl Machine {
         let unshare = command.spawn().expect("unshare(1) runs");
         let mut machine = Machine { unshare, init_pid: 0, directory, top, group };
         let parent = machine.unshare.id() as i32;
-        machine.init_pid = until("process 1 starts", || child_called(parent, "warren-init"));
+        machine.init_pid = until("process 1 starts", || child_called(parent, "systemd"));
         machine.totals();
         Some(machine)
     }

@@ -21,7 +21,7 @@ mod store;
 mod supervise;
 
 use options::Options;
-use warren_sys::usage;
+use warren_sys::{process, usage};
 
 fn main() {
     let status = match Options::parse(std::env::args().skip(1), std::process::id() == 1) {
@@ -44,6 +44,9 @@ fn main() {
 
 fn run(options: Options) -> i32 {
     options.faults.iter().for_each(|fault| say(&format!("{fault}: ignored")));
+    if is_known_by_name() {
+        let _ = process::set_name(SYSTEMD);
+    }
     let before = again::Before::take();
     let place = boot::prepare(&options, before.as_ref());
     match supervise::Init::new(options, place, before) {
@@ -53,6 +56,15 @@ fn run(options: Options) -> i32 {
             1
         }
     }
+}
+
+/// Ansible, Puppet, Chef and many scripts tell which service manager they are to speak to by the name of
+/// process 1 (`/proc/1/comm`).
+const SYSTEMD: &str = "systemd";
+
+/// Whether this is process 1 of a host or a container, and none of `warren run`, which finds its own by name.
+fn is_known_by_name() -> bool {
+    std::process::id() == 1 && std::env::var_os("container").is_none_or(|kind| kind != "warren")
 }
 
 /// A line on the console. Nothing can be done when that fails.
