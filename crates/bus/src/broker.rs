@@ -9,7 +9,7 @@ use crate::names::DBUS;
 use crate::wire::{Header, Kind, MAX_MESSAGE_BYTES, Message, WireError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use warren_core::ids::UnitId;
+use warren_core::ids::{JobId, UnitId};
 
 /// The name that the manager has on a bus.
 pub const NAME: &str = "org.freedesktop.systemd1";
@@ -81,6 +81,8 @@ pub struct Broker {
     held_bytes: usize,
     asked: BTreeMap<u32, Question>,
     subscribed: BTreeSet<Arc<str>>,
+    /// Jobs that clients asked for, who are told of them without a subscription.
+    jobs: BTreeMap<JobId, Arc<str>>,
     /// Some subscribed with an earlier manager, which has not said who.
     has_heirs: bool,
 }
@@ -178,6 +180,7 @@ impl Broker {
     /// Forgets a client; gives the units that only it referred to.
     fn forget(&mut self, name: &str) -> Vec<UnitId> {
         self.subscribed.remove(name);
+        self.jobs.retain(|_, asker| **asker != *name);
         let Some(client) = self.remove(name) else { return Vec::new() };
         client.references.into_keys().filter(|unit| !self.is_referred_to(*unit)).collect()
     }
@@ -230,7 +233,19 @@ impl Broker {
 
     /// Whether anybody wants signals.
     pub fn has_subscribers(&self) -> bool {
-        self.has_heirs || !self.subscribed.is_empty()
+        self.has_heirs || !self.subscribed.is_empty() || !self.jobs.is_empty()
+    }
+
+    /// A client asked for a job.
+    pub fn asked_for_job(&mut self, job: JobId, client: &Arc<str>) {
+        if self.clients.contains_key(client) {
+            self.jobs.insert(job, client.clone());
+        }
+    }
+
+    /// The job has ended.
+    pub fn job_over(&mut self, job: JobId) {
+        self.jobs.remove(&job);
     }
 
     /// A client refers to a unit; says whether nobody did before.

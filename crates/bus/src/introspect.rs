@@ -111,6 +111,9 @@ pub fn unit(unit_type: UnitType) -> &'static str {
     })
 }
 
+/// Methods that are answered by the end of the connection.
+const NO_REPLY: [&str; 1] = ["Reexecute"];
+
 const SCOPE_SIGNALS: Signals = &[("RequestStop", "")];
 
 /// The methods of one interface of units.
@@ -138,6 +141,10 @@ fn interface(out: &mut String, interface: &Interface, methods: &[Methods], signa
         write_line(out, format_args!("  <method name=\"{}\">", one.name));
         arguments_of(out, one.input, " direction=\"in\"");
         arguments_of(out, one.output, " direction=\"out\"");
+        if NO_REPLY.contains(&one.name) {
+            let name = "org.freedesktop.DBus.Method.NoReply";
+            write_line(out, format_args!("   <annotation name=\"{name}\" value=\"true\"/>"));
+        }
         out.push_str("  </method>\n");
     }
     for (name, list) in signals {

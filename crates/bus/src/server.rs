@@ -192,6 +192,9 @@ impl Server {
         let clients = self.connections.len().saturating_sub(bus.is_some().into());
         match &self.link {
             _ if clients > 0 || self.has_bus_subscribers() => Hears::All,
+            Some(_) if self.waiting.values().any(|waiting| waiting.origin.client.is_some()) => {
+                Hears::All
+            }
             Some(link) if bus.is_none() => Hears::Of(link.service().clone()),
             _ => Hears::Nothing,
         }
@@ -235,6 +238,12 @@ impl Server {
         let modified = epoll::modify(&self.epoll, &self.listener, data, interest);
         modified.expect("the listener is in the set");
         self.resting_until = (!on).then(|| Instant::now() + REST);
+    }
+
+    /// Whoever comes from now on is served by the manager that comes.
+    fn leave_others_to_the_next(&mut self) {
+        self.watch_listener(false);
+        self.resting_until = None;
     }
 
     fn welcome(&mut self, socket: OwnedFd) {
@@ -570,6 +579,7 @@ impl Server {
                 Mail::Published(changed, notices, failed) => {
                     let fails_others = std::mem::replace(&mut self.failed, failed) != failed;
                     self.tell(|queue| queue.publish(&changed, &notices, fails_others));
+                    self.jobs_over(&notices);
                     self.look_for_bus(&changed);
                 }
                 Mail::Announcement(announcement) => {

@@ -382,3 +382,21 @@ fn who_subscribed_with_an_earlier_manager_is_told_on() {
     bus.introduce(":1.7", 4711);
     assert_eq!(bus.says(), "to :1.7: reply \"\"");
 }
+
+#[test]
+fn who_asks_for_a_job_is_told_of_it_without_a_subscription() {
+    let (ground, mut bus) = joined("askers");
+    ground.machine.announce(warren_bus::Announcement::UnitFilesChanged);
+    bus.call(":1.7", "StartUnit", &["a.service", "replace"]);
+    bus.introduce(":1.7", 0);
+    let mut said = Vec::new();
+    while said.last().is_none_or(|last: &String| !last.contains("JobRemoved")) {
+        said.push(bus.says());
+    }
+    assert_eq!(said[0], "to :1.7: reply \"o\"");
+    assert!(said.iter().any(|said| said == "to all: JobNew"), "{said:?}");
+    // It has ended: nobody hears what else happens.
+    ground.machine.announce(warren_bus::Announcement::UnitFilesChanged);
+    bus.call(":1.7", "GetDefaultTarget", &[]);
+    assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+}

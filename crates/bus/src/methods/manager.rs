@@ -75,7 +75,7 @@ methods! {
     DumpUnitsMatchingPatternsByFileDescriptor "as:patterns" -> "h:fd" Read =
         |_| not_done("Dumping to a file descriptor");
     Reload "" -> "" Write = |_| Ok(Step::Ask(Call::ReloadConfiguration, Then::Nothing));
-    Reexecute "" -> "" Write = |_| Ok(Step::Ask(Call::Reexecute, Then::Nothing));
+    Reexecute "" -> "" Write = |_| Ok(Step::Ask(Call::Reexecute, Then::HangUp));
     Exit "" -> "" Write = |_| leave(Leave::Exit);
     Reboot "" -> "" Write = |_| leave(Leave::Reboot);
     PowerOff "" -> "" Write = |_| leave(Leave::PowerOff);

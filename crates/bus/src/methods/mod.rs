@@ -164,6 +164,8 @@ pub enum Step {
 pub enum Then {
     /// An empty reply.
     Nothing,
+    /// None at all: the connection ends when it is done.
+    HangUp,
     /// The job's path; the verb and the unit are named in errors.
     Job(&'static str, UnitName),
     /// The job in full with all others of its transaction.
@@ -195,7 +197,7 @@ impl Invocation<'_> {
 pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusError> {
     let mut w = Writer::new();
     match (then, answer) {
-        (Then::Nothing, _) => {}
+        (Then::Nothing | Then::HangUp, _) => {}
         (Then::Job(..), Answer::Job { job, .. }) => {
             w.str(&path::job(job.0));
         }

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warren_core::ids::UnitId;
+use warren_core::request::Notice;
 use warren_unit::UnitName;
 
 /// The unit of the bus, whichever program it is.
@@ -72,6 +73,16 @@ impl Server {
     /// Whether somebody on the bus wants signals.
     pub(super) fn has_bus_subscribers(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.broker.has_subscribers())
+    }
+
+    /// Who asked for these jobs has been told of their end.
+    pub(super) fn jobs_over(&mut self, notices: &[Notice]) {
+        let Some(link) = &mut self.link else { return };
+        for notice in notices {
+            if let Notice::JobRemoved { job, .. } = notice {
+                link.broker.job_over(*job);
+            }
+        }
     }
 
     /// The clients on the bus, while the connection is it.

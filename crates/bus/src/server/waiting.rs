@@ -1,11 +1,11 @@
 //! Calls that wait for the manager.
 
 use super::{Origin, ReplyTo, Server};
-use crate::backend::{Call, Outcome, ReplySender};
+use crate::backend::{Answer, Call, Outcome, ReplySender};
 use crate::broker::Caller;
 use crate::error::BusError;
 use crate::methods::{Done, Then, explain, render};
-use crate::server::mailbox::Mail;
+use crate::server::mailbox::{Hears, Mail};
 use std::sync::{Arc, Weak};
 use warren_core::request::Asker;
 use warren_unit::UnitName;
@@ -57,6 +57,10 @@ impl Server {
         let asker = Asker::client(uid, pid);
         let question = self.next_question;
         self.next_question += 1;
+        if waiting.origin.client.is_some() {
+            // It is told of a job that it asks for, also where nobody else is told anything.
+            self.mailbox.hear(Hears::All);
+        }
         self.waiting.insert(question, waiting);
         let mailbox = self.mailbox.clone();
         let deliver = move |answer| mailbox.put(Mail::Answer(question, answer));
@@ -122,8 +126,18 @@ impl Server {
                 calls.push_back((origin, waiting.reply_to, again));
             }
             After::Again(_) => {}
+            After::Render(Then::HangUp) if outcome.is_ok() => {
+                self.end_waiting(&origin, 0);
+                self.leave_others_to_the_next();
+            }
             After::Render(then) => {
                 self.end_waiting(&origin, 0);
+                if let (Ok(Answer::Job { job, .. }), Some(client), ReplyTo::Call(_)) =
+                    (&outcome, &origin.client, &waiting.reply_to)
+                    && let Some(broker) = self.broker(id)
+                {
+                    broker.asked_for_job(*job, client);
+                }
                 let view = self.backend.view();
                 let body = outcome
                     .map_err(|error| explain(&then, error, &view))

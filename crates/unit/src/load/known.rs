@@ -17,6 +17,7 @@ macro_rules! known {
 known! {
     app_slice = "app.slice";
     basic_target = "basic.target";
+    dbus_service = "dbus.service";
     dbus_socket = "dbus.socket";
     journald_socket = "systemd-journald.socket";
     local_fs_pre_target = "local-fs-pre.target";

@@ -86,6 +86,23 @@ fn an_instance_has_a_slice_of_its_template() {
 }
 
 #[test]
+fn who_has_a_name_on_the_message_bus_goes_down_before_it() {
+    let after_bus = |name: &str, text: &str| {
+        let name = UnitName::parse(name).expect("a valid name");
+        let file = Arc::new(parse("f".into(), text.as_bytes(), name.unit_type()).0);
+        let sources = Sources { fragment: Some(&file), ..Sources::default() };
+        let (loaded, _) = load(&name, &sources, &Context::system(), &Defaults::default());
+        loaded.relations.contains(&(Relation::After, known::dbus_service()))
+    };
+    let service = |more: &str| format!("{more}\n[Service]\nBusName=a.b\nExecStart=/bin/true\n");
+    assert!(after_bus("a.service", &service("")));
+    assert!(!after_bus("a.service", &service("[Unit]\nDefaultDependencies=no")));
+    assert!(!after_bus("a.service", &service("[Unit]\nBefore=dbus.service")));
+    assert!(!after_bus("dbus.service", &service("")));
+    assert!(!after_bus("a.service", "[Service]\nExecStart=/bin/true\n"));
+}
+
+#[test]
 fn the_same_in_a_user_manager() {
     let context = Context { scope: Scope::User, ..Context::system() };
     check_in(

@@ -63,7 +63,10 @@ impl Loader<'_, '_> {
     /// Dependencies that DefaultDependencies=no switches off.
     fn defaults(&mut self) {
         match self.merged.name().unit_type() {
-            UnitType::Service => self.default_early(None),
+            UnitType::Service => {
+                self.default_early(None);
+                self.before_its_bus();
+            }
             UnitType::Socket => self.default_early(Some(known::sockets_target())),
             UnitType::Timer => {
                 self.default_early(Some(known::timers_target()));
@@ -89,6 +92,21 @@ impl Loader<'_, '_> {
                 self.add(Relation::Before, known::swap_target());
             }
             _ => {}
+        }
+    }
+
+    /// Who has a name on the message bus goes down before the bus: of whom it is asked over the bus to end
+    /// everything, as of logind, the answer still comes through.
+    fn before_its_bus(&mut self) {
+        let bus = known::dbus_service();
+        let is_first = |(relation, name): &(Relation, UnitName)| {
+            matches!(relation, Relation::Before) && *name == bus
+        };
+        if self.merged.has(id!(Service "BusName"))
+            && *self.merged.name() != bus
+            && !self.relations.iter().any(is_first)
+        {
+            self.add(Relation::After, bus);
         }
     }
 

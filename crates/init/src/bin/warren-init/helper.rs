@@ -26,19 +26,35 @@ pub struct Helper {
     backoff: Backoff,
     /// When we killed it, as the manager asked.
     killed_ns: Option<u64>,
+    /// A manager that was started anew on request has it end, for the program that is on the disk now.
+    is_due_to_go: bool,
 }
 
 impl Helper {
     /// A place whose process is due at once. Its socket is replaced when it starts.
     pub fn new(backoff: Backoff) -> Result<Helper> {
         let (socket, _) = fdpass::seqpacket_pair(false)?;
-        Ok(Helper { pid: 0, socket, started_ns: 0, start_at_ns: Some(0), backoff, killed_ns: None })
+        Ok(Helper {
+            pid: 0,
+            socket,
+            started_ns: 0,
+            start_at_ns: Some(0),
+            backoff,
+            killed_ns: None,
+            is_due_to_go: false,
+        })
     }
 
     /// A process that takes this place, and the manager's end of its socket.
     pub fn started(&mut self, pid: i32, socket: OwnedFd, now: u64) {
         (self.pid, self.socket) = (pid, socket);
         (self.started_ns, self.start_at_ns) = (now, None);
+        self.is_due_to_go = false;
+    }
+
+    /// That it ends by itself is no fault of its from now on: the manager that comes has it end.
+    pub fn is_to_go(&mut self) {
+        self.is_due_to_go = true;
     }
 
     /// Kills it, if it runs: the next one is started as soon as it is reaped, or soon if the kernel
@@ -70,15 +86,16 @@ impl Helper {
     pub fn leave_if_held(&mut self, now: u64) {
         if self.left_at_ns().is_some_and(|at| at <= now) {
             say(&format!("the kernel holds exec helper {}: another takes its place", self.pid));
-            self.ended(now);
+            self.ended(now, false);
         }
     }
 
-    /// It was reaped, or is left.
-    pub fn ended(&mut self, now: u64) {
+    /// It was reaped, or is left; `by_itself` if it has left of its own accord.
+    pub fn ended(&mut self, now: u64, by_itself: bool) {
         self.pid = 0;
         let delay = match self.killed_ns.take() {
             Some(_) => 0,
+            None if by_itself && std::mem::take(&mut self.is_due_to_go) => 0,
             None => self.backoff.delay_ns(now.saturating_sub(self.started_ns)),
         };
         self.start_at_ns = Some(now + delay);
@@ -89,6 +106,21 @@ impl Helper {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_sent_away_by_one_manager_after_another_has_not_failed() {
+        let mut helper = Helper::new(Backoff::new(u64::MAX)).expect("a pair of sockets");
+        for now in 0..9 {
+            let (socket, _) = fdpass::seqpacket_pair(false).expect("a pair");
+            helper.started(7, socket, now);
+            helper.is_to_go();
+            helper.ended(now, true);
+            assert_eq!(helper.due_ns(), Some(now));
+        }
+        helper.ended(9, true);
+        helper.ended(9, true);
+        assert!(helper.due_ns() > Some(9), "nobody has sent it away");
+    }
 
     #[test]
     fn another_takes_the_place_of_one_that_is_not_reaped_after_it_was_killed() {

@@ -348,7 +348,7 @@ impl Init {
                 if !helper.was_killed() {
                     say(&format!("exec helper {} ended: {:?}", exit.pid, exit.kind));
                 }
-                helper.ended(now);
+                helper.ended(now, exit.kind == ExitKind::Exited(0));
             }
             None => self.manager_ended(exit, now),
         }
@@ -380,7 +380,9 @@ impl Init {
             StartReason::Asked => 0,
             _ => self.manager_backoff.delay_ns(now.saturating_sub(manager.started_ns)),
         };
-        if reason != StartReason::Asked {
+        if reason == StartReason::Asked {
+            self.shared.helpers.iter_mut().for_each(Helper::is_to_go);
+        } else {
             say(&format!(
                 "manager ended ({reason:?}), starting it again in {} ms",
                 delay / 1_000_000
@@ -445,7 +447,7 @@ impl Init {
             }
             Err(error) => {
                 say(&format!("exec helper: {error}"));
-                helper.ended(now);
+                helper.ended(now, false);
             }
         }
     }
