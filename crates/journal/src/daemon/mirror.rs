@@ -86,7 +86,8 @@ impl Mirror {
         if self.waits {
             return;
         }
-        let appended = self.try_append(*stamp, context, fields);
+        let of_unit = said_of_unit(context, fields);
+        let appended = self.try_append(*stamp, context, of_unit.as_ref().unwrap_or(fields));
         self.note(appended);
     }
 
@@ -178,6 +179,16 @@ impl Mirror {
         let gone = numbered.len().saturating_sub(FILES - 1);
         numbered.iter().take(gone).try_for_each(|(_, name)| self.files.unlink(name))
     }
+}
+
+/// What the manager says of a unit, so that Debian's journalctl finds it by the unit: it looks for `UNIT=`
+/// in messages of process 1 alone, and for this field in those of root.
+fn said_of_unit(context: &Fields, fields: &Fields) -> Option<Fields> {
+    let is_manager = context.get("_COMM") == Some(b"warrend") && context.get("_UID") == Some(b"0");
+    let unit = fields.get("UNIT").filter(|_| is_manager)?;
+    let mut all = fields.clone();
+    all.push(b"OBJECT_SYSTEMD_UNIT", unit);
+    Some(all)
 }
 
 /// Puts a file with the same entries in the place of one to which somebody wrote when he was killed.
@@ -285,6 +296,16 @@ mod tests {
         let output = command.args(["-q", "--no-pager", "-D"]).arg(directory).args(options).output();
         let output = output.ok()?;
         Some((output.status.success(), output.stdout.split(|&byte| byte == b'\n').count() - 1))
+    }
+
+    #[test]
+    fn what_the_manager_says_of_a_unit_is_found_by_the_unit() {
+        let context = |comm| [("_COMM", comm), ("_UID", "0")].into_iter().collect();
+        let fields: Fields = [("MESSAGE", "Started"), ("UNIT", "a.service")].into_iter().collect();
+        let all = said_of_unit(&context("warrend"), &fields).expect("one field more");
+        assert_eq!(all.get("OBJECT_SYSTEMD_UNIT"), Some(&b"a.service"[..]));
+        assert!(said_of_unit(&context("other"), &fields).is_none());
+        assert!(said_of_unit(&context("warrend"), &Fields::new()).is_none());
     }
 
     #[test]
