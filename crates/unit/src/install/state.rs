@@ -219,7 +219,10 @@ impl Tree {
                 directory if self.is_runtime(directory) => UnitFileState::EnabledRuntime,
                 _ => UnitFileState::Static,
             }),
-            LinkKind::Alias(_) => Some(UnitFileState::Alias),
+            LinkKind::Alias(other) => Some(match self.find(&other) {
+                Found::Masked(path) => self.masked(&path),
+                _ => UnitFileState::Alias,
+            }),
             // A unit of its own, but systemctl says so of every link with another name.
             LinkKind::Linked if is_other_name(name, target) => {
                 let is_there = self.nodes.contains_key(target);

@@ -269,6 +269,7 @@ const LINKS: &[(&str, &str)] = &[
     ("linked#@.service", "/opt/linked#@.service"),
     ("masked#.service", "/dev/null"),
     ("masked#@.service", "/dev/null"),
+    ("of-masked#.service", "/usr/lib/systemd/system/masked#.service"),
 ];
 
 /// Files that they lead to or that they stand before, and one of the directory itself.
