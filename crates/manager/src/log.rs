@@ -297,7 +297,9 @@ pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
             let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
             let code = reason.code.id();
             let text = format!("{name}: {code} {}{by}{detail}", reason.code.text());
-            about(view, *unit, WARNING, &text, &[("WARREN_REASON", &code)], true);
+            // Of those there may be thousands, and the console tells of the end itself.
+            let to_console = reason.code != Code::ManagerExit;
+            about(view, *unit, WARNING, &text, &[("WARREN_REASON", &code)], to_console);
         }
         Notice::CycleBroken { units, dropped } => {
             let names: Vec<&str> = units.iter().map(|u| view.graph.name(*u).as_str()).collect();

@@ -212,7 +212,7 @@ impl Core {
         has_settings.then(|| self.compiled(unit).section.job_timeout).flatten()
     }
 
-    fn strengthen(&mut self, unit: UnitId, mode: JobMode) -> JobId {
+    pub(super) fn strengthen(&mut self, unit: UnitId, mode: JobMode) -> JobId {
         let job = self.run_mut(unit).job.as_mut().expect("the caller saw it");
         job.irreversible |= mode == JobMode::ReplaceIrreversibly;
         let id = job.id;

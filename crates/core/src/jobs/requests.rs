@@ -199,14 +199,16 @@ impl Core {
 
     /// The last transaction: a stop job for every unit that is up or on its way, in place of
     /// whatever job it has. What the kernel had before the manager came is left alone, and so is
-    /// what outlasts the end. The stops of an end that this one overtakes go on.
+    /// what outlasts the end. Stops that are there, as those of an end that this one overtakes or that
+    /// files describe, go on.
     pub(crate) fn stop_everything(&mut self, soft: bool) {
-        let overtakes = std::mem::replace(&mut self.totals.stopping, true);
+        self.totals.stopping = true;
         self.given_up = false;
         let reason = Reason::new(Code::ManagerExit, Cause::Manager);
         for unit in self.busy() {
-            if !(overtakes && self.has_stop_job(unit)) {
-                self.finish_job(unit, JobResult::Canceled, reason);
+            match self.has_stop_job(unit) {
+                true => self.keep_stop(unit),
+                false => self.finish_job(unit, JobResult::Canceled, reason),
             }
         }
         let outlasting = self.outlasting(soft);
@@ -220,6 +222,12 @@ impl Core {
             }
         }
         self.circles_unchecked = true;
+    }
+
+    /// Its stop is from now on one of the end's.
+    fn keep_stop(&mut self, unit: UnitId) {
+        self.strengthen(unit, self.stopping_mode(unit));
+        self.queue_job(unit);
     }
 
     fn has_stop_job(&self, unit: UnitId) -> bool {
