@@ -622,10 +622,11 @@ pub fn diagnostic(fault: &Value) -> String {
 pub fn totals(answer: &Value, style: Style) -> String {
     let mut out = String::new();
     let failed = number(answer, "failed");
-    let (tone, word) = match (failed, answer["stopping"].as_bool()) {
-        (_, Some(true)) => (Tone::Warn, "stopping"),
-        (0, _) => (Tone::Good, "running"),
-        _ => (Tone::Bad, "degraded"),
+    let word = text(answer, "state");
+    let tone = match (failed, word) {
+        (0, "running") => Tone::Good,
+        (_, "degraded") => Tone::Bad,
+        _ => Tone::Warn,
     };
     let loaded = number(answer, "loaded");
     put!(out, "{} {}", style.paint(tone, "●"), style.paint(tone, word));
@@ -635,9 +636,12 @@ pub fn totals(answer: &Value, style: Style) -> String {
     put!(out, "   Failed: {failed}");
     put!(
         out,
-        "    Start: {} to load, {} to be up",
+        "    Start: {} to load, {}",
         span_us(number(answer, "load_us")),
-        span_us(number(answer, "startup_us"))
+        match answer["started"].as_bool() {
+            Some(false) => "not up yet".to_owned(),
+            _ => format!("{} to be up", span_us(number(answer, "startup_us"))),
+        }
     );
     let resident = number(answer, "resident_bytes");
     let each = resident.checked_div(loaded).unwrap_or(0);

@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call, Leave, PresetMode, UnitFileOp, UnitFileVerb};
 use warren_bus::glob::Patterns;
+use warren_bus::properties::manager::system_state;
 use warren_bus::{Answer, BusError, ReplySender, is_listed, is_only_named, refusals};
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
@@ -348,6 +349,8 @@ fn totals(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
         "jobs": view.totals.jobs,
         "failed": view.totals.failed,
         "generation": view.graph.generation(),
+        "state": system_state(&view),
+        "started": view.totals.startup_finished,
         "stopping": view.totals.stopping,
         "load_us": micros_between(facts.boot.load.0, facts.boot.load.1),
         "startup_us": micros_between(facts.boot.userspace, facts.boot.finish),

@@ -264,9 +264,14 @@ fn totals_are_short() {
         "version": "(warrener 0.1.0)", "loaded": 4018, "by_state": {"active": 2010, "inactive": 2008},
         "by_type": {"mount": 1000, "service": 1000}, "jobs": 0, "failed": 0, "generation": 3,
         "stopping": false, "load_us": 84_000, "startup_us": 310_000, "resident_bytes": 21_000_000,
-        "pid": 2,
+        "pid": 2, "state": "running", "started": true,
     });
     check("totals", &totals(&answer, PLAIN));
+    let mut starting = answer;
+    (starting["state"], starting["started"]) = (json!("starting"), json!(false));
+    let shown = totals(&starting, PLAIN);
+    assert!(shown.starts_with("● starting\n"), "{shown}");
+    assert!(shown.contains("    Start: 84.00 ms to load, not up yet\n"), "{shown}");
 }
 
 #[test]
