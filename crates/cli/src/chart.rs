@@ -234,9 +234,14 @@ where
         bail!("--repeat is for boot, reload, shutdown, or one of them before the last, as boot~1");
     };
     let answer = manager.call("Records", json!({}))?;
-    let names: Vec<&Value> = kept(subject, &answer).into_iter().skip(back).take(count).collect();
-    ensure!(!names.is_empty(), missing(subject, &answer));
     let text = subject.text();
+    let goes_on = is_under_way(subject, &answer);
+    if goes_on && back == 0 {
+        eprintln!("warren: the {text} that is under way is left out");
+    }
+    let skipped = back.saturating_sub(usize::from(goes_on));
+    let names: Vec<&Value> = kept(subject, &answer).into_iter().skip(skipped).take(count).collect();
+    ensure!(!names.is_empty(), missing(subject, &answer));
     ensure!(names.len() > 1, "no {text} before this one is kept; see warren chart --list");
     if let Some(fewer) = fewer(subject, back, names.len(), count) {
         eprintln!("warren: {fewer}");
@@ -313,9 +318,8 @@ where
         Which::Named(name) => fetch(manager, json!({"name": name}))?,
         Which::Kept(subject, back) => {
             let answer = manager.call("Records", json!({}))?;
-            let found = kept(*subject, &answer).get(*back).copied().cloned();
-            let name = found.with_context(|| missing(*subject, &answer))?;
-            fetch(manager, json!({"name": name}))?
+            let found = parameters(*subject, *back, &answer);
+            fetch(manager, found.with_context(|| missing(*subject, &answer))?)?
         }
         Which::Between(since, until) => {
             let now = Now::read();
@@ -338,6 +342,22 @@ fn kept(subject: Subject, answer: &Value) -> Vec<&Value> {
     let rows = answer["records"].as_array().into_iter().flatten();
     let of_subject = rows.filter(|row| row["subject"] == subject.text());
     of_subject.rev().map(|row| &row["name"]).collect()
+}
+
+/// Whether one of a subject goes on, by the manager's answer: then it is the last.
+fn is_under_way(subject: Subject, answer: &Value) -> bool {
+    answer["under_way"]["subject"] == subject.text()
+}
+
+/// What the manager is asked for to have the last of a subject, or one that is so many before it.
+fn parameters(subject: Subject, back: usize, answer: &Value) -> Option<Value> {
+    let kept = kept(subject, answer);
+    let by_name = |back: usize| Some(json!({"name": kept.get(back)?}));
+    match (is_under_way(subject, answer), back.checked_sub(1)) {
+        (true, None) => Some(answer["under_way"].clone()),
+        (true, Some(before)) => by_name(before),
+        (false, _) => by_name(back),
+    }
 }
 
 /// What is whole of the bytes of `name`. The chart tells what is not.
@@ -399,6 +419,20 @@ mod tests {
         let answer = json!({"records": [row("boot", "a"), row("reload", "b"), row("boot", "c")]});
         assert_eq!(kept(Subject::Boot, &answer), ["c", "a"]);
         assert!(kept(Subject::Shutdown, &answer).is_empty());
+    }
+
+    #[test]
+    fn one_that_goes_on_is_the_last_of_its_subject() {
+        let row = |subject: &str, name: &str| json!({"subject": subject, "name": name});
+        let records = json!([row("boot", "a"), row("shutdown", "b"), row("boot", "c")]);
+        let under_way = json!({"subject": "boot", "since_us": 7});
+        let answer = json!({"records": records, "under_way": under_way});
+        let asked = |back| parameters(Subject::Boot, back, &answer);
+        assert_eq!(asked(0), Some(under_way));
+        assert_eq!([asked(1), asked(2)], ["c", "a"].map(|name| Some(json!({"name": name}))));
+        assert_eq!(asked(3), None);
+        let shutdown = parameters(Subject::Shutdown, 0, &answer);
+        assert_eq!(shutdown, Some(json!({"name": "b"})));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::time::Monotonic;
 use warren_trace::event::{Event, What};
+use warren_trace::words::Subject;
 
 use crate::control::Caller;
 use crate::control_calls::{Answered, refused};
@@ -17,7 +18,7 @@ use crate::recorder::PIECE_EVENTS_MAX;
 use crate::records::{Kept, Material};
 use crate::shared::Shared;
 
-/// Recordings that are kept, the oldest first.
+/// Recordings that are kept, the oldest first, and the boot or shutdown of which one goes on.
 pub(crate) fn records(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let row = |kept: Kept| {
         let head = shared.records.head(&kept);
@@ -26,11 +27,24 @@ pub(crate) fn records(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answer
         json!({"name": kept.name, "subject": subject, "began_us": began_us, "bytes": kept.bytes})
     };
     let rows: Vec<Value> = shared.records.list().into_iter().map(row).collect();
-    Ok(json!({"records": rows, "trouble": shared.records.trouble()}))
+    let trouble = shared.records.trouble();
+    Ok(json!({"records": rows, "trouble": trouble, "under_way": under_way(shared)}))
+}
+
+/// What is being recorded; null if nothing is.
+fn under_way(shared: &Shared) -> Value {
+    let (reply, under_way) = channel();
+    shared.order(Order::UnderWay(reply));
+    let under_way = under_way.recv().ok().flatten();
+    under_way.map_or(
+        Value::Null,
+        |(subject, began)| json!({"subject": subject.text(), "since_us": began.monotonic.0}),
+    )
 }
 
 /// A recording's bytes in base64: one that is kept, by `name`, or what happened in the time from
-/// `since_us` to `until_us` (both monotonic; without them, everything that is still there).
+/// `since_us` to `until_us` (both monotonic; without them, everything that is still there), as one of
+/// `subject` if it is given.
 pub(crate) fn record(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let bytes = match parameters["name"].as_str() {
         Some(name) => shared
@@ -41,7 +55,9 @@ pub(crate) fn record(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -
             let from = Monotonic(parameters["since_us"].as_u64().unwrap_or(0));
             let until = Monotonic(parameters["until_us"].as_u64().unwrap_or(u64::MAX));
             let material = material(shared, from, until);
-            let material = material.ok_or_else(|| refused("the manager was restarted"))?;
+            let mut material = material.ok_or_else(|| refused("the manager was restarted"))?;
+            let subject = parameters["subject"].as_str().and_then(Subject::from_text);
+            material.head.subject = subject.unwrap_or(Subject::Live);
             warren_trace::record::write(&crate::records::recording(material))
         }
     };

@@ -305,7 +305,7 @@ impl Daemon {
         jobs.follow(&untold);
         jobs.take_present(view.jobs());
         let jobs = jobs.events();
-        self.recorder.boot_ended(began, self.core.graph());
+        self.recorder.boot_given_up(began, self.core.graph());
         self.recorder.shutdown_began(began, &jobs);
         crate::log::set_ending(true);
         let mut ending = Ending::new(None, self.options.scope, began);
@@ -609,7 +609,7 @@ impl Daemon {
         ));
         self.leaving = ending.action.map(Leaving::Power);
         let outlasts = self.is_soft_reboot();
-        self.recorder.shutdown_ended(ended, last.killed, outlasts, self.core.graph());
+        self.recorder.shutdown_ended(ended, &last, outlasts, self.core.graph());
     }
 }
 

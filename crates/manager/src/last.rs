@@ -54,6 +54,21 @@ pub struct Done {
     pub killed: usize,
     /// What could not be taken apart.
     pub failed: usize,
+    /// How processes that were left were waited for.
+    pub wait: Wait,
+}
+
+/// A wait for processes; all 0 when there was none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// When they were asked to end, in µs of the monotonic clock.
+    pub from_us: u64,
+    /// When those that did not were killed.
+    pub killed_us: u64,
+    /// When they were gone, or not waited for any more.
+    pub until_us: u64,
+    /// Processes that the kernel holds.
+    pub held: usize,
 }
 
 impl LastSteps {
@@ -113,6 +128,9 @@ pub fn run(steps: &LastSteps) -> Done {
         let ended = stragglers::Hunt { spared, soft: steps.soft }.end_all(groups);
         done.left_over += ended.found;
         done.killed += ended.killed;
+        if ended.found > 0 {
+            done.wait = ended.wait;
+        }
     }
     if steps.storage {
         done.failed = storage::take_apart();
@@ -145,15 +163,22 @@ fn wait_for_turn(report: &Path, within: Duration) -> Option<File> {
 
 impl Done {
     fn to_line(&self) -> String {
-        format!("{} {} {}\n", self.left_over, self.killed, self.failed)
+        let Wait { from_us, killed_us, until_us, held } = self.wait;
+        let (left_over, killed, failed) = (self.left_over, self.killed, self.failed);
+        format!("{left_over} {killed} {failed} {from_us} {killed_us} {until_us} {held}\n")
     }
 
     /// Reads the report; none if it is not there or not whole.
     pub fn read(path: &Path) -> Option<Done> {
         let text = std::fs::read_to_string(path).ok()?;
-        let mut words = text.split_whitespace().map(str::parse);
-        let mut next = || words.next()?.ok();
-        Some(Done { left_over: next()?, killed: next()?, failed: next()? })
+        let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+        let &[left_over, killed, failed, from_us, killed_us, until_us, held] = &*numbers.ok()?
+        else {
+            return None;
+        };
+        let wait = Wait { from_us, killed_us, until_us, held: held as usize };
+        let [left_over, killed, failed] = [left_over, killed, failed].map(|count| count as usize);
+        Some(Done { left_over, killed, failed, wait })
     }
 }
 
@@ -194,7 +219,8 @@ mod tests {
             let report = report.clone();
             move || run(&LastSteps { report: Some(report), ..LastSteps::default() })
         });
-        let first = Done { left_over: 3, killed: 2, failed: 1 };
+        let wait = Wait { from_us: 5, killed_us: 6, until_us: 7, held: 4 };
+        let first = Done { left_over: 3, killed: 2, failed: 1, wait };
         std::fs::write(&report, first.to_line()).expect("it can be written");
         drop(turn);
         let both = second.join().expect("it ends");

@@ -10,9 +10,10 @@ use warren_core::graph::{Delta, Graph};
 use warren_core::ids::UnitId;
 use warren_core::job::JobResult;
 use warren_core::request::{Asker, Request};
-use warren_core::time::Monotonic;
+use warren_core::time::{Moment, Monotonic};
 use warren_trace::event::Event;
 use warren_trace::record::Head;
+use warren_trace::words::Subject;
 use warren_unit::{Diagnostic, UnitName};
 
 use crate::answers::AnswerTo;
@@ -80,6 +81,8 @@ pub enum Order {
         /// Where it goes.
         reply: Sender<Stretch>,
     },
+    /// Say which boot or shutdown is being recorded, and since when.
+    UnderWay(Sender<Option<(Subject, Moment)>>),
     /// Cut the first piece out of it.
     Cut {
         /// The events' numbers.

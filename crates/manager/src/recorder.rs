@@ -31,6 +31,7 @@ use warren_trace::words::{
     Active, Asked, Command, Counter, Ending, Exit, Phase, Reading, Release, Sub, Subject, Work,
 };
 
+use crate::last::Done as LastDone;
 use crate::record_names::Formers;
 use crate::record_ring::RecordRing;
 use crate::records::{Material, Records, RecordsThread, Written};
@@ -298,13 +299,22 @@ impl Recorder {
         }
     }
 
-    /// The first transaction is worked off, or never will be because the end has come first.
+    /// The first transaction is worked off.
     pub fn boot_ended(&mut self, ended: Moment, graph: &Arc<Graph>) {
+        self.boot_is_over(ended, graph, |phase| What::PhaseEnd { phase, detail: 0 });
+    }
+
+    /// The end has begun. A boot that is under way never will be worked off.
+    pub fn boot_given_up(&mut self, ended: Moment, graph: &Arc<Graph>) {
+        self.boot_is_over(ended, graph, |phase| What::PhaseGivenUp { phase });
+    }
+
+    fn boot_is_over(&mut self, ended: Moment, graph: &Arc<Graph>, end: impl Fn(Phase) -> What) {
         self.join_shutdown(graph);
         let Some(boot) = self.take_under_way(BOOT) else { return };
         self.own_cpu(ended.monotonic);
         for phase in [Phase::StartUnits, Phase::Boot] {
-            self.manager(ended.monotonic, What::PhaseEnd { phase, detail: 0 });
+            self.manager(ended.monotonic, end(phase));
         }
         self.thread.keep(self.material(Subject::Boot, boot, graph));
         if self.under_way(SHUTDOWN).is_none() {
@@ -369,6 +379,12 @@ impl Recorder {
         Some(self.under_way(SHUTDOWN).filter(|_| !is_over)?.began)
     }
 
+    /// The boot or shutdown that is being recorded, and when it began.
+    pub fn being_recorded(&self) -> Option<(Subject, Moment)> {
+        let shutdown = self.shutdown_since().map(|began| (Subject::Shutdown, began));
+        shutdown.or_else(|| Some((Subject::Boot, self.under_way(BOOT)?.began)))
+    }
+
     /// What was recorded of it so far, by whichever manager.
     pub fn shutdown_so_far(&self) -> Vec<Event> {
         let shutdown = self.under_way(SHUTDOWN);
@@ -420,17 +436,17 @@ impl Recorder {
         }
     }
 
-    /// Everything is over; so many processes that outlived their units were killed. Written at once,
+    /// Everything is over, with what `last` tells of the processes that outlived their units. Written at once,
     /// because this process is about to be ended; where that can no longer be, the part that was
     /// written before has to do, unless memory `outlasts` it.
     pub fn shutdown_ended(
         &mut self,
         ended: Moment,
-        killed: usize,
+        last: &LastDone,
         outlasts: bool,
         graph: &Arc<Graph>,
     ) {
-        let Some(whole) = self.whole_shutdown(ended, killed, graph) else { return };
+        let Some(whole) = self.whole_shutdown(ended, last, graph) else { return };
         match self.thread.write(whole, true) {
             Written::NotThere(_) | Written::Nowhere if outlasts => {
                 return self.ring.set_note(TO_BE_JOINED, self.ring.next() + 1);
@@ -446,14 +462,15 @@ impl Recorder {
     fn whole_shutdown(
         &mut self,
         ended: Moment,
-        killed: usize,
+        last: &LastDone,
         graph: &Arc<Graph>,
     ) -> Option<Material> {
         let shutdown = self.under_way(SHUTDOWN).filter(|_| self.ring.note(TO_BE_JOINED) == 0)?;
         self.own_cpu(ended.monotonic);
-        if killed > 0 {
-            self.killed(ended.monotonic, None, None, killed);
+        if last.killed > 0 {
+            self.killed(ended.monotonic, None, None, last.killed);
         }
+        waits(last).for_each(|wait| self.did(wait));
         // Ends the phases within it too.
         self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
         Some(self.material(Subject::Shutdown, shutdown, graph))
@@ -514,6 +531,22 @@ impl Recorder {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
+}
+
+/// What the last steps waited for, if anything: processes that are asked to end, then those that do not end
+/// though they were killed.
+fn waits(last: &LastDone) -> impl Iterator<Item = Done> {
+    let wait = last.wait;
+    let killed_us = if wait.held > 0 { wait.killed_us } else { wait.until_us };
+    let phase = |phase, from_us, until_us, count: usize| Done {
+        phase,
+        began: Monotonic(from_us),
+        ended: Monotonic(until_us),
+        detail: count as u64,
+    };
+    let left = phase(Phase::LeftOver, wait.from_us, killed_us, last.left_over);
+    let held = phase(Phase::Held, killed_us, wait.until_us, wait.held);
+    [left, held].into_iter().filter(|done| done.detail > 0 && done.ended > done.began)
 }
 
 /// Whether the manager's lane is made of it.
@@ -649,6 +682,7 @@ mod tests {
     use warren_unit::Context;
 
     use super::*;
+    use crate::last::Wait;
     use crate::scratch::Scratch;
 
     fn moment(seconds: u64) -> Moment {
@@ -667,7 +701,7 @@ mod tests {
         recorder.shutdown_began(moment(1), &[]);
         recorder.before_unmount("/", &graph);
         assert_eq!(recorder.ring.note(PART), PART_KEPT);
-        recorder.shutdown_ended(moment(2), 0, true, &graph);
+        recorder.shutdown_ended(moment(2), &LastDone::default(), true, &graph);
 
         recorder.shutdown_began(moment(3), &[]);
         assert_eq!(recorder.ring.note(PART), PART_NONE);
@@ -676,7 +710,7 @@ mod tests {
         let other = recorder.material(Subject::Reload, other, &graph);
         assert!(matches!(recorder.thread.write(other, true), Written::Kept));
         std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
-        recorder.shutdown_ended(moment(4), 0, false, &graph);
+        recorder.shutdown_ended(moment(4), &LastDone::default(), false, &graph);
         assert_eq!(recorder.ring.note(PART), PART_LOST);
     }
 
@@ -685,11 +719,26 @@ mod tests {
         let scratch = Scratch::new("recorder-written");
         let (mut recorder, graph) = (recorder(&scratch), Arc::<Graph>::default());
         recorder.shutdown_began(moment(1), &[]);
-        recorder.whole_shutdown(moment(2), 0, &graph).expect("it is under way");
+        recorder.whole_shutdown(moment(2), &LastDone::default(), &graph).expect("it is under way");
         assert_eq!(recorder.shutdown_since(), Some(moment(1)), "the next one goes on with it");
-        recorder.shutdown_ended(moment(3), 0, false, &graph);
+        recorder.shutdown_ended(moment(3), &LastDone::default(), false, &graph);
         assert_eq!(recorder.shutdown_since(), None);
         assert_eq!(recorder.records.list().len(), 1);
+    }
+
+    #[test]
+    fn what_the_last_steps_waited_for_has_phases_with_their_times() {
+        let told = |wait, left_over| {
+            let last = LastDone { left_over, killed: 0, failed: 0, wait };
+            let waits = waits(&last).map(|one| (one.phase, one.began.0, one.ended.0, one.detail));
+            waits.collect::<Vec<_>>()
+        };
+        let none = Wait::default();
+        assert_eq!(told(none, 0), []);
+        let gone = Wait { from_us: 5, killed_us: 9, until_us: 12, held: 0 };
+        assert_eq!(told(gone, 3), [(Phase::LeftOver, 5, 12, 3)]);
+        let held = Wait { held: 2, ..gone };
+        assert_eq!(told(held, 3), [(Phase::LeftOver, 5, 9, 3), (Phase::Held, 9, 12, 2)]);
     }
 
     #[test]
@@ -702,7 +751,7 @@ mod tests {
         let part = recorder.material(Subject::Shutdown, part, &graph);
         assert!(matches!(recorder.thread.write(part, false), Written::Kept));
         std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
-        recorder.shutdown_ended(moment(2), 0, true, &graph);
+        recorder.shutdown_ended(moment(2), &LastDone::default(), true, &graph);
         assert!(recorder.under_way(SHUTDOWN).is_some(), "for the next manager");
         assert_eq!(recorder.shutdown_since(), None);
     }

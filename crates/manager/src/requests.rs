@@ -106,6 +106,7 @@ impl Daemon {
                     formers: self.recorder.formers(),
                 }));
             }
+            Order::UnderWay(reply) => drop(reply.send(self.recorder.being_recorded())),
             Order::Cut { numbers, reply } => drop(reply.send(self.recorder.piece(numbers))),
             Order::Answered => {
                 self.questions.end();

@@ -4,7 +4,7 @@ mod lab;
 
 use std::path::PathBuf;
 
-use lab::recordings::{bar, live, recording, recording_in};
+use lab::recordings::{bar, live, recorded_by, recording, recording_in};
 use lab::{Machine, until};
 use serde_json::json;
 use warren_trace::analysis::Analysis;
@@ -108,6 +108,102 @@ fn boot_reload_and_shutdown_are_kept_with_what_was_waited_for() {
         .map(|step| analysis.name(analysis.timeline.bars[step.bar as usize].row).to_owned());
     assert!(names.clone().any(|name| name == "deaf.service"), "{:?}", names.collect::<Vec<_>>());
     assert!(analysis.timeline.bars[goal as usize].work.is_stopping());
+}
+
+/// One start never ends. Of what failed with another unit, that one was waited for.
+const STUCK: [(&str, &str); 5] = [
+    ("stuck.service", "[Service]\nType=oneshot\nExecStart=@P stay"),
+    ("fails.service", "[Service]\nType=oneshot\nExecStart=@P wait:50 exit:1"),
+    (
+        "needs.service",
+        "[Unit]\nRequires=fails.service\nAfter=fails.service\n[Service]\nExecStart=@P",
+    ),
+    ("later.service", "[Unit]\nAfter=needs.service\n[Service]\nType=oneshot\nExecStart=@P"),
+    (
+        "default.target",
+        "[Unit]\nWants=stuck.service needs.service later.service\n\
+         After=stuck.service needs.service later.service",
+    ),
+];
+
+#[test]
+fn a_boot_is_looked_at_while_it_goes_on_and_is_kept_as_what_it_was() {
+    let Some(m) = Machine::start("record-stuck", &STUCK) else { return };
+    m.wait_for("later.service", "inactive/dead");
+    until("one start is left", || {
+        let boot = recorded_by(&m, &m.call("Records", &json!({}))["under_way"]);
+        let analysis = Analysis::of(&boot);
+        let later = analysis.timeline.bars.iter().find(|b| analysis.name(b.row) == "later.service");
+        later?.end?;
+        let fails = bar(&analysis, "fails.service", Work::Start);
+        let needs = bar(&analysis, "needs.service", Work::Start);
+        assert!(needs.start.is_none() && needs.end.is_some(), "{needs:?}");
+        let holder = |bar: &Bar| {
+            let index = analysis.timeline.bars.iter().position(|other| other == bar)?;
+            analysis.links.holder[index].map(|holder| &analysis.timeline.bars[holder as usize])
+        };
+        assert_eq!(holder(needs), Some(fails));
+        assert_eq!(holder(later?), Some(needs));
+        Some(())
+    });
+    let totals = m.totals();
+    assert_eq!((&totals["state"], &totals["started"]), (&json!("initializing"), &json!(false)));
+    let warren = lab::program_of("warren-cli", "warren");
+    let chart = m.run(&[&warren, "chart"]).expect("it goes on");
+    assert!(chart.contains(" Boot was not over after "), "{chart}");
+    assert!(chart.contains(" stuck.service start, still under way\n"), "{chart}");
+    let before = m.run(&[&warren, "chart", "boot~1"]).expect_err("there is none before it");
+    assert!(before.contains("no such boot is kept"), "{before}");
+
+    m.call("Leave", &json!({"how": "exit"}));
+    let boot = until("the boot is kept", || recording(&m, "boot"));
+    let analysis = Analysis::of(&boot);
+    assert!(analysis.timeline.is_given_up && !analysis.is_whole());
+    let goal = analysis.path.goal().expect("one start was under way");
+    let stuck = bar(&analysis, "stuck.service", Work::Start);
+    assert_eq!(&analysis.timeline.bars[goal as usize], stuck);
+    assert!(stuck.is_under_way() && analysis.path.parts.units_us >= stuck.own_us());
+    let headline = warren_trace::export::show::headline(&analysis);
+    assert!(headline.contains("The system did not come up. It was shut down after "), "{headline}");
+}
+
+/// An end that files describe is overtaken by one that was asked for: its stops go on.
+#[test]
+fn a_stop_is_one_bar_though_its_shutdown_is_overtaken() {
+    let slow = "[Service]\nExecStart=@P stay\nExecStop=/bin/sh -c 'read x <@D/out/gate'";
+    let units = [("slow.service", slow), ("off.service", OFF)];
+    let Some(mut m) = Machine::start("record-overtaken", &units) else { return };
+    let gate = gate(&m, "gate");
+    m.expect_job("start", "slow.service", "done");
+    m.call("Job", &json!({"type": "start", "unit": "off.service", "wait": false}));
+    m.wait_for("slow.service", "deactivating/stop");
+    m.leave("exit");
+    until("it is overtaken", || (m.totals()["stopping"] == true).then_some(()));
+    std::fs::write(&gate, "go\n").expect("the stop command reads");
+    let console = m.wait_for_end();
+    assert!(!console.contains("job: canceled"), "{console}");
+    let shutdown = recording(&m, "shutdown").expect("it is kept");
+    let analysis = Analysis::of(&shutdown);
+    let rows = analysis.timeline.bars.iter().filter(|bar| bar.work == Work::Stop);
+    let slow: Vec<&Bar> = rows.filter(|bar| analysis.name(bar.row) == "slow.service").collect();
+    assert!(matches!(slow.as_slice(), [slow] if slow.has_run()), "{slow:?}");
+}
+
+#[test]
+fn processes_that_outlive_their_units_are_waited_for_in_a_phase_of_their_own() {
+    let left = "[Service]\nKillMode=none\nExecStart=@P stay";
+    let Some(mut m) = Machine::start("record-left", &[("left.service", left)]) else { return };
+    m.expect_job("start", "left.service", "done");
+    m.leave("exit");
+    let console = m.wait_for_end();
+    assert!(console.contains("left when all units are down"), "{console}");
+    let shutdown = recording(&m, "shutdown").expect("it is kept");
+    let analysis = Analysis::of(&shutdown);
+    let spans = &analysis.timeline.spans;
+    let wait = spans.iter().find(|span| span.phase == Phase::LeftOver).expect("it was waited for");
+    assert_eq!((wait.detail, wait.depth), (1, 2), "{spans:?}");
+    assert_eq!(analysis.path.parts.outside_us, wait.until_us - wait.from_us);
+    check_path(&analysis);
 }
 
 #[test]

@@ -129,6 +129,11 @@ pub enum What {
         /// A count whose meaning depends on the phase.
         detail: u64,
     },
+    /// The manager did not come to the end of it, because something else came first.
+    PhaseGivenUp {
+        /// Of what.
+        phase: Phase,
+    },
     /// Clients of the bus and the control socket that wait for the manager's loop.
     BusQueue {
         /// How many.
@@ -164,6 +169,7 @@ const BUS_QUEUE: u8 = 12;
 const OWN_CPU: u8 = 13;
 const LOST: u8 = 14;
 const RENAMED: u8 = 15;
+const PHASE_GIVEN_UP: u8 = 16;
 
 /// The parts of an event whose meaning its kind decides: kind, flags, code, a, b.
 type Parts = (u8, u8, u16, u32, u64);
@@ -194,6 +200,7 @@ impl What {
             }
             What::PhaseBegin { phase, detail } => (PHASE_BEGIN, phase.number(), 0, 0, detail),
             What::PhaseEnd { phase, detail } => (PHASE_END, phase.number(), 0, 0, detail),
+            What::PhaseGivenUp { phase } => (PHASE_GIVEN_UP, phase.number(), 0, 0, 0),
             What::BusQueue { depth } => (BUS_QUEUE, 0, 0, 0, depth),
             What::OwnCpu { cpu_us } => (OWN_CPU, 0, 0, 0, cpu_us),
             What::Lost { count } => (LOST, 0, 0, 0, count),
@@ -238,6 +245,7 @@ impl What {
             },
             PHASE_BEGIN => What::PhaseBegin { phase: Phase::from_number(flags)?, detail: b },
             PHASE_END => What::PhaseEnd { phase: Phase::from_number(flags)?, detail: b },
+            PHASE_GIVEN_UP => What::PhaseGivenUp { phase: Phase::from_number(flags)? },
             BUS_QUEUE => What::BusQueue { depth: b },
             OWN_CPU => What::OwnCpu { cpu_us: b },
             LOST => What::Lost { count: b },
@@ -327,6 +335,7 @@ mod tests {
         check(What::Counter { counter, reading: Reading::Stop, value: u64::MAX });
         check(What::PhaseBegin { phase: Phase::Parse, detail: 40_000 });
         check(What::PhaseEnd { phase: Phase::Storage, detail: 0 });
+        check(What::PhaseGivenUp { phase: Phase::Boot });
         check(What::BusQueue { depth: 3 });
         check(What::OwnCpu { cpu_us: 77 });
         check(What::Lost { count: 1 });

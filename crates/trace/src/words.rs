@@ -255,6 +255,8 @@ words! {
         Prepare = 28, "get ready to start units";
         Loop = 29, "wait for the manager's loop";
         Restore = 30, "the new manager starts";
+        LeftOver = 31, "wait for processes that are left";
+        Held = 32, "wait for processes that the kernel holds";
     }
 }
 
@@ -269,12 +271,18 @@ impl Phase {
         }
     }
 
+    /// The manager waits for processes of no unit, which it can do nothing to hasten.
+    pub fn is_outside(self) -> bool {
+        matches!(self, Phase::LeftOver | Phase::Held)
+    }
+
     /// Whether `inner`, begun within this phase, is over at the latest when this one is. What other
     /// threads did is told when it is over, so that phases may cross.
     pub fn may_hold(self, inner: Phase) -> bool {
         use Phase::{
-            Apply, Boot, Enabled, Generators, Link, Load, Loop, Parse, Plan, Prepare, Recover,
-            Reload, Restore, Scan, Shutdown, StartUnits, StopUnits, Storage, Stragglers,
+            Apply, Boot, Enabled, Generators, Held, LeftOver, Link, Load, Loop, Parse, Plan,
+            Prepare, Recover, Reload, Restore, Scan, Shutdown, StartUnits, StopUnits, Storage,
+            Stragglers,
         };
         match self {
             Boot => !matches!(inner, Shutdown | StopUnits | Stragglers | Storage),
@@ -286,6 +294,7 @@ impl Phase {
                 )
             }
             Recover => inner == Restore,
+            Stragglers | Storage => matches!(inner, LeftOver | Held),
             _ => false,
         }
     }

@@ -13,7 +13,7 @@ use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
-use super::look;
+use super::{Wait, look};
 use crate::say;
 
 /// How long those that are left may take to end after SIGTERM, all together.
@@ -42,6 +42,8 @@ pub struct Ended {
     pub found: usize,
     /// Processes that SIGTERM did not end.
     pub killed: usize,
+    /// How they were waited for.
+    pub wait: Wait,
 }
 
 struct Straggler {
@@ -78,11 +80,18 @@ impl Hunt {
             }
         };
         let mut ended = Ended::default();
+        ended.wait.from_us = now_us();
+        self.end(&tree, &mut ended);
+        ended.wait.until_us = now_us();
+        ended
+    }
+
+    fn end(&self, tree: &Tree, ended: &mut Ended) {
         let mut end_of_grace = None;
         for _ in 0..LOOKS_MAX {
-            let left = self.look(&tree).left;
+            let left = self.look(tree).left;
             if left.is_empty() {
-                return ended;
+                return;
             }
             ended.found += left.len();
             name(&left, "left when all units are down");
@@ -91,7 +100,7 @@ impl Hunt {
                 let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGCONT);
             }
             if self.soft {
-                return ended;
+                return;
             }
             // A look may take long, where processes do not let themselves be looked at.
             let until = *end_of_grace.get_or_insert_with(|| Instant::now() + GRACE);
@@ -99,8 +108,7 @@ impl Hunt {
                 break;
             }
         }
-        self.kill(&tree, &mut ended);
-        ended
+        self.kill(tree, ended);
     }
 
     fn kill(&self, tree: &Tree, ended: &mut Ended) {
@@ -116,8 +124,11 @@ impl Hunt {
         for straggler in &left {
             let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGKILL);
         }
+        ended.wait.killed_us = now_us();
         if !wait_for(&left, Instant::now() + KILL_WAIT_MAX) {
-            name(&self.look(tree).left, "held by the kernel");
+            let held = self.look(tree).left;
+            name(&held, "held by the kernel");
+            ended.wait.held = held.len();
         }
     }
 
@@ -212,6 +223,10 @@ fn is_to_be_ended(pid: i32) -> bool {
     let line = warren_sys::arguments::of(pid, 1);
     line.is_none_or(|line| line.first().is_some_and(|&byte| byte != b'@'))
         || !process::runs_as(pid as u32, ROOT)
+}
+
+fn now_us() -> u64 {
+    warren_sys::time::monotonic_ns() / 1000
 }
 
 /// True when all are gone; false when the time is over first.

@@ -1,6 +1,6 @@
 //! What a machine recorded, for tests that judge by it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use warren_trace::analysis::Analysis;
 use warren_trace::analysis::timeline::Bar;
 use warren_trace::record::{self, Damage, Recording};
@@ -27,7 +27,12 @@ pub fn recording_in(directory: &std::path::Path, subject: &str) -> Option<(Recor
 
 /// What is recorded since a moment, in µs on the monotonic clock.
 pub fn live(m: &Machine, since_us: u64) -> Recording {
-    let answer = m.call("Record", &json!({"since_us": since_us}));
+    recorded_by(m, &json!({"since_us": since_us}))
+}
+
+/// What the manager has for these parameters.
+pub fn recorded_by(m: &Machine, parameters: &Value) -> Recording {
+    let answer = m.call("Record", parameters);
     let data = answer["data"].as_str().expect("base64");
     let bytes = warren_trace::base64::decode(data).expect("base64");
     let (live, damage) = record::read(&bytes).expect("a recording");

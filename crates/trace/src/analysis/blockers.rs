@@ -19,7 +19,7 @@ pub struct Blocker {
     pub saved_us: u64,
     /// Its own time in all its bars, in µs.
     pub own_us: u64,
-    /// Bars that it released last.
+    /// Bars that it released last, or that failed with it.
     pub released: u32,
     /// How long those waited, taken together, in µs.
     pub waited_us: u64,
@@ -27,6 +27,8 @@ pub struct Blocker {
     pub slack_us: Option<u64>,
     /// SIGKILLs that it got.
     pub kills: u32,
+    /// What it did goes on where the recording ends.
+    pub is_under_way: bool,
 }
 
 /// All units that did something, those that cost most first: time on the path, then own time, then
@@ -41,12 +43,14 @@ pub fn blockers(analysis: &Analysis<'_>) -> Vec<Blocker> {
         let entry = &mut table[bar.row as usize];
         entry.own_us = entry.own_us.saturating_add(bar.own_us());
         entry.kills += bar.kills;
+        entry.is_under_way |= bar.is_under_way();
         let slack = [entry.slack_us, analysis.float.slack_us[index]];
         entry.slack_us = slack.into_iter().flatten().min();
-        if let Some(edge) = bar.start.and_then(|start| start.edge) {
+        if let Some((let_go, Some(edge))) = bar.let_go() {
             table[edge as usize].released += 1;
             let waited_us = &mut table[edge as usize].waited_us;
-            *waited_us = waited_us.saturating_add(bar.waited_us());
+            let waited = let_go.time_us.saturating_sub(bar.queued.time_us);
+            *waited_us = waited_us.saturating_add(waited);
         }
     }
     for step in &analysis.path.steps {

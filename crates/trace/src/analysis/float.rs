@@ -6,13 +6,13 @@
 
 use super::links::Links;
 use super::path;
-use super::timeline::{Bar, Timeline};
+use super::timeline::{Bar, Mark, Timeline};
 use crate::words::Subject;
 
 /// For each bar, how much later it could have ended without making the whole later, in µs.
 #[derive(Clone, Debug, Default)]
 pub struct Float {
-    /// By bar; none for bars that did not run, or ended after the whole.
+    /// By bar; none for bars that neither ran nor failed with another, or ended after the whole.
     pub slack_us: Vec<Option<u64>>,
 }
 
@@ -51,9 +51,9 @@ pub fn saved_us(subject: Subject, timeline: &Timeline, links: &Links, row: u32) 
         let before = links.waited_for[bar as usize].iter();
         let released = before.filter_map(|before| ends[*before as usize]).max();
         let begin = match released {
-            Some(released) if is_outside(own) => released.max(own.start_us()),
+            Some(released) if is_outside(own) => released.max(let_go_us(own)),
             Some(released) => released.saturating_add(latency_us(timeline, links, bar)),
-            None => own.start_us(),
+            None => let_go_us(own),
         };
         let takes = if own.row == row { 0 } else { own.own_us() };
         ends[bar as usize] = Some(begin.saturating_add(takes));
@@ -66,19 +66,29 @@ pub fn saved_us(subject: Subject, timeline: &Timeline, links: &Links, row: u32) 
     now.saturating_sub(last(&|bar| ends[bar]).unwrap_or(now))
 }
 
-/// Bars that ran and ended, each after all that it waited for.
+/// Bars that ran and ended or are under way at the end, and those that failed with another, each after
+/// all that it waited for.
 fn order(timeline: &Timeline) -> Vec<u32> {
     let bars = timeline.bars.iter().enumerate();
     let mut order: Vec<(u32, u32)> = bars
-        .filter(|(_, bar)| bar.start.is_some())
-        .filter_map(|(index, bar)| Some((bar.end?.at.event, index as u32)))
+        .filter(|(_, bar)| bar.let_go().is_some())
+        .filter_map(|(index, bar)| Some((ended(bar)?.event, index as u32)))
         .collect();
     order.sort_unstable();
     order.into_iter().map(|(_, bar)| bar).collect()
 }
 
+fn ended(bar: &Bar) -> Option<Mark> {
+    bar.until.or_else(|| bar.end.map(|end| end.at))
+}
+
 fn ended_us(timeline: &Timeline, bar: u32) -> Option<u64> {
-    timeline.bars[bar as usize].end.map(|end| end.at.time_us)
+    ended(&timeline.bars[bar as usize]).map(|end| end.time_us)
+}
+
+/// When what it waited for let it go, in µs.
+fn let_go_us(bar: &Bar) -> u64 {
+    bar.let_go().map_or(bar.start_us(), |(at, _)| at.time_us)
 }
 
 /// What the bar waited for last was not another bar.
@@ -92,7 +102,7 @@ fn latency_us(timeline: &Timeline, links: &Links, bar: u32) -> u64 {
     let own = &timeline.bars[bar as usize];
     let before = links.waited_for[bar as usize].iter();
     match before.filter_map(|before| ended_us(timeline, *before)).max() {
-        Some(released) if !is_outside(own) => own.start_us().saturating_sub(released),
+        Some(released) if !is_outside(own) => let_go_us(own).saturating_sub(released),
         _ => 0,
     }
 }

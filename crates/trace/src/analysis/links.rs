@@ -71,21 +71,22 @@ fn neighbours(recording: &Recording) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
     (after, before)
 }
 
-/// The bar of the releasing unit that ended last before the release.
+/// The bar of the releasing unit that ended last before the release. Who failed with another was held by
+/// that one.
 fn holder(timeline: &Timeline, bars_of: &[Vec<u32>], bar: &Bar) -> Option<u32> {
-    let start = bar.start?;
-    let candidates = bars_of[start.edge? as usize].iter().copied();
+    let (let_go, edge) = bar.let_go()?;
+    let candidates = bars_of[edge? as usize].iter().copied();
     let ended = candidates.filter_map(|other| {
         let end = timeline.bars[other as usize].end?.at;
-        (end.event < start.at.event && end.time_us <= start.at.time_us).then_some((end, other))
+        (end.event < let_go.event && end.time_us <= let_go.time_us).then_some((end, other))
     });
     ended.max().map(|(_, other)| other)
 }
 
 fn ended_while_waiting(other: &Bar, bar: &Bar) -> bool {
-    let (Some(end), Some(start)) = (other.end, bar.start) else { return false };
+    let (Some(end), Some((let_go, _))) = (other.end, bar.let_go()) else { return false };
     other.work != Work::Own
         && end.at.event > bar.queued.event
-        && end.at.event < start.at.event
-        && end.at.time_us <= start.at.time_us
+        && end.at.event < let_go.event
+        && end.at.time_us <= let_go.time_us
 }

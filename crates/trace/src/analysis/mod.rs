@@ -58,9 +58,10 @@ impl<'a> Analysis<'a> {
         Analysis { damage: *damage, ..Analysis::of(recording) }
     }
 
-    /// Whether its end was recorded, and all of it could be read.
+    /// Whether it came to its end, that was recorded, and all of it could be read.
     pub fn is_whole(&self) -> bool {
-        self.timeline.is_over && self.damage == Damage::default()
+        let came_to_its_end = self.timeline.is_over && !self.timeline.is_given_up;
+        came_to_its_end && self.damage == Damage::default()
     }
 
     /// The name of a row.

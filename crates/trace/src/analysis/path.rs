@@ -8,7 +8,7 @@
 
 use super::links::Links;
 use super::timeline::{Bar, Timeline};
-use crate::words::{Ending, Release, Subject};
+use crate::words::{Release, Subject};
 
 /// One bar of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Path {
     pub fn of(subject: Subject, timeline: &Timeline, links: &Links) -> Path {
         let mut walk = Walk::new(subject, timeline);
         // What is still under way at the end of a stretch of time is what it is about.
-        let is_open = |bar: &u32| timeline.bars[*bar as usize].end.is_none();
+        let is_open = |bar: &u32| timeline.bars[*bar as usize].is_under_way();
         let open = walk.under_way().filter(is_open);
         let (mut next, mut steps) = (open.or_else(|| goal(subject, timeline)), None);
         // A holder ended before the bar that it held began, and what is under way began before the
@@ -105,21 +105,20 @@ impl Path {
 fn goal(subject: Subject, timeline: &Timeline) -> Option<u32> {
     let bars = timeline.bars.iter().enumerate();
     let within = bars.filter(|(_, bar)| counts(subject, timeline, bar));
-    let ended = within.filter_map(|(index, bar)| Some((bar.end?.at, index as u32)));
+    let ended = within.filter_map(|(index, bar)| Some((bar.until?, index as u32)));
     ended.max().map(|(_, index)| index)
 }
 
 /// Whether the whole waits for such a bar: a shutdown waits for stops, a boot for everything else,
-/// and all for what ran and ended within the recording.
+/// and all for what ran within the recording, also if it was given up after it had begun.
 pub(super) fn counts(subject: Subject, timeline: &Timeline, bar: &Bar) -> bool {
     let is_waited_for = match subject {
         Subject::Boot => !bar.work.is_stopping(),
         Subject::Shutdown => bar.work.is_stopping(),
         Subject::Reload | Subject::Live => true,
     };
-    let Some(end) = bar.end.filter(|end| end.ending != Ending::Canceled) else { return false };
-    let inside = (timeline.begin_us..=timeline.end_us).contains(&end.at.time_us);
-    is_waited_for && bar.start.is_some() && inside
+    let inside = timeline.begin_us..=timeline.end_us;
+    is_waited_for && bar.until.is_some_and(|until| inside.contains(&until.time_us))
 }
 
 /// Goes back in time; what lies behind `cursor_us` is accounted for.
@@ -134,11 +133,8 @@ struct Walk<'a> {
 
 /// See [`Walk::lasting`].
 fn lasting(subject: Subject, timeline: &Timeline) -> Vec<(u64, u32)> {
-    let runs = |bar: &Bar| match (subject, bar.end) {
-        (Subject::Live, None) => bar.start.is_some(),
-        _ => counts(subject, timeline, bar),
-    };
-    let bars = timeline.bars.iter().zip(0..).filter(|(bar, _)| runs(bar));
+    let bars = timeline.bars.iter().zip(0..);
+    let bars = bars.filter(|(bar, _)| counts(subject, timeline, bar));
     let mut begun: Vec<(u64, u32)> = bars.map(|(bar, index)| (bar.start_us(), index)).collect();
     begun.sort_unstable();
     let end_us = |bar: u32| timeline.bars[bar as usize].end_us(timeline.end_us);
@@ -177,13 +173,24 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes the time back to there in which no job of the path was under way: within a boot, a
-    /// reload or a shutdown the manager must have had its reasons.
+    /// reload or a shutdown the manager must have had its reasons, unless it says what it waited for.
     fn unasked_to(&mut self, to_us: u64) {
+        let until_us = self.cursor_us;
         let moved = self.back_to(to_us);
+        let outside = self.outside_us(self.cursor_us, until_us).min(moved);
+        self.path.parts.outside_us += outside;
         match self.subject {
-            Subject::Live => self.path.parts.idle_us += moved,
-            _ => self.path.parts.manager_us += moved,
+            Subject::Live => self.path.parts.idle_us += moved - outside,
+            _ => self.path.parts.manager_us += moved - outside,
         }
+    }
+
+    /// How long the manager waited meanwhile for what is no unit's.
+    fn outside_us(&self, from_us: u64, until_us: u64) -> u64 {
+        let spans = self.timeline.spans.iter().filter(|span| span.phase.is_outside());
+        let within =
+            spans.map(|span| span.until_us.min(until_us).saturating_sub(span.from_us.max(from_us)));
+        within.fold(0, u64::saturating_add)
     }
 
     /// Takes one bar: its own time, then the gap back to what held it or to its request.
@@ -191,10 +198,12 @@ impl<'a> Walk<'a> {
         let bar = &self.timeline.bars[index as usize];
         let by = bar.start.map_or(Release::AtOnce, |start| start.by);
         let until_us = self.cursor_us;
-        self.path.parts.units_us += self.back_to(bar.start_us());
+        self.path.parts.units_us += self.back_to(bar.ran_from_us(until_us));
         let from_us = self.cursor_us;
         let held_until = match holder {
             Some(holder) => self.timeline.bars[holder as usize].end_us(from_us),
+            // It was given up while it waited: for what was under way then.
+            None if bar.start.is_none() => from_us,
             None => bar.queued.time_us,
         };
         let gap_us = self.back_to(held_until);

@@ -306,6 +306,165 @@ fn what_is_under_way_is_neither_idle_nor_the_managers() {
     let live = parts(Subject::Live, &hangs);
     let expect = path::Parts { units_us: 89, outside_us: 0, idle_us: 0, manager_us: 1 };
     assert_eq!((live.parts, live.steps.len()), (expect, 1));
+    let recording = recorded(Subject::Live, &hangs);
+    let hung = &Analysis::of(&recording).timeline.bars[0];
+    assert_eq!((hung.own_us(), hung.is_under_way(), hung.has_run()), (89, true, false));
+}
+
+/// `a` is done at 30, `b` and `c` are still being started when the shutdown comes; `d` waits for `c`.
+#[test]
+fn of_a_boot_that_was_given_up_what_was_under_way_is_the_path() {
+    let begin = |phase| What::PhaseBegin { phase, detail: 0 };
+    let given_up = |phase| What::PhaseGivenUp { phase };
+    let none = NO_UNIT;
+    let mut events = vec![
+        (0, none, none, begin(Phase::Boot)),
+        (2, none, none, begin(Phase::StartUnits)),
+        (5, 0, none, queued(1, Work::Start)),
+        (5, 1, none, queued(2, Work::Start)),
+        (5, 2, none, queued(3, Work::Start)),
+        (5, 3, none, queued(4, Work::Start)),
+        (6, 0, none, released(1, Release::AtOnce)),
+        (7, 2, none, released(3, Release::AtOnce)),
+        (30, 0, none, ended(1, Ending::Done)),
+        (31, 1, 0, released(2, Release::Unit)),
+        (90, none, none, given_up(Phase::StartUnits)),
+        (90, none, none, given_up(Phase::Boot)),
+    ];
+    let recording = recorded(Subject::Boot, &events);
+    let analysis = Analysis::of(&recording);
+    let names = analysis.path.steps.iter().map(|step| {
+        let bar = &analysis.timeline.bars[step.bar as usize];
+        (analysis.name(bar.row), bar.own_us(), bar.is_under_way())
+    });
+    assert_eq!(names.collect::<Vec<_>>(), [("c", 83, true)]);
+    let expect = path::Parts { units_us: 83, outside_us: 0, idle_us: 0, manager_us: 7 };
+    assert_eq!(analysis.path.parts, expect);
+    assert!(analysis.timeline.is_over && !analysis.is_whole(), "it did not come to its end");
+    let spans = analysis.timeline.spans.iter().map(|span| (span.phase, span.until_us));
+    assert_eq!(spans.collect::<Vec<_>>(), [(Phase::Boot, 90), (Phase::StartUnits, 90)]);
+    let table = blockers::blockers(&analysis);
+    let shown = table.iter().map(|b| (analysis.name(b.row), b.own_us, b.saved_us, b.slack_us));
+    let expect =
+        [("c", 83, 0, Some(0)), ("b", 59, 0, Some(0)), ("a", 24, 0, Some(0)), ("d", 0, 0, None)];
+    assert_eq!(shown.collect::<Vec<_>>(), expect, "two were under way: one alone saves nothing");
+
+    // It goes on: nothing is missing but its end.
+    events.truncate(10);
+    events.push((90, none, none, What::BusQueue { depth: 1 }));
+    let recording = recorded(Subject::Boot, &events);
+    let going_on = Analysis::of(&recording);
+    assert_eq!((going_on.path, going_on.timeline.is_over), (analysis.path, false));
+
+    // One that came up does not wait for what its units do by themselves.
+    events.insert(8, (8, 4, none, state(Active::Activating)));
+    events.push((91, 1, none, ended(2, Ending::Done)));
+    events.push((92, 2, none, ended(3, Ending::Done)));
+    events.push((95, none, none, What::PhaseEnd { phase: Phase::Boot, detail: 0 }));
+    let recording = recorded(Subject::Boot, &events);
+    let whole = Analysis::of(&recording);
+    assert!(whole.is_whole() && whole.timeline.bars.iter().all(|bar| !bar.is_under_way()));
+    assert_eq!(whole.path.parts.units_us, 85);
+}
+
+/// `b` requires `a`, which fails at 80; `c` comes after `b`.
+#[test]
+fn who_fails_with_another_has_waited_for_that_one() {
+    let none = NO_UNIT;
+    let start = |time, unit, job| (time, unit, none, queued(job, Work::Start));
+    let events = [
+        (0, none, none, What::PhaseBegin { phase: Phase::Boot, detail: 0 }),
+        start(5, 0, 1),
+        start(5, 1, 2),
+        start(5, 2, 3),
+        (6, 0, none, released(1, Release::AtOnce)),
+        (80, 0, none, ended(1, Ending::Failed)),
+        (80, 1, 0, ended(2, Ending::Dependency)),
+        (81, 2, 1, released(3, Release::Unit)),
+        (99, 2, none, ended(3, Ending::Done)),
+        (99, none, none, What::PhaseEnd { phase: Phase::Boot, detail: 0 }),
+    ];
+    let recording = recorded(Subject::Boot, &events);
+    let analysis = Analysis::of(&recording);
+    let steps = analysis.path.steps.iter().map(|step| {
+        let row = analysis.timeline.bars[step.bar as usize].row;
+        (analysis.name(row), step.from_us, step.own_us(), step.gap_us)
+    });
+    assert_eq!(steps.collect::<Vec<_>>(), [("a", 6, 74, 1), ("b", 80, 0, 0), ("c", 81, 18, 1)]);
+    let expect = path::Parts { units_us: 92, outside_us: 0, idle_us: 0, manager_us: 7 };
+    assert_eq!(analysis.path.parts, expect);
+    let table = blockers::blockers(&analysis);
+    let shown = table.iter().map(|b| {
+        (analysis.name(b.row), b.path_us, b.saved_us, b.released, b.waited_us, b.slack_us)
+    });
+    let expect =
+        [("a", 74, 74, 1, 75, Some(0)), ("c", 18, 18, 0, 0, Some(0)), ("b", 0, 0, 1, 76, Some(0))];
+    assert_eq!(shown.collect::<Vec<_>>(), expect);
+
+    // What is cancelled while it waits is let go by nobody: what was under way then is the path's.
+    let mut events = events;
+    events[6] = (70, 1, none, ended(2, Ending::Canceled));
+    events[7] = (70, 2, 1, released(3, Release::Unit));
+    events.swap(5, 6);
+    events.swap(6, 7);
+    let recording = recorded(Subject::Boot, &events);
+    let parts = Analysis::of(&recording).path.parts;
+    let expect = path::Parts { units_us: 93, outside_us: 0, idle_us: 0, manager_us: 6 };
+    assert_eq!(parts, expect);
+}
+
+/// A stop that was under way was asked for again, by another end.
+#[test]
+fn what_was_given_up_after_it_had_begun_took_its_time() {
+    let none = NO_UNIT;
+    let events = [
+        (0, none, none, What::PhaseBegin { phase: Phase::Shutdown, detail: 0 }),
+        (0, 0, none, queued(1, Work::Stop)),
+        (1, 0, none, released(1, Release::AtOnce)),
+        (60, 0, none, ended(1, Ending::Canceled)),
+        (60, 0, none, queued(2, Work::Stop)),
+        (61, 0, none, released(2, Release::AtOnce)),
+        (99, 0, none, ended(2, Ending::Done)),
+        (99, none, none, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 }),
+    ];
+    let analysis = |recording: &Recording| Analysis::of(recording).path.parts;
+    let parts = analysis(&recorded(Subject::Shutdown, &events));
+    let expect = path::Parts { units_us: 97, outside_us: 0, idle_us: 0, manager_us: 2 };
+    assert_eq!(parts, expect);
+}
+
+#[test]
+fn processes_that_outlive_their_units_are_neither_a_units_nor_the_managers() {
+    let none = NO_UNIT;
+    let begin = |time, phase| (time, none, none, What::PhaseBegin { phase, detail: 3 });
+    let end = |time, phase| (time, none, none, What::PhaseEnd { phase, detail: 3 });
+    let events = [
+        begin(0, Phase::Shutdown),
+        begin(0, Phase::StopUnits),
+        (0, 0, none, queued(1, Work::Stop)),
+        (0, 0, none, released(1, Release::AtOnce)),
+        (20, 0, none, ended(1, Ending::Done)),
+        end(21, Phase::StopUnits),
+        begin(21, Phase::Stragglers),
+        begin(22, Phase::LeftOver),
+        end(50, Phase::LeftOver),
+        begin(50, Phase::Held),
+        end(90, Phase::Held),
+        end(91, Phase::Shutdown),
+    ];
+    let recording = recorded(Subject::Shutdown, &events);
+    let analysis = Analysis::of(&recording);
+    let expect = path::Parts { units_us: 20, outside_us: 68, idle_us: 0, manager_us: 3 };
+    assert_eq!(analysis.path.parts, expect);
+    let depths = analysis.timeline.spans.iter().map(|span| (span.phase, span.depth));
+    let expect = [
+        (Phase::Shutdown, 0),
+        (Phase::StopUnits, 1),
+        (Phase::Stragglers, 1),
+        (Phase::LeftOver, 2),
+        (Phase::Held, 2),
+    ];
+    assert_eq!(depths.collect::<Vec<_>>(), expect);
 }
 
 #[test]

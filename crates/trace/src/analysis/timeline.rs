@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{Event, NO_UNIT, What};
 use crate::record::Recording;
-use crate::words::{Active, Asked, Counter, Ending, Exit, Phase, Release, Sub, Work};
+use crate::words::{Active, Asked, Counter, Ending, Exit, Phase, Release, Sub, Subject, Work};
 
 /// Times beyond this many µs, 142 years after the machine was started, are not believed. A page's
 /// program counts so far without rounding.
@@ -47,6 +47,8 @@ pub struct End {
     /// Reason code, 0 for none: of a job that was done, why its unit is as it is then; of others,
     /// why the job ended.
     pub reason: u16,
+    /// The row of the unit that brought it about.
+    pub edge: Option<u32>,
 }
 
 /// What let a bar run.
@@ -79,6 +81,9 @@ pub struct Bar {
     pub start: Option<Start>,
     /// When it ended.
     pub end: Option<End>,
+    /// Until when what it did is known to have gone on: its end, or that of a recording in whose midst it
+    /// is. None for one that never could run, and for what a recording that is over does not wait for.
+    pub until: Option<Mark>,
     /// SIGKILLs that its unit got meanwhile.
     pub kills: u32,
     /// The last process of the unit that ended meanwhile; 0 when none did.
@@ -96,15 +101,28 @@ impl Bar {
         self.end.map_or(until_us, |end| end.at.time_us).max(self.start_us())
     }
 
-    /// Its own time: from when it could run to its end, in µs; 0 when it never ran or ended.
+    /// Its own time: from when it could run to its end, or as far as is recorded, in µs; 0 when it never
+    /// ran.
     pub fn own_us(&self) -> u64 {
-        match (self.start, self.end) {
-            (Some(start), Some(end)) => end.at.time_us.saturating_sub(start.at.time_us),
+        match (self.start, self.until) {
+            (Some(start), Some(until)) => until.time_us.saturating_sub(start.at.time_us),
             _ => 0,
         }
     }
 
-    /// Whether it ran and came to an end: only then it has a time of its own.
+    /// What it waited for until then: it began, or never will because of another unit.
+    pub fn let_go(&self) -> Option<(Mark, Option<u32>)> {
+        let failed_with = self.end.filter(|end| end.ending == Ending::Dependency);
+        let began = self.start.map(|start| (start.at, start.edge));
+        began.or_else(|| failed_with.map(|end| (end.at, end.edge)))
+    }
+
+    /// It began and goes on where the recording ends.
+    pub fn is_under_way(&self) -> bool {
+        self.end.is_none() && self.until.is_some()
+    }
+
+    /// Whether it ran and came to an end.
     pub fn has_run(&self) -> bool {
         self.start.is_some() && self.end.is_some()
     }
@@ -178,9 +196,16 @@ pub struct Timeline {
     pub lost: u64,
     /// The end of what was recorded is in it; always so for a stretch that somebody chose.
     pub is_over: bool,
+    /// What was recorded came to no end of its own: a boot that a shutdown ended.
+    pub is_given_up: bool,
 }
 
 impl Timeline {
+    /// It ends where something goes on: what is under way then is waited for.
+    pub fn is_in_the_midst(&self, subject: Subject) -> bool {
+        subject == Subject::Live || !self.is_over || self.is_given_up
+    }
+
     /// The timeline of a recording.
     pub fn of(recording: &Recording) -> Timeline {
         let mut builder = Builder::new(recording);
@@ -256,6 +281,10 @@ impl<'a> Builder<'a> {
         match what {
             What::PhaseBegin { phase, detail } => self.phase_begin(phase, detail, mark),
             What::PhaseEnd { phase, detail } => self.phase_end(phase, detail, mark),
+            What::PhaseGivenUp { phase } => {
+                self.timeline.is_given_up |= Phase::of(self.recording.head.subject) == Some(phase);
+                self.phase_end(phase, 0, mark);
+            }
             What::BusQueue { depth } => self.sample(mark, Sample::BusQueue(depth)),
             What::OwnCpu { cpu_us } => self.sample(mark, Sample::OwnCpu(cpu_us)),
             What::Lost { count } => {
@@ -296,7 +325,7 @@ impl<'a> Builder<'a> {
                 }
             }
             What::JobEnded { job, ending, reason } => {
-                self.job_ended(job, row, mark, ending, reason)
+                self.job_ended(job, row, End { at: mark, ending, reason, edge: cause })
             }
             What::State { .. } => self.state(row, cause, mark, what),
             What::Exit { pid, exit, .. } if exit != Exit::Unknown || pid != 0 => {
@@ -314,11 +343,11 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn job_ended(&mut self, job: u32, row: u32, mark: Mark, ending: Ending, reason: u16) {
+    fn job_ended(&mut self, job: u32, row: u32, end: End) {
         let Some(bar) = self.jobs.remove(&job) else { return };
         let open = &mut self.open[row as usize];
-        let reason = open.reason.filter(|_| ending == Ending::Done).unwrap_or(reason);
-        self.timeline.bars[bar as usize].end = Some(End { at: mark, ending, reason });
+        let reason = open.reason.filter(|_| end.ending == Ending::Done).unwrap_or(end.reason);
+        self.timeline.bars[bar as usize].end = Some(End { reason, ..end });
         if open.job == Some(bar) {
             open.job = None;
         }
@@ -346,7 +375,8 @@ impl<'a> Builder<'a> {
         if let Some(own) = self.open[row as usize].own.take_if(|_| !under_way || is_pause) {
             let failed = matches!(active, Active::Failed | Active::Maintenance);
             let ending = if failed { Ending::Failed } else { Ending::Done };
-            self.timeline.bars[own as usize].end = Some(End { at: mark, ending, reason });
+            let end = End { at: mark, ending, reason, edge: None };
+            self.timeline.bars[own as usize].end = Some(end);
         }
         if is_pause {
             self.open[row as usize].pause = Some(mark);
@@ -426,11 +456,17 @@ impl<'a> Builder<'a> {
         if let Some(span) = timeline.spans.iter().find(is_whole) {
             (timeline.begin_us, timeline.end_us) = (span.from_us, span.until_us);
         }
+        let last = Mark { time_us: timeline.end_us, event: u32::MAX };
+        let last = timeline.is_in_the_midst(recording.head.subject).then_some(last);
+        for bar in &mut timeline.bars {
+            let under_way = last.filter(|last| bar.start_us() <= last.time_us);
+            bar.until = bar.start.and(bar.end.map(|end| end.at).or(under_way));
+        }
         timeline
     }
 }
 
 fn bar(row: u32, work: Work, queued: Mark, asked: Asked, cause: Option<u32>) -> Bar {
-    let (job, start, end, kills, last_pid) = Default::default();
-    Bar { row, work, job, queued, asked, cause, start, end, kills, last_pid }
+    let (job, start, end, until, kills, last_pid) = Default::default();
+    Bar { row, work, job, queued, asked, cause, start, end, until, kills, last_pid }
 }

@@ -47,6 +47,8 @@ fn run(analysis: &Analysis<'_>, repeats: Option<&Repeats>) -> String {
         ("total", timeline.end_us.saturating_sub(timeline.begin_us).to_string()),
         ("remarks", strings(show::remarks(analysis).iter().map(String::as_str))),
         ("parts", numbers(parts)),
+        ("outside", quoted(show::outside(head.subject))),
+        ("inTheMidst", timeline.is_in_the_midst(head.subject).to_string()),
         ("names", strings(rows.iter().map(|row| row.name.as_str()))),
         ("slices", numbers(rows.iter().map(|row| row.slice.map_or(-1, i64::from)))),
         ("counters", counters(analysis)),

@@ -109,6 +109,15 @@ pub fn spans<'a>(analysis: &'a Analysis<'_>, most: usize) -> Vec<&'a Span> {
     spans.into_iter().map(|(_, span)| span).collect()
 }
 
+/// What was waited for in a recording of such a subject that is neither a unit's nor the manager's.
+pub fn outside(subject: Subject) -> &'static str {
+    match subject {
+        // Nothing is started again any more.
+        Subject::Shutdown => "processes that outlived their units",
+        _ => "pauses before restarts",
+    }
+}
+
 /// What let a bar go: the unit, or in words what was no unit.
 pub fn held_by<'a>(analysis: &'a Analysis<'_>, start: &Start) -> &'a str {
     start.edge.map_or(start.by.text(), |edge| analysis.name(edge))
@@ -132,6 +141,9 @@ pub fn headline(analysis: &Analysis<'_>) -> String {
     let total_us = analysis.path.parts.total_us();
     let subject = recording.head.subject;
     let begin = match (subject, analysis.timeline.is_over) {
+        (Subject::Boot, true) if analysis.timeline.is_given_up => {
+            "The system did not come up. It was shut down after "
+        }
         (Subject::Shutdown, true) => "The system is down. Shutdown took ",
         (Subject::Boot, true) => "The system is up. Boot took ",
         (Subject::Reload, true) => "Reload took ",

@@ -360,6 +360,7 @@ fn took(analysis: &Analysis<'_>, of: &[u32]) -> String {
     let own_us = own_us(analysis, of);
     let took = match of {
         [_] if bars().all(|bar| bar.start.is_none()) => "never ran".to_owned(),
+        [_] if bars().all(|bar| bar.is_under_way()) => format!("{}, not over", time(own_us)),
         [_] if bars().all(|bar| bar.end.is_none()) => "not over".to_owned(),
         [_] => time(own_us),
         _ => format!("{} in {}", time(own_us), show::count(of.len() as u64)),

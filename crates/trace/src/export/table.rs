@@ -161,7 +161,7 @@ fn parts(out: &mut String, analysis: &Analysis<'_>) {
     let parts = analysis.path.parts;
     let all = [
         (parts.units_us, "units of the critical path"),
-        (parts.outside_us, "pauses before restarts"),
+        (parts.outside_us, show::outside(analysis.recording.head.subject)),
         (parts.idle_us, "nothing was asked for"),
         (parts.manager_us, "the manager"),
     ];
@@ -230,8 +230,14 @@ fn step(out: &mut String, analysis: &Analysis<'_>, step: &Step) {
         let reason = analysis.recording.reason(end.reason);
         put(out, format_args!(", {}: {reason}", end.ending.text()));
     }
-    if bar.kills > 0 {
-        put(out, format_args!(", KILLED (last process {})", bar.last_pid));
+    match (bar.kills, bar.last_pid) {
+        (0, _) => {}
+        // Not known, or the kernel holds it.
+        (_, 0) => out.push_str(", KILLED"),
+        (_, pid) => put(out, format_args!(", KILLED (last process {pid})")),
+    }
+    if bar.is_under_way() {
+        out.push_str(", still under way");
     }
     out.push('\n');
 }
@@ -258,10 +264,11 @@ fn blocker(out: &mut String, analysis: &Analysis<'_>, row: &Blocker) {
     let (own, waited, name) = (time(row.own_us), time(row.waited_us), analysis.name(row.row));
     let released = show::count(row.released.into());
     let killed = if row.kills > 0 { "  KILLED" } else { "" };
+    let open = if row.is_under_way { "  still under way" } else { "" };
     put(
         out,
         format_args!(
-            "{saved:>12} {own:>11} {slack:>11} {released:>9} {waited:>11}  {name}{killed}\n"
+            "{saved:>12} {own:>11} {slack:>11} {released:>9} {waited:>11}  {name}{killed}{open}\n"
         ),
     );
 }

@@ -256,13 +256,26 @@ fn how_many_of_the_last_are_not_whole_is_told_in_text_and_trace() {
     assert!(!text.contains(" total\n") && remark == expect, "{text}");
 }
 
+/// What the kernel holds does not end, and of others it may not be known.
+#[test]
+fn a_process_that_is_not_known_is_no_last_process() {
+    let mut down = host(Subject::Shutdown, 0, 1).record();
+    let text = table::table(&Analysis::of(&down));
+    assert!(text.contains(", KILLED (last process "), "{text}");
+    let tells =
+        |event: &Event| matches!(event.what(), Some(What::Exit { .. } | What::GroupEmpty { .. }));
+    down.events.retain(|event| !tells(event));
+    let text = table::table(&Analysis::of(&down));
+    assert!(text.contains(", KILLED\n") && !text.contains("last process"), "{text}");
+}
+
 #[test]
 fn nobody_leaves_the_path_in_a_table_for_a_boot_that_has_none() {
     let whole = host(Subject::Boot, 0, 1).record();
     let mut cut = whole.clone();
-    let is_end = |event: &Event| matches!(event.what(), Some(What::JobEnded { .. }));
-    let end = cut.events.iter().position(is_end);
-    cut.events.truncate(end.expect("a job ends"));
+    let is_begin = |event: &Event| matches!(event.what(), Some(What::JobReleased { .. }));
+    let begin = cut.events.iter().position(is_begin);
+    cut.events.truncate(begin.expect("a job begins"));
     let (whole, cut) = (Analysis::of(&whole), Analysis::of(&cut));
     assert!(cut.path.steps.is_empty());
     for text in [table::compared(&whole, &cut), table::compared(&cut, &whole)] {

@@ -299,7 +299,7 @@ class Painter {
     }
     const killed = run.bars.kills[bar] > 0 ? " KILLED" : "";
     const own = run.bars.own[bar];
-    const text = (own === NONE ? "not over" : timeText(own)) + killed;
+    const text = (own === NONE ? openText(run.bars, bar) : timeText(own)) + killed;
     if (!this.note(queued, end, top, text, before, next)) this.noteWithin(start, end, top, text);
   }
 

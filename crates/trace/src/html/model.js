@@ -32,6 +32,9 @@ function decodeRun(run, words) {
   bars.count = count;
   bars.start = new Float64Array(count);
   bars.end = new Float64Array(count);
+  // How long it ran as far as is known, and when what it waited for let it go.
+  bars.took = new Float64Array(count).fill(NONE);
+  bars.letGo = new Float64Array(count).fill(NONE);
   bars.waitedFrom = new Uint32Array(count + 1);
   let queued = 0;
   for (let bar = 0; bar < count; bar++) {
@@ -40,6 +43,13 @@ function decodeRun(run, words) {
     bars.start[bar] = queued + Math.max(0, bars.wait[bar]);
     bars.end[bar] = bars.own[bar] === NONE ? Math.max(run.total, bars.start[bar])
       : bars.start[bar] + bars.own[bar];
+    const isOver = bars.own[bar] !== NONE;
+    if (bars.wait[bar] !== NONE) {
+      bars.letGo[bar] = bars.start[bar];
+      if (isOver || run.inTheMidst) bars.took[bar] = bars.end[bar] - bars.start[bar];
+    } else if (isOver && words.ending[bars.ending[bar]] === "dependency") {
+      [bars.letGo[bar], bars.took[bar]] = [bars.end[bar], 0];
+    }
     bars.waitedFrom[bar + 1] = bars.waitedFrom[bar] + bars.waitedCount[bar];
   }
   bars.waited = Uint32Array.from(expandWaited(bars));
@@ -90,25 +100,30 @@ function upsOfRow(run) {
   return out;
 }
 
-/** Whether the bar ran and ended. */
+/** Whether the bar ran, to its end or to that of a recording in whose midst it is. */
 function hasRun(bars, bar) {
-  return bars.wait[bar] !== NONE && bars.own[bar] !== NONE;
+  return bars.wait[bar] !== NONE && bars.took[bar] !== NONE;
 }
 
-/** Its own time: none when it never ran, and none yet when it goes on. */
+/** Its own time: none when it never ran. */
 function ownTime(bars, bar) {
-  return hasRun(bars, bar) ? bars.own[bar] : 0;
+  return hasRun(bars, bar) ? bars.took[bar] : 0;
 }
 
-/** Bars that ran and ended, each after all that it waited for. */
+/** Of what is not over: for how long it has run, where that is known. */
+function openText(bars, bar) {
+  return hasRun(bars, bar) ? `${timeText(ownTime(bars, bar))}, not over` : "not over";
+}
+
+/** Bars that ran, and those that failed with another, each after all that it waited for. */
 function endOrder(bars) {
   const ran = [];
-  for (let bar = 0; bar < bars.count; bar++) if (hasRun(bars, bar)) ran.push(bar);
+  for (let bar = 0; bar < bars.count; bar++) if (bars.took[bar] !== NONE) ran.push(bar);
   const before = new Uint32Array(bars.count);
   const after = Array.from({ length: bars.count }, () => []);
   for (const bar of ran) {
     for (const held of waitedFor(bars, bar)) {
-      if (!hasRun(bars, held)) continue;
+      if (bars.took[held] === NONE) continue;
       before[bar]++;
       after[held].push(bar);
     }
@@ -141,8 +156,7 @@ function heldBy(run, bar, words) {
 function counts(run, words, bar) {
   const stops = ["stop", "restart"].includes(words.work[run.bars.work[bar]]);
   const waited = run.subject === "boot" ? !stops : run.subject === "shutdown" ? stops : true;
-  return waited && hasRun(run.bars, bar) && words.ending[run.bars.ending[bar]] !== "canceled"
-    && run.bars.end[bar] >= 0 && run.bars.end[bar] <= run.total;
+  return waited && hasRun(run.bars, bar) && run.bars.end[bar] >= 0 && run.bars.end[bar] <= run.total;
 }
 
 /** How much earlier the last of all that was waited for would have ended without a row's own time, in µs. */
@@ -156,12 +170,12 @@ function savedWithout(run, words, row) {
       released = Math.max(released, ends[held]);
       was = Math.max(was, bars.end[held]);
     }
-    let begin = bars.start[bar];
+    let begin = bars.letGo[bar];
     if (was !== NONE) {
       begin = isOutside(words, bars.by[bar]) ? Math.max(released, begin)
         : released + Math.max(0, begin - was);
     }
-    ends[bar] = begin + (bars.row[bar] === row ? 0 : bars.own[bar]);
+    ends[bar] = begin + (bars.row[bar] === row ? 0 : bars.took[bar]);
   }
   let [now, then] = [0, 0];
   for (let bar = 0; bar < bars.count; bar++) {

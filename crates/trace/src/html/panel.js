@@ -26,8 +26,11 @@ function unitLink(name, page) {
   return made;
 }
 
-const PART_NAMES = ["units of the critical path", "pauses before restarts",
-  "nothing was asked for", "the manager"];
+/** What the parts of a run are called, in their order. */
+function partNames(run) {
+  return ["units of the critical path", run.outside, "nothing was asked for", "the manager"];
+}
+
 const PART_COLORS = ["critical", "wait", "grid", "manager"];
 
 /** A text that breaks at its spaces only, as browsers also break names at their hyphens. */
@@ -66,7 +69,7 @@ function showParts(run, colors) {
   const parts = document.getElementById("parts");
   const total = run.parts.reduce((a, b) => a + b, 0) || 1;
   const texts = run.parts.map((us, at) =>
-    `${PART_NAMES[at]} ${timeText(us)} (${((us * 100) / total).toFixed(1)} %)`);
+    `${partNames(run)[at]} ${timeText(us)} (${((us * 100) / total).toFixed(1)} %)`);
   parts.setAttribute("aria-label", texts.join(", "));
   parts.replaceChildren(...run.parts.flatMap((us, at) => {
     if (us === 0) return [];
@@ -80,7 +83,7 @@ function showParts(run, colors) {
 
 function showLegend(model, colors) {
   const run = model.runs[model.runs.length - 1];
-  const parts = run.parts.map((us, at) => [PART_COLORS[at], PART_NAMES[at], us])
+  const parts = run.parts.map((us, at) => [PART_COLORS[at], partNames(run)[at], us])
     .filter(([, , us]) => us > 0)
     .map(([color, name, us]) => [color, `${name} ${timeText(us)}`]);
   const bars = [["run", "starts"], ["stop", "stops"], ["wait", "waits"], ["own", "by itself"],
@@ -298,7 +301,7 @@ function barDetails(run, bar, page) {
   const table = pairs([
     ["asked for at", `${timeText(bars.queued[bar])}${by}`],
     ["waited", bars.wait[bar] === NONE ? "never ran" : timeText(bars.wait[bar])],
-    ["own time", hasRun(bars, bar) ? timeText(bars.own[bar]) : ""],
+    ["own time", hasRun(bars, bar) ? timeText(ownTime(bars, bar)) : ""],
     ["ended", ending],
     ["reason", reasonText(run, bar)],
     ["slack", bars.slack[bar] === NONE ? "" : timeText(bars.slack[bar])],
@@ -361,14 +364,15 @@ function tipText(page, row, us) {
 function barTip(run, bar, words) {
   const { bars } = run;
   const own = bars.wait[bar] === NONE ? "never ran"
-    : bars.own[bar] === NONE ? "not over" : `own time ${timeText(bars.own[bar])}`;
+    : bars.own[bar] === NONE ? openText(bars, bar) : `own time ${timeText(bars.own[bar])}`;
   const lines = [`${words.work[bars.work[bar]]}: ${own}`];
   const held = heldBy(run, bar, words);
-  const last = held === "" ? "" : `, at last for ${held}`;
-  if (bars.wait[bar] > 0) lines.push(`waited ${timeText(bars.wait[bar])}${last}`);
+  const holder = held === "" ? "" : `, at last for ${held}`;
+  if (bars.wait[bar] > 0) lines.push(`waited ${timeText(bars.wait[bar])}${holder}`);
   const chain = waitingChain(run, bar).slice(1, 5).map((at) => run.names[run.bars.row[at]]);
   if (chain.length > 0) lines.push(`which waited for ${chain.join(", which waited for ")}`);
-  if (bars.kills[bar] > 0) lines.push(`KILLED, last process ${bars.pid[bar]}`);
+  const last = bars.pid[bar] > 0 ? `, last process ${bars.pid[bar]}` : "";
+  if (bars.kills[bar] > 0) lines.push(`KILLED${last}`);
   const reason = reasonText(run, bar);
   if (reason !== "") lines.push(reason);
   return lines.join("\n");

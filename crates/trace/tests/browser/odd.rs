@@ -4,11 +4,12 @@
 use super::{boot, devtools::Browser, in_browser, text};
 use warren_trace::analysis::Analysis;
 use warren_trace::analysis::repeat::Repeats;
+use warren_trace::analysis::timeline::Bar;
 use warren_trace::event::{Event, NO_UNIT, What};
 use warren_trace::export::{html, show, svg};
 use warren_trace::record::{Recording, Unit};
 use warren_trace::sample::host;
-use warren_trace::words::{Asked, Ending, Release, Subject, Work};
+use warren_trace::words::{Asked, Ending, Phase, Release, Subject, Work};
 
 /// More bars, and more units, than a call in a browser takes arguments.
 const MANY: u32 = 150_000;
@@ -183,15 +184,15 @@ fn nothing_half_of_it_and_strangers_are_shown() {
     });
 }
 
-/// What was cut before anything ended has no critical path that somebody could come onto or leave.
+/// What was cut before anything began has no critical path that somebody could come onto or leave.
 #[test]
 fn nobody_leaves_the_path_of_a_boot_for_one_that_has_none() {
     in_browser("pathless", |browser| {
         let whole = small(Subject::Boot);
         let mut cut = whole.clone();
-        let is_end = |event: &Event| matches!(event.what(), Some(What::JobEnded { .. }));
-        let end = cut.events.iter().position(is_end);
-        cut.events.truncate(end.expect("a job ends"));
+        let is_begin = |event: &Event| matches!(event.what(), Some(What::JobReleased { .. }));
+        let begin = cut.events.iter().position(is_begin);
+        cut.events.truncate(begin.expect("a job begins"));
         let (whole, cut) = (Analysis::of(&whole), Analysis::of(&cut));
         assert!(!whole.path.steps.is_empty() && cut.path.steps.is_empty());
         for (a, b) in [(&whole, &cut), (&cut, &whole)] {
@@ -207,6 +208,47 @@ fn nobody_leaves_the_path_of_a_boot_for_one_that_has_none() {
                 "{panel}"
             );
         }
+    });
+}
+
+/// Half of it is done when the shutdown comes, and what waits then had failed with what held it.
+#[test]
+fn a_boot_that_was_given_up_is_computed_as_the_library_does() {
+    in_browser("given-up", |browser| {
+        let mut boot = small(Subject::Boot);
+        boot.events.truncate(boot.events.len() / 2);
+        let last_us = boot.events.last().expect("something happened").time_us;
+        let timeline = Analysis::of(&boot).timeline;
+        let waiting = timeline.bars.iter().filter(|bar| bar.start.is_none()).take(5);
+        let holder = timeline.bars.iter().find(|bar| bar.end.is_some()).expect("one has ended").row;
+        let unit = |row: u32| boot.units[row as usize].id;
+        let (ending, reason) = (Ending::Dependency, 0);
+        let failed = waiting.filter_map(|bar| {
+            let what = What::JobEnded { job: bar.job?, ending, reason };
+            Some(Event::new(last_us, unit(bar.row), unit(holder), what))
+        });
+        let failed: Vec<Event> = failed.collect();
+        assert!(!failed.is_empty(), "somebody waits");
+        boot.events.extend(failed);
+        let given_up = What::PhaseGivenUp { phase: Phase::Boot };
+        boot.events.push(Event::new(last_us + 5_000_000, NO_UNIT, NO_UNIT, given_up));
+        let analysis = Analysis::of(&boot);
+        assert!(analysis.timeline.bars.iter().any(Bar::is_under_way));
+        let headline = read(browser, &html::html(&analysis));
+        assert!(headline.contains("The system did not come up. It was shut down after "));
+        for row in 0..analysis.timeline.rows.len() as u32 {
+            let saved = format!("savedWithout(page.model.runs[0], page.model.words, {row})");
+            let saved = browser.eval(&saved).as_f64().expect("a number");
+            assert_eq!(saved as u64, analysis.saved_without_us(row), "{}", analysis.name(row));
+            let own = format!("ownOf(page.model.runs[0], {row})");
+            let own_us = analysis.timeline.bars.iter().filter(|bar| bar.row == row);
+            let own_us: u64 = own_us.map(Bar::own_us).sum();
+            assert_eq!(browser.eval(&own).as_u64(), Some(own_us), "{}", analysis.name(row));
+        }
+        let open = analysis.path.goal().expect("it is under way");
+        let name = analysis.name(analysis.timeline.bars[open as usize].row).to_owned();
+        browser.eval(&format!("page.chooseName('{name}')"));
+        browser.picture("given-up.png");
     });
 }
 
