@@ -327,7 +327,10 @@ where
                 eprintln!("warren: {remark}");
             }
             let [since, until] = [since, until].map(|when| when.monotonic_us(now));
-            fetch(manager, json!({"since_us": since, "until_us": until}))?
+            let bytes = fetch(manager, json!({"since_us": since, "until_us": until}))?;
+            let stretch = read_of(&bytes, "the manager's answer")?;
+            ensure!(!stretch.0.events.is_empty(), "nothing was recorded then");
+            return Ok(stretch);
         }
     };
     match which {

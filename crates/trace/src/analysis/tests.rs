@@ -241,10 +241,7 @@ fn the_pause_before_a_restart_is_waited_for() {
         (76, 0, none, ended(2, Ending::Done)),
     ];
     let recording = recorded(Subject::Live, &events);
-    assert_eq!(
-        bars(&recording),
-        ["a start 10-10-11", "a by itself 20-20-23", "a restart 23-74-76"]
-    );
+    assert_eq!(bars(&recording), ["a start 10-10-11", "a by itself 20-20-23", "a start 23-74-76"]);
     let analysis = Analysis::of(&recording);
     let start = analysis.timeline.bars[2].start.expect("it ran");
     assert_eq!((start.by, start.edge), (Release::Timer, None));
@@ -276,11 +273,50 @@ fn the_pause_after_a_start_that_failed_is_waited_for_too() {
         (76, 0, none, ended(2, Ending::Done)),
     ];
     let recording = recorded(Subject::Live, &events);
-    assert_eq!(bars(&recording), ["a start 10-10-20", "a restart 20-71-76"]);
+    assert_eq!(bars(&recording), ["a start 10-10-20", "a start 20-71-76"]);
     let recording = recorded(Subject::Live, &events[..6]);
     assert_eq!(bars(&recording), ["a start 10-10-20", "a by itself 20-?-?"], "it still waits");
     let recording = recorded(Subject::Live, &events[..5]);
     assert_eq!(bars(&recording), ["a start 10-10-?"], "what its job does is in its bar");
+}
+
+/// `a` fails while it is up, `b` when it is stopped, and `d` is well.
+#[test]
+fn a_unit_that_fails_by_itself_or_with_its_stop_has_failed() {
+    let none = NO_UNIT;
+    let up = |time, unit, job| {
+        [
+            (time, unit, none, queued(job, Work::Start)),
+            (time, unit, none, released(job, Release::AtOnce)),
+            (time + 1, unit, none, state(Active::Active)),
+            (time + 1, unit, none, ended(job, Ending::Done)),
+        ]
+    };
+    let mut events = [up(10, 0, 1), up(20, 1, 2), up(30, 3, 4)].concat();
+    events.extend([
+        (50, 0, none, state(Active::Failed)),
+        (60, 1, none, queued(5, Work::Stop)),
+        (60, 1, none, released(5, Release::AtOnce)),
+        (61, 1, none, state(Active::Deactivating)),
+        (70, 1, none, state(Active::Failed)),
+        (70, 1, none, ended(5, Ending::Done)),
+        (80, 3, none, state(Active::Deactivating)),
+        (81, 3, none, state(Active::Inactive)),
+    ]);
+    let recording = recorded(Subject::Live, &events);
+    let expect = [
+        "a start 10-10-11",
+        "b start 20-20-21",
+        "d start 30-30-31",
+        "a by itself 50-50-50",
+        "b stop 60-60-70",
+        "d by itself 80-80-81",
+    ];
+    assert_eq!(bars(&recording), expect);
+    let analysis = Analysis::of(&recording);
+    let failed = analysis.timeline.bars.iter().map(crate::export::show::has_failed);
+    assert_eq!(failed.collect::<Vec<_>>(), [false, false, false, true, true, false]);
+    assert_eq!(crate::export::show::Totals::of(&analysis).failed, 2);
 }
 
 #[test]

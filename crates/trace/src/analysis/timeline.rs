@@ -84,6 +84,8 @@ pub struct Bar {
     /// Until when what it did is known to have gone on: its end, or that of a recording in whose midst it
     /// is. None for one that never could run, and for what a recording that is over does not wait for.
     pub until: Option<Mark>,
+    /// Its unit had failed when it was over, however it ended.
+    pub left_failed: bool,
     /// SIGKILLs that its unit got meanwhile.
     pub kills: u32,
     /// The last process of the unit that ended meanwhile; 0 when none did.
@@ -228,6 +230,8 @@ struct Open {
     up_us: Option<u64>,
     /// Of its last change of state since the job was queued.
     reason: Option<u16>,
+    /// It failed with that.
+    failed: bool,
     /// Since when it waits for its time to be started again.
     pause: Option<Mark>,
     /// The bar of the job that came when that time was over.
@@ -307,8 +311,11 @@ impl<'a> Builder<'a> {
                 let index = self.timeline.bars.len() as u32;
                 self.jobs.insert(job, index);
                 let open = &mut self.open[row as usize];
-                (open.job, open.reason) = (Some(index), None);
-                // A service that starts again waits from when it failed, not from when its time has come.
+                (open.job, open.reason, open.failed) = (Some(index), None, false);
+                // A service that is started again is down already.
+                let again = asked == Asked::Restart && work == Work::Restart;
+                let work = if again { Work::Start } else { work };
+                // It waits from when it failed, not from when its time has come.
                 let pause = open.pause.take_if(|_| asked == Asked::Restart);
                 if pause.is_some() {
                     open.paused = Some(index);
@@ -347,7 +354,8 @@ impl<'a> Builder<'a> {
         let Some(bar) = self.jobs.remove(&job) else { return };
         let open = &mut self.open[row as usize];
         let reason = open.reason.filter(|_| end.ending == Ending::Done).unwrap_or(end.reason);
-        self.timeline.bars[bar as usize].end = Some(End { reason, ..end });
+        let bar_of_job = &mut self.timeline.bars[bar as usize];
+        (bar_of_job.end, bar_of_job.left_failed) = (Some(End { reason, ..end }), open.failed);
         if open.job == Some(bar) {
             open.job = None;
         }
@@ -357,8 +365,13 @@ impl<'a> Builder<'a> {
     fn state(&mut self, row: u32, cause: Option<u32>, mark: Mark, what: What) {
         let What::State { active, sub, reason } = what else { return };
         let up = matches!(active, Active::Active | Active::Reloading);
+        let failed = matches!(active, Active::Failed | Active::Maintenance);
         let open = &mut self.open[row as usize];
         open.reason = Some(reason);
+        // Nobody asked for it, and it was not seen to go down: it failed at once.
+        let fails_at_once = failed && open.up_us.is_some();
+        // What waits to be started again has failed nevertheless.
+        open.failed = failed || open.failed && sub == Sub::AutoRestart;
         // In the time until it is started again it does nothing. The start that failed ends after it.
         let is_pause = sub == Sub::AutoRestart;
         open.pause = None;
@@ -371,9 +384,11 @@ impl<'a> Builder<'a> {
             }
             _ => {}
         }
+        if fails_at_once {
+            self.begin_own(row, cause, mark);
+        }
         let under_way = matches!(active, Active::Activating | Active::Deactivating);
         if let Some(own) = self.open[row as usize].own.take_if(|_| !under_way || is_pause) {
-            let failed = matches!(active, Active::Failed | Active::Maintenance);
             let ending = if failed { Ending::Failed } else { Ending::Done };
             let end = End { at: mark, ending, reason, edge: None };
             self.timeline.bars[own as usize].end = Some(end);
@@ -467,6 +482,6 @@ impl<'a> Builder<'a> {
 }
 
 fn bar(row: u32, work: Work, queued: Mark, asked: Asked, cause: Option<u32>) -> Bar {
-    let (job, start, end, until, kills, last_pid) = Default::default();
-    Bar { row, work, job, queued, asked, cause, start, end, until, kills, last_pid }
+    let (job, start, end, until, left_failed, kills, last_pid) = Default::default();
+    Bar { row, work, job, queued, asked, cause, start, end, until, left_failed, kills, last_pid }
 }

@@ -98,6 +98,7 @@ fn bars(analysis: &Analysis<'_>) -> String {
         ("asked", column(&|bar| bar.asked.number().into())),
         ("cause", column(&|bar| bar.cause.map_or(-1, i64::from))),
         ("ending", column(&|bar| bar.end.map_or(0, |end| end.ending.number().into()))),
+        ("leftFailed", column(&|bar| bar.left_failed.into())),
         ("reason", column(&|bar| bar.end.map_or(0, |end| end.reason.into()))),
         ("kills", column(&|bar| bar.kills.into())),
         ("pid", column(&|bar| bar.last_pid.into())),

@@ -125,7 +125,7 @@ pub fn held_by<'a>(analysis: &'a Analysis<'_>, start: &Start) -> &'a str {
 
 /// Whether the bar ended in something that somebody has to look at.
 pub fn has_failed(bar: &Bar) -> bool {
-    bar.end.is_some_and(|end| is_failure(end.ending))
+    bar.left_failed || bar.end.is_some_and(|end| is_failure(end.ending))
 }
 
 /// What units of a type that is not run were asked for did not fail: every boot has some of those.

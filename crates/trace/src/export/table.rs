@@ -7,7 +7,7 @@ use crate::analysis::blockers::{Blocker, blockers};
 use crate::analysis::compare::{Difference, differences, phases as phases_of_both};
 use crate::analysis::path::Step;
 use crate::analysis::repeat::{Repeats, Spread};
-use crate::words::Release;
+use crate::words::{Ending, Release};
 
 /// Rows of the tables of blockers and differences.
 const ROWS_MAX: usize = 40;
@@ -228,7 +228,8 @@ fn step(out: &mut String, analysis: &Analysis<'_>, step: &Step) {
     }
     if let Some(end) = bar.end.filter(|_| show::has_failed(bar)) {
         let reason = analysis.recording.reason(end.reason);
-        put(out, format_args!(", {}: {reason}", end.ending.text()));
+        let ending = if show::is_failure(end.ending) { end.ending } else { Ending::Failed };
+        put(out, format_args!(", {}: {reason}", ending.text()));
     }
     match (bar.kills, bar.last_pid) {
         (0, _) => {}

@@ -63,7 +63,7 @@ function ownOf(run, row) {
 
 /** Endings 1, 2, 6, 9 and 10 are done, canceled, skipped, unsupported and collected; 0 is none yet. */
 function hasFailed(run, bar) {
-  return ![0, 1, 2, 6, 9, 10].includes(run.bars.ending[bar]);
+  return run.bars.leftFailed[bar] === 1 || ![0, 1, 2, 6, 9, 10].includes(run.bars.ending[bar]);
 }
 
 /** A function that says whether a name is searched for; words must all occur. */
