@@ -429,10 +429,12 @@ function paintOverview(canvas, painter, state, width) {
   const { model, colors } = painter;
   const plot = Math.max(1, Math.round(width - NAME_WIDTH));
   const run = model.runs[model.runs.length - 1];
+  // As wide as all of it is below.
+  const whole = model.total * WHOLE;
   context.fillStyle = colors.bg;
   context.fillRect(0, 0, width, height);
   if (state.overview === undefined || state.overview.length !== plot) {
-    const all = { from: 0, until: model.total };
+    const all = { from: 0, until: whole };
     state.overview = density(run, model.runs.length - 1, model.units, all, plot);
   }
   const running = state.overview.reduce((a, b) => Math.max(a, b), 0);
@@ -445,8 +447,8 @@ function paintOverview(canvas, painter, state, width) {
   context.fillStyle = colors.muted;
   const atOnce = running === 0 ? "no unit runs" : `running at once: up to ${countText(running)}`;
   context.fillText(atOnce, 12, height / 2);
-  const from = NAME_WIDTH + (Math.max(0, state.view.from) / model.total) * plot;
-  const until = NAME_WIDTH + (Math.min(model.total, state.view.until) / model.total) * plot;
+  const from = NAME_WIDTH + (Math.max(0, state.view.from) / whole) * plot;
+  const until = NAME_WIDTH + (Math.min(whole, state.view.until) / whole) * plot;
   context.fillStyle = colors.fg;
   context.globalAlpha = 0.12;
   context.fillRect(NAME_WIDTH, 0, from - NAME_WIDTH, height);

@@ -28,7 +28,7 @@ class Page {
 
   /** Everything, with a little room behind it for the last texts. */
   whole() {
-    return { from: 0, until: this.model.total * 1.04 };
+    return { from: 0, until: this.model.total * WHOLE };
   }
 
   value(id) {
@@ -260,7 +260,7 @@ class Page {
   /** Moves the view to where the overview was pressed. */
   jump(event) {
     const plot = this.scroll.clientWidth - NAME_WIDTH;
-    const middle = ((event.offsetX - NAME_WIDTH) / plot) * this.model.total;
+    const middle = ((event.offsetX - NAME_WIDTH) / plot) * this.model.total * WHOLE;
     const half = (this.state.view.until - this.state.view.from) / 2;
     this.setView(middle - half, middle + half);
   }

@@ -7,6 +7,9 @@ const NONE = -1;
 /** The number of `Release::AtOnce` in words.rs. */
 const RELEASE_AT_ONCE = 1;
 
+/** What is shown of time when all of it is, as a part of the recording: there is room for texts behind bars. */
+const WHOLE = 1.04;
+
 /** Inflates the data of the page and decodes it. */
 async function readData(base64) {
   if (typeof DecompressionStream === "undefined") {
