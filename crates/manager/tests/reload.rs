@@ -84,6 +84,22 @@ fn a_unit_whose_source_was_edited_says_so_until_a_reload() {
     check(&["a.service", "b.service"]);
 }
 
+/// What is written down of a generation has a shared file once for each time that units came to be.
+#[test]
+fn instances_that_came_one_after_the_other_are_as_their_files_after_a_crash() {
+    let Some(m) = Machine::start("shared-file", &[("d@.service", "[Service]\nExecStart=@P stay")])
+    else {
+        return;
+    };
+    let instances = ["d@1.service", "d@2.service", "d@3.service"];
+    instances.iter().for_each(|unit| m.expect_job("start", unit, "done"));
+    assert!(m.kill_manager());
+    check(&reload(&m, &json!({"dry_run": true})), [&[], &[], &[], &[]]);
+    for unit in instances {
+        assert_eq!(m.status(unit)["differs_on_disk"], false, "{unit}");
+    }
+}
+
 /// What a report says: added, changed, removed, to be restarted.
 #[track_caller]
 fn check(report: &Value, expected: [&[&str]; 4]) {
