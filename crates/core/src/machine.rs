@@ -787,7 +787,11 @@ impl Core {
             }
             self.changed.push(unit);
         }
-        delta.changed.iter().for_each(|&unit| self.forget_starts_of_edited(unit));
+        for &unit in &delta.changed {
+            self.forget_starts_of_edited(unit);
+            self.renew_runtime_limit(unit);
+            self.unneeded_queue.insert(unit);
+        }
         for &unit in &delta.added {
             self.tell(Notice::UnitNew(unit));
             self.raise_perpetual(unit);
@@ -800,6 +804,7 @@ impl Core {
         self.look_at_rewired_jobs(&delta.rewired);
         for &unit in &delta.rewired {
             self.look_behind_socket(unit);
+            self.bound_queue.insert(unit);
             self.unneeded_queue.insert(unit);
             self.upheld_queue.insert(unit);
         }
