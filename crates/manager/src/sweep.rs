@@ -5,6 +5,7 @@
 //! What may meet an automount point or socket that is still going (a mount, another trap) waits for it. Last
 //! steps are taken when everything has gone ([`Daemon::is_swept`]).
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use warren_core::ids::UnitId;
 use warren_core::record::Late;
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
-use warren_unit::{Relation, UnitName};
+use warren_unit::{Relation, UnitName, UnitType};
 
 use crate::aside::Aside;
 use crate::daemon::Daemon;
@@ -96,7 +97,29 @@ impl Daemon {
                 let Some(path) = self.groups.forget(unit) else { return };
                 self.sweep.groups.begin(unit, Group { tree, path, unit: name.clone() });
             }
-            _ => name_left_over(name, &self.groups.remove(unit)),
+            tree => {
+                let path = self.groups.path(unit).map(str::to_owned);
+                name_left_over(name, &self.groups.remove(unit));
+                if let (Some(tree), Some(path)) = (tree, path) {
+                    self.remove_slices_above(&tree, &path);
+                }
+            }
+        }
+    }
+
+    /// A slice that went down while a unit's group was still in it, as is possible where the unit's `Slice=` was
+    /// edited, goes with the last of them.
+    fn remove_slices_above(&self, tree: &Tree, path: &str) {
+        for slice in Path::new(path).ancestors().skip(1) {
+            let name = slice.file_name().and_then(|name| UnitName::parse(name.to_str()?).ok());
+            let Some(name) = name.filter(|name| name.unit_type() == UnitType::Slice) else {
+                return;
+            };
+            let unit = self.core.graph().lookup(&name);
+            let is_down = unit.is_none_or(|unit| self.core.unit_run(unit).active_state().is_down());
+            if !is_down || tree.remove(slice).is_err() {
+                return;
+            }
         }
     }
 
