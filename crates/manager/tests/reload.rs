@@ -100,6 +100,20 @@ fn instances_that_came_one_after_the_other_are_as_their_files_after_a_crash() {
     }
 }
 
+#[test]
+fn a_slice_that_went_down_before_a_unit_in_it_leaves_no_group() {
+    let in_slice = |slice: &str| format!("[Service]\nSlice={slice}.slice\nExecStart=@P stay");
+    let Some(m) = Machine::start("left-slice", &[("a.service", &in_slice("x-y"))]) else { return };
+    m.expect_job("start", "a.service", "done");
+    m.write("a.service", &in_slice("z"));
+    reload(&m, &json!({}));
+    m.expect_job("stop", "x.slice", "done");
+    assert!(m.groups().contains_key("/x.slice/x-y.slice/a.service"), "it stays where it is");
+    m.expect_job("stop", "a.service", "done");
+    let slices = || m.groups().into_keys().any(|path| path.starts_with("/x.slice"));
+    lab::until("its slices are gone", || (!slices()).then_some(()));
+}
+
 /// What a report says: added, changed, removed, to be restarted.
 #[track_caller]
 fn check(report: &Value, expected: [&[&str]; 4]) {

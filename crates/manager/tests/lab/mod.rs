@@ -393,6 +393,16 @@ impl Machine {
         });
     }
 
+    /// The processes of each group below the machine's own, by its path, which begins with a slash.
+    pub fn groups(&self) -> std::collections::BTreeMap<String, Vec<i32>> {
+        let mut groups = std::collections::BTreeMap::new();
+        let _ = self.top.each_below(Path::new(&self.group), &mut |group, pids| {
+            let below = group.strip_prefix(&self.group).unwrap_or(group);
+            groups.insert(format!("/{}", below.display()), pids);
+        });
+        groups
+    }
+
     /// Runs a program inside; its output, or what it complained of.
     pub fn run(&self, argv: &[&str]) -> Result<String, String> {
         let target = format!("--target={}", self.init_pid);
