@@ -41,11 +41,13 @@ pub fn loaded(view: &View, name: &str) -> Result<UnitId, BusError> {
     unit.filter(|unit| crate::methods::is_listed(view, *unit)).ok_or_else(|| not_loaded(name))
 }
 
-/// A stop has something to do: the unit is in memory, and runs or has a file that can be used.
+/// A stop has something to do: the unit is in memory, and runs or has a file that can be used, or something runs
+/// still of a unit whose name leads to it by now.
 pub fn stoppable(view: &View, name: &str) -> Result<(), BusError> {
     let unit = loaded(view, name)?;
     let usable = matches!(view.definition(unit).load_state, LoadState::Loaded | LoadState::Masked);
-    match usable || view.run(unit).active_state() != ActiveState::Inactive {
+    let runs = |unit| view.run(unit).active_state() != ActiveState::Inactive;
+    match usable || runs(unit) || view.graph.displaced_by(unit).any(runs) {
         true => Ok(()),
         false => Err(not_loaded(name)),
     }

@@ -101,6 +101,23 @@ fn instances_that_came_one_after_the_other_are_as_their_files_after_a_crash() {
 }
 
 #[test]
+fn what_runs_of_a_name_is_stopped_by_it_though_it_leads_to_a_file_that_is_of_no_use() {
+    let units = [
+        ("a.service", "[Service]\nExecStart=@P stay"),
+        ("bad.service", "[Service]\nType=oneshot\nRestart=always\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("bad-name", &units) else { return };
+    m.expect_job("start", "a.service", "done");
+    let file = m.directory.join("units/a.service");
+    std::fs::remove_file(&file).expect("it is there");
+    symlink("bad.service", file).expect("a link");
+    reload(&m, &json!({}));
+    assert_eq!(m.players().len(), 1);
+    m.expect_job("stop", "a.service", "done");
+    lab::until("it is stopped", || m.players().is_empty().then_some(()));
+}
+
+#[test]
 fn a_slice_that_went_down_before_a_unit_in_it_leaves_no_group() {
     let in_slice = |slice: &str| format!("[Service]\nSlice={slice}.slice\nExecStart=@P stay");
     let Some(m) = Machine::start("left-slice", &[("a.service", &in_slice("x-y"))]) else { return };
