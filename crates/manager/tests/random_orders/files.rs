@@ -239,6 +239,11 @@ impl Files<'_> {
         text.lines().any(|one| one == line)
     }
 
+    /// Whether there is a file of this name, and no link.
+    pub fn is_written(&self, name: &str) -> bool {
+        std::fs::symlink_metadata(self.path(name)).is_ok_and(|file| file.is_file())
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.0.directory.join("units").join(name)
     }

@@ -60,6 +60,9 @@ pub struct Orders<'m> {
     frozen: Vec<String>,
     /// Units whose files went or lead elsewhere: the next manager does not know how long they may take to stop.
     unknown: BTreeSet<String>,
+    /// Empty groups that a manager may have left that was killed over their making or removal.
+    excused: BTreeSet<String>,
+    kills_before: usize,
 }
 
 impl<'m> Orders<'m> {
@@ -77,6 +80,8 @@ impl<'m> Orders<'m> {
             walkers: Vec::new(),
             frozen: Vec::new(),
             unknown: BTreeSet::new(),
+            excused: BTreeSet::new(),
+            kills_before: 0,
         }
     }
 
@@ -237,16 +242,17 @@ impl<'m> Orders<'m> {
         self.connect_to(path);
     }
 
-    /// A connection that is to be answered, if anybody listens.
-    pub fn connect_to(&mut self, path: &str) {
+    /// A connection that is to be answered, if anybody listens; false if nobody does.
+    pub fn connect_to(&mut self, path: &str) -> bool {
         let stream = UnixStream::connect(self.m.inside(path));
         self.trail.note(format!("connect to {path}: {:?}", stream.as_ref().err()));
-        let Ok(mut stream) = stream else { return };
+        let Ok(mut stream) = stream else { return false };
         if path == "/run/r/each" {
             // It may be closed already, if too many are connected.
             let _ = stream.write_all(b"x");
         }
         self.connections.push((path.to_owned(), stream));
+        true
     }
 
     fn walk(&mut self) {
@@ -350,9 +356,21 @@ impl<'m> Orders<'m> {
         }
     }
 
+    /// Empty groups that there should not be.
+    pub fn inexcusable(&mut self, bare: BTreeSet<String>) -> Option<String> {
+        if self.kills > self.kills_before {
+            self.excused.extend(bare);
+            return None;
+        }
+        let left: Vec<_> = bare.difference(&self.excused).collect();
+        (!left.is_empty()).then(|| format!("empty groups are left: {left:?}"))
+    }
+
     /// All is at rest.
-    pub fn forget_unknown(&mut self) {
-        self.unknown.clear();
+    pub fn note_rest(&mut self) {
+        let files = &self.files;
+        self.unknown.retain(|unit| !files.is_written(unit));
+        self.kills_before = self.kills;
     }
 
     /// Everybody who waits for something has an answer by now or gets one.

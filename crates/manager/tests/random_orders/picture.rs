@@ -1,6 +1,6 @@
 //! What the manager says of its units, and what is there: groups, processes, mounts, sockets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileTypeExt;
 
 use serde_json::{Value, json};
@@ -118,30 +118,37 @@ impl Picture {
         faults
     }
 
-    /// Each group is that of a unit that is up.
+    /// Each group with processes is that of a unit that is up.
     fn faults_of_groups(&self) -> Vec<String> {
-        let up: Vec<&str> =
-            self.units.values().filter(|u| is_up(u)).filter_map(|u| u["cgroup"].as_str()).collect();
-        // Of one whose name leads to another unit it is not told where its group is.
-        let no_group = self.units.iter().filter(|(_, u)| is_up(u) && u["cgroup"].is_null());
-        let no_group: Vec<String> = no_group.map(|(name, _)| format!("/{name}")).collect();
-        let is_known = |path: &str| {
-            path.is_empty()
-                || path == "/init.scope"
-                || up.contains(&path)
-                || path.ends_with(LEAVES_BEHIND)
-                || no_group.iter().any(|name| path.ends_with(name.as_str()))
-                || up
-                    .iter()
-                    .any(|unit| path.starts_with(&format!("{unit}/")) && unit.ends_with(".service"))
-        };
-        // A manager that was killed over the making of a group may leave the slice that it lies in.
-        let is_bare = |path: &str, pids: &[i32]| pids.is_empty() && path.ends_with(".slice");
-        let unknown =
-            self.groups.iter().filter(|(path, pids)| !is_known(path) && !is_bare(path, pids));
-        unknown
+        let peopled = self.unknown_groups().filter(|(_, pids)| !pids.is_empty());
+        peopled
             .map(|(path, pids)| format!("the group {path} is there, with {:?}", names(pids)))
             .collect()
+    }
+
+    /// Groups of no unit that is up, in which nobody is.
+    pub fn bare_groups(&self) -> BTreeSet<String> {
+        let bare = self.unknown_groups().filter(|(_, pids)| pids.is_empty());
+        bare.map(|(path, _)| path.clone()).collect()
+    }
+
+    fn unknown_groups(&self) -> impl Iterator<Item = (&String, &Vec<i32>)> {
+        let up = || self.units.iter().filter(|(_, unit)| is_up(unit));
+        let known: Vec<&str> = up().filter_map(|(_, u)| u["cgroup"].as_str()).collect();
+        // Of one whose name leads to another unit it is not told where its group is.
+        let untold = up().filter(|(_, unit)| unit["cgroup"].is_null());
+        let untold: Vec<String> = untold.map(|(name, _)| format!("/{name}")).collect();
+        let is_below = |path: &str, unit: &str| {
+            unit.ends_with(".service") && path.starts_with(&format!("{unit}/"))
+        };
+        self.groups.iter().filter(move |(path, _)| {
+            !(path.is_empty()
+                || *path == "/"
+                || *path == "/init.scope"
+                || path.ends_with(LEAVES_BEHIND)
+                || known.iter().any(|unit| path == unit || is_below(path, unit))
+                || untold.iter().any(|name| path.ends_with(name.as_str())))
+        })
     }
 
     fn faults_of_mounts(&self) -> Vec<String> {

@@ -32,8 +32,11 @@ pub struct Empty {
 pub fn check_at_rest(orders: &mut Orders<'_>, has_systemctl: bool) {
     settle(orders);
     check_files(orders);
-    for path in ["/run/r/k0", "/run/r/k1", "/run/r/each"] {
-        orders.connect_to(path);
+    let sockets =
+        [("k0.socket", "/run/r/k0"), ("k1.socket", "/run/r/k1"), ("each.socket", "/run/r/each")];
+    for (unit, path) in sockets {
+        let is_open = orders.connect_to(path);
+        assert!(is_open || !orders.m.state(unit).starts_with("active/"), "{unit} does not listen");
     }
     orders.check_answers();
     settle(orders);
@@ -48,9 +51,13 @@ fn settle(orders: &mut Orders<'_>) {
     orders.let_go();
     let end = Instant::now() + PATIENCE;
     loop {
-        let faults = Picture::of(orders.m).faults(orders.m, &orders.files);
+        let picture = Picture::of(orders.m);
+        let mut faults = picture.faults(orders.m, &orders.files);
+        if faults.is_empty() {
+            faults.extend(orders.inexcusable(picture.bare_groups()));
+        }
         if faults.is_empty() && orders.m.totals()["jobs"] == 0 {
-            return orders.forget_unknown();
+            return orders.note_rest();
         }
         orders.end_unknown();
         assert!(Instant::now() < end, "at rest: {faults:#?}\n{}", about(orders.m, &faults));
@@ -150,9 +157,10 @@ pub fn stop_everything(orders: &mut Orders<'_>) -> Empty {
             break;
         }
         assert!(Instant::now() < end, "never down: {up:?} {:?}", picture.unrest());
-        for unit in up {
+        for unit in up.into_iter().filter(|&unit| picture.units[unit]["job"].is_null()) {
             orders.stop(unit);
         }
+        orders.end_unknown();
         pause(LOOKS_APART);
     }
     orders.unmount_all();
@@ -173,7 +181,8 @@ fn nothing_is_left(m: &Machine) {
     }
     let left = || {
         let of_unit = |path: &str| path.ends_with(".service") && !is_let(path);
-        let groups: Vec<_> = m.groups().into_iter().filter(|(path, _)| of_unit(path)).collect();
+        let groups = m.groups().into_iter();
+        let groups: Vec<_> = groups.filter(|(path, p)| of_unit(path) && !p.is_empty()).collect();
         let own = 2 + m.all_helpers().len();
         let others = processes(m).len().saturating_sub(own);
         (groups, others)
