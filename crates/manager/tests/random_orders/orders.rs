@@ -111,7 +111,7 @@ impl<'m> Orders<'m> {
     }
 
     fn unit(&mut self) -> String {
-        match self.dice.roll(20) {
+        match self.dice.roll(21) {
             0..9 => format!("s{}.service", self.dice.roll(SERVICES)),
             9 => format!("alias{}.service", self.dice.roll(2)),
             10..12 => format!("k{}.socket", self.dice.roll(2)),
@@ -120,6 +120,7 @@ impl<'m> Orders<'m> {
             14..16 => format!("run-r-m{}.mount", self.dice.roll(MOUNTS)),
             16 => "run-r-m0.automount".to_owned(),
             17 => format!("t{}.target", self.dice.roll(2)),
+            18 => any(&mut self.dice, &["a.slice", "a-b.slice", "c.slice"]).to_owned(),
             _ => format!("p@{}.service", self.dice.roll(3)),
         }
     }
@@ -146,7 +147,14 @@ impl<'m> Orders<'m> {
         let kinds = ["start", "start", "stop", "stop", "restart", "try-restart", "reload", "start"];
         let (kind, unit) = (any(&mut self.dice, &kinds), self.unit());
         let or_reloads = kind == "restart" && chance(&mut self.dice, 30);
-        let parameters = json!({"type": kind, "unit": unit, "reload_if_possible": or_reloads});
+        let mode = match self.dice.roll(20) {
+            0 | 1 => "fail",
+            2 => "ignore-dependencies",
+            3 => "flush",
+            _ => "replace",
+        };
+        let parameters =
+            json!({"type": kind, "unit": unit, "mode": mode, "reload_if_possible": or_reloads});
         match self.dice.roll(10) {
             0..7 => self.ask(parameters),
             7 => self.call("Job", parameters),

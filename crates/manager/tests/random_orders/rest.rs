@@ -11,7 +11,7 @@ use crate::orders::Orders;
 use crate::picture::{Picture, processes};
 
 /// Longer than all limits in time of the units together, on a machine that is far too busy.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks.
 const LOOKS_APART: Duration = Duration::from_millis(100);
