@@ -12,6 +12,7 @@ use warren_core::settings::TypeSettings;
 use warren_sys::epoll::Interest;
 use warren_sys::{file, waits};
 use warren_unit::UnitName;
+use warren_unit::config::Preserve;
 
 use crate::daemon::{Daemon, token};
 use crate::notify::Datagram;
@@ -156,10 +157,12 @@ impl Daemon {
         }
     }
 
-    /// Takes up one that init kept; one of a unit that is not there any more goes.
+    /// Takes up one that init kept; one of a unit that is not there any more goes, or that went down for good and
+    /// would have given it up, had its manager not been killed over that.
     pub(crate) fn take_up_stored_fd(&mut self, kept_as: &str, fd: OwnedFd) {
         let Some((name, rest)) = parse_stored_name(kept_as) else { return };
         let unit = UnitName::parse(name).ok().and_then(|name| self.core.graph().lookup_own(&name));
+        let unit = unit.filter(|&unit| self.keeps_stored(unit));
         let Some((unit, (key, polls, name))) = unit.zip(Stored::parse(rest)) else {
             drop(Offered::new(fd));
             return drop(self.init.drop_stored(kept_as));
@@ -168,6 +171,18 @@ impl Daemon {
         self.stored_fds.next = self.stored_fds.next.max(stored.key + 1);
         self.watch_stored(&stored);
         self.stored_fds.of(unit).push(stored);
+    }
+
+    /// Whether what a unit stored stays: while it is up or has a job, or as its file says.
+    fn keeps_stored(&self, unit: UnitId) -> bool {
+        let run = self.core.unit_run(unit);
+        if !run.active_state().is_down() || run.job.is_some() {
+            return true;
+        }
+        match self.core.settings().compile(self.core.graph().definition(unit)).own {
+            TypeSettings::Service(config) => config.fd_store_preserve == Preserve::Yes,
+            _ => false,
+        }
     }
 
     /// Files do not hang up, and those that others serve ask a server whether they do.
