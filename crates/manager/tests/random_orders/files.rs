@@ -82,8 +82,7 @@ const RESTARTS: &[&str] = &[
     "Restart=on-success\nRestartSec=10ms\n",
 ];
 
-const KILLS: &[&str] =
-    &["", "", "KillMode=mixed\n", "SendSIGHUP=yes\n", "FinalKillSignal=SIGQUIT\n"];
+const KILLS: &[&str] = &["", "", "KillMode=mixed\n", "SendSIGHUP=yes\n"];
 
 const SLICES: &[&str] = &["", "", "Slice=a.slice\n", "Slice=a-b.slice\n", "Slice=c.slice\n"];
 

@@ -208,7 +208,9 @@ impl Empty {
         let end = Instant::now() + PATIENCE;
         let mut now = self.clone();
         while !now.is_within(before) {
-            assert!(Instant::now() < end, "all is down again: was {before:#?}, is {now:#?}");
+            let stored = || m.run(&["systemctl", "show", "*", "-p", "Id,NFileDescriptorStore"]);
+            let told = || format!("was {before:#?}, is {now:#?}, {:?}", stored());
+            assert!(Instant::now() < end, "all is down again: {}", told());
             pause(LOOKS_APART);
             now = Empty::of(m);
         }
