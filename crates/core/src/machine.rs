@@ -789,8 +789,11 @@ impl Core {
         }
         for &unit in &delta.changed {
             self.forget_starts_of_edited(unit);
-            self.renew_runtime_limit(unit);
             self.unneeded_queue.insert(unit);
+        }
+        // The file of what runs may have been away.
+        for &unit in delta.added.iter().chain(&delta.changed) {
+            self.renew_runtime_limit(unit);
         }
         for &unit in &delta.added {
             self.tell(Notice::UnitNew(unit));
