@@ -9,7 +9,7 @@ use crate::files::{Files, LEAVES_BEHIND, MOUNTS};
 use crate::lab::{Machine, ask, pid_inside, until};
 
 /// What the machine's own processes are called; they are in no unit's group.
-const OWN: &[&str] = &["warren-init", "warrend", "warren-exec"];
+const OWN: &[&str] = &["systemd", "warrend", "warren-exec"];
 
 /// All at one moment.
 pub struct Picture {
