@@ -327,3 +327,28 @@ fn a_machine_runs_in_a_plain_chroot() {
     // Its mounts were in a namespace that is gone: what is left are directories and links.
     std::fs::remove_dir_all(&root).expect("it can be removed");
 }
+
+/// Debian mounts cgroup v2 at `/sys/fs/cgroup` itself: what a machine does there must not be done to the host's.
+#[test]
+fn a_machine_on_a_host_with_unified_cgroups_has_groups_of_its_own() {
+    let test = "a_machine_on_a_host_with_unified_cgroups_has_groups_of_its_own";
+    if let Some(why) = lacks() {
+        return not_run(test, why);
+    }
+    if warren_sys::cgroup::mount_point().ok().flatten().is_none() {
+        return not_run(test, "no cgroup2 file system is mounted");
+    }
+    const UNIFIED: &str = "mount -t tmpfs none /sys/fs/cgroup && \
+        mount -t cgroup2 none /sys/fs/cgroup && exec \"$@\"";
+    let mut on_unified = Command::new("unshare");
+    on_unified.args(["--mount", "sh", "-c", UNIFIED, "sh", env!("CARGO_BIN_EXE_warren")]);
+    let (mut machine, init) = start_machine_by(on_unified, "unified");
+    let groups = std::fs::read_to_string(format!("/proc/{init}/cgroup")).expect("it runs");
+    let own = format!("/warren-nested-{}/init.scope", machine.id());
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::")).expect("it is in one");
+    assert!(group.ends_with(&own), "{group}");
+    process::kill(machine.id() as i32, 15).expect("it runs");
+    assert!(machine.wait().expect("it ends").success());
+    wait_for_end(init);
+    assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
+}

@@ -25,8 +25,8 @@ const UNIT_DIRECTORY: &str = "/etc/systemd/system";
 pub const RULES_DIRECTORY: &str = "/run/warren/fleet.d";
 
 /// Replaces the root of this mount namespace. Unit files are shown where the system's lie, rules
-/// at [`RULES_DIRECTORY`].
-pub fn build(args: &RunArgs, cgroups: bool) -> Result<()> {
+/// at [`RULES_DIRECTORY`]. Says whether there are cgroups, if there are to be.
+pub fn build(args: &RunArgs, cgroups: bool) -> Result<bool> {
     mount::set_propagation_of_all(Sharing::Private)?;
     // Held open: these may lie below what is about to be covered.
     let units = args.units.as_deref().map(open_directory).transpose()?;
@@ -42,9 +42,7 @@ pub fn build(args: &RunArgs, cgroups: bool) -> Result<()> {
     }
     mount::mount("run", &format!("{NEW_ROOT}/run"), "tmpfs", data, "mode=0755")?;
     mount_proc()?;
-    if cgroups {
-        mount_cgroups();
-    }
+    let cgroups = cgroups && has_mounted_cgroups();
     show_units(units.as_ref())?;
     if let Some(rules) = &rules {
         let place = format!("{NEW_ROOT}{RULES_DIRECTORY}");
@@ -56,7 +54,8 @@ pub fn build(args: &RunArgs, cgroups: bool) -> Result<()> {
         fs::create_dir_all(&place)?;
         bind(&by_fd(programs), &place)?;
     }
-    namespace::pivot_root(Path::new(NEW_ROOT)).context("cannot change the root")
+    namespace::pivot_root(Path::new(NEW_ROOT)).context("cannot change the root")?;
+    Ok(cgroups)
 }
 
 fn open_directory(path: &Path) -> Result<fs::File> {
@@ -100,13 +99,17 @@ fn mount_proc() -> Result<()> {
     )
 }
 
-/// Without, the manager says so itself and goes on.
-fn mount_cgroups() {
+/// Without, the manager goes on without any: what can be seen there is the host's tree.
+fn has_mounted_cgroups() -> bool {
+    let mounted = mount_cgroups(&format!("{NEW_ROOT}/sys/fs/cgroup"));
+    mounted.inspect_err(|error| eprintln!("warren: {error}")).is_ok()
+}
+
+/// The kernel refuses to mount it over the host's, which may be there, but not over a file system between.
+fn mount_cgroups(target: &str) -> Result<()> {
     let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    let target = format!("{NEW_ROOT}/sys/fs/cgroup");
-    if let Err(error) = mount::mount("cgroup2", &target, "cgroup2", strict, "") {
-        eprintln!("warren: {error}");
-    }
+    mount::mount("cgroups", target, "tmpfs", strict, "mode=0755")?;
+    mount::mount("cgroup2", target, "cgroup2", strict, "").map_err(Into::into)
 }
 
 /// With a directory of unit files, that one; without, an empty one, so that nothing of the

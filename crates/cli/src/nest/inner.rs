@@ -36,7 +36,7 @@ pub fn run(args: &NestArgs, user: bool) -> Result<i32> {
     if args.run.private_network {
         namespace::loopback_up()?;
     }
-    ground::build(&args.run, cgroups)?;
+    let cgroups = ground::build(&args.run, cgroups)?;
     let programs = args.run.init.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
     base::write(Path::new(base::DIRECTORY), programs).context("cannot write the base units")?;
     let mut init = init_command(args, user, cgroups)?;
