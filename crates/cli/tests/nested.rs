@@ -187,6 +187,24 @@ fn a_machine_can_be_asked_entered_stopped_and_killed() {
     assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
 }
 
+/// What `systemctl poweroff` asks for where there is no logind.
+#[test]
+fn a_machine_ends_by_the_target_of_an_end() {
+    if let Some(why) = lacks() {
+        return not_run("a_machine_ends_by_the_target_of_an_end", why);
+    }
+    for end in ["poweroff", "reboot", "halt", "exit"] {
+        let (mut machine, init) = start_machine(&format!("ends-by-{end}"));
+        let name = format!("nested-{}", machine.id());
+        let target = format!("{end}.target");
+        let asked = command().args(["-M", &name, "start", "--no-block", &target]).output();
+        let asked = asked.expect("it can be run");
+        assert!(asked.status.success(), "{end}: {}", String::from_utf8_lossy(&asked.stderr));
+        assert!(machine.wait().expect("it ends").success(), "{end}");
+        wait_for_end(init);
+    }
+}
+
 #[test]
 fn a_machine_whose_manager_takes_no_such_argument_ends_with_its_usage_error() {
     let test = "a_machine_whose_manager_takes_no_such_argument_ends_with_its_usage_error";

@@ -54,6 +54,25 @@ const UNITS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// How `systemctl` has a machine end: name of the target, description, what follows.
+const ENDS: [(&str, &str, &str); 4] = [
+    ("poweroff", "Power Off", "poweroff-force"),
+    ("reboot", "Reboot", "reboot-force"),
+    ("halt", "Halt", "halt-force"),
+    ("exit", "Exit", "exit-force"),
+];
+
+/// Its target, and the service that is over when all else is.
+fn end_units((name, description, action): (&str, &str, &str)) -> [(String, String); 2] {
+    let head = format!("[Unit]\nDescription=System {description}\nDefaultDependencies=no\n");
+    let (service, after) = (format!("systemd-{name}.service"), "shutdown.target umount.target");
+    let target = format!("{head}Requires={service}\nAfter={service}\nAllowIsolate=yes\n");
+    let text = format!(
+        "{head}Requires={after} final.target\nAfter={after} final.target\nSuccessAction={action}\n"
+    );
+    [(format!("{name}.target"), target), (service, text)]
+}
+
 /// The log daemon's units, which are installed for the system too.
 const JOURNAL_UNITS: [(&str, &str); 6] = [
     ("systemd-journald.service", include_str!("../../../../units/systemd-journald.service")),
@@ -82,6 +101,9 @@ pub fn write(directory: &Path, programs: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     for (name, description, lines) in UNITS {
         let text = format!("[Unit]\nDescription={description}\n{lines}");
+        fs::write(directory.join(name), text)?;
+    }
+    for (name, text) in ENDS.into_iter().flat_map(end_units) {
         fs::write(directory.join(name), text)?;
     }
     let journald = programs.join("warren-journald");
@@ -122,6 +144,11 @@ mod tests {
             let unit = UnitName::parse(name).expect("a valid name");
             let text = format!("[Unit]\nDescription={description}\n{lines}");
             let (_, faults) = parse::parse(Arc::from(*name), text.as_bytes(), unit.unit_type());
+            assert_eq!(faults, [], "{name}");
+        }
+        for (name, text) in ENDS.into_iter().flat_map(end_units) {
+            let unit = UnitName::parse(&name).expect("a valid name");
+            let (_, faults) = parse::parse(Arc::from(&*name), text.as_bytes(), unit.unit_type());
             assert_eq!(faults, [], "{name}");
         }
         for (name, text) in JOURNAL_UNITS {
