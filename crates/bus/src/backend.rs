@@ -187,8 +187,11 @@ pub enum Call {
         /// `NAME=value`.
         set: Vec<String>,
     },
-    /// The end of the manager or of the machine.
+    /// The end of the manager or of the machine, as clients of the bus have it: that of the machine without
+    /// a stop of units (org.freedesktop.systemd1(5); systemctl(1), `--force`).
     Leave(Leave),
+    /// The same behind the stop of all units.
+    LeaveInOrder(Leave),
     /// The exit code for [`Leave::Exit`].
     SetExitCode(u8),
     /// A property of the manager that may be written.

@@ -109,7 +109,7 @@ impl From<Refusal> for BusError {
                  configured to refuse manual start/stop)."
             )),
             Refusal::JobsConflict(_) => BusError::jobs_conflicting(text),
-            Refusal::Destructive(_) => BusError::destructive(text),
+            Refusal::Destructive { .. } => BusError::destructive(text),
             Refusal::Cycle(_) => BusError::order_is_cyclic(text),
             Refusal::Maintenance(_) => BusError::masked(text),
             Refusal::NotStopping(_)

@@ -106,7 +106,11 @@ pub fn shutdown(answer: &Value) -> String {
                 1 => "1 job left".to_owned(),
                 jobs => format!("{jobs} jobs left"),
             };
-            format!("Everything is being stopped: {left}.\n")
+            let follows = match text(answer, "follows") {
+                "" => String::new(),
+                what => format!(", then {what}"),
+            };
+            format!("Everything is being stopped: {left}{follows}.\n")
         }
         _ => "No shutdown is under way.\n".to_owned(),
     };
@@ -413,7 +417,16 @@ fn last_words<'a>(log: &[&'a str]) -> Vec<&'a str> {
 /// Why a unit on the way to the root is as it is: what its job waits for, if it has one that does.
 fn reason_of_step(step: &Value) -> String {
     match step["waits_for"].as_str() {
-        Some(other) => format!("its {} job waits for {other}", text(&step["job"], "type")),
+        Some(other) => {
+            let others: Vec<&str> =
+                std::iter::once(other).chain(texts(step, "waits_for_also")).collect();
+            let more = match number(step, "waits_for_more") {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let kind = text(&step["job"], "type");
+            format!("its {kind} job waits for {}{more}", others.join(", "))
+        }
         None => reason_text(&step["reason"]),
     }
 }
@@ -462,6 +475,10 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     if root["removal"].is_object() {
         let (path, unit) = (text(&root["removal"], "path"), text(&root["removal"], "unit"));
         put!(out, "   First {path} is to be removed, which a run of {unit} has left.");
+    }
+    let left = texts(root, "left_over");
+    if !left.is_empty() {
+        put!(out, "   Left over: {}", left.join(", "));
     }
     let job = &root["lost_job"];
     // What failed the job is mostly what failed the unit.

@@ -12,6 +12,7 @@ pub mod device;
 pub mod device_table;
 pub mod event;
 mod freezer;
+mod going_down;
 pub mod graph;
 mod groups;
 pub mod happening;

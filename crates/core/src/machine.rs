@@ -76,8 +76,6 @@ pub struct Core {
     pub(crate) serial: Serial,
     /// No cgroup tracking: a group is empty when the processes that the core knows are gone.
     pub(crate) without_cgroups: bool,
-    /// See [`Core::set_ending`].
-    pub(crate) ending: u16,
     /// Who waits for a unit to be frozen or thawed, by the effect.
     pub(crate) freeze_waiters: BTreeMap<EffectId, ClientId>,
     /// What runs have left and is being removed.
@@ -168,7 +166,6 @@ impl Core {
             totals: Totals::default(),
             serial: Serial { job: 1, effect: 1, invocation: seed },
             without_cgroups: false,
-            ending: 0,
             freeze_waiters: BTreeMap::new(),
             removals: Removals::default(),
             boot: BootTimes::default(),

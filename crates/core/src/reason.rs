@@ -107,6 +107,7 @@ codes! {
     StopCommandTimeout = 95, "a command of its stop did not end in its share of TimeoutStopSec=", "find out what ExecStop= or ExecStopPost= waits for";
     StopLeft = 96, "it did not stop within TimeoutStopSec=, and SendSIGKILL=no forbids to kill it: what is left of it runs on", "end the processes that the log names as left over, or take SendSIGKILL=no away";
     UnmountTimeout = 97, "it was not unmounted within TimeoutSec=", "see what the unmount waits for: a server that does not answer, or much that is to be written";
+    KernelHolds = 98, "SIGKILL did not end it: the kernel holds what is left of it, which its log names", "bring back what the kernel waits for there: mostly a server of a file system that does not answer, or a disk";
 }
 
 impl Code {

@@ -130,8 +130,20 @@ pub enum Refusal {
     OnlyByDependency(UnitName, &'static str),
     /// Two required jobs of the transaction contradict each other.
     JobsConflict(UnitName),
-    /// The transaction contradicts jobs that are installed and may not be replaced.
-    Destructive(UnitName),
+    /// The transaction contradicts jobs that are installed and may not be replaced: what was asked for, and
+    /// the first of them by name.
+    Destructive {
+        /// The anchor's unit.
+        unit: UnitName,
+        /// What was to be done with it.
+        kind: JobKind,
+        /// The unit of the job that stands against it.
+        other: UnitName,
+        /// That job.
+        installed: JobKind,
+        /// What was to be done with that unit.
+        included: JobKind,
+    },
     /// The order of required jobs goes in a circle; every unit of it in order.
     Cycle(Vec<UnitName>),
     /// Units of this type do not do this.
@@ -181,12 +193,14 @@ impl std::fmt::Display for Refusal {
             Refusal::JobsConflict(u) => {
                 write!(f, "Transaction contains conflicting jobs for {u}, all of them required.")
             }
-            Refusal::Destructive(u) => {
-                write!(
-                    f,
-                    "Transaction for {u} is destructive: a job that is installed stands against it."
-                )
-            }
+            Refusal::Destructive { unit, kind, other, installed, included } => write!(
+                f,
+                "Transaction for {unit}/{} is destructive ({other} has '{}' job queued, but '{}' is \
+                 included in transaction).",
+                kind.as_str(),
+                installed.as_str(),
+                included.as_str(),
+            ),
             Refusal::Cycle(units) => {
                 write!(f, "Transaction order is cyclic: ")?;
                 units.iter().try_for_each(|u| write!(f, "{u} -> "))?;
@@ -289,7 +303,7 @@ impl Refusal {
             Refusal::NotApplicable(_) => Code::NotSupported,
             Refusal::Cycle(_) => Code::Circle,
             Refusal::JobsConflict(_) => Code::Contradiction,
-            Refusal::Destructive(_) => Code::StoodAgainst,
+            Refusal::Destructive { .. } => Code::StoodAgainst,
             Refusal::OnlyByDependency(..) => Code::NotByHand,
             _ => Code::Canceled,
         }

@@ -30,14 +30,14 @@ impl Core {
             jobs_ever: self.totals.jobs_ever,
             failed_jobs_ever: self.totals.failed_jobs_ever,
             generation: self.graph.generation(),
-            ending: self.ending,
+            ending: self.totals.ending,
         }
     }
 
     /// Notes what the runner does when everything is stopped, in its own words, for the next
     /// incarnation.
     pub fn set_ending(&mut self, ending: u16) {
-        self.ending = ending;
+        self.totals.ending = ending;
     }
 
     /// Notes when the boot was at what, for the next incarnation.
@@ -61,7 +61,7 @@ impl Core {
             self.totals.stopping = manager.stopping;
             self.totals.jobs_ever = manager.jobs_ever;
             self.totals.failed_jobs_ever = manager.failed_jobs_ever;
-            self.ending = manager.ending;
+            self.totals.ending = manager.ending;
         }
         self.adopt(graph);
         for (unit, run) in restored.runs {

@@ -349,7 +349,7 @@ impl Core {
                 }
             }
             Err(refusal) => {
-                let again = matches!(refusal, Refusal::Destructive(_));
+                let again = matches!(refusal, Refusal::Destructive { .. });
                 if !again || self.stands_off.insert(unit) {
                     let reason = Reason::new(refusal.code(), reason.cause);
                     self.tell(Notice::Log { unit, reason, detail: refusal.to_string() });

@@ -88,7 +88,7 @@ impl Core {
         let config = settings.service();
         let says_so = self.service(unit).is_some_and(|run| run.clean)
             || config.stop_policy == StopPolicy::Sudden;
-        self.totals.stopping && says_so && config.kill.send_sigkill
+        says_so && config.kill.send_sigkill && self.is_going_down()
     }
 
     fn kill_suddenly(&mut self, unit: UnitId) {
@@ -452,6 +452,7 @@ impl Core {
         let kills = config.kill.send_sigkill;
         let code = match phase {
             Stop | StopPost => Code::StopCommandTimeout,
+            StopSigkill | FinalSigkill => Code::KernelHolds,
             // An abort is a chance more.
             StopSigterm if config.timeout_stop_failure_mode == TimeoutFailureMode::Abort => {
                 Code::StopTimeout
@@ -459,14 +460,7 @@ impl Core {
             StopSigterm | StopWatchdog | FinalSigterm | FinalWatchdog if !kills => Code::StopLeft,
             _ => Code::StopTimeout,
         };
-        // That nobody may kill it is said once, however many phases it outlasts.
-        let history = self.run(unit).history.as_ref();
-        let is_said =
-            code == Code::StopLeft && history.is_some_and(|told| told.reason.code == code);
-        match is_said {
-            true => self.set_outcome(unit, Outcome::Timeout),
-            false => self.fail_service(unit, Outcome::Timeout, code),
-        }
+        self.tell_stop_timeout(unit, code);
         let last = match config.timeout_stop_failure_mode {
             TimeoutFailureMode::Terminate => Some(FinalSigterm),
             TimeoutFailureMode::Abort => Some(FinalWatchdog),
@@ -488,6 +482,20 @@ impl Core {
             FinalSigterm | FinalWatchdog if kills => self.enter_signal(unit, FinalSigkill),
             _ => self.enter_dead(unit),
         }
+    }
+
+    /// That nobody may or can kill it is said once, however many phases it outlasts. What the kernel holds
+    /// counts before what it was killed for.
+    fn tell_stop_timeout(&mut self, unit: UnitId, code: Code) {
+        let history = self.run(unit).history.as_ref();
+        let stays = matches!(code, Code::StopLeft | Code::KernelHolds);
+        let is_said = stays && history.is_some_and(|told| told.reason.code == code);
+        match code {
+            _ if is_said => {}
+            Code::KernelHolds => self.note(unit, code, Cause::Kernel, String::new()),
+            _ => return self.fail_service(unit, Outcome::Timeout, code),
+        }
+        self.set_outcome(unit, Outcome::Timeout);
     }
 
     /// An administrator waits no longer: what asks is over, what kills begins.

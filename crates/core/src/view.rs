@@ -32,8 +32,11 @@ pub struct Totals {
     pub failed: u32,
     /// The boot transaction has been worked off.
     pub startup_finished: bool,
-    /// The manager is going down.
+    /// The manager is going down, and there is no way back. Files may describe an end too: see
+    /// [`View::is_going_down`].
     pub stopping: bool,
+    /// What is done when everything is stopped, in the runner's words; 0 while that is not known.
+    pub ending: u16,
     /// Jobs ever installed and jobs ever failed.
     pub jobs_ever: u32,
     /// Jobs that ended in failure, ever.
@@ -111,17 +114,32 @@ impl View {
         None
     }
 
-    /// The unit that the job of `unit` waits for: one whose job it is ordered against, one of a group of
-    /// its own that is about to come up (`OptionalAll=`, `RequireAny=`), or `unit` itself, whose state
-    /// stands against the job. None if it is at work.
+    /// The units whose jobs the job of `unit` waits for; none if it is at work.
+    pub fn blockers(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
+        let kind = self.job(unit).filter(|job| !job.running && job.blockers > 0).map(|j| j.kind);
+        let others = kind
+            .into_iter()
+            .flat_map(move |kind| self.graph.ordered_with(unit).map(move |other| (kind, other)));
+        let holds_up = move |&(kind, other): &(JobKind, UnitId)| {
+            self.job(other).is_some_and(|job| self.graph.may_wait(unit, kind, other, job.kind))
+        };
+        others.filter(holds_up).map(|(_, other)| other)
+    }
+
+    /// Whether the job of `unit` has begun.
+    pub fn is_at_work(&self, unit: UnitId) -> bool {
+        self.job(unit).is_some_and(|job| job.running)
+    }
+
+    /// The unit that the job of `unit` waits for: one whose job it is ordered against, if there is one
+    /// that is at work, one of a group of its own that is about to come up (`OptionalAll=`,
+    /// `RequireAny=`), or `unit` itself, whose state stands against the job. None if it is at work.
     pub fn waited_for(&self, unit: UnitId) -> Option<UnitId> {
         use ActiveState::{Activating, Deactivating, Reloading};
         let job = self.job(unit).filter(|job| !job.running)?;
         if job.blockers > 0 {
-            return self.graph.ordered_with(unit).find(|&other| {
-                let other_job = self.job(other);
-                other_job.is_some_and(|o| self.graph.may_wait(unit, job.kind, other, o.kind))
-            });
+            let at_work = self.blockers(unit).find(|&other| self.is_at_work(other));
+            return at_work.or_else(|| self.blockers(unit).next());
         }
         match (job.kind, self.active_state(unit)) {
             (JobKind::Start, Deactivating) => return Some(unit),

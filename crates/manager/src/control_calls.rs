@@ -351,7 +351,7 @@ fn totals(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
         "generation": view.graph.generation(),
         "state": system_state(&view),
         "started": view.totals.startup_finished,
-        "stopping": view.totals.stopping,
+        "stopping": view.is_going_down(),
         "load_us": micros_between(facts.boot.load.0, facts.boot.load.1),
         "startup_us": micros_between(facts.boot.userspace, facts.boot.finish),
         "resident_bytes": resident_bytes(),
@@ -589,8 +589,10 @@ fn reexecute(_: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
 fn shutdown(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let waits = crate::ending::waits::waits(&view, crate::daemon::now().monotonic);
+    let follows = crate::ending::words::follows(&view);
     Ok(json!({
-        "stopping": view.totals.stopping,
+        "stopping": view.is_going_down(),
+        "follows": follows.map(crate::ending::code::text),
         "jobs": view.totals.jobs,
         "waits": crate::ending::waits::value(&view, &waits),
         "unwritten_bytes": crate::ending::waits::unwritten_bytes(&view),
@@ -628,22 +630,23 @@ fn leave(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answe
     let (after, at) = (parameters["after"].as_str(), parameters["at"].as_str());
     if after.is_some() || at.is_some() {
         let message = parameters["message"].as_str().unwrap_or_default();
-        return plan(Scheduled::new(action, after, at, message).map_err(invalid)?, shared);
+        let scheduled = Scheduled::new(action, after, at, message).map_err(invalid)?;
+        return plan(caller.asker, scheduled, shared);
     }
     let locks = shared.locks();
     if !locks.is_empty() && parameters["ignore_inhibitors"].as_bool() != Some(true) {
         return Err(refused(format!("it is inhibited by {}", crate::inhibit::line(&locks))));
     }
-    call_and_answer(shared, caller, Call::Leave(how)).map(|_| json!({}))
+    call_and_answer(shared, caller, Call::LeaveInOrder(how)).map(|_| json!({}))
 }
 
-fn plan(scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
+fn plan(asker: Asker, scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
     let scope = shared.settings().context.scope;
     if let Some(why) = Daemon::cannot_follow(scheduled.action, scope) {
         return Err(refused(why));
     }
     let (reply, answer) = channel();
-    shared.order(Order::Plan { scheduled, reply });
+    shared.order(Order::Plan { asker, scheduled, reply });
     match answer.recv() {
         Ok(Ok(())) => Ok(json!({})),
         Ok(Err(why)) => Err(refused(why)),
@@ -651,13 +654,16 @@ fn plan(scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
     }
 }
 
-fn cancel_leave(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn cancel_leave(_: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let (reply, answer) = channel();
-    shared.order(Order::CancelPlan(reply));
+    shared.order(Order::CancelPlan(caller.asker, reply));
     match answer.recv() {
         Ok(true) => Ok(json!({})),
         Ok(false) if shared.view().totals.stopping => {
             Err(refused("units are being stopped: there is no way back"))
+        }
+        Ok(false) if shared.view().is_going_down() => {
+            Err(refused("no shutdown is planned: one is under way"))
         }
         Ok(false) => Err(refused("no shutdown is planned")),
         Err(_) => Err(refused(RESTARTED)),

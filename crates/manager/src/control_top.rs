@@ -34,7 +34,7 @@ pub fn top(shared: &Shared) -> Value {
     let mut jobs = view.jobs();
     jobs.sort_by_key(|job| (job.since, job.id));
     let (failed, failed_total) = failed(&view, &loaded);
-    let waits = match view.totals.stopping {
+    let waits = match view.is_going_down() {
         true => waits::waits(&view, Monotonic(now_us)),
         false => Vec::new(),
     };
@@ -44,7 +44,7 @@ pub fn top(shared: &Shared) -> Value {
         "cpu_us": warren_sys::time::process_cpu_ns() / 1000,
         "resident_bytes": crate::control_calls::resident_bytes(),
         "generation": view.graph.generation(),
-        "stopping": view.totals.stopping,
+        "stopping": view.is_going_down(),
         "reloading_us": shared.reloads_since().map(|since| now_us.saturating_sub(since.0)),
         "jobs_ever": view.totals.jobs_ever,
         "loaded": loaded.len(),

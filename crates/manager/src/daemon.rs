@@ -28,6 +28,7 @@ use warren_sys::mount::Now;
 use warren_unit::{LoadState, UnitName};
 
 use crate::answers::AnswerTo;
+use crate::ending::words::AskedBy;
 use crate::ends::early::EarlyExits;
 use crate::ends::missing::Missing;
 use crate::ends::since::Since;
@@ -35,6 +36,7 @@ use crate::environment_files::Reads;
 use crate::groups::Groups;
 use crate::heartbeat::HEARTBEAT;
 use crate::helpers::{Answered, Helpers};
+use crate::host::is_nested;
 use crate::init_link::{FromInit, InitLink};
 use crate::mount_table::MountTable;
 use crate::notices::EarlyNotice;
@@ -436,34 +438,38 @@ impl Daemon {
     /// Signals of systemd(1) that are acted on.
     fn signal(&mut self, signal: i32) {
         const RTMIN: i32 = 34;
+        let by = AskedBy::Signal(signal);
         match signal {
             1 => self.reload_by_signal(),
             15 if self.options.scope == warren_unit::Scope::System => self.reexecute(),
-            15 => self.begin_end(PowerAction::Exit(0)),
-            2 if self.is_host() => self.ctrl_alt_del(),
-            2 => self.begin_end(PowerAction::Exit(0)),
+            15 => self.begin_end(PowerAction::Exit(0), by),
+            // Ctrl-C where `warren run` was typed; to a user's manager the same as SIGTERM.
+            2 if self.options.scope == warren_unit::Scope::System && !is_nested() => {
+                self.ctrl_alt_del(by);
+            }
+            2 => self.begin_end(PowerAction::Exit(0), by),
             28 => self.start_if_there("kbrequest.target", JobMode::Replace),
             30 => self.start_if_there("sigpwr.target", JobMode::Replace),
             s if s == RTMIN => self.start_if_there("default.target", JobMode::Isolate),
             s if s == RTMIN + 1 => self.start_if_there("rescue.target", JobMode::Isolate),
             s if s == RTMIN + 2 => self.start_if_there("emergency.target", JobMode::Isolate),
-            s if s == RTMIN + 3 => self.begin_end(PowerAction::Halt),
-            s if s == RTMIN + 4 => self.begin_end(PowerAction::PowerOff),
-            s if s == RTMIN + 5 => self.begin_end(PowerAction::Reboot),
-            s if s == RTMIN + 6 => self.begin_end(PowerAction::Kexec),
+            s if s == RTMIN + 3 => self.begin_end(PowerAction::Halt, by),
+            s if s == RTMIN + 4 => self.begin_end(PowerAction::PowerOff, by),
+            s if s == RTMIN + 5 => self.begin_end(PowerAction::Reboot, by),
+            s if s == RTMIN + 6 => self.begin_end(PowerAction::Kexec, by),
             // At once means without stops, not without what the last steps save.
-            s if s == RTMIN + 13 => self.end_without_stopping(PowerAction::Halt),
-            s if s == RTMIN + 14 => self.end_without_stopping(PowerAction::PowerOff),
-            s if s == RTMIN + 15 => self.end_without_stopping(PowerAction::Reboot),
-            s if s == RTMIN + 16 => self.end_without_stopping(PowerAction::Kexec),
-            s if s == RTMIN + 24 => self.begin_end(PowerAction::Exit(0)),
+            s if s == RTMIN + 13 => self.end_without_stopping(PowerAction::Halt, by),
+            s if s == RTMIN + 14 => self.end_without_stopping(PowerAction::PowerOff, by),
+            s if s == RTMIN + 15 => self.end_without_stopping(PowerAction::Reboot, by),
+            s if s == RTMIN + 16 => self.end_without_stopping(PowerAction::Kexec, by),
+            s if s == RTMIN + 24 => self.begin_end(PowerAction::Exit(0), by),
             _ => {}
         }
     }
 
     /// Ctrl-Alt-Del was typed: what files say is done, and by more than a few in a short time the machine
     /// starts again whatever they say (systemd-system.conf(5), `CtrlAltDelBurstAction=`).
-    fn ctrl_alt_del(&mut self) {
+    fn ctrl_alt_del(&mut self, by: AskedBy) {
         let moment = now().monotonic;
         self.ctrl_alt_dels.retain(|&at| moment.since(at) < CTRL_ALT_DEL_WITHIN);
         self.ctrl_alt_dels.push(moment);
@@ -472,9 +478,9 @@ impl Daemon {
                 "Ctrl-Alt-Del was typed more than {CTRL_ALT_DELS_MAX} times: starting again at once"
             );
             self.ctrl_alt_dels.clear();
-            self.end_without_stopping(PowerAction::Reboot);
+            self.end_without_stopping(PowerAction::Reboot, by);
         } else if !self.start_by_signal("ctrl-alt-del.target", JobMode::ReplaceIrreversibly) {
-            self.begin_end(PowerAction::Reboot);
+            self.begin_end(PowerAction::Reboot, by);
         }
     }
 
@@ -495,10 +501,6 @@ impl Daemon {
         let request = Request::Enqueue { unit, job_type, mode, reload_if_possible: false };
         self.events.push_back(Event::Request { client, asker: Asker::default(), request });
         true
-    }
-
-    pub(crate) fn is_host(&self) -> bool {
-        !warren_sys::process::in_container()
     }
 
     // ---- one turn ----

@@ -16,6 +16,7 @@ use warren_trace::words::Reading;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, now};
+use crate::ending::words::AskedBy;
 use crate::groups::NotApplied;
 use crate::helpers::Passed;
 use crate::loader::is_of_kernel;
@@ -430,10 +431,10 @@ impl Daemon {
         match orderly {
             true => match Self::cannot_follow(power, self.options.scope) {
                 Some(why) if power == PowerAction::SoftReboot => say!("{why}"),
-                _ => self.begin_end(power),
+                _ => self.begin_end(power, AskedBy::Unit(unit)),
             },
             false if immediate => self.leaving = Some(crate::daemon::Leaving::Power(power)),
-            false => self.end_without_stopping(power),
+            false => self.end_without_stopping(power, AskedBy::Unit(unit)),
         }
     }
 }

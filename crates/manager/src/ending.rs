@@ -10,6 +10,7 @@ pub mod path;
 pub mod plan;
 pub mod scheduled;
 pub mod waits;
+pub(crate) mod words;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ use warren_trace::words::Phase;
 use warren_unit::{Scope, UnitName};
 
 use self::console::Console;
+use self::words::AskedBy;
 use crate::daemon::{Daemon, Leaving, NOBODY, now, token};
 use crate::helpers::Passed;
 use crate::host::{ends_container, owns_machine};
@@ -80,6 +82,8 @@ pub struct Ending {
     /// What follows; none while units are stopped by a `shutdown.target` of files, which name what
     /// follows by an action of theirs when that is over.
     action: Option<PowerAction>,
+    /// What people were told that follows.
+    told: Option<PowerAction>,
     began: Moment,
     /// When units were last told to go, since which they have their time.
     asked: Monotonic,
@@ -150,6 +154,7 @@ impl Ending {
         let told_at = began.monotonic.after(QUIET);
         Ending {
             action,
+            told: action,
             began,
             asked: began.monotonic,
             stage: Stage::Units,
@@ -222,29 +227,27 @@ impl Ending {
 
 impl Daemon {
     /// Begins the end, or changes what follows it.
-    pub(crate) fn begin_end(&mut self, action: PowerAction) {
-        self.begin_end_saying(action, "");
+    pub(crate) fn begin_end(&mut self, action: PowerAction, by: AskedBy) {
+        self.begin_end_saying(action, by, "");
     }
 
     /// The same, with what its asker wants people to be told.
-    pub(crate) fn begin_end_saying(&mut self, action: PowerAction, message: &str) {
+    pub(crate) fn begin_end_saying(&mut self, action: PowerAction, by: AskedBy, message: &str) {
         self.forget_plan();
         if let Some(why) = self.cannot_overtake(action) {
             return say!("{why}");
         }
         self.core.set_ending(code::code(action));
-        if let Some(before) = self.ending(&[]).action.replace(action) {
+        let before = self.ending(&[]).action.replace(action);
+        self.tell_what_follows(action, by, message);
+        if let Some(before) = before {
             if before == PowerAction::SoftReboot && action != before {
-                self.overtake_soft_reboot(action);
+                self.go_back_to_units();
+                self.events.push_back(Event::StopEverything { soft: false });
             }
             return;
         }
         crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
-        let text = code::text(action);
-        match message {
-            "" => self.say_dated(&format!("The system is going down: {text}.")),
-            _ => self.tell_all(&format!("The system is going down, {text}: {message}")),
-        }
         self.sync_file_systems();
         let soft = action == PowerAction::SoftReboot;
         self.events.push_back(Event::StopEverything { soft });
@@ -257,14 +260,25 @@ impl Daemon {
             .then_some("Everything is being taken apart already: no soft reboot can follow.")
     }
 
-    /// What outlasts a soft reboot is to be stopped as well, and the last steps are to be taken when it
-    /// is down.
-    fn overtake_soft_reboot(&mut self, action: PowerAction) {
-        self.say_dated(&format!("The soft reboot is overtaken: {}.", code::text(action)));
-        self.go_back_to_units();
-        self.events.push_back(Event::StopEverything { soft: false });
+    /// Says what follows, if people were told something else or nothing.
+    fn tell_what_follows(&mut self, action: PowerAction, by: AskedBy, message: &str) {
+        let Some(ending) = &mut self.ending else { return };
+        let (text, by) = (code::text(action), by.text(self.core.graph()));
+        match ending.told.replace(action) {
+            Some(before) if before == action => {}
+            Some(before) => {
+                let before = code::name(before);
+                self.say_dated(&format!("The {before} is overtaken: {text}{by}."));
+            }
+            None if message.is_empty() => {
+                self.say_dated(&format!("The system is going down: {text}{by}."));
+            }
+            None => self.tell_all(&format!("The system is going down, {text}: {message}")),
+        }
     }
 
+    /// What outlasts a soft reboot is to be stopped as well, and the last steps are to be taken when it
+    /// is down.
     fn go_back_to_units(&mut self) {
         if let Some(ending) = &mut self.ending {
             ending.stage = Stage::Units;
@@ -275,12 +289,14 @@ impl Daemon {
     }
 
     /// Units that are up stay so: their processes are ended with all others by the last steps.
-    pub(crate) fn end_without_stopping(&mut self, action: PowerAction) {
+    pub(crate) fn end_without_stopping(&mut self, action: PowerAction, by: AskedBy) {
         self.forget_plan();
         self.core.set_ending(code::code(action));
         let ending = self.ending(&[]);
         ending.is_past_soft_reboot = true;
-        if ending.action.replace(action) == Some(PowerAction::SoftReboot) {
+        let before = ending.action.replace(action);
+        self.tell_what_follows(action, by, "");
+        if before == Some(PowerAction::SoftReboot) {
             // Its last steps leave more than those of this end.
             self.go_back_to_units();
         }
@@ -353,12 +369,21 @@ impl Daemon {
             let target = self.core.graph().lookup(&name);
             if happenings.iter().any(|h| is_start(h) && Some(h.unit) == target) {
                 self.ending(happenings);
-                self.say_dated("The system is going down.");
+                self.tell_end_of_files();
                 self.sync_file_systems();
             }
         }
         if let Some(ending) = &mut self.ending {
             ending.stops.hear(happenings);
+        }
+    }
+
+    fn tell_end_of_files(&mut self) {
+        let view = self.core.view();
+        let by = words::asker_of_goal(&view).unwrap_or(AskedBy::Plan);
+        match words::follows(&view) {
+            Some(action) => self.tell_what_follows(action, by, ""),
+            None => self.say_dated("The system is going down."),
         }
     }
 
@@ -383,6 +408,10 @@ impl Daemon {
             // What the files described is over, and nothing was to follow.
             None if jobs == 0 => {
                 self.ending = None;
+                self.say_dated(match self.core.view().is_going_down() {
+                    true => "Everything is stopped, and nothing follows.",
+                    false => "The shutdown was cancelled.",
+                });
                 self.recorder.shutdown_given_up();
                 return crate::log::set_ending(false);
             }

@@ -3,9 +3,11 @@
 
 use warren_core::event::Done;
 use warren_core::ids::{EffectId, UnitId};
+use warren_core::state::{Service, TypeState};
 
 use crate::daemon::{Daemon, now};
 use crate::say;
+use crate::sweep::{NAMED_MAX, command};
 
 /// Processes of a group that the loop kills by itself; for more a worker does it.
 const KILLED_AT_ONCE_MAX: usize = 16;
@@ -62,8 +64,10 @@ impl Daemon {
     }
 
     fn kill_group(&mut self, unit: UnitId) {
-        let count = self.group_processes(unit).len();
+        let pids = self.group_processes(unit);
+        let count = pids.len();
         if count > 0 {
+            self.tell_killed(unit, &pids);
             self.note_killed(unit, None, count);
         }
         if count > KILLED_AT_ONCE_MAX
@@ -90,6 +94,24 @@ impl Daemon {
         if let Some(ending) = &mut self.ending {
             ending.killed(unit);
         }
+    }
+
+    /// Names those whom SIGKILL is for, among the unit's messages; not where that is the ordinary way, as
+    /// nothing is to be saved.
+    pub(crate) fn tell_killed(&self, unit: UnitId, pids: &[i32]) {
+        let run = self.core.unit_run(unit);
+        if matches!(&run.state, TypeState::Service(Service::Up(run)) if run.sudden) {
+            return;
+        }
+        let one = |&pid: &i32| format!("{} (pid {pid})", command(pid));
+        let named: Vec<String> = pids.iter().take(NAMED_MAX).map(one).collect();
+        let more = match pids.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let name = self.core.graph().name(unit);
+        let text = format!("{name}: killing by SIGKILL: {}{more}", named.join(", "));
+        crate::log::warn(&self.core.view(), unit, &text);
     }
 
     fn kill_one_by_one(&mut self, unit: UnitId, error: &str) {

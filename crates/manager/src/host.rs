@@ -70,6 +70,11 @@ pub fn ends_container(scope: Scope) -> bool {
         && std::os::unix::process::parent_id() == 1
 }
 
+/// Whether this is a machine of `warren run`, which ends where others boot again.
+pub fn is_nested() -> bool {
+    std::env::var_os("container").is_some_and(|name| name == "warren")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,14 +17,15 @@ use std::thread::ThreadId;
 use warren_core::ids::{JobId, UnitId};
 use warren_core::job::{JobKind, JobResult};
 use warren_core::reason::{Cause, Code};
-use warren_core::request::Notice;
+use warren_core::request::{Asker, Notice};
 use warren_core::settings::Settings;
 use warren_core::state::Outcome;
 use warren_core::view::View;
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass;
-use warren_unit::{Diagnostic, Scope};
+use warren_unit::{Diagnostic, Scope, UnitName};
 
+use crate::ending::words::client;
 use crate::log_link::put_field;
 use crate::unmet;
 
@@ -277,6 +278,15 @@ macro_rules! say {
 /// Says what a notice has for the log.
 pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
     match notice {
+        Notice::Log { unit, reason, .. } if reason.code == Code::Hurried => {
+            let by = match reason.cause {
+                Cause::Request { uid, pid } => format!(" ({})", client(Asker { uid, pid })),
+                _ => String::new(),
+            };
+            let (name, code) = (view.graph.name(*unit), reason.code.id());
+            let text = format!("{name}: {code} {}{by}", reason.code.text());
+            about(view, *unit, INFO, &text, &[("WARREN_REASON", &code)], true);
+        }
         Notice::Log { reason, .. } if !reason.code.is_trouble() => {}
         Notice::Log { unit, reason, .. } if reason.code == Code::ConditionFailed => {
             skipped(view, settings, *unit);
@@ -357,14 +367,30 @@ fn about(
     more: &[(&str, &str)],
     to_console: bool,
 ) {
+    let invocation = view.run(unit).history.as_ref().map_or(0, |h| h.invocation);
+    about_named(view.graph.name(unit), invocation, level, text, more, to_console);
+}
+
+/// Warns of what has this name, in that invocation: among its messages, and with the console.
+pub fn warn_named(name: &UnitName, invocation: u128, text: &str) {
+    about_named(name, invocation, WARNING, text, &[], true);
+}
+
+fn about_named(
+    name: &UnitName,
+    invocation: u128,
+    level: u8,
+    text: &str,
+    more: &[(&str, &str)],
+    to_console: bool,
+) {
     let scope = SETUP.get().map_or(Scope::System, |setup| setup.scope);
     let (unit_field, invocation_field) = match scope {
         Scope::System => ("UNIT", "INVOCATION_ID"),
         Scope::User => ("USER_UNIT", "USER_INVOCATION_ID"),
     };
-    let invocation = view.run(unit).history.as_ref().map_or(0, |h| h.invocation);
     let invocation = format!("{invocation:032x}");
-    let mut fields = vec![(unit_field, view.graph.name(unit).as_str())];
+    let mut fields = vec![(unit_field, name.as_str())];
     if invocation.bytes().any(|digit| digit != b'0') {
         fields.push((invocation_field, &invocation));
     }

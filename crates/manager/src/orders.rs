@@ -56,13 +56,15 @@ pub enum Order {
     },
     /// Plan an end.
     Plan {
+        /// Who asks.
+        asker: Asker,
         /// Which.
         scheduled: Scheduled,
         /// Where the answer goes.
         reply: Sender<Result<(), String>>,
     },
     /// There is to be no end; the answer is whether one was planned.
-    CancelPlan(Sender<bool>),
+    CancelPlan(Asker, Sender<bool>),
     /// A lock against an end is gone.
     Unlocked,
     /// Read the configuration again.

@@ -22,6 +22,7 @@ use warren_unit::{LoadState, UnitName, UnitType};
 use crate::answers::AnswerTo;
 use crate::control::is_privileged;
 use crate::daemon::{Client, Daemon, Leaving, now};
+use crate::ending::words::AskedBy;
 use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch};
 use crate::recorder::Done;
 use crate::say;
@@ -74,8 +75,10 @@ impl Daemon {
                 self.ask(asker, request, Client::Waiter(reply));
             }
             // Who no longer waits needs no answer.
-            Order::Plan { scheduled, reply } => drop(reply.send(self.plan_end(scheduled))),
-            Order::CancelPlan(reply) => drop(reply.send(self.cancel_end())),
+            Order::Plan { asker, scheduled, reply } => {
+                drop(reply.send(self.plan_end(asker, scheduled)));
+            }
+            Order::CancelPlan(asker, reply) => drop(reply.send(self.cancel_end(asker))),
             Order::Unlocked => self.look_at_plan(),
             Order::Reload { how, reply } => {
                 let after = AfterLoad::Report { reply, ordered: Instant::now() };
@@ -180,6 +183,12 @@ impl Daemon {
                 self.reexecute();
             }
             Call::UnitFiles(operation) => self.ask_of_files(Question::Do(operation), reply),
+            Call::Leave(how) => {
+                // Of these the manual says nothing like it.
+                let in_order = matches!(how, Leave::Exit | Leave::SoftReboot);
+                reply.send(self.leave_by_call(asker, how, in_order));
+            }
+            Call::LeaveInOrder(how) => reply.send(self.leave_by_call(asker, how, true)),
             other => reply.send(self.take_question(other)),
         }
     }
@@ -232,7 +241,6 @@ impl Daemon {
     fn take_question(&mut self, call: Call) -> Outcome {
         match call {
             Call::Environment { unset, set } => self.change_environment(&unset, &set),
-            Call::Leave(how) => self.leave_by_call(how),
             Call::SetExitCode(exit_code) => {
                 let settings = self.state.client_settings().clone();
                 self.set_client_settings(ClientSettings { exit_code, ..settings });
@@ -247,7 +255,7 @@ impl Daemon {
         }
     }
 
-    fn leave_by_call(&mut self, how: Leave) -> Outcome {
+    fn leave_by_call(&mut self, asker: Asker, how: Leave, in_order: bool) -> Outcome {
         let action = match how {
             Leave::Exit => PowerAction::Exit(self.shared_exit_code()),
             Leave::Reboot => PowerAction::Reboot,
@@ -263,7 +271,11 @@ impl Daemon {
             // Once everything is down something must follow: init boots again then.
             Some(why) if self.ending.is_none() => Err(BusError::failed(why)),
             _ => {
-                self.begin_end(action);
+                let by = AskedBy::Client(asker);
+                match in_order {
+                    true => self.begin_end(action, by),
+                    false => self.end_without_stopping(action, by),
+                }
                 // It is written down before it is promised: the next manager goes on with it.
                 self.turn();
                 Ok(Answer::Done)

@@ -58,6 +58,9 @@ impl Daemon {
         then: FollowUp,
     ) {
         if let KillTarget::Process(pid) = target {
+            if signal == SIGKILL {
+                self.tell_killed(unit, &[pid as i32]);
+            }
             let processes = u32::from(self.signal_one(pid as i32, signal, then));
             if signal == SIGKILL && processes > 0 {
                 self.note_killed(unit, Some(pid), 1);

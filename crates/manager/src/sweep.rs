@@ -14,6 +14,7 @@ use warren_core::ids::UnitId;
 use warren_core::record::Late;
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
+use warren_sys::process;
 use warren_unit::{Relation, UnitName, UnitType};
 
 use crate::aside::Aside;
@@ -21,8 +22,8 @@ use crate::daemon::Daemon;
 use crate::traps::{GOES_WITHIN, Going, SET_WITHIN};
 use crate::{groups, say};
 
-/// Left-over processes of one unit that are named.
-const LEFT_OVER_NAMED_MAX: usize = 10;
+/// Processes of one unit that are named, left over or killed.
+pub(crate) const NAMED_MAX: usize = 10;
 
 /// It is never unmounted.
 const ROOT_MOUNT: &str = "-.mount";
@@ -32,6 +33,7 @@ struct Group {
     tree: Arc<Tree>,
     path: String,
     unit: UnitName,
+    invocation: u128,
 }
 
 /// What is under way and what waits.
@@ -67,24 +69,35 @@ impl Sweep {
 
 fn remove(all: Vec<Group>) {
     for group in all {
-        name_left_over(&group.unit, &groups::remove(&group.tree, &group.path));
+        let left = groups::remove(&group.tree, &group.path);
+        name_left_over(&group.unit, group.invocation, &left);
     }
 }
 
 /// What `KillMode=` spared, or the kernel holds, is named: nobody looks after it any more.
-fn name_left_over(unit: &UnitName, pids: &[i32]) {
+fn name_left_over(unit: &UnitName, invocation: u128, pids: &[i32]) {
     if pids.is_empty() {
         return;
     }
-    let named: Vec<String> = pids
-        .iter()
-        .take(LEFT_OVER_NAMED_MAX)
-        .map(|&pid| {
-            let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            format!("{} (pid {pid})", command.trim())
-        })
-        .collect();
-    say!("{unit}: left-over processes, {} in all: {}", pids.len(), named.join(", "));
+    let (count, named) = (pids.len(), left_over(pids).join(", "));
+    let text = format!("{unit}: left-over processes, {count} in all: {named}");
+    crate::log::warn_named(unit, invocation, &text);
+}
+
+/// The first of these processes of a unit that is down, for people.
+pub(crate) fn left_over(pids: &[i32]) -> Vec<String> {
+    let one = |&pid: &i32| {
+        let is_held = process::is_ending(pid as u32);
+        let held = if is_held { ", held by the kernel" } else { "" };
+        format!("{} (pid {pid}{held})", command(pid))
+    };
+    pids.iter().take(NAMED_MAX).map(one).collect()
+}
+
+/// The name of a process (proc_pid_comm(5)).
+pub(crate) fn command(pid: i32) -> String {
+    let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    command.trim().to_owned()
 }
 
 impl Daemon {
@@ -92,14 +105,16 @@ impl Daemon {
     pub(crate) fn remove_group(&mut self, unit: UnitId) {
         let for_good = self.ending.as_ref().is_some_and(|ending| ending.is_for_good());
         let name = self.core.graph().name(unit);
+        let history = self.core.unit_run(unit).history.as_ref();
+        let invocation = history.map_or(0, |history| history.invocation);
         match self.groups.tree().cloned() {
             Some(tree) if for_good => {
                 let Some(path) = self.groups.forget(unit) else { return };
-                self.sweep.groups.begin(unit, Group { tree, path, unit: name.clone() });
+                self.sweep.groups.begin(unit, Group { tree, path, unit: name.clone(), invocation });
             }
             tree => {
                 let path = self.groups.path(unit).map(str::to_owned);
-                name_left_over(name, &self.groups.remove(unit));
+                name_left_over(name, invocation, &self.groups.remove(unit));
                 if let (Some(tree), Some(path)) = (tree, path) {
                     self.remove_slices_above(&tree, &path);
                 }

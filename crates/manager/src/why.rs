@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use warren_bus::backend::Backend;
@@ -16,7 +17,7 @@ use warren_core::state::ActiveState::{Activating, Deactivating, Reloading};
 use warren_core::state::{ExitStatus, History, LostJob, Tested};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
-use warren_unit::Relation;
+use warren_unit::{Relation, UnitType};
 
 use crate::control::{Caller, is_privileged};
 use crate::control_calls::{
@@ -30,13 +31,23 @@ use crate::log_tail::Tails;
 use crate::looks::Looks;
 use crate::restarts;
 use crate::shared::Shared;
+use crate::sweep;
 use crate::unmet;
 
 /// Units that are looked at for what one unit holds back.
 const IMPACT_MAX: usize = 10_000;
 
+/// A start, stop or reload that takes longer is told of though nobody waits for it.
+const LONG_JOB: Duration = Duration::from_secs(2);
+
+/// Further units that one waits for and that are named.
+const BLOCKERS_MAX: usize = 5;
+
 /// What stands for the unit in the texts of cures.
 const UNIT: &str = "UNIT";
+
+/// What ends the wait for a unit when everything is stopped.
+const SKIP: &str = "if you do not want to wait for it: `warren shutdown skip UNIT`";
 
 /// What an answer is made with.
 struct Asked<'a> {
@@ -70,14 +81,14 @@ pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>)
     roots.sort_by_key(|(root, held)| (std::cmp::Reverse(held.len()), view.graph.name(*root)));
     let units: Vec<Value> =
         roots.iter().map(|(root, held)| cause_of(&view, &mut asked, *root, held)).collect();
-    let waits = match view.totals.stopping {
+    let waits = match view.is_going_down() {
         true => waits::waits(&view, now().monotonic),
         false => Vec::new(),
     };
     Ok(json!({
         "units": units,
         "log_withheld": !is_privileged(asker),
-        "stopping": view.totals.stopping,
+        "stopping": view.is_going_down(),
         "waits": waits::value(&view, &waits),
         "unwritten_bytes": waits::unwritten_bytes(&view),
     }))
@@ -103,12 +114,17 @@ fn cause_of(view: &View, asked: &mut Asked<'_>, root: UnitId, held: &BTreeSet<Un
 /// Every unit in trouble, under what explains it.
 fn roots(view: &View, now: Monotonic) -> BTreeMap<UnitId, BTreeSet<UnitId>> {
     let mut roots: BTreeMap<UnitId, BTreeSet<UnitId>> = BTreeMap::new();
-    for unit in view.graph.definitions().map(|d| d.id).filter(|&unit| in_trouble(view, unit, now)) {
-        let root = path(view, unit).pop().unwrap_or(unit);
+    let mut add = |of: UnitId, unit: UnitId| {
+        let root = path(view, of).pop().unwrap_or(of);
         let held = roots.entry(root).or_insert_with(|| held_back(view, root));
         if unit != root {
             held.insert(unit);
         }
+    };
+    for unit in view.graph.definitions().map(|d| d.id).filter(|&unit| in_trouble(view, unit, now)) {
+        add(unit, unit);
+        // Each of those that it waits for has to end.
+        view.blockers(unit).filter(|&other| view.is_at_work(other)).for_each(|o| add(o, unit));
     }
     roots
 }
@@ -119,7 +135,8 @@ fn in_trouble(view: &View, unit: UnitId, now: Monotonic) -> bool {
     let refused = history.is_some_and(|h| h.reason.code.is_refusal());
     let is_down = view.active_state(unit).is_down();
     let fails = view.active_state(unit).as_str() == "failed";
-    fails || waits || refused && is_down || restarts::is_unsteady(view, unit, now)
+    let is_long = view.job(unit).is_some_and(|j| j.running && now.since(j.since) >= LONG_JOB);
+    fails || waits || is_long || refused && is_down || restarts::is_unsteady(view, unit, now)
 }
 
 /// The unit, then what explains it, and so on.
@@ -135,9 +152,15 @@ fn path(view: &View, unit: UnitId) -> Vec<UnitId> {
 fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
     let told = told_reason(view, unit);
     let waited_for = view.waited_for(unit);
-    // Who is up or comes up explains others by being there, not by who wanted it.
-    let is_explanation =
-        seen.len() > 1 && !view.active_state(unit).is_down() && waited_for.is_none();
+    // Who is up or comes up explains others by being there, not by who wanted it; and so does who is at
+    // its start, or at a stop that everybody is at.
+    let is_under_way = match view.active_state(unit) {
+        Activating => view.is_at_work(unit),
+        Deactivating => view.is_going_down(),
+        _ => false,
+    };
+    let is_up = !view.active_state(unit).is_down() && waited_for.is_none();
+    let is_explanation = is_up && seen.len() > 1 || is_under_way;
     let by_reason = match told.cause {
         _ if is_explanation => None,
         // Whoever asked for one start too many did not make it end so often.
@@ -195,7 +218,9 @@ fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
     // What is in maintenance stays there though its fault is over: one thing clears it.
     let is_put_aside = view.run(unit).marked() == Some(Marked::Maintenance);
     let code = if is_put_aside { Code::Maintenance } else { told_reason(view, unit).code };
-    out["reason"]["cure"] = json!(code.cure().replace(UNIT, definition.name.as_str()));
+    let holds_up_the_end = view.is_going_down() && view.active_state(unit) == Deactivating;
+    let cure = if holds_up_the_end { SKIP } else { code.cure() };
+    out["reason"]["cure"] = json!(cure.replace(UNIT, definition.name.as_str()));
     let unmet = unmet(view, asked, unit);
     out["unmet"] = json!(unmet.as_ref().and_then(|unmet| unmet.now.as_ref()));
     out["unmet_then"] = json!(unmet.map(|unmet| unmet.then));
@@ -222,9 +247,30 @@ fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
     let waited_for = view.waited_for(unit);
     out["waits_for"] = json!(waited_for.map(|other| view.graph.name(other).as_str()));
+    let others = view.blockers(unit).filter(|&other| Some(other) != waited_for);
+    let (named, more): (Vec<UnitId>, usize) = first_of(others, BLOCKERS_MAX);
+    let named = named.into_iter().map(|other| view.graph.name(other).as_str());
+    out["waits_for_also"] = json!(named.collect::<Vec<_>>());
+    out["waits_for_more"] = json!(more);
     out["removal"] = removal(view, shared, unit);
+    out["left_over"] = json!(left_over(view, shared, unit));
     out["log"] = json!(log_tail(tails, definition.name.as_str()));
     out
+}
+
+/// Processes of a service that is down: what `KillMode=` spared, or the kernel holds.
+fn left_over(view: &View, shared: &Shared, unit: UnitId) -> Vec<String> {
+    let is_service = view.graph.name(unit).unit_type() == UnitType::Service;
+    if !is_service || !view.active_state(unit).is_down() {
+        return Vec::new();
+    }
+    sweep::left_over(&shared.processes(view, unit))
+}
+
+/// The first of them, and how many more there are.
+fn first_of(mut units: impl Iterator<Item = UnitId>, count: usize) -> (Vec<UnitId>, usize) {
+    let first = units.by_ref().take(count).collect();
+    (first, units.count())
 }
 
 /// What a start waits for that no job stands against: that something of the last run is removed, its own

@@ -239,6 +239,56 @@ fn a_start_that_is_under_way_tells_its_time() {
     assert!(brief["under_way"].is_null(), "{brief}");
 }
 
+/// Each of those that it waits for has to end; and what takes long is told of though nobody waits for it.
+#[test]
+fn all_that_is_waited_for_is_named_and_so_is_what_takes_long() {
+    let ever = "[Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart=@P stay";
+    let waits = "[Unit]\nRequires=fails.service\nAfter=fails.service\n[Service]\nExecStart=@P stay";
+    let units = [
+        ("one.service", ever),
+        ("two.service", ever),
+        ("alone.service", ever),
+        ("fails.service", "[Service]\nType=oneshot\nExecStart=/bin/false"),
+        ("all.target", "[Unit]\nWants=one.service two.service\nAfter=one.service two.service"),
+        ("app.service", waits),
+        (
+            "asks.service",
+            "[Unit]\nWants=alone.service\nAfter=alone.service\n[Service]\nExecStart=@P stay",
+        ),
+    ];
+    let Some(m) = Machine::start("all-waits", &units) else { return };
+    for unit in ["all.target", "asks.service", "app.service"] {
+        m.call("Job", &json!({"type": "start", "unit": unit, "wait": false}));
+    }
+    m.wait_for("fails.service", "failed/failed");
+    for unit in ["one.service", "two.service", "alone.service"] {
+        m.wait_for(unit, "activating/start");
+    }
+    let all = m.call("Why", &json!({}))["units"].clone();
+    let impact = |unit: &str| {
+        let found = all.as_array().and_then(|all| all.iter().find(|root| root["unit"] == unit));
+        found.unwrap_or_else(|| panic!("no {unit}: {all}"))["impact"].clone()
+    };
+    assert_eq!(
+        (impact("one.service"), impact("two.service")),
+        (json!(["all.target"]), json!(["all.target"]))
+    );
+    impact("fails.service");
+    let step = &m.call("Why", &json!({"unit": "all.target"}))["units"][0]["path"][0];
+    let named = (&step["waits_for"], &step["waits_for_also"], &step["waits_for_more"]);
+    assert_eq!(named, (&json!("one.service"), &json!(["two.service"]), &json!(0)));
+
+    // Nobody waits for it any more; who did explains nothing of how far it is.
+    m.expect_job("stop", "asks.service", "done");
+    assert_eq!(m.state("alone.service"), "activating/start");
+    let path = m.call("Why", &json!({"unit": "alone.service"}))["units"][0]["path"].clone();
+    assert_eq!(path.as_array().map(Vec::len), Some(1), "{path}");
+    until("it takes long", || {
+        let all = m.call("Why", &json!({}))["units"].clone();
+        all.as_array()?.iter().find(|root| root["unit"] == "alone.service").map(drop)
+    });
+}
+
 /// A start that waits tells for whom, and one whose place a stop took tells whose stop that was.
 #[test]
 fn a_waiting_and_a_cancelled_start_are_explained() {

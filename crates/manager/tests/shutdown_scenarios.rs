@@ -822,6 +822,7 @@ fn a_shutdown_that_is_cancelled_is_none() {
     m.expect_job("start", "other.service", "done");
     let (console, recording) = end(&mut m);
     assert_eq!(console.matches("The system is down.").count(), 1, "{console}");
+    assert_eq!(console.matches("The shutdown was cancelled.").count(), 1, "{console}");
     let analysis = Analysis::of(&recording);
     assert!(stops(&analysis).contains_key("slow"));
 }

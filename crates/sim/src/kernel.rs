@@ -77,6 +77,7 @@ pub struct Process {
     steps: Vec<Step>,
     next: usize,
     stubborn: bool,
+    held: bool,
     reloads: bool,
 }
 
@@ -465,7 +466,8 @@ impl Kernel {
     fn new_process(&mut self, unit: UnitId, steps: Vec<Step>) -> u32 {
         self.last_pid += 1;
         let pid = self.last_pid;
-        let process = Process { unit, steps, next: 0, stubborn: false, reloads: false };
+        let process =
+            Process { unit, steps, next: 0, stubborn: false, held: false, reloads: false };
         self.processes.insert(pid, process);
         self.groups_of.insert(pid, unit);
         let delay = if self.random.chance(self.faults.overtake) { 0 } else { MS };
@@ -504,6 +506,7 @@ impl Kernel {
             Step::Crash => return self.end(pid, ExitStatus::Dumped(SIGSEGV)),
             Step::Sleep(ms) => pause = ms * MS,
             Step::Stubborn => process.stubborn = true,
+            Step::Held => process.held = true,
             Step::Reloads => process.reloads = true,
             Step::Ready => self.say(says(Notify { ready: true, ..none() })),
             Step::Reloading => self.say(says(Notify { reloading: true, ..none() })),
@@ -629,7 +632,7 @@ impl Kernel {
                 Event::Notify { unit, pid, message: Notify { ready: true, ..Notify::default() } };
             return self.later(3 * MS, Happening::Tell(ready));
         }
-        if signal == SIGCONT || deaf && [SIGHUP, SIGTERM].contains(&signal) {
+        if process.held || signal == SIGCONT || deaf && [SIGHUP, SIGTERM].contains(&signal) {
             return;
         }
         self.end(pid, ExitStatus::Killed(signal as u8));

@@ -16,6 +16,7 @@
 //! | `daemon` | forks; the parent leaves, the child takes the remaining steps |
 //! | `orphan` | forks a child that runs until a signal ends it |
 //! | `stubborn` | ignores SIGTERM and SIGHUP from here on |
+//! | `held` | is held by the kernel from here on: no signal ends it |
 //! | `reloads` | answers SIGHUP with RELOADING=1 and READY=1 from here on |
 //! | `own:NAME` `disown:NAME` | takes a name on the bus, or gives it up |
 //! | `stop:UNIT` `start:UNIT` | asks the manager for a job, but not for ever |
@@ -50,6 +51,7 @@ pub enum Step {
     Daemon,
     Orphan,
     Stubborn,
+    Held,
     Reloads,
     Own(String, bool),
     Stop(String),
@@ -91,6 +93,7 @@ fn step(word: &str) -> Option<Step> {
         "daemon" => Step::Daemon,
         "orphan" => Step::Orphan,
         "stubborn" => Step::Stubborn,
+        "held" => Step::Held,
         "reloads" => Step::Reloads,
         "own" => Step::Own(rest.to_owned(), true),
         "disown" => Step::Own(rest.to_owned(), false),

@@ -288,3 +288,27 @@ fn who_is_still_being_made_when_it_is_to_stop_is_asked_to_when_it_comes() {
     hand.tell(Event::Exited { pid: 7, status: ExitStatus::Killed(15) });
     assert_eq!(hand.state(unit), ActiveState::Inactive);
 }
+
+const ENDS: &str = "# shutdown.target\n# reboot.target\nRequires=shutdown.target\nAfter=shutdown.target\n\
+                    # a.service\nConflicts=shutdown.target\nBefore=shutdown.target\n\
+                    [X-Warren]\nStopPolicy=sudden\n[Service]\nExecStart=/p\n";
+
+#[test]
+fn an_end_that_files_describe_is_one_from_its_first_job_until_it_is_cancelled() {
+    let mut hand = Hand::new(ENDS);
+    let (service, target) = (hand.unit("a.service"), hand.unit("reboot.target"));
+    let start = hand.ask(service, JobType::Start);
+    hand.born(&start, 7);
+    assert!(!hand.core.view().is_going_down());
+    let begun = hand.ask(target, JobType::Start);
+    let view = hand.core.view();
+    assert_eq!(
+        (view.is_going_down(), view.goal(), view.totals.stopping),
+        (true, Some(target), false)
+    );
+    let is_killed = |e: &Effect| matches!(e, Effect::KillGroup { unit } if *unit == service);
+    assert!(begun.iter().any(is_killed), "it holds nothing to save: {begun:?}");
+    let shutdown = hand.unit("shutdown.target");
+    hand.ask(shutdown, JobType::Stop);
+    assert!(!hand.core.view().is_going_down(), "it is cancelled");
+}

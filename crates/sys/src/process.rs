@@ -261,6 +261,26 @@ pub fn runs_as(pid: u32, uid: u32) -> bool {
     users.next() == Some(Ok(uid)) && users.next() == Some(Ok(uid))
 }
 
+/// Whether a process has been sent SIGKILL or is past its last instruction (proc_pid_status(5), `SigPnd`
+/// and `ShdPnd`; proc_pid_stat(5), `flags`): it is just ending, or the kernel holds it. `false` when it is gone.
+pub fn is_ending(pid: u32) -> bool {
+    const SIGKILL: u32 = 9;
+    /// linux/sched.h, `PF_EXITING`.
+    const EXITING: u64 = 4;
+    let text = text::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = |line: &str| {
+        let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    };
+    let is_killed = text.lines().filter_map(pending).any(|mask| mask & (1 << (SIGKILL - 1)) != 0);
+    is_killed || {
+        let text = text::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Behind the name, which may have spaces, it is the seventh.
+        let flags = text.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(6));
+        flags.and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|flags| flags & EXITING != 0)
+    }
+}
+
 /// Names this process as ps(1) shows it; cut to 15 bytes.
 pub fn set_name(name: &str) -> Result<()> {
     let mut bytes = [0u8; 16];
@@ -455,6 +475,19 @@ pub fn in_container() -> bool {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn who_runs_is_not_ending_and_a_zombie_is() {
+        let mut child = Command::new("/bin/sleep").arg("1000").spawn().expect("sleep");
+        assert!(!is_ending(child.id()) && !is_ending(std::process::id()));
+        child.kill().expect("our child");
+        let pidfd = pidfd_open(child.id() as i32).expect("it is there until it is waited for");
+        while is_alive(pidfd.as_fd()) {
+            std::thread::yield_now();
+        }
+        assert!(is_ending(child.id()));
+        child.wait().expect("our child");
+    }
 
     #[test]
     fn who_is_told_of_no_home_has_none_but_root() {

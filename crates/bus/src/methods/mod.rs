@@ -227,34 +227,13 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
 }
 
 /// Names the request in errors where the manager's refusal does not.
-pub fn explain(then: &Then, error: BusError, view: &View) -> BusError {
+pub fn explain(then: &Then, error: BusError) -> BusError {
     let (Then::Job(verb, unit) | Then::JobDetails(verb, unit)) = then else { return error };
     match error.name.rsplit('.').next() {
         Some("JobTypeNotApplicable") => {
             BusError::not_applicable(format!("Job type {verb} is not applicable for unit {unit}."))
         }
-        Some("TransactionIsDestructive") => {
-            BusError::destructive(destructive_text(verb, unit, &error.text, view))
-        }
         _ => error,
-    }
-}
-
-/// Names the job that stands in the way, if it is still there.
-fn destructive_text(verb: &str, unit: &UnitName, text: &str, view: &View) -> String {
-    let named = text.strip_prefix("Transaction for ").and_then(|rest| rest.split_once(' '));
-    let other = named.and_then(|(name, _)| UnitName::parse(name).ok());
-    let job = other.as_ref().and_then(|name| view.job(view.lookup(name)?));
-    let start = format!("Transaction for {unit}/{verb} is destructive");
-    match (other, job) {
-        (Some(other), Some(job)) if other == *unit => format!(
-            "{start} ({other} has '{}' job queued, but '{verb}' is included in transaction).",
-            job.kind.as_str()
-        ),
-        (Some(other), Some(job)) => {
-            format!("{start} ({other} has '{}' job queued that conflicts).", job.kind.as_str())
-        }
-        _ => format!("{start}."),
     }
 }
 

@@ -34,7 +34,7 @@ pub fn system_state(view: &View) -> &'static str {
         id.is_some_and(|id| view.active_state(id) == ActiveState::Active)
     };
     match () {
-        () if view.totals.stopping => "stopping",
+        () if view.is_going_down() => "stopping",
         () if is_up("rescue.target") || is_up("emergency.target") => "maintenance",
         () if view.totals.startup_finished && view.totals.failed > 0 => "degraded",
         () if view.totals.startup_finished => "running",

@@ -140,7 +140,7 @@ impl Server {
                 }
                 let view = self.backend.view();
                 let body = outcome
-                    .map_err(|error| explain(&then, error, &view))
+                    .map_err(|error| explain(&then, error))
                     .and_then(|answer| render(&then, answer, &view));
                 match body {
                     Ok(body) => self.reply(&origin, &waiting.reply_to, &waiting.signature, body),

@@ -244,7 +244,8 @@ impl Machine {
                 inner.request(asker, Request::Kill { unit, whom, signal })
             }
             Call::Freeze { unit, frozen } => inner.request(asker, Request::Freeze { unit, frozen }),
-            Call::ReloadConfiguration | Call::Reexecute | Call::Leave(_) => Ok(Answer::Done),
+            Call::ReloadConfiguration | Call::Reexecute => Ok(Answer::Done),
+            Call::Leave(_) | Call::LeaveInOrder(_) => Ok(Answer::Done),
             Call::SetExitCode(_) | Call::SetProperty(_) => Ok(Answer::Done),
             Call::UnitFiles(op) => inner.unit_files(op),
             Call::GetUnitFileLinks { .. } => Ok(Answer::Texts(Vec::new())),

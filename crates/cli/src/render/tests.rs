@@ -340,6 +340,11 @@ fn a_shutdown_tells_what_comes_when_all_jobs_are_over() {
     assert_eq!(told(1), "Everything is being stopped: 1 job left.\n");
     let over = "Everything is being stopped: no job is left, the last processes are ended.\n";
     assert_eq!(told(0), over);
+    let follows = json!({"stopping": true, "jobs": 1, "follows": "it boots again"});
+    assert_eq!(
+        shutdown(&follows),
+        "Everything is being stopped: 1 job left, then it boots again.\n"
+    );
     let planned = |left_us: u64, message: &str| {
         let planned = json!({"what": "the power goes off", "left_us": left_us, "message": message});
         let told = shutdown(&json!({"planned": planned}));
@@ -350,4 +355,23 @@ fn a_shutdown_tells_what_comes_when_all_jobs_are_over() {
     let elsewhere = json!({"mode": "reboot", "left_us": 60_000_000});
     let told = shutdown(&json!({"planned_by_logind": elsewhere}));
     assert!(told.contains("Planned by systemd-logind in 1min 0s: reboot.\n"), "{told}");
+}
+
+#[test]
+fn why_names_who_is_left_and_all_that_is_waited_for() {
+    let step = |name: &str, active: &str| {
+        json!({"name": name, "active": active, "sub": active,
+               "reason": {"code": "WR-0098", "text": "held", "cure": "", "cause": null}})
+    };
+    let (mut waits, mut held) = (step("a.service", "inactive"), step("b.service", "failed"));
+    waits["job"] = json!({"type": "start"});
+    waits["waits_for"] = json!("b.service");
+    waits["waits_for_also"] = json!(["c.service"]);
+    waits["waits_for_more"] = json!(7);
+    held["left_over"] = json!(["cat (pid 31, held by the kernel)"]);
+    let unit = json!({"unit": "a.service", "impact": [], "path": [waits, held]});
+    let told = why(&json!({"units": [unit]}), PLAIN);
+    assert!(told.contains("   Left over: cat (pid 31, held by the kernel)\n"), "{told}");
+    let waits = "a.service is inactive: its start job waits for b.service, c.service and 7 more\n";
+    assert!(told.contains(waits), "{told}");
 }

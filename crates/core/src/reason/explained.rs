@@ -418,4 +418,14 @@ rows! {
          much is to be written."
         "Bring back the server, or `umount -f` the mount that it serves: who waits for it fails then. If the \
          disk is slow: a larger `TimeoutSec=`."
+    KernelHolds:
+        "The unit was killed and was not gone in its time, 10 s. A process ends when it comes back from the \
+         kernel; this one is in a call that cannot be left (state D of ps(1)), mostly at a file of a server \
+         that does not answer, or at a disk. The unit is down for the manager, and the process goes as soon \
+         as the kernel lets it. It still has its files open and its locks."
+        "The log of the unit names the left-over processes with their numbers; `cat /proc/PID/stack` and \
+         `cat /proc/PID/wchan` (as root) where each is held, `ls -l /proc/PID/fd` what it has open."
+        "Bring back the server, or end it: `umount -f` its mount, for FUSE also \
+         `echo 1 > /sys/fs/fuse/connections/N/abort`. No signal helps, and no other kill. At the end of the \
+         machine it is not waited for again."
 }

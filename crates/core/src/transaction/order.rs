@@ -169,11 +169,22 @@ impl Draft<'_> {
         let stands = |&unit: &UnitId| {
             self.contradicts_installed(unit).is_some_and(|irreversible| irreversible || fail)
         };
-        if self.jobs.keys().copied().any(|unit| stands(&unit)) {
-            return Err(Refusal::Destructive(self.graph.name(self.anchor.unit).clone()));
+        let first = self.jobs.keys().copied().filter(stands).min_by_key(|&u| self.graph.name(u));
+        if let Some(other) = first {
+            return Err(self.destructive(other));
         }
         let jobs = &self.jobs;
         self.cancelled.retain(|unit| !jobs.contains_key(unit));
         Ok(())
+    }
+
+    /// The job of `other` stands against the anchor's.
+    fn destructive(&self, other: UnitId) -> Refusal {
+        let unit = self.anchor.unit;
+        let name = |unit: UnitId| self.graph.name(unit).clone();
+        let kind = |unit: UnitId| self.jobs.get(&unit).copied().unwrap_or(JobKind::Nop);
+        let installed = self.world.installed(other).map_or(JobKind::Nop, |(kind, _)| kind);
+        let (kind, included) = (kind(unit), kind(other));
+        Refusal::Destructive { unit: name(unit), kind, other: name(other), installed, included }
     }
 }

@@ -27,9 +27,22 @@ pub fn from_code(code: u16) -> Option<PowerAction> {
     })
 }
 
+/// What an end by this action is called.
+pub fn name(action: PowerAction) -> &'static str {
+    match action {
+        PowerAction::Reboot => "reboot",
+        PowerAction::PowerOff => "poweroff",
+        PowerAction::Halt => "halt",
+        PowerAction::Kexec => "kexec",
+        PowerAction::SoftReboot => "soft reboot",
+        PowerAction::Exit(_) => "exit",
+    }
+}
+
 /// What is going to happen, for people.
 pub fn text(action: PowerAction) -> &'static str {
     match action {
+        PowerAction::Reboot if crate::host::is_nested() => "the nested machine ends",
         PowerAction::Reboot => "it boots again",
         PowerAction::PowerOff => "the power goes off",
         PowerAction::Halt => "it halts",

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use warren_core::ids::EffectId;
+use warren_core::request::Asker;
 use warren_core::time::Monotonic;
 use warren_init::protocol::control::{PowerAction, SOFT_REBOOTS_ENV};
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec};
@@ -15,6 +16,7 @@ use warren_unit::Scope;
 
 use super::WALL_EFFECT;
 use super::scheduled::{Scheduled, Step, When};
+use super::words::{self, AskedBy};
 use crate::daemon::{Daemon, now, token};
 use crate::say;
 use crate::tools::TOOL;
@@ -49,13 +51,15 @@ impl Daemon {
     }
 
     /// Plans an end, in place of one that was planned; not if the next manager could not know of it.
-    pub(crate) fn plan_end(&mut self, scheduled: Scheduled) -> Result<(), String> {
+    pub(crate) fn plan_end(&mut self, asker: Asker, scheduled: Scheduled) -> Result<(), String> {
         if self.ending.is_some() {
             return Err("everything is being stopped already".to_owned());
         }
         let path = self.plan_path();
         write_plan(&path, &scheduled)
             .map_err(|e| format!("{}: {e}: it is not planned", path.display()))?;
+        let what = super::code::name(scheduled.action);
+        say!("a {what} is planned by {}", words::client(asker));
         self.adopt_plan(Some(scheduled));
         Ok(())
     }
@@ -75,9 +79,10 @@ impl Daemon {
     }
 
     /// There is to be no end; false if none was planned.
-    pub(crate) fn cancel_end(&mut self) -> bool {
+    pub(crate) fn cancel_end(&mut self, asker: Asker) -> bool {
         let planned = self.planned.scheduled.is_some();
         if planned {
+            say!("what was planned is taken back by {}", words::client(asker));
             self.set_plan(None);
             self.tell_all("The shutdown was cancelled.");
         }
@@ -165,7 +170,7 @@ impl Daemon {
     fn begin_planned(&mut self, scheduled: &Scheduled) {
         let locks = self.shared.locks();
         if locks.is_empty() {
-            return self.begin_end_saying(scheduled.action, &scheduled.message);
+            return self.begin_end_saying(scheduled.action, AskedBy::Plan, &scheduled.message);
         }
         say!("the planned shutdown waits for {}", crate::inhibit::line(&locks));
         self.planned.due = Some(now().monotonic.after(TOLD_APART));

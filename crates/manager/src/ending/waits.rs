@@ -165,7 +165,7 @@ pub fn line(view: &View, waits: &[Wait]) -> String {
 
 /// Bytes that wait to be written to devices; none while no end is under way.
 pub fn unwritten_bytes(view: &View) -> Option<u64> {
-    view.totals.stopping.then(warren_sys::storage::dirty_bytes)
+    view.is_going_down().then(warren_sys::storage::dirty_bytes)
 }
 
 /// A process by number and name.

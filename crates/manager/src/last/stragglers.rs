@@ -22,6 +22,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long the kernel may take to end them after SIGKILL.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// The same of those who were killed before the last steps, and waited for.
+const HELD_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// Processes that are named.
 const NAMED_MAX: usize = 20;
 
@@ -48,6 +51,8 @@ pub struct Ended {
 
 struct Straggler {
     pid: i32,
+    /// It was killed before, by who waited for its end already.
+    is_held: bool,
     pidfd: OwnedFd,
     group: PathBuf,
 }
@@ -93,6 +98,12 @@ impl Hunt {
             if left.is_empty() {
                 return;
             }
+            let (held, left): (Vec<_>, Vec<_>) = left.into_iter().partition(|one| one.is_held);
+            if left.is_empty() {
+                // Nobody to ask.
+                ended.found = ended.found.max(held.len());
+                break;
+            }
             ended.found += left.len();
             name(&left, "left when all units are down");
             for straggler in &left {
@@ -116,8 +127,13 @@ impl Hunt {
         if left.is_empty() {
             return;
         }
-        ended.killed = left.len();
-        name(&left, "to be killed, as SIGTERM was not enough");
+        let held = left.iter().filter(|straggler| straggler.is_held).count();
+        ended.killed = left.len() - held;
+        match ended.killed {
+            0 => name(&left, "killed before and not gone yet"),
+            _ => name(&left, "to be killed, as SIGTERM was not enough"),
+        }
+        let time = if ended.killed == 0 { HELD_WAIT_MAX } else { KILL_WAIT_MAX };
         for group in groups(tree) {
             self.kill_group(tree, &group, &kept);
         }
@@ -125,7 +141,7 @@ impl Hunt {
             let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGKILL);
         }
         ended.wait.killed_us = now_us();
-        if !wait_for(&left, Instant::now() + KILL_WAIT_MAX) {
+        if !wait_for(&left, Instant::now() + time) {
             let held = self.look(tree).left;
             name(&held, "held by the kernel");
             ended.wait.held = held.len();
@@ -205,7 +221,8 @@ fn look_at_all(tree: &Tree) -> Found {
         if !is_to_end {
             found.kept.insert(pid);
         } else if let Ok(pidfd) = process::pidfd_open(pid) {
-            found.left.push(Straggler { pid, pidfd, group });
+            let is_held = process::is_ending(pid as u32);
+            found.left.push(Straggler { pid, is_held, pidfd, group });
         }
     }
     found

@@ -1,0 +1,199 @@
+//! What is told of an end: that it is one, whoever describes it, what follows, who asked for it, and who
+//! had to be killed or could not be.
+
+mod lab;
+
+use lab::{Machine, until};
+use serde_json::{Value, json};
+use warren_sys::process;
+
+/// As systemd installs them (systemd.special(7)).
+const POWEROFF: [(&str, &str); 2] = [
+    (
+        "poweroff.target",
+        "[Unit]\nDefaultDependencies=no\nRequires=poweroff.service\nAfter=poweroff.service",
+    ),
+    (
+        "poweroff.service",
+        "[Unit]\nDefaultDependencies=no\nRequires=shutdown.target umount.target\n\
+         After=shutdown.target umount.target\nSuccessAction=poweroff-force",
+    ),
+];
+
+/// Ignores the stop signal for as long as it is waited for.
+const DEAF: &str = "[Service]\nType=notify\nTimeoutStopSec=infinity\nExecStart=@P deaf:ready";
+
+fn begin_poweroff_target(m: &Machine) {
+    let mode = "replace-irreversibly";
+    m.call("Job", &json!({"unit": "poweroff.target", "mode": mode, "wait": false}));
+}
+
+#[test]
+fn an_end_that_files_describe_is_told_as_one() {
+    let units = [
+        POWEROFF[0],
+        POWEROFF[1],
+        ("deaf.service", DEAF),
+        ("next.service", "[Unit]\nBefore=deaf.service\n[Service]\nExecStart=@P stay"),
+    ];
+    let Some(mut m) = Machine::start("of-files", &units) else { return };
+    m.expect_job("start", "deaf.service", "done");
+    m.expect_job("start", "next.service", "done");
+    assert_eq!(m.call("Shutdown", &json!({}))["stopping"], false);
+    begin_poweroff_target(&m);
+    let answer = until("it is waited for", || {
+        let answer = m.call("Shutdown", &json!({}));
+        answer["waits"][0].is_object().then_some(answer)
+    });
+    assert_eq!(
+        (&answer["stopping"], &answer["follows"]),
+        (&json!(true), &json!("the power goes off"))
+    );
+    assert_eq!(m.totals()["stopping"], true);
+    let top = m.call("Top", &json!({}));
+    assert_eq!((&top["stopping"], &top["waits_total"]), (&json!(true), &json!(1)), "{top}");
+    assert_eq!(m.call("Why", &json!({}))["waits"][0]["unit"], "deaf.service");
+    let path = |unit: &str| {
+        let why = m.call("Why", &json!({"unit": unit}));
+        let steps = why["units"][0]["path"].as_array().expect("a path").clone();
+        steps.into_iter().map(|step| step["name"].clone()).collect::<Vec<Value>>()
+    };
+    assert_eq!(path("deaf.service"), ["deaf.service"]);
+    let why = m.call("Why", &json!({"unit": "deaf.service"}))["units"][0]["path"][0].clone();
+    assert!(
+        why["reason"]["cure"].to_string().contains("warren shutdown skip deaf.service"),
+        "{why}"
+    );
+    assert_eq!(path("next.service"), ["next.service", "deaf.service"]);
+    let refused = format!("{:?}", m.job("start", "next.service"));
+    let against =
+        "next.service/start is destructive (next.service has 'stop' job queued, but 'start'";
+    assert!(refused.contains(against), "{refused}");
+    let told = "The system is going down: the power goes off, asked for by root";
+    assert!(m.console().contains(told), "{}", m.console());
+
+    // Another end takes its place.
+    m.leave("reboot");
+    assert_eq!(m.call("Shutdown", &json!({}))["follows"], "it boots again");
+    let overtaken = "The poweroff is overtaken: it boots again, asked for by root";
+    assert!(m.console().contains(overtaken), "{}", m.console());
+    m.skip("deaf.service");
+    let console = m.wait_for_end();
+    assert!(console.contains("deaf.service: WR-0029"), "{console}");
+    assert!(!console.contains("stop job: canceled"), "its stop goes on: {console}");
+    assert!(console.contains("deaf.service: killing by SIGKILL: player (pid "), "{console}");
+}
+
+/// Nobody would end it else.
+#[test]
+fn what_holds_nothing_to_save_is_not_asked_by_an_end_of_files() {
+    let sudden = format!("{DEAF}\n[X-Warren]\nStopPolicy=sudden");
+    let units = [POWEROFF[0], POWEROFF[1], ("sudden.service", &*sudden)];
+    let Some(mut m) = Machine::start("sudden-of-files", &units) else { return };
+    m.expect_job("start", "sudden.service", "done");
+    begin_poweroff_target(&m);
+    let console = m.wait_for_end();
+    assert_eq!(console.matches("The system is going down").count(), 1, "{console}");
+    assert!(console.contains("The system is down."), "{console}");
+    assert!(!console.contains("killing by SIGKILL"), "it is the ordinary way: {console}");
+}
+
+/// systemctl(1), `--force`: processes are killed at once, and no command of a stop runs.
+#[test]
+fn an_end_by_force_stops_no_unit() {
+    let stays = "[Service]\nTimeoutStopSec=infinity\nExecStart=@P stay\nExecStop=@P append:@D/out/stops:stops";
+    let units = [POWEROFF[0], POWEROFF[1], ("deaf.service", DEAF), ("stays.service", stays)];
+    let Some(mut m) = Machine::start("by-force", &units) else { return };
+    if !lab::has_systemctl("an_end_by_force_stops_no_unit") {
+        return;
+    }
+    m.expect_job("start", "deaf.service", "done");
+    m.expect_job("start", "stays.service", "done");
+    let _ = m.run(&["systemctl", "--no-wall", "--force", "poweroff"]);
+    let console = m.wait_for_end();
+    assert!(m.lines("stops").is_empty(), "{console}");
+    assert!(console.contains("left when all units are down"), "{console}");
+}
+
+#[test]
+fn who_asked_for_an_end_is_told() {
+    let Some(mut m) = Machine::start("asked-by", &[("deaf.service", DEAF)]) else { return };
+    m.expect_job("start", "deaf.service", "done");
+    m.call("Leave", &json!({"how": "poweroff", "after": "1h"}));
+    m.call("CancelLeave", &json!({}));
+    m.leave("poweroff");
+    // RTMIN+5 of systemd(1).
+    process::kill(m.init_pid, 34 + 5).expect("our own");
+    let told =
+        "The poweroff is overtaken: it boots again, asked for by signal RTMIN+5 to process 1.";
+    until("it is overtaken", || m.console().contains(told).then_some(()));
+    m.skip("deaf.service");
+    let console = m.wait_for_end();
+    for told in [
+        "a poweroff is planned by root",
+        "what was planned is taken back by root",
+        "The system is going down: the power goes off, asked for by root",
+    ] {
+        assert!(console.contains(told), "{told}: {console}");
+    }
+}
+
+/// systemd(1), "SIGINT".
+#[test]
+fn ctrl_alt_del_starts_its_target_in_a_container_too() {
+    let units = [
+        ("ctrl-alt-del.target", "[Unit]\nDefaultDependencies=no\nWants=typed.service"),
+        ("typed.service", "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=@P stay"),
+    ];
+    let Some(mut m) = Machine::start("ctrl-alt-del", &units) else { return };
+    process::kill(m.init_pid, 2).expect("our own");
+    m.wait_for("typed.service", "active/running");
+    m.leave("poweroff");
+    m.wait_for_end();
+}
+
+/// The server is none of the machine's, so nothing lets its client go.
+#[test]
+fn whom_the_kernel_holds_is_named_and_waited_for_once() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held", "/dev/fuse");
+    }
+    let client = "[Service]\nTimeoutStopSec=1\nExecStart=/bin/cat /run/files/never";
+    let Some(mut m) = Machine::start("held", &[("client.service", client)]) else { return };
+    std::fs::create_dir(m.inside("/run/files")).expect("a directory can be made");
+    let target = format!("--target={}", m.init_pid);
+    let mut command = std::process::Command::new("nsenter");
+    command.args([&target, "--mount", &lab::player(), "files:/run/files"]);
+    let server = Server(command.stdout(std::process::Stdio::null()).spawn().expect("nsenter(1)"));
+    until("it is mounted", || m.run(&["mountpoint", "-q", "/run/files"]).ok());
+    m.expect_job("start", "client.service", "done");
+    let waits_at = || m.run(&["sh", "-c", "cat /proc/$(pidof cat)/wchan"]).unwrap_or_default();
+    until("it waits for the server", || waits_at().contains("request_wait").then_some(()));
+    m.expect_job("stop", "client.service", "done");
+    let why = m.call("Why", &json!({"unit": "client.service"}));
+    let told = &why["units"][0]["path"][0];
+    assert_eq!(told["reason"]["code"], "WR-0098", "{why}");
+    let left = told["left_over"][0].as_str().unwrap_or_default();
+    assert!(left.starts_with("cat (pid ") && left.ends_with(", held by the kernel)"), "{why}");
+    m.leave("poweroff");
+    until("it is down", || m.console().contains("The system is down.").then_some(()));
+    // Its process 1 cannot leave before its last process.
+    drop(server);
+    let console = m.wait_for_end();
+    assert_eq!(console.matches("client.service: WR-0044").count(), 1, "{console}");
+    assert_eq!(console.matches("client.service: WR-0098").count(), 1, "{console}");
+    assert!(console.contains("1 in all: cat (pid "), "{console}");
+    assert!(console.contains(", held by the kernel)"), "{console}");
+    assert!(console.contains("1 process killed before and not gone yet: cat"), "{console}");
+    assert!(!console.contains("left when all units are down: cat"), "{console}");
+    assert!(console.contains("1 process held by the kernel: cat"), "{console}");
+}
+
+/// Whose mount is given up with it, which lets go who waits for it.
+struct Server(std::process::Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
