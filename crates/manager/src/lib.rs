@@ -37,6 +37,7 @@ pub mod generators;
 mod group_kills;
 pub mod groups;
 pub mod heartbeat;
+mod held_starts;
 pub mod helpers;
 pub mod host;
 pub mod inhibit;

@@ -26,6 +26,7 @@ use crate::control_calls::{
 use crate::daemon::now;
 use crate::device_report;
 use crate::ending::waits;
+use crate::held_starts;
 use crate::load_faults;
 use crate::log_tail::Tails;
 use crate::looks::Looks;
@@ -152,12 +153,11 @@ fn path(view: &View, unit: UnitId) -> Vec<UnitId> {
 fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
     let told = told_reason(view, unit);
     let waited_for = view.waited_for(unit);
-    // Who is up or comes up explains others by being there, not by who wanted it; and so does who is at
-    // its start, or at a stop that everybody is at.
+    // Who is up or comes up explains others by being there, not by who wanted it; and so does whose
+    // own job has begun, or who is at a stop that everybody is at.
     let is_under_way = match view.active_state(unit) {
-        Activating => view.is_at_work(unit),
         Deactivating => view.is_going_down(),
-        _ => false,
+        _ => view.is_at_work(unit),
     };
     let is_up = !view.active_state(unit).is_down() && waited_for.is_none();
     let is_explanation = is_up && seen.len() > 1 || is_under_way;
@@ -243,7 +243,7 @@ fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
     out["restart"] = restarts::value(view, shared, unit, now());
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());
-    out["under_way"] = under_way(view, unit, now().monotonic);
+    out["under_way"] = under_way(view, shared, unit, now().monotonic);
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
     let waited_for = view.waited_for(unit);
     out["waits_for"] = json!(waited_for.map(|other| view.graph.name(other).as_str()));
@@ -320,7 +320,7 @@ fn told_reason(view: &View, unit: UnitId) -> Reason {
 
 /// How long a unit is at its start, stop or reload, and how long yet until that is given up; null if
 /// it is at none of them. One that waits for another has its job's time.
-fn under_way(view: &View, unit: UnitId, now: Monotonic) -> Value {
+fn under_way(view: &View, shared: &Shared, unit: UnitId, now: Monotonic) -> Value {
     let run = view.run(unit);
     let job = view.job(unit);
     let limit_of_job = job.and_then(|job| job.deadline);
@@ -337,11 +337,12 @@ fn under_way(view: &View, unit: UnitId, now: Monotonic) -> Value {
     };
     let main = run.main_process().map(|process| process.pid);
     let pid = run.control_pid().or(main).filter(|_| is_between);
+    let server = waits::server(view, unit).filter(|_| is_between);
     json!({
         "so_far_us": now.since(since).as_micros() as u64,
         "left_us": limit.map(|at| at.since(now).as_micros() as u64),
         "process": pid.map(waits::process),
-        "server": waits::server(view, unit).filter(|_| is_between),
+        "server": server.or_else(|| held_starts::server(view, shared, unit)),
     })
 }
 

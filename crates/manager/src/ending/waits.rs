@@ -48,7 +48,7 @@ pub(crate) fn has_server(fs_type: &str) -> bool {
 
 /// The mount that is nearest to a path, at it or above it, if a server is behind it:
 /// `/srv (nfs4 of host:/export)`.
-fn server_of(table: &[Mount], path: &str) -> Option<String> {
+pub(crate) fn server_of(table: &[Mount], path: &str) -> Option<String> {
     let above = table.iter().filter(|mount| {
         has_server(&mount.fstype) && Path::new(path).starts_with(&mount.mount_point)
     });
