@@ -17,7 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOKS_APART: Duration = Duration::from_millis(100);
 
 /// Properties that go on while nothing happens, and what is counted from the begin of a manager.
-const MOVING: &[&str] = &["CPUUsageNSec", "MemoryCurrent", "MemoryAvailable", "TasksCurrent"];
+const MOVING: &[&str] = &[
+    "CPUUsageNSec",
+    "MemoryCurrent",
+    "MemoryAvailable",
+    "TasksCurrent",
+    "WatchdogTimestamp",
+    "WatchdogTimestampMonotonic",
+];
 
 /// What is left when everything is stopped.
 #[derive(Clone, Debug)]
