@@ -146,8 +146,26 @@ pub struct Reader {
     /// Of the batch that is being read.
     pending: Vec<Arc<Definition>>,
     files: Vec<Arc<UnitFile>>,
+    known: KnownFiles,
     wanted: u64,
     reached: Option<u64>,
+}
+
+/// The files of all batches, by checksum of their path and number: one that two batches have is the same
+/// file, as it was when they were written (see [`Files`]).
+#[derive(Default)]
+struct KnownFiles(BTreeMap<(u32, u32), Arc<UnitFile>>);
+
+impl KnownFiles {
+    fn shared(&mut self, file: Arc<UnitFile>) -> Arc<UnitFile> {
+        let sum = crc32fast::hash(file.path().as_bytes());
+        let mut alike = self.0.range((sum, 0)..=(sum, u32::MAX)).rev();
+        if let Some((_, known)) = alike.find(|(_, known)| **known == file) {
+            return known.clone();
+        }
+        self.0.insert((sum, self.0.len() as u32), file.clone());
+        file
+    }
 }
 
 /// What is written down does not belong to these names, or is damaged.
@@ -173,6 +191,7 @@ impl Reader {
             names,
             pending: Vec::new(),
             files: Vec::new(),
+            known: KnownFiles::default(),
             wanted,
             reached: None,
         }
@@ -187,7 +206,7 @@ impl Reader {
         if piece.generation > self.wanted {
             return Ok(Taken::Beyond);
         }
-        self.files.extend(piece.files);
+        self.files.extend(piece.files.into_iter().map(|file| self.known.shared(file)));
         for written in piece.definitions {
             let name = self.names.get(written.unit.index()).and_then(Option::as_ref);
             if let Some(name) = name.filter(|name| name_sum(name) == written.name_sum) {
@@ -307,6 +326,37 @@ mod tests {
             all.iter().for_each(|piece| assert!(reader.take(piece).is_ok()));
             assert_eq!(told(&reader.finish().expect("reached")), told(&graph), "after {step}");
         }
+    }
+
+    #[test]
+    fn units_of_one_file_that_were_written_one_after_the_other_have_one_file_again() {
+        let file = |text: &str| {
+            let unit_type = warren_unit::UnitType::Service;
+            Arc::new(parse("/u/t@.service".into(), text.as_bytes(), unit_type).0)
+        };
+        let (first, edited) = (file("[Unit]\nDescription=a\n"), file("[Unit]\nDescription=b\n"));
+        let instance = |name: &str, file: &Arc<UnitFile>| {
+            let mut change = changes(name).remove(0);
+            let Change::Set(definition) = &mut change else { unreachable!("it is set") };
+            definition.files = Files::new(Some(file.clone()), vec![file.clone()], vec![], false);
+            change
+        };
+        let steps = [("t@1.service", &first), ("t@2.service", &edited), ("t@3.service", &first)];
+        let (mut all, mut graph) = (Vec::new(), Graph::default());
+        for (name, file) in steps {
+            let next = graph.apply(vec![instance(name, file)]).0;
+            all.extend(write_batch(Some(&graph), &next));
+            graph = next;
+        }
+        let mut reader = Reader::new(names(&graph), graph.generation());
+        all.iter().for_each(|piece| assert!(reader.take(piece).is_ok()));
+        let graph = reader.finish().expect("reached");
+        let files = |name: &str| {
+            let unit = graph.lookup(&UnitName::parse(name).expect("a valid name"));
+            graph.definition(unit.expect("it is there")).files.clone()
+        };
+        assert_eq!(files("t@1.service"), files("t@3.service"));
+        assert_ne!(files("t@1.service"), files("t@2.service"));
     }
 
     #[test]

@@ -673,3 +673,20 @@ fn what_runs_stays_in_its_group_when_its_slice_is_edited_its_file_goes_or_its_na
         std::fs::remove_file(file("other.service")).expect("it is there");
     }
 }
+
+/// Each was loaded when it was started, from files that they share.
+#[test]
+fn instances_that_were_loaded_one_by_one_do_not_count_as_edited_after_a_crash() {
+    let service = "[Service]\nExecStart=@P stay";
+    let units = [("t@.service", service), ("t@.service.d/own.conf", "[Unit]\nDescription=own\n")];
+    let Some(m) = Machine::start("one-by-one", &units) else { return };
+    let instances = ["t@1.service", "t@2.service", "t@3.service"];
+    instances.iter().for_each(|unit| m.expect_job("start", unit, "done"));
+    assert!(m.kill_manager());
+    // Once it has looked at all files.
+    check(&reload(&m, &json!({"dry_run": true})), [&[], &[], &[], &[]]);
+    let differs = |unit: &&&str| m.status(unit)["differs_on_disk"] == true;
+    assert_eq!(instances.iter().filter(differs).count(), 0);
+    m.write("t@.service.d/own.conf", "[Unit]\nDescription=edited\n");
+    check(&reload(&m, &json!({"dry_run": true})), [&[], &instances, &[], &instances]);
+}
