@@ -263,10 +263,8 @@ impl Core {
         match state {
             ActiveState::Active => self.reload_unit(unit, reason),
             ActiveState::Reloading | ActiveState::Activating => Turn::Wait,
-            // As a start waits for what has done its work.
-            ActiveState::Deactivating if self.has_a_start(unit) && self.ended_well(unit) => {
-                Turn::Wait
-            }
+            // As a start waits for what is going again.
+            ActiveState::Deactivating if self.has_a_start(unit) => Turn::Wait,
             _ => self.start_ended(unit).unwrap_or(Turn::Over(JobResult::Invalid, reason)),
         }
     }

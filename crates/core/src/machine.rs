@@ -12,7 +12,7 @@ use crate::event::{Done, Effect, Event};
 use crate::graph::{Definition, Delta, Graph};
 use crate::happening::{Untaken, What};
 use crate::ids::{ClientId, EffectId, JobId, UnitId};
-use crate::job::JobKind;
+use crate::job::{JobKind, JobResult};
 use crate::jobs::{JOBS_PER_STEP_MAX, Turns};
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
@@ -57,6 +57,8 @@ pub struct Core {
     pub(crate) given_up: bool,
     /// Reloads into which a start went.
     pub(crate) starting_reloads: BTreeSet<JobId>,
+    /// Jobs without anything to do that were made beside another one, which are over when this is told.
+    pub(crate) passing: Vec<(JobId, UnitId)>,
     pub(crate) unneeded_queue: BTreeSet<UnitId>,
     pub(crate) upheld_queue: BTreeSet<UnitId>,
     pub(crate) bound_queue: BTreeSet<UnitId>,
@@ -155,6 +157,7 @@ impl Core {
             performing: None,
             given_up: false,
             starting_reloads: BTreeSet::new(),
+            passing: Vec::new(),
             unneeded_queue: BTreeSet::new(),
             upheld_queue: BTreeSet::new(),
             unheld_queue: BTreeSet::new(),
@@ -375,7 +378,10 @@ impl Core {
     pub(crate) fn settle(&mut self) {
         let mut looked_at = 0;
         loop {
-            if let Some(transition) = self.transitions.pop_front() {
+            if let Some((job, unit)) = self.passing.pop() {
+                let (kind, result) = (JobKind::Nop, JobResult::Done);
+                self.tell(Notice::JobRemoved { job, unit, kind, result, changed: false });
+            } else if let Some(transition) = self.transitions.pop_front() {
                 self.ripple(transition);
             } else if looked_at == self.jobs_per_step_max && self.is_behind() {
                 break;

@@ -26,6 +26,8 @@ struct Known {
     /// The unit has been on its way up since it was installed, has been up.
     was_coming: bool,
     was_up: bool,
+    /// Something of the unit's run is still there, though it is on its way down.
+    is_going: bool,
 }
 
 impl Known {
@@ -38,6 +40,7 @@ impl Known {
             stays: false,
             was_coming: false,
             was_up: false,
+            is_going: false,
         }
     }
 
@@ -52,6 +55,7 @@ impl Known {
     fn see(&mut self, state: ActiveState) {
         self.was_coming |= state == ActiveState::Activating;
         self.was_up |= state.is_up();
+        self.is_going = state == ActiveState::Deactivating;
     }
 
     /// It is the same job as this one.
@@ -143,11 +147,12 @@ impl Jobs {
             }
             What::JobBegan { job, kind, .. } => return self.begins(core, job, kind),
             What::JobEnded { job, kind, result, .. } => {
-                if let Some(known) = self.known.remove(&job) {
-                    self.fail_those_behind(core, &known, kind, result);
-                    self.over.insert(job, known);
-                }
                 self.doomed.remove(&job);
+                let Some(known) = self.known.remove(&job) else { return Vec::new() };
+                self.fail_those_behind(core, &known, kind, result);
+                let wrong = ends_too_early(core, &known, kind, result);
+                self.over.insert(job, known);
+                return wrong.into_iter().collect();
             }
             What::State { active, .. } => {
                 let own = self.known.values_mut().filter(|known| known.unit == unit);
@@ -215,6 +220,16 @@ impl Jobs {
             }
         }
     }
+}
+
+/// `early-end`: a start or a reload that has failed is over when the unit is down, so that nothing of it
+/// runs beside what is ordered after it; systemd 252 ends these jobs then.
+fn ends_too_early(core: &Core, job: &Known, kind: JobKind, result: JobResult) -> Option<String> {
+    let is_early = job.begun && job.is_going && result == JobResult::Failed;
+    (is_early && !kind.is_stopping()).then(|| {
+        let unit = core.graph().name(job.unit);
+        format!("early-end: the {} of {unit} has failed while it stops", kind.as_str())
+    })
 }
 
 /// Whether `unit` is not to be started if `other` fails to (systemd.unit(5)).

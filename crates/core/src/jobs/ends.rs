@@ -25,13 +25,13 @@ impl Core {
         match kind {
             JobKind::Start | JobKind::VerifyActive => match new {
                 s if s.is_up() => self.finish_job(unit, JobResult::Done, reason),
-                ActiveState::Activating => {}
+                // One that has failed is waited for until nothing of it runs any more.
+                ActiveState::Activating | ActiveState::Deactivating => {}
                 // It may come yet: the job's timeout says for how long it is waited for.
                 ActiveState::Inactive if self.graph.is_device(unit) => {}
                 ActiveState::Inactive if self.ended_well(unit) => {
                     self.finish_job(unit, JobResult::Done, reason);
                 }
-                ActiveState::Deactivating if self.ended_well(unit) => {}
                 _ => self.finish_job(unit, JobResult::Failed, own_reason),
             },
             // Its traces go first; that ends the job.
@@ -49,15 +49,15 @@ impl Core {
                     self.finish_job(unit, JobResult::Failed, reason);
                 }
                 ActiveState::Active => self.finish_job(unit, JobResult::Done, reason),
-                ActiveState::Reloading | ActiveState::Activating => {}
+                ActiveState::Reloading | ActiveState::Activating | ActiveState::Deactivating => {}
                 _ => self.finish_job(unit, JobResult::Failed, own_reason),
             },
             _ => {}
         }
     }
 
-    /// Whether a unit that is going or gone again has done what a start asks for: a oneshot that
-    /// succeeded, or a start that a condition made unnecessary.
+    /// Whether a unit that is gone again has done what a start asks for: a oneshot that succeeded, or a
+    /// start that a condition made unnecessary.
     pub(super) fn ended_well(&self, unit: UnitId) -> bool {
         let outcome = self.outcome(unit);
         matches!(outcome, Outcome::Success | Outcome::ExecCondition)

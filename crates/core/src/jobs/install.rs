@@ -152,6 +152,9 @@ impl Core {
             self.history_mut(unit).refusal = None;
         }
         if let Some(old) = self.run(unit).job.clone() {
+            if kind == JobKind::Nop {
+                return self.pass(unit);
+            }
             let up = self.active_state(unit).is_up_or_coming();
             let merged = kind.merge(old.kind, up);
             let starts = |kind| matches!(kind, JobKind::Start | JobKind::VerifyActive);
@@ -172,6 +175,16 @@ impl Core {
             self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Canceled, reason.cause));
         }
         self.install_new(unit, kind, mode, reason)
+    }
+
+    /// A job that has nothing to do beside the one that is there: whoever asked for it does not wait for that.
+    /// It is over when he has heard of it.
+    fn pass(&mut self, unit: UnitId) -> JobId {
+        let job = self.new_job_id();
+        self.totals.jobs_ever = self.totals.jobs_ever.wrapping_add(1);
+        self.tell(Notice::JobNew { job, unit });
+        self.passing.push((job, unit));
+        job
     }
 
     /// The job is to do what another one asks for, too: whoever waits for it waits for both. If it is
