@@ -195,10 +195,10 @@ impl Graph {
         self.definition(unit).unit_type() == UnitType::Device
     }
 
-    /// Whether any other unit states a relation with this one.
-    pub fn is_referred_to(&self, unit: UnitId) -> bool {
-        let edges = self.reverse.get(unit.index());
-        edges.is_some_and(|edges| edges.iter().any(|edge| self.has_its_name(edge.other)))
+    /// Units that state a relation with this one; may repeat.
+    pub fn named_by(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
+        let edges = self.reverse.get(unit.index()).into_iter().flat_map(|edges| edges.iter());
+        edges.map(|edge| edge.other).filter(|&other| self.has_its_name(other))
     }
 
     /// Whether its name leads to it, and not to another unit, of which it is an alias now.

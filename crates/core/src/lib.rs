@@ -33,6 +33,7 @@ pub mod written;
 
 mod automount;
 mod check;
+mod forgetting;
 mod jobs;
 mod mount;
 mod resume;

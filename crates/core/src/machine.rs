@@ -258,41 +258,6 @@ impl Core {
         std::mem::take(&mut self.renamed)
     }
 
-    /// Whether nothing would be lost if this unit were forgotten (systemd.unit(5), "UNIT GARBAGE
-    /// COLLECTION"): it does nothing, has no file of its own, and no other unit names it or can be
-    /// named by it alone.
-    pub fn is_forgettable(&self, unit: UnitId) -> bool {
-        let Some(definition) = self.graph.get(unit) else { return false };
-        let run = self.run(unit);
-        // That of an instance can be its template's.
-        let own_file = || {
-            let fragment = definition.files.fragment.as_ref();
-            fragment.is_some_and(|file| file.path().ends_with(definition.name.as_str()))
-        };
-        let at_rest = match run.active_state() {
-            ActiveState::Inactive => true,
-            // It is there whether it has a unit or not.
-            _ if self.graph.is_device(unit) => true,
-            ActiveState::Failed => definition.flags.collect_failed(),
-            _ => false,
-        };
-        at_rest
-            && run.job.is_none()
-            && self.clearing(unit).is_none()
-            && definition.load_state != LoadState::Stub
-            && !definition.flags.perpetual()
-            && !self.graph.is_referred_to(unit)
-            && !self.may_return(unit)
-            && !own_file()
-            && self.graph.has_its_name(unit)
-            && !self.graph.displaced_by(unit).any(|other| self.is_busy(other))
-    }
-
-    /// Whether it is not down, or has a job.
-    fn is_busy(&self, unit: UnitId) -> bool {
-        !self.active_state(unit).is_down() || self.run(unit).job.is_some()
-    }
-
     /// The run state of a unit.
     pub fn unit_run(&self, unit: UnitId) -> &UnitRun {
         self.run(unit)

@@ -63,8 +63,8 @@ impl Daemon {
     pub(crate) fn note_idle<'a>(&mut self, units: impl IntoIterator<Item = &'a UnitId>) {
         // Who has the name of a unit that is down stays no longer for its sake.
         let units = units.into_iter().flat_map(|&unit| [Some(unit), self.namer_of(unit)]);
-        let forgettable = units.flatten().filter(|&unit| self.is_forgettable(unit));
-        let found: Vec<UnitId> = forgettable.collect();
+        let groups = units.flatten().filter_map(|unit| self.forgotten_with(unit));
+        let found: Vec<UnitId> = groups.flatten().collect();
         if found.is_empty() {
             return;
         }
@@ -85,14 +85,19 @@ impl Daemon {
         graph.lookup(&definition.name).filter(|&other| other != unit)
     }
 
-    fn is_forgettable(&self, unit: UnitId) -> bool {
-        self.core.is_forgettable(unit)
-            && !self.collector.is_leaving(unit)
-            && !self.collector.referred.contains(&unit)
-            && self.groups.path(unit).is_none()
-            && !self.connections.contains_key(&unit)
-            && !self.stored_fds.has(unit)
-            && !self.devices.keeps(self.core.graph().name(unit))
+    /// The unit and those that can be forgotten with it only, if they can be.
+    fn forgotten_with(&self, unit: UnitId) -> Option<Vec<UnitId>> {
+        self.core.forgotten_with(unit, |unit| self.is_kept(unit))
+    }
+
+    /// Whether something of the unit is kept here, or it is about to be forgotten.
+    fn is_kept(&self, unit: UnitId) -> bool {
+        self.collector.is_leaving(unit)
+            || self.collector.referred.contains(&unit)
+            || self.groups.path(unit).is_some()
+            || self.connections.contains_key(&unit)
+            || self.stored_fds.has(unit)
+            || self.devices.keeps(self.core.graph().name(unit))
     }
 
     /// Clients on the bus refer to a unit, or no longer do.
@@ -116,9 +121,11 @@ impl Daemon {
         let more = !self.collector.rested.is_empty();
         self.collector.due = more.then(|| now().monotonic.after(FORGOTTEN_AFTER));
         // Who was busy in between is told of again when it rests.
-        let still =
-            |unit: &UnitId| !self.collector.rested.contains(unit) && self.is_forgettable(*unit);
-        let leaving: BTreeSet<UnitId> = rested.into_iter().filter(still).collect();
+        let is_due = |unit: &UnitId| rested.contains(unit) && !self.collector.rested.contains(unit);
+        let may_leave = |unit: &UnitId| {
+            is_due(unit) && self.forgotten_with(*unit).is_some_and(|group| group.iter().all(is_due))
+        };
+        let leaving: BTreeSet<UnitId> = rested.iter().copied().filter(may_leave).collect();
         if leaving.is_empty() {
             return;
         }

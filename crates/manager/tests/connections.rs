@@ -315,3 +315,24 @@ fn an_instance_whose_template_was_renamed_gives_way_to_who_has_its_name() {
     until("nobody runs", || m.players().is_empty().then_some(()));
     until("both are forgotten", || (services(&m) == before).then_some(()));
 }
+
+/// As those of a pool for each customer, with a socket before it.
+#[test]
+fn a_socket_and_a_service_of_templates_that_name_each_other_are_forgotten_together() {
+    let service = "[Unit]\nRequires=pool@%i.socket\n[Service]\nExecStart=@P stay";
+    let units = [("pool@.service", service), ("pool@.socket", "[Socket]\nListenStream=/run/%i")];
+    let Some(m) = Machine::start("pairs", &units) else { return };
+    let before = services(&m);
+    for customer in ["a", "b"] {
+        m.expect_job("start", &format!("pool@{customer}.service"), "done");
+    }
+    m.expect_job("stop", "pool@a.service", "done");
+    m.expect_job("stop", "pool@b.socket", "done");
+    until("one of them is forgotten", || (services(&m) == before + 1).then_some(()));
+    assert_eq!(m.state("pool@a.socket"), "active/listening");
+    m.expect_job("start", "pool@a.service", "done");
+    m.expect_job("start", "pool@b.service", "done");
+    m.expect_job("stop", "pool@a.socket", "done");
+    m.expect_job("stop", "pool@b.socket", "done");
+    until("both are forgotten", || (services(&m) == before).then_some(()));
+}

@@ -426,15 +426,14 @@ impl World {
         self.tell_of_devices();
     }
 
-    /// Forgets the instances of connections that are over.
+    /// Forgets the instances of connections that are over, with those that name each other with them.
     pub fn forget(&mut self) {
         let mut texts = self.texts.clone();
-        let over = |name: &&UnitName| {
-            let unit = self.core.graph().lookup(name);
-            unit.is_some_and(|unit| self.core.is_forgettable(unit))
-        };
-        let names: Vec<UnitName> = self.connected.iter().filter(over).cloned().collect();
-        let (graph, delta) = self.core.graph().forget(&names);
+        let graph = self.core.graph();
+        let over = |name: &UnitName| self.core.forgotten_with(graph.lookup(name)?, |_| false);
+        let groups = self.connected.iter().filter_map(over).flatten();
+        let names: Vec<UnitName> = groups.map(|unit| graph.name(unit).clone()).collect();
+        let (graph, delta) = graph.forget(&names);
         for &unit in &delta.forgotten {
             let name = self.core.graph().name(unit).clone();
             self.leavers.remove(&unit);

@@ -184,6 +184,38 @@ fn who_has_the_name_of_what_runs_is_not_forgotten_before_that_has_ended() {
     assert!(hand.core.is_forgettable(by) && !hand.core.is_forgettable(left));
 }
 
+#[test]
+fn instances_that_name_only_each_other_are_forgotten_together_when_both_are_down() {
+    const PAIR: &str = "# p@.service\n[Unit]\nRequires=p@%i.socket\n[Service]\nSlice=system.slice\n\
+        ExecStart=/p\n# p@.socket\n[Socket]\nSlice=system.slice\nListenStream=/run/%i\n";
+    let aliases = [("own.service", "p@1.service"), ("own.socket", "p@1.socket")];
+    let names = ["p@1.service", "p@1.socket"].map(name);
+    let mut hand = Hand::new("");
+    hand.reload(PAIR, &aliases);
+    let both = names.clone().map(|name| hand.unit(name.as_str()));
+    let [service, socket] = both;
+    let together = |hand: &Hand, unit| {
+        let group = hand.core.forgotten_with(unit, |_| false);
+        group.map(|units| units.into_iter().collect::<std::collections::BTreeSet<UnitId>>())
+    };
+    assert_eq!(together(&hand, service), Some(both.into()));
+    assert_eq!(together(&hand, socket), Some(both.into()));
+    assert!(hand.core.forgotten_with(service, |unit| unit == socket).is_none());
+    hand.listen("p@1.socket");
+    assert!(both.iter().all(|&unit| !hand.core.is_forgettable(unit)));
+    hand.ask(socket, JobType::Stop);
+    assert!(both.iter().all(|&unit| hand.core.is_forgettable(unit)));
+    assert!(hand.core.graph().forget(&names[..1]).1.forgotten.is_empty(), "not one alone");
+    hand.reload(&format!("{PAIR}# keeps.target\n[Unit]\nWants=p@1.socket\n"), &aliases);
+    assert!(both.iter().all(|&unit| !hand.core.is_forgettable(unit)));
+    assert!(hand.core.graph().forget(&names).1.forgotten.is_empty(), "one is wanted");
+    hand.reload(PAIR, &aliases);
+    let (graph, delta) = hand.core.graph().forget(&names);
+    assert_eq!(delta.forgotten.len(), 2);
+    hand.commit(graph, delta);
+    assert!(names.iter().all(|name| hand.core.graph().lookup(name).is_none()));
+}
+
 /// A daemon that names its main process in a file runs, as process 8.
 const FORKING: &str =
     "# a.service\n[Service]\nType=forking\nPIDFile=/run/a.pid\nExecStart=/p\nExecReload=/p\n";

@@ -126,16 +126,16 @@ impl Graph {
         next.rewire(wires, delta);
     }
 
-    /// The next generation without those units that have one of `names` as their own and that no other
-    /// unit has a relation with
-    /// (systemd.unit(5), "UNIT GARBAGE COLLECTION"). That nothing runs of them is for the caller
-    /// to see to.
+    /// The next generation without those units that have one of `names` as their own and that none but
+    /// each other have a relation with (systemd.unit(5), "UNIT GARBAGE COLLECTION"). That nothing runs of
+    /// them is for the caller to see to.
     pub fn forget(&self, names: &[UnitName]) -> (Graph, Delta) {
         let mut next = self.clone();
         let mut delta = Delta::default();
         let mut wires = Wires::default();
+        let free = self.free_of_others(names);
         for name in names {
-            let is_free = |&id: &UnitId| next.name(id) == name && !next.is_referred_to(id);
+            let is_free = |id: &UnitId| next.name(*id) == name && free.contains(id);
             let Some(id) = next.lookup(name).filter(is_free) else { continue };
             let definition = next.definition(id).clone();
             let aliases = definition.aliases.iter();
@@ -153,6 +153,21 @@ impl Graph {
         next.generation += u64::from(!delta.is_empty());
         delta.sort();
         (next, delta)
+    }
+
+    /// Those of these units that no unit beside them has a relation with.
+    fn free_of_others(&self, names: &[UnitName]) -> BTreeSet<UnitId> {
+        let own = |name: &UnitName| self.lookup(name).filter(|&id| self.name(id) == name);
+        let mut free: BTreeSet<UnitId> = names.iter().filter_map(own).collect();
+        let is_held = |&id: &UnitId| self.named_by(id).any(|other| !free.contains(&other));
+        let mut held: Vec<UnitId> = free.iter().copied().filter(is_held).collect();
+        while let Some(id) = held.pop() {
+            // What it names stays with it.
+            if free.remove(&id) {
+                held.extend(self.definition(id).edges.iter().map(|edge| edge.other));
+            }
+        }
+        free
     }
 
     /// Orders targets after what they pull in, where either end may have changed.
