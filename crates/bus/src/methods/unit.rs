@@ -206,6 +206,9 @@ pub fn enqueue(call: &mut Invocation<'_>, unit: UnitName) -> Out {
 pub fn kill(call: &mut Invocation<'_>, unit: UnitId) -> Out {
     let (whom, must_hit) = refusals::kill_whom(call.body.str()?)?;
     let signal = refusals::signal(call.body.i32()?)?;
+    if !has_processes(call.view.definition(unit).unit_type()) {
+        return Err(BusError::not_supported("Operation not supported").into());
+    }
     has_process(call, unit, whom)?;
     if must_hit && !has_any_process(call, unit) {
         return Err(BusError::no_such_process("No matching processes to kill").into());
@@ -216,6 +219,12 @@ pub fn kill(call: &mut Invocation<'_>, unit: UnitId) -> Out {
 /// Freeze, FreezeUnit and their opposites.
 pub fn freeze(unit: UnitId, frozen: bool) -> Out {
     Ok(Step::Ask(Call::Freeze { unit, frozen }, Then::Nothing))
+}
+
+/// Whether units of this type can have processes, in a group or of commands that run for them.
+fn has_processes(unit_type: UnitType) -> bool {
+    use UnitType::{Mount, Scope, Service, Slice, Socket, Swap};
+    matches!(unit_type, Service | Socket | Mount | Swap | Slice | Scope)
 }
 
 fn has_process(call: &Invocation<'_>, unit: UnitId, whom: KillWhom) -> Result<(), BusError> {

@@ -124,7 +124,9 @@ impl Draft<'_> {
                 return Some(Refusal::NotApplicable(name()));
             }
             JobKind::Stop | JobKind::Nop => return None,
-            JobKind::Reload if !self.world.can_reload(unit) => {
+            JobKind::Reload
+                if definition.load_state == LoadState::Loaded && !self.world.can_reload(unit) =>
+            {
                 return Some(Refusal::NotApplicable(name()));
             }
             JobKind::Restart if definition.flags.perpetual() || self.graph.is_device(unit) => {
@@ -140,7 +142,7 @@ impl Draft<'_> {
             LoadState::Masked => Some(Refusal::Masked(name())),
             LoadState::BadSetting => Some(Refusal::BadSetting(name())),
             LoadState::Error => Some(Refusal::LoadError(name())),
-            _ if self.world.active_state(unit).is_up() => None,
+            _ if kind != JobKind::Reload && self.world.active_state(unit).is_up() => None,
             _ => Some(Refusal::NoSuchUnit(name())),
         }
     }
