@@ -1,7 +1,7 @@
 //! `warren verify`: checks unit files without a manager, as one would load them.
 //!
 //! A name is looked up in the search directories with its drop-ins; a path is one file, with the
-//! drop-in directories beside it. Nothing is started and no state is read.
+//! drop-in directories beside it, or a drop-in with its unit. Nothing is started and no state is read.
 
 use std::fs;
 use std::io::Read;
@@ -24,6 +24,12 @@ use crate::verbs::{JSON_VERSION, own_machine};
 
 /// Stands for the instance of a template.
 const TEST_INSTANCE: &str = "test_instance";
+
+/// Stands for the rest of the names that a drop-in directory is for.
+const TEST_NAME: &str = "test";
+
+/// A file and what is in it.
+type Text = (PathBuf, Vec<u8>);
 
 /// Where to search and for whom.
 #[derive(Debug)]
@@ -79,39 +85,47 @@ impl Verifier {
     }
 
     fn file(&self, path: &Path) -> Result<Verdict, String> {
+        if path.extension().is_some_and(|extension| extension == "conf") {
+            return self.dropin(path);
+        }
         let file_name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         let name = parse_name(file_name)?;
         let bytes = read(path).map_err(|e| format!("{}: {e}", path.display()))?;
         let beside = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(self.check(&name, Some((path.to_path_buf(), bytes)), &[beside]))
+        Ok(self.check(&name, Some((path.to_path_buf(), bytes)), dropins(&name, &[beside])))
+    }
+
+    /// A drop-in is checked with the rest of its unit, whose file is beside the drop-in's directory or in the
+    /// search directories. Where there is none, as of `foo-.service.d` and `service.d`, it is checked alone.
+    fn dropin(&self, path: &Path) -> Result<Verdict, String> {
+        let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+        let bytes = read(path).map_err(failed)?;
+        let path = with_parent(path).map_err(failed)?;
+        let parent = path.parent().unwrap_or(&path);
+        let kind = parent.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
+        let name = kind.strip_suffix(".d").and_then(owner_of).ok_or_else(|| {
+            format!("{}: no drop-in, as {kind} is no directory UNIT.d", path.display())
+        })?;
+        let beside = parent.parent().map(Path::to_path_buf).unwrap_or_default();
+        let others = self.paths.iter().filter(|path| **path != beside).cloned();
+        let directories: Vec<PathBuf> = std::iter::once(beside.clone()).chain(others).collect();
+        if let Some(fragment) = fragment(&name, &directories).transpose()? {
+            return Ok(self.check(&name, Some(fragment), dropins(&name, &directories)));
+        }
+        let own: Arc<str> = path.to_string_lossy().into();
+        let mut verdict = self.check(&name, None, vec![(path, bytes)]);
+        verdict.diagnostics.retain(|fault| fault.path == own);
+        Ok(Verdict { name: kind, load: "loaded", ..verdict })
     }
 
     fn unit(&self, name: &str) -> Result<Verdict, String> {
         let name = parse_name(name)?;
-        let fragment = self.fragment(&name).transpose()?;
-        Ok(self.check(&name, fragment, &self.paths))
-    }
-
-    /// The strongest file of this name, else of its template.
-    fn fragment(&self, name: &UnitName) -> Option<Result<(PathBuf, Vec<u8>), String>> {
-        let names = [Some(name.clone()), name.template()];
-        let candidates =
-            names.iter().flatten().flat_map(|n| self.paths.iter().map(move |p| p.join(n.as_str())));
-        let mut there: Vec<PathBuf> = candidates.filter(|p| p.symlink_metadata().is_ok()).collect();
-        // What is no file hides none.
-        let is_file = |path: &PathBuf| path.is_symlink() || path.is_file();
-        let first = there.iter().position(is_file).unwrap_or(0);
-        let path = (!there.is_empty()).then(|| there.swap_remove(first))?;
-        Some(read(&path).map_err(|e| format!("{}: {e}", path.display())).map(|bytes| (path, bytes)))
+        let fragment = fragment(&name, &self.paths).transpose()?;
+        Ok(self.check(&name, fragment, dropins(&name, &self.paths)))
     }
 
     /// A template is checked as an instance of it would be.
-    fn check(
-        &self,
-        name: &UnitName,
-        fragment: Option<(PathBuf, Vec<u8>)>,
-        directories: &[PathBuf],
-    ) -> Verdict {
+    fn check(&self, name: &UnitName, fragment: Option<Text>, dropins: Vec<Text>) -> Verdict {
         let mut diagnostics = Vec::new();
         let mut parsed = |path: &Path, bytes: &[u8]| -> Arc<UnitFile> {
             let path: Arc<str> = path.to_string_lossy().into();
@@ -122,7 +136,7 @@ impl Verifier {
         let masked = fragment.as_ref().is_some_and(|(path, _)| is_null(path));
         let fragment = fragment.map(|(path, bytes)| parsed(&path, &bytes));
         let dropins: Vec<Arc<UnitFile>> =
-            dropins(name, directories).iter().map(|(path, bytes)| parsed(path, bytes)).collect();
+            dropins.iter().map(|(path, bytes)| parsed(path, bytes)).collect();
         let sources = Sources {
             fragment: fragment.as_ref(),
             dropins: &dropins,
@@ -213,9 +227,41 @@ fn is_null(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|p| p == Path::new("/dev/null"))
 }
 
+/// The strongest file of this name, else of its template.
+fn fragment(name: &UnitName, directories: &[PathBuf]) -> Option<Result<Text, String>> {
+    let names = [Some(name.clone()), name.template()];
+    let candidates =
+        names.iter().flatten().flat_map(|n| directories.iter().map(move |p| p.join(n.as_str())));
+    let mut there: Vec<PathBuf> = candidates.filter(|p| p.symlink_metadata().is_ok()).collect();
+    // What is no file hides none.
+    let is_file = |path: &PathBuf| path.is_symlink() || path.is_file();
+    let first = there.iter().position(is_file).unwrap_or(0);
+    let path = (!there.is_empty()).then(|| there.swap_remove(first))?;
+    Some(read(&path).map_err(|e| format!("{}: {e}", path.display())).map(|bytes| (path, bytes)))
+}
+
+/// The same path, with a name for the directory that the file is in, which `./a.conf` has not.
+fn with_parent(path: &Path) -> std::io::Result<PathBuf> {
+    let parent = path.parent().unwrap_or(path);
+    match (parent.file_name(), path.file_name()) {
+        (None, Some(name)) => Ok(fs::canonicalize(parent)?.join(name)),
+        _ => Ok(path.to_path_buf()),
+    }
+}
+
+/// A unit that the drop-in directory `kind.d` is for: `foo.service`, one of all `foo-.service` or one of all
+/// of a type (systemd.unit(5)).
+fn owner_of(kind: &str) -> Option<UnitName> {
+    let (stem, suffix) = kind.rsplit_once('.').unwrap_or(("", kind));
+    let (stem, at) = stem.strip_suffix('@').map_or((stem, ""), |stem| (stem, "@"));
+    let is_prefix = stem.is_empty() || stem.ends_with('-') && stem != "-";
+    let rest = if is_prefix { TEST_NAME } else { "" };
+    UnitName::parse(&format!("{stem}{rest}{at}.{suffix}")).ok()
+}
+
 /// The drop-ins that apply, in order. One that cannot be read is left out: the manager does so
 /// too, and says why.
-fn dropins(name: &UnitName, directories: &[PathBuf]) -> Vec<(PathBuf, Vec<u8>)> {
+fn dropins(name: &UnitName, directories: &[PathBuf]) -> Vec<Text> {
     let kinds = dropin_directories(name);
     let mut found = Vec::new();
     for (path_rank, directory) in directories.iter().enumerate() {

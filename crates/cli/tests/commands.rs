@@ -411,6 +411,28 @@ fn verify_names_file_line_and_column() {
 }
 
 #[test]
+fn verify_checks_a_drop_in_with_its_unit_or_alone_where_it_is_for_many() {
+    let scratch = Scratch::new("verify-dropin");
+    let wrong = "[Slice]\nMemoryMax=many\n[Service]\nNice=1\n";
+    let file =
+        |directory: &str, text: &str| scratch.file(&format!("{directory}/10-limits.conf"), text);
+    let said = warren(&["verify", &file("customers-.slice.d", wrong)]);
+    assert!(said.contains("10-limits.conf:2:11: "), "{said}");
+    assert!(said.contains("10-limits.conf:3:"), "a slice has no such section: {said}");
+    for alone in ["service.d", "foo-.service.d", "foo-@.service.d", "absent.service.d"] {
+        assert_eq!(warren(&["verify", &file(alone, "[Service]\nNice=1\n")]), "= 0", "{alone}");
+    }
+    let unit = scratch.file("a@.service", "[Service]\nExecStart=/bin/true\nNice=x\n");
+    let said = warren(&["verify", &file("a@b.service.d", "[Service]\nNice=y\n")]);
+    assert!(
+        said.contains("10-limits.conf:2:6: ") && said.contains(&format!("{unit}:3:")),
+        "{said}"
+    );
+    let said = warren(&["verify", &file("elsewhere", "[Service]\n")]);
+    assert!(said.contains("elsewhere is no directory UNIT.d") && said.ends_with("= 1"), "{said}");
+}
+
+#[test]
 fn verify_checks_a_template_as_an_instance_of_it() {
     let scratch = Scratch::new("verify-template");
     let service = "[Service]\nExecStart=/bin/true\nSlice=user-%i.slice\n";
