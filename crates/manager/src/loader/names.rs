@@ -168,6 +168,10 @@ impl Loader {
                 out.extend(self.covered_by(graph, owner));
             }
             let Ok(owner) = UnitName::parse(owner) else { continue };
+            // A drop-in alone makes no unit: `foo-.slice.d` is for others than `foo-.slice`.
+            if dropin && graph.lookup(&owner).is_none() && !self.has_file(&owner) {
+                continue;
+            }
             if owner.is_template() {
                 out.extend(instances(graph, &owner));
             } else {

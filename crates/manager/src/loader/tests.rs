@@ -272,6 +272,29 @@ fn instances_see_edits_of_what_is_for_templates_with_their_prefix() {
     assert_eq!(description(&graph), "afterwards");
 }
 
+#[test]
+fn drop_ins_alone_make_no_unit() {
+    let scratch = Scratch::new("drop-ins-alone");
+    let user = ("usr/user.service", "[Service]\nExecStart=/bin/true\nSlice=foo-a.slice");
+    let mut loader = loader_of(&scratch, &[user]);
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    let text = "[Unit]\nDescription=of a drop-in";
+    let dropins = ["etc/foo-.slice.d/1.conf", "etc/bar.slice.d/1.conf", "etc/no.service.d/1.conf"];
+    write_files(&scratch, &dropins.map(|path| (path, text)));
+    loader.look(false);
+    let loading = loader.reload(&graph, false);
+    let names = |units: &[warren_core::ids::UnitId]| -> Vec<String> {
+        units.iter().map(|&unit| loading.graph.name(unit).to_string()).collect()
+    };
+    assert_eq!(
+        (names(&loading.delta.added), names(&loading.delta.changed)),
+        (vec![], vec!["foo-a.slice".to_owned()])
+    );
+    let graph = loader.load_one(&loading.graph, &name("bar.slice")).graph;
+    let bar = graph.lookup(&name("bar.slice")).expect("it was asked for");
+    assert_eq!(&*graph.definition(bar).description, "of a drop-in");
+}
+
 fn name(text: &str) -> UnitName {
     UnitName::parse(text).expect("a valid name")
 }
