@@ -19,8 +19,8 @@ impl Core {
     }
 
     /// The unit and all that name it, directly or through others, if nothing would be lost without them.
-    /// `is_kept`: that the unit is to stay has a reason that is not known here. Looks at
-    /// [`GROUP_UNITS_MAX`] units at most, and at none beside a unit that is not at rest.
+    /// `is_kept`: that the unit is to stay has a reason that is not known here. Looks at 64 units at most,
+    /// and at none beside a unit that is not at rest.
     pub fn forgotten_with(
         &self,
         unit: UnitId,
