@@ -85,11 +85,10 @@ impl Files {
     }
 }
 
-/// Equal when they are the same files: the loader keeps a file's value while its text is the same. In a
-/// generation that was in writing each batch has its own of a file that several units share.
+/// Equal when they are the same files: the loader keeps a file's value while its text is the same.
 impl PartialEq for Files {
     fn eq(&self, other: &Files) -> bool {
-        let same = |(a, b): (&Arc<UnitFile>, &Arc<UnitFile>)| Arc::ptr_eq(a, b) || a == b;
+        let same = |(a, b): (&Arc<UnitFile>, &Arc<UnitFile>)| Arc::ptr_eq(a, b);
         self.fragment.is_some() == other.fragment.is_some()
             && self.dropins().len() == other.dropins().len()
             && self.iter().zip(other.iter()).all(same)
