@@ -237,21 +237,21 @@ where
     let text = subject.text();
     let goes_on = is_under_way(subject, &answer);
     if goes_on && back == 0 {
-        eprintln!("warren: the {text} that is under way is left out");
+        complain!("warren: the {text} that is under way is left out");
     }
     let skipped = back.saturating_sub(usize::from(goes_on));
     let names: Vec<&Value> = kept(subject, &answer).into_iter().skip(skipped).take(count).collect();
     ensure!(!names.is_empty(), missing(subject, &answer));
     ensure!(names.len() > 1, "no {text} before this one is kept; see warren chart --list");
     if let Some(fewer) = fewer(subject, back, names.len(), count) {
-        eprintln!("warren: {fewer}");
+        complain!("warren: {fewer}");
     }
     let names = names.into_iter().filter_map(Value::as_str);
     // One by one: of thousands of units each is large.
     let mut readable = names.filter_map(|name| {
         let bytes = fetch(manager, json!({"name": name}));
         let read = bytes.and_then(|bytes| Ok(record::read(&bytes)?));
-        read.inspect_err(|error| eprintln!("warren: {name} is left out: {error:#}")).ok()
+        read.inspect_err(|error| complain!("warren: {name} is left out: {error:#}")).ok()
     });
     let too_few = || format!("fewer than two {text}s can be read");
     let newest = readable.next().with_context(too_few)?;
@@ -302,7 +302,7 @@ fn list<F: FnOnce() -> Result<Client>>(manager: &mut Manager<F>, as_json: bool) 
         print(&format!("{date} {bytes:>12} bytes  {name}\n"));
     }
     if let Some(trouble) = answer["trouble"].as_str() {
-        eprintln!("warren: the last recording could not be kept: {trouble}");
+        complain!("warren: the last recording could not be kept: {trouble}");
     }
     Ok(())
 }
@@ -324,7 +324,7 @@ where
         Which::Between(since, until) => {
             let now = Now::read();
             if let Some(remark) = [since, until].into_iter().find_map(|when| when.remark(now)) {
-                eprintln!("warren: {remark}");
+                complain!("warren: {remark}");
             }
             let [since, until] = [since, until].map(|when| when.monotonic_us(now));
             let bytes = fetch(manager, json!({"since_us": since, "until_us": until}))?;

@@ -5,6 +5,14 @@
 //! (or, for `verify`, from `warren_unit`); rendering is pure, text in and text out. Start reading
 //! at [`args`] (what there is), then [`client`] and [`verbs`]; [`nest`] is `warren run`.
 
+/// A line on standard error. That nobody reads it any more is no reason to end.
+#[macro_export]
+macro_rules! complain {
+    ($($words:tt)*) => {
+        $crate::output::complain(format_args!($($words)*))
+    };
+}
+
 pub mod args;
 pub mod chart;
 pub mod client;

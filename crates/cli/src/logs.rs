@@ -23,7 +23,7 @@ pub(crate) fn run(mut args: show::Args, global: &Global) -> Result<i32> {
         ("--field", args.field.is_some()),
     ];
     if let Some((option, _)) = of_text.into_iter().find(|(_, given)| *given && global.json) {
-        eprintln!("warren: {option} prints text alone, not JSON");
+        complain!("warren: {option} prints text alone, not JSON");
         return Ok(EXIT_USAGE);
     }
     if global.json && args.output == "short" {

@@ -9,7 +9,7 @@ fn main() {
     let status = match warren_cli::verbs::run(Cli::parse_from(words(std::env::args_os()))) {
         Ok(status) => status,
         Err(error) => {
-            eprintln!("warren: {}", without_number(&format!("{error:#}")));
+            warren_cli::complain!("warren: {}", without_number(&format!("{error:#}")));
             1
         }
     };

@@ -119,7 +119,7 @@ pub fn print(text: &str) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => {
-            eprintln!("warren: standard output: {}", without_number(&error.to_string()));
+            complain!("warren: standard output: {}", without_number(&error.to_string()));
             std::process::exit(1);
         }
     }
@@ -191,6 +191,11 @@ pub fn span_us(us: u64) -> String {
         }
         _ => format!("{} days", us / 86_400_000_000),
     }
+}
+
+/// See [`crate::complain!`].
+pub fn complain(words: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{words}");
 }
 
 #[cfg(test)]

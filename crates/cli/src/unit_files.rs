@@ -140,13 +140,13 @@ impl Wanted {
             return print(&format!("{answer}\n"));
         }
         for change in answer["changes"].as_array().into_iter().flatten().filter(|_| !quiet) {
-            eprintln!("{}", changed(change));
+            complain!("{}", changed(change));
         }
         for remark in answer["remarks"].as_array().into_iter().flatten().filter(|_| !quiet) {
-            eprintln!("{}", remark.as_str().unwrap_or_default());
+            complain!("{}", remark.as_str().unwrap_or_default());
         }
         if self.verb == "enable" && answer["carries_install_info"] == json!(false) {
-            eprintln!("The unit files have no [Install] section: there is nothing to enable.");
+            complain!("The unit files have no [Install] section: there is nothing to enable.");
         }
     }
 }

@@ -4,12 +4,13 @@
 //! does not exist (`status`), 5 for starting what does not exist.
 
 use std::io::IsTerminal;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::Command as Process;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use warren_sys::signal;
 
 use crate::args::{
     Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, IsEnabledArgs,
@@ -39,6 +40,12 @@ const EXIT_OWN_FAULT: i32 = 3;
 
 /// A job came to nothing because a unit that it needs did.
 const EXIT_DEPENDENCY: i32 = 4;
+
+/// As of a shell that finds no such command.
+const EXIT_NO_COMMAND: i32 = 127;
+
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
 
 /// Connection and manner of printing.
 struct Session {
@@ -146,7 +153,7 @@ pub(crate) fn find_machine(name: &str, global: &Global) -> Result<Machine> {
         bail!("no nested manager of this user is called {name}");
     };
     if let (Some(uid), false) = (found.stranger, global.quiet) {
-        eprintln!("warren: process {} is a machine of user {uid}", found.pid);
+        complain!("warren: process {} is a machine of user {uid}", found.pid);
     }
     Ok(found)
 }
@@ -271,7 +278,7 @@ impl Session {
         for unit in units {
             let matching = self.expand(std::slice::from_ref(unit))?;
             if matching.is_empty() && !self.global.quiet {
-                eprintln!("No unit matches {unit}.");
+                complain!("No unit matches {unit}.");
             }
             out.extend(matching);
         }
@@ -374,7 +381,7 @@ impl Session {
                     self.print_status(answer, i > 0);
                 }
                 Err(e) if e.is_no_such_unit() => {
-                    eprintln!("Unit {unit} could not be found.");
+                    complain!("Unit {unit} could not be found.");
                     status = EXIT_NO_SUCH_UNIT;
                 }
                 Err(e) => return Err(e.into()),
@@ -513,7 +520,7 @@ impl Session {
         for unit in wanted.masked().iter().filter(|_| !self.global.quiet) {
             let answer = self.client.call("FileState", json!({"unit": unit}))?;
             if answer["state"].is_null() {
-                eprintln!("{}", does_not_exist(unit));
+                complain!("{}", does_not_exist(unit));
             }
         }
         let answer = self.client.call("UnitFiles", wanted.parameters());
@@ -561,7 +568,7 @@ fn job_ended(kind: &str, row: &Value, is_json: bool) -> i32 {
     let unit = row["unit"].as_str().unwrap_or_default();
     if let Some(error) = row["error"].as_str() {
         let text = clean_lines(row["message"].as_str().unwrap_or(error));
-        eprintln!("Failed to {kind} {unit}: {text}");
+        complain!("Failed to {kind} {unit}: {text}");
         return exit_of_refusal(error, &text);
     }
     let result = row["result"].as_str().unwrap_or("done");
@@ -571,7 +578,7 @@ fn job_ended(kind: &str, row: &Value, is_json: bool) -> i32 {
     if matches!(result, "done" | "skipped") {
         return 0;
     }
-    eprintln!("{}", failed_job(unit, result));
+    complain!("{}", failed_job(unit, result));
     match result {
         "canceled" => 1,
         "dependency" => EXIT_DEPENDENCY,
@@ -648,8 +655,20 @@ fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
     // A child is needed: a process stays in its pid namespace, only its children are in the new.
     let mut command = Process::new(program);
     command.args(rest).env("container", "warren").env_remove("NOTIFY_SOCKET");
-    let status = command.arg0(program).status().with_context(|| program.clone())?;
-    Ok(status.code().unwrap_or(1))
+    let mut child = match command.arg0(program).spawn() {
+        Ok(child) => child,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            complain!("warren: {program}: it is not there");
+            return Ok(EXIT_NO_COMMAND);
+        }
+        Err(error) => return Err(error).with_context(|| program.clone()),
+    };
+    // Keys that end a program are for this one, which may do something else.
+    for signal in [SIGINT, SIGQUIT] {
+        signal::set_ignored(signal, true)?;
+    }
+    let status = child.wait()?;
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
 #[cfg(test)]

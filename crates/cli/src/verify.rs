@@ -179,7 +179,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<i32> {
             }
         }
         if verdict.load == "not-found" {
-            eprintln!("Unit {} could not be found.", verdict.name);
+            complain!("Unit {} could not be found.", verdict.name);
         }
         status = status.max(i32::from(verdict.has_errors()));
     }

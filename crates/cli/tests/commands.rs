@@ -465,3 +465,15 @@ fn completions_and_manual_pages_come_from_the_table() {
         assert!(warren(&["completion", shell]).contains("reload-or-restart"), "{shell}");
     }
 }
+
+#[test]
+fn who_says_something_to_nobody_ends_as_if_it_had_been_heard() {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    drop(ours);
+    let status = Command::new(env!("CARGO_BIN_EXE_warren"))
+        .args(["--socket", "/nowhere/control", "list"])
+        .stderr(std::os::fd::OwnedFd::from(theirs))
+        .status()
+        .expect("the command can be run");
+    assert_eq!(status.code(), Some(1));
+}

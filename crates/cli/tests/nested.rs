@@ -166,6 +166,13 @@ fn a_machine_can_be_asked_entered_stopped_and_killed() {
     };
     assert_eq!(ask(&["is-active", "multi-user.target"]), "active\n");
     assert_eq!(ask(&["enter", "cat", "/proc/1/comm"]), "warren-init\n");
+    let ended = |inside: &[&str]| {
+        let status = command().args(["-M", &name, "enter"]).args(inside).status();
+        status.expect("it can be run").code()
+    };
+    assert_eq!(ended(&["sh", "-c", "exit 3"]), Some(3));
+    assert_eq!(ended(&["sh", "-c", "kill -9 $$"]), Some(128 + 9));
+    assert_eq!(ended(&["no-such-command"]), Some(127));
     let twice = command().args(["run", "--name", &name]).output().expect("it can be run");
     let said = String::from_utf8_lossy(&twice.stderr);
     assert!(!twice.status.success() && said.contains("runs already"), "{said}");

@@ -42,7 +42,7 @@ struct Told {
 
 impl Outside for Told {
     fn log(&mut self, _severity: u8, facility: &str, text: &[u8]) {
-        eprintln!("{facility}: {}", String::from_utf8_lossy(text));
+        complain!("{facility}: {}", String::from_utf8_lossy(text));
     }
 
     fn now(&self) -> f64 {

@@ -54,7 +54,7 @@ fn write(out: &Path, products: &Products, global: &Global) -> Result<()> {
             .with_context(|| format!("{}", place.display()))?;
     }
     if !global.quiet {
-        eprintln!(
+        complain!(
             "{} files written. Units with an [Install] section are to be enabled: \
              systemctl --root=... preset-all, or enable.",
             products.len()

@@ -18,7 +18,7 @@ pub(super) fn run(args: &FmtArgs) -> Result<i32> {
             false => file(path, args.check)?,
         };
         if differs && args.check {
-            eprintln!("{} would change", path.display());
+            complain!("{} would change", path.display());
             status = 1;
         }
     }

@@ -53,7 +53,7 @@ impl Configuration {
         };
         let mut files = Files::new(directory, false).with_search_path(args.include.clone());
         let root = if is_directory { files.root() } else { read(&args.path)? };
-        let mut log = |line: &str| eprintln!("{line}");
+        let mut log = |line: &str| complain!("{line}");
         let fleet = files.read(&mut log, |reading| {
             rules::deep(|| load(root, &types, &modules, Box::new(reading), &options))
         });
@@ -136,7 +136,7 @@ pub(super) fn check(args: &IcingaArgs, global: &Global) -> Result<i32> {
     let warnings = messages.iter().filter(|message| message.severity != Severity::Error).count();
     let counts = configuration.counts();
     if is_faulty {
-        eprintln!("{} errors, {warnings} warnings.", messages.len() - warnings);
+        complain!("{} errors, {warnings} warnings.", messages.len() - warnings);
         return Ok(1);
     }
     if global.json {

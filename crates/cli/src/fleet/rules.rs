@@ -36,7 +36,7 @@ pub(super) fn load(args: &RulesArgs, global: &Global) -> Result<Loaded> {
     let mut files = Files::new(directory(args, global)?, false);
     let root = files.root();
     let options = options();
-    let mut log = |line: &str| eprintln!("{line}");
+    let mut log = |line: &str| complain!("{line}");
     Ok(files
         .read(&mut log, |reading| deep(|| Session::load(root, Box::new(reading), &options, LAYER))))
 }

@@ -102,7 +102,7 @@ fn mount_proc() -> Result<()> {
 /// Without, the manager goes on without any: what can be seen there is the host's tree.
 fn has_mounted_cgroups() -> bool {
     let mounted = mount_cgroups(&format!("{NEW_ROOT}/sys/fs/cgroup"));
-    mounted.inspect_err(|error| eprintln!("warren: {error}")).is_ok()
+    mounted.inspect_err(|error| complain!("warren: {error}")).is_ok()
 }
 
 /// The kernel refuses to mount it over the host's, which may be there, but not over a file system between.

@@ -68,6 +68,8 @@ fn init_command(args: &NestArgs, user: bool, cgroups: bool) -> Result<Command> {
         .env("HOME", "/root");
     if user {
         command.env("XDG_RUNTIME_DIR", runtime);
+        // Root's is closed to whoever is root in a user namespace alone.
+        command.envs(std::env::var_os("HOME").map(|home| ("HOME", home)));
     }
     if !cgroups {
         command.arg("--no-cgroup");

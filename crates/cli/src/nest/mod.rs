@@ -79,7 +79,7 @@ fn prepare(args: &RunArgs, name: &str, quiet: bool) -> Result<Option<Group>> {
         Ok(group) => Ok(Some(group)),
         Err(why) => {
             if !quiet {
-                eprintln!("warren: running without cgroups: {why}");
+                complain!("warren: running without cgroups: {why}");
             }
             Ok(None)
         }

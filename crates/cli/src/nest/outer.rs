@@ -27,7 +27,7 @@ pub fn run(args: &NestArgs, user: bool, quiet: bool) -> Result<i32> {
     let inner = start_inner(args, user)?;
     let pid = inner.id() as i32;
     if !quiet {
-        eprintln!("{}", greeting(args.run.name.as_deref().unwrap_or_default(), pid, user));
+        complain!("{}", greeting(args.run.name.as_deref().unwrap_or_default(), pid, user));
     }
     let ran_alone = wait(pid)?;
     if let (true, Some(group)) = (ran_alone, &group) {
