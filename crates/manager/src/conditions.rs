@@ -11,12 +11,12 @@ use warren_bus::glob::matches as glob;
 use warren_core::cgroup::slice_path;
 use warren_sys::cgroup::Tree;
 use warren_sys::passwd::Database;
-use warren_unit::Context;
 use warren_unit::config::{Condition, ConditionKind};
+use warren_unit::{Context, Scope};
 
+use crate::inherited::is_inherited;
 use crate::path_globs::{STEPS_MAX, glob_paths};
 use crate::say;
-use crate::start::INHERITED;
 
 /// Block devices that stand on one another are looked at so deep.
 const SLAVES_DEEP_MAX: u32 = 8;
@@ -70,7 +70,8 @@ fn test(kind: ConditionKind, parameter: &str, host: &Host<'_>) -> Option<bool> {
         KernelCommandLine => kernel_word(parameter),
         KernelVersion => kernel_version(parameter, &context.kernel_release)?,
         Environment => {
-            environment_has(parameter, host.environment, |name| std::env::var(name).ok())
+            let own = |name: &str| std::env::var(name).ok();
+            environment_has(parameter, context.scope, host.environment, own)
         }
         Security => security_is(parameter),
         Capability => has_capability(parameter)?,
@@ -161,6 +162,7 @@ fn kernel_word(parameter: &str) -> bool {
 /// which are not in the block.
 fn environment_has(
     parameter: &str,
+    scope: Scope,
     block: &[String],
     own: impl Fn(&str) -> Option<String>,
 ) -> bool {
@@ -170,7 +172,7 @@ fn environment_has(
     };
     let set = block.iter().find_map(|assignment| assignment.strip_prefix(name)?.strip_prefix('='));
     // What the block begins with is not there because it was unset.
-    let was_in_block = name == "PATH" || INHERITED.contains(&name);
+    let was_in_block = name == "PATH" || is_inherited(scope, name);
     let value = match set {
         Some(value) => Some(value.to_owned()),
         None => own(name).filter(|_| !was_in_block),
@@ -518,7 +520,7 @@ mod tests {
             "PATH" => Some("/bin".to_owned()),
             _ => None,
         };
-        let has = |parameter| environment_has(parameter, &block, own);
+        let has = |parameter| environment_has(parameter, Scope::System, &block, own);
         assert!(has("A") && has("A=1") && has("AB=2") && has("container=x"));
         assert!(has("GIVEN") && has("GIVEN=by=pam"));
         assert!(!has("A=2") && !has("B") && !has("container=lxc"));

@@ -40,6 +40,7 @@ pub mod heartbeat;
 mod held_starts;
 pub mod helpers;
 pub mod host;
+pub mod inherited;
 pub mod inhibit;
 pub mod init_link;
 pub mod install;

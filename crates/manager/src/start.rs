@@ -25,7 +25,7 @@ use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_sys::virtualization;
 use warren_trace::words::Phase;
-use warren_unit::LoadState;
+use warren_unit::{LoadState, Scope};
 
 use crate::daemon::{Daemon, now, token};
 use crate::devices::{Devices, KeptDevices};
@@ -35,6 +35,7 @@ use crate::first::First;
 use crate::groups::Groups;
 use crate::helpers::{Answered, Helpers, KeptHelpers};
 use crate::host::{lengthen_unix_queues, owns_machine};
+use crate::inherited;
 use crate::init_link::{Greeting, InitLink};
 use crate::loader_thread::LoaderThread;
 use crate::log_link::{KeptLog, LogLink};
@@ -300,7 +301,7 @@ fn make(
         connections: BTreeMap::new(),
         handed_over: Vec::new(),
         stored_fds: FdStore::default(),
-        environment: service_environment(),
+        environment: service_environment(options.scope),
         freezing: BTreeMap::new(),
         environments: Reads::default(),
         checks: Vec::new(),
@@ -410,7 +411,10 @@ fn first_facts(settings: &Settings) -> Facts {
             .or_else(virtualization::machine)
             .unwrap_or_default()
             .to_owned(),
-        environment: service_environment().iter().map(|(n, v)| format!("{n}={v}")).collect(),
+        environment: service_environment(settings.context.scope)
+            .iter()
+            .map(|(n, v)| format!("{n}={v}"))
+            .collect(),
         control_group: String::new(),
         soft_reboots: soft_reboots(),
         defaults: settings.defaults.clone(),
@@ -434,20 +438,9 @@ fn init_began() -> Option<Moment> {
     Some(Moment { monotonic, realtime_us: realtime.parse().ok()? })
 }
 
-/// Variables of the manager that its services have too, with `PATH`.
-pub(crate) const INHERITED: [&str; 4] = ["LANG", "LANGUAGE", "LC_ALL", "XDG_RUNTIME_DIR"];
-
-/// What services inherit (systemd.exec(5), "ENVIRONMENT VARIABLES").
-fn service_environment() -> BTreeMap<Box<str>, Box<str>> {
-    let mut out = BTreeMap::new();
-    let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    out.insert("PATH".into(), path.into());
-    for name in INHERITED {
-        if let Ok(value) = std::env::var(name) {
-            out.insert(name.into(), value.into());
-        }
-    }
-    out
+/// What services inherit.
+fn service_environment(scope: Scope) -> BTreeMap<Box<str>, Box<str>> {
+    inherited::environment(scope, std::env::vars_os())
 }
 
 impl Daemon {

@@ -187,3 +187,19 @@ fn what_a_newer_manager_wrote_is_left_to_it_and_services_run_on() {
     assert_eq!(m.main_pid("a.service"), Some(pid));
     m.expect_job("restart", "a.service", "done");
 }
+
+/// It ends when the old manager has gone: whoever comes then is served by the new one.
+#[test]
+fn after_daemon_reexec_the_next_command_meets_the_next_manager() {
+    let test = "after_daemon_reexec_the_next_command_meets_the_next_manager";
+    if !lab::has_systemctl(test) {
+        return;
+    }
+    let Some(m) = Machine::start("reexec-next", UNITS) else { return };
+    for _ in 0..12 {
+        let before = m.manager_pid();
+        m.run(&["systemctl", "daemon-reexec"]).expect("it is done");
+        m.run(&["systemctl", "restart", "a.service"]).expect("the next manager does it");
+        assert_ne!(m.manager_pid(), before);
+    }
+}

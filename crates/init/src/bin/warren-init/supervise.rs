@@ -361,7 +361,7 @@ impl Init {
                 self.ending.get_or_insert(Ending::Power(action));
             }
             self.was_served |= link.is_welcomed();
-            let unheeded = link.unheeded().iter().filter(|&signal| ends_machine(signal));
+            let unheeded = link.unheeded().iter().filter(|&signal| self.ends_all(signal));
             self.shared.signals = unheeded.fold(self.shared.signals, SignalSet::with);
         }
         let Some(manager) = self.manager.take() else { return };
@@ -389,6 +389,13 @@ impl Init {
             ));
         }
         self.manager_at_ns = Some(now + delay);
+    }
+
+    /// Whether by this signal somebody has everything end. A user's manager is asked to by SIGTERM, which may
+    /// have met itself as well, as one of a process group.
+    fn ends_all(&self, signal: i32) -> bool {
+        let is_users = || self.options.manager_args.iter().any(|argument| argument == "--user");
+        ends_machine(signal) || signal == SIGTERM && is_users()
     }
 
     /// The status to end with when a manager has ended so, if no other is to be started: as the options say,
