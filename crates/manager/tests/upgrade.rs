@@ -195,7 +195,8 @@ fn after_daemon_reexec_the_next_command_meets_the_next_manager() {
     if !lab::has_systemctl(test) {
         return;
     }
-    let Some(m) = Machine::start("reexec-next", UNITS) else { return };
+    let units = [("a.service", "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("reexec-next", &units) else { return };
     for _ in 0..12 {
         let before = m.manager_pid();
         m.run(&["systemctl", "daemon-reexec"]).expect("it is done");
