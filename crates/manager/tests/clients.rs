@@ -70,7 +70,10 @@ fn one_recording_at_a_time_goes_to_users_without_privileges() {
     let Some(m) = Machine::start("clients-record", &[]) else { return };
     let name = "boot-00000000000000000001.record";
     let large = vec![0; 4 << 20];
-    std::fs::write(m.directory.join("records").join(name), large).expect("it can be written");
+    // The manager makes the directory when it has something to keep.
+    let records = m.directory.join("records");
+    std::fs::create_dir_all(&records).expect("it can be made");
+    std::fs::write(records.join(name), large).expect("it can be written");
     let parameters = json!({"name": name});
     let first = m.connect_as_other();
     send_call(&first, "Record", &parameters).expect("there is room in the socket");
