@@ -480,6 +480,7 @@ fn recordings_on_a_stopped_server_are_not_waited_for() {
     let Some(mut m) = up("stopped-records", &units) else { return };
     // No service, which would be waked to be stopped.
     let place = m.directory.join("records").display().to_string();
+    std::fs::create_dir_all(&place).expect("it can be made");
     let script = format!(
         "{} files:{place} </dev/null >/dev/null 2>&1 & until mountpoint -q {place}; do :; done; echo $!",
         lab::player()
