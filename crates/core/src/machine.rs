@@ -104,7 +104,7 @@ pub struct Core {
     armed: BTreeMap<UnitId, Monotonic>,
     /// Units written to since it was last asked; a unit may be there several times.
     changed: Vec<UnitId>,
-    /// Those of which a deadline alone was moved.
+    /// Those of which only what nobody is told was written.
     rearmed: Vec<UnitId>,
     renamed: BTreeSet<UnitId>,
     /// Units written to in this step, whose deadlines may differ.
@@ -247,8 +247,8 @@ impl Core {
         std::mem::take(&mut self.changed).into_iter().collect()
     }
 
-    /// The units of which nothing but a deadline was moved since the last call, as by `WATCHDOG=1`: this is
-    /// written down and seen by who looks, but nobody is told.
+    /// The units of which only what nobody is told was written since the last call, as the deadline that
+    /// `WATCHDOG=1` moves: it is written down, and seen by who looks.
     pub fn take_rearmed(&mut self) -> Vec<UnitId> {
         std::mem::take(&mut self.rearmed)
     }
@@ -483,7 +483,7 @@ impl Core {
         self.run_to_write(unit)
     }
 
-    /// The same for who moves a deadline and nothing else.
+    /// The same for what nobody is told: a deadline, a count of starts.
     pub(crate) fn run_to_rearm(&mut self, unit: UnitId) -> &mut UnitRun {
         note_write([&mut self.rearmed, &mut self.touched], unit);
         self.run_to_write(unit)

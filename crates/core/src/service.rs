@@ -69,7 +69,7 @@ impl Core {
         up(self.run_mut(unit))
     }
 
-    /// The same for who moves a deadline and nothing else.
+    /// The same for deadlines, of which nobody is told.
     pub(crate) fn service_to_rearm(&mut self, unit: UnitId) -> &mut ServiceRun {
         up(self.run_to_rearm(unit))
     }

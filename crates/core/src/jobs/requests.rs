@@ -177,9 +177,12 @@ impl Core {
     /// Whether clients see nothing of it that `reset-failed` takes away.
     fn has_no_failure(&self, unit: UnitId, history: &History) -> bool {
         let run = self.run(unit);
-        let restarts = matches!(&run.state, TypeState::Service(Service::Up(run)) if run.outcome != Outcome::Success);
+        let has_outcome = match &run.state {
+            TypeState::Service(Service::Up(run)) => run.outcome != Outcome::Success,
+            _ => false,
+        };
         run.active_state() != ActiveState::Failed
-            && !restarts
+            && !has_outcome
             && history.restarts == 0
             && history.outcome == Outcome::Success
     }
