@@ -344,3 +344,35 @@ fn an_end_that_files_describe_is_one_from_its_first_job_until_it_is_cancelled() 
     hand.ask(shutdown, JobType::Stop);
     assert!(!hand.core.view().is_going_down(), "it is cancelled");
 }
+
+#[test]
+fn a_reset_of_all_that_failed_tells_only_of_what_had() {
+    let mut hand =
+        Hand::new("# a.service\n[Service]\nExecStart=/p\n# b.service\n[Service]\nExecStart=/p\n");
+    let (good, bad) = (hand.unit("a.service"), hand.unit("b.service"));
+    for (unit, pid) in [(good, 7), (bad, 8)] {
+        let effects = hand.ask(unit, JobType::Start);
+        hand.born(&effects, pid);
+    }
+    hand.gone(bad, 8);
+    assert_eq!(hand.state(bad), ActiveState::Failed);
+    hand.core.take_changed();
+    let (client, asker) = (ClientId(1), Asker { uid: 0, pid: 1 });
+    hand.tell(Event::Request { client, asker, request: Request::ResetFailed(None) });
+    assert_eq!(hand.core.take_changed().into_iter().collect::<Vec<_>>(), [bad]);
+    assert_eq!(hand.state(bad), ActiveState::Inactive);
+}
+
+#[test]
+fn what_begins_and_ends_in_one_moment_has_ended_after_it_began() {
+    let mut hand = Hand::new(SERVICE);
+    let unit = hand.unit("a.service");
+    let effects = hand.ask(unit, JobType::Start);
+    let moment = Moment { monotonic: Monotonic(hand.now + 5), realtime_us: hand.now + 5 };
+    let (effect, _) = spawn(&effects);
+    hand.core.step(moment, Event::Done { effect, result: Done::Spawned { pid: 7 } });
+    hand.core.step(moment, Event::Exited { pid: 7, status: ExitStatus::Exited(0) });
+    let history = hand.core.unit_run(unit).history.as_ref().expect("it ran");
+    let main = history.last_main.expect("it has ended");
+    assert!(main.started < main.ended, "{main:?}");
+}
