@@ -277,7 +277,7 @@ impl Core {
     /// What was being removed when the last manager ended is removed by this one.
     pub(crate) fn resume_clearing(&mut self, unit: UnitId) {
         let Some(clearing) = self.clearing(unit) else { return };
-        let settings = Arc::new(self.settings.compile(self.graph.definition(unit)));
+        let settings = Arc::new(self.settings.compile_running(self.graph.definition(unit)));
         let traces = traces(&settings, &self.settings.context, clearing.restarting);
         self.expect_effect(clearing.id, unit);
         self.note_removal(unit, &settings);

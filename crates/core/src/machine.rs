@@ -9,7 +9,7 @@ use crate::cgroup::Strays;
 use crate::chunked::Chunked;
 use crate::clearing::Removals;
 use crate::event::{Done, Effect, Event};
-use crate::graph::{Definition, Delta, Graph};
+use crate::graph::{Definition, Graph};
 use crate::happening::{Untaken, What};
 use crate::ids::{ClientId, EffectId, JobId, UnitId};
 use crate::job::{JobKind, JobResult};
@@ -24,7 +24,10 @@ use crate::view::{Totals, View};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use warren_unit::config::UnitSection;
-use warren_unit::{LoadState, UnitFlags, UnitType};
+use warren_unit::{UnitFlags, UnitType};
+
+mod deadlines;
+mod generations;
 
 /// A change of a unit's state that has not been propagated yet.
 #[derive(Clone, Copy, Debug)]
@@ -515,7 +518,7 @@ impl Core {
         if let Some(settings) = self.compiled.get(unit) {
             return settings.clone();
         }
-        let settings = Arc::new(self.settings.compile(self.graph.definition(unit)));
+        let settings = Arc::new(self.compile(unit));
         self.compiled.insert(unit, settings.clone());
         self.tidy_up_settings(false);
         settings
@@ -530,23 +533,29 @@ impl Core {
     pub(crate) fn section(&self, unit: UnitId) -> Arc<UnitSection> {
         match self.compiled.get(unit) {
             Some(settings) => settings.section.clone(),
-            None => self.settings.compile(self.graph.definition(unit)).section,
+            None => self.compile(unit).section,
+        }
+    }
+
+    /// What runs without a file any more is ended by the settings that it was started with.
+    fn compile(&self, unit: UnitId) -> Compiled {
+        let definition = self.graph.definition(unit);
+        match self.active_state(unit).is_down() {
+            true => self.settings.compile(definition),
+            false => self.settings.compile_running(definition),
         }
     }
 
     /// See [`AtHand::tidy_up`].
     fn tidy_up_settings(&mut self, all_rest: bool) {
-        let (graph, units) = (&self.graph, &self.units);
+        let units = &self.units;
         self.compiled.tidy_up(all_rest, |unit| {
             let run = &units[unit.index()];
             let is_moving = matches!(
                 run.active_state(),
                 ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
             );
-            // Whose file is gone could not be compiled again.
-            let is_orphaned = graph.definition(unit).load_state == LoadState::NotFound
-                && !run.active_state().is_down();
-            run.job.is_some() || is_moving || is_orphaned
+            run.job.is_some() || is_moving
         });
     }
 
@@ -660,183 +669,6 @@ impl Core {
         if old.is_up() && !new.is_up() {
             history.active_exit = now;
         }
-    }
-
-    // ---- deadlines ----
-
-    /// The earliest moment at which `unit` wants to be looked at.
-    fn wanted_deadline(&self, unit: UnitId) -> Option<Monotonic> {
-        let run = self.run(unit);
-        let of_job = run.job.as_ref().and_then(|job| job.deadline);
-        let of_state = match &run.state {
-            TypeState::Service(Service::Up(s)) => {
-                [s.deadline, s.runtime_deadline, s.watchdog_deadline].into_iter().flatten().min()
-            }
-            TypeState::Socket(Socket::Up(s)) => s.deadline,
-            TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => s.deadline,
-            _ => None,
-        };
-        let upheld = self.upheld_again.get(&unit).copied();
-        let clearing = self.clearing(unit).and_then(|clearing| clearing.until);
-        [of_job, of_state, upheld, clearing].into_iter().flatten().min()
-    }
-
-    /// Arms the deadlines of every unit that changed in this step.
-    fn arm_changed(&mut self) {
-        let mut touched = std::mem::take(&mut self.touched);
-        touched.sort_unstable();
-        touched.dedup();
-        touched.drain(..).for_each(|unit| self.arm(unit));
-        self.touched = touched;
-    }
-
-    fn arm(&mut self, unit: UnitId) {
-        let wanted = self.wanted_deadline(unit);
-        let armed = self.armed.get(&unit).copied();
-        if wanted == armed {
-            return;
-        }
-        if let Some(at) = armed {
-            self.deadlines.remove(&(at, unit));
-            self.armed.remove(&unit);
-        }
-        if let Some(at) = wanted {
-            self.deadlines.insert((at, unit));
-            self.armed.insert(unit, at);
-        }
-    }
-
-    fn serve_deadlines(&mut self) {
-        while let Some(&(at, unit)) = self.deadlines.first() {
-            if at > self.now.monotonic {
-                break;
-            }
-            self.deadlines.pop_first();
-            self.armed.remove(&unit);
-            note_write([&mut self.changed, &mut self.touched], unit);
-            if self.upheld_again.get(&unit).is_some_and(|&due| due <= self.now.monotonic) {
-                self.upheld_again.remove(&unit);
-                self.return_if_allowed(unit);
-                self.upheld_queue.insert(unit);
-                self.bound_queue.insert(unit);
-                self.unneeded_queue.insert(unit);
-            }
-            self.clearing_deadline(unit);
-            self.job_deadline(unit);
-            match &self.run(unit).state {
-                TypeState::Service(_) => self.service_deadline(unit),
-                TypeState::Socket(_) => self.socket_deadline(unit),
-                TypeState::Mount(_) | TypeState::Swap(_) => self.mount_deadline(unit),
-                _ => {}
-            }
-        }
-    }
-
-    // ---- generations ----
-
-    /// Puts a generation in force. Run state stays where it is; only what changed is touched.
-    pub(crate) fn commit(&mut self, graph: Arc<Graph>, delta: &Delta) {
-        // What runs without a file any more is ended by the settings it was started with.
-        let is_up = |&&unit: &&UnitId| !self.active_state(unit).is_down();
-        let orphaned: Vec<UnitId> = delta.removed.iter().filter(is_up).copied().collect();
-        let kept: Vec<Arc<Compiled>> = orphaned.iter().map(|&unit| self.compiled(unit)).collect();
-        self.keep_places(&graph, delta);
-        self.graph = graph;
-        for (&unit, settings) in orphaned.iter().zip(kept) {
-            self.compiled.insert(unit, settings);
-        }
-        self.add_idle();
-        for &unit in delta.forgotten.iter().chain(&delta.reused) {
-            self.begin_anew(unit);
-        }
-        for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
-            if orphaned.binary_search(&unit).is_err() {
-                self.compiled.remove(unit);
-            }
-            self.changed.push(unit);
-        }
-        for &unit in &delta.changed {
-            self.forget_starts_of_edited(unit);
-            self.unneeded_queue.insert(unit);
-        }
-        // The file of what runs may have been away.
-        for &unit in delta.added.iter().chain(&delta.changed) {
-            self.renew_runtime_limit(unit);
-        }
-        for &unit in &delta.added {
-            self.tell(Notice::UnitNew(unit));
-            self.raise_perpetual(unit);
-        }
-        for &unit in &delta.removed {
-            if self.active_state(unit).is_down() && self.run(unit).job.is_none() {
-                self.tell(Notice::UnitRemoved(unit));
-            }
-        }
-        self.look_at_rewired_jobs(&delta.rewired);
-        for &unit in &delta.rewired {
-            self.look_behind_socket(unit);
-            self.bound_queue.insert(unit);
-            self.unneeded_queue.insert(unit);
-            self.upheld_queue.insert(unit);
-        }
-    }
-
-    /// A run state for each unit of the generation that has none.
-    fn add_idle(&mut self) {
-        while self.units.len() < self.graph.len() {
-            let id = UnitId(u32::try_from(self.units.len()).expect("ids are 32 bits"));
-            let unit_type = self.graph.definition(id).unit_type();
-            let idle = self.idle.entry(unit_type);
-            let idle = idle.or_insert_with(|| Arc::new(UnitRun::idle(unit_type)));
-            self.units.push(idle.clone());
-        }
-    }
-
-    /// Puts the generation of the last incarnation in force, before its run state is restored: nothing
-    /// is new to anybody.
-    pub(crate) fn adopt(&mut self, graph: Arc<Graph>) {
-        self.graph = graph;
-        self.add_idle();
-        for index in 0..self.units.len() {
-            self.raise_perpetual(UnitId(index as u32));
-        }
-        self.out.clear();
-    }
-
-    /// The id means another unit now, or none.
-    fn begin_anew(&mut self, unit: UnitId) {
-        let is_device = matches!(self.run(unit).state, TypeState::Device(_));
-        let at_rest = is_device || self.run(unit).active_state().is_down();
-        let idle = at_rest && self.run(unit).job.is_none();
-        assert!(idle, "only what does nothing is forgotten: {}", self.graph.name(unit));
-        let definition = self.graph.definition(unit).clone();
-        if definition.load_state == LoadState::Stub {
-            self.tell(Notice::UnitRemoved(unit));
-        }
-        let idle = UnitRun::idle(definition.unit_type());
-        self.totals.failed -= u32::from(self.active_state(unit).as_str() == "failed");
-        *self.run_mut(unit) = idle;
-        self.compiled.remove(unit);
-        self.renamed.insert(unit);
-    }
-
-    /// `-.slice`, `system.slice` and their like are there from the beginning.
-    fn raise_perpetual(&mut self, unit: UnitId) {
-        if !self.flags(unit).perpetual() || !self.active_state(unit).is_down() {
-            return;
-        }
-        self.transit(unit, false, |run| match &mut run.state {
-            TypeState::Slice(state) => *state = Slice::Active,
-            TypeState::Scope(alive) => *alive = true,
-            TypeState::Mount(state) => *state = Mount::found(),
-            _ => {}
-        });
-        self.history_mut(unit).reason = Reason::new(Code::Discovered, Cause::Manager);
-    }
-
-    /// Throws away what a unit that does nothing does not need.
-    pub(crate) fn forget_settings(&mut self, unit: UnitId) {
-        self.compiled.remove(unit);
     }
 
     // ---- restart of the manager ----

@@ -4,7 +4,7 @@
 //! cheap. One that rests, a socket that listens, a service that runs, does without them as well:
 //! they are some 2 KB, and made again in a fraction of the time that whatever needs them takes.
 
-use crate::graph::Definition;
+use crate::graph::{Definition, Files};
 use crate::ids::UnitId;
 use crate::state::CommandList;
 use std::collections::BTreeMap;
@@ -53,7 +53,16 @@ pub struct Compiled {
 impl Settings {
     /// Compiles one unit, and says which of its values are wrong.
     pub fn compile(&self, definition: &Definition) -> Compiled {
-        let sources = definition.files.sources();
+        self.compile_of(definition, &definition.files)
+    }
+
+    /// The same of a unit that may run by files that are gone.
+    pub fn compile_running(&self, definition: &Definition) -> Compiled {
+        self.compile_of(definition, definition.files.before().unwrap_or(&definition.files))
+    }
+
+    fn compile_of(&self, definition: &Definition, files: &Files) -> Compiled {
+        let sources = files.sources();
         let compiler = self.compiler(definition, &sources);
         let (own, of_type) = match definition.unit_type() {
             UnitType::Service => boxed(compiler.service(), TypeSettings::Service),

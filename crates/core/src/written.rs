@@ -49,6 +49,8 @@ struct Written<'a> {
     dropins: Vec<u32>,
     links: Vec<(Relation, UnitName)>,
     masked: bool,
+    /// Own file and drop-ins that the unit had, if it has none any more.
+    before: Option<(Option<u32>, Vec<u32>)>,
 }
 
 /// Makes the pieces that lead from `before` to `now`, one at a time; those that lead from nothing,
@@ -98,6 +100,11 @@ impl<'a> Written<'a> {
         let files = &definition.files;
         let described = *definition.description != *definition.name.as_str();
         let mut number = |file: &Arc<UnitFile>| numbers.of(file, new);
+        let mut number_all = |files: &Files| {
+            let fragment = files.fragment.as_ref().map(&mut number);
+            (fragment, files.dropins().iter().map(&mut number).collect())
+        };
+        let (fragment, dropins) = number_all(files);
         Written {
             unit: definition.id,
             name_sum: name_sum(&definition.name),
@@ -108,21 +115,29 @@ impl<'a> Written<'a> {
             slice: definition.slice,
             edges: definition.edges.to_vec(),
             completed: definition.completed.to_vec(),
-            fragment: files.fragment.as_ref().map(&mut number),
-            dropins: files.dropins().iter().map(number).collect(),
+            fragment,
+            dropins,
             links: files.links().to_vec(),
             masked: files.masked(),
+            before: files.before().map(number_all),
         }
     }
 
     /// The definition; nothing if it has files that nobody wrote.
     fn definition(self, name: &UnitName, files: &[Arc<UnitFile>]) -> Option<Definition> {
         let file = |number: u32| files.get(number as usize).cloned();
-        let fragment = match self.fragment {
-            Some(number) => Some(file(number)?),
-            None => None,
+        let made = |fragment: Option<u32>, dropins: Vec<u32>, links, masked| {
+            let fragment = match fragment {
+                Some(number) => Some(file(number)?),
+                None => None,
+            };
+            let dropins = dropins.into_iter().map(file).collect::<Option<Vec<_>>>()?;
+            Some(Files::new(fragment, dropins, links, masked))
         };
-        let dropins = self.dropins.into_iter().map(file).collect::<Option<Vec<_>>>()?;
+        let files = match self.before {
+            Some((fragment, dropins)) => Files::gone(made(fragment, dropins, Vec::new(), false)?),
+            None => made(self.fragment, self.dropins, self.links, self.masked)?,
+        };
         Some(Definition {
             id: self.unit,
             name: name.clone(),
@@ -133,7 +148,7 @@ impl<'a> Written<'a> {
             slice: self.slice,
             edges: self.edges.into(),
             completed: self.completed.into(),
-            files: Files::new(fragment, dropins, self.links, self.masked),
+            files,
         })
     }
 }

@@ -117,7 +117,8 @@ impl Daemon {
             return;
         }
         let definition = self.core.graph().definition(unit).clone();
-        let TypeSettings::Service(config) = self.core.settings().compile(&definition).own else {
+        let TypeSettings::Service(config) = self.core.settings().compile_running(&definition).own
+        else {
             return;
         };
         if !self.core.hears(unit, datagram.pid as u32, config.notify_access) {

@@ -163,7 +163,7 @@ impl Daemon {
         let at_rest = run.active_state().is_down() || run.main_process().is_none();
         // Sockets and mounts that come up again have processes, and none that is their main process.
         let ends_only = matches!(run.state, TypeState::Service(_)) && at_rest;
-        let settings = || Arc::new(self.core.settings().compile(definition));
+        let settings = || Arc::new(self.core.settings().compile_running(definition));
         let is_for_good = self.ending.as_ref().is_some_and(|ending| ending.is_for_good());
         Some(match *late {
             Late::CleanUp(_, restarting) if at_rest && !self.groups.is_populated(unit) => {
@@ -315,7 +315,7 @@ impl Daemon {
             Err(e) => return say!("automount points are not taken up: {e}"),
         };
         for &unit in held.traps.iter().filter(|&&unit| graph.get(unit).is_some()) {
-            let settings = self.core.settings().compile(graph.definition(unit));
+            let settings = self.core.settings().compile_running(graph.definition(unit));
             let is_there = self.traps.take_up(unit, settings.automount(), &set);
             let is_set = matches!(
                 &self.core.unit_run(unit).state,
@@ -402,7 +402,7 @@ fn split_replies<T>(
 
 /// `FileDescriptorName=` of a socket, or its default.
 fn fd_name(settings: &Settings, definition: &Definition) -> String {
-    let set = || settings.compile(definition).socket().fd_name.clone();
+    let set = || settings.compile_running(definition).socket().fd_name.clone();
     let set = definition.mentions(FD_NAME).then(set).flatten();
     set.as_deref().unwrap_or(definition.name.as_str()).to_owned()
 }

@@ -13,11 +13,12 @@ use warren_core::graph::Graph;
 use warren_core::ids::{ClientId, JobId, UnitId};
 use warren_core::job::{JobKind, JobResult};
 use warren_core::machine::Core;
-use warren_core::record;
+use warren_core::record::{self, Restored};
 use warren_core::request::{Asker, Notice, Reply, Request};
 use warren_core::settings::Settings;
 use warren_core::state::{Socket, TypeState};
 use warren_core::time::{Moment, Monotonic};
+use warren_core::written::{self, Reader};
 use warren_unit::{Context, Defaults, UnitName, UnitType};
 
 use crate::batches::{self, Batch, Heard};
@@ -539,8 +540,7 @@ impl World {
         if restored.valid_bytes != self.file.len() {
             self.wrong.push("state-file: it has a frame that cannot be read".to_owned());
         }
-        let names = Graph::with_names(restored.names.clone());
-        let (graph, _) = names.apply(self.texts.changes_from(&UnitTexts::default()));
+        let graph = self.generation_after_kill(&restored);
         self.core = new_core(self.seed);
         self.core.set_sight(self.devices.sight);
         let effects = self.core.recover(self.moment(), Arc::new(graph), restored);
@@ -556,6 +556,22 @@ impl World {
         effects.into_iter().for_each(|effect| self.kernel.accept(effect));
         self.reconcile();
         self.tell_of_devices();
+    }
+
+    /// The generation that was in force, as it was written down. That is lost sometimes, or does not go with what
+    /// else was: then it is what the files say.
+    fn generation_after_kill(&self, restored: &Restored) -> Graph {
+        let (in_force, names) = (self.core.graph(), &restored.names);
+        let is_in_force = restored.manager.is_some_and(|m| m.generation == in_force.generation());
+        let mut reader = Reader::new(names.clone(), in_force.generation());
+        let mut pieces = written::write_batch(None, in_force);
+        let is_kept = is_in_force && !self.crashes.is_multiple_of(3);
+        let is_read = is_kept && pieces.all(|piece| reader.take(&piece).is_ok());
+        let read = is_read.then(|| reader.finish().ok()).flatten();
+        read.unwrap_or_else(|| {
+            let names = Graph::with_names(names.clone());
+            names.apply(self.texts.changes_from(&UnitTexts::default())).0
+        })
     }
 
     /// The new manager's file: a compaction of the old one.

@@ -34,6 +34,7 @@ struct Others {
     dropins: Box<[Arc<UnitFile>]>,
     links: Box<[(Relation, UnitName)]>,
     masked: bool,
+    before: Option<Files>,
 }
 
 impl Files {
@@ -50,8 +51,21 @@ impl Files {
         masked: bool,
     ) -> Files {
         let any = masked || !dropins.is_empty() || !links.is_empty();
-        let others = || Arc::new(Others { dropins: dropins.into(), links: links.into(), masked });
+        let (dropins, links) = (dropins.into(), links.into());
+        let others = || Arc::new(Others { dropins, links, masked, before: None });
         Files { fragment, others: any.then(others) }
+    }
+
+    /// None any more, of a unit that had these.
+    pub fn gone(before: Files) -> Files {
+        let (dropins, links) = (Box::default(), Box::default());
+        let others = Others { dropins, links, masked: false, before: Some(before) };
+        Files { fragment: None, others: Some(Arc::new(others)) }
+    }
+
+    /// Those that a unit without files had: what still runs of it is ended by them.
+    pub fn before(&self) -> Option<&Files> {
+        self.others.as_ref()?.before.as_ref()
     }
 
     /// Drop-ins in the order in which they apply.
@@ -85,7 +99,8 @@ impl Files {
     }
 }
 
-/// Equal when they are the same files: the loader keeps a file's value while its text is the same.
+/// Equal when they are the same files: the loader keeps a file's value while its text is the same. Those that there
+/// were do not count.
 impl PartialEq for Files {
     fn eq(&self, other: &Files) -> bool {
         let same = |(a, b): (&Arc<UnitFile>, &Arc<UnitFile>)| Arc::ptr_eq(a, b);

@@ -5,7 +5,7 @@
 //! depends on what others state.
 
 use super::Graph;
-use super::definition::{Definition, Edge, NewDefinition};
+use super::definition::{Definition, Edge, Files, NewDefinition};
 use crate::ids::UnitId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -439,7 +439,7 @@ impl Graph {
         }
     }
 
-    /// The unit has no files any more; `left` is what stays of it.
+    /// The unit has no files any more; `left` is what stays of it, with what it may still run by.
     fn end_definition(&mut self, left: Definition, delta: &mut Delta, wires: &mut Wires) {
         let id = left.id;
         let old = self.definition(id).clone();
@@ -448,10 +448,13 @@ impl Graph {
         }
         let returned: Vec<UnitId> =
             old.aliases.iter().filter_map(|alias| self.end_alias(alias, id)).collect();
+        let mut before = old.files.before();
         if old.load_state != LoadState::NotFound {
             delta.removed.push(id);
+            before = Some(&old.files);
         }
-        self.put(id, left, Some(old), wires);
+        let files = before.cloned().map(Files::gone).unwrap_or_default();
+        self.put(id, Definition { files, ..left }, Some(old.clone()), wires);
         returned.into_iter().for_each(|unit| self.settle_name(unit, delta, wires));
     }
 

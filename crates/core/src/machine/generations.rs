@@ -1,0 +1,109 @@
+//! Generations: what putting another one in force does to units.
+
+use crate::graph::{Delta, Graph};
+use crate::ids::UnitId;
+use crate::reason::{Cause, Code, Reason};
+use crate::request::Notice;
+use crate::state::{Mount, Slice, TypeState, UnitRun};
+use std::sync::Arc;
+use warren_unit::LoadState;
+
+use super::Core;
+
+impl Core {
+    /// Puts a generation in force. Run state stays where it is; only what changed is touched.
+    pub(crate) fn commit(&mut self, graph: Arc<Graph>, delta: &Delta) {
+        self.keep_places(&graph, delta);
+        self.graph = graph;
+        self.add_idle();
+        for &unit in delta.forgotten.iter().chain(&delta.reused) {
+            self.begin_anew(unit);
+        }
+        for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
+            self.compiled.remove(unit);
+            self.changed.push(unit);
+        }
+        for &unit in &delta.changed {
+            self.forget_starts_of_edited(unit);
+            self.unneeded_queue.insert(unit);
+        }
+        // The file of what runs may have been away.
+        for &unit in delta.added.iter().chain(&delta.changed) {
+            self.renew_runtime_limit(unit);
+        }
+        for &unit in &delta.added {
+            self.tell(Notice::UnitNew(unit));
+            self.raise_perpetual(unit);
+        }
+        for &unit in &delta.removed {
+            if self.active_state(unit).is_down() && self.run(unit).job.is_none() {
+                self.tell(Notice::UnitRemoved(unit));
+            }
+        }
+        self.look_at_rewired_jobs(&delta.rewired);
+        for &unit in &delta.rewired {
+            self.look_behind_socket(unit);
+            self.bound_queue.insert(unit);
+            self.unneeded_queue.insert(unit);
+            self.upheld_queue.insert(unit);
+        }
+    }
+
+    /// A run state for each unit of the generation that has none.
+    fn add_idle(&mut self) {
+        while self.units.len() < self.graph.len() {
+            let id = UnitId(u32::try_from(self.units.len()).expect("ids are 32 bits"));
+            let unit_type = self.graph.definition(id).unit_type();
+            let idle = self.idle.entry(unit_type);
+            let idle = idle.or_insert_with(|| Arc::new(UnitRun::idle(unit_type)));
+            self.units.push(idle.clone());
+        }
+    }
+
+    /// Puts the generation of the last incarnation in force, before its run state is restored: nothing
+    /// is new to anybody.
+    pub(crate) fn adopt(&mut self, graph: Arc<Graph>) {
+        self.graph = graph;
+        self.add_idle();
+        for index in 0..self.units.len() {
+            self.raise_perpetual(UnitId(index as u32));
+        }
+        self.out.clear();
+    }
+
+    /// The id means another unit now, or none.
+    fn begin_anew(&mut self, unit: UnitId) {
+        let is_device = matches!(self.run(unit).state, TypeState::Device(_));
+        let at_rest = is_device || self.run(unit).active_state().is_down();
+        let idle = at_rest && self.run(unit).job.is_none();
+        assert!(idle, "only what does nothing is forgotten: {}", self.graph.name(unit));
+        let definition = self.graph.definition(unit).clone();
+        if definition.load_state == LoadState::Stub {
+            self.tell(Notice::UnitRemoved(unit));
+        }
+        let idle = UnitRun::idle(definition.unit_type());
+        self.totals.failed -= u32::from(self.active_state(unit).as_str() == "failed");
+        *self.run_mut(unit) = idle;
+        self.compiled.remove(unit);
+        self.renamed.insert(unit);
+    }
+
+    /// `-.slice`, `system.slice` and their like are there from the beginning.
+    fn raise_perpetual(&mut self, unit: UnitId) {
+        if !self.flags(unit).perpetual() || !self.active_state(unit).is_down() {
+            return;
+        }
+        self.transit(unit, false, |run| match &mut run.state {
+            TypeState::Slice(state) => *state = Slice::Active,
+            TypeState::Scope(alive) => *alive = true,
+            TypeState::Mount(state) => *state = Mount::found(),
+            _ => {}
+        });
+        self.history_mut(unit).reason = Reason::new(Code::Discovered, Cause::Manager);
+    }
+
+    /// Throws away what a unit that does nothing does not need.
+    pub(crate) fn forget_settings(&mut self, unit: UnitId) {
+        self.compiled.remove(unit);
+    }
+}
