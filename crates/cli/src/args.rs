@@ -70,7 +70,7 @@ pub enum Command {
     /// Show messages of units, or of all
     Logs(Box<warren_journal::show::Args>),
     /// Show how units are, with the last lines of their logs
-    Status(MaybeUnits),
+    Status(StatusArgs),
     /// List units
     #[command(visible_alias = "list-units")]
     List(ListArgs),
@@ -181,7 +181,7 @@ pub enum Command {
 /// One unit or more.
 #[derive(Args, Debug)]
 pub struct Units {
-    /// Names; without suffix, services
+    /// Names; without suffix, services; a path is that of a mount or a device
     #[arg(required = true, value_name = "UNIT")]
     pub units: Vec<String>,
 }
@@ -307,6 +307,14 @@ pub struct MaybeUnits {
     pub units: Vec<String>,
 }
 
+/// What to tell of.
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// Names as elsewhere, or numbers of processes
+    #[arg(value_name = "UNIT|PID")]
+    pub units: Vec<String>,
+}
+
 /// Arguments of enable and its relatives.
 #[derive(Args, Debug, Clone)]
 pub struct UnitFiles {
@@ -409,7 +417,7 @@ pub struct ListArgs {
 /// Arguments of why.
 #[derive(Args, Debug)]
 pub struct WhyArgs {
-    /// This unit
+    /// This unit, or those that a pattern matches
     #[arg(value_name = "UNIT")]
     pub unit: Option<String>,
     /// All that failed or wait, as without a unit

@@ -12,8 +12,9 @@ use serde_json::json;
 use crate::args::{Cli, Global};
 use crate::client::Client;
 use crate::machine;
+use crate::names::is_pattern;
 use crate::output::print;
-use crate::verbs::{control_socket, is_pattern};
+use crate::verbs::control_socket;
 
 /// What the generated script for bash is followed by.
 const BASH: &str = include_str!("complete.bash");

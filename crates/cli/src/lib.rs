@@ -25,6 +25,7 @@ mod live;
 mod logs;
 pub mod machine;
 mod manual;
+mod names;
 pub mod nest;
 pub mod output;
 pub mod render;

@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 use warren_journal::show;
 
 use crate::args::Global;
-use crate::verbs::{find_machine, with_suffix};
+use crate::names;
+use crate::verbs::find_machine;
 
 /// The status of what the command line cannot mean.
 const EXIT_USAGE: i32 = 2;
@@ -14,7 +15,7 @@ const EXIT_USAGE: i32 = 2;
 /// Shows messages of the log, read from its files: no manager is asked. Returns the exit status.
 pub(crate) fn run(mut args: show::Args, global: &Global) -> Result<i32> {
     args.take_units();
-    args.unit = args.unit.iter().map(|unit| with_suffix(unit)).collect();
+    args.unit = args.unit.iter().map(|unit| names::unit(unit)).collect();
     args.quiet |= global.quiet;
     let of_text = [
         ("--disk-usage", args.disk_usage),

@@ -40,12 +40,25 @@ fn width_of(rows: &[&Value], key: &str, heading: &str) -> usize {
 /// So much of a description is shown on any terminal.
 const DESCRIPTION_COLUMNS_MIN: usize = 10;
 
-/// The table of `warren list`; on a terminal descriptions end where its `columns` do.
+/// So much of a name.
+const NAME_COLUMNS_MIN: usize = 20;
+
+/// Columns before the description: the mark, and a space behind it and behind each cell.
+fn taken(widths: [usize; 4]) -> usize {
+    2 + widths.iter().map(|width| width + 1).sum::<usize>()
+}
+
+/// The table of `warren list`; on a terminal lines end where its `columns_max` do, as
+/// far as that leaves enough of them.
 pub fn list(rows: &[&Value], style: Style, legend: bool, columns_max: Option<usize>) -> String {
     let rows: Vec<_> = rows.iter().map(|row| cleaned(row)).collect();
     let rows: Vec<&Value> = rows.iter().map(|row| &**row).collect();
     let columns = [("name", "UNIT"), ("load", "LOAD"), ("active", "ACTIVE"), ("sub", "SUB")];
-    let widths = columns.map(|(key, heading)| width_of(&rows, key, heading));
+    let mut widths = columns.map(|(key, heading)| width_of(&rows, key, heading));
+    if let Some(columns) = columns_max {
+        let others = taken(widths) - widths[0] + DESCRIPTION_COLUMNS_MIN;
+        widths[0] = widths[0].min(columns.saturating_sub(others).max(NAME_COLUMNS_MIN));
+    }
     let mut out = String::new();
     if legend {
         let cells = columns.iter().zip(widths).map(|((_, heading), width)| {
@@ -79,17 +92,15 @@ fn list_row(
     let tone = if unloaded { Tone::Bad } else { tone_of_state(active) };
     let dot = if marked { style.paint(tone, "●") } else { " ".to_owned() };
     let cells = columns.iter().zip(widths).map(|((key, _), width)| {
-        let cell = format!("{:width$}", text(row, key));
+        let cell = format!("{:width$}", cut(text(row, key), width));
         let tone = if *key == "load" && !unloaded { Tone::Plain } else { tone };
         if *key == "name" && !marked { cell } else { style.paint(tone, &cell) }
     });
     let cells: Vec<String> = cells.collect();
     let description = text(row, "description");
-    // The mark, and a space behind it and behind each cell.
-    let taken = 2 + widths.iter().map(|width| width + 1).sum::<usize>();
     let description = match columns_max {
         Some(columns) => {
-            cut(description, columns.saturating_sub(taken).max(DESCRIPTION_COLUMNS_MIN))
+            cut(description, columns.saturating_sub(taken(widths)).max(DESCRIPTION_COLUMNS_MIN))
         }
         None => description.to_owned(),
     };

@@ -12,8 +12,9 @@ use warren_unit::{Scope, UnitName};
 use warren_unit_files::Root;
 
 use crate::args::{Command, Global, PresetArgs, UnitFiles};
+use crate::names::{is_pattern, with_suffix};
 use crate::output::print;
-use crate::verbs::{JSON_VERSION, is_pattern, print_json, with_suffix};
+use crate::verbs::{JSON_VERSION, print_json};
 
 /// A verb on unit files with what it is to be done to.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use warren_unit::{UnitName, UnitType};
 
-use crate::verbs::with_suffix;
+use crate::names::with_suffix;
 
 /// hostname(7)
 const MACHINE_NAME_BYTES_MAX: usize = 64;

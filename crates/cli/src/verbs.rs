@@ -19,6 +19,7 @@ use crate::args::{
 use crate::client::{CallError, Client, NO_SUCH_UNIT};
 use crate::leaving;
 use crate::machine::{self, Machine};
+use crate::names;
 use crate::output::{Style, clean, clean_lines, print};
 use crate::render;
 use crate::unit_files::{Wanted, does_not_exist, one_by_one, print_states, states_in_root};
@@ -52,26 +53,6 @@ struct Session {
     client: Client,
     global: Global,
     style: Style,
-}
-
-/// Appends `.service` to a name without a suffix that units have.
-pub fn with_suffix(name: &str) -> String {
-    let suffix = name.rsplit_once('.').map(|(_, suffix)| suffix);
-    match suffix.and_then(warren_unit::UnitType::from_suffix) {
-        Some(_) => name.to_owned(),
-        None if name.contains('/') => name.to_owned(),
-        None => format!("{name}.service"),
-    }
-}
-
-/// Whether it may stand for several units: no name has such a character.
-pub(crate) fn is_pattern(unit: &str) -> bool {
-    unit.contains(['*', '?', '['])
-}
-
-/// What stands for units: a pattern as it is, a name with its suffix.
-fn pattern(unit: &str) -> String {
-    if is_pattern(unit) { unit.to_owned() } else { with_suffix(unit) }
 }
 
 /// Does what the command line says; returns the exit status.
@@ -266,8 +247,9 @@ impl Session {
         parameters["type"] = json!(kind);
         parameters["wait"] = json!(!self.global.no_block);
         let (mut status, is_json) = (0, self.global.json);
+        let machine = self.global.machine.as_deref();
         self.client.call_more("Jobs", parameters, |row| {
-            status = status.max(job_ended(kind, &row, is_json));
+            status = status.max(job_ended(kind, &row, is_json, machine));
         })?;
         Ok(status)
     }
@@ -286,7 +268,7 @@ impl Session {
     }
 
     fn mark(&mut self, args: &MarkArgs) -> Result<i32> {
-        let unit = with_suffix(&args.unit);
+        let unit = names::unit(&args.unit);
         self.plain("Mark", json!({"unit": unit, "as": args.mark, "comment": args.comment}))
     }
 
@@ -300,7 +282,7 @@ impl Session {
     fn refresh(&mut self, args: &RefreshArgs) -> Result<i32> {
         let mut parameters = json!({"dry_run": args.dry_run, "full": args.full});
         if let Some(unit) = &args.unit {
-            parameters["unit"] = json!(with_suffix(unit));
+            parameters["unit"] = json!(names::unit(unit));
         }
         if let Some(generation) = args.rollback {
             parameters["rollback"] = json!(generation);
@@ -348,7 +330,7 @@ impl Session {
     fn rules_diff(&mut self, units: &[String]) -> Result<i32> {
         let parameters = json!({"rules_only": true, "dry_run": true, "texts": true});
         let answer = self.client.call("ReloadConfiguration", parameters)?;
-        let units: Vec<String> = units.iter().map(|unit| with_suffix(unit)).collect();
+        let units: Vec<String> = units.iter().map(|unit| names::unit(unit)).collect();
         let text = crate::fleet::changes::diff(&answer, &units, self.style);
         match self.global.json {
             true => print_json(json!({"texts": answer["texts"]})),
@@ -361,8 +343,8 @@ impl Session {
     fn expand(&mut self, units: &[String]) -> Result<Vec<String>> {
         let mut out = Vec::new();
         for unit in units {
-            if !is_pattern(unit) {
-                out.push(with_suffix(unit));
+            if !names::is_pattern(unit) {
+                out.push(names::unit(unit));
                 continue;
             }
             let answer = self.client.call("List", json!({"patterns": [unit]}))?;
@@ -372,22 +354,40 @@ impl Session {
         Ok(out)
     }
 
-    fn status(&mut self, units: &[String]) -> Result<i32> {
+    fn status(&mut self, words: &[String]) -> Result<i32> {
         let mut status = 0;
-        for (i, unit) in self.expand(units)?.iter().enumerate() {
-            match self.client.call("Status", json!({"unit": unit})) {
+        for (i, asked) in self.expand_for_status(words)?.into_iter().enumerate() {
+            match self.client.call("Status", asked.clone()) {
                 Ok(answer) => {
                     status = status.max(exit_of_status(&answer));
                     self.print_status(answer, i > 0);
                 }
                 Err(e) if e.is_no_such_unit() => {
-                    complain!("Unit {unit} could not be found.");
+                    match asked["pid"].as_u64() {
+                        Some(pid) => complain!("Process {pid} is not of a unit."),
+                        None => complain!("Unit {} could not be found.", text(&asked["unit"])),
+                    }
                     status = EXIT_NO_SUCH_UNIT;
                 }
                 Err(e) => return Err(e.into()),
             }
         }
         Ok(status)
+    }
+
+    /// What to ask for each: by a process, or by name as [`Session::expand`] has it.
+    fn expand_for_status(&mut self, words: &[String]) -> Result<Vec<Value>> {
+        let mut out = Vec::new();
+        for word in words {
+            match names::process(word) {
+                Some(pid) => out.push(json!({"pid": pid})),
+                None => {
+                    let units = self.expand(std::slice::from_ref(word))?;
+                    out.extend(units.into_iter().map(|unit| json!({"unit": unit})));
+                }
+            }
+        }
+        Ok(out)
     }
 
     fn print_status(&self, answer: Value, further: bool) {
@@ -402,7 +402,7 @@ impl Session {
     fn list(&mut self, args: &ListArgs) -> Result<i32> {
         let failed = args.failed.then_some("failed");
         let states: Vec<&str> = args.state.iter().map(String::as_str).chain(failed).collect();
-        let patterns: Vec<String> = args.patterns.iter().map(|it| pattern(it)).collect();
+        let patterns: Vec<String> = args.patterns.iter().map(|word| names::pattern(word)).collect();
         let parameters = json!({"patterns": patterns, "state": states, "type": args.r#type});
         let answer = self.client.call("List", parameters)?;
         let everything = args.all || !states.is_empty();
@@ -445,16 +445,28 @@ impl Session {
     }
 
     fn why(&mut self, args: &WhyArgs) -> Result<i32> {
-        let parameters = match &args.unit {
-            Some(unit) => json!({"unit": with_suffix(unit)}),
-            None => json!({}),
+        let answer = match &args.unit {
+            Some(unit) if names::is_pattern(unit) => self.why_each(unit)?,
+            Some(unit) => self.client.call("Why", json!({"unit": names::unit(unit)}))?,
+            None => self.client.call("Why", json!({}))?,
         };
-        let answer = self.client.call("Why", parameters)?;
         match self.global.json {
             true => print_json(answer),
             false => print(&render::why(&answer, self.style)),
         }
         Ok(0)
+    }
+
+    /// One answer for all units that a pattern matches.
+    fn why_each(&mut self, pattern: &str) -> Result<Value> {
+        let mut answer = json!({"units": []});
+        for unit in self.expand_for_jobs(&[pattern.to_owned()])? {
+            let mut one = self.client.call("Why", json!({"unit": unit}))?;
+            let units = one["units"].as_array_mut().map(std::mem::take).unwrap_or_default();
+            answer["units"].as_array_mut().expect("it is a list").extend(units);
+            answer["log_withheld"] = one["log_withheld"].take();
+        }
+        Ok(answer)
     }
 
     fn devices(&mut self) -> Result<i32> {
@@ -564,8 +576,8 @@ pub(crate) fn print_json(mut value: Value) {
 }
 
 /// Says how the job of a row ended; returns the exit status.
-fn job_ended(kind: &str, row: &Value, is_json: bool) -> i32 {
-    let unit = row["unit"].as_str().unwrap_or_default();
+fn job_ended(kind: &str, row: &Value, is_json: bool, machine: Option<&str>) -> i32 {
+    let unit = text(&row["unit"]);
     if let Some(error) = row["error"].as_str() {
         let text = clean_lines(row["message"].as_str().unwrap_or(error));
         complain!("Failed to {kind} {unit}: {text}");
@@ -578,7 +590,7 @@ fn job_ended(kind: &str, row: &Value, is_json: bool) -> i32 {
     if matches!(result, "done" | "skipped") {
         return 0;
     }
-    complain!("{}", failed_job(unit, result));
+    complain!("{}", failed_job(unit, result, machine));
     match result {
         "canceled" => 1,
         "dependency" => EXIT_DEPENDENCY,
@@ -615,7 +627,11 @@ fn exit_of_refusal(name: &str, text: &str) -> i32 {
     }
 }
 
-fn failed_job(unit: &str, result: &str) -> String {
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn failed_job(unit: &str, result: &str, machine: Option<&str>) -> String {
     let said = match result {
         "failed" => "failed".to_owned(),
         "canceled" => "was cancelled".to_owned(),
@@ -623,7 +639,8 @@ fn failed_job(unit: &str, result: &str) -> String {
         "timeout" => "timed out".to_owned(),
         other => format!("ended with: {other}"),
     };
-    format!("Job for {unit} {said}. See 'warren why {unit}'.")
+    let machine = machine.map(|name| format!("-M {name} ")).unwrap_or_default();
+    format!("Job for {unit} {said}. See 'warren {machine}why {unit}'.")
 }
 
 /// Says which nested managers there are when the usual one does not answer.
@@ -674,12 +691,6 @@ fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_get_their_suffix() {
-        let names = ["a", "a.socket", "a.b", "a@b.c", "/x/y"].map(with_suffix);
-        assert_eq!(names, ["a.service", "a.socket", "a.b.service", "a@b.c.service", "/x/y"]);
-    }
 
     #[test]
     fn statuses_are_systemctls() {

@@ -205,7 +205,7 @@ fn own_units() -> Option<PathBuf> {
 }
 
 fn parse_name(text: &str) -> Result<UnitName, String> {
-    let name = crate::verbs::with_suffix(text);
+    let name = crate::names::with_suffix(text);
     UnitName::parse(&name).map_err(|e| format!("{name}: {e}"))
 }
 

@@ -108,12 +108,16 @@ fn is_inactive(view: &View, unit: UnitId) -> bool {
 }
 
 /// As [`find`], but a unit with a file that nothing has asked for yet, an instance say, or that got one since
-/// others named it, is loaded first. Other names are not: who only reads makes no units.
+/// others named it, is loaded first. Other names are not: who only reads makes no units. A `pid` in the place of
+/// a name is one of a unit's processes.
 pub(crate) fn find_or_load(
     parameters: &Value,
     caller: &Caller<'_>,
     shared: &Arc<Shared>,
 ) -> Result<(Arc<View>, UnitId), (&'static str, String)> {
+    if let Some(pid) = parameters["pid"].as_u64() {
+        return find_by_process(pid, shared);
+    }
     let (view, name) = (shared.view(), unit_name(parameters)?);
     let is_there = view.lookup(&name).is_some_and(|unit| !is_only_named(&view, unit));
     if !is_there {
@@ -129,6 +133,15 @@ pub(crate) fn find_or_load(
     call_and_answer(shared, caller, Call::LoadUnit(name))?;
     let view = shared.view();
     find(&view, parameters).map(|unit| (view.clone(), unit))
+}
+
+fn find_by_process(
+    pid: u64,
+    shared: &Arc<Shared>,
+) -> Result<(Arc<View>, UnitId), (&'static str, String)> {
+    let unit = u32::try_from(pid).ok().and_then(|pid| shared.unit_of_process(pid));
+    let unit = unit.ok_or_else(|| (NO_SUCH_UNIT, format!("Process {pid} is not of a unit.")))?;
+    Ok((shared.view(), unit))
 }
 
 /// Has what is told of a unit's file be what lies on the disk.

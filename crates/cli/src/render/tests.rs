@@ -28,6 +28,18 @@ fn rows() -> Vec<Value> {
     ]
 }
 
+#[test]
+fn a_list_fits_the_terminal_and_longer_names_are_shortened_before_descriptions_go() {
+    let long = "run-containers-0123456789abcdef0123456789abcdef.mount";
+    let rows = [row(long, "loaded", "active", "mounted", "A mount of a container")];
+    let rows: Vec<&Value> = rows.iter().collect();
+    let lines = |columns| list(&rows, PLAIN, false, columns);
+    assert_eq!(lines(None), format!("  {long} loaded active mounted A mount of a container\n"));
+    let narrow = "  run-containers-0123456789abcdef012… loaded active mounted A mount o…\n";
+    assert_eq!(lines(Some(70)), narrow);
+    assert!(lines(Some(20)).starts_with("  run-containers-0123… loaded"));
+}
+
 fn service() -> Value {
     json!({
         "name": "web.service", "load": "loaded", "active": "active", "sub": "running",
