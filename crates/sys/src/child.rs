@@ -169,6 +169,8 @@ pub fn set_rlimit(resource: u8, soft: u64, hard: u64) -> Result<()> {
     }
 }
 
+const RLIMIT_NICE: u8 = 13;
+
 fn prlimit(resource: u8, new: Option<&libc::rlimit64>) -> Result<libc::rlimit64> {
     let mut old = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     let new = new.map_or(std::ptr::null(), |n| n as *const _);
@@ -179,11 +181,24 @@ fn prlimit(resource: u8, new: Option<&libc::rlimit64>) -> Result<libc::rlimit64>
     done("prlimit64", ret).map(|_| old)
 }
 
-/// Sets the nice value, -20 to 19.
+/// Sets the nice value, -20 to 19. Where the kernel refuses it, the nearest that it allows (setpriority(2):
+/// without privileges not below the value there is, nor below 20 minus `RLIMIT_NICE`).
 pub fn set_nice(nice: i8) -> Result<()> {
-    let nice = nice as libc::c_long;
-    // SAFETY: plain integers.
-    done("setpriority", unsafe { libc::syscall(libc::SYS_setpriority, 0, 0, nice) })
+    let wanted = libc::c_long::from(nice);
+    let set = |nice: libc::c_long| {
+        // SAFETY: plain integers.
+        done("setpriority", unsafe { libc::syscall(libc::SYS_setpriority, 0, 0, nice) })
+    };
+    match set(wanted) {
+        Err(e) if matches!(e.errno, libc::EPERM | libc::EACCES) => {
+            // SAFETY: plain integers. The raw call answers 20 minus the value.
+            let now = 20 - unsafe { libc::syscall(libc::SYS_getpriority, 0, 0) };
+            let limit = prlimit(RLIMIT_NICE, None)?.rlim_cur.min(40);
+            let nearest = wanted.max(20 - limit as libc::c_long);
+            if nearest < now { set(nearest) } else { Ok(()) }
+        }
+        other => other,
+    }
 }
 
 /// Sets the scheduling policy (`SCHED_*`) and its static priority.

@@ -16,7 +16,7 @@ mod tree;
 
 pub use change::{absolute_target, carry_out};
 pub use host::context;
-pub use manager_file::{read as manager_defaults, read_in as manager_defaults_in};
+pub use manager_file::read as manager_defaults;
 pub use presets::{read as presets, read_for as presets_for};
 pub use root::Root;
 pub use search::{

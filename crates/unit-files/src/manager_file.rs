@@ -22,13 +22,18 @@ const DIRECTORIES: [&str; 4] =
 pub fn read(context: &Context) -> (Defaults, Vec<Diagnostic>) {
     let directories = DIRECTORIES.map(PathBuf::from);
     match context.scope {
-        Scope::System => read_in(&directories, "system.conf", context),
-        Scope::User => read_in(&directories, "user.conf", context),
+        Scope::System => read_in(None, &directories, "system.conf", context),
+        Scope::User => {
+            let own = Path::new(&*context.config_dir).join("systemd");
+            read_in(Some(&own), &directories, "user.conf", context)
+        }
     }
 }
 
-/// The same, where these are the directories of configuration, the strongest first.
-pub fn read_in(
+/// The same, where these are the directories of configuration, the strongest first. A file in `own`, which has
+/// no drop-ins, takes the place of that in the first of them.
+fn read_in(
+    own: Option<&Path>,
     directories: &[PathBuf],
     name: &str,
     context: &Context,
@@ -44,8 +49,8 @@ pub fn read_in(
         said.extend(faults);
         Some(Arc::new(file))
     };
-    let file: Option<Arc<UnitFile>> =
-        directories.first().and_then(|directory| parse(&directory.join(name)));
+    let mut places = own.into_iter().chain(directories.first().map(PathBuf::as_path));
+    let file: Option<Arc<UnitFile>> = places.find_map(|directory| parse(&directory.join(name)));
     let dropins: Vec<Arc<UnitFile>> =
         drop_ins(directories, &format!("{name}.d")).iter().filter_map(|path| parse(path)).collect();
     let (defaults, more) = compile::defaults(file.as_ref(), &dropins, context);
@@ -92,7 +97,8 @@ mod tests {
             fs::write(path, text).expect("a file can be written");
         };
         let stop = || {
-            let (defaults, said) = read_in(&directories, "system.conf", &Context::system());
+            let (own, context) = (top.join("own"), Context::system());
+            let (defaults, said) = read_in(Some(&own), &directories, "system.conf", &context);
             assert!(said.is_empty(), "{said:?}");
             defaults.timeout_stop.map_or(0, |time| time.as_secs())
         };
@@ -105,14 +111,23 @@ mod tests {
             ("usr/system.conf.d/60.conf", 5, 5),
             ("run/system.conf.d/60.conf", 6, 6),
             ("etc/system.conf.d/70.txt", 7, 6),
+            ("own/system.conf", 8, 6),
         ] {
             write(path, seconds);
             assert_eq!(stop(), want, "{path}");
         }
+        // A file of one's own hides the general one, not its drop-ins.
+        fs::remove_file(top.join("run/system.conf.d/60.conf")).expect("rm");
+        fs::remove_dir_all(top.join("usr/system.conf.d")).expect("rm");
+        fs::remove_file(top.join("etc/system.conf.d/10.conf")).expect("rm");
+        assert_eq!(stop(), 8);
+        fs::remove_dir_all(top.join("own")).expect("rm");
+        assert_eq!(stop(), 2);
+        write("run/system.conf.d/60.conf", 6);
         // What is there and cannot be read is said, and the rest counts.
         fs::remove_file(top.join("etc/system.conf")).expect("rm");
         fs::create_dir(top.join("etc/system.conf")).expect("mkdir");
-        let (defaults, said) = read_in(&directories, "system.conf", &Context::system());
+        let (defaults, said) = read_in(None, &directories, "system.conf", &Context::system());
         assert_eq!(defaults.timeout_stop.map(|time| time.as_secs()), Some(6));
         assert!(matches!(&said[..], [one] if one.code == Code::Unreadable), "{said:?}");
         fs::remove_dir_all(&top).expect("what the test made can be removed");
