@@ -103,6 +103,11 @@ pub struct Ending {
     /// The last steps of this manager are being taken. They go on though another end has overtaken the
     /// one that they are of.
     takes_last_steps: bool,
+    /// Storage is taken apart once those that are being taken, which look for processes, are over: what is
+    /// recorded of them is written in between.
+    storage_is_next: bool,
+    /// What is recorded of the last steps so far.
+    told_last: LastDone,
     /// No soft reboot can follow any more: units are not asked to go, or the last steps of another end are
     /// taken, which leave nothing that it could go on with.
     is_past_soft_reboot: bool,
@@ -166,6 +171,8 @@ impl Ending {
             leaves_groups,
             is_container: ends_container(scope),
             takes_last_steps: false,
+            storage_is_next: false,
+            told_last: LastDone::default(),
             is_past_soft_reboot: false,
         }
     }
@@ -509,31 +516,59 @@ impl Daemon {
     }
 
     fn take_last_steps(&mut self) {
+        let mut steps = self.last_steps();
+        let storage_is_next = steps.storage && steps.stragglers_may_be_left();
+        steps.storage &= !storage_is_next;
         if let Some(ending) = &mut self.ending {
             let unwritten = warren_sys::storage::dirty_bytes();
             ending.stage = Stage::last_steps(now().monotonic, unwritten);
-        }
-        let soft = self.is_soft_reboot();
-        // What is mounted outside of units stays for what comes.
-        let storage = owns_machine(self.options.scope) && !soft;
-        if let Some(ending) = &mut self.ending {
             ending.takes_last_steps = true;
-            ending.is_past_soft_reboot |= !soft;
+            ending.storage_is_next = storage_is_next;
+            ending.told_last = LastDone::default();
+            ending.is_past_soft_reboot |= !steps.soft;
         }
-        self.recorder.units_stopped(now(), storage, self.core.graph());
-        let steps = LastSteps {
+        self.recorder.units_stopped(now(), steps.storage, self.core.graph());
+        let _ = std::fs::remove_file(self.report_path());
+        match steps.are_needed() {
+            true => self.run_last_steps(&steps),
+            false => self.end_now(),
+        }
+    }
+
+    /// What is to be done when all units are down.
+    fn last_steps(&self) -> LastSteps {
+        let soft = self.is_soft_reboot();
+        LastSteps {
             groups: self.shared.tree_path(),
             soft,
             spare: self.write_spared(soft),
-            storage,
+            // What is mounted outside of units stays for what comes.
+            storage: owns_machine(self.options.scope) && !soft,
             report: Some(self.report_path()),
-        };
-        let _ = std::fs::remove_file(self.report_path());
-        if !steps.are_needed() {
-            self.end_now();
-        } else if !self.run_own(LAST_STEPS_EFFECT, steps.arguments()) {
+        }
+    }
+
+    fn run_last_steps(&mut self, steps: &LastSteps) {
+        if !self.run_own(LAST_STEPS_EFFECT, steps.arguments()) {
             self.sync_at_least();
         }
+    }
+
+    /// Processes that outlived their units are over, storage is not; false if that was not to follow.
+    fn goes_on_with_storage(&mut self) -> bool {
+        let Some(ending) = &mut self.ending else { return false };
+        if !std::mem::take(&mut ending.storage_is_next) || ending.stage == Stage::Units {
+            return false;
+        }
+        ending.stage = Stage::last_steps(now().monotonic, warren_sys::storage::dirty_bytes());
+        let last = LastDone::read(&self.report_path()).unwrap_or_default();
+        self.recorder.stragglers_ended(now(), &last, self.core.graph());
+        let steps = self.last_steps();
+        if let Some(ending) = &mut self.ending {
+            ending.told_last = last;
+        }
+        self.run_last_steps(&steps);
+        true
     }
 
     fn is_soft_reboot(&self) -> bool {
@@ -586,6 +621,7 @@ impl Daemon {
                 say!("the last steps: {error}");
                 self.sync_at_least();
             }
+            (LAST_STEPS_EFFECT, _) if self.goes_on_with_storage() => {}
             (LAST_STEPS_EFFECT | LAST_SYNC_EFFECT, _) => self.end_now(),
             (SYNC_EFFECT, Done::Failed { error }) => {
                 say!("file systems are not written out: {error}")
@@ -638,7 +674,8 @@ impl Daemon {
         ));
         self.leaving = ending.action.map(Leaving::Power);
         let outlasts = self.is_soft_reboot();
-        self.recorder.shutdown_ended(ended, &last, outlasts, self.core.graph());
+        let untold = last.since(&ending.told_last);
+        self.recorder.shutdown_ended(ended, &untold, outlasts, self.core.graph());
     }
 }
 

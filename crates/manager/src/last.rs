@@ -104,7 +104,12 @@ impl LastSteps {
 impl LastSteps {
     /// Whether there may be anything to be done.
     pub fn are_needed(&self) -> bool {
-        self.storage || self.groups.as_deref().is_some_and(stragglers::may_be_left)
+        self.storage || self.stragglers_may_be_left()
+    }
+
+    /// Whether processes may have outlived their units.
+    pub fn stragglers_may_be_left(&self) -> bool {
+        self.groups.as_deref().is_some_and(stragglers::may_be_left)
     }
 }
 
@@ -162,6 +167,16 @@ fn wait_for_turn(report: &Path, within: Duration) -> Option<File> {
 }
 
 impl Done {
+    /// What was done since `earlier`.
+    pub fn since(&self, earlier: &Done) -> Done {
+        Done {
+            left_over: self.left_over.saturating_sub(earlier.left_over),
+            killed: self.killed.saturating_sub(earlier.killed),
+            failed: self.failed,
+            wait: if self.wait == earlier.wait { Wait::default() } else { self.wait },
+        }
+    }
+
     fn to_line(&self) -> String {
         let Wait { from_us, killed_us, until_us, held } = self.wait;
         let (left_over, killed, failed) = (self.left_over, self.killed, self.failed);
@@ -204,6 +219,18 @@ mod tests {
             assert_eq!(LastSteps::parse(words), Ok(steps));
         }
         assert!(LastSteps::parse(std::iter::once("storage=no".to_owned())).is_err());
+    }
+
+    #[test]
+    fn what_was_told_of_processes_is_not_told_again_with_the_end() {
+        let wait = Wait { from_us: 5, killed_us: 6, until_us: 7, held: 0 };
+        let first = Done { left_over: 3, killed: 2, failed: 0, wait };
+        assert_eq!(first.since(&Done::default()), first);
+        let none = Done { failed: 1, ..Done::default() };
+        assert_eq!(Done { failed: 1, ..first.clone() }.since(&first), none);
+        let later = Wait { from_us: 8, ..wait };
+        let one = Done { left_over: 1, killed: 0, failed: 0, wait: later };
+        assert_eq!(Done { left_over: 4, killed: 2, failed: 0, wait: later }.since(&first), one);
     }
 
     #[test]

@@ -16,26 +16,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warren_core::event::KillTarget;
 use warren_core::graph::Graph;
 use warren_core::happening::{Happening, What as Happened};
 use warren_core::ids::UnitId;
-use warren_core::job::{JobKind, JobResult};
-use warren_core::reason::{Cause, Reason};
-use warren_core::request::Asker;
-use warren_core::state::{ActiveState, CommandList, ExitStatus};
 use warren_core::time::{Moment, Monotonic};
 use warren_trace::event::{Event, NO_UNIT, What};
 use warren_trace::record::{Anchor, Head};
-use warren_trace::words::{
-    Active, Asked, Command, Counter, Ending, Exit, Phase, Reading, Release, Sub, Subject, Work,
-};
+use warren_trace::words::{Counter, Phase, Reading, Subject};
 
 use crate::last::Done as LastDone;
 use crate::record_names::Formers;
 use crate::record_ring::RecordRing;
 use crate::records::{Material, Records, RecordsThread, Written};
 use crate::say;
+
+mod words;
+
+pub(crate) use words::event;
 
 /// Events that are kept while a boot or a shutdown goes on: 16 MB.
 const EVENTS_MAX: usize = 512 << 10;
@@ -417,6 +414,21 @@ impl Recorder {
         }
     }
 
+    /// Processes that outlived their units are over, as `last` tells; file systems are next.
+    pub fn stragglers_ended(&mut self, at: Moment, last: &LastDone, graph: &Arc<Graph>) {
+        self.tell_stragglers(at, last);
+        self.manager(at.monotonic, What::PhaseEnd { phase: Phase::Stragglers, detail: 0 });
+        self.manager(at.monotonic, What::PhaseBegin { phase: Phase::Storage, detail: 0 });
+        self.keep_part_of_shutdown(graph);
+    }
+
+    fn tell_stragglers(&mut self, at: Moment, last: &LastDone) {
+        if last.killed > 0 {
+            self.killed(at.monotonic, None, None, last.killed);
+        }
+        waits(last).for_each(|wait| self.did(wait));
+    }
+
     fn keep_part_of_shutdown(&mut self, graph: &Arc<Graph>) {
         let Some(shutdown) = self.under_way(SHUTDOWN) else { return };
         let part = self.material(Subject::Shutdown, shutdown, graph);
@@ -467,10 +479,7 @@ impl Recorder {
     ) -> Option<Material> {
         let shutdown = self.under_way(SHUTDOWN).filter(|_| self.ring.note(TO_BE_JOINED) == 0)?;
         self.own_cpu(ended.monotonic);
-        if last.killed > 0 {
-            self.killed(ended.monotonic, None, None, last.killed);
-        }
-        waits(last).for_each(|wait| self.did(wait));
+        self.tell_stragglers(ended, last);
         // Ends the phases within it too.
         self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
         Some(self.material(Subject::Shutdown, shutdown, graph))
@@ -554,128 +563,6 @@ fn is_sample(event: &Event) -> bool {
     matches!(event.what(), Some(What::OwnCpu { .. } | What::BusQueue { .. }))
 }
 
-/// The event of a happening.
-pub(crate) fn event(happening: &Happening) -> Event {
-    let event = |cause: Option<UnitId>, what| {
-        let cause = cause.map_or(NO_UNIT, |unit| unit.0);
-        Event::new(happening.at.0, happening.unit.0, cause, what)
-    };
-    match happening.what {
-        Happened::JobQueued { job, kind, reason } => {
-            let (asked, cause, uid, pid) = asked(reason.cause);
-            event(cause, What::JobQueued { job: job.0, work: work(kind), asked, uid, pid })
-        }
-        Happened::JobBegan { job, released_by, .. } => {
-            let by = if released_by.is_some() { Release::Unit } else { Release::AtOnce };
-            event(released_by, What::JobReleased { job: job.0, by })
-        }
-        Happened::JobEnded { job, result, reason, .. } => {
-            let (ending, code) = (ending(result), reason.code as u16);
-            event(cause_unit(reason), What::JobEnded { job: job.0, ending, reason: code })
-        }
-        Happened::State { active, sub, reason } => {
-            let sub = Sub::from_text(sub).unwrap_or(Sub::Unknown);
-            let (active, code) = (self::active(active), reason.code as u16);
-            event(cause_unit(reason), What::State { active, sub, reason: code })
-        }
-        Happened::ProcessStarted { pid, list, main } => {
-            event(None, What::Exec { pid, command: command(list), main })
-        }
-        Happened::ProcessEnded { pid, status } => {
-            let (exit, status) = exit(status);
-            event(None, What::Exit { pid, exit, status, main: false })
-        }
-        Happened::Signal { target, signal } => {
-            let pid = match target {
-                KillTarget::Process(pid) => pid,
-                KillTarget::Group => 0,
-            };
-            let signal = u8::try_from(signal).unwrap_or(0);
-            event(None, What::Signal { signal, pid, count: 0 })
-        }
-        Happened::GroupEmpty => event(None, What::GroupEmpty { last_pid: 0 }),
-    }
-}
-
-/// Who asked: the kind, the unit, the user and the process, as far as they are known.
-fn asked(cause: Cause) -> (Asked, Option<UnitId>, u32, u32) {
-    match cause {
-        Cause::None => (Asked::Unknown, None, 0, 0),
-        Cause::Request { uid, pid: Asker::OUTSIDE } => (Asked::Request, None, uid, 0),
-        Cause::Request { uid, pid } => (Asked::Request, None, uid, pid),
-        Cause::Dependency(unit) => (Asked::Dependency, Some(unit), 0, 0),
-        Cause::Trigger(unit) => (Asked::Trigger, Some(unit), 0, 0),
-        Cause::Restart => (Asked::Restart, None, 0, 0),
-        Cause::Outcome(unit) => (Asked::Outcome, Some(unit), 0, 0),
-        Cause::Kernel => (Asked::Kernel, None, 0, 0),
-        Cause::Manager => (Asked::Manager, None, 0, 0),
-    }
-}
-
-fn cause_unit(reason: Reason) -> Option<UnitId> {
-    asked(reason.cause).1
-}
-
-fn work(kind: JobKind) -> Work {
-    match kind {
-        JobKind::Start => Work::Start,
-        JobKind::VerifyActive => Work::VerifyActive,
-        JobKind::Stop => Work::Stop,
-        JobKind::Reload => Work::Reload,
-        JobKind::Restart => Work::Restart,
-        JobKind::Nop => Work::Nop,
-    }
-}
-
-fn ending(result: JobResult) -> Ending {
-    match result {
-        JobResult::Done => Ending::Done,
-        JobResult::Canceled => Ending::Canceled,
-        JobResult::Timeout => Ending::Timeout,
-        JobResult::Failed => Ending::Failed,
-        JobResult::Dependency => Ending::Dependency,
-        JobResult::Skipped => Ending::Skipped,
-        JobResult::Invalid => Ending::Invalid,
-        JobResult::Assert => Ending::Assert,
-        JobResult::Unsupported => Ending::Unsupported,
-        JobResult::Collected => Ending::Collected,
-        JobResult::Once => Ending::Once,
-    }
-}
-
-fn active(state: ActiveState) -> Active {
-    match state {
-        ActiveState::Active => Active::Active,
-        ActiveState::Reloading => Active::Reloading,
-        ActiveState::Inactive => Active::Inactive,
-        ActiveState::Failed => Active::Failed,
-        ActiveState::Activating => Active::Activating,
-        ActiveState::Deactivating => Active::Deactivating,
-        ActiveState::Maintenance => Active::Maintenance,
-    }
-}
-
-fn command(list: CommandList) -> Command {
-    match list {
-        CommandList::Condition => Command::Condition,
-        CommandList::StartPre => Command::StartPre,
-        CommandList::Start => Command::Start,
-        CommandList::StartPost => Command::StartPost,
-        CommandList::Reload => Command::Reload,
-        CommandList::Stop => Command::Stop,
-        CommandList::StopPost => Command::StopPost,
-    }
-}
-
-fn exit(status: ExitStatus) -> (Exit, u16) {
-    match status {
-        ExitStatus::Exited(code) => (Exit::Exited, code.into()),
-        ExitStatus::Killed(signal) => (Exit::Killed, signal.into()),
-        ExitStatus::Dumped(signal) => (Exit::Dumped, signal.into()),
-        ExitStatus::Unknown => (Exit::Unknown, 0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use warren_trace::analysis::timeline::{Sample, Timeline};
@@ -739,6 +626,25 @@ mod tests {
         assert_eq!(told(gone, 3), [(Phase::LeftOver, 5, 12, 3)]);
         let held = Wait { held: 2, ..gone };
         assert_eq!(told(held, 3), [(Phase::LeftOver, 5, 9, 3), (Phase::Held, 9, 12, 2)]);
+    }
+
+    /// On a host with one file system nothing is written any more once that is taken apart.
+    #[test]
+    fn what_is_written_before_storage_is_taken_apart_has_the_processes_that_were_left() {
+        let scratch = Scratch::new("recorder-part");
+        let (mut recorder, graph) = (recorder(&scratch), Arc::<Graph>::default());
+        recorder.shutdown_began(moment(1), &[]);
+        recorder.units_stopped(moment(2), false, &graph);
+        let wait = Wait { from_us: 2_000_000, killed_us: 7_000_000, until_us: 7_500_000, held: 0 };
+        let last = LastDone { left_over: 2, killed: 1, failed: 0, wait };
+        recorder.stragglers_ended(moment(8), &last, &graph);
+        let events = recorder.shutdown_so_far();
+        let has = |phase| {
+            let is_it = |event: &Event| matches!(event.what(), Some(What::PhaseBegin { phase: is, .. }) if is == phase);
+            events.iter().any(is_it)
+        };
+        assert!(has(Phase::Stragglers) && has(Phase::LeftOver) && has(Phase::Storage));
+        assert_eq!(recorder.ring.note(PART), PART_KEPT);
     }
 
     #[test]
