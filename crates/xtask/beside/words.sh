@@ -91,6 +91,33 @@ conditions() {
     done
 }
 
+# settled: waits until the case's units, UNITS, are at rest, at most 20 s.
+settled() {
+    quiet=0
+    for _ in $(seq 200); do
+        if systemctl show -p Job,ActiveState $UNITS |
+            grep -q '^Job=[1-9]\|=\(activating\|deactivating\|reloading\)$'; then
+            quiet=0
+        else
+            quiet=$((quiet + 1))
+        fi
+        [ $quiet = 3 ] && return
+        sleep 0.1
+    done
+    echo "never at rest"
+}
+
+# order VERB UNIT...: how that ended, and what all of UNITS come to.
+order() {
+    case $1 in
+    connect) python3 -c "import socket; socket.socket(socket.AF_UNIX).connect('$2')" 2>&1 | tail -n 1 ;;
+    *) timeout 20 systemctl "$@" >/dev/null 2>&1; echo "$*: $?" ;;
+    esac
+    settled
+    show $UNITS
+    told_sorted
+}
+
 main_pid() { systemctl show -p MainPID --value "$1"; }
 
 # alive FILE: whether the process whose number is in it is there.

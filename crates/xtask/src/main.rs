@@ -30,6 +30,8 @@ Usage: cargo xtask COMMAND
   sim [ARG...]      the simulator (warren-sim), in release mode
   fuzz [SECONDS]    mutate unit files and rules against properties that must hold
   beside [GROUP...] the same units and commands on systemd 252 and here, and what differs
+  beside random FIRST..LAST
+                    the same for units, relations and orders drawn by lot, one case for each seed
   vm [devices]      a machine under QEMU with Warrener as process 1; with disks that come late
   vm devices --disks N [WAY...]
                     the same with N disks from the beginning, beside Debian's own way
@@ -66,6 +68,7 @@ fn run(args: &[String]) -> Result<()> {
         }
         ["fuzz"] => fuzz::run(fuzz::SECONDS_DEFAULT),
         ["fuzz", seconds] => fuzz::run(seconds.parse().context("seconds")?),
+        ["beside", "random", seeds] => beside::run_random(seeds),
         ["beside", ref groups @ ..] => beside::run(groups),
         ["bench", "units", ref rest @ ..] => bench::units(rest),
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),

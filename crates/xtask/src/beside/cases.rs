@@ -62,6 +62,12 @@ impl Group {
         Ok(Group { name, at_a_time, cases })
     }
 
+    /// A group of cases by name and text, each without its first line.
+    pub fn of_texts(name: &str, cases: &[(String, String)]) -> Result<Group> {
+        let text: String = cases.iter().map(|(name, text)| format!("== {name}\n{text}")).collect();
+        Ok(Group { name: name.to_owned(), at_a_time: AT_A_TIME, cases: parse(&text)? })
+    }
+
     /// This group with one case only; all if that is empty. None if there is no such case.
     pub fn only(&self, case: &str) -> Option<Group> {
         let is_it = |c: &&Case| case.is_empty() || c.name == case;

@@ -4,13 +4,16 @@
 //! A group is a file of cases (`beside/GROUP.txt`, see [`cases`]); every case is a few units and a
 //! shell script with the words of `beside/words.sh`, whose output is compared. What is meant to
 //! differ is in `beside/differences.md` with its reason; everything else is a fault, of ours or of the
-//! case. Both outputs of each case stay in `target/beside` to look at.
+//! case. Both outputs of each case stay in `target/beside` to look at. Cases can also be drawn by lot (see
+//! [`random`]).
 
 mod cases;
 mod differences;
+mod random;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -19,6 +22,9 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::lab;
 use cases::Group;
 use differences::Differences;
+
+const NO_LAB: &str =
+    "LAB_SCRIPTS names no scripts that boot whole machines (CONTRIBUTING.md, \"Beside systemd\")";
 
 /// What both machines see of us, as `/lab/beside`.
 const SHARED: &str = "beside";
@@ -34,14 +40,10 @@ type Outputs = BTreeMap<String, String>;
 
 /// Compares these groups; all that there are if none is named. `GROUP/CASE` is one case.
 pub fn run(names: &[&str]) -> Result<()> {
-    ensure!(
-        lab::is_there(),
-        "LAB_SCRIPTS names no scripts that boot whole machines (CONTRIBUTING.md, \"Beside systemd\")"
-    );
+    ensure!(lab::is_there(), NO_LAB);
     let chosen = Differences::read(&data().join("differences.md"))?;
     let groups = groups(names)?;
-    crate::cargo(&["build", "--workspace", "--bins"])?;
-    lab::copy_programs(SHARED, &crate::root().join("target/debug"))?;
+    build()?;
     let mut faults = 0;
     for group in &groups {
         faults += compare(group, &chosen)?;
@@ -55,6 +57,63 @@ pub fn run(names: &[&str]) -> Result<()> {
     }
     ensure!(faults == 0, "{faults} cases differ in other ways than differences.md says");
     println!("Nothing differs but what differences.md says.");
+    Ok(())
+}
+
+/// Compares random cases, those of the seeds `FIRST..LAST`, and makes smaller what differs.
+pub fn run_random(seeds: &str) -> Result<()> {
+    ensure!(lab::is_there(), NO_LAB);
+    let (first, last) = seeds.split_once("..").context("seeds are given as FIRST..LAST")?;
+    let seeds: Range<u64> = first.parse().context("a seed")?..last.parse().context("a seed")?;
+    build()?;
+    let found = differing(&random::group(seeds)?)?;
+    for (name, diff) in &found {
+        let seed = name.trim_start_matches('r').parse().context("a seed")?;
+        println!("{name} differs:\n{}\n{}", random::text(seed), diff.join("\n"));
+    }
+    for (name, _) in &found {
+        let seed = name.trim_start_matches('r').parse().context("a seed")?;
+        let (text, diff) = shrink(random::text(seed))?;
+        println!("{name}, as small as it gets:\n{text}\n{}", diff.join("\n"));
+    }
+    ensure!(found.is_empty(), "{} cases differ", found.len());
+    println!("Nothing differs.");
+    Ok(())
+}
+
+/// Leaves out what can be left out so that the case still differs, and how it does.
+fn shrink(mut text: String) -> Result<(String, Vec<String>)> {
+    let mut differs = Vec::new();
+    loop {
+        let all = random::smaller(&text).into_iter().enumerate();
+        let all: Vec<_> = all.map(|(number, text)| (format!("v{number}"), text)).collect();
+        let found = differing(&Group::of_texts("random", &all)?)?;
+        let least = found.into_iter().filter_map(|(name, diff)| {
+            let (_, text) = all.iter().find(|(is, _)| *is == name)?;
+            Some((text.clone(), diff))
+        });
+        match least.min_by_key(|(text, _)| text.len()) {
+            Some((less, diff)) => (text, differs) = (less, diff),
+            None => return Ok((text, differs)),
+        }
+    }
+}
+
+/// Cases that differ, and in what lines.
+fn differing(group: &Group) -> Result<Vec<(String, Vec<String>)>> {
+    let kept = crate::root().join("target/beside").join(&group.name);
+    let [theirs, ours] = both(group, &kept)?;
+    let mut found = Vec::new();
+    for case in &group.cases {
+        let diff = differences::diff(&theirs[&case.name], &ours[&case.name])?;
+        found.extend((!diff.is_empty()).then(|| (case.name.clone(), diff)));
+    }
+    Ok(found)
+}
+
+fn build() -> Result<()> {
+    crate::cargo(&["build", "--workspace", "--bins"])?;
+    lab::copy_programs(SHARED, &crate::root().join("target/debug"))?;
     Ok(())
 }
 
