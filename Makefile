@@ -66,6 +66,8 @@ install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	    ln -sf ../$$s.socket $(UNITS)/sockets.target.wants/; done
 	ln -sf /dev/null $(UNITS)/systemd-journald-audit.socket
 	install -D -m 644 bus/warrener.conf $(DESTDIR)$(PREFIX)/share/dbus-1/system.d/warrener.conf
+	install -d $(DESTDIR)$(PREFIX)/share/doc/warrener
+	install -m 644 LICENSE-MIT LICENSE-APACHE CHANGELOG.md $(DESTDIR)$(PREFIX)/share/doc/warrener/
 	# Where it is, messages are kept on the disk.
 	install -d -m 755 $(DESTDIR)/var/log/warren
 	$(OUT)/warren man $(DESTDIR)$(PREFIX)/share/man/man1
