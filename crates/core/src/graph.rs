@@ -119,7 +119,10 @@ impl Graph {
             Some(before) => {
                 before.get(definition.id).is_none_or(|old| !Arc::ptr_eq(old, definition))
             }
-            None => **definition != Definition::missing(definition.id, definition.name.clone()),
+            None => {
+                let missing = Definition::missing(definition.id, definition.name.clone());
+                **definition != missing || definition.files.before().is_some()
+            }
         };
         let all = self.definitions.differing(before.map(|graph| &graph.definitions));
         let known = all.flatten().filter(|d| d.load_state != LoadState::Stub);

@@ -49,7 +49,7 @@ struct Written<'a> {
     dropins: Vec<u32>,
     links: Vec<(Relation, UnitName)>,
     masked: bool,
-    /// Own file and drop-ins that the unit had, if it has none any more.
+    /// Own file and drop-ins that the unit had, if it cannot be found any more.
     before: Option<(Option<u32>, Vec<u32>)>,
 }
 
@@ -134,10 +134,11 @@ impl<'a> Written<'a> {
             let dropins = dropins.into_iter().map(file).collect::<Option<Vec<_>>>()?;
             Some(Files::new(fragment, dropins, links, masked))
         };
-        let files = match self.before {
-            Some((fragment, dropins)) => Files::gone(made(fragment, dropins, Vec::new(), false)?),
-            None => made(self.fragment, self.dropins, self.links, self.masked)?,
+        let before = match self.before {
+            Some((fragment, dropins)) => Some(made(fragment, dropins, Vec::new(), false)?),
+            None => None,
         };
+        let files = made(self.fragment, self.dropins, self.links, self.masked)?.after(before);
         Some(Definition {
             id: self.unit,
             name: name.clone(),

@@ -56,14 +56,15 @@ impl Files {
         Files { fragment, others: any.then(others) }
     }
 
-    /// None any more, of a unit that had these.
-    pub fn gone(before: Files) -> Files {
-        let (dropins, links) = (Box::default(), Box::default());
-        let others = Others { dropins, links, masked: false, before: Some(before) };
-        Files { fragment: None, others: Some(Arc::new(others)) }
+    /// The same of a unit that cannot be found any more and had these, if any.
+    pub fn after(self, before: Option<Files>) -> Files {
+        let Some(before) = before else { return self };
+        let (dropins, links, masked) = (self.dropins().into(), self.links().into(), self.masked());
+        let others = Others { dropins, links, masked, before: Some(before) };
+        Files { fragment: self.fragment, others: Some(Arc::new(others)) }
     }
 
-    /// Those that a unit without files had: what still runs of it is ended by them.
+    /// Those that a unit had which cannot be found any more: what still runs of it is ended by them.
     pub fn before(&self) -> Option<&Files> {
         self.others.as_ref()?.before.as_ref()
     }

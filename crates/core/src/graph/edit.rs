@@ -439,7 +439,7 @@ impl Graph {
         }
     }
 
-    /// The unit has no files any more; `left` is what stays of it, with what it may still run by.
+    /// The unit has no files any more; `left` is what stays of it.
     fn end_definition(&mut self, left: Definition, delta: &mut Delta, wires: &mut Wires) {
         let id = left.id;
         let old = self.definition(id).clone();
@@ -448,13 +448,10 @@ impl Graph {
         }
         let returned: Vec<UnitId> =
             old.aliases.iter().filter_map(|alias| self.end_alias(alias, id)).collect();
-        let mut before = old.files.before();
         if old.load_state != LoadState::NotFound {
             delta.removed.push(id);
-            before = Some(&old.files);
         }
-        let files = before.cloned().map(Files::gone).unwrap_or_default();
-        self.put(id, Definition { files, ..left }, Some(old.clone()), wires);
+        self.put(id, left, Some(old), wires);
         returned.into_iter().for_each(|unit| self.settle_name(unit, delta, wires));
     }
 
@@ -467,6 +464,7 @@ impl Graph {
     ) {
         let before = old.as_ref().map_or(&[][..], |d| &d.edges);
         wires.diff(id, before, &definition.edges);
+        let definition = Definition { files: files_of(&definition, old.as_deref()), ..definition };
         *self.definitions.get_mut(id.index()).expect("interned") = Some(Arc::new(definition));
     }
 
@@ -581,6 +579,16 @@ fn rewired(list: &[Edge], mut gone: Vec<Edge>, mut new: Vec<Edge>) -> Arc<[Edge]
     out.sort();
     out.dedup();
     out.into()
+}
+
+/// A unit's files, with those that it had if it cannot be found any more.
+fn files_of(definition: &Definition, old: Option<&Definition>) -> Files {
+    let before = old.filter(|_| definition.load_state == LoadState::NotFound);
+    let before = before.and_then(|old| match old.load_state {
+        LoadState::NotFound => old.files.before().cloned(),
+        _ => Some(old.files.clone()),
+    });
+    definition.files.clone().after(before)
 }
 
 #[cfg(test)]

@@ -45,7 +45,12 @@ const KINDS: [(&str, &[&str]); 18] = [
     ("service", &["ExecStart=/bin/sleep .2"]),
     (
         "service",
-        &["ExecStart=/bin/sh -c 'exit 1'", "Type=exec", "Restart=on-failure", "RestartSec=.1"],
+        &[
+            "ExecStart=/bin/sh -c 'sleep .1; exit 1'",
+            "Type=exec",
+            "Restart=on-failure",
+            "RestartSec=.1",
+        ],
     ),
     ("service", &["ExecStart=/bin/sleep 1000", "Restart=always", "RestartSec=.1"]),
     ("target", &[]),
@@ -132,10 +137,16 @@ pub fn text(seed: u64) -> String {
         let (from, to) = (dice.below(units.len() as u64), dice.below(units.len() as u64));
         let relation = dice.any(&RELATIONS);
         let stands = units[to as usize].stands;
-        // What is upheld and ends is started until its limit is reached, and then once more.
-        let rests = *relation != "Upholds" || stands;
+        // What is upheld and ends is started until its limit is reached, and then once more. What is bound to
+        // something that ends at once is not started here (`binds-to-a-oneshot`).
+        let rests = !matches!(*relation, "Upholds" | "BindsTo") || stands;
         if from != to && rests {
-            relations[from as usize].push(format!("{relation}={}", units[to as usize].name));
+            let other = &units[to as usize].name;
+            relations[from as usize].push(format!("{relation}={other}"));
+            // Without an order it is chance which of the two begins.
+            if matches!(*relation, "Requires" | "Requisite" | "BindsTo") {
+                relations[from as usize].push(format!("After={other}"));
+            }
         }
     }
     let mut text = String::new();
