@@ -168,7 +168,8 @@ impl Jobs {
         job.begun = true;
         let job = job.clone();
         let mut wrong: Vec<String> = self.order(core, &job, kind).into_iter().collect();
-        let starts = matches!(kind, JobKind::Start | JobKind::VerifyActive);
+        // One that only asks whether the unit is up starts nothing.
+        let starts = kind == JobKind::Start;
         if let Some(failed) = self.doomed.remove(&id).filter(|_| starts) {
             let (unit, failed) = (core.graph().name(job.unit), core.graph().name(failed));
             wrong.push(format!("requires: {unit} is started though {failed} failed to start"));

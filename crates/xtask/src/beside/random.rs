@@ -88,7 +88,7 @@ const RELATIONS: [&str; 26] = [
     "Upholds",
 ];
 
-/// Switches of a unit.
+/// Other lines of a unit's first section.
 const SWITCHES: [&str; 5] = [
     "StopWhenUnneeded=yes",
     "RefuseManualStop=yes",
@@ -134,8 +134,14 @@ pub fn text(seed: u64) -> String {
     let units: Vec<Unit> = (0..count).flat_map(|number| unit(number, &mut dice)).collect();
     let mut relations = vec![Vec::new(); units.len()];
     for _ in 0..(units.len() as u64 + dice.below(6)) {
-        let (from, to) = (dice.below(units.len() as u64), dice.below(units.len() as u64));
+        let (one, other) = (dice.below(units.len() as u64), dice.below(units.len() as u64));
         let relation = dice.any(&RELATIONS);
+        // Orders that go in a circle are no common case: 252 waits for ever, or drops jobs by chance.
+        let (from, to) = match *relation {
+            "After" | "Requires" | "Requisite" | "BindsTo" => (one.max(other), one.min(other)),
+            "Before" => (one.min(other), one.max(other)),
+            _ => (one, other),
+        };
         let stands = units[to as usize].stands;
         // What is upheld and ends is started until its limit is reached, and then once more. What is bound to
         // something that ends at once is not started here (`binds-to-a-oneshot`).
@@ -153,9 +159,6 @@ pub fn text(seed: u64) -> String {
     for (unit, relations) in units.iter().zip(relations) {
         text += &format!("# {}\n[Unit]\n", unit.name);
         relations.iter().for_each(|line| text += &format!("{line}\n"));
-        if dice.below(6) == 0 {
-            text += &format!("{}\n", dice.any(&SWITCHES));
-        }
         text += &unit.own;
     }
     let names: Vec<&str> = units.iter().map(|unit| unit.name.as_str()).collect();
@@ -183,15 +186,16 @@ fn unit(number: u64, dice: &mut Dice) -> Vec<Unit> {
         "socket" => "[Socket]\n",
         _ => "",
     };
-    let mut own = section.to_owned();
+    let switch = if dice.below(6) == 0 { dice.any(&SWITCHES) } else { "" };
+    let mut own = format!("{switch}\n{section}").trim_start().to_owned();
     for line in *lines {
         own += &format!("{}\n", line.replace("NAME", &letter));
     }
     let is_long = lines.iter().any(|line| line.contains("sleep 1000"));
-    let can_start = !lines.iter().any(|line| line.contains("/bin/false"));
-    let stands = section.is_empty()
-        || *suffix == "socket"
-        || can_start && (is_long || lines.contains(&"RemainAfterExit=yes"));
+    let is_false = |line: &str| line.contains("/bin/false") || line.contains("/nowhere");
+    let can_start = !lines.iter().any(|line| is_false(line)) && !is_false(switch);
+    let stays = *suffix != "service" || is_long || lines.contains(&"RemainAfterExit=yes");
+    let stands = can_start && stays;
     let mut units = vec![Unit { name: format!("CASE-{letter}.{suffix}"), own, stands }];
     if *suffix == "socket" {
         let own = "[Service]\nExecStart=/bin/sleep 1000\n".to_owned();
@@ -202,17 +206,10 @@ fn unit(number: u64, dice: &mut Dice) -> Vec<Unit> {
 
 fn order(names: &[&str], dice: &mut Dice) -> String {
     let (one, other) = (dice.any(names), dice.any(names));
-    match dice.below(10) {
-        0 => format!("start {one} {other}"),
-        1 => format!("stop {one} {other}"),
-        2 => {
-            let sockets: Vec<&&str> =
-                names.iter().filter(|name| name.ends_with("socket")).collect();
-            match sockets.first() {
-                Some(socket) => format!("connect /run/{}", socket.replace(".socket", ".sock")),
-                None => format!("restart {one} {other}"),
-            }
-        }
+    let socket = names.iter().find(|name| name.ends_with("socket"));
+    match (dice.below(10), socket) {
+        (0, _) => format!("stop {one} {other}"),
+        (1, Some(socket)) => format!("connect /run/{}", socket.replace(".socket", ".sock")),
         _ => format!("{} {one}", dice.any(&VERBS)),
     }
 }
