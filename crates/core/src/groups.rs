@@ -44,7 +44,7 @@ impl Core {
         if let Some(other) = self.excluder(unit) {
             return refuse(Code::Excluded, other);
         }
-        let waits = !self.run(unit).job.as_ref().is_some_and(|job| job.ignore_order);
+        let waits = !self.run(unit).job.as_ref().is_some_and(|job| job.ignores_order());
         let graph = self.graph.clone();
         if waits && graph.related(unit, Relation::OptionalAll).any(|other| self.is_coming(other)) {
             return Some(Turn::Wait);

@@ -170,6 +170,36 @@ impl JobResult {
     }
 }
 
+/// What does not count for a job of what its unit has with others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Ignores(u8);
+
+impl Ignores {
+    /// It does not wait for jobs of units that it is ordered against.
+    pub const ORDER: Ignores = Ignores(1);
+    /// It begins without what `Requisite=` names.
+    pub const REQUIREMENTS: Ignores = Ignores(2);
+
+    /// What a job asked for in this mode ignores (systemctl(1), `--job-mode=`).
+    pub fn of(mode: JobMode) -> Ignores {
+        match mode {
+            JobMode::IgnoreDependencies => Ignores(Ignores::ORDER.0 | Ignores::REQUIREMENTS.0),
+            JobMode::IgnoreRequirements => Ignores::REQUIREMENTS,
+            _ => Ignores::default(),
+        }
+    }
+
+    /// Adds what another ignores; whether that is more.
+    pub fn add(&mut self, other: Ignores) -> bool {
+        let before = std::mem::replace(self, Ignores(self.0 | other.0));
+        *self != before
+    }
+
+    fn has(self, other: Ignores) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
 /// A job that is installed on a unit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -183,8 +213,8 @@ pub struct Job {
     pub running: bool,
     /// Cannot be replaced by a conflicting job (`replace-irreversibly`).
     pub irreversible: bool,
-    /// Does not wait for jobs of units that it is ordered against (`ignore-dependencies`).
-    pub ignore_order: bool,
+    /// What does not count for it.
+    pub ignores: Ignores,
     /// How many jobs of other units it waits for.
     pub blockers: u32,
     /// The unit whose job was the last that it waited for, once it waits for none.
@@ -195,6 +225,18 @@ pub struct Job {
     pub deadline: Option<Monotonic>,
     /// Why it exists.
     pub reason: Reason,
+}
+
+impl Job {
+    /// See [`Ignores::ORDER`].
+    pub fn ignores_order(&self) -> bool {
+        self.ignores.has(Ignores::ORDER)
+    }
+
+    /// See [`Ignores::REQUIREMENTS`].
+    pub fn ignores_requirements(&self) -> bool {
+        self.ignores.has(Ignores::REQUIREMENTS)
+    }
 }
 
 /// Whether `job` of a unit must wait for `other` of a unit that it is ordered against.

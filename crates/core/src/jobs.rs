@@ -15,7 +15,7 @@ pub(crate) use turns::{JOBS_PER_STEP_MAX, Turns};
 
 use crate::happening::What;
 use crate::ids::UnitId;
-use crate::job::{JobKind, JobResult};
+use crate::job::{Ignores, JobKind, JobResult};
 use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::state::*;
@@ -107,7 +107,7 @@ impl Core {
         self.running_jobs -= u32::from(had_begun);
         // It had its turn before those that wait for it now.
         if had_begun && self.waits_for_itself(unit) {
-            self.change_job(unit, |job| job.ignore_order = true);
+            self.change_job(unit, |job| _ = job.ignores.add(Ignores::ORDER));
         }
     }
 
@@ -189,13 +189,16 @@ impl Core {
     }
 
     /// A unit that this one is bound to and ordered after, and that is not up (systemd.unit(5),
-    /// `BindsTo=` with `After=`, and `Requisite=`).
+    /// `BindsTo=` with `After=`, and `Requisite=`, which a job may ignore).
     fn missing_bound(&self, unit: UnitId) -> Option<(Code, UnitId)> {
         let down = |other: UnitId| !self.active_state(other).is_up() && !self.is_unseen(other);
         let ordered = |other: UnitId| self.graph.is_before(other, unit);
         let mut bound = self.graph.related(unit, Relation::BindsTo);
         if let Some(gone) = bound.find(|&other| ordered(other) && down(other)) {
             return Some((Code::BoundUnitGone, gone));
+        }
+        if self.run(unit).job.as_ref().is_some_and(|job| job.ignores_requirements()) {
+            return None;
         }
         let mut needed = self.graph.related(unit, Relation::Requisite);
         let is_missing =

@@ -129,7 +129,7 @@ mod tests {
             kind: JobKind::Start,
             running,
             irreversible: false,
-            ignore_order: false,
+            ignores: warren_core::job::Ignores::default(),
             blockers: 0,
             released_by: None,
             since: Monotonic(since_us),

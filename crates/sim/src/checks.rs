@@ -144,7 +144,7 @@ fn no_circle(core: &Core) -> Vec<String> {
     let mut left: Vec<_> = view.jobs();
     loop {
         let waits_for_left = |job: &&&warren_core::job::Job| {
-            !job.ignore_order
+            !job.ignores_order()
                 && !job.running
                 && left.iter().any(|other| {
                     let stops = job.kind.is_stopping() || other.kind.is_stopping();

@@ -108,7 +108,7 @@ fn started_rightly(world: &World, definition: &Definition, before: &States) -> O
         .unit_run(unit)
         .job
         .as_ref()
-        .is_some_and(|job| job.kind == JobKind::Start && job.running && !job.ignore_order);
+        .is_some_and(|job| job.kind == JobKind::Start && job.running && !job.ignores_order());
     // A check of conditions comes between the look at the groups and the start.
     let checked = definition.flags.has_conditions();
     if !definition.flags.has_groups() || !was.is_down() || state.is_down() || !by_job || checked {

@@ -46,7 +46,7 @@ impl Known {
 
     fn of(core: &Core, job: &Job) -> Known {
         let mut known = Known::queued(job.unit, job.kind);
-        (known.begun, known.ignores_order, known.stays) = (job.running, job.ignore_order, true);
+        (known.begun, known.ignores_order, known.stays) = (job.running, job.ignores_order(), true);
         known.see(core.unit_run(job.unit).active_state());
         known
     }
@@ -71,7 +71,7 @@ impl Known {
         match now {
             Some(now) => {
                 self.kinds.insert(now.kind);
-                self.ignores_order |= now.ignore_order;
+                self.ignores_order |= now.ignores_order();
             }
             // It may have been in its second half.
             None if self.kinds.contains(&JobKind::Restart) => _ = self.kinds.insert(JobKind::Start),

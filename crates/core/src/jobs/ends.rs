@@ -3,7 +3,7 @@
 use crate::event::Effect;
 use crate::happening::What;
 use crate::ids::UnitId;
-use crate::job::{Job, JobKind, JobResult};
+use crate::job::{Ignores, Job, JobKind, JobResult};
 use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
@@ -260,7 +260,7 @@ impl Core {
     /// stop itself has bounds of its own.
     fn stop_out_of_turn(&mut self, unit: UnitId) {
         self.change_job(unit, |job| {
-            job.ignore_order = true;
+            job.ignores.add(Ignores::ORDER);
             job.deadline = None;
         });
         self.queue_job(unit);

@@ -4,7 +4,7 @@ use crate::graph::Graph;
 use crate::groups::STOPPED_WITH;
 use crate::happening::What;
 use crate::ids::{JobId, UnitId};
-use crate::job::{Job, JobKind, JobMode, JobResult, JobType};
+use crate::job::{Ignores, Job, JobKind, JobMode, JobResult, JobType};
 use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
@@ -210,7 +210,7 @@ impl Core {
         });
         // It had its turn before those that wait for it now.
         if was_running && self.waits_for_itself(unit) {
-            self.change_job(unit, |job| job.ignore_order = true);
+            self.change_job(unit, |job| _ = job.ignores.add(Ignores::ORDER));
         }
         // Nor was it planned with those that come to wait for it when their restarts are halfway.
         self.circles_possible |= was_running;
@@ -229,8 +229,9 @@ impl Core {
         let job = self.run_mut(unit).job.as_mut().expect("the caller saw it");
         job.irreversible |= mode == JobMode::ReplaceIrreversibly;
         let id = job.id;
-        if mode == JobMode::IgnoreDependencies && !job.ignore_order {
-            self.change_job(unit, |job| job.ignore_order = true);
+        let mut ignores = job.ignores;
+        if ignores.add(Ignores::of(mode)) {
+            self.change_job(unit, |job| job.ignores = ignores);
             self.queue_job(unit);
         }
         id
@@ -252,7 +253,7 @@ impl Core {
             kind,
             running: false,
             irreversible: mode == JobMode::ReplaceIrreversibly,
-            ignore_order: mode == JobMode::IgnoreDependencies,
+            ignores: Ignores::of(mode),
             blockers: 0,
             released_by: None,
             since: now,

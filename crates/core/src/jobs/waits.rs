@@ -6,7 +6,7 @@
 
 use crate::graph::Graph;
 use crate::ids::UnitId;
-use crate::job::{Job, JobKind, JobResult};
+use crate::job::{Ignores, Job, JobKind, JobResult};
 use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
@@ -28,11 +28,11 @@ impl Core {
     /// itself.
     fn weigh_job(&mut self, unit: UnitId, add: bool) {
         let Some(job) = self.run(unit).job.as_ref() else { return };
-        let (kind, ignores) = (job.kind, job.ignore_order);
+        let (kind, ignores) = (job.kind, job.ignores_order());
         let mut own = 0;
         for other in self.job_neighbours(unit) {
             let other_job = self.run(other).job.as_ref().expect("neighbours have jobs");
-            let (other_kind, other_ignores) = (other_job.kind, other_job.ignore_order);
+            let (other_kind, other_ignores) = (other_job.kind, other_job.ignores_order());
             own += u32::from(!ignores && self.graph.waits(unit, kind, other, other_kind));
             if !other_ignores && self.graph.waits(other, other_kind, unit, kind) {
                 let job = self.run_mut(other).job.as_mut().expect("neighbours have jobs");
@@ -87,7 +87,7 @@ impl Core {
         unit: UnitId,
         waits: fn(&Graph, UnitId, JobKind, UnitId, JobKind) -> bool,
     ) -> u32 {
-        let Some(job) = self.run(unit).job.as_ref().filter(|job| !job.ignore_order) else {
+        let Some(job) = self.run(unit).job.as_ref().filter(|job| !job.ignores_order()) else {
             return 0;
         };
         let is_waited_for = |&&other: &&UnitId| {
@@ -134,7 +134,7 @@ impl Core {
             let Some(dropped) = last else { return };
             self.tell(Notice::CycleBroken { units, dropped });
             if self.totals.stopping {
-                self.change_job(dropped, |job| job.ignore_order = true);
+                self.change_job(dropped, |job| _ = job.ignores.add(Ignores::ORDER));
                 self.queue_job(dropped);
                 continue;
             }
@@ -210,6 +210,6 @@ impl Core {
     }
 
     fn ignores_order(&self, unit: UnitId) -> bool {
-        self.run(unit).job.as_ref().is_some_and(|job| job.ignore_order)
+        self.run(unit).job.as_ref().is_some_and(|job| job.ignores_order())
     }
 }
