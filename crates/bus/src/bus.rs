@@ -12,7 +12,7 @@ use rustix::net::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use warren_core::ids::UnitId;
 use warren_core::request::Notice;
 use warren_core::view::View;
@@ -102,11 +102,22 @@ impl Bus {
     }
 
     /// Tells subscribers of a batch, after which things are as in `view`. [`Backend::view`] must give
-    /// this one, or a later one, from now on. Never waits.
+    /// this one, or a later one, from now on. Never waits. What jobs that go on do may be kept back for others
+    /// (see [`Bus::patience_left`]).
     pub fn publish(&self, view: &View, changed: Vec<UnitId>, notices: Vec<Notice>) {
         if !changed.is_empty() || !notices.is_empty() {
             self.mailbox.tell(view, changed, notices);
         }
+    }
+
+    /// How long yet what may wait to be told has its time; [`Bus::relieve`] is to be called then.
+    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+        self.mailbox.patience_left(now)
+    }
+
+    /// Has told what has waited long enough.
+    pub fn relieve(&self, now: Instant) {
+        self.mailbox.relieve(now);
     }
 
     /// Wakes the bus's thread once for all that is told and answered until the value is dropped:

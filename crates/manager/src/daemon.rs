@@ -265,6 +265,7 @@ impl Daemon {
             self.collect();
             self.end_held_up();
             self.workers.relieve(Instant::now());
+            self.bus.iter().for_each(|bus| bus.relieve(Instant::now()));
             self.look_for_pid_files();
             self.go_on_hearing();
             self.traps.relieve(Instant::now());
@@ -302,6 +303,7 @@ impl Daemon {
             self.sockets.patience_left(moment),
             self.environments.patience_left(moment),
             self.log_link.patience_left(moment),
+            self.bus.as_ref().and_then(|bus| bus.patience_left(moment)),
         ];
         let patience = held_up.into_iter().flatten().min().unwrap_or(HEARTBEAT);
         next.map_or(HEARTBEAT, |at| at.since(now)).min(patience).min(HEARTBEAT)
