@@ -95,12 +95,14 @@ conditions() {
 settled() {
     quiet=0
     for _ in $(seq 200); do
-        if systemctl show -p Job,ActiveState $UNITS |
-            grep -q '^Job=[1-9]\|=\(activating\|deactivating\|reloading\)$'; then
+        now=$(systemctl show -p Job,ActiveState,NRestarts,MainPID $UNITS)
+        if [ "$now" != "$before" ] ||
+            echo "$now" | grep -q '^Job=[1-9]\|=\(activating\|deactivating\|reloading\)$'; then
             quiet=0
         else
             quiet=$((quiet + 1))
         fi
+        before=$now
         [ $quiet = 3 ] && return
         sleep 0.1
     done
@@ -114,7 +116,8 @@ order() {
     *) timeout 20 systemctl "$@" >/dev/null 2>&1; echo "$*: $?" ;;
     esac
     settled
-    show $UNITS
+    # Whether conditions are looked at of what cannot start anyway is not the same (relations/binds-to-a-oneshot).
+    show $UNITS | sed 's/ \(Assert\|Condition\)Result=no//g'
     told_sorted
 }
 

@@ -133,15 +133,22 @@ pub fn text(seed: u64) -> String {
     let count = 2 + dice.below(UNITS_MAX - 1);
     let units: Vec<Unit> = (0..count).flat_map(|number| unit(number, &mut dice)).collect();
     let mut relations = vec![Vec::new(); units.len()];
+    let conflicts = dice.below(3) == 0;
     for _ in 0..(units.len() as u64 + dice.below(6)) {
         let (one, other) = (dice.below(units.len() as u64), dice.below(units.len() as u64));
         let relation = dice.any(&RELATIONS);
-        // Orders that go in a circle are no common case: 252 waits for ever, or drops jobs by chance.
+        // What goes in a circle is no common case: 252 waits for ever, or drops jobs by chance.
         let (from, to) = match *relation {
-            "After" | "Requires" | "Requisite" | "BindsTo" => (one.max(other), one.min(other)),
+            "After" | "Requires" | "Requisite" | "BindsTo" | "OnFailure" | "OnSuccess"
+            | "Upholds" => (one.max(other), one.min(other)),
             "Before" => (one.min(other), one.max(other)),
             _ => (one, other),
         };
+        // 252 stops who follows a conflicting unit though that is down.
+        let follows = ["PartOf", "PropagatesStopTo", "StopPropagatedFrom", "Upholds"];
+        if !conflicts && *relation == "Conflicts" || conflicts && follows.contains(relation) {
+            continue;
+        }
         let stands = units[to as usize].stands;
         // What is upheld and ends is started until its limit is reached, and then once more. What is bound to
         // something that ends at once is not started here (`binds-to-a-oneshot`).
