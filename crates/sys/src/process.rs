@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 use crate::error::{Context, Error, Result, check};
 use crate::text;
@@ -261,24 +262,35 @@ pub fn runs_as(pid: u32, uid: u32) -> bool {
     users.next() == Some(Ok(uid)) && users.next() == Some(Ok(uid))
 }
 
-/// Whether a process has been sent SIGKILL or is past its last instruction (proc_pid_status(5), `SigPnd`
-/// and `ShdPnd`; proc_pid_stat(5), `flags`): it is just ending, or the kernel holds it. `false` when it is gone.
+/// Whether each thread of a process has been sent SIGKILL or is past its last instruction (proc_pid_status(5), `SigPnd`
+/// and `ShdPnd`; proc_pid_stat(5), `flags`): it is just ending, or the kernel holds it. `false` when it is gone, and
+/// while others go on whose first thread has ended (pthread_exit(3)).
 pub fn is_ending(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let mut threads = threads.flatten().filter_map(|thread| is_thread_ending(&thread.path()));
+    // Those that are gone by now say nothing.
+    threads.next().is_some_and(|first| first && threads.all(|ending| ending))
+}
+
+/// The same of one thread; `None` when it is gone.
+fn is_thread_ending(thread: &Path) -> Option<bool> {
     const SIGKILL: u32 = 9;
     /// linux/sched.h, `PF_EXITING`.
     const EXITING: u64 = 4;
-    let text = text::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    let text = text::read(thread.join("status")).ok()?;
     let pending = |line: &str| {
         let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))?;
         u64::from_str_radix(mask.trim(), 16).ok()
     };
-    let is_killed = text.lines().filter_map(pending).any(|mask| mask & (1 << (SIGKILL - 1)) != 0);
-    is_killed || {
-        let text = text::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // Behind the name, which may have spaces, it is the seventh.
-        let flags = text.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(6));
-        flags.and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|flags| flags & EXITING != 0)
+    if text.lines().filter_map(pending).any(|mask| mask & (1 << (SIGKILL - 1)) != 0) {
+        return Some(true);
     }
+    let text = text::read(thread.join("stat")).ok()?;
+    // Behind the name, which may have spaces, it is the seventh.
+    let flags = text.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(6));
+    Some(
+        flags.and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|flags| flags & EXITING != 0),
+    )
 }
 
 /// Names this process as ps(1) shows it; cut to 15 bytes.
@@ -487,6 +499,41 @@ mod tests {
         }
         assert!(is_ending(child.id()));
         child.wait().expect("our child");
+    }
+
+    /// A process whose first thread ends at once, while another sleeps.
+    fn without_first_thread() -> i32 {
+        // SAFETY: the new process makes a thread, which the C library allows it, and then system calls alone.
+        match unsafe { libc::fork() } {
+            0 => {
+                std::thread::spawn(|| {
+                    loop {
+                        std::thread::park();
+                    }
+                });
+                // SAFETY: a plain integer; it ends this thread, which holds nothing that the other needs.
+                unsafe { libc::syscall(libc::SYS_exit, 0) };
+                std::process::abort()
+            }
+            pid => pid,
+        }
+    }
+
+    #[test]
+    fn who_goes_on_without_its_first_thread_is_not_ending() {
+        let pid = without_first_thread();
+        let pidfd = pidfd_open(pid).expect("it is there until it is waited for");
+        let first = format!("/proc/{pid}/task/{pid}");
+        while is_thread_ending(Path::new(&first)) != Some(true) {
+            std::thread::yield_now();
+        }
+        assert!(is_alive(pidfd.as_fd()) && !is_ending(pid as u32));
+        kill(pid, 9).expect("our child");
+        while is_alive(pidfd.as_fd()) {
+            std::thread::yield_now();
+        }
+        assert!(is_ending(pid as u32));
+        wait(Wait::Pid(pid), true).expect("our child");
     }
 
     #[test]
