@@ -160,15 +160,9 @@ fn whom_the_kernel_holds_is_named_and_waited_for_once() {
     }
     let client = "[Service]\nTimeoutStopSec=1\nExecStart=/bin/cat /run/files/never";
     let Some(mut m) = Machine::start("held", &[("client.service", client)]) else { return };
-    std::fs::create_dir(m.inside("/run/files")).expect("a directory can be made");
-    let target = format!("--target={}", m.init_pid);
-    let mut command = std::process::Command::new("nsenter");
-    command.args([&target, "--mount", &lab::player(), "files:/run/files"]);
-    let server = Server(command.stdout(std::process::Stdio::null()).spawn().expect("nsenter(1)"));
-    until("it is mounted", || m.run(&["mountpoint", "-q", "/run/files"]).ok());
+    let server = m.serve_files();
     m.expect_job("start", "client.service", "done");
-    let waits_at = || m.run(&["sh", "-c", "cat /proc/$(pidof cat)/wchan"]).unwrap_or_default();
-    until("it waits for the server", || waits_at().contains("request_wait").then_some(()));
+    m.wait_until_held("cat");
     m.expect_job("stop", "client.service", "done");
     let why = m.call("Why", &json!({"unit": "client.service"}));
     let told = &why["units"][0]["path"][0];
@@ -187,13 +181,4 @@ fn whom_the_kernel_holds_is_named_and_waited_for_once() {
     assert!(console.contains("1 process killed before and not gone yet: cat"), "{console}");
     assert!(!console.contains("left when all units are down: cat"), "{console}");
     assert!(console.contains("1 process held by the kernel: cat"), "{console}");
-}
-
-/// Whose mount is given up with it, which lets go who waits for it.
-struct Server(std::process::Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill().and_then(|()| self.0.wait());
-    }
 }

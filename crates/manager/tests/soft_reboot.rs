@@ -290,3 +290,23 @@ fn none_follows_an_end_that_takes_the_machine_apart() {
     assert_eq!(console.matches("The system is down.").count(), 1, "{console}");
     assert_eq!(boots(&m), 1, "{console}");
 }
+
+#[test]
+fn whom_the_kernel_holds_is_left_and_not_waited_for() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("soft-held", "/dev/fuse");
+    }
+    let client = "[Service]\nTimeoutStopSec=1\nExecStart=/bin/cat /run/files/never";
+    let units = [DEFAULT, PLAIN, ("client.service", client)];
+    let Some(m) = Machine::start("soft-held", &units) else { return };
+    until("the first boot is over", || (boots(&m) == 1).then_some(()));
+    let server = m.serve_files();
+    m.expect_job("start", "client.service", "done");
+    m.wait_until_held("cat");
+    m.expect_job("stop", "client.service", "done");
+    soft_reboot(&m);
+    let console = m.console();
+    assert!(console.contains("1 in all: cat (pid "), "it is left: {console}");
+    assert!(!console.contains("killed before and not gone yet"), "{console}");
+    drop(server);
+}

@@ -111,7 +111,7 @@ impl Hunt {
                 let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGCONT);
             }
             if self.soft {
-                return;
+                break;
             }
             // A look may take long, where processes do not let themselves be looked at.
             let until = *end_of_grace.get_or_insert_with(|| Instant::now() + GRACE);
@@ -119,7 +119,10 @@ impl Hunt {
                 break;
             }
         }
-        self.kill(tree, ended);
+        // Who does not end by SIGTERM, or is held by the kernel, is left.
+        if !self.soft {
+            self.kill(tree, ended);
+        }
     }
 
     fn kill(&self, tree: &Tree, ended: &mut Ended) {

@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod dice;
+pub mod held;
 pub mod lateness;
 pub mod recordings;
 
