@@ -377,28 +377,34 @@ fn signals_are_forwarded_also_those_that_came_while_nobody_was_there() {
     assert_eq!(lab.told_text(), "signal 1");
 }
 
-/// The sockets are such that closing each would take an hour, as long as the listener is there.
-#[test]
-fn sockets_that_linger_do_not_hold_init_up_nor_do_those_that_strangers_send() {
+/// Sockets of which closing each would take an hour, as long as the listener is there.
+fn lingering_sockets(count: usize) -> (std::net::TcpListener, impl Iterator<Item = OwnedFd>) {
     const LINGER: Option<std::time::Duration> = Some(std::time::Duration::from_secs(3600));
-    let lab = Lab::start("linger", &["--helpers=1"]);
-    lab.hello();
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = tcp.local_addr().expect("bound");
-    let lingering = || {
+    let lingering = move |_| {
         let mut stream = std::net::TcpStream::connect(to).expect("it listens");
         rustix::net::sockopt::set_socket_linger(&stream, LINGER).expect("known");
         stream.set_nonblocking(true).expect("it can be set");
         while stream.write(&[0; 1 << 16]).is_ok() {}
         OwnedFd::from(stream)
     };
+    (tcp, (0..count).map(lingering))
+}
+
+#[test]
+fn sockets_that_linger_do_not_hold_init_up_nor_do_those_that_strangers_send() {
+    let lab = Lab::start("linger", &["--helpers=1"]);
+    lab.hello();
+    let (_tcp, mut sockets) = lingering_sockets(43);
+    let mut lingering = || sockets.next().expect("there are enough");
     let store = |name: &str, fd: OwnedFd| lab.ask(&InitRequest::StoreFd { name }, &[&fd]);
     let drop_fd = |name: &str| lab.ask(&InitRequest::DropFd { name }, &[]);
     let path = lab.path("stranger");
     let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
     store("listener", listener.into());
     // A stranger connects, sends and goes.
-    let offer = || {
+    let mut offer = || {
         let stranger = UnixStream::connect(&path).expect("it listens");
         fdpass::send(stranger.as_fd(), b"x", &[lingering().as_fd()]).expect("it is taken");
     };
@@ -416,6 +422,33 @@ fn sockets_that_linger_do_not_hold_init_up_nor_do_those_that_strangers_send() {
     ["own", "connection", "listener", "many"].into_iter().for_each(drop_fd);
     lab.ask(&InitRequest::Ping { n: 99 }, &[]);
     assert_eq!(lab.told_text(), "pong 99");
+}
+
+/// More sockets than there are processes that close some, and each takes as long as may be, as there is somebody at it who
+/// has left a socket that lingers.
+#[test]
+fn an_address_is_free_when_a_ping_is_answered_after_its_socket_was_dropped() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+    let lab = Lab::start("addresses", &["--helpers=1"]);
+    lab.hello();
+    let (_tcp, lingering) = lingering_sockets(40);
+    let address = |n: usize| {
+        let name = format!("warren-init-{}-{n}", std::process::id());
+        SocketAddr::from_abstract_name(name).expect("it is short")
+    };
+    for (n, lingering) in lingering.into_iter().enumerate() {
+        let listener = UnixListener::bind_addr(&address(n)).expect("the name is ours");
+        let stranger = UnixStream::connect_addr(&address(n)).expect("it listens");
+        fdpass::send(stranger.as_fd(), b"x", &[lingering.as_fd()]).expect("it is taken");
+        lab.ask(&InitRequest::StoreFd { name: &n.to_string() }, &[&listener.into()]);
+    }
+    (0..40).for_each(|n| lab.ask(&InitRequest::DropFd { name: &n.to_string() }, &[]));
+    lab.ask(&InitRequest::Ping { n: 1 }, &[]);
+    assert_eq!(lab.told_text(), "pong 1");
+    for n in 0..40 {
+        UnixListener::bind_addr(&address(n)).expect("the address is free");
+    }
 }
 
 #[test]

@@ -81,6 +81,14 @@ pub(crate) fn has_more(fd: BorrowedFd<'_>) -> bool {
     poll(&mut fds, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
 }
 
+/// Whether nobody else can have a socket's address before this one is closed: it listens, or is none that is connected
+/// to a peer, as that for datagrams. What a listening one has accepted keeps no address.
+pub fn keeps_address(fd: BorrowedFd<'_>) -> bool {
+    let is_connection =
+        |kind| matches!(kind, SocketType::STREAM | SocketType::SEQPACKET) && !is_listening(fd);
+    sockopt::socket_type(fd).is_ok_and(|kind| !is_connection(kind))
+}
+
 /// Closes a descriptor; one that may wait is closed by a process that has the same table of descriptors
 /// (clone(2), `CLONE_FILES`), whose number is returned. With `sibling` that is a child of the caller's parent, else
 /// one of the caller's, which has to reap it. A socket does not hold it up for longer than 100 ms; a file may do
@@ -226,6 +234,20 @@ mod tests {
         sockopt::set_socket_linger(&other, Some(Duration::ZERO)).expect("known");
         check("ended at once", other.as_fd(), false);
         drop(listener);
+    }
+
+    #[test]
+    fn who_listens_or_takes_datagrams_keeps_an_address_and_a_connection_does_not() {
+        use std::net::{TcpListener, TcpStream, UdpSocket};
+        let check = |fd: BorrowedFd<'_>, expected: bool| assert_eq!(keeps_address(fd), expected);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let to = listener.local_addr().expect("bound");
+        let connection = TcpStream::connect(to).expect("it listens");
+        check(listener.as_fd(), true);
+        check(UdpSocket::bind("127.0.0.1:0").expect("a port").as_fd(), true);
+        check(connection.as_fd(), false);
+        check(listener.accept().expect("somebody waits").0.as_fd(), false);
+        check(std::fs::File::open("/dev/null").expect("it is there").as_fd(), false);
     }
 
     /// A stream in which there is the last descriptor of a socket that lingers, and its sender.

@@ -165,7 +165,8 @@ pub enum InitMessage<'a> {
         /// The signal.
         signo: u8,
     },
-    /// Answer to `Ping`.
+    /// Answer to `Ping`: what was asked before it is done. Sockets that were dropped have given up their addresses, unless
+    /// very many of them take long.
     Pong {
         /// The ping's number.
         n: u64,

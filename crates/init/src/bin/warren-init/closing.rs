@@ -1,7 +1,9 @@
 //! Closing fds. Process 1 waits for nobody: what may wait is closed by other processes, which may be held up by a
 //! server for ever, or by a socket for a moment ([`warren_sys::waits`]). There are a few of them at most; what there
-//! is none for waits open.
+//! is none for waits open. Sockets that keep an address have processes of their own: whoever is to have it next waits
+//! for them alone.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_sys::socket::is_any_socket;
@@ -9,23 +11,34 @@ use warren_sys::waits;
 
 use crate::say;
 
-/// Processes that close files, and as many that close sockets, at a time: files may hold theirs for ever.
+/// Processes that close files, as many that close connections, and as many for sockets that keep an address, at a time:
+/// files may hold theirs for ever.
 const CLOSERS_MAX: usize = 16;
 
-/// No connection is taken while so many sockets wait to be closed: strangers may have sent them.
+/// No connection is taken while so many wait to be closed: strangers may have sent them.
 const WAITING_FEW: usize = 256;
 
 /// What is being closed, and what is to be.
 pub struct Closing {
     files: Lane,
-    sockets: Lane,
+    connections: Lane,
+    addresses: Lane,
     waiting_max: usize,
 }
 
-/// Those of one kind.
+/// Those of one kind, which are counted from 1.
 struct Lane {
-    closers: Vec<i32>,
-    waiting: Vec<OwnedFd>,
+    closers: Vec<Closer>,
+    /// The oldest first.
+    waiting: VecDeque<(u64, OwnedFd)>,
+    /// The number of the newest.
+    newest: u64,
+}
+
+/// A process that closes the one with this number.
+struct Closer {
+    pid: i32,
+    number: u64,
 }
 
 impl Closing {
@@ -33,22 +46,25 @@ impl Closing {
     pub fn new(waiting_max: usize) -> Closing {
         let lane = || Lane {
             closers: Vec::with_capacity(CLOSERS_MAX),
-            waiting: Vec::with_capacity(waiting_max),
+            waiting: VecDeque::with_capacity(waiting_max),
+            newest: 0,
         };
-        Closing { files: lane(), sockets: lane(), waiting_max }
+        Closing { files: lane(), connections: lane(), addresses: lane(), waiting_max }
     }
 
     /// Closes an fd, or has it closed as soon as may be.
     pub fn close(&mut self, fd: OwnedFd) {
         let lane = match is_any_socket(fd.as_fd()) {
-            true => &mut self.sockets,
+            true if waits::keeps_address(fd.as_fd()) => &mut self.addresses,
+            true => &mut self.connections,
             false => &mut self.files,
         };
+        lane.newest += 1;
         if lane.closers.len() < CLOSERS_MAX || !waits::may_wait(fd.as_fd()) {
-            return lane.begin(fd);
+            return lane.begin(lane.newest, fd);
         }
         match lane.waiting.len() < self.waiting_max {
-            true => lane.waiting.push(fd),
+            true => lane.waiting.push_back((lane.newest, fd)),
             // The store was full of what may wait: it stays open.
             false => std::mem::forget(fd),
         }
@@ -56,40 +72,62 @@ impl Closing {
 
     /// How many wait.
     pub fn waiting(&self) -> usize {
-        self.files.waiting.len() + self.sockets.waiting.len()
+        self.lanes().map(|lane| lane.waiting.len()).sum()
     }
 
     /// What waits.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.files.waiting.iter().chain(&self.sockets.waiting).map(AsFd::as_fd)
+        self.lanes().flat_map(|lane| &lane.waiting).map(|(_, fd)| fd.as_fd())
     }
 
-    /// Whether many sockets wait.
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        [&self.files, &self.connections, &self.addresses].into_iter()
+    }
+
+    /// Whether many connections wait.
     pub fn is_behind(&self) -> bool {
-        self.sockets.waiting.len() >= WAITING_FEW
+        self.connections.waiting.len() >= WAITING_FEW
+    }
+
+    /// A moment, for [`Closing::has_freed`]: what was to be closed before it.
+    pub fn moment(&self) -> u64 {
+        self.addresses.newest
+    }
+
+    /// Whether all sockets that were to be closed before that moment have given up their addresses.
+    pub fn has_freed(&self, moment: u64) -> bool {
+        self.addresses.oldest().is_none_or(|oldest| oldest > moment)
     }
 
     /// A child has ended; false if it was none of those that close something.
     pub fn ended(&mut self, pid: i32) -> bool {
-        self.files.ended(pid) || self.sockets.ended(pid)
+        self.files.ended(pid) || self.connections.ended(pid) || self.addresses.ended(pid)
     }
 }
 
 impl Lane {
-    fn begin(&mut self, fd: OwnedFd) {
+    fn begin(&mut self, number: u64, fd: OwnedFd) {
         match waits::close(fd, false) {
-            Ok(closer) => self.closers.extend(closer),
+            Ok(pid) => self.closers.extend(pid.map(|pid| Closer { pid, number })),
             Err(error) => say(&format!("a stored fd cannot be closed: {error}")),
         }
     }
 
+    /// The number of the oldest that is not closed.
+    fn oldest(&self) -> Option<u64> {
+        let waiting = self.waiting.front().map(|(number, _)| *number);
+        self.closers.iter().map(|closer| closer.number).chain(waiting).min()
+    }
+
     fn ended(&mut self, pid: i32) -> bool {
-        let Some(at) = self.closers.iter().position(|&closer| closer == pid) else { return false };
+        let Some(at) = self.closers.iter().position(|closer| closer.pid == pid) else {
+            return false;
+        };
         self.closers.swap_remove(at);
         while self.closers.len() < CLOSERS_MAX
-            && let Some(fd) = self.waiting.pop()
+            && let Some((number, fd)) = self.waiting.pop_front()
         {
-            self.begin(fd);
+            self.begin(number, fd);
         }
         true
     }
@@ -103,7 +141,9 @@ mod tests {
 
     /// Waits for a closer; whether there was one.
     fn reap(closing: &mut Closing) -> bool {
-        let Some(&pid) = closing.sockets.closers.first() else { return false };
+        let Some(pid) = closing.connections.closers.first().map(|closer| closer.pid) else {
+            return false;
+        };
         wait(Wait::Pid(pid), true).expect("our child");
         assert!(closing.ended(pid) && !closing.ended(pid));
         true
@@ -124,7 +164,7 @@ mod tests {
             quiet.push(far);
         }
         assert_eq!(
-            (closing.sockets.closers.len(), closing.waiting()),
+            (closing.connections.closers.len(), closing.waiting()),
             (CLOSERS_MAX, MANY - CLOSERS_MAX)
         );
         let is_over = |far: &UnixStream| std::io::Write::write(&mut &*far, b"x").is_err();
@@ -133,7 +173,7 @@ mod tests {
         assert_eq!(closing.waiting(), 0);
         assert!(peers.iter().all(is_over));
         assert_eq!(
-            (closing.sockets.closers.capacity(), closing.sockets.waiting.capacity()),
+            (closing.connections.closers.capacity(), closing.connections.waiting.capacity()),
             (CLOSERS_MAX, MANY)
         );
     }

@@ -28,6 +28,10 @@ const LAST_REQUESTS_MAX: usize = 65_536;
 /// Names in one batch of stored fds, bytes.
 const BATCH_NAMES_BYTES: usize = 32 << 10;
 
+/// The answer to a ping is held back no longer than this for sockets that are being closed: each is for 100 ms at most,
+/// and there may be many.
+const PONG_HELD_NS_MAX: u64 = 5_000_000_000;
+
 /// A `Welcome` carries the ring, two eventfds and the helpers.
 const WELCOME_FDS_MAX: usize = 3 + HELPERS_MAX;
 
@@ -47,6 +51,17 @@ struct Accepted {
     errno: i32,
 }
 
+/// The answer to a ping that is still to be given. It says that whoever is to have the address of a socket that was to be
+/// closed before it can.
+#[derive(Clone, Copy)]
+struct Pong {
+    n: u64,
+    /// Of [`crate::closing::Closing`], when the ping came.
+    moment: u64,
+    /// It is held back no longer, CLOCK_MONOTONIC.
+    until_ns: u64,
+}
+
 /// The connection to one manager.
 pub struct Link {
     socket: OwnedFd,
@@ -56,7 +71,7 @@ pub struct Link {
     welcomed: bool,
     listing: Option<usize>,
     helpers_due: u32,
-    pong_due: Option<u64>,
+    pong_due: Option<Pong>,
     accepted_due: Option<Accepted>,
     /// Where the accepted connection is stored.
     accepted_name: String,
@@ -101,6 +116,11 @@ impl Link {
     /// The manager has called and was answered.
     pub fn is_welcomed(&self) -> bool {
         self.welcomed
+    }
+
+    /// When an answer is given that is held back, CLOCK_MONOTONIC.
+    pub fn pong_held_until_ns(&self) -> Option<u64> {
+        self.pong_due.map(|pong| pong.until_ns)
     }
 
     /// The socket, for epoll.
@@ -195,9 +215,13 @@ impl Link {
             Ok(InitRequest::ListFds) => self.listing = Some(0),
             Ok(InitRequest::DropFd { name }) => shared.store.drop_fd(name),
             Ok(InitRequest::Ping { n }) => {
-                self.last_ping_ns = Some(time::monotonic_ns());
+                let now = time::monotonic_ns();
+                self.last_ping_ns = Some(now);
                 self.told_signals = [SignalSet::EMPTY, self.told_signals[0]];
-                self.pong_due = Some(n);
+                // Who pings on meanwhile waits no longer for that.
+                let until_ns = self.pong_held_until_ns().unwrap_or(now + PONG_HELD_NS_MAX);
+                let moment = shared.store.closing.moment();
+                self.pong_due = Some(Pong { n, moment, until_ns });
             }
             Ok(InitRequest::Power(action)) => return Asked::Power(action),
             Ok(InitRequest::EndHelper { index }) => {
@@ -258,7 +282,9 @@ impl Link {
             self.send(&InitMessage::Accepted { token, errno }, connection.as_slice())?;
             self.accepted_due = None;
         }
-        if let Some(n) = self.pong_due {
+        if let Some(Pong { n, moment, until_ns }) = self.pong_due
+            && (shared.store.closing.has_freed(moment) || time::monotonic_ns() >= until_ns)
+        {
             self.send(&InitMessage::Pong { n }, &[])?;
             self.pong_due = None;
         }

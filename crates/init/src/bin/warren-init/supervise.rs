@@ -594,7 +594,10 @@ impl Init {
         let dying = self.manager.as_ref().and_then(|manager| manager.dying_ns);
         let dying = dying.map(|since| since + DYING_NS_MAX);
         let manager = self.manager_at_ns.into_iter().chain(self.heartbeat_due_ns()).chain(dying);
-        let next = helpers.chain(manager).chain(look).min();
+        // One that is due is sent when there is room for it.
+        let now = time::monotonic_ns();
+        let pong = self.link.as_ref().and_then(Link::pong_held_until_ns).filter(|&at| at > now);
+        let next = helpers.chain(manager).chain(look).chain(pong).min();
         if next == self.armed_ns {
             return;
         }
