@@ -45,6 +45,13 @@ pub struct Totals {
     pub sight: Sight,
 }
 
+impl Totals {
+    /// Whether others say the same, at whatever time.
+    pub fn are_those_of(&self, others: &Totals) -> bool {
+        *self == Totals { now: self.now, ..others.clone() }
+    }
+}
+
 /// One picture of everything.
 #[derive(Clone, Debug, Default)]
 pub struct View {

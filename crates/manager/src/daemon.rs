@@ -544,7 +544,8 @@ impl Daemon {
             Err(e) => say!("cannot write run state: {e}"),
         }
         // Who sees what is done, as a process that begins, finds the state that had it done.
-        if !(changed.is_empty() && rearmed.is_empty() && effects.is_empty()) {
+        let is_as_before = changed.is_empty() && rearmed.is_empty() && effects.is_empty();
+        if !is_as_before || !self.core.totals().are_those_of(&self.shared.view().totals) {
             self.shared.publish(Arc::new(self.core.view()));
         }
         let mut notices = Vec::new();

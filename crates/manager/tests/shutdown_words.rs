@@ -116,6 +116,19 @@ fn an_end_by_force_stops_no_unit() {
 }
 
 #[test]
+fn an_end_by_force_is_shown_from_its_beginning() {
+    let Some(mut m) = Machine::start("force-shown", &[("deaf.service", DEAF)]) else { return };
+    m.expect_job("start", "deaf.service", "done");
+    assert_eq!(m.totals()["state"], "running");
+    // RTMIN+14 of systemd(1): the power goes off at once.
+    process::kill(m.init_pid, 34 + 14).expect("our own");
+    let left = || m.console().contains("left when all units are down").then_some(());
+    until("the last steps are taken", left);
+    assert_eq!(m.totals()["state"], "stopping");
+    m.wait_for_end();
+}
+
+#[test]
 fn who_asked_for_an_end_is_told() {
     let Some(mut m) = Machine::start("asked-by", &[("deaf.service", DEAF)]) else { return };
     m.expect_job("start", "deaf.service", "done");
