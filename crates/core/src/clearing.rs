@@ -8,10 +8,10 @@
 
 use crate::event::{Done, Effect};
 use crate::ids::{EffectId, UnitId};
-use crate::job::{JobKind, JobResult};
+use crate::job::{Job, JobKind, JobResult};
 use crate::machine::Core;
 use crate::settings::{Compiled, TypeSettings};
-use crate::state::Clearing;
+use crate::state::{Clearing, TypeState};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -179,6 +179,21 @@ impl Core {
         self.history_mut(unit).clearing = Some(Clearing { id, restarting, again: false, until });
         self.note_removal(unit, settings);
         self.out.push(Effect::ClearAway { id, unit, traces });
+    }
+
+    /// Has removed what stayed for a job that was there when its unit went down, and that is over now without having
+    /// brought it up again.
+    pub(crate) fn clear_what_was_kept(&mut self, unit: UnitId, job: &Job) {
+        let went_down = self.run(unit).history.as_ref().map(|h| h.inactive_enter.monotonic);
+        let is_service = matches!(self.run(unit).state, TypeState::Service(_));
+        if !is_service || job.kind == JobKind::Stop || went_down.is_none_or(|at| at < job.since) {
+            return;
+        }
+        let settings = self.compiled(unit);
+        let TypeSettings::Service(config) = &settings.own else { return };
+        if config.exec.runtime_directory_preserve == Preserve::Restart {
+            self.clear_away(unit, &settings, false);
+        }
     }
 
     /// The removal that is under way.

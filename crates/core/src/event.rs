@@ -408,7 +408,7 @@ pub enum Effect {
         unit: UnitId,
         /// Its settings.
         settings: Arc<Compiled>,
-        /// It will be restarted by `Restart=`.
+        /// It is to come again, by `Restart=` or by a job that is there.
         restarting: bool,
     },
     /// Remove what a run has left in the file system → [`Done::Ok`], also if some of it cannot be.

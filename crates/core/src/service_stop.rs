@@ -3,7 +3,7 @@
 
 use crate::event::{Effect, FollowUp, KillTarget};
 use crate::ids::UnitId;
-use crate::job::{JobKind, JobMode, JobType};
+use crate::job::{Job, JobKind, JobMode, JobType};
 use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
@@ -537,9 +537,7 @@ impl Core {
         let history = self.history_mut(unit);
         history.outcome = run.outcome;
         history.has_cgroup = false;
-        // The job that restarts it comes by here too, after RestartSec= or when it was asked for.
-        let job = self.run(unit).job.as_ref();
-        let restarting = restarts || job.is_some_and(|job| job.kind == JobKind::Restart);
+        let restarting = restarts || self.is_to_come_again(unit);
         self.out.push(Effect::CleanUp { unit, settings: settings.clone(), restarting });
         self.clear_away(unit, &settings, restarting);
         let comes_again = restarts || self.is_restarted(unit, &run);
@@ -559,6 +557,13 @@ impl Core {
             && job.is_some_and(|job| {
                 job.kind == JobKind::Restart && job.reason.cause == Cause::Restart
             })
+    }
+
+    /// Whether a job brings it up again. That which restarts it after `RestartSec=` is there at its end, too; a start
+    /// that is under way is that of the run which is over.
+    fn is_to_come_again(&self, unit: UnitId) -> bool {
+        let waits = |job: &Job| job.kind != JobKind::Stop && !job.running;
+        self.run(unit).job.as_deref().is_some_and(|job| job.kind == JobKind::Restart || waits(job))
     }
 
     /// It left as it should. The log need not have that of each run of many.

@@ -558,6 +558,7 @@ impl Daemon {
                 other => self.carry_out(other),
             }
         }
+        self.drop_kept_in_vain(&changed);
         self.kill_groups();
         self.traps.begin();
         self.sockets.begin();

@@ -389,7 +389,7 @@ impl Daemon {
             && !restarting
             && config.fd_store_preserve != Preserve::Yes
         {
-            self.drop_stored_fds(unit);
+            self.drop_stored(unit);
         }
     }
 

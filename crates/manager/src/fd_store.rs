@@ -1,12 +1,13 @@
 //! File descriptors that services keep with the manager (`FDSTORE=1`, sd_notify(3)); init keeps
 //! them too, so that they outlive the manager.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use warren_core::event::Event;
 use warren_core::ids::UnitId;
+use warren_core::job::JobKind;
 use warren_core::settings::TypeSettings;
 
 use warren_sys::epoll::Interest;
@@ -174,13 +175,14 @@ impl Daemon {
         self.stored_fds.of(unit).push(stored);
     }
 
-    /// Whether what a unit stored stays: while it is up or has a job, or as its file says.
+    /// Whether what a unit stored stays: while it is up or has a job that is to bring it up, or as its file says.
     fn keeps_stored(&self, unit: UnitId) -> bool {
         let run = self.core.unit_run(unit);
-        if !run.active_state().is_down() || run.job.is_some() {
+        let is_to_come = run.job.as_ref().is_some_and(|job| job.kind != JobKind::Stop);
+        if !run.active_state().is_down() || is_to_come {
             return true;
         }
-        match self.core.settings().compile(self.core.graph().definition(unit)).own {
+        match self.core.settings().compile_running(self.core.graph().definition(unit)).own {
             TypeSettings::Service(config) => config.fd_store_preserve == Preserve::Yes,
             _ => false,
         }
@@ -225,10 +227,19 @@ impl Daemon {
     }
 
     /// The unit is down for good: what it stored goes.
-    pub(crate) fn drop_stored_fds(&mut self, unit: UnitId) {
+    pub(crate) fn drop_stored(&mut self, unit: UnitId) {
         if self.stored_fds.stored.contains_key(&unit) {
             self.remove_stored(unit, |_| true);
             self.stored_fds.stored.remove(&unit);
         }
+    }
+
+    /// What those of these units stored goes that were to come again and for which there is no job any more
+    /// (systemd.service(5), `FileDescriptorStoreMax=`).
+    pub(crate) fn drop_kept_in_vain(&mut self, changed: &BTreeSet<UnitId>) {
+        let stored = self.stored_fds.stored.keys().copied();
+        let gone: Vec<UnitId> =
+            stored.filter(|unit| changed.contains(unit) && !self.keeps_stored(*unit)).collect();
+        gone.into_iter().for_each(|unit| self.drop_stored(unit));
     }
 }

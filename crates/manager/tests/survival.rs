@@ -486,3 +486,36 @@ fn what_is_kept_for_a_unit_is_not_taken_up_by_who_has_its_name() {
     m.expect_job("start", "d.service", "done");
     assert_eq!(m.lines("fds"), ["(unset)", "(unset)"]);
 }
+
+/// systemd.service(5), `FileDescriptorStoreMax=`: kept until the service is fully stopped and has no job.
+#[test]
+fn what_a_service_stored_stays_for_a_start_that_waits_and_goes_when_none_comes() {
+    let service = "[Unit]\nConditionPathExists=!/run/never\n\
+                   [Service]\nType=notify\nFileDescriptorStoreMax=1\nTimeoutStopSec=infinity\n\
+                   ExecStart=@P fds:@D/out/fds store:kept ready stay\n\
+                   ExecStop=/bin/sh -c 'test ! -p /run/gate || read line < /run/gate'";
+    let Some(m) = Machine::start("kept-for-start", &[("s.service", service)]) else { return };
+    let ask =
+        |kind: &str| m.call("Job", &json!({"type": kind, "unit": "s.service", "wait": false}));
+    let sh = |text: &str| m.run(&["sh", "-c", text]).expect("it can be done");
+    let told = || m.lines("fds").pop().expect("it ran");
+    m.expect_job("start", "s.service", "done");
+    for kills in [false, true] {
+        assert_eq!(told(), "(unset)");
+        sh("mkfifo /run/gate");
+        ask("stop");
+        m.wait_for("s.service", "deactivating/stop");
+        ask("start");
+        assert!(!kills || m.kill_manager());
+        sh("echo > /run/gate; rm /run/gate");
+        m.wait_for("s.service", "active/running");
+        assert_eq!(told(), "kept", "a start waited for the stop");
+        sh("touch /run/never");
+        m.expect_job("restart", "s.service", "done");
+        m.wait_for("s.service", "inactive/dead");
+        assert!(!kills || m.kill_manager());
+        sh("rm /run/never");
+        m.expect_job("start", "s.service", "done");
+        assert_eq!(told(), "(unset)", "a restart whose condition was not met");
+    }
+}

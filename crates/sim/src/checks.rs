@@ -496,8 +496,13 @@ fn left_directory(world: &World, definition: &Definition) -> Option<String> {
     let unit = definition.id;
     let compiled = world.core.settings().compile(definition);
     let TypeSettings::Service(config) = &compiled.own else { return None };
-    let keeps = config.exec.runtime_directory_preserve != Preserve::No;
-    if keeps || !world.core.unit_run(unit).active_state().is_down() {
+    let run = world.core.unit_run(unit);
+    let keeps = match config.exec.runtime_directory_preserve {
+        Preserve::Yes => true,
+        Preserve::Restart => run.job.is_some(),
+        Preserve::No => false,
+    };
+    if keeps || !run.active_state().is_down() {
         return None;
     }
     let paths = config.exec.runtime_directory.paths.iter();

@@ -132,6 +132,7 @@ impl Core {
             }
         }
         if self.active_state(unit).is_down() {
+            self.clear_what_was_kept(unit, &job);
             self.forget_settings(unit);
             self.connection_ended(unit);
             // It was never up, or is not any more: what came up for it or is bound to it may go.

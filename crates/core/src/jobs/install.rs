@@ -201,10 +201,13 @@ impl Core {
             self.happened(unit, What::JobEnded { job, kind: was, result, reason: ended });
             self.happened(unit, What::JobQueued { job, kind, reason });
         }
+        let is_down = self.active_state(unit).is_down();
         self.change_job(unit, |job| {
             job.kind = kind;
             if std::mem::take(&mut job.running) {
-                (job.reason, job.since, job.released_by) = (reason, now, None);
+                (job.reason, job.released_by) = (reason, None);
+                // What its unit left for it when it went down stays for it.
+                job.since = if is_down { job.since } else { now };
                 job.deadline = timeout.map(|timeout| now.after(timeout));
             }
         });
