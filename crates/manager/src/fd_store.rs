@@ -237,9 +237,9 @@ impl Daemon {
     /// What those of these units stored goes that were to come again and for which there is no job any more
     /// (systemd.service(5), `FileDescriptorStoreMax=`).
     pub(crate) fn drop_kept_in_vain(&mut self, changed: &BTreeSet<UnitId>) {
-        let stored = self.stored_fds.stored.keys().copied();
-        let gone: Vec<UnitId> =
-            stored.filter(|unit| changed.contains(unit) && !self.keeps_stored(*unit)).collect();
+        let stored =
+            changed.iter().copied().filter(|unit| self.stored_fds.stored.contains_key(unit));
+        let gone: Vec<UnitId> = stored.filter(|unit| !self.keeps_stored(*unit)).collect();
         gone.into_iter().for_each(|unit| self.drop_stored(unit));
     }
 }
