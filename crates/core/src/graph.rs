@@ -246,6 +246,11 @@ impl Graph {
         Related { own, others: range(&self.reverse[unit.index()], relation) }
     }
 
+    /// The units that `unit` itself states `relation` with: not those that state it from their end.
+    pub fn stated(&self, unit: UnitId, relation: Relation) -> impl Iterator<Item = UnitId> + '_ {
+        range(&self.definition(unit).edges, relation).iter().map(|edge| edge.other)
+    }
+
     /// Whether `unit` has `relation` with `other`, whoever states it.
     pub fn is_related(&self, unit: UnitId, relation: Relation, other: UnitId) -> bool {
         // Both ends know it: a target that orders thousands is not searched for one of them.

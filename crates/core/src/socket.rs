@@ -84,7 +84,7 @@ impl Core {
         if self.compiled(unit).socket().accept {
             return None;
         }
-        self.graph.related(unit, Relation::Triggers).find(|&service| {
+        self.graph.stated(unit, Relation::Triggers).find(|&service| {
             self.active_state(service) != ActiveState::Failed
                 && !self.active_state(service).is_down()
                 && !self.waits_to_restart(service)
@@ -96,7 +96,7 @@ impl Core {
         if self.compiled(unit).socket().accept {
             return None;
         }
-        let mut services = self.graph.related(unit, Relation::Triggers);
+        let mut services = self.graph.stated(unit, Relation::Triggers);
         services.find(|&service| self.graph.definition(service).load_state != LoadState::Loaded)
     }
 
@@ -492,10 +492,11 @@ impl Core {
         }
     }
 
-    /// The service that a socket with `Accept=no` starts. One whose file is gone names nobody any more, but
-    /// it listens: who waits there is let in by the service of its name.
+    /// The service that a socket with `Accept=no` starts; others that get its file descriptors are not
+    /// started for traffic (systemd.service(5), `Sockets=`). One whose file is gone names nobody any more,
+    /// but it listens: who waits there is let in by the service of its name.
     fn service_behind(&self, unit: UnitId) -> Option<UnitId> {
-        let named = self.graph.related(unit, Relation::Triggers).next();
+        let named = self.graph.stated(unit, Relation::Triggers).next();
         named.or_else(|| self.namesake(unit, UnitType::Service))
     }
 
@@ -626,7 +627,8 @@ impl Core {
         }
     }
 
-    /// The service that a socket starts has changed its state.
+    /// A service that gets the file descriptors of a socket has changed its state, be it the one that the
+    /// socket starts or another. While one of them is up who comes is its business, as with systemd 252.
     pub(crate) fn socket_service_changed(
         &mut self,
         unit: UnitId,
@@ -639,19 +641,27 @@ impl Core {
             return;
         }
         let at_rest = new.is_down() || self.waits_to_restart(service);
+        let is_behind = self.service_behind(unit) == Some(service);
         match phase {
-            SocketPhase::Running if at_rest && self.hit_start_limit(service) => {
+            SocketPhase::Running if at_rest && is_behind && self.hit_start_limit(service) => {
                 let reason = Reason::new(Code::ServiceLimit, Cause::Dependency(service));
                 self.socket_broken(unit, Outcome::ServiceStartLimitHit, reason);
             }
-            SocketPhase::Running if at_rest && self.run(service).job.is_none() => {
-                self.enter_listening(unit);
-            }
+            SocketPhase::Running if at_rest && !self.is_taken(unit) => self.enter_listening(unit),
             SocketPhase::Listening if new.is_up_or_coming() && !at_rest => {
                 self.out.push(Effect::WatchSockets { unit, on: false, accept: false });
                 self.set_socket_phase(unit, SocketPhase::Running);
             }
             _ => {}
         }
+    }
+
+    /// Whether somebody who gets its file descriptors is up, or has a job that may bring him up.
+    fn is_taken(&self, unit: UnitId) -> bool {
+        let named = self.graph.related(unit, Relation::Triggers);
+        named.chain(self.service_behind(unit)).any(|service| {
+            let at_rest = self.active_state(service).is_down() || self.waits_to_restart(service);
+            !at_rest || self.run(service).job.is_some()
+        })
     }
 }

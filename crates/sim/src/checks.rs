@@ -555,10 +555,14 @@ fn watch_agrees(world: &World, unit: UnitId) -> Option<String> {
 fn nobody_answers(world: &World, socket: UnitId) -> Option<String> {
     let graph = world.core.graph();
     let by_name = || graph.lookup(&graph.name(socket).change_type(UnitType::Service).ok()?);
-    let named = graph.related(socket, Relation::Triggers).next();
-    let service = world.core.unit_run(named.or_else(by_name)?);
-    let is_there = !service.active_state().is_down() || service.job.is_some();
-    (!is_there).then(|| format!("deaf: {} is running, its service is not", world.name(socket)))
+    let stated = graph.stated(socket, Relation::Triggers).next();
+    let behind = stated.or_else(by_name)?;
+    let mut all = graph.related(socket, Relation::Triggers).chain([behind]);
+    let is_there = all.any(|service| {
+        let service = world.core.unit_run(service);
+        !service.active_state().is_down() || service.job.is_some()
+    });
+    (!is_there).then(|| format!("deaf: {} is running, nobody has it", world.name(socket)))
 }
 
 /// `waiter`: nobody is left waiting in a trap.
