@@ -38,6 +38,7 @@ mod jobs;
 mod mount;
 mod resume;
 mod ripple;
+mod runtime_limit;
 mod service;
 mod service_events;
 mod service_stop;

@@ -53,7 +53,6 @@ impl ServiceRun {
 }
 
 const BUS_NAME: Id = Id::of(Group::Service, "BusName");
-const RUNTIME_MAX: Id = Id::of(Group::Service, "RuntimeMaxSec");
 
 impl Core {
     /// The run of a service that is up or under way.
@@ -610,26 +609,6 @@ impl Core {
 
     // ---- deadlines ----
 
-    /// The service was edited: `RuntimeMaxSec=` holds for what runs too, counted from its start, as with systemd 252.
-    pub(crate) fn renew_runtime_limit(&mut self, unit: UnitId) {
-        let runs = |phase| {
-            use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running};
-            matches!(phase, Running | Reload | ReloadSignal | ReloadNotify)
-        };
-        let Some(run) = self.service(unit).filter(|run| runs(run.phase)) else { return };
-        let (was, said) = (run.runtime_deadline, self.graph.definition(unit).mentions(RUNTIME_MAX));
-        if was.is_none() && !said {
-            return;
-        }
-        let max = if said { self.compiled(unit).service().runtime_max } else { None };
-        let history = self.run(unit).history.as_ref();
-        let since = history.map_or(self.now.monotonic, |history| history.active_enter.monotonic);
-        let until = max.map(|max| since.after(max));
-        if until != was {
-            self.service_mut(unit).runtime_deadline = until;
-        }
-    }
-
     pub(crate) fn service_deadline(&mut self, unit: UnitId) {
         let now = self.now.monotonic;
         let due = |at: Option<crate::time::Monotonic>| at.is_some_and(|at| at <= now);
@@ -644,10 +623,7 @@ impl Core {
             self.watchdog_missed(unit);
         } else if runtime {
             self.service_mut(unit).runtime_deadline = None;
-            if self.active_state(unit).is_up() {
-                self.fail_service(unit, Outcome::Timeout, Code::RuntimeTimeout);
-                self.enter_signal(unit, ServicePhase::StopSigterm);
-            }
+            self.ran_too_long(unit);
         }
     }
 

@@ -363,11 +363,11 @@ impl Core {
             OomPolicy::Continue => {}
             OomPolicy::Stop | OomPolicy::Kill if runs => {
                 self.fail_service(unit, Outcome::OomKill, Code::OomKilled);
-                let phase = match policy {
-                    OomPolicy::Kill => ServicePhase::StopSigkill,
-                    _ => ServicePhase::StopSigterm,
-                };
-                self.enter_signal(unit, phase);
+                match policy {
+                    OomPolicy::Kill => self.enter_signal(unit, ServicePhase::StopSigkill),
+                    _ if self.active_state(unit).is_up() => self.enter_stop(unit),
+                    _ => self.enter_signal(unit, ServicePhase::StopSigterm),
+                }
             }
             _ => self.set_outcome(unit, Outcome::OomKill),
         }

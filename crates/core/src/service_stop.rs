@@ -71,12 +71,8 @@ impl Core {
                 self.history_mut(unit).outcome = ended;
             }
             Condition | StartPre | Start | StartPost => self.enter_signal(unit, StopSigterm),
-            Reload | ReloadSignal | ReloadNotify => {
-                self.kill_control(unit);
-                self.enter_stop(unit);
-            }
             Running | Exited if self.may_be_killed(unit) => self.kill_suddenly(unit),
-            Running | Exited => self.enter_stop(unit),
+            Running | Exited | Reload | ReloadSignal | ReloadNotify => self.enter_stop(unit),
             _ => {}
         }
     }
@@ -161,8 +157,9 @@ impl Core {
         self.service_mut(unit).deadline = deadline;
     }
 
-    /// It has been up: `ExecStop=` first.
+    /// It has been up: `ExecStop=` first, in the place of what a reload still runs.
     pub(crate) fn enter_stop(&mut self, unit: UnitId) {
+        self.kill_control(unit);
         self.service_mut(unit).watchdog_deadline = None;
         self.service_mut(unit).runtime_deadline = None;
         let settings = self.compiled(unit);

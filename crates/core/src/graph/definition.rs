@@ -89,6 +89,11 @@ impl Files {
         self.fragment.iter().chain(self.dropins())
     }
 
+    /// Whether any of them says something about this setting.
+    pub fn mention(&self, setting: Id) -> bool {
+        self.iter().any(|file| file.entries().any(|entry| entry.setting == setting))
+    }
+
     /// As the unit crate takes them.
     pub fn sources(&self) -> Sources<'_> {
         Sources {
@@ -179,7 +184,7 @@ impl Definition {
     /// Whether any of its files says something about this setting: of 40,000 units, few need be
     /// compiled to know what most leave as it is.
     pub fn mentions(&self, setting: Id) -> bool {
-        self.files.iter().any(|file| file.entries().any(|entry| entry.setting == setting))
+        self.files.mention(setting)
     }
 
     /// Starts from what the last definition was completed with: most often it stays.

@@ -14,7 +14,7 @@ impl Core {
     /// Puts a generation in force. Run state stays where it is; only what changed is touched.
     pub(crate) fn commit(&mut self, graph: Arc<Graph>, delta: &Delta) {
         self.keep_places(&graph, delta);
-        self.graph = graph;
+        let before = std::mem::replace(&mut self.graph, graph);
         self.add_idle();
         for &unit in delta.forgotten.iter().chain(&delta.reused) {
             self.begin_anew(unit);
@@ -29,7 +29,7 @@ impl Core {
         }
         // The file of what runs may have been away.
         for &unit in delta.added.iter().chain(&delta.changed) {
-            self.renew_runtime_limit(unit);
+            self.renew_runtime_limit(unit, &before);
         }
         for &unit in &delta.added {
             self.tell(Notice::UnitNew(unit));
