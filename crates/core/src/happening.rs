@@ -117,7 +117,8 @@ impl Core {
         const SIGKILL: i32 = 9;
         for effect in effects {
             let (unit, target, signal) = match *effect {
-                Effect::Kill { unit, target, signal, .. } => (unit, target, signal),
+                // Signal 0 only asks who is there.
+                Effect::Kill { unit, target, signal, .. } if signal != 0 => (unit, target, signal),
                 Effect::KillGroup { unit } => (unit, KillTarget::Group, SIGKILL),
                 _ => continue,
             };

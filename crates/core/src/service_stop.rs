@@ -188,7 +188,9 @@ impl Core {
         let config = settings.service();
         self.drop_searches(unit);
         self.service_mut(unit).stopping = false;
-        if self.is_stopped(unit, config) || self.rest_is_spared(unit, config) {
+        let is_spared =
+            self.rest_is_spared(unit, config) && !self.asks_who_is_left(unit, config, phase);
+        if is_spared || self.is_stopped(unit, config) {
             return self.next_after_signal(unit, phase);
         }
         self.set_service_phase(unit, phase);
@@ -270,7 +272,10 @@ impl Core {
         match config.kill.mode {
             KillMode::ControlGroup => self.send_to(unit, KillTarget::Group, signal, then, true),
             KillMode::Mixed if main.is_none() && control.is_none() && !is_one_coming => {
-                self.send_final(unit, config);
+                match config.kill.send_sigkill {
+                    true => self.send_final(unit, config),
+                    false => self.ask_who_is_left(unit),
+                }
             }
             KillMode::Mixed | KillMode::Process => {
                 for pid in [main, control].into_iter().flatten() {
@@ -300,6 +305,14 @@ impl Core {
             self.forget_effect(id);
         }
         self.out.push(Effect::Kill { id, unit, target, signal: signal.number(), then });
+    }
+
+    /// kill(2): signal 0 reaches nobody, and tells who is there.
+    fn ask_who_is_left(&mut self, unit: UnitId) {
+        let id = self.new_effect(unit);
+        self.service_mut(unit).kill_asked = Some(id);
+        let (target, then) = (KillTarget::Group, FollowUp::default());
+        self.out.push(Effect::Kill { id, unit, target, signal: 0, then });
     }
 
     /// `FinalKillSignal=`; for SIGKILL the kernel kills the whole group at once.
@@ -378,9 +391,16 @@ impl Core {
         config.kill.send_sigkill && self.has_only_the_rest(unit, config)
     }
 
-    /// The same with `SendSIGKILL=no`: nobody asks the rest, and nobody waits for it.
+    /// The same with `SendSIGKILL=no`: the rest is not told to go, and nobody waits for it.
     fn rest_is_spared(&self, unit: UnitId, config: &ServiceConfig) -> bool {
-        !config.kill.send_sigkill && self.has_only_the_rest(unit, config)
+        let is_asked = self.service(unit).is_some_and(|run| run.kill_asked.is_some());
+        !config.kill.send_sigkill && !is_asked && self.has_only_the_rest(unit, config)
+    }
+
+    /// Whether it is to be known before the end if there is a rest: the service is not restarted beside it.
+    fn asks_who_is_left(&self, unit: UnitId, config: &ServiceConfig, phase: ServicePhase) -> bool {
+        let is_last = matches!(phase, ServicePhase::FinalSigterm | ServicePhase::FinalWatchdog);
+        is_last && self.service(unit).is_some_and(|run| self.will_restart(unit, config, run))
     }
 
     /// Whether those are gone that `KillMode=mixed` has signalled, or there were none.
@@ -522,10 +542,11 @@ impl Core {
     pub(crate) fn enter_dead(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
         let config = settings.service();
-        let run = self.service(unit).expect("it is ending").clone();
+        let mut run = self.service(unit).expect("it is ending").clone();
         self.drop_effects(unit, &run);
         self.watch_bus_name(unit, false);
-        let restarts = self.will_restart(unit, config, &run);
+        let restarts =
+            self.will_restart(unit, config, &run) && !self.is_in_the_way(unit, config, &mut run);
         let bad = !matches!(run.outcome, Outcome::Success | Outcome::ExecCondition);
         // One that ExecCondition= kept from running tells that instead.
         if run.outcome == Outcome::Success && !run.stop_requested {
@@ -618,6 +639,30 @@ impl Core {
             return true;
         }
         restarts_after(config.restart, run.outcome)
+    }
+
+    /// Whether processes are left in its cgroup that nobody may kill: beside them it is not started again by
+    /// itself (systemd.kill(5), `SendSIGKILL=`), and that is why it is down.
+    fn is_in_the_way(
+        &mut self,
+        unit: UnitId,
+        config: &ServiceConfig,
+        run: &mut ServiceRun,
+    ) -> bool {
+        let by_group = matches!(config.kill.mode, KillMode::ControlGroup | KillMode::Mixed);
+        let may_be_left = by_group && !config.kill.send_sigkill && !self.without_cgroups;
+        if !may_be_left || run.group_empty {
+            return false;
+        }
+        if run.outcome == Outcome::Success {
+            run.outcome = Outcome::Resources;
+        }
+        match config.kill.mode {
+            KillMode::Mixed => self.note(unit, Code::StopLeft, Cause::Kernel, String::new()),
+            // The log has it from the stop.
+            _ => self.history_mut(unit).reason = Reason::new(Code::StopLeft, Cause::Kernel),
+        }
+        true
     }
 
     /// `auto-restart`: down, and up again after `RestartSec=` or more.

@@ -616,6 +616,10 @@ impl Kernel {
     }
 
     fn signal(&mut self, pid: u32, signal: i32) {
+        // kill(2): it tells who is there.
+        if signal == 0 {
+            return;
+        }
         let Some(process) = self.processes.get(&pid) else { return };
         let (unit, deaf) = (process.unit, process.stubborn);
         // cgroup-v2.rst: a frozen process can be killed.

@@ -89,9 +89,10 @@ fn is_always_restarted(core: &Core, definition: &Definition) -> bool {
     config.restart == Restart::Always && config.restart_prevent_exit_status.is_empty()
 }
 
-/// It was not to be started now, or is put aside; or its restart was refused.
+/// It was not to be started now, or is put aside; or its restart was refused, or was not to meet who is left.
 fn may_stay_down(core: &Core, run: &UnitRun) -> bool {
     let Some(history) = run.history.as_ref() else { return true };
     let refused = history.refusal.as_ref().is_some_and(|refusal| refusal.at == core.totals().now);
-    history.outcome == Outcome::ExecCondition || run.marked().is_some() || refused
+    let is_left = history.reason.code == Code::StopLeft;
+    history.outcome == Outcome::ExecCondition || is_left || run.marked().is_some() || refused
 }

@@ -401,9 +401,10 @@ rows! {
          rightly takes long: a larger `TimeoutStopSec=`."
     StopLeft:
         "The stop signal was sent, the unit did not end in its time, and its file says `SendSIGKILL=no`: \
-         it is down for the manager, but its processes are not. Nobody looks after them any more; a new \
-         start of the unit runs beside them, and may find its port or its lock taken. Only the end of \
-         the machine kills them."
+         it is down for the manager, but its processes are not. Nobody looks after them any more: \
+         `Restart=` does not start the unit again while they are there (systemd.kill(5)). A start that somebody \
+         asks for runs beside them, and may find its port or its lock taken. Only the end of the machine \
+         kills them."
         "The log of the unit names the left-over processes with their numbers; `warren cat UNIT` has \
          `KillSignal=` and `TimeoutStopSec=`."
         "Ask those processes to end by the signal that they heed, or kill them by hand. Then have the \
