@@ -263,6 +263,14 @@ impl Graph {
             || reverse.binary_search(&edge).is_ok()
     }
 
+    /// Whether the unit can be reloaded: by itself, or, of those that do not reload themselves, by passing it on
+    /// (`PropagatesReloadTo=`). For a service that is not enough, as with systemd 252.
+    pub fn can_reload(&self, unit: UnitId) -> bool {
+        let definition = self.definition(unit);
+        let passes_on = || self.related(unit, Relation::PropagatesReloadTo).next().is_some();
+        definition.flags.can_reload() || definition.unit_type() != UnitType::Service && passes_on()
+    }
+
     /// Every unit that is ordered against `unit` in either direction; may repeat.
     pub fn ordered_with(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
         use Relation::*;

@@ -40,7 +40,7 @@ impl World for Core {
     }
 
     fn can_reload(&self, unit: UnitId) -> bool {
-        self.flags(unit).can_reload()
+        self.graph.can_reload(unit)
     }
 
     fn is_unseen(&self, unit: UnitId) -> bool {

@@ -192,7 +192,8 @@ impl Core {
         match self.definition(unit).unit_type() {
             UnitType::Service => self.service_reload(unit),
             UnitType::Mount => self.mount_reload(unit),
-            _ => return Turn::Over(JobResult::Invalid, reason),
+            // Others only pass it on.
+            _ => {}
         }
         match self.active_state(unit) {
             ActiveState::Active => Turn::Over(JobResult::Done, reason),

@@ -382,7 +382,7 @@ impl<'a> Subject<'a> {
 
     /// Whether it can be reloaded.
     pub fn can_reload(&self) -> bool {
-        self.flags().can_reload() || self.unit_type() == UnitType::Mount
+        self.view.graph.can_reload(self.id()) || self.unit_type() == UnitType::Mount
     }
 
     /// `CanClean`: which kinds of directories there are.

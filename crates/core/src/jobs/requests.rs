@@ -113,7 +113,7 @@ impl Core {
 
     /// `reload-or-restart`: a reload where the unit can, else the restart that was asked for.
     fn reload_or_restart(&self, unit: UnitId, job_type: JobType, wanted: bool) -> JobType {
-        if !wanted || !self.flags(unit).can_reload() {
+        if !wanted || !self.graph.can_reload(unit) {
             return job_type;
         }
         match job_type {
