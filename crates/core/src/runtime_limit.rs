@@ -36,8 +36,7 @@ impl Core {
 
     /// What the files say, or those that there were. Most say nothing of it, and are not compiled for it.
     fn runtime_max_of(&self, definition: &Definition) -> Option<Duration> {
-        let files = definition.files.before().unwrap_or(&definition.files);
-        let is_said = files.mention(RUNTIME_MAX);
+        let is_said = definition.files.in_use().mention(RUNTIME_MAX);
         let settings = is_said.then(|| self.settings().compile_running(definition))?;
         settings.service().runtime_max
     }

@@ -58,7 +58,7 @@ impl Settings {
 
     /// The same of a unit that may run by files that are gone.
     pub fn compile_running(&self, definition: &Definition) -> Compiled {
-        self.compile_of(definition, definition.files.before().unwrap_or(&definition.files))
+        self.compile_of(definition, definition.files.in_use())
     }
 
     fn compile_of(&self, definition: &Definition, files: &Files) -> Compiled {

@@ -403,7 +403,7 @@ fn split_replies<T>(
 /// `FileDescriptorName=` of a socket, or its default.
 fn fd_name(settings: &Settings, definition: &Definition) -> String {
     let set = || settings.compile_running(definition).socket().fd_name.clone();
-    let set = definition.mentions(FD_NAME).then(set).flatten();
+    let set = definition.files.in_use().mention(FD_NAME).then(set).flatten();
     set.as_deref().unwrap_or(definition.name.as_str()).to_owned()
 }
 

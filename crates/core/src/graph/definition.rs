@@ -69,6 +69,11 @@ impl Files {
         self.others.as_ref()?.before.as_ref()
     }
 
+    /// By which the unit runs, if it does: its files, or those that it had.
+    pub fn in_use(&self) -> &Files {
+        self.before().unwrap_or(self)
+    }
+
     /// Drop-ins in the order in which they apply.
     pub fn dropins(&self) -> &[Arc<UnitFile>] {
         self.others.as_ref().map_or(&[], |others| &others.dropins)
