@@ -1,7 +1,6 @@
 //! `warren devices scan`: run as users run it, fed rubbish and what does not answer.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use warren_device::Uuid;
@@ -132,8 +131,10 @@ fn a_group_of_this_host_is_not_called_anothers() {
     let path = |name: &str| dir.join(name).to_str().expect("a plain path").to_owned();
     write(&owned_disk("here"), &path("here"));
     write(&owned_disk("there"), &path("there"));
-    fs::write(path("lvm"), "#!/bin/sh\necho '  system ID: here'\n").expect("it can be written");
-    fs::set_permissions(path("lvm"), PermissionsExt::from_mode(0o755)).expect("it is ours");
+    fs::write(path("script"), "#!/bin/sh\necho '  system ID: here'\n").expect("it can be written");
+    // By another process: a child of another test must not hold it open for writing.
+    let installed = Command::new("install").args([path("script"), path("lvm")]).status();
+    assert!(installed.expect("coreutils are there").success());
     for (name, at, expected) in [
         ("here", dir.as_path(), "complete\n"),
         ("there", dir.as_path(), "complete, not started by itself: owned by system \"there\"\n"),

@@ -273,7 +273,9 @@ fn a_name_that_any_process_claims_is_no_machine_and_another_users_is_not_entered
     let directory = std::env::temp_dir().join(format!("warren-test-claim-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory can be made");
     let program = directory.join("warren-init");
-    std::fs::copy("/bin/sleep", &program).expect("it can be copied");
+    // Written by another process: a child of another test must not hold it open for writing.
+    let written = Command::new("install").arg("/bin/sleep").arg(&program).status();
+    assert!(written.expect("coreutils are there").success());
     let name = format!("claimed-{}", std::process::id());
     for (uid, stranger) in [(0, None), (NOBODY, Some(NOBODY))] {
         let mut claimed = claim(&program, &name, uid);

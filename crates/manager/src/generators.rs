@@ -377,9 +377,12 @@ mod tests {
 
         /// A shell script; the output directories are `$1`, `$2`, `$3`.
         fn script(&self, path: &str, text: &str) {
-            let path = self.0.join(path);
-            fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("chmod");
+            let written = self.0.join("script");
+            fs::write(&written, format!("#!/bin/sh\n{text}\n")).expect("a script");
+            // By another process: a child of another test must not hold it open for writing.
+            let mut install = std::process::Command::new("install");
+            let done = install.arg(&written).arg(self.0.join(path)).status();
+            assert!(done.expect("coreutils are there").success());
         }
 
         /// What is in the output directories: `path=content` or `path->target`.

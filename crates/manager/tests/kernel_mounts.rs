@@ -20,9 +20,7 @@ fn has_helper(m: &Machine, file_system: &str, script: &str) -> bool {
     std::fs::create_dir(&directory).expect("a directory can be made");
     let path = directory.join(format!("mount.{file_system}"));
     let script = script.replace("@D", &m.directory.to_string_lossy());
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a file can be written");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&path, mode).expect("chmod");
+    lab::install_script(&path, &script);
     let lower = format!("lowerdir={}:/usr/sbin", directory.display());
     let done = m.run(&["mount", "-t", "overlay", "-o", &lower, "none", "/usr/sbin"]);
     if done.is_err() {

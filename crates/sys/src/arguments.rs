@@ -121,7 +121,6 @@ mod tests {
 
     #[test]
     fn a_user_whose_process_must_not_be_dumped_is_not_taken_for_root() {
-        use std::os::unix::fs::PermissionsExt;
         use std::os::unix::process::CommandExt;
         const USER: u32 = 65534;
         if !rustix::process::geteuid().is_root() {
@@ -129,8 +128,10 @@ mod tests {
         }
         // A program that its user may not read has processes that must not be dumped.
         let program = PathBuf::from(format!("/tmp/warren-unread-{}", std::process::id()));
-        std::fs::copy("/bin/sleep", &program).expect("there is room");
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o711)).expect("ours");
+        // Written by another process: a child of another test must not hold it open for writing.
+        let mut install = std::process::Command::new("install");
+        let written = install.args(["-m", "711", "/bin/sleep"]).arg(&program).status();
+        assert!(written.expect("coreutils are there").success());
         let mut process = std::process::Command::new(&program)
             .arg("60")
             .current_dir("/")

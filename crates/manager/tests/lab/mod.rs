@@ -229,10 +229,7 @@ impl Machine {
 
     /// Writes a generator: a shell script.
     pub fn write_generator(&self, name: &str, text: &str) {
-        let path = self.directory.join("generators").join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("files can be written");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, mode).expect("chmod");
+        install_script(&self.directory.join("generators").join(name), text);
     }
 
     /// Takes a generator away.
@@ -537,6 +534,24 @@ pub fn read_answer(stream: &UnixStream) -> Option<Value> {
     let mut answer = Vec::new();
     BufReader::new(stream).read_until(0, &mut answer).ok()?;
     (answer.pop() == Some(0)).then(|| serde_json::from_slice(&answer).expect("it is JSON"))
+}
+
+/// Installs an executable. Another process writes it: as long as a child that some other test has
+/// just started holds a file open for writing, execve(2) refuses it (ETXTBSY).
+pub fn install(program: &Path, target: &Path) {
+    let done = Command::new("install").arg(program).arg(target).status();
+    assert!(done.expect("coreutils are there").success(), "{}", target.display());
+}
+
+/// Installs a shell script, as [`install`] does.
+pub fn install_script(path: &Path, text: &str) {
+    let mut install = Command::new("install");
+    install.arg("/dev/stdin").arg(path).stdin(Stdio::piped());
+    let mut process = install.spawn().expect("coreutils are there");
+    let mut input = process.stdin.take().expect("it is piped");
+    write!(input, "#!/bin/sh\n{text}\n").expect("it reads");
+    drop(input);
+    assert!(process.wait().expect("our child").success(), "{}", path.display());
 }
 
 fn write_unit(directory: &Path, file: &str, text: &str) {
