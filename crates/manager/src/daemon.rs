@@ -32,6 +32,7 @@ use crate::ending::words::AskedBy;
 use crate::ends::early::EarlyExits;
 use crate::ends::missing::Missing;
 use crate::ends::since::Since;
+use crate::environment::Environment;
 use crate::environment_files::Reads;
 use crate::groups::Groups;
 use crate::heartbeat::HEARTBEAT;
@@ -159,7 +160,7 @@ pub struct Daemon {
     /// Instances whose process has its connection.
     pub(crate) handed_over: Vec<UnitId>,
     pub(crate) stored_fds: crate::fd_store::FdStore,
-    pub(crate) environment: BTreeMap<Box<str>, Box<str>>,
+    pub(crate) environment: Environment,
     /// Units that are being frozen or thawed, and which of both.
     pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,
     /// Commands that wait for their environment files.

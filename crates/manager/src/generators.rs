@@ -5,16 +5,18 @@
 //! place file by file, so that the loader finds those files changed and no others. A process of its
 //! own does that: the manager has thousands of descriptors, which each child that it started itself
 //! would begin with. The loader's thread waits for it; the loop has no part in it. Start at
-//! [`Generators::run`]. `turn` says which of several runs counts.
+//! [`Generators::run`]. `turn` says which of several runs counts; `environment` runs those that come first.
 
+mod environment;
+mod programs;
 mod turn;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,11 +26,14 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::virtualization;
 use warren_unit::Scope;
 
+use crate::environment::Variables;
 use crate::fstab::{self, GENERATOR};
+use crate::inherited;
 use crate::say;
 use turn::Turn;
 
-/// One that takes longer is killed, and what it wrote so far counts.
+/// One that takes longer is killed, and what it wrote so far counts. Those of the environment, which run one
+/// after the other, have as long together.
 const TAKES_MAX: Duration = Duration::from_secs(60);
 
 /// The argument with which warrend runs the generators and ends.
@@ -43,27 +48,17 @@ const LAST_FSTAB: &str = "generator.fstab";
 /// Deepest directory that is put in place: a drop-in in its directory.
 const DEPTH_MAX: usize = 2;
 
-/// Where generators are looked for, highest precedence first (systemd.generator(7), SYNOPSIS).
-const SYSTEM: [&str; 5] = [
-    "/run/systemd/system-generators",
-    "/etc/systemd/system-generators",
-    "/usr/local/lib/systemd/system-generators",
-    "/usr/lib/systemd/system-generators",
-    "/lib/systemd/system-generators",
-];
-
-/// The same for a user's manager.
-const USER: [&str; 4] = [
-    "/run/systemd/user-generators",
-    "/etc/systemd/user-generators",
-    "/usr/local/lib/systemd/user-generators",
-    "/usr/lib/systemd/user-generators",
-];
+/// Where directories of generators are, highest precedence first (systemd.generator(7), SYNOPSIS).
+const PLACES: [&str; 5] =
+    ["/run/systemd", "/etc/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd"];
 
 /// What is needed to run them.
 #[derive(Clone, Debug)]
 pub struct Generators {
+    scope: Scope,
     search: Vec<PathBuf>,
+    /// Where those of the environment are looked for.
+    environment_search: Vec<PathBuf>,
     /// `/run/systemd` or its like.
     runtime: PathBuf,
     environment: Vec<(&'static str, String)>,
@@ -72,7 +67,7 @@ pub struct Generators {
 }
 
 impl Generators {
-    /// Those of the host, or those in `search`.
+    /// Those of the host, or those in `search`, with those of the environment in `environment` below each.
     pub fn new(
         scope: Scope,
         search: Option<Vec<PathBuf>>,
@@ -81,14 +76,23 @@ impl Generators {
     ) -> Generators {
         let is_host = scope == Scope::System && search.is_none();
         let fstab = is_host.then(|| PathBuf::from("/etc/fstab"));
-        let usual: &[&str] = if scope == Scope::System { &SYSTEM } else { &USER };
-        let search = search.unwrap_or_else(|| usual.iter().map(PathBuf::from).collect());
-        Generators { search, runtime, environment: environment(scope, architecture), fstab }
+        let environment_search = match &search {
+            Some(search) => search.iter().map(|directory| directory.join("environment")).collect(),
+            None => places(scope, "environment-generators"),
+        };
+        let search = search.unwrap_or_else(|| places(scope, "generators"));
+        let environment = environment(scope, architecture);
+        Generators { scope, search, environment_search, runtime, environment, fstab }
     }
 
     /// When the last run began, before a generator of it read anything: ns since 1970 by the clock of file systems.
     pub fn last_began_ns(&self) -> Option<u64> {
         turn::last_taken_ns(&self.runtime)
+    }
+
+    /// What the last run made of the manager's environment.
+    pub fn environment(&self) -> Variables {
+        environment::last(&self.runtime)
     }
 
     /// Has another process [`Generators::run`], and waits for it; whether that came to its end.
@@ -110,7 +114,7 @@ impl Generators {
     /// Runs all of them and puts what they made in place. What goes wrong is told, and no reason
     /// not to go on: what the others made counts.
     pub fn run(&self) {
-        let programs = self.programs();
+        let programs = programs::find(&self.search);
         let turn = match Turn::take(&self.runtime) {
             Ok(turn) => turn,
             Err(e) => return say!("generators cannot run: {}: {e}", self.runtime.display()),
@@ -126,7 +130,15 @@ impl Generators {
         {
             self.read_fstab(fstab, &fresh);
         }
-        wait_for(programs.values().flatten().filter_map(|p| self.start(p, &outputs)).collect());
+        let mut inherited = inherited::environment(self.scope, std::env::vars_os());
+        let made = environment::run(&self.environment_search, &inherited, &fresh);
+        if let Err(e) = environment::write(&made, &fresh) {
+            say!("what generators made of the environment cannot be written: {e}");
+        }
+        inherited.extend(made);
+        let programs = programs.values().flatten();
+        let running = programs.filter_map(|program| self.start(program, &outputs, &inherited));
+        wait_for(running.collect(), Instant::now() + TAKES_MAX);
         if let Err(e) = turn.if_last(|| self.put_in_place(&fresh)) {
             say!("what generators made cannot be put in place: {}: {e}", self.runtime.display());
         }
@@ -140,10 +152,12 @@ impl Generators {
                 say!("what generators made cannot be put in place: {}: {e}", to.display());
             }
         }
-        let (new, last) = (fresh.join(LAST_FSTAB), self.runtime.join(LAST_FSTAB));
-        let kept = if new.exists() { put_file(&new, &last) } else { remove(&last) };
-        if let Err(e) = kept {
-            say!("what was made of fstab is not kept: {}: {e}", last.display());
+        for name in [LAST_FSTAB, environment::FILE] {
+            let (new, last) = (fresh.join(name), self.runtime.join(name));
+            let kept = if new.exists() { put_file(&new, &last) } else { remove(&last) };
+            if let Err(e) = kept {
+                say!("what generators made cannot be kept: {}: {e}", last.display());
+            }
         }
     }
 
@@ -167,23 +181,10 @@ impl Generators {
         }
     }
 
-    /// The programs by name: of one name that in the first directory; an empty file, or a link to
-    /// /dev/null, takes the name away.
-    fn programs(&self) -> BTreeMap<OsString, Option<PathBuf>> {
-        let mut found = BTreeMap::new();
-        for entry in self.search.iter().filter_map(|d| fs::read_dir(d).ok()).flatten().flatten() {
-            let path = entry.path();
-            let metadata = fs::metadata(&path);
-            let runs = metadata
-                .is_ok_and(|m| m.is_file() && m.len() > 0 && m.permissions().mode() & 0o111 != 0);
-            found.entry(entry.file_name()).or_insert(runs.then_some(path));
-        }
-        found
-    }
-
-    fn start(&self, path: &Path, outputs: &[PathBuf; 3]) -> Option<Running> {
+    fn start(&self, path: &Path, outputs: &[PathBuf; 3], inherited: &Variables) -> Option<Running> {
         let child = Command::new(path)
             .args(outputs)
+            .envs(inherited.iter().map(|(name, value)| (&**name, &**value)))
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir("/")
             .stdin(Stdio::null())
@@ -205,6 +206,12 @@ fn has_checker(fs_type: &str) -> bool {
         ["/sbin", "/usr/sbin"].iter().any(|directory| Path::new(directory).join(name).exists())
     };
     is_there("fsck") && (fs_type == "auto" || is_there(&format!("fsck.{fs_type}")))
+}
+
+/// Directories of the host.
+fn places(scope: Scope, kind: &str) -> Vec<PathBuf> {
+    let scope = if scope == Scope::System { "system" } else { "user" };
+    PLACES.iter().map(|place| Path::new(place).join(format!("{scope}-{kind}"))).collect()
 }
 
 /// systemd.generator(7), "ENVIRONMENT".
@@ -234,9 +241,8 @@ struct Running {
     child: Child,
 }
 
-/// Waits for all, each as long as the bound.
-fn wait_for(mut running: Vec<Running>) {
-    let end = Instant::now() + TAKES_MAX;
+/// Waits for all, until then.
+fn wait_for(mut running: Vec<Running>, end: Instant) {
     let Ok(epoll) = Epoll::new() else {
         return running.iter_mut().for_each(|one| one.end(true));
     };
@@ -397,7 +403,8 @@ mod tests {
             for entry in fs::read_dir(directory).expect("a directory").flatten() {
                 let path = entry.path();
                 let name = path.strip_prefix(self.0.join("run")).expect("below").display();
-                if entry.file_name() == "generator.turn" || entry.file_name() == LAST_FSTAB {
+                let no_output = ["generator.turn", LAST_FSTAB, environment::FILE];
+                if no_output.iter().any(|name| entry.file_name() == *name) {
                     continue;
                 }
                 if let Ok(target) = fs::read_link(&path) {
@@ -438,6 +445,33 @@ mod tests {
                 "generator/partly.service=partly",
             ]
         );
+    }
+
+    #[test]
+    fn those_of_the_environment_come_first_and_one_after_the_other() {
+        let scratch = Scratch::for_generators("generators-environment");
+        fs::create_dir(scratch.0.join("low/environment")).expect("a directory");
+        let first =
+            "cat <<'X'\nA=1\nB=\"two words\"\nC=$A\nno assignment\nexport D=1\n9=1\nE=a\\\nb\nX";
+        scratch.script("low/environment/10-a", first);
+        scratch.script("low/environment/20-b", "echo A=$A-$B; exit 3");
+        scratch.script("low/environment/30-c", "printf 'F=\\377\\n'");
+        scratch.script("low/environment/40-d", "echo G=$A$F");
+        scratch.script("low/environment/40-d.dpkg-old", "echo G=old");
+        scratch.script("low/a", "echo $A $SYSTEMD_SCOPE > $1/a.service");
+        let generators = scratch.generators();
+        assert!(generators.environment().is_empty());
+        generators.run();
+        let made = |generators: &Generators| -> Vec<String> {
+            let pairs = generators.environment().into_iter();
+            pairs.map(|(name, value)| format!("{name}={value}")).collect()
+        };
+        let expected = ["A=1-two words", "B=two words", "C=$A", "E=ab", "G=1-two words"];
+        assert_eq!(made(&generators), expected);
+        assert_eq!(scratch.outputs(), ["generator/a.service=1-two words system"]);
+        fs::remove_dir_all(scratch.0.join("low/environment")).expect("it is there");
+        generators.run();
+        assert!(generators.environment().is_empty());
     }
 
     /// A run whose manager was killed goes on while the next manager's run begins and ends.

@@ -26,6 +26,7 @@ pub mod devices;
 pub mod effects;
 mod ending;
 mod ends;
+pub mod environment;
 mod environment_files;
 mod faults;
 pub mod fd_store;

@@ -185,13 +185,22 @@ impl LoaderThread {
         let differ = changed || self.loader.has_installation_changed();
         let states = (differ && !dry_run).then(|| self.new_states(&loading.delta));
         let (error, done, cpu_us) = (None, Vec::new(), 0);
-        LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states }
+        LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states, environment: None }
     }
 
     fn refuse(&self, token: u64, error: String) -> LoaderAnswer {
         let loading = Loading::new(self.graph.clone(), Delta::default(), Default::default());
         let (error, done, cpu_us) = (Some(error), Vec::new(), 0);
-        LoaderAnswer { token, loading, dry_run: true, error, done, cpu_us, states: None }
+        LoaderAnswer {
+            token,
+            loading,
+            dry_run: true,
+            error,
+            done,
+            cpu_us,
+            states: None,
+            environment: None,
+        }
     }
 
     fn reload(&mut self, how: &Reload, token: u64) -> LoaderAnswer {
@@ -238,7 +247,8 @@ impl LoaderThread {
         if answer.states.is_some() {
             done.push(did(Phase::Enabled, linked.ended, 0));
         }
-        LoaderAnswer { done, cpu_us, ..answer }
+        let environment = self.generators.as_ref().filter(|_| all).map(Generators::environment);
+        LoaderAnswer { done, cpu_us, environment, ..answer }
     }
 
     /// Runs the generators, if there are any.
@@ -272,7 +282,16 @@ impl LoaderThread {
         self.graph = loading.graph.clone();
         let states = self.states_of_found(&loading.delta);
         let (error, done, cpu_us) = (None, Vec::new(), 0);
-        LoaderAnswer { token, loading, dry_run: false, error, done, cpu_us, states }
+        LoaderAnswer {
+            token,
+            loading,
+            dry_run: false,
+            error,
+            done,
+            cpu_us,
+            states,
+            environment: None,
+        }
     }
 
     /// The installation states with those of units that no reload loaded, if one of them has a file that

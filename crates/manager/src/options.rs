@@ -21,7 +21,8 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --user                manage one user's units
   --unit=UNIT           what is started first; default: default.target
   --unit-path=DIRS      search directories instead of the usual ones, colon separated
-  --generator-path=DIRS look for generators there; with --unit-path and without this, none run
+  --generator-path=DIRS look for generators there, and for those of the environment in environment/
+                        below each; with --unit-path and without this, none run
   --fleet-path=DIR      rules that make units; with --unit-path and without this, there are none
   --no-bus              do not serve systemctl
   --record-path=DIR     keep recordings of boots, reloads and shutdowns there

@@ -18,6 +18,7 @@ use warren_unit::{Diagnostic, UnitName};
 
 use crate::answers::AnswerTo;
 use crate::ending::scheduled::Scheduled;
+use crate::environment::Variables;
 use crate::kernel_mounts::Changed;
 use crate::loader::{Loading, RulesChange};
 use crate::record_names::Formers;
@@ -258,6 +259,8 @@ pub struct LoaderAnswer {
     pub cpu_us: u64,
     /// Installation states, where they may have changed.
     pub states: Option<Arc<crate::shared::FileStates>>,
+    /// What generators made of the manager's environment, where they have run.
+    pub environment: Option<Variables>,
 }
 
 impl Report {

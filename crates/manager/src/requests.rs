@@ -28,9 +28,6 @@ use crate::recorder::Done;
 use crate::say;
 use crate::unit_files::Question;
 
-/// Bytes of the variables that services inherit: what execve(2) takes with a stack of 4 MiB.
-const ENVIRONMENT_BYTES_MAX: usize = 1 << 20;
-
 /// What is to be done when the loader has answered.
 pub(crate) enum AfterLoad {
     /// Make the job.
@@ -338,7 +335,8 @@ impl Daemon {
 
     fn take_loaded(&mut self, answer: LoaderAnswer) {
         let began = Instant::now();
-        let LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states } = answer;
+        let LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states, environment } =
+            answer;
         let delta = loading.delta.clone();
         if !dry_run {
             let commit_began = now().monotonic;
@@ -347,6 +345,11 @@ impl Daemon {
             let less = [&delta.changed, &delta.removed, &delta.rewired];
             self.note_idle(less.into_iter().flatten());
             self.record_reload(done, cpu_us, commit_began);
+        }
+        if let Some(generated) = environment {
+            self.environment.set_generated(generated);
+            let all = self.environment.texts();
+            self.shared.change_facts(|facts| facts.environment = all);
         }
         if let Some(states) = states {
             self.shared.publish_states(states);
@@ -510,34 +513,7 @@ impl Daemon {
     // ---- the environment, references, the first unit ----
 
     fn change_environment(&mut self, unset: &[String], set: &[String]) -> Outcome {
-        let mut environment = self.environment.clone();
-        for word in unset {
-            match word.split_once('=') {
-                Some((name, value)) if environment.get(name).is_some_and(|v| **v == *value) => {
-                    environment.remove(name);
-                }
-                Some(_) => {}
-                None => {
-                    environment.remove(word.as_str());
-                }
-            }
-        }
-        for assignment in set {
-            let valid = assignment
-                .split_once('=')
-                .filter(|(name, _)| warren_unit::config::is_variable_name(name));
-            let Some((name, value)) = valid else {
-                return Err(BusError::invalid_args(format!(
-                    "Invalid environment assignment {assignment}"
-                )));
-            };
-            environment.insert(name.into(), value.into());
-        }
-        let bytes: usize = environment.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if bytes > ENVIRONMENT_BYTES_MAX {
-            let text = format!("The environment may have {ENVIRONMENT_BYTES_MAX} bytes.");
-            return Err(BusError::invalid_args(text));
-        }
+        let environment = self.environment.changed(unset, set).map_err(BusError::invalid_args)?;
         let settings = self.state.client_settings().clone();
         let environment = Some(environment);
         self.set_client_settings(ClientSettings { environment, ..settings });
@@ -557,9 +533,9 @@ impl Daemon {
     /// Follows what clients set, of this manager or of the one before it.
     pub(crate) fn follow_client_settings(&mut self, settings: &ClientSettings) {
         if let Some(environment) = &settings.environment {
-            self.environment = environment.clone();
+            self.environment.set_clients(environment.clone());
         }
-        let all = self.environment.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        let all = self.environment.texts();
         self.shared.change_facts(|facts| {
             facts.environment = all;
             facts.exit_code = settings.exit_code;

@@ -1,7 +1,6 @@
 //! From a spawn effect, and what its environment files say, to the request for an exec helper.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use warren_core::event::Spawn;
@@ -18,6 +17,8 @@ use warren_unit::config::{
 };
 use warren_unit::{Context, Scope};
 
+use crate::environment::Variables;
+
 /// Says how often a process is to say that it is well.
 const WATCHDOG_USEC: &str = "WATCHDOG_USEC";
 
@@ -29,7 +30,7 @@ pub struct SpawnHost<'a> {
     /// Host facts, as for specifiers.
     pub context: &'a Context,
     /// The manager's environment block for its services.
-    pub environment: &'a BTreeMap<Box<str>, Box<str>>,
+    pub environment: &'a Variables,
     /// What the command's environment files say.
     pub file_variables: &'a [(String, String)],
     /// Path of the notify socket.
@@ -72,8 +73,6 @@ impl LogOutput {
 
 /// Why a request could not be made; the text is for people.
 pub type SpawnError = String;
-
-type Environment = BTreeMap<Box<str>, Box<str>>;
 
 /// Where a process is placed; by `enters` it is made first and put there then.
 pub fn cgroup_place(path: Option<String>, enters: bool) -> CgroupPlace {
@@ -332,7 +331,7 @@ fn environment(
     service: Option<&ServiceConfig>,
     exec: &ExecConfig,
     host: &SpawnHost<'_>,
-) -> Result<Environment, SpawnError> {
+) -> Result<Variables, SpawnError> {
     let mut out = host.environment.clone();
     let mut set = |name: &str, value: String| {
         out.insert(name.into(), value.into());
@@ -433,7 +432,7 @@ fn directory_variable(kind: DirectoryKind) -> &'static str {
 }
 
 /// The environment that a command line is expanded with: what the helper knows stands in it by name.
-fn with_login_variables(environment: &Environment, are_set: bool) -> Cow<'_, Environment> {
+fn with_login_variables(environment: &Variables, are_set: bool) -> Cow<'_, Variables> {
     if !are_set {
         return Cow::Borrowed(environment);
     }

@@ -221,7 +221,7 @@ impl Daemon {
         let cgroup = cgroup_place(path, self.groups.is_killed(spawn.unit));
         let host = SpawnHost {
             context: &self.core.settings().context,
-            environment: &self.environment,
+            environment: self.environment.all(),
             file_variables,
             notify_socket: &notify_socket,
             cgroup,

@@ -25,17 +25,18 @@ use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_sys::virtualization;
 use warren_trace::words::Phase;
-use warren_unit::{LoadState, Scope};
+use warren_unit::LoadState;
 
 use crate::daemon::{Daemon, now, token};
 use crate::devices::{Devices, KeptDevices};
+use crate::environment::Environment;
 use crate::environment_files::Reads;
 use crate::fd_store::FdStore;
 use crate::first::First;
+use crate::generators::Generators;
 use crate::groups::Groups;
 use crate::helpers::{Answered, Helpers, KeptHelpers};
 use crate::host::{lengthen_unix_queues, owns_machine};
-use crate::inherited;
 use crate::init_link::{Greeting, InitLink};
 use crate::loader_thread::LoaderThread;
 use crate::log_link::{KeptLog, LogLink};
@@ -202,6 +203,9 @@ fn make(
         generators.run_apart();
         boot.generators = (began, now());
     }
+    let generated = generators.as_ref().map(Generators::environment).unwrap_or_default();
+    let environment = Environment::new(options.scope, generated);
+    facts.environment = environment.texts();
     let load_began = now();
     // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
     let reads_anew = matches!(reason, StartReason::Asked | StartReason::SoftReboot);
@@ -301,7 +305,7 @@ fn make(
         connections: BTreeMap::new(),
         handed_over: Vec::new(),
         stored_fds: FdStore::default(),
-        environment: service_environment(options.scope),
+        environment,
         freezing: BTreeMap::new(),
         environments: Reads::default(),
         checks: Vec::new(),
@@ -411,10 +415,6 @@ fn first_facts(settings: &Settings) -> Facts {
             .or_else(virtualization::machine)
             .unwrap_or_default()
             .to_owned(),
-        environment: service_environment(settings.context.scope)
-            .iter()
-            .map(|(n, v)| format!("{n}={v}"))
-            .collect(),
         control_group: String::new(),
         soft_reboots: soft_reboots(),
         defaults: settings.defaults.clone(),
@@ -436,11 +436,6 @@ fn init_began() -> Option<Moment> {
     let (realtime, monotonic) = told.split_once(' ')?;
     let monotonic = Monotonic(monotonic.parse().ok()?);
     Some(Moment { monotonic, realtime_us: realtime.parse().ok()? })
-}
-
-/// What services inherit.
-fn service_environment(scope: Scope) -> BTreeMap<Box<str>, Box<str>> {
-    inherited::environment(scope, std::env::vars_os())
 }
 
 impl Daemon {

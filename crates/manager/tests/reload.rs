@@ -406,6 +406,44 @@ fn generators_run_before_a_reload() {
     assert!(m.console().contains("/generators/g failed: exit status: 1"), "{}", m.console());
 }
 
+#[test]
+fn generators_of_the_environment_are_under_what_clients_set() {
+    let prints = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo $A $B >>@D/out/seen'";
+    let Some(m) = Machine::start("generated-variables", &[("prints.service", prints)]) else {
+        return;
+    };
+    if !lab::has_systemctl("generators_of_the_environment_are_under_what_clients_set") {
+        return;
+    }
+    let systemctl = |arguments: &[&str]| {
+        m.run(&[&["systemctl"], arguments].concat()).expect("it is done");
+    };
+    let check = |expected: &str| {
+        m.expect_job("start", "prints.service", "done");
+        assert_eq!(m.lines("seen").last().map_or("", |line| line.as_str()), expected);
+    };
+    m.write_generator("environment/10-a", "echo A=made; echo B=made");
+    check("");
+    reload(&m, &json!({"dry_run": true}));
+    check("");
+    reload(&m, &json!({}));
+    check("made made");
+    systemctl(&["set-environment", "A=set"]);
+    systemctl(&["unset-environment", "B"]);
+    check("set made");
+    let killed = m.manager_pid();
+    assert!(m.kill_manager());
+    lab::until("the next one is there", || {
+        (m.manager_pid().is_some() && m.manager_pid() != killed).then_some(())
+    });
+    check("set made");
+    systemctl(&["unset-environment", "A"]);
+    check("made made");
+    m.remove_generator("environment/10-a");
+    reload(&m, &json!({}));
+    check("");
+}
+
 /// Unit files that name others by numbers that never come again leave nothing behind.
 #[test]
 fn names_that_nothing_mentions_any_more_are_forgotten() {

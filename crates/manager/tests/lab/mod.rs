@@ -229,7 +229,9 @@ impl Machine {
 
     /// Writes a generator: a shell script.
     pub fn write_generator(&self, name: &str, text: &str) {
-        install_script(&self.directory.join("generators").join(name), text);
+        let path = self.directory.join("generators").join(name);
+        std::fs::create_dir_all(path.parent().expect("below")).expect("directories can be made");
+        install_script(&path, text);
     }
 
     /// Takes a generator away.
