@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use lab::recordings::recording;
-use lab::{Machine, program_of, until};
+use lab::{Machine, program_of, until_or};
 use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::event::What;
@@ -159,7 +159,8 @@ fn managers_of_users_end_in_order_and_within_one_budget() {
     for user in 0..users {
         m.wait_for(&format!("session@{user}.service"), "active/running");
     }
-    until("the last is deaf", || m.out(&format!("{last}/deaf")).exists().then_some(()));
+    let said = || m.lines(&format!("{last}/said")).join("\n");
+    until_or("the last is deaf", || m.out(&format!("{last}/deaf")).exists().then_some(()), said);
     let began = Instant::now();
     let (console, recording) = end(&mut m);
     println!("{users} users with {each} units each: {:.3?} to the end", began.elapsed());

@@ -79,13 +79,23 @@ pub fn pause(time: Duration) {
 
 /// Looks until there is something to see.
 #[track_caller]
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    until_or(what, look, String::new)
+}
+
+/// The same, with something to read where there never is.
+#[track_caller]
+pub fn until_or<T>(
+    what: &str,
+    mut look: impl FnMut() -> Option<T>,
+    read: impl Fn() -> String,
+) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(Instant::now() < end, "never happened: {what}");
+        assert!(Instant::now() < end, "never happened: {what}\n{}", read());
         pause(LOOKS_APART);
     }
 }
