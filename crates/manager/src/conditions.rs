@@ -14,6 +14,7 @@ use warren_sys::passwd::Database;
 use warren_unit::config::{Condition, ConditionKind};
 use warren_unit::{Context, Scope};
 
+use crate::boot_options;
 use crate::inherited::is_inherited;
 use crate::path_globs::{STEPS_MAX, glob_paths};
 use crate::say;
@@ -132,19 +133,9 @@ fn has_cpu_feature(name: &str) -> Option<bool> {
     Some(flags?.1.split_whitespace().any(|flag| flag == name))
 }
 
-/// The kernel's command line, or that of process 1 in a container.
-fn command_line() -> String {
-    match warren_sys::process::in_container() {
-        true => fs::read("/proc/1/cmdline")
-            .map(|b| String::from_utf8_lossy(&b).replace('\0', " "))
-            .unwrap_or_default(),
-        false => warren_sys::text::read("/proc/cmdline").unwrap_or_default(),
-    }
-}
-
 /// What a boolean option of the command line says in place of a condition's own look; the last counts.
 fn said_at_boot(option: &str) -> Option<bool> {
-    option_in(&command_line(), option)
+    option_in(&boot_options::command_line(), option)
 }
 
 fn option_in(command_line: &str, option: &str) -> Option<bool> {
@@ -153,7 +144,7 @@ fn option_in(command_line: &str, option: &str) -> Option<bool> {
 }
 
 fn kernel_word(parameter: &str) -> bool {
-    command_line().split_whitespace().any(|word| {
+    boot_options::command_line().split_whitespace().any(|word| {
         word == parameter || !parameter.contains('=') && word.split('=').next() == Some(parameter)
     })
 }

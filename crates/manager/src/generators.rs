@@ -26,9 +26,8 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::virtualization;
 use warren_unit::Scope;
 
-use crate::environment::Variables;
+use crate::environment::{Begun, Sources, Variables};
 use crate::fstab::{self, GENERATOR};
-use crate::inherited;
 use crate::say;
 use turn::Turn;
 
@@ -55,13 +54,13 @@ const PLACES: [&str; 5] =
 /// What is needed to run them.
 #[derive(Clone, Debug)]
 pub struct Generators {
-    scope: Scope,
     search: Vec<PathBuf>,
     /// Where those of the environment are looked for.
     environment_search: Vec<PathBuf>,
     /// `/run/systemd` or its like.
     runtime: PathBuf,
     environment: Vec<(&'static str, String)>,
+    sources: Sources,
     /// What [`crate::fstab`] makes units of where no generator does.
     fstab: Option<PathBuf>,
 }
@@ -69,11 +68,12 @@ pub struct Generators {
 impl Generators {
     /// Those of the host, or those in `search`, with those of the environment in `environment` below each.
     pub fn new(
-        scope: Scope,
+        sources: Sources,
         search: Option<Vec<PathBuf>>,
         runtime: PathBuf,
         architecture: &str,
     ) -> Generators {
+        let scope = sources.scope;
         let is_host = scope == Scope::System && search.is_none();
         let fstab = is_host.then(|| PathBuf::from("/etc/fstab"));
         let environment_search = match &search {
@@ -82,7 +82,7 @@ impl Generators {
         };
         let search = search.unwrap_or_else(|| places(scope, "generators"));
         let environment = environment(scope, architecture);
-        Generators { scope, search, environment_search, runtime, environment, fstab }
+        Generators { search, environment_search, runtime, environment, sources, fstab }
     }
 
     /// When the last run began, before a generator of it read anything: ns since 1970 by the clock of file systems.
@@ -90,9 +90,10 @@ impl Generators {
         turn::last_taken_ns(&self.runtime)
     }
 
-    /// What the last run made of the manager's environment.
-    pub fn environment(&self) -> Variables {
-        environment::last(&self.runtime)
+    /// What the manager's environment begins with, with what the last run made.
+    pub fn environment(&self) -> Begun {
+        let (configured, generated) = (self.sources.read(), environment::last(&self.runtime));
+        Begun { configured, generated }
     }
 
     /// Has another process [`Generators::run`], and waits for it; whether that came to its end.
@@ -130,7 +131,7 @@ impl Generators {
         {
             self.read_fstab(fstab, &fresh);
         }
-        let mut inherited = inherited::environment(self.scope, std::env::vars_os());
+        let mut inherited = self.sources.read();
         let made = environment::run(&self.environment_search, &inherited, &fresh);
         if let Err(e) = environment::write(&made, &fresh) {
             say!("what generators made of the environment cannot be written: {e}");
@@ -364,6 +365,7 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
     use std::os::unix::fs::MetadataExt;
+    use std::sync::Arc;
 
     impl Scratch {
         fn for_generators(name: &str) -> Scratch {
@@ -377,7 +379,9 @@ mod tests {
         fn generators(&self) -> Generators {
             let search = ["high", "low"].map(|name| self.0.join(name)).to_vec();
             let run = self.0.join("run");
-            let generators = Generators::new(Scope::System, Some(search), run, "x86-64");
+            let (scope, defaults) = (Scope::System, Arc::new([]));
+            let sources = Sources { scope, is_host: false, defaults };
+            let generators = Generators::new(sources, Some(search), run, "x86-64");
             Generators { fstab: Some(self.0.join("fstab")), ..generators }
         }
 
@@ -460,10 +464,10 @@ mod tests {
         scratch.script("low/environment/40-d.dpkg-old", "echo G=old");
         scratch.script("low/a", "echo $A $SYSTEMD_SCOPE > $1/a.service");
         let generators = scratch.generators();
-        assert!(generators.environment().is_empty());
+        assert!(generators.environment().generated.is_empty());
         generators.run();
         let made = |generators: &Generators| -> Vec<String> {
-            let pairs = generators.environment().into_iter();
+            let pairs = generators.environment().generated.into_iter();
             pairs.map(|(name, value)| format!("{name}={value}")).collect()
         };
         let expected = ["A=1-two words", "B=two words", "C=$A", "E=ab", "G=1-two words"];
@@ -471,7 +475,7 @@ mod tests {
         assert_eq!(scratch.outputs(), ["generator/a.service=1-two words system"]);
         fs::remove_dir_all(scratch.0.join("low/environment")).expect("it is there");
         generators.run();
-        assert!(generators.environment().is_empty());
+        assert!(generators.environment().generated.is_empty());
     }
 
     /// A run whose manager was killed goes on while the next manager's run begins and ends.

@@ -8,6 +8,7 @@
 pub mod accept;
 pub mod answers;
 pub mod aside;
+mod boot_options;
 pub mod collect;
 mod command_line;
 pub mod conditions;
@@ -50,6 +51,7 @@ pub mod last;
 mod load_faults;
 pub mod loader;
 pub mod loader_thread;
+mod locale;
 pub mod log;
 pub mod log_link;
 pub mod log_tail;

@@ -21,9 +21,9 @@ fn main() {
         }
     };
     if options.run_generators {
-        let architecture =
-            warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope).architecture;
-        if let Some(generators) = options.generators(&architecture) {
+        let context = warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope);
+        let sources = options.environment_sources(&options.defaults(&context).0);
+        if let Some(generators) = options.generators(&context.architecture, sources) {
             generators.run();
         }
         return;

@@ -7,6 +7,7 @@ use warren_sys::usage;
 use warren_unit::{Context, Defaults, Diagnostic, Scope};
 use warren_unit_files::Root;
 
+use crate::environment::Sources;
 use crate::fleet::Fleet;
 use crate::generators::{Generators, RUN_GENERATORS};
 use crate::last::{LAST_STEP, LAST_STEPS, LastSteps};
@@ -153,15 +154,21 @@ impl Options {
         }
     }
 
+    /// Where what services inherit comes from.
+    pub fn environment_sources(&self, defaults: &Defaults) -> Sources {
+        let is_host = self.scope == Scope::System && self.unit_path.is_none();
+        Sources { scope: self.scope, is_host, defaults: defaults.environment.clone() }
+    }
+
     /// What generators to run. None where units come from elsewhere than from the host.
-    pub fn generators(&self, architecture: &str) -> Option<Generators> {
+    pub fn generators(&self, architecture: &str, sources: Sources) -> Option<Generators> {
         let own =
             self.generator_path.as_ref().map(|path| path.split(':').map(PathBuf::from).collect());
         if own.is_none() && self.unit_path.is_some() {
             return None;
         }
         let runtime = self.runtime_dir.join("systemd");
-        Some(Generators::new(self.scope, own, runtime, architecture))
+        Some(Generators::new(sources, own, runtime, architecture))
     }
 
     /// The rules that make units. None where units come from elsewhere than from the host.

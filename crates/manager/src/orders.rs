@@ -18,7 +18,7 @@ use warren_unit::{Diagnostic, UnitName};
 
 use crate::answers::AnswerTo;
 use crate::ending::scheduled::Scheduled;
-use crate::environment::Variables;
+use crate::environment::Begun;
 use crate::kernel_mounts::Changed;
 use crate::loader::{Loading, RulesChange};
 use crate::record_names::Formers;
@@ -259,8 +259,8 @@ pub struct LoaderAnswer {
     pub cpu_us: u64,
     /// Installation states, where they may have changed.
     pub states: Option<Arc<crate::shared::FileStates>>,
-    /// What generators made of the manager's environment, where they have run.
-    pub environment: Option<Variables>,
+    /// What the manager's environment begins with, where that was looked at.
+    pub environment: Option<Begun>,
 }
 
 impl Report {

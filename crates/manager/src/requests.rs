@@ -346,8 +346,8 @@ impl Daemon {
             self.note_idle(less.into_iter().flatten());
             self.record_reload(done, cpu_us, commit_began);
         }
-        if let Some(generated) = environment {
-            self.environment.set_generated(generated);
+        if let Some(begun) = environment {
+            self.environment.set_begun(begun);
             let all = self.environment.texts();
             self.shared.change_facts(|facts| facts.environment = all);
         }

@@ -29,7 +29,7 @@ use warren_unit::LoadState;
 
 use crate::daemon::{Daemon, now, token};
 use crate::devices::{Devices, KeptDevices};
-use crate::environment::Environment;
+use crate::environment::{Begun, Environment};
 use crate::environment_files::Reads;
 use crate::fd_store::FdStore;
 use crate::first::First;
@@ -197,14 +197,16 @@ fn make(
     let mut facts = first_facts(&settings);
     let mut boot = BootTimes { userspace: init_began().unwrap_or(began), ..BootTimes::default() };
 
-    let generators = options.generators(&settings.context.architecture);
+    let sources = options.environment_sources(&settings.defaults);
+    let generators = options.generators(&settings.context.architecture, sources.clone());
     // After a crash what they made at the start is still there.
     if let Some(generators) = generators.as_ref().filter(|_| is_boot) {
         generators.run_apart();
         boot.generators = (began, now());
     }
-    let generated = generators.as_ref().map(Generators::environment).unwrap_or_default();
-    let environment = Environment::new(options.scope, generated);
+    let alone = || Begun { configured: sources.read(), ..Begun::default() };
+    let begun = generators.as_ref().map_or_else(alone, Generators::environment);
+    let environment = Environment::new(begun);
     facts.environment = environment.texts();
     let load_began = now();
     // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
