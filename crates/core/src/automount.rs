@@ -54,7 +54,9 @@ impl Core {
     /// A trap is not set over a mount, nor where nobody could mount anything.
     pub(crate) fn automount_refused_to_start(&mut self, unit: UnitId) -> bool {
         let Some(mount) = self.mount_behind(unit) else { return false };
-        let why = if self.active_state(mount).is_up() {
+        // A trap is set when what goes before it has gone.
+        let goes = self.unmounted_unheard.contains(&mount);
+        let why = if self.active_state(mount).is_up() && !goes {
             "is mounted already"
         } else if self.graph.definition(mount).load_state != LoadState::Loaded {
             "is not there"
@@ -126,6 +128,8 @@ impl Core {
     fn automount_gone(&mut self, unit: UnitId, outcome: Outcome) {
         self.answer_missing(unit, false);
         self.answer_expiring(unit, false);
+        let mount = self.mount_behind(unit).filter(|&mount| self.active_state(mount).is_up());
+        self.unmounted_unheard.extend(mount);
         self.out.push(Effect::WatchIdle { unit, on: false });
         self.out.push(Effect::CloseTrap { unit });
         self.history_mut(unit).outcome = outcome;
@@ -171,6 +175,10 @@ impl Core {
             return self.answer(unit, vec![token], false);
         }
         self.automount_mut(unit).missing.push(token);
+        if let Some(code) = self.lets_nobody_in(unit) {
+            self.note(unit, code, Cause::None, String::new());
+            return self.automount_dead(unit, Outcome::Resources);
+        }
         let Some(mount) = self.mount_behind(unit) else {
             return self.answer_missing(unit, false);
         };

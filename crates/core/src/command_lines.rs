@@ -68,6 +68,43 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Where the command that was run at this place stands now: an edit may have moved it. Nothing, if it is
+    /// not in the list any more.
+    pub(crate) fn place_now(
+        &self,
+        unit: UnitId,
+        list: CommandList,
+        index: u16,
+        settings: &Compiled,
+    ) -> Option<u16> {
+        let line = |place: u16| {
+            let command = settings.commands(list).get(usize::from(place))?;
+            Some(CommandLine::of(list, index, command))
+        };
+        let history = self.run(unit).history.as_ref();
+        let ran = history.and_then(|history| {
+            history.lines.iter().find(|line| (line.list, line.index) == (list, index))
+        });
+        let Some(ran) = ran else { return Some(index) };
+        let places = 0..settings.commands(list).len() as u16;
+        std::iter::once(index).chain(places).find(|&place| line(place).as_ref() == Some(ran))
+    }
+
+    /// The command after the one that was run at this place, if that is still in the list and not the last of
+    /// it.
+    pub(crate) fn next_place(
+        &mut self,
+        unit: UnitId,
+        list: CommandList,
+        index: u16,
+    ) -> Option<u16> {
+        let settings = self.compiled(unit);
+        let next = self.place_now(unit, list, index, &settings)? + 1;
+        (usize::from(next) < settings.commands(list).len()).then_some(next)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

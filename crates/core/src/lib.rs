@@ -33,6 +33,7 @@ pub mod written;
 
 mod automount;
 mod check;
+mod edited_times;
 mod forgetting;
 mod jobs;
 mod mount;

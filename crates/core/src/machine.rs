@@ -95,6 +95,8 @@ pub struct Core {
     pub(crate) connections: BTreeMap<UnitId, UnitId>,
     /// Those of sockets that are down: they count again when the socket listens again.
     pub(crate) outliving: BTreeMap<UnitId, Vec<UnitId>>,
+    /// Mounts that go with their automount point and count as up until the mount table says so.
+    pub(crate) unmounted_unheard: BTreeSet<UnitId>,
     /// The graph changed while jobs were installed: their order was not checked as a whole.
     pub(crate) circles_possible: bool,
     /// Jobs were installed without a plan. What waits for nobody need not wait for the check.
@@ -179,6 +181,7 @@ impl Core {
             running_jobs: 0,
             connections: BTreeMap::new(),
             outliving: BTreeMap::new(),
+            unmounted_unheard: BTreeSet::new(),
             circles_possible: false,
             circles_unchecked: false,
             untaken: Untaken::default(),

@@ -123,13 +123,24 @@ impl Core {
     /// otherwise is behind it.
     fn orphan(&self, name: &UnitName, unit_type: UnitType) -> Option<UnitId> {
         let trigger = self.graph.lookup_own(&name.change_type(unit_type).ok()?)?;
-        let is_orphaned = self.definition(trigger).load_state == LoadState::NotFound;
+        // Whatever else is the matter with its file: then nothing is known of what it starts, either.
+        let is_orphaned = self.definition(trigger).load_state != LoadState::Loaded;
         let is_orphaned = is_orphaned && !self.active_state(trigger).is_down();
         // Behind one that takes connections are their instances.
         let accepts =
             |all: &Compiled| matches!(&all.own, TypeSettings::Socket(config) if config.accept);
         let is_before = is_orphaned && !self.compiled_at_hand(trigger).is_some_and(accepts);
         is_before.then_some(trigger)
+    }
+
+    /// Why nobody is let in by a socket or an automount though it is up, as with systemd 252: it is masked, or its
+    /// file says no longer what it is to be. One whose file is gone does what it did.
+    pub(crate) fn lets_nobody_in(&self, unit: UnitId) -> Option<Code> {
+        match self.definition(unit).load_state {
+            LoadState::Loaded | LoadState::NotFound => None,
+            LoadState::Masked => Some(Code::Masked),
+            _ => Some(Code::BadSetting),
+        }
     }
 
     /// Sockets and automounts follow the state of what they start.
@@ -142,6 +153,7 @@ impl Core {
             }
         }
         if new.is_down() && !old.is_down() {
+            self.unmounted_unheard.remove(&unit);
             self.connection_ended(unit);
         }
     }

@@ -245,6 +245,11 @@ impl Core {
         let deadline = timeout.map(|t| self.now.monotonic.after(t));
         let run = self.service_mut(unit);
         run.main_asked = Some(id);
+        // The process is told it, and an edit tells it nothing else.
+        run.watchdog_override_us.get_or_insert_with(|| {
+            let told = settings.service().watchdog.unwrap_or_default();
+            u64::try_from(told.as_micros()).unwrap_or(u64::MAX)
+        });
         run.command = (CommandList::Start, index);
         run.deadline = deadline;
         self.watch_bus_name(unit, true);
@@ -489,9 +494,7 @@ impl Core {
         }
         if in_start {
             match (self.service_mut(unit).outcome, config.service_type) {
-                (Outcome::Success, ServiceType::Oneshot) => {
-                    self.oneshot_over(unit, config, index, true)
-                }
+                (Outcome::Success, ServiceType::Oneshot) => self.oneshot_over(unit, index, true),
                 (Outcome::Success, ServiceType::Notify | ServiceType::NotifyReload) => {
                     self.fail_service(unit, Outcome::Protocol, Code::Protocol);
                     self.enter_signal(unit, ServicePhase::StopSigterm);
@@ -634,11 +637,23 @@ impl Core {
         matches!(phase, Some(StartPost | Running | Reload | ReloadSignal | ReloadNotify))
     }
 
+    /// It says that something is wrong with it (sd_notify(3), `WATCHDOG=trigger`), be it before it is ready.
+    pub(crate) fn watchdog_triggered(&mut self, unit: UnitId) {
+        let starts = self.service_phase(unit) == Some(ServicePhase::Start);
+        if starts || self.is_guarded(unit) {
+            self.bitten(unit);
+        }
+    }
+
     pub(crate) fn watchdog_missed(&mut self, unit: UnitId) {
         if self.is_guarded(unit) {
-            self.fail_service(unit, Outcome::Watchdog, Code::WatchdogTimeout);
-            self.enter_signal(unit, ServicePhase::StopWatchdog);
+            self.bitten(unit);
         }
+    }
+
+    fn bitten(&mut self, unit: UnitId) {
+        self.fail_service(unit, Outcome::Watchdog, Code::WatchdogTimeout);
+        self.enter_signal(unit, ServicePhase::StopWatchdog);
     }
 
     fn phase_timeout(&mut self, unit: UnitId) {

@@ -88,7 +88,9 @@ impl Core {
     fn may_fail(&mut self, unit: UnitId) -> bool {
         let settings = self.compiled(unit);
         let (list, index) = self.service_mut(unit).command;
-        settings.commands(list).get(usize::from(index)).is_some_and(|c| c.ignore_failure)
+        let place = self.place_now(unit, list, index, &settings);
+        let command = place.and_then(|place| settings.commands(list).get(usize::from(place)));
+        command.is_some_and(|c| c.ignore_failure)
     }
 
     pub(crate) fn service_process_ended(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
@@ -126,7 +128,9 @@ impl Core {
         }
         let run = self.service(unit).expect("its main process has just ended");
         let (phase, index) = (run.phase, self.main_index(unit, config));
-        let ignored = config.exec_start.get(index).is_some_and(|c| c.ignore_failure);
+        let place = self.place_now(unit, CommandList::Start, index as u16, &settings);
+        let own = place.and_then(|place| config.exec_start.get(usize::from(place)));
+        let ignored = own.is_some_and(|c| c.ignore_failure);
         let clean = ignored || run.sudden || is_clean(ended.status, config);
         if !clean {
             self.note_end(unit, ended);
@@ -135,9 +139,10 @@ impl Core {
             Start | Running | ReloadSignal | ReloadNotify
                 if self.outlives_its_main(unit, config) => {}
             Start if config.service_type == ServiceType::Oneshot => {
-                self.oneshot_over(unit, config, index, clean)
+                self.oneshot_over(unit, index, clean)
             }
-            Start if clean && config.service_type != ServiceType::Exec => {
+            // The other types begin with their process: an edit has made it one of them since.
+            Start if clean && waits_for_a_word(config.service_type) => {
                 self.fail_service(unit, Outcome::Protocol, Code::Protocol);
                 self.enter_signal(unit, StopSigterm);
             }
@@ -162,18 +167,12 @@ impl Core {
         }
     }
 
-    pub(crate) fn oneshot_over(
-        &mut self,
-        unit: UnitId,
-        config: &ServiceConfig,
-        index: usize,
-        clean: bool,
-    ) {
+    pub(crate) fn oneshot_over(&mut self, unit: UnitId, index: usize, clean: bool) {
         if !clean {
             self.enter_signal(unit, ServicePhase::StopSigterm);
-        } else if index + 1 < config.exec_start.len() {
+        } else if let Some(next) = self.next_place(unit, CommandList::Start, index as u16) {
             self.keep_earlier_main(unit, index as u16);
-            self.run_main(unit, index as u16 + 1);
+            self.run_main(unit, next);
         } else {
             self.enter_start_post(unit);
         }
@@ -220,10 +219,9 @@ impl Core {
 
     /// A command is over: the next of its list has its turn, or what comes after the list.
     fn command_over(&mut self, unit: UnitId, ended: Ended, success: bool) {
-        let settings = self.compiled(unit);
         let (list, index) = self.service_mut(unit).command;
         self.history_mut(unit).keep_control(list, index, ended);
-        let more = usize::from(index) + 1 < settings.commands(list).len();
+        let next = self.next_place(unit, list, index);
         if self.without_cgroups && self.service_mut(unit).main.is_none() {
             self.service_mut(unit).group_empty = true;
         }
@@ -231,8 +229,8 @@ impl Core {
             self.drop_searches(unit);
             self.main_found(unit, None);
         }
-        if success && more && self.in_list(unit, list) {
-            return self.run_command(unit, list, index + 1);
+        if let Some(next) = next.filter(|_| success && self.in_list(unit, list)) {
+            return self.run_command(unit, list, next);
         }
         self.list_over(unit, list, ended, success);
     }
@@ -423,7 +421,7 @@ impl Core {
         }
         type Change = fn(&mut Core, UnitId, &ServiceConfig);
         let changes: [(bool, Change); 4] = [
-            (message.watchdog_trigger, |core, unit, _| core.watchdog_missed(unit)),
+            (message.watchdog_trigger, |core, unit, _| core.watchdog_triggered(unit)),
             (message.reloading, Core::notify_reloading),
             (message.ready, Core::notify_ready),
             (message.stopping, Core::notify_stopping),
@@ -576,6 +574,11 @@ pub(crate) fn in_set(status: ExitStatus, set: &ExitStatusSet) -> bool {
         }
         ExitStatus::Unknown => false,
     }
+}
+
+/// Whether there is more to a start than that the process is there.
+fn waits_for_a_word(service_type: ServiceType) -> bool {
+    !matches!(service_type, ServiceType::Simple | ServiceType::Exec | ServiceType::Idle)
 }
 
 fn outcome_of(status: ExitStatus) -> Outcome {

@@ -530,14 +530,19 @@ impl Core {
         if run.phase != SocketPhase::Listening {
             return;
         }
-        // Nobody is started for it, and who waited until the socket is closed could be what that waits for.
-        let stops = self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop);
-        if stops && self.has_connections_only(unit) {
+        if self.is_to_stop(unit) {
             return self.out.push(Effect::FlushSockets { unit });
         }
-        let Some(service) = self.service_behind(unit) else {
-            let reason = Reason::new(Code::NotLoaded, Cause::None);
-            return self.socket_broken(unit, Outcome::Resources, reason);
+        let service = match self.lets_nobody_in(unit) {
+            Some(code) => Err(code),
+            None => self.service_behind(unit).ok_or(Code::NotLoaded),
+        };
+        let service = match service {
+            Ok(service) => service,
+            Err(code) => {
+                let reason = Reason::new(code, Cause::None);
+                return self.socket_broken(unit, Outcome::Resources, reason);
+            }
         };
         if self.trigger_limit_hit(unit) {
             self.socket_refused(unit);
@@ -555,6 +560,11 @@ impl Core {
             let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(service));
             self.socket_broken(unit, Outcome::Resources, reason);
         }
+    }
+
+    /// Then nobody is started for who comes, and who waited until the socket is closed could be what that waits for.
+    fn is_to_stop(&self, unit: UnitId) -> bool {
+        self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop)
     }
 
     /// Whether who comes to its sockets is a connection, which can be rejected, and no message.
@@ -580,8 +590,14 @@ impl Core {
     /// A connection was accepted: its instance is started.
     pub(crate) fn socket_connection(&mut self, socket: UnitId, instance: UnitId, number: u64) {
         let listens = |run: &SocketRun| run.phase == SocketPhase::Listening;
-        if self.known(socket).is_none() || !self.socket(socket).is_some_and(listens) {
+        let is_heard = self.known(socket).is_some() && self.socket(socket).is_some_and(listens);
+        if !is_heard || self.is_to_stop(socket) {
             return self.out.push(Effect::DropConnection { unit: instance });
+        }
+        if let Some(code) = self.lets_nobody_in(socket) {
+            self.out.push(Effect::DropConnection { unit: instance });
+            let reason = Reason::new(code, Cause::None);
+            return self.socket_broken(socket, Outcome::Resources, reason);
         }
         let history = self.history_mut(socket);
         history.accepted = history.accepted.max(number + 1);

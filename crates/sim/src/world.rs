@@ -120,6 +120,18 @@ impl World {
         Moment { monotonic: Monotonic(self.kernel.now), realtime_us: self.kernel.now }
     }
 
+    /// Has an effect carried out. What is mounted over an automount point goes with it.
+    fn accept(&mut self, effect: Effect) {
+        if let Effect::CloseTrap { unit } = effect {
+            let graph = self.core.graph();
+            let mount = graph.name(unit).change_type(warren_unit::UnitType::Mount);
+            if let Some(mount) = mount.ok().and_then(|name| graph.lookup(&name)) {
+                self.kernel.mount_by_hand(mount, false);
+            }
+        }
+        self.kernel.accept(effect);
+    }
+
     /// The unit of this name.
     pub fn unit(&self, name: &str) -> Option<UnitId> {
         self.core.graph().lookup(&UnitName::parse(name).ok()?)
@@ -337,7 +349,7 @@ impl World {
         };
         let mut effects = effects.into_iter();
         for effect in effects.by_ref().take(carried) {
-            self.kernel.accept(effect);
+            self.accept(effect);
         }
         if crashes && self.wrong.is_empty() {
             self.crash();
@@ -553,7 +565,7 @@ impl World {
             self.listen_to(effect);
         }
         self.wrong.extend(checks::at_any_time(self));
-        effects.into_iter().for_each(|effect| self.kernel.accept(effect));
+        effects.into_iter().for_each(|effect| self.accept(effect));
         self.reconcile();
         self.tell_of_devices();
     }

@@ -30,6 +30,7 @@ impl Core {
         // The file of what runs may have been away.
         for &unit in delta.added.iter().chain(&delta.changed) {
             self.renew_runtime_limit(unit, &before);
+            self.renew_times(unit, &before);
         }
         for &unit in &delta.added {
             self.tell(Notice::UnitNew(unit));
