@@ -512,12 +512,12 @@ impl Core {
         if config.pid_file.is_none() && !config.guess_main_pid {
             return self.enter_start_post(unit);
         }
-        self.find_main(unit, config);
+        self.find_main(unit, config, true);
     }
 
-    fn find_main(&mut self, unit: UnitId, config: &ServiceConfig) {
+    /// Has the main process looked for, and waits for a file to name it or not.
+    pub(crate) fn find_main(&mut self, unit: UnitId, config: &ServiceConfig, waits: bool) {
         let id = self.new_effect(unit);
-        let waits = self.service_phase(unit) == Some(ServicePhase::Start);
         self.service_mut(unit).main_search = Some(id);
         let pid_file = config.pid_file.clone();
         self.out.push(Effect::FindMain { id, unit, pid_file, waits });
@@ -533,7 +533,7 @@ impl Core {
         let is_left = works && !run.stopping && run.outcome == Outcome::Success;
         let may_be_there = is_left && by_file && (!run.group_empty || self.without_cgroups);
         if may_be_there {
-            self.find_main(unit, config);
+            self.find_main(unit, config, false);
         }
         may_be_there
     }

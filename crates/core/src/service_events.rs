@@ -332,9 +332,11 @@ impl Core {
             Start | Running | ReloadSignal | ReloadNotify if by_group && last.is_some() => {
                 last.into_iter().for_each(|last| self.main_gone(unit, last));
             }
+            // Whom the file names now is in another group, or nobody.
             Start if is_searched => {
-                self.fail_service(unit, Outcome::Protocol, Code::Protocol);
-                self.enter_signal(unit, StopSigterm);
+                self.drop_searches(unit);
+                let settings = self.compiled(unit);
+                self.find_main(unit, settings.service(), false);
             }
             // Nobody is left whom the file could name.
             _ if is_searched => {

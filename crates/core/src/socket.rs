@@ -1,6 +1,7 @@
 //! Sockets: open, watch, start the service when traffic comes (systemd.socket(5)).
 
 use crate::event::{Done, Effect, FollowUp, KillTarget, Spawn};
+use crate::graph::{Definition, Graph};
 use crate::ids::{EffectId, UnitId};
 use crate::job::{Job, JobKind, JobMode, JobType};
 use crate::machine::Core;
@@ -121,6 +122,26 @@ impl Core {
         let is_held = self.run(unit).job.as_deref().is_some_and(waits);
         if !self.totals.stopping || is_held && self.has_connections_only(unit) {
             self.out.push(Effect::WatchSockets { unit, on: true, accept });
+        }
+    }
+
+    /// The socket was edited, and `before` is the generation before that: who comes from now on is its business by
+    /// the `Accept=` of now.
+    pub(crate) fn watch_anew_if_edited(&mut self, unit: UnitId, before: &Graph) {
+        let listens = |run: &SocketRun| run.phase == SocketPhase::Listening;
+        if !self.socket(unit).is_some_and(listens) || self.totals.stopping {
+            return;
+        }
+        let accepts = |definition: &std::sync::Arc<Definition>| {
+            definition.load_state == LoadState::Loaded
+                && definition.mentions(ACCEPT)
+                && self.settings().compile_running(definition).socket().accept
+        };
+        let was = before.get(unit).is_some_and(accepts);
+        let is = accepts(self.graph.definition(unit));
+        if was != is && self.lets_nobody_in(unit).is_none() {
+            self.out.push(Effect::WatchSockets { unit, on: false, accept: was });
+            self.out.push(Effect::WatchSockets { unit, on: true, accept: is });
         }
     }
 

@@ -38,6 +38,9 @@ pub struct Wanted {
     pub waits: bool,
 }
 
+/// Whose files name whom they like.
+const ROOT: u32 = 0;
+
 impl Wanted {
     /// The pid in the file, if it is there and is a process of the group. Else `watch` is asked to tell of changes,
     /// and says whether it can; what is there by then is found.
@@ -46,7 +49,7 @@ impl Wanted {
             return Found::Process(pid);
         }
         if !self.waits {
-            return Found::Nobody;
+            return self.who_has_left().map_or(Found::Nobody, Found::Process);
         }
         if let Some(group) = &self.group {
             watch(&group.join(EVENTS), WatchFor::Content);
@@ -56,7 +59,9 @@ impl Wanted {
         watch(&self.path, WatchFor::Content);
         match self.pid() {
             Some(pid) => Found::Process(pid),
-            None if self.group.as_deref().is_some_and(is_empty) => Found::Nobody,
+            None if self.is_abandoned() => {
+                self.who_has_left().map_or(Found::Nobody, Found::Process)
+            }
             None => Found::NotYet,
         }
     }
@@ -68,6 +73,17 @@ impl Wanted {
             false => may_name(&self.path, owner, pid),
         };
         is_its.then_some(pid)
+    }
+
+    /// Whom root's file names though he is in another group, now that nobody of this one could write it. As long
+    /// as somebody could, it may be an old file.
+    fn who_has_left(&self) -> Option<u32> {
+        let (pid, owner) = read_pid(&self.path).filter(|_| self.is_abandoned())?;
+        (owner == ROOT && may_name(&self.path, owner, pid)).then_some(pid)
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.group.as_deref().is_some_and(is_empty)
     }
 
     /// Watches the directory of the file, or the one where the next on the way there is to be made.
@@ -93,7 +109,6 @@ fn read_pid(path: &Path) -> Option<(u32, u32)> {
 /// systemd.service(5): a file of an unprivileged user names only a process of the service, here one of that user,
 /// and no link leads to another user's file. Init and the manager are no service's.
 fn may_name(path: &Path, owner: u32, pid: u32) -> bool {
-    const ROOT: u32 = 0;
     let own = [std::process::id(), std::os::unix::process::parent_id()];
     let is_linked = std::fs::symlink_metadata(path).is_ok_and(|found| found.uid() != owner);
     let may_be_its = |pid: u32| owner == ROOT || process::runs_as(pid, owner);
@@ -175,6 +190,24 @@ mod tests {
         };
         assert_eq!(look(None), Found::NotYet);
         assert_eq!(look(Some(base.join("group"))), Found::Nobody);
+        if warren_sys::process::own_ids().0 != ROOT {
+            println!("NOT RUN: whom a file of root names needs root");
+        } else {
+            let named = std::process::Command::new("sleep").arg("60").spawn();
+            let mut named = named.expect("sleep(1)");
+            std::fs::write(base.join("pid"), named.id().to_string()).expect("it can be written");
+            let wanted =
+                |group| Wanted { path: base.join("pid"), group, tracked: true, waits: false };
+            let own = base.join("own");
+            std::fs::create_dir(&own).expect("a directory can be made");
+            std::fs::write(own.join(EVENTS), "populated 1\n").expect("it can be written");
+            assert_eq!(
+                wanted(Some(base.join("group"))).look(|_, _| false),
+                Found::Process(named.id())
+            );
+            assert_eq!(wanted(Some(own)).look(|_, _| false), Found::Nobody, "somebody is left");
+            named.kill().and_then(|()| named.wait()).expect("our child");
+        }
         std::fs::remove_dir_all(&base).expect("it is there");
     }
 }

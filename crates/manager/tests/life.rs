@@ -377,6 +377,27 @@ fn a_main_process_in_another_group_is_killed_too() {
     });
 }
 
+/// systemd.service(5), `PIDFile=`: only a file of an unprivileged user has to name a process of the service.
+#[test]
+fn a_pid_file_of_root_may_name_who_has_left_the_group() {
+    let Ok(Some(tree)) = warren_sys::cgroup::mount_point() else {
+        return println!("NOT RUN: there is no cgroup tree");
+    };
+    let unit = format!(
+        "[Service]\nType=forking\nPIDFile=/run/left.pid\nTimeoutStartSec=20\n\
+         ExecStart=/bin/sh -c 'cd {}$(sed -n s/^0:://p /proc/self/cgroup)/.. && mkdir -p left && \
+         sh -c \"echo 0 > left/cgroup.procs && exec sleep 1000\" & echo $! >/run/left.pid'",
+        tree.display()
+    );
+    with("left", &[("l.service", &unit)], |m| {
+        m.expect_job("start", "l.service", "done");
+        assert!(m.status("l.service")["main_pid"].is_u64(), "{}", m.status("l.service"));
+        m.expect_job("stop", "l.service", "done");
+        m.wait_for("l.service", "inactive/dead");
+        assert!(m.run(&["pgrep", "-x", "sleep"]).is_err(), "it is still there");
+    });
+}
+
 #[test]
 fn a_delegated_group_is_its_users() {
     let Ok(Some(tree)) = warren_sys::cgroup::mount_point() else {

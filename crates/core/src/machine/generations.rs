@@ -31,6 +31,7 @@ impl Core {
         for &unit in delta.added.iter().chain(&delta.changed) {
             self.renew_runtime_limit(unit, &before);
             self.renew_times(unit, &before);
+            self.watch_anew_if_edited(unit, &before);
         }
         for &unit in &delta.added {
             self.tell(Notice::UnitNew(unit));
