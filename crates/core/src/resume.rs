@@ -191,7 +191,8 @@ impl Core {
         self.watch_bus_name(unit, true);
         if let Some(id) = run.main_search {
             let pid_file = self.compiled(unit).service().pid_file.clone();
-            let waits = run.phase == ServicePhase::Start;
+            let is_last_look = run.phase == ServicePhase::StartPost && self.has_no_main_yet(unit);
+            let waits = run.phase == ServicePhase::Start || is_last_look;
             self.again(id, unit, Effect::FindMain { id, unit, pid_file, waits });
         }
         for &id in &run.doomed {

@@ -512,7 +512,24 @@ impl Core {
         if config.pid_file.is_none() && !config.guess_main_pid {
             return self.enter_start_post(unit);
         }
-        self.find_main(unit, config, true);
+        // `ExecStartPost=` may be what writes the file.
+        self.find_main(unit, config, config.exec_start_post.is_empty());
+    }
+
+    /// The last command after the start is over. Now a file has to say who the main process is.
+    pub(crate) fn start_post_over(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        let by_file = config.service_type == ServiceType::Forking && config.pid_file.is_some();
+        match by_file && self.has_no_main_yet(unit) {
+            true => self.find_main(unit, config, true),
+            false => self.enter_running(unit, true),
+        }
+    }
+
+    pub(crate) fn has_no_main_yet(&self, unit: UnitId) -> bool {
+        let has_none = self.service(unit).is_some_and(|run| run.main.is_none());
+        has_none && self.run(unit).history.as_ref().is_none_or(|h| h.last_main.is_none())
     }
 
     /// Has the main process looked for, and waits for a file to name it or not.
@@ -541,7 +558,9 @@ impl Core {
     pub(crate) fn main_found(&mut self, unit: UnitId, pid: Option<u32>) {
         let settings = self.compiled(unit);
         let asked_by_file = settings.service().pid_file.is_some();
-        let in_start = self.service_phase(unit) == Some(ServicePhase::Start);
+        let phase = self.service_phase(unit);
+        let is_last_look = phase == Some(ServicePhase::StartPost) && self.has_no_main_yet(unit);
+        let in_start = phase == Some(ServicePhase::Start) || is_last_look;
         let last = self.run(unit).history.as_ref().and_then(|history| history.last_main);
         // It may have named itself meanwhile. And a file may be left behind by who has ended.
         let is_known = !in_start && self.service(unit).is_some_and(|run| run.main.is_some());
@@ -559,11 +578,15 @@ impl Core {
                 .into_iter()
                 .for_each(|last| self.main_gone(unit, last));
         }
-        if pid.is_none() && asked_by_file {
+        let comes_later = !is_last_look && !settings.service().exec_start_post.is_empty();
+        if pid.is_none() && asked_by_file && !comes_later {
             self.fail_service(unit, Outcome::Protocol, Code::Protocol);
             return self.enter_signal(unit, ServicePhase::StopSigterm);
         }
-        self.enter_start_post(unit);
+        match is_last_look {
+            true => self.enter_running(unit, true),
+            false => self.enter_start_post(unit),
+        }
     }
 
     /// Takes a process of the unit as its main process.

@@ -261,7 +261,7 @@ impl Core {
             (CommandList::Condition, false) => self.condition_said_no(unit, ended),
             (CommandList::StartPre, true) => self.enter_start(unit),
             (CommandList::Start, true) => self.search_main(unit),
-            (CommandList::StartPost, true) => self.enter_running(unit, true),
+            (CommandList::StartPost, true) => self.start_post_over(unit),
             (CommandList::Reload, _) => {
                 let run = self.service_mut(unit);
                 if !success && run.reload_outcome == Outcome::Success {
@@ -333,7 +333,7 @@ impl Core {
                 last.into_iter().for_each(|last| self.main_gone(unit, last));
             }
             // Whom the file names now is in another group, or nobody.
-            Start if is_searched => {
+            Start | StartPost if is_searched && last.is_none() => {
                 self.drop_searches(unit);
                 let settings = self.compiled(unit);
                 self.find_main(unit, settings.service(), false);

@@ -398,6 +398,25 @@ fn a_pid_file_of_root_may_name_who_has_left_the_group() {
     });
 }
 
+/// systemd.service(5): the file is read "after start-up of the service", and `ExecStartPost=` is a part of that.
+#[test]
+fn a_pid_file_may_be_written_by_what_runs_after_the_start() {
+    let forks = "Type=forking\nTimeoutStartSec=20\nExecStart=/bin/sh -c 'setsid sleep 1234 &'";
+    let writes = format!(
+        "[Service]\n{forks}\nPIDFile=/run/w.pid\nExecStartPost=/bin/true\n\
+         ExecStartPost=/bin/sh -c 'until pgrep -x sleep >/run/w.pid; do sleep 0.1; done'"
+    );
+    let never = "[Service]\nType=forking\nPIDFile=/run/n.pid\nTimeoutStartSec=2\n\
+                 ExecStart=/bin/sh -c 'setsid sleep 1000 &'\nExecStartPost=/bin/true";
+    with("late-pid-file", &[("w.service", &writes), ("n.service", never)], |m| {
+        m.expect_job("start", "w.service", "done");
+        assert!(m.status("w.service")["main_pid"].is_u64(), "{}", m.status("w.service"));
+        m.expect_job("stop", "w.service", "done");
+        m.wait_for("w.service", "inactive/dead");
+        m.expect_job("start", "n.service", "failed");
+    });
+}
+
 #[test]
 fn a_delegated_group_is_its_users() {
     let Ok(Some(tree)) = warren_sys::cgroup::mount_point() else {
