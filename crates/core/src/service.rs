@@ -4,6 +4,7 @@
 //! notify socket say is in `service_events`.
 
 use crate::event::{Done, Effect, Spawn};
+use crate::graph::Graph;
 use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
@@ -264,9 +265,27 @@ impl Core {
             return;
         }
         let settings = self.compiled(unit);
-        let config = settings.service();
-        if let (ServiceType::Dbus, Some(name)) = (config.service_type, &config.bus_name) {
-            self.out.push(Effect::WatchBusName { unit, name: name.clone(), on });
+        if let Some(name) = name_to_take(&settings) {
+            self.out.push(Effect::WatchBusName { unit, name: name.into(), on });
+        }
+    }
+
+    /// The service was edited, and `before` is the generation before that. A name that it is not to have any more says
+    /// nothing of it. What runs is not asked for the new one.
+    pub(crate) fn unwatch_name_of_before(&mut self, unit: UnitId, before: &Graph) {
+        let Some(run) = self.service(unit) else { return };
+        let phase = run.phase;
+        let was = before.get(unit).filter(|was| was.mentions(BUS_NAME));
+        let Some(was) = was.filter(|was| was.load_state == LoadState::Loaded) else { return };
+        let was: Option<Box<str>> =
+            name_to_take(&self.settings().compile_running(was)).map(Box::from);
+        let settings = self.settings().compile_running(self.graph.definition(unit));
+        let is = name_to_take(&settings);
+        let Some(name) = was.filter(|was| is != Some(&**was)) else { return };
+        let is_awaited = is.is_some() && phase == ServicePhase::Start;
+        self.out.push(Effect::WatchBusName { unit, name, on: false });
+        if is_awaited {
+            self.watch_bus_name(unit, true);
         }
     }
 
@@ -799,4 +818,10 @@ pub(crate) fn exit_words(status: ExitStatus) -> (&'static str, String) {
 fn without_program(exit_code: u8) -> u8 {
     const EXIT_EXEC: u8 = 203;
     if exit_code == EXIT_EXEC { 0 } else { exit_code }
+}
+
+/// The name on the message bus by which a service of `Type=dbus` counts as started.
+fn name_to_take(settings: &Compiled) -> Option<&str> {
+    let config = settings.service();
+    config.bus_name.as_deref().filter(|_| config.service_type == ServiceType::Dbus)
 }

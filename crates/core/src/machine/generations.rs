@@ -32,6 +32,7 @@ impl Core {
             self.renew_runtime_limit(unit, &before);
             self.renew_times(unit, &before);
             self.watch_anew_if_edited(unit, &before);
+            self.unwatch_name_of_before(unit, &before);
         }
         for &unit in &delta.added {
             self.tell(Notice::UnitNew(unit));
