@@ -243,11 +243,13 @@ impl<'a> Unit<'a> {
 
     fn automount(&self) -> AutomountConfig {
         let mode = self.merged.value(id!(Automount "DirectoryMode"), value::mode);
+        let idle = self.timeout(id!(Automount "TimeoutIdleSec"), false);
         AutomountConfig {
             where_: self.place(id!(Automount "Where")),
             extra_options: self.owned(id!(Automount "ExtraOptions")),
             directory_mode: mode.unwrap_or(0o755),
-            timeout_idle: self.timeout(id!(Automount "TimeoutIdleSec"), true).flatten(),
+            timeout_idle: idle.flatten().filter(|idle| !idle.is_zero()),
+            idles_for_ever: idle == Some(None),
         }
     }
 

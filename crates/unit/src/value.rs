@@ -149,7 +149,22 @@ fn decimal(text: &str) -> Option<(Decimal, &str)> {
 /// Bytes: a number with an optional suffix K, M, G, T, P or E, base 1024.
 pub fn bytes(text: &str) -> Parsed<u64> {
     let bad = || Fault::new(0, format!("'{text}' is not a size in bytes"));
-    let (number, rest) = decimal(text.trim()).ok_or_else(bad)?;
+    with_suffix(text, 1024).ok_or_else(bad)
+}
+
+/// What a disk may do in a second, IOReadBandwidthMax= and its relatives: the suffixes have base 1000, and
+/// `infinity` is `u64::MAX`.
+pub fn io_limit(text: &str) -> Parsed<u64> {
+    let bad = || Fault::new(0, format!("'{text}' is not a number in each second"));
+    if text == "infinity" {
+        return Ok(u64::MAX);
+    }
+    with_suffix(text, 1000).filter(|&limit| limit > 0).ok_or_else(bad)
+}
+
+/// A number with an optional suffix K, M, G, T, P or E.
+fn with_suffix(text: &str, base: u64) -> Option<u64> {
+    let (number, rest) = decimal(text.trim())?;
     let power = match rest.trim() {
         "" | "B" => 0,
         "K" => 1,
@@ -158,9 +173,9 @@ pub fn bytes(text: &str) -> Parsed<u64> {
         "T" => 4,
         "P" => 5,
         "E" => 6,
-        _ => return Err(bad()),
+        _ => return None,
     };
-    number.times(1 << (10 * power)).ok_or_else(bad)
+    number.times(base.pow(power))
 }
 
 /// A percentage with at most two decimal places, in parts of 10,000. No upper bound.
@@ -431,9 +446,15 @@ const CAPABILITIES: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
-/// The number of a capability by its name, `CAP_KILL`.
+/// The number of a capability by its name, `CAP_KILL`, or by itself.
 pub fn capability(name: &str) -> Option<u8> {
-    let name = name.strip_prefix("CAP_").or_else(|| name.strip_prefix("cap_"))?;
+    if let Some(number) = name.parse().ok().filter(|&n: &u8| usize::from(n) < CAPABILITIES.len()) {
+        return Some(number);
+    }
+    let (prefix, name) = name.split_at_checked(4)?;
+    if !prefix.eq_ignore_ascii_case("CAP_") {
+        return None;
+    }
     let found = CAPABILITIES.iter().position(|c| c.eq_ignore_ascii_case(name));
     found.and_then(|at| u8::try_from(at).ok())
 }

@@ -118,7 +118,7 @@ const EXPECTED: [&str; 18] = [
     "REPORT queue 512",
     "REPORT delegated cgroup.controllers cpuset cpu io memory hugetlb pids",
     "REPORT delegated memory.max 33554432",
-    "REPORT delegated io.max 254:0 rbps=1048576 wbps=max riops=max wiops=max",
+    "REPORT delegated io.max 254:0 rbps=1000000 wbps=max riops=max wiops=max",
     "REPORT swap",
     "REPORT loop",
     "1 process left when all units are down: sleep",

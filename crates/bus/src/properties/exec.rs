@@ -96,7 +96,7 @@ properties! {
     LogLevelMax "i" Const => |s, w| w.i32(s.exec().log_level_max.map_or(-1, i32::from));
     LogRateLimitIntervalUSec "t" Const => |s, w| w.u64(s.exec().log_rate_limit_interval.map_or(0, micros));
     LogRateLimitBurst "u" Const => |s, w| w.u32(s.exec().log_rate_limit_burst.unwrap_or(0));
-    LogExtraFields "aay" Const ~ "0";
+    LogExtraFields "aay" Const => |s, w| byte_arrays(w, &s.exec().log_extra_fields);
     LogNamespace "s" Const => |s, w| w.str(s.exec().log_namespace.as_deref().unwrap_or(""));
     SecureBits "i" Const => |s, w| w.i32(s.exec().secure_bits.cast_signed());
     CapabilityBoundingSet "t" Const => |s, w| w.u64(known_capabilities(s.exec().capability_bounding_set));

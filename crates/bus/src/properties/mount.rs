@@ -32,5 +32,5 @@ properties! {
     ExtraOptions "s" Const => |s, w| w.str(text(&s.automount().extra_options));
     DirectoryMode "u" Const => |s, w| w.u32(s.automount().directory_mode);
     Result "s" Value => |s, w| w.str(s.outcome().as_str());
-    TimeoutIdleUSec "t" Const => |s, w| w.u64(s.automount().timeout_idle.map_or(0, micros));
+    TimeoutIdleUSec "t" Const => |s, w| w.u64(idle_limit(s.automount()));
 }

@@ -16,6 +16,12 @@ pub fn usec(duration: Option<Duration>) -> u64 {
     duration.map_or(u64::MAX, micros)
 }
 
+/// `TimeoutIdleUSec` of an automount point: 0 where nobody said that it has none.
+pub fn idle_limit(config: &AutomountConfig) -> u64 {
+    let none = if config.idles_for_ever { u64::MAX } else { 0 };
+    config.timeout_idle.map_or(none, micros)
+}
+
 /// A text that may not be there.
 pub fn text(value: &Option<Box<str>>) -> &str {
     value.as_deref().unwrap_or_default()
@@ -173,10 +179,20 @@ pub fn index_set<'w>(w: &'w mut Writer, set: Option<&IndexSet>) -> &'w mut Write
     w.bytes(&bits)
 }
 
+/// `aay`
+pub fn byte_arrays<'w>(w: &'w mut Writer, texts: &[Box<str>]) -> &'w mut Writer {
+    w.array(b'a', |w| {
+        for text in texts {
+            w.bytes(text.as_bytes());
+        }
+    })
+}
+
 /// `a(st)`
 pub fn per_device<'w>(w: &'w mut Writer, devices: &[PerDevice]) -> &'w mut Writer {
     w.array(b'(', |w| {
-        for device in devices {
+        // As in systemd, without those that are not limited.
+        for device in devices.iter().filter(|device| device.value != u64::MAX) {
             w.structure().str(&device.path).u64(device.value);
         }
     })

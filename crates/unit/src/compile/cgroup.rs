@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Unit;
 use crate::config::*;
 use crate::diagnostic::Code;
+use crate::escape::simplify_path;
 use crate::name::{UnitName, UnitType};
 use crate::settings::{Id, id};
 use crate::value::{self, Fault};
@@ -122,10 +123,6 @@ impl Unit<'_> {
 
     fn io(&self, config: &mut CgroupConfig) {
         let weight = |text: &str| value::number(text, 1, 10_000).map(|n| n as u64);
-        let count = |text: &str| match text {
-            "infinity" => Ok(u64::MAX),
-            text => value::bytes(text),
-        };
         let micros = |text: &str| {
             let span = value::span(text)?.unwrap_or(Duration::MAX);
             Ok(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
@@ -133,26 +130,23 @@ impl Unit<'_> {
         config.io_weight = self.number(id!(Cgroup "IOWeight"), 1, 10_000);
         config.startup_io_weight = self.number(id!(Cgroup "StartupIOWeight"), 1, 10_000);
         config.io_device_weight = self.per_device(id!(Cgroup "IODeviceWeight"), weight);
-        config.io_read_bandwidth_max = self.per_device(id!(Cgroup "IOReadBandwidthMax"), count);
-        config.io_write_bandwidth_max = self.per_device(id!(Cgroup "IOWriteBandwidthMax"), count);
-        config.io_read_iops_max = self.per_device(id!(Cgroup "IOReadIOPSMax"), count);
-        config.io_write_iops_max = self.per_device(id!(Cgroup "IOWriteIOPSMax"), count);
+        config.io_read_bandwidth_max =
+            self.per_device(id!(Cgroup "IOReadBandwidthMax"), value::io_limit);
+        config.io_write_bandwidth_max =
+            self.per_device(id!(Cgroup "IOWriteBandwidthMax"), value::io_limit);
+        config.io_read_iops_max = self.per_device(id!(Cgroup "IOReadIOPSMax"), value::io_limit);
+        config.io_write_iops_max = self.per_device(id!(Cgroup "IOWriteIOPSMax"), value::io_limit);
         config.io_device_latency_target =
             self.per_device(id!(Cgroup "IODeviceLatencyTargetSec"), micros);
     }
 
-    /// `path value`; a later value for the same path replaces an earlier one.
+    /// `path value`; a later value for the same path replaces an earlier one. The path begins at the root
+    /// directory, also where it does not say so.
     fn per_device(&self, id: Id, parse: impl Fn(&str) -> Result<u64, Fault>) -> Vec<PerDevice> {
         let mut out: Vec<PerDevice> = Vec::new();
         for entry in self.merged.list(id) {
             let Some(text) = self.merged.expand(entry) else { continue };
-            let parsed = match text.split_once([' ', '\t']) {
-                Some((path, rest)) => {
-                    value::path(path).and_then(|path| Ok((path, parse(rest.trim())?)))
-                }
-                None => Err(Fault::new(0, format!("'{text}' is not a device and a value"))),
-            };
-            match parsed {
+            match device_and_value(&text).and_then(|(path, rest)| Ok((path, parse(rest)?))) {
                 Ok((path, value)) => {
                     out.retain(|d| *d.path != *path);
                     out.push(PerDevice { path: path.into(), value });
@@ -199,6 +193,16 @@ impl Unit<'_> {
             .word(id!(Cgroup "ManagedOOMPreference"), ManagedOomPreference::from_word)
             .unwrap_or(ManagedOomPreference::None);
     }
+}
+
+/// The path may be quoted.
+fn device_and_value(text: &str) -> Result<(String, &str), Fault> {
+    let bad = || Fault::new(0, format!("'{text}' is not a device and a value"));
+    let mut words = value::split(text);
+    let (_, path) = words.next().ok_or_else(bad)??;
+    let rest = Some(words.rest().trim()).filter(|rest| !rest.is_empty()).ok_or_else(bad)?;
+    let not_normalized = || Fault::new(0, format!("'{path}' is not a normalized path"));
+    Ok((simplify_path(&path).ok_or_else(not_normalized)?, rest))
 }
 
 /// A limit that leaves memory to run with; systemd 252 refuses others.

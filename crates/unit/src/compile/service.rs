@@ -13,6 +13,9 @@ use crate::settings::{Id, id};
 use crate::signal::Signal;
 use crate::value::{self, Fault};
 
+/// None is no bound.
+type Timeout = Option<Duration>;
+
 impl Unit<'_> {
     pub(super) fn service(&self) -> ServiceConfig {
         let merged = &self.merged;
@@ -21,7 +24,8 @@ impl Unit<'_> {
             mode.unwrap_or(TimeoutFailureMode::Terminate)
         };
         let service_type = self.service_type();
-        let timeout_stop = self.stop_timeout();
+        let both_timeouts = self.timeout(id!(Service "TimeoutSec"), true);
+        let timeout_stop = self.stop_timeout(both_timeouts);
         let watchdog = self.timeout(id!(Service "WatchdogSec"), true).flatten();
         let cgroup = Box::new(self.cgroup());
         ServiceConfig {
@@ -50,7 +54,7 @@ impl Unit<'_> {
             restart_steps: self
                 .number(id!(Service "RestartSteps"), 0, u32::MAX.into())
                 .unwrap_or(0),
-            timeout_start: self.start_timeout(service_type),
+            timeout_start: self.start_timeout(service_type, both_timeouts),
             timeout_stop,
             timeout_abort: self
                 .timeout(id!(Service "TimeoutAbortSec"), true)
@@ -106,25 +110,24 @@ impl Unit<'_> {
     }
 
     /// TimeoutSec= sets both timeouts, and the one that comes last in the files counts.
-    fn later(&self, id: Id) -> Id {
-        let both = id!(Service "TimeoutSec");
-        let last = self
-            .merged
-            .in_file_order()
-            .into_iter()
-            .rfind(|e| (e.setting == id || e.setting == both) && value::span(e.value).is_ok());
-        last.map_or(id, |e| e.setting)
+    fn timeout_or(&self, id: Id, both: Option<Timeout>) -> Option<Timeout> {
+        let own = self.timeout(id, true);
+        let id_of_both = id!(Service "TimeoutSec");
+        let is_either = |setting| setting == id || setting == id_of_both;
+        let all = self.merged.in_file_order();
+        let last = all.iter().rfind(|e| is_either(e.setting) && value::span(e.value).is_ok());
+        if last.is_some_and(|e| e.setting == id_of_both) { both } else { own }
     }
 
     /// Without a timeout for oneshot services, unless one is written.
-    fn start_timeout(&self, service_type: ServiceType) -> Option<Duration> {
-        let written = self.timeout(self.later(id!(Service "TimeoutStartSec")), true);
+    fn start_timeout(&self, service_type: ServiceType, both: Option<Timeout>) -> Timeout {
         let is_oneshot = service_type == ServiceType::Oneshot;
-        written.unwrap_or(if is_oneshot { None } else { self.defaults.timeout_start })
+        let default = if is_oneshot { None } else { self.defaults.timeout_start };
+        self.timeout_or(id!(Service "TimeoutStartSec"), both).unwrap_or(default)
     }
 
-    fn stop_timeout(&self) -> Option<Duration> {
-        let written = self.timeout(self.later(id!(Service "TimeoutStopSec")), true);
+    fn stop_timeout(&self, both: Option<Timeout>) -> Timeout {
+        let written = self.timeout_or(id!(Service "TimeoutStopSec"), both);
         written.unwrap_or(self.defaults.timeout_stop)
     }
 

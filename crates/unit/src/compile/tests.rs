@@ -125,6 +125,18 @@ fn timeouts() {
 }
 
 #[test]
+fn a_wrong_timeout_is_told_once() {
+    let of = |lines: &str| {
+        let (config, diagnostics) = service(lines);
+        (config.timeout_start.map(|t| t.as_secs()), diagnostics.len())
+    };
+    assert_eq!(of("TimeoutSec=10 minuts"), (Some(90), 1));
+    assert_eq!(of("TimeoutSec=5\nTimeoutStartSec=10 minuts"), (Some(5), 1));
+    assert_eq!(of("TimeoutSec=10 minuts\nTimeoutStartSec=5"), (Some(5), 1));
+    assert_eq!(of("TimeoutStartSec=10 minuts\nTimeoutSec=5"), (Some(5), 1));
+}
+
+#[test]
 fn lists_append_and_reset() {
     check(
         "SupplementaryGroups=a b\nSupplementaryGroups=c",
@@ -221,12 +233,31 @@ fn execution() {
         r#"["PrivateTmp", "ProtectSystem"]"#,
     );
     check("CPUQuota=150%", |s| s.cgroup.cpu_quota, "Some(1.5s)");
-    check("IOReadBandwidthMax=/dev/sda 5M", |s| s.cgroup.io_read_bandwidth_max[0].value, "5242880");
     check(
         "SuccessExitStatus=3 TEMPFAIL SIGKILL",
         |s| s.success_exit_status,
         "ExitStatusSet { codes: [3, 75], signals: [SIGKILL] }",
     );
+}
+
+#[test]
+fn limits_of_disks_count_by_thousands() {
+    let of = |lines: &str| {
+        let (config, diagnostics) = service(lines);
+        let list = config.cgroup.io_write_iops_max.iter();
+        let list = list.map(|d| format!("{} {}", d.path, d.value)).collect::<Vec<_>>();
+        (list.join(", "), diagnostics.len())
+    };
+    let written = |values: &[&str]| {
+        of(&values.iter().map(|v| format!("IOWriteIOPSMax={v}\n")).collect::<String>())
+    };
+    let check = |values: &[&str], expected: &str, faults| {
+        assert_eq!(written(values), (expected.to_owned(), faults), "{values:?}");
+    };
+    check(&["/dev/sda 5M"], "/dev/sda 5000000", 0);
+    check(&["/dev/sda 1.5K", "\"dev//sdb\"  7 G"], "/dev/sda 1500, /dev/sdb 7000000000", 0);
+    check(&["/dev/sda 1", "/dev/sda infinity"], "/dev/sda 18446744073709551615", 0);
+    check(&["/dev/sda", "/dev/sda 0", "/dev/sda 5m", "/dev/../sda 5", "\"/dev/sda 5"], "", 5);
 }
 
 #[test]
@@ -280,6 +311,12 @@ fn sockets_mounts_automounts_slices() {
     let automount = ["[Automount]\nWhere=/srv/x\nTimeoutIdleSec=5min\n"];
     let (automount, _) = with("srv-x.automount", &automount, |c| c.automount());
     assert_eq!(automount.timeout_idle, Some(Duration::from_secs(300)));
+    let idle = |text: &str| {
+        let text = format!("[Automount]\nWhere=/srv/x\nTimeoutIdleSec={text}\n");
+        let (automount, _) = with("srv-x.automount", &[&text], |c| c.automount());
+        (automount.timeout_idle, automount.idles_for_ever)
+    };
+    assert_eq!([idle("infinity"), idle("0")], [(None, true), (None, false)]);
 
     let (slice, _) = with("a.slice", &["[Slice]\nMemoryMax=50%\nTasksMax=10\n"], |c| c.slice());
     assert_eq!(slice.cgroup.memory_max, Some(Limit::PerMyriad(5000)));

@@ -46,6 +46,8 @@ pub struct AutomountConfig {
     pub directory_mode: u32,
     /// TimeoutIdleSec=; `None` never unmounts.
     pub timeout_idle: Option<Duration>,
+    /// TimeoutIdleSec=infinity.
+    pub idles_for_ever: bool,
 }
 
 /// \[Slice\]: an inner node of the cgroup tree.

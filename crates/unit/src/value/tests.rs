@@ -176,4 +176,6 @@ fn sets() {
     assert_eq!(faults[0].offset, 19);
     let (set, inverted, faults) = capabilities("~CAP_KILL CAP_FOO cap_chown");
     assert_eq!((set.0, inverted, faults.len()), (1 << 5 | 1, true, 1));
+    let (set, _, faults) = capabilities("21 0 63 CHOWN Cap_Kill");
+    assert_eq!((set.0, faults.len()), (1 << 21 | 1 << 5 | 1, 2));
 }

@@ -20,6 +20,11 @@ impl<'a> Words<'a> {
         rest.split([' ', '\t']).next().unwrap_or_default()
     }
 
+    /// What no word was made of yet.
+    pub fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
     /// Consumes `length` bytes of the next word as [`Words::peek_raw`] shows it.
     pub fn skip_raw(&mut self, length: usize) {
         let rest = &self.text[self.at..];
