@@ -16,7 +16,7 @@ use warren_unit::{Context, Scope};
 
 use crate::boot_options;
 use crate::inherited::is_inherited;
-use crate::path_globs::{STEPS_MAX, glob_paths};
+use crate::path_globs::{STEPS_MAX, braced_paths};
 use crate::say;
 
 /// Block devices that stand on one another are looked at so deep.
@@ -126,11 +126,11 @@ fn stands_on_crypt(sysfs: &Path, deep: u32) -> bool {
     is_crypt || deep > 0 && slaves().any(|slave| stands_on_crypt(&slave.path(), deep - 1))
 }
 
-/// As the kernel names them: proc(5), `flags` of `/proc/cpuinfo`.
+/// As the kernel names them, in letters of any case: proc(5), `flags` of `/proc/cpuinfo`.
 fn has_cpu_feature(name: &str) -> Option<bool> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let flags = text.lines().find_map(|line| line.strip_prefix("flags")?.split_once(':'));
-    Some(flags?.1.split_whitespace().any(|flag| flag == name))
+    Some(flags?.1.split_whitespace().any(|flag| flag.eq_ignore_ascii_case(name)))
 }
 
 /// What a boolean option of the command line says in place of a condition's own look; the last counts.
@@ -282,14 +282,21 @@ fn compare(operator: &str, order: std::cmp::Ordering) -> bool {
     }
 }
 
-/// One or more space-separated expressions: comparisons or globs.
+/// One or more expressions, perhaps quoted, each a version, a text or a glob with its operator; an operator
+/// that stands alone has the next word.
 fn kernel_version(parameter: &str, release: &str) -> Option<bool> {
-    let holds = |expression: &str| match split_operator(expression) {
-        ("", pattern) => Some(glob(pattern, release)),
-        (_, "") => None,
-        (operator, version) => Some(compare(operator, compare_versions(release, version))),
-    };
-    parameter.split_whitespace().map(holds).try_fold(true, |all, one| Some(all && one?))
+    let mut words =
+        warren_unit::value::split(parameter).map(|word| word.ok().map(|(_, word)| word));
+    let mut all = true;
+    while let Some(word) = words.next() {
+        let word = word?;
+        let end = word.find(|c| !"<>=!$".contains(c)).unwrap_or(word.len());
+        let (operator, wanted) = word.split_at(end);
+        let next = if wanted.is_empty() { words.next()?? } else { wanted.to_owned() };
+        let operator = if operator.is_empty() { "$=" } else { operator };
+        all &= text_holds(release, operator, next.trim());
+    }
+    Some(all)
 }
 
 /// Digits as numbers, the rest as text (the rule of thumb behind every version comparison).
@@ -339,14 +346,18 @@ fn field_holds(expression: &str, value: impl Fn(&str) -> Option<String>) -> Opti
     let end = rest.find(|c| !"<>=!$".contains(c))?;
     let (operator, wanted) = rest.split_at(end);
     let Some(value) = value(field.trim()) else { return Some(false) };
-    let wanted = wanted.trim();
-    Some(match operator {
+    Some(text_holds(&value, operator, wanted.trim()))
+}
+
+/// As text, as globs or as versions.
+fn text_holds(value: &str, operator: &str, wanted: &str) -> bool {
+    match operator {
         "=" => value == wanted,
         "!=" => value != wanted,
-        "$=" => glob(wanted, &value),
-        "!$=" => !glob(wanted, &value),
-        _ => compare(operator, compare_versions(&value, wanted)),
-    })
+        "$=" => glob(wanted, value),
+        "!$=" => !glob(wanted, value),
+        _ => compare(operator, compare_versions(value, wanted)),
+    }
 }
 
 fn firmware_is(parameter: &str) -> Option<bool> {
@@ -438,7 +449,7 @@ fn pressure(text: &str, resource: &str, field: &str) -> Option<f64> {
 
 /// Nothing if there is no saying within the bound.
 fn glob_matches(pattern: &str) -> Option<bool> {
-    let found = glob_paths(pattern, 1);
+    let found = braced_paths(pattern, 1);
     let is_there = !found.paths.is_empty();
     if !is_there && found.is_cut {
         say!("PathExistsGlob={pattern}: more than {STEPS_MAX} files to look at");
@@ -462,6 +473,33 @@ mod tests {
             assert_eq!(holds(expression), Some(false), "{expression}");
         }
         assert_eq!([holds("bios_version"), holds("bios_version =")], [None; 2]);
+    }
+
+    #[test]
+    fn kernels_are_compared_as_text_globs_and_versions() {
+        let holds = |expressions| kernel_version(expressions, "6.18.44-x");
+        for expressions in [
+            "6.*",
+            "\"6.*\"",
+            "$=6.*",
+            "$= 6.*",
+            "!$=5.*",
+            ">= 6.1",
+            "'>= 6.1' <7",
+            ">=5 < \"7\"",
+            "= 6.18.44-x",
+            "==6.18.44-x",
+            "!=6.18",
+            "<>6.18",
+        ] {
+            assert_eq!(holds(expressions), Some(true), "{expressions}");
+        }
+        for expressions in
+            ["6", "=6.*", "= 6.18", "==6.18", "!= 6.18.44-x", "!$=6.*", "5.* 6.*", "'6.* >= 5'"]
+        {
+            assert_eq!(holds(expressions), Some(false), "{expressions}");
+        }
+        assert_eq!([holds(">="), holds("6.* <"), holds("\"6.*")], [None; 3]);
     }
 
     #[test]

@@ -9,12 +9,15 @@ use warren_bus::glob::matches;
 /// Entries of directories that are looked at for one pattern, and directories.
 pub const STEPS_MAX: usize = 1 << 20;
 
+/// Patterns that one with braces may stand for.
+const ALTERNATIVES_MAX: usize = 1024;
+
 /// What a pattern means.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Found {
     /// In the order of their names.
     pub paths: Vec<PathBuf>,
-    /// After [`STEPS_MAX`] nobody looked further.
+    /// After [`STEPS_MAX`], or of more than [`ALTERNATIVES_MAX`] patterns, nobody looked further.
     pub is_cut: bool,
 }
 
@@ -25,15 +28,67 @@ pub fn is_pattern(text: &str) -> bool {
 
 /// The paths that there are, or, of more, so many of them.
 pub fn glob_paths(pattern: &str, most: usize) -> Found {
-    look_up(Path::new("/"), pattern, most, STEPS_MAX)
+    look_up(Path::new("/"), &[pattern], most, STEPS_MAX)
 }
 
-fn look_up(base: &Path, pattern: &str, most: usize, steps: usize) -> Found {
+/// The same where a pattern may have alternatives in braces as well (glob(3), GLOB_BRACE).
+pub fn braced_paths(pattern: &str, most: usize) -> Found {
+    let Some(patterns) = alternatives(pattern) else {
+        return Found { paths: Vec::new(), is_cut: true };
+    };
+    let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+    look_up(Path::new("/"), &patterns, most, STEPS_MAX)
+}
+
+fn look_up(base: &Path, patterns: &[&str], most: usize, steps: usize) -> Found {
     let mut walk = Walk { most, left: steps, paths: Vec::new() };
-    walk.directory(base, pattern.trim_start_matches('/'));
+    for pattern in patterns {
+        walk.directory(base, pattern.trim_start_matches('/'));
+    }
     let (mut paths, is_cut) = (walk.paths, walk.left == 0);
     paths.sort();
     Found { paths, is_cut }
+}
+
+/// The patterns without braces that one with braces stands for; nothing if they are too many. A brace that
+/// is not closed is a character like others.
+fn alternatives(pattern: &str) -> Option<Vec<String>> {
+    let (mut done, mut to_do) = (Vec::new(), vec![pattern.to_owned()]);
+    while let Some(pattern) = to_do.pop() {
+        if done.len() + to_do.len() >= ALTERNATIVES_MAX {
+            return None;
+        }
+        match first_braces(&pattern) {
+            None => done.push(pattern),
+            Some((before, within, after)) => {
+                to_do.extend(within.iter().map(|within| format!("{before}{within}{after}")));
+            }
+        }
+    }
+    Some(done)
+}
+
+/// What is before, within and after the first braces that are closed.
+fn first_braces(pattern: &str) -> Option<(&str, Vec<&str>, &str)> {
+    let open = pattern.find('{')?;
+    let (before, rest) = (&pattern[..open], &pattern[open + 1..]);
+    let (mut depth, mut from, mut within) = (0, 0, Vec::new());
+    for (at, c) in rest.char_indices() {
+        match (c, depth) {
+            ('{', _) => depth += 1,
+            (',', 0) => {
+                within.push(&rest[from..at]);
+                from = at + 1;
+            }
+            ('}', 0) => {
+                within.push(&rest[from..at]);
+                return Some((before, within, &rest[at + 1..]));
+            }
+            ('}', _) => depth -= 1,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// One component of a pattern after the other.
@@ -112,11 +167,28 @@ mod tests {
             fs::create_dir(&parent).expect("a directory");
             files(&parent, (0..20).map(|number| number.to_string()));
         }
-        let look = |pattern, steps| look_up(&directory.0, pattern, 1000, steps);
+        let look = |pattern, steps| look_up(&directory.0, &[pattern], 1000, steps);
         assert_eq!(look("*/x", 100), Found { paths: Vec::new(), is_cut: false });
         assert!(look("*/x*", 30).is_cut);
         let found = look("*/1*", 100);
         assert_eq!((found.paths.len(), found.is_cut), (22, false));
         assert_eq!(look(".*/1", 100).paths, [directory.0.join(".c/1")]);
+    }
+
+    #[test]
+    fn braces_have_alternatives() {
+        let of = |pattern| {
+            let mut found = alternatives(pattern).unwrap_or_default();
+            found.sort();
+            found.join(" ")
+        };
+        assert_eq!(of("/a"), "/a");
+        assert_eq!(of("/{a,b}/c"), "/a/c /b/c");
+        assert_eq!(of("/{a,b{1,2},}c{x}"), "/acx /b1cx /b2cx /cx");
+        assert_eq!(of("/a{}b"), "/ab");
+        assert_eq!([of("/{a,b"), of("/a}")], ["/{a,b", "/a}"]);
+        assert_eq!(alternatives(&"{a,b}".repeat(11)), None);
+        let found = braced_paths("/{nonexistent,etc/{nonexistent,pass*}}", 9).paths;
+        assert!(found.contains(&PathBuf::from("/etc/passwd")), "{found:?}");
     }
 }
