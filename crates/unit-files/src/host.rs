@@ -25,6 +25,9 @@ pub fn context(root: &Root, scope: Scope) -> Context {
     context.architecture = architecture().into();
     os_release(root, &mut context);
     own_user(&mut context);
+    if root.is_own() {
+        temporary_directories(&mut context, |name| std::env::var(name).ok());
+    }
     if scope == Scope::User {
         user_directories(&mut context);
         context.umask = own_umask().unwrap_or(context.umask);
@@ -104,8 +107,22 @@ fn user_directories(context: &mut Context) {
     }
     context.config_dir = directory("XDG_CONFIG_HOME", ".config");
     context.cache_dir = directory("XDG_CACHE_HOME", ".cache");
-    context.state_dir = directory("XDG_STATE_HOME", ".local/state");
+    // systemd.exec(5), table 2 of systemd 252.
+    context.state_dir = context.config_dir.clone();
     context.log_dir = format!("{}/log", context.state_dir).into();
+}
+
+/// `%T` and `%V` are the first of these that names a directory.
+fn temporary_directories(context: &mut Context, variable: impl Fn(&str) -> Option<String>) {
+    let is_directory = |path: &String| {
+        let is_normalized = path.starts_with('/') && !path.split('/').any(|part| part == "..");
+        is_normalized && std::path::Path::new(path).is_dir()
+    };
+    let mut set = ["TMPDIR", "TEMP", "TMP"].into_iter().filter_map(variable);
+    if let Some(path) = set.find(is_directory) {
+        context.tmp_dir = path.into();
+        context.var_tmp_dir = context.tmp_dir.clone();
+    }
 }
 
 #[cfg(test)]
@@ -116,6 +133,30 @@ mod tests {
     fn a_user_s_units_have_the_umask_of_their_manager() {
         assert_eq!(context(&Root::OWN, Scope::User).umask, own_umask().expect("procfs"));
         assert_eq!(context(&Root::OWN, Scope::System).umask, 0o022);
+    }
+
+    #[test]
+    fn temporary_files_lie_where_the_environment_says() {
+        let check = |set: &[(&str, &str)], expected: [&str; 2]| {
+            let mut context = Context::system();
+            let value =
+                |name: &str| set.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
+            temporary_directories(&mut context, value);
+            assert_eq!([&*context.tmp_dir, &*context.var_tmp_dir], expected, "{set:?}");
+        };
+        check(&[], ["/tmp", "/var/tmp"]);
+        check(&[("TEMP", "/proc"), ("TMP", "/etc")], ["/proc"; 2]);
+        check(
+            &[("TMPDIR", "/no/such"), ("TEMP", "tmp"), ("TMP", "/etc/../proc")],
+            ["/tmp", "/var/tmp"],
+        );
+    }
+
+    #[test]
+    fn a_user_s_units_have_their_state_beside_their_configuration() {
+        let context = context(&Root::OWN, Scope::User);
+        assert_eq!(context.state_dir, context.config_dir);
+        assert_eq!(*context.log_dir, format!("{}/log", context.config_dir));
     }
 
     #[test]

@@ -61,11 +61,11 @@ pub struct Context {
     pub shell: Arc<str>,
     /// `%t`: `/run` or `$XDG_RUNTIME_DIR`.
     pub runtime_dir: Arc<str>,
-    /// `%S`: `/var/lib` or `$XDG_STATE_HOME`.
+    /// `%S`: `/var/lib` or `$XDG_CONFIG_HOME`.
     pub state_dir: Arc<str>,
     /// `%C`: `/var/cache` or `$XDG_CACHE_HOME`.
     pub cache_dir: Arc<str>,
-    /// `%L`: `/var/log` or `$XDG_STATE_HOME/log`.
+    /// `%L`: `/var/log` or `$XDG_CONFIG_HOME/log`.
     pub log_dir: Arc<str>,
     /// `%E`: `/etc` or `$XDG_CONFIG_HOME`.
     pub config_dir: Arc<str>,
