@@ -61,6 +61,9 @@ impl Backend for Still {
         Vec::new()
     }
 
+    fn identity(&self, _: Option<&str>, _: Option<&str>, _: Option<u32>) -> [Option<u32>; 2] {
+        [None; 2]
+    }
     fn live(&self, _: UnitId) -> Live {
         Live::default()
     }

@@ -60,10 +60,14 @@ pub trait Backend: Send + Sync + 'static {
     /// of the tree, its number and its command line.
     fn processes(&self, unit: UnitId) -> Vec<(String, u32, String)>;
 
-    /// User and group that the unit's processes run as, where it runs and says so.
-    fn identity(&self, _unit: UnitId) -> Option<(u32, u32)> {
-        None
-    }
+    /// The numbers of a user and a group that a unit names, and those of the user's group where it names none.
+    /// Of whom only name services know, what the main process has counts. Nobody is waited for.
+    fn identity(
+        &self,
+        user: Option<&str>,
+        group: Option<&str>,
+        main: Option<u32>,
+    ) -> [Option<u32>; 2];
 
     /// What the kernel's mount table says of a mount unit that is mounted.
     fn mounted(&self, _unit: UnitId) -> Option<Mounted> {

@@ -17,6 +17,7 @@ use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
+use warren_sys::passwd;
 use warren_unit::install::{PresetAction, PresetRules, UnitFileState};
 use warren_unit::settings::{Group, Id};
 use warren_unit::{UnitName, UnitType};
@@ -138,6 +139,7 @@ pub struct Shared {
     plan: Mutex<Option<Scheduled>>,
     reloads_since: Mutex<Option<Monotonic>>,
     settings: Settings,
+    users: Mutex<passwd::Current>,
     tree: Option<Tree>,
     /// [`root_path`] of it.
     root: String,
@@ -210,6 +212,7 @@ impl Shared {
             plan: Mutex::default(),
             reloads_since: Mutex::default(),
             settings,
+            users: Mutex::default(),
             root: tree.as_ref().map(root_path).unwrap_or_default(),
             tree,
             orders,
@@ -421,6 +424,25 @@ impl Backend for Shared {
 
     fn compiled(&self, definition: &Definition) -> Arc<Compiled> {
         Arc::new(self.settings.compile(definition))
+    }
+
+    fn identity(
+        &self,
+        user: Option<&str>,
+        group: Option<&str>,
+        main: Option<u32>,
+    ) -> [Option<u32>; 2] {
+        let mut users = lock(&self.users);
+        // If it cannot be read now, what was there before counts.
+        let _ = users.refresh();
+        let files = users.database();
+        let of_main = || main.and_then(warren_sys::process::real_ids);
+        let found = user.and_then(|name| files.user(name));
+        let of_group = group.map(|name| files.group(name).map(|group| group.gid));
+        let uid = found.as_ref().map(|user| user.uid);
+        let gid = of_group.unwrap_or(found.map(|user| user.gid));
+        let uid = uid.or_else(|| user.and(of_main().map(|(uid, _)| uid)));
+        [uid, gid.or_else(|| of_main().map(|(_, gid)| gid))]
     }
 
     /// Also of one that a unit's processes made.

@@ -4,6 +4,7 @@
 //! by a child (getent(1)), whose output has the same format.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
 use crate::error::{Context, Error, Result};
@@ -67,23 +68,14 @@ impl Database {
     /// A user by name or number, of the files or else of the name services, for which this waits. A number
     /// needs no entry; systemd.exec(5), "User=".
     pub fn find_user(&self, name_or_uid: &str) -> Option<User> {
-        let served = || users(&getent("passwd", name_or_uid)?).next();
-        let unlisted = || {
-            let uid = parse_id(name_or_uid)?;
-            let (home, shell) = ("/".to_owned(), "/bin/sh".to_owned());
-            Some(User { name: name_or_uid.to_owned(), uid, gid: uid, home, shell })
-        };
-        self.user(name_or_uid).or_else(served).or_else(unlisted)
+        let served = || users(&served_user(name_or_uid)?).next();
+        self.user(name_or_uid).or_else(served).or_else(|| unlisted_user(name_or_uid))
     }
 
     /// A group by name or number, as [`Database::find_user`] has users.
     pub fn find_group(&self, name_or_gid: &str) -> Option<Group> {
-        let served = || groups(&getent("group", name_or_gid)?).next();
-        let unlisted = || {
-            let gid = parse_id(name_or_gid)?;
-            Some(Group { name: name_or_gid.to_owned(), gid, members: Vec::new() })
-        };
-        self.group(name_or_gid).or_else(served).or_else(unlisted)
+        let served = || groups(&served_group(name_or_gid)?).next();
+        self.group(name_or_gid).or_else(served).or_else(|| unlisted_group(name_or_gid))
     }
 
     /// The groups of a user: the primary one, and those that list it. A user of the files has them there;
@@ -92,9 +84,7 @@ impl Database {
         if self.user(&user.name).is_some() {
             return self.groups_of(&user.name, primary);
         }
-        let text = getent("initgroups", &user.name).unwrap_or_default();
-        let listed = text.split_ascii_whitespace().skip(1).filter_map(parse_id);
-        listed.chain([primary]).collect()
+        served_groups_of(&user.name).into_iter().chain([primary]).collect()
     }
 
     /// Groups of a user as initgroups(3) would set them: the primary one and those that list
@@ -109,6 +99,46 @@ impl Database {
     }
 }
 
+/// The files, read again when they changed.
+#[derive(Debug, Default)]
+pub struct Current {
+    database: Database,
+    seen: Option<[FileId; 2]>,
+}
+
+/// Device, inode, size, change time: another value means another content.
+type FileId = (u64, u64, u64, i64, i64);
+
+impl Current {
+    /// What is in the files now, and whether that is other than the last time.
+    pub fn refresh(&mut self) -> Result<bool> {
+        let now = ["/etc/passwd", "/etc/group"].map(file_id);
+        let is_other = self.seen != Some(now);
+        if is_other {
+            self.database = match Database::read() {
+                // It is there, and can be read later: nobody is unknown for want of it.
+                Err(e) if [libc::ENOMEM, libc::ENFILE, libc::EMFILE].contains(&e.errno) => {
+                    return Err(e);
+                }
+                // Another one that cannot be read has no names.
+                read => read.unwrap_or_default(),
+            };
+            self.seen = Some(now);
+        }
+        Ok(is_other)
+    }
+
+    /// What was in the files when they were last looked at.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+fn file_id(path: &str) -> FileId {
+    let id = |m: fs::Metadata| (m.dev(), m.ino(), m.size(), m.ctime(), m.ctime_nsec());
+    fs::metadata(path).map(id).unwrap_or_default()
+}
+
 /// The users of a passwd(5) text; damaged lines are skipped.
 pub fn users(text: &str) -> impl Iterator<Item = User> + '_ {
     text.lines().filter_map(parse_user)
@@ -117,6 +147,35 @@ pub fn users(text: &str) -> impl Iterator<Item = User> + '_ {
 /// The groups of a group(5) text; damaged lines are skipped.
 pub fn groups(text: &str) -> impl Iterator<Item = Group> + '_ {
     text.lines().filter_map(parse_group)
+}
+
+/// A user of whom no file has an entry: by number.
+pub fn unlisted_user(number: &str) -> Option<User> {
+    let uid = parse_id(number)?;
+    let (home, shell) = ("/".to_owned(), "/bin/sh".to_owned());
+    Some(User { name: number.to_owned(), uid, gid: uid, home, shell })
+}
+
+/// A group of which no file has an entry: by number.
+pub fn unlisted_group(number: &str) -> Option<Group> {
+    let gid = parse_id(number)?;
+    Some(Group { name: number.to_owned(), gid, members: Vec::new() })
+}
+
+/// What the name services say of a user, by name or number: a line of passwd(5). This waits for them.
+pub fn served_user(name_or_uid: &str) -> Option<String> {
+    getent("passwd", name_or_uid)
+}
+
+/// What the name services say of a group, by name or number: a line of group(5). This waits for them.
+pub fn served_group(name_or_gid: &str) -> Option<String> {
+    getent("group", name_or_gid)
+}
+
+/// Groups in which the name services list a user of this name. This waits for them.
+pub fn served_groups_of(user: &str) -> Vec<u32> {
+    let text = getent("initgroups", user).unwrap_or_default();
+    text.split_ascii_whitespace().skip(1).filter_map(parse_id).collect()
 }
 
 /// Asks the name services in a process of their own. `None` when there is no answer.

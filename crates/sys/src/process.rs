@@ -262,6 +262,16 @@ pub fn runs_as(pid: u32, uid: u32) -> bool {
     users.next() == Some(Ok(uid)) && users.next() == Some(Ok(uid))
 }
 
+/// The real user and group of a process (proc_pid_status(5)); `None` when it is gone.
+pub fn real_ids(pid: u32) -> Option<(u32, u32)> {
+    let text = text::read(format!("/proc/{pid}/status")).ok()?;
+    let real = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+        line.split_ascii_whitespace().next()?.parse().ok()
+    };
+    Some((real("Uid:")?, real("Gid:")?))
+}
+
 /// Whether each thread of a process has been sent SIGKILL or is past its last instruction (proc_pid_status(5), `SigPnd`
 /// and `ShdPnd`; proc_pid_stat(5), `flags`): it is just ending, or the kernel holds it. `false` when it is gone, and
 /// while others go on whose first thread has ended (pthread_exit(3)).

@@ -249,9 +249,16 @@ impl<'a> Subject<'a> {
         self.live.get_or_init(|| self.backend.live(self.id()))
     }
 
-    /// User and group of its processes; all ones where they are not known.
+    /// User and group of a service that runs, where its file says so and they are known; all ones otherwise.
     pub fn identity(&self) -> (u32, u32) {
-        self.backend.identity(self.id()).unwrap_or((u32::MAX, u32::MAX))
+        let runs = self.service_run().is_some_and(|run| run.phase != ServicePhase::AutoRestart);
+        let (user, group) = (self.exec().user.as_deref(), self.exec().group.as_deref());
+        if !runs || user.is_none() && group.is_none() {
+            return (u32::MAX, u32::MAX);
+        }
+        let main = self.run().main_process().map(|main| main.pid);
+        let [uid, gid] = self.backend.identity(user, group, main);
+        (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX))
     }
 
     /// The service's state while something of it is under way.

@@ -358,6 +358,15 @@ impl Backend for Machine {
         Live { control_group: if up { group } else { String::new() }, ..Live::default() }
     }
 
+    fn identity(
+        &self,
+        user: Option<&str>,
+        group: Option<&str>,
+        _: Option<u32>,
+    ) -> [Option<u32>; 2] {
+        [user, group.or(user)].map(|name| name.map(|_| 65534))
+    }
+
     fn facts(&self) -> Arc<Facts> {
         Arc::new(Facts {
             version: "(warrener 0.1.0)".to_owned(),
