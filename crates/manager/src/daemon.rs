@@ -40,6 +40,7 @@ use crate::helpers::{Answered, Helpers};
 use crate::host::is_nested;
 use crate::init_link::{FromInit, InitLink};
 use crate::mount_table::MountTable;
+use crate::names::Names;
 use crate::notices::EarlyNotice;
 use crate::notify::NotifySocket;
 use crate::options::Options;
@@ -165,6 +166,8 @@ pub struct Daemon {
     pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,
     /// Commands that wait for their environment files.
     pub(crate) environments: Reads,
+    /// Who commands run as that no file says.
+    pub(crate) names: Names,
     /// Conditions to be looked at at the end of the turn.
     pub(crate) checks: Vec<(EffectId, Arc<warren_unit::config::UnitSection>)>,
     pub(crate) name_watcher: Option<warren_bus::names::NameWatcher>,
@@ -270,6 +273,7 @@ impl Daemon {
             self.look_for_pid_files();
             self.go_on_hearing();
             self.traps.relieve(Instant::now());
+            self.names.relieve(Instant::now());
             self.leave_late_traps();
             self.leave_late_sockets();
             self.leave_late_environments();
@@ -303,6 +307,7 @@ impl Daemon {
             self.traps.patience_left(moment),
             self.sockets.patience_left(moment),
             self.environments.patience_left(moment),
+            self.names.patience_left(moment),
             self.log_link.patience_left(moment),
             self.bus.as_ref().and_then(|bus| bus.patience_left(moment)),
         ];
@@ -395,6 +400,7 @@ impl Daemon {
         self.events.extend(self.traps.hear());
         self.hear_spill();
         self.hear_of_sockets();
+        self.hear_of_names();
     }
 
     /// Has the units of mounts loaded that no file is for. What goes at the end needs no new
@@ -566,6 +572,7 @@ impl Daemon {
         self.read_environments();
         self.tell_refused_spawns();
         self.leave_unwanted_environments(&changed);
+        self.leave_unwanted_names(&changed);
         self.check_conditions();
         if !self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
             self.note_idle(&changed);

@@ -115,7 +115,7 @@ impl Daemon {
             return true;
         }
         let variables = found.get().cloned().unwrap_or_else(|| Err("it was not read".to_owned()));
-        match variables.and_then(|variables| self.try_spawn(id, &spawn, &variables)) {
+        match variables.and_then(|variables| self.spawn_as_named(id, &spawn, &variables)) {
             Ok(()) => {}
             Err(error) => self.done(id, Done::SpawnFailed { exit_code: 0, error }),
         }

@@ -59,6 +59,7 @@ mod looks;
 pub mod mount_options;
 pub mod mount_table;
 pub mod mounts;
+mod names;
 mod notices;
 pub mod notify;
 pub mod on_disk;

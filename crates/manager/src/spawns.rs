@@ -13,7 +13,7 @@ use warren_core::settings::TypeSettings;
 use warren_core::state::CommandList;
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::{Birth, Phase};
-use warren_init::protocol::exec::{SpawnError, SpawnReply, Spawned};
+use warren_init::protocol::exec::{ExecSpec, Served, SpawnError, SpawnReply, Spawned};
 use warren_sys::epoll::Interest;
 use warren_sys::process;
 use warren_unit::config::Input;
@@ -162,17 +162,18 @@ impl Daemon {
         if self.read_environment(id, spawn) {
             return;
         }
-        if let Err(error) = self.try_spawn(id, spawn, &[]) {
+        if let Err(error) = self.spawn_as_named(id, spawn, &[]) {
             self.done(id, Done::SpawnFailed { exit_code: 0, error });
         }
     }
 
-    /// Asks a helper for a process, with the variables of its environment files.
+    /// Asks a helper for a process, with the variables of its environment files and what name services said.
     pub(crate) fn try_spawn(
         &mut self,
         id: EffectId,
         spawn: &Spawn,
         file_variables: &[(String, String)],
+        served: Served,
     ) -> Result<(), String> {
         if let Done::Failed { error } = self.make_group(spawn.unit, &spawn.settings) {
             return Err(format!("cgroup: {error}"));
@@ -232,7 +233,7 @@ impl Daemon {
             connection_environment,
             input_data: input.as_ref().map(|_| (fds.len() + usize::from(stream.is_some())) as u16),
         };
-        let spec = exec_spec(spawn, &host)?;
+        let spec = ExecSpec { served, ..exec_spec(spawn, &host)? };
         let own = stream.into_iter().chain(input).map(Passed::Own);
         let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).collect();
         self.helpers.spawn(id, Box::new(spec), fds)

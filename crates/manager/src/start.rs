@@ -41,6 +41,7 @@ use crate::init_link::{Greeting, InitLink};
 use crate::loader_thread::LoaderThread;
 use crate::log_link::{KeptLog, LogLink};
 use crate::mount_table::{MountTable, Reading};
+use crate::names::Names;
 use crate::notices::notify_interest;
 use crate::notify::NotifySocket;
 use crate::options::Options;
@@ -282,6 +283,7 @@ fn make(
         dying: Vec::new(),
         sweep: Sweep::new(wake.clone()),
         sockets: Sockets::new(wake.clone(), &options.runtime_dir),
+        names: Names::new(wake.clone()),
         traps: traps.map_err(text("making the autofs pipe"))?,
         notify: notify.map_err(text("binding the notify socket"))?,
         workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,

@@ -650,6 +650,73 @@ fn environment_files_that_do_not_come_hold_up_their_command_alone() {
 /// What is mounted below a server that does not answer cannot be unmounted by its path, and whether it still is
 /// mounted is found out without asking that server.
 #[test]
+fn name_services_that_do_not_answer_hold_up_who_asks_for_them_alone() {
+    let crowd: Vec<String> = (0..CROWD).map(|n| format!("named-{n}.service")).collect();
+    let named = "[Service]\nType=exec\nUser=served-user\nSupplementaryGroups=served-group\n\
+                 ExecStart=@P stay\n";
+    let mut units: Vec<(&str, &str)> = crowd.iter().map(|name| (name.as_str(), named)).collect();
+    units.extend([
+        ("plain.service", "[Service]\nUser=root\nGroup=root\nExecStart=@P stay"),
+        ("late.service", "[Service]\nUser=other-user\nTimeoutStartSec=1\nExecStart=@P stay"),
+        ("left.service", "[Service]\nUser=other-user\nTimeoutStartSec=0\nExecStart=@P stay"),
+        ("nobody.service", "[Service]\nUser=no-such-user\nExecStart=@P stay"),
+    ]);
+    if !lab::others_reach_programs("name_services_that_do_not_answer") {
+        return;
+    }
+    let Some(m) = Machine::start("held-names", &units) else { return };
+    // A name service that answers when somebody writes to a FIFO, and tells who asks.
+    let script = "echo \"$1 $2\" >> /run/asked\ncase \"$1 $2\" in\n\
+                  *served-*) read x < \"/run/$1\";;\n*other-user) read x < /run/never;; esac\n\
+                  case \"$1\" in\npasswd) echo \"$2:x:70001:70002::/:/bin/sh\";;\n\
+                  group) echo \"$2:x:70003:\";;\ninitgroups) echo \"$2 70004\";; esac\n\
+                  case \"$2\" in no-such-user) exit 2;; esac\n";
+    lab::install_script(&m.inside("/run/getent"), script);
+    let fifos = ["/run/passwd", "/run/group", "/run/initgroups", "/run/never"];
+    fifos.iter().for_each(|fifo| _ = m.run(&["mkfifo", fifo]).expect("mkfifo(1)"));
+    let getent = m.run(&["sh", "-c", "command -v getent"]).expect("the C library's");
+    m.run(&["mount", "--bind", "/run/getent", getent.trim()]).expect("mount(8)");
+    let asked = || {
+        let text = m.run(&["cat", "/run/asked"]).unwrap_or_default();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    std::thread::scope(|scope| {
+        let start = |name: &'static str| scope.spawn(|| m.job("start", name));
+        let (late, left) = (start("late.service"), start("left.service"));
+        let starts: Vec<_> =
+            crowd.iter().map(|name| scope.spawn(|| m.job("start", name))).collect();
+        until("both are asked for", || (asked().len() >= 3).then_some(()));
+        m.expect_job("start", "plain.service", "done");
+        m.expect_job("restart", "plain.service", "done");
+        assert_eq!(late.join().expect("no panic"), Ended::Said("failed".to_owned()));
+        m.expect_job("stop", "left.service", "done");
+        assert_eq!(left.join().expect("no panic"), Ended::Said("canceled".to_owned()));
+        for fifo in &fifos[..3] {
+            m.run(&["sh", "-c", &format!("echo > {fifo}")]).expect("somebody reads it");
+        }
+        for start in starts {
+            assert_eq!(start.join().expect("no panic"), Ended::Said("done".to_owned()));
+        }
+    });
+    let questions =
+        ["group served-group", "initgroups served-user", "passwd other-user", "passwd served-user"];
+    assert_eq!(asked(), questions, "each is asked for once, whoever waits for it");
+    let pid = m.main_pid("named-0.service").expect("it runs");
+    let status = m.run(&["cat", &format!("/proc/{pid}/status")]).expect("it runs");
+    let line = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("it has each");
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(line("Uid:"), "70001 70001 70001 70001");
+    assert_eq!([line("Gid:"), line("Groups:")], ["70002 70002 70002 70002", "70002 70003 70004"]);
+    m.job("start", "nobody.service");
+    m.wait_for("nobody.service", "failed/failed");
+    assert!(m.console().contains("no such user: no-such-user"));
+}
+
+#[test]
 fn mounts_past_a_server_that_does_not_answer_hold_up_nobody_else() {
     if !std::path::Path::new("/dev/fuse").exists() {
         return lab::not_run("held-mounts", "/dev/fuse");

@@ -102,7 +102,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 
 impl SpawnRequest {
@@ -285,6 +285,39 @@ pub struct ExecSpec {
 
     /// Groups that are given to `user`, relative to the tree's root (Delegate=).
     pub delegated: Vec<String>,
+
+    /// What name services said of the users and groups that the files do not have. The helper asks them
+    /// only for others.
+    pub served: Served,
+}
+
+/// Answers of name services.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// Of users.
+    pub users: Vec<ServedUser>,
+    /// Of groups.
+    pub groups: Vec<ServedGroup>,
+}
+
+/// A user that was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServedUser {
+    /// The name or number that was asked for.
+    pub name: String,
+    /// A line of passwd(5); none if nobody knows the user.
+    pub entry: Option<String>,
+    /// Groups besides the primary one.
+    pub groups: Vec<u32>,
+}
+
+/// A group that was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServedGroup {
+    /// The name or number that was asked for.
+    pub name: String,
+    /// A line of group(5); none if nobody knows the group.
+    pub entry: Option<String>,
 }
 
 /// Where programs find the log daemon's sockets.

@@ -115,6 +115,10 @@ fn full_request() -> SpawnRequest {
         }],
         log_sockets: Some(text()),
         delegated: vec![text()],
+        served: Served {
+            users: vec![ServedUser { name: text(), entry: Some(text()), groups: vec![1] }],
+            groups: vec![ServedGroup { name: text(), entry: Some(text()) }],
+        },
     };
     SpawnRequest { id: 300, exec: Box::new(exec) }
 }
@@ -134,7 +138,7 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "03ac0201017401740174010174010174010174020101010201010103010605017401740201740101017401017401017401017401010174010102030101010201010101010201010101010102010101010201030101010201040174010174010101740174010174010174",
+        "04ac02010174017401740101740101740101740201010102010101030106050174017402017401010174010174010174010174010101740101020301010102010101010102010101010101020101010102010301010102010401740101740101017401740101740101740101740101740101010174010174",
     );
     let spawned = Spawned { pid: 1, started_ns: 2, moved_to_cgroup: true };
     check_bytes(&HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }), "01000300020201");

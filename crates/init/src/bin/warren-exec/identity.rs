@@ -1,28 +1,16 @@
 //! Who the process runs as: names to numbers.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-
 use warren_init::protocol::ExecStep;
-use warren_init::protocol::exec::{ExecSpec, SpawnError};
-use warren_sys::Error;
-use warren_sys::passwd::{Database, Group, User};
+use warren_init::protocol::exec::{ExecSpec, Served, ServedUser, SpawnError};
+use warren_sys::passwd::{Current, Group, User, groups, unlisted_group, unlisted_user, users};
 
 use crate::prepare::{failed, wrong};
-
-const ENOMEM: i32 = 12;
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
 
 /// The user database, read again when its files changed.
 #[derive(Default)]
 pub struct Users {
-    database: Database,
-    seen: Option<[FileId; 2]>,
+    files: Current,
 }
-
-/// Device, inode, size, change time: another value means another content.
-type FileId = (u64, u64, u64, i64, i64);
 
 /// Numbers to switch to, or of whom directories are (`ExecSpec::keeps_ids`), and what the environment
 /// says about the user.
@@ -45,20 +33,20 @@ impl Users {
         if spec.user.is_none() && spec.login_user.is_none() && groups.count() == 0 {
             return Ok(Identity::default());
         }
-        self.refresh().map_err(|e| wrong(ExecStep::User, &e))?;
+        self.files.refresh().map_err(|e| wrong(ExecStep::User, &e))?;
         let login = spec.login_user.as_ref().filter(|name| spec.user.as_ref() != Some(*name));
-        let login = login.map(|name| self.user(name)).transpose()?;
-        let user = spec.user.as_deref().map(|name| self.user(name)).transpose()?;
-        let group = spec.group.as_deref().map(|name| self.group(name)).transpose()?;
+        let login = login.map(|name| self.user(name, &spec.served)).transpose()?;
+        let user = spec.user.as_deref().map(|name| self.user(name, &spec.served)).transpose()?;
+        let group = spec.group.as_deref().map(|name| self.group(name, &spec.served)).transpose()?;
         let gid = group.map(|g| g.gid).or(user.as_ref().map(|u| u.gid));
         let mut groups = match (&user, gid) {
             // As systemd has it.
             (Some(user), _) if user.uid == 0 => Vec::new(),
-            (Some(user), Some(gid)) => self.database.find_groups_of(user, gid),
+            (Some(user), Some(gid)) => self.groups_of(spec, user, gid),
             _ => Vec::new(),
         };
         for name in &spec.supplementary_groups {
-            groups.push(self.group(name)?.gid);
+            groups.push(self.group(name, &spec.served)?.gid);
         }
         groups.sort_unstable();
         groups.dedup();
@@ -71,27 +59,44 @@ impl Users {
         })
     }
 
-    fn refresh(&mut self) -> Result<(), Error> {
-        let now = [file_id("/etc/passwd"), file_id("/etc/group")];
-        if self.seen != Some(now) {
-            self.database = match Database::read() {
-                // It is there, and can be read later: nobody is unknown for want of it.
-                Err(e) if [ENOMEM, ENFILE, EMFILE].contains(&e.errno) => return Err(e),
-                // Another one that cannot be read has no names.
-                read => read.unwrap_or_default(),
-            };
-            self.seen = Some(now);
+    fn groups_of(&self, spec: &ExecSpec, user: &User, primary: u32) -> Vec<u32> {
+        let files = self.files.database();
+        let is_asked = |served: &&ServedUser| Some(&served.name) == spec.user.as_ref();
+        match spec.served.users.iter().find(is_asked) {
+            Some(served) if files.user(&user.name).is_none() => {
+                served.groups.iter().copied().chain([primary]).collect()
+            }
+            _ => files.find_groups_of(user, primary),
         }
-        Ok(())
     }
 
-    fn user(&self, name: &str) -> Result<User, SpawnError> {
-        let user = self.database.find_user(name);
+    /// Of the files, of what name services said, or else of what they say now.
+    fn user(&self, name: &str, served: &Served) -> Result<User, SpawnError> {
+        let files = self.files.database();
+        let user = files.user(name).or_else(|| {
+            match served.users.iter().find(|served| served.name == name) {
+                None => files.find_user(name),
+                Some(served) => {
+                    let entry = served.entry.as_deref().and_then(|line| users(line).next());
+                    entry.or_else(|| unlisted_user(name))
+                }
+            }
+        });
         user.ok_or_else(|| failed(ExecStep::User, 0, format!("no such user: {name}")))
     }
 
-    fn group(&self, name: &str) -> Result<Group, SpawnError> {
-        let group = self.database.find_group(name);
+    /// As [`Users::user`] has users.
+    fn group(&self, name: &str, served: &Served) -> Result<Group, SpawnError> {
+        let files = self.files.database();
+        let group = files.group(name).or_else(|| {
+            match served.groups.iter().find(|served| served.name == name) {
+                None => files.find_group(name),
+                Some(served) => {
+                    let entry = served.entry.as_deref().and_then(|line| groups(line).next());
+                    entry.or_else(|| unlisted_group(name))
+                }
+            }
+        });
         group.ok_or_else(|| failed(ExecStep::Group, 0, format!("no such group: {name}")))
     }
 }
@@ -100,22 +105,24 @@ fn group_is_set(spec: &ExecSpec) -> bool {
     spec.group.is_some() || !spec.supplementary_groups.is_empty()
 }
 
-fn file_id(path: &str) -> FileId {
-    let id = |m: fs::Metadata| (m.dev(), m.ino(), m.size(), m.ctime(), m.ctime_nsec());
-    fs::metadata(path).map(id).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
+    use warren_init::protocol::exec::ServedGroup;
+
     use super::*;
 
-    #[track_caller]
     fn check(user: &str, group: &str, extra: &str, expected: &str) {
+        check_served(Served::default(), user, group, extra, expected);
+    }
+
+    #[track_caller]
+    fn check_served(served: Served, user: &str, group: &str, extra: &str, expected: &str) {
         let some = |s: &str| (!s.is_empty()).then(|| s.to_owned());
         let spec = ExecSpec {
             user: some(user),
             group: some(group),
             supplementary_groups: some(extra).into_iter().collect(),
+            served,
             ..ExecSpec::default()
         };
         let text = match Users::default().identity(&spec) {
@@ -123,6 +130,40 @@ mod tests {
             Err(e) => format!("{:?}: {}", e.step, e.message),
         };
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_name_services_said_counts_for_whom_the_files_do_not_have() {
+        let user = |name: &str, entry: Option<&str>| {
+            let (name, entry) = (name.to_owned(), entry.map(str::to_owned));
+            ServedUser { name, entry, groups: vec![70001, 70002] }
+        };
+        let group = |name: &str, entry: Option<&str>| {
+            let (name, entry) = (name.to_owned(), entry.map(str::to_owned));
+            ServedGroup { name, entry }
+        };
+        let served = || Served {
+            users: vec![
+                user("served-x", Some("served-x:x:70000:70003::/home/x:/bin/sh")),
+                user("no-such-user", None),
+                user("54321", None),
+                user("root", Some("root:x:1:1::/:")),
+            ],
+            groups: vec![
+                group("served-g", Some("served-g:x:70004:a")),
+                group("no-such-group", None),
+            ],
+        };
+        let check = |user: &str, group: &str, extra: &str, expected: &str| {
+            check_served(served(), user, group, extra, expected);
+        };
+        check("served-x", "", "", "Some(70000) Some(70003) Some([70001, 70002, 70003])");
+        check("served-x", "served-g", "", "Some(70000) Some(70004) Some([70001, 70002, 70004])");
+        check("", "", "served-g", "None None Some([70004])");
+        check("root", "", "", "Some(0) Some(0) Some([])");
+        check("54321", "", "", "Some(54321) Some(54321) Some([54321, 70001, 70002])");
+        check("no-such-user", "", "", "User: no such user: no-such-user");
+        check("root", "no-such-group", "", "Group: no such group: no-such-group");
     }
 
     #[test]
