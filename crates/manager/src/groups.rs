@@ -28,7 +28,7 @@ use warren_unit::config::Delegate;
 use warren_unit::{UnitName, UnitType};
 
 use controllers::Enabled;
-use limits::Wanted;
+use limits::{HostTasks, Wanted};
 
 const PIDS_MAX: &str = "pids.max";
 
@@ -54,6 +54,7 @@ pub struct Groups {
     /// Units that are killed together, by the first of them.
     together: BTreeMap<UnitId, Vec<UnitId>>,
     enabled: Enabled,
+    host_tasks: HostTasks,
 }
 
 /// What a watch is for.
@@ -110,7 +111,19 @@ impl Groups {
         let enabled = Enabled::default();
         let root = tree.as_ref().map(root_path).unwrap_or_default();
         let tree = tree.map(Arc::new);
-        Ok(Groups { tree, root, watch, by_watch, made, controllers, killing, together, enabled })
+        let host_tasks = HostTasks::default();
+        Ok(Groups {
+            tree,
+            root,
+            watch,
+            by_watch,
+            made,
+            controllers,
+            killing,
+            together,
+            enabled,
+            host_tasks,
+        })
     }
 
     /// Whether processes are tracked by cgroups.
@@ -168,9 +181,10 @@ impl Groups {
             None => {}
         }
         let Some(tree) = &self.tree else { return Ok(Vec::new()) };
-        let wanted = Wanted::of(settings);
+        let now = Instant::now();
+        let wanted = Wanted::of(settings, &self.controllers, || self.host_tasks.get(now));
         let controllers = wanted.of_offered(&self.controllers);
-        let usable = self.enabled.enable(tree, path, &controllers, Instant::now());
+        let usable = self.enabled.enable(tree, path, &controllers, now);
         let missing = wanted.missing(usable.on());
         let mut failed: Vec<NotApplied> =
             missing.map(|(setting, controller)| usable.lacks(setting, controller)).collect();
@@ -196,7 +210,7 @@ impl Groups {
         if self.killing.contains(&unit) || !has_none() {
             return;
         }
-        let wanted = Wanted::of(settings);
+        let wanted = Wanted::of(settings, &self.controllers, host_tasks);
         let limit = wanted.attributes.into_iter().find(|attribute| attribute.file == PIDS_MAX);
         let limit = limit.and_then(|attribute| attribute.value);
         let _ = tree.write(path, PIDS_MAX, limit.as_deref().unwrap_or("max"));

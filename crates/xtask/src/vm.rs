@@ -91,6 +91,7 @@ echo REPORT queue $(cat /proc/sys/net/unix/max_dgram_qlen)
 echo REPORT name $(cat /proc/sys/kernel/hostname) lo $(cat /sys/class/net/lo/flags)
 cd ../delegated.service
 for f in cgroup.controllers memory.max io.max; do echo REPORT delegated $f $(cat $f); done
+[ $(cat pids.max) != max ] && echo REPORT DefaultTasksMax=
 cd /
 for policy in stop kill continue; do
     /bin/warren start hungry-$policy.service
@@ -106,7 +107,7 @@ setsid sleep 1000 &
 ";
 
 /// Lines that the console must have.
-const EXPECTED: [&str; 18] = [
+const EXPECTED: [&str; 19] = [
     "REPORT name in-a-machine lo 0x9",
     "REPORT stop 3 Result=oom-kill",
     "REPORT kill 3 Result=oom-kill",
@@ -119,6 +120,7 @@ const EXPECTED: [&str; 18] = [
     "REPORT delegated cgroup.controllers cpuset cpu io memory hugetlb pids",
     "REPORT delegated memory.max 33554432",
     "REPORT delegated io.max 254:0 rbps=1000000 wbps=max riops=max wiops=max",
+    "REPORT DefaultTasksMax=",
     "REPORT swap",
     "REPORT loop",
     "1 process left when all units are down: sleep",

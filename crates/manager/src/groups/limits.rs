@@ -1,7 +1,7 @@
 //! What a unit's settings write to its group, and which controllers that takes
 //! (systemd.resource-control(5); systemd.service(5) for `OOMPolicy=`).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_unit::config::{
@@ -33,11 +33,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What these settings want.
-    pub fn of(settings: &Compiled) -> Wanted {
+    /// What these settings want where such controllers are offered, and there can be so many tasks in all.
+    pub fn of(settings: &Compiled, offered: &[String], host_tasks: impl FnOnce() -> u64) -> Wanted {
         let mut wanted = Wanted::default();
         if let Some(config) = cgroup_config(settings) {
-            wanted.take(config);
+            wanted.take(config, offered, host_tasks);
         }
         if let TypeSettings::Service(config) = &settings.own
             && config.oom_policy == OomPolicy::Kill
@@ -47,12 +47,20 @@ impl Wanted {
         wanted
     }
 
-    fn take(&mut self, config: &CgroupConfig) {
+    fn take(
+        &mut self,
+        config: &CgroupConfig,
+        offered: &[String],
+        host_tasks: impl FnOnce() -> u64,
+    ) {
         self.account(config);
         self.delegate(&config.delegate);
         self.memory(config);
         self.cpu(config);
-        self.tasks(config);
+        // Every unit has such a limit by default: nothing is looked at for it where it cannot be applied.
+        if offered.iter().any(|name| name == "pids") {
+            self.tasks(config, host_tasks);
+        }
         self.io(config);
     }
 
@@ -164,7 +172,7 @@ impl Wanted {
         }
     }
 
-    fn tasks(&mut self, config: &CgroupConfig) {
+    fn tasks(&mut self, config: &CgroupConfig, host_tasks: impl FnOnce() -> u64) {
         let Some(tasks) = &config.tasks_max else { return };
         let value = match tasks {
             TasksLimit::Infinity => "max".to_owned(),
@@ -212,6 +220,9 @@ fn cpu_share(quota: Duration, period: Duration) -> (u128, u128) {
     let period = period.clamp(CPU_SHARE_MIN_US, CPU_PERIOD_MAX_US);
     ((quota * period / 1_000_000).max(CPU_SHARE_MIN_US), period)
 }
+
+/// How many tasks the host can have is looked at again after this time: sysctl(8) may change it.
+const HOST_TASKS_LAST: Duration = Duration::from_secs(1);
 
 /// The setting by which controllers are asked for by name.
 const DELEGATE: &str = "Delegate";
@@ -274,6 +285,20 @@ pub fn host_tasks() -> u64 {
     max.into_iter().flatten().min().unwrap_or(32_768)
 }
 
+/// The same, looked at again after a second: of thousands of units that start together the first asks.
+#[derive(Debug, Default)]
+pub struct HostTasks(Option<(Instant, u64)>);
+
+impl HostTasks {
+    /// As of now.
+    pub fn get(&mut self, now: Instant) -> u64 {
+        match self.0 {
+            Some((seen, tasks)) if now.duration_since(seen) < HOST_TASKS_LAST => tasks,
+            _ => self.0.insert((now, host_tasks())).1,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,11 +306,11 @@ mod tests {
     #[track_caller]
     fn check(config: CgroupConfig, files: &[&str], controllers: &str) {
         let mut wanted = Wanted::default();
-        wanted.take(&config);
+        let offered = V2_CONTROLLERS.map(String::from);
+        wanted.take(&config, &offered, || 1000);
         let line = |a: &Attribute| format!("{}={}", a.file, a.value.as_deref().unwrap_or("?"));
         let found: Vec<String> = wanted.attributes.iter().map(line).collect();
         assert_eq!(found, files);
-        let offered = V2_CONTROLLERS.map(String::from);
         assert_eq!(wanted.of_offered(&offered).join(" "), controllers);
     }
 
@@ -297,10 +322,28 @@ mod tests {
         check(CgroupConfig { delegate: Delegate::All, ..none() }, &[], "cpu cpuset io memory pids");
         let list = Delegate::Controllers([Controller::Pids, Controller::Cpuacct].into());
         check(CgroupConfig { delegate: list, ..none() }, &[], "pids");
-        let tasks = Some(TasksLimit::Tasks(7));
-        check(CgroupConfig { tasks_max: tasks, ..none() }, &["pids.max=7"], "pids");
         let quota = Some(std::time::Duration::from_millis(500));
         check(CgroupConfig { cpu_quota: quota, ..none() }, &["cpu.max=50000 100000"], "cpu");
+    }
+
+    #[test]
+    fn tasks_are_limited_where_the_controller_is() {
+        let tasks = |tasks| CgroupConfig { tasks_max: Some(tasks), ..CgroupConfig::empty() };
+        let share = TasksLimit::Scale { numerator: 15, denominator: 100 };
+        check(tasks(TasksLimit::Tasks(7)), &["pids.max=7"], "pids");
+        check(tasks(TasksLimit::Infinity), &["pids.max=max"], "pids");
+        check(tasks(share), &["pids.max=150"], "pids");
+        let mut without = Wanted::default();
+        without.take(&tasks(share), &["memory".to_owned()], || panic!("nobody has to know"));
+        assert_eq!(without, Wanted::default());
+    }
+
+    #[test]
+    fn how_many_tasks_there_can_be_is_looked_at_once_a_second() {
+        let start = Instant::now();
+        let mut host = HostTasks(Some((start, 7)));
+        assert_eq!(host.get(start + HOST_TASKS_LAST / 2), 7);
+        assert_eq!(host.get(start + HOST_TASKS_LAST), host_tasks());
     }
 
     #[test]

@@ -20,8 +20,16 @@ impl Unit<'_> {
         self.io(&mut config);
         self.devices(&mut config);
         self.oom(&mut config);
-        config.tasks_max = self.merged.value(id!(Cgroup "TasksMax"), value::tasks);
+        config.tasks_max =
+            self.merged.value(id!(Cgroup "TasksMax"), value::tasks).or(self.default_tasks_max());
         config
+    }
+
+    /// DefaultTasksMax= is not for slices (systemd-system.conf(5)).
+    fn default_tasks_max(&self) -> Option<TasksLimit> {
+        let is_slice = self.merged.name().unit_type() == UnitType::Slice;
+        let default = self.defaults.tasks_max;
+        (!is_slice && default != TasksLimit::Infinity).then_some(default)
     }
 
     fn placement(&self, config: &mut CgroupConfig) {

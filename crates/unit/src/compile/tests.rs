@@ -40,6 +40,9 @@ fn defaults_are_the_manual_s() {
     check("Type=oneshot\nTimeoutStartSec=3", |s| s.timeout_start, "Some(3s)");
     check("Type=notify", |s| s.notify_access, "Main");
     check("", |s| s.exec.standard_output, "Journal");
+    let by_default = "Some(Scale { numerator: 15, denominator: 100 })";
+    check("TasksMax=7\nTasksMax=", |s| s.cgroup.tasks_max, by_default);
+    check("TasksMax=infinity", |s| s.cgroup.tasks_max, "Some(Infinity)");
     check("StandardInput=socket", |s| s.exec.standard_output, "Inherit");
     check("Delegate=yes", |s| s.oom_policy, "Continue");
     check("", |s| s.restart_delay, "100ms");
@@ -318,6 +321,10 @@ fn sockets_mounts_automounts_slices() {
     };
     assert_eq!([idle("infinity"), idle("0")], [(None, true), (None, false)]);
 
+    let by_default = Some(TasksLimit::Scale { numerator: 15, denominator: 100 });
+    assert_eq!((socket.cgroup.tasks_max, mount.cgroup.tasks_max), (by_default, by_default));
+    let (slice, _) = with("a.slice", &["[Slice]\n"], |c| c.slice());
+    assert_eq!(slice.cgroup.tasks_max, None);
     let (slice, _) = with("a.slice", &["[Slice]\nMemoryMax=50%\nTasksMax=10\n"], |c| c.slice());
     assert_eq!(slice.cgroup.memory_max, Some(Limit::PerMyriad(5000)));
 }
