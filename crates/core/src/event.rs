@@ -323,6 +323,15 @@ pub enum Effect {
         /// Its settings.
         settings: Arc<Compiled>,
     },
+    /// Write limits to the group of a unit that is up, and take back those of before that are no more.
+    LimitGroup {
+        /// The unit.
+        unit: UnitId,
+        /// By what it was limited; none if nothing was ever written.
+        before: Option<Arc<Compiled>>,
+        /// By what it is to be.
+        settings: Arc<Compiled>,
+    },
     /// Open a socket unit's sockets → [`Done::Listening`] or [`Done::Failed`].
     Listen {
         /// The effect's id.

@@ -36,6 +36,7 @@ mod check;
 mod edited_times;
 mod forgetting;
 mod jobs;
+mod limits;
 mod mount;
 mod resume;
 mod ripple;

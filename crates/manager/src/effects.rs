@@ -59,6 +59,9 @@ impl Daemon {
                 let result = self.make_group(unit, &settings);
                 self.done(id, result);
             }
+            Effect::LimitGroup { unit, before, settings } => {
+                self.limit_group(unit, before.as_deref(), &settings);
+            }
             Effect::Listen { id, unit, settings } => self.listen(id, unit, settings),
             Effect::Mount { id, unit, settings, remount } => {
                 self.start_mount(id, unit, settings, remount);
@@ -162,13 +165,30 @@ impl Daemon {
         let path = self.core.group_path(unit);
         match self.groups.make(&graph, unit, &path, settings) {
             Ok(not_applied) => {
-                for NotApplied { setting, why } in not_applied {
-                    let text = format!("{}: {setting}= is not applied: {why}", graph.name(unit));
-                    crate::log::warn(&self.core.view(), unit, &text);
-                }
+                self.warn_of_limits(unit, not_applied);
                 Done::Ok
             }
             Err(e) => Done::Failed { error: e.to_string() },
+        }
+    }
+
+    /// Writes the limits of a group that is there, or of a slice's.
+    fn limit_group(&mut self, unit: UnitId, before: Option<&Compiled>, settings: &Compiled) {
+        let is_slice = self.core.graph().name(unit).unit_type() == warren_unit::UnitType::Slice;
+        let path = match self.groups.path(unit) {
+            Some(path) => path.to_owned(),
+            None if is_slice => self.core.group_path(unit).into(),
+            None => return,
+        };
+        let not_applied = self.groups.limit(&path, before, settings);
+        self.warn_of_limits(unit, not_applied);
+    }
+
+    fn warn_of_limits(&self, unit: UnitId, not_applied: Vec<NotApplied>) {
+        for NotApplied { setting, why } in not_applied {
+            let name = self.core.graph().name(unit);
+            let text = format!("{name}: {setting}= is not applied: {why}");
+            crate::log::warn(&self.core.view(), unit, &text);
         }
     }
 

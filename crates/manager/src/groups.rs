@@ -202,6 +202,37 @@ impl Groups {
         Ok(failed)
     }
 
+    /// Writes what these settings say to the group at this path, which is made if it is not there, and takes back
+    /// what those of before say and these do not. Returned are limits that cannot be applied.
+    pub fn limit(
+        &mut self,
+        path: &str,
+        before: Option<&Compiled>,
+        settings: &Compiled,
+    ) -> Vec<NotApplied> {
+        let Some(tree) = &self.tree else { return Vec::new() };
+        let now = Instant::now();
+        let mut want =
+            |settings| Wanted::of(settings, &self.controllers, || self.host_tasks.get(now));
+        let wanted = match before.map(&mut want) {
+            Some(before) => want(settings).since(before),
+            None => want(settings),
+        };
+        if wanted.attributes.is_empty() {
+            return Vec::new();
+        }
+        let controllers = wanted.of_offered(&self.controllers);
+        let usable = self.enabled.enable(tree, path, &controllers, now);
+        if let Err(e) = tree.make(path) {
+            let failed = |one: &limits::Attribute| NotApplied {
+                setting: one.setting.to_owned(),
+                why: e.to_string(),
+            };
+            return wanted.attributes.iter().map(failed).collect();
+        }
+        usable.apply(tree, path, &wanted.attributes)
+    }
+
     /// A group that cannot be made anew, as the kernel holds somebody in it, is used as it is: if a manager was killed
     /// over [`Groups::kill_task`], nobody in it could make processes.
     fn make_room(&self, unit: UnitId, settings: &Compiled) {

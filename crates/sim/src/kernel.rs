@@ -366,7 +366,10 @@ impl Kernel {
             Effect::LookAtMount { unit } => self.later(MS, Happening::LookAtMount(unit)),
             Effect::WatchBusName { unit, name, on } => self.watch_name(unit, &name, on),
             Effect::DropConnection { unit } => _ = self.connections.remove(&unit),
-            Effect::Reply { .. } | Effect::Tell(_) | Effect::Emergency { .. } => {}
+            Effect::Reply { .. }
+            | Effect::Tell(_)
+            | Effect::Emergency { .. }
+            | Effect::LimitGroup { .. } => {}
         }
     }
 

@@ -60,6 +60,7 @@ impl World {
                 format!("spawn {} {:?}[{}] {whom}", name(&spawn.unit), spawn.list, spawn.index)
             }
             Effect::MakeCgroup { unit, .. } => format!("make cgroup {}", name(unit)),
+            Effect::LimitGroup { unit, .. } => format!("limit group of {}", name(unit)),
             Effect::Listen { unit, .. } => format!("listen {}", name(unit)),
             Effect::Mount { unit, remount: false, .. } => format!("mount {}", name(unit)),
             Effect::Mount { unit, .. } => format!("remount {}", name(unit)),

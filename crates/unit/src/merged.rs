@@ -126,9 +126,13 @@ impl<'a> Merged<'a> {
 
     /// Reports something about one assignment, which is ignored.
     pub fn fault(&self, entry: &Entry<'_>, code: Code, fault: &Fault) {
-        let name = entry.setting.setting().name;
-        let message = format!("{name}=: {}, ignored", fault.message);
-        let diagnostic = entry.diagnostic(Severity::Warning, code, fault.offset, message);
+        self.remark(entry, code, fault.offset, &format!("{}, ignored", fault.message));
+    }
+
+    /// Says something of an assignment that counts.
+    pub fn remark(&self, entry: &Entry<'_>, code: Code, offset: usize, text: &str) {
+        let message = format!("{}=: {text}", entry.setting.setting().name);
+        let diagnostic = entry.diagnostic(Severity::Warning, code, offset, message);
         self.sink.borrow_mut().push(diagnostic);
     }
 

@@ -28,12 +28,12 @@ const BUSYBOX: &str = "/bin/busybox";
 const LOADER: &[u8] = b"/lib64/ld-linux-x86-64.so.2\0";
 
 /// What busybox is called by.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "sh", "mount", "umount", "modprobe", "mkswap", "swapon", "mke2fs", "dd", "sleep", "cat",
-    "echo", "mkdir", "ls", "setsid", "tail", "grep",
+    "echo", "mkdir", "ls", "setsid", "tail", "grep", "sed",
 ];
 
-const UNITS: [(&str, &str); 13] = [
+const UNITS: [(&str, &str); 14] = [
     ("default.target", "[Unit]\nWants=report.service\n"),
     ("sysinit.target", "[Unit]\nDefaultDependencies=no\n"),
     ("basic.target", "[Unit]\nDefaultDependencies=no\n"),
@@ -58,6 +58,8 @@ const UNITS: [(&str, &str); 13] = [
         "[Unit]\nAfter=mnt.mount\n[Service]\nExecStart=/bin/sleep 1000\nDelegate=yes\n\
          IOReadBandwidthMax=/dev/vda 1M\nMemoryLimit=32M\n",
     ),
+    // Nobody starts it.
+    ("system.slice", "[Slice]\nTasksMax=500\n"),
     // Each asks for more memory than it may have, in a process that is not its main one.
     ("hungry.slice", "[Unit]\nDefaultDependencies=no\n"),
     (
@@ -89,6 +91,12 @@ cd /sys/fs/cgroup/system.slice/limits.service
 for f in memory.max pids.max cpu.weight cpu.max; do echo REPORT $f $(cat $f); done
 echo REPORT queue $(cat /proc/sys/net/unix/max_dgram_qlen)
 echo REPORT name $(cat /proc/sys/kernel/hostname) lo $(cat /sys/class/net/lo/flags)
+echo REPORT slice pids.max $(cat ../pids.max)
+sed -i -e '/^MemoryMax/d' -e s/TasksMax=20/TasksMax=30/ /etc/systemd/system/limits.service
+sed -i s/500/600/ /etc/systemd/system/system.slice
+/bin/warren refresh >/dev/null
+for f in memory.max pids.max cpu.weight; do echo REPORT edited $f $(cat $f); done
+echo REPORT edited slice $(cat ../pids.max)
 cd ../delegated.service
 for f in cgroup.controllers memory.max io.max; do echo REPORT delegated $f $(cat $f); done
 [ $(cat pids.max) != max ] && echo REPORT DefaultTasksMax=
@@ -107,7 +115,7 @@ setsid sleep 1000 &
 ";
 
 /// Lines that the console must have.
-const EXPECTED: [&str; 19] = [
+const EXPECTED: [&str; 24] = [
     "REPORT name in-a-machine lo 0x9",
     "REPORT stop 3 Result=oom-kill",
     "REPORT kill 3 Result=oom-kill",
@@ -117,6 +125,11 @@ const EXPECTED: [&str; 19] = [
     "REPORT cpu.weight 50",
     "REPORT cpu.max 40000 100000",
     "REPORT queue 512",
+    "REPORT slice pids.max 500",
+    "REPORT edited memory.max max",
+    "REPORT edited pids.max 30",
+    "REPORT edited cpu.weight 50",
+    "REPORT edited slice 600",
     "REPORT delegated cgroup.controllers cpuset cpu io memory hugetlb pids",
     "REPORT delegated memory.max 33554432",
     "REPORT delegated io.max 254:0 rbps=1000000 wbps=max riops=max wiops=max",

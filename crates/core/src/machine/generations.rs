@@ -33,6 +33,7 @@ impl Core {
             self.renew_times(unit, &before);
             self.watch_anew_if_edited(unit, &before);
             self.unwatch_name_of_before(unit, &before);
+            self.renew_limits(unit, &before);
         }
         for &unit in &delta.added {
             self.tell(Notice::UnitNew(unit));
@@ -103,6 +104,7 @@ impl Core {
             _ => {}
         });
         self.history_mut(unit).reason = Reason::new(Code::Discovered, Cause::Manager);
+        self.limit_perpetual(unit);
     }
 
     /// Throws away what a unit that does nothing does not need.

@@ -21,6 +21,34 @@ pub struct Attribute {
     pub value: Option<String>,
 }
 
+impl Attribute {
+    /// What the value begins with where a file has several.
+    fn key(&self) -> &str {
+        let value = self.value.as_deref().filter(|_| self.controller == "io").unwrap_or_default();
+        &value[..value.rfind([' ', '=']).map_or(0, |at| at + 1)]
+    }
+
+    fn replaces(&self, other: &Attribute) -> bool {
+        (self.file, self.key()) == (other.file, other.key())
+    }
+
+    /// With what the kernel begins with (cgroup-v2.rst). Nothing was written of a device that was not there.
+    fn taken_back(&self) -> Option<Attribute> {
+        let key = self.value.as_ref().map(|_| self.key())?;
+        let value = match (self.file, key) {
+            ("io.weight", "default ") | ("cpu.weight", _) => "100",
+            ("io.weight", _) => "default",
+            ("memory.min" | "memory.low" | "memory.oom.group" | "cpu.idle" | "io.latency", _) => {
+                "0"
+            }
+            ("cpuset.cpus" | "cpuset.mems", _) => "\n",
+            _ => "max",
+        };
+        let Attribute { setting, controller, file, .. } = *self;
+        Some(Attribute { setting, controller, file, value: Some(format!("{key}{value}")) })
+    }
+}
+
 /// All that a unit wants of its group.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
@@ -78,6 +106,17 @@ impl Wanted {
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// What is to be written where that of before was: what differs, and what the kernel begins with where nothing
+    /// is said any more.
+    pub fn since(mut self, before: Wanted) -> Wanted {
+        let is_gone = |old: &&Attribute| !self.attributes.iter().any(|new| new.replaces(old));
+        let mut attributes: Vec<Attribute> =
+            before.attributes.iter().filter(is_gone).filter_map(Attribute::taken_back).collect();
+        self.attributes.retain(|new| !before.attributes.contains(new));
+        attributes.append(&mut self.attributes);
+        Wanted { attributes, ..self }
     }
 
     /// Settings that name a controller which is not on, and the controller. Accounting is a default of
@@ -371,6 +410,59 @@ mod tests {
         check(older(), &["memory.max=5"], "memory");
         let both = CgroupConfig { memory_high: Some(Limit::Infinity), ..older() };
         check(both, &["memory.high=max"], "memory");
+    }
+
+    #[test]
+    fn what_an_edit_takes_away_is_as_it_was() {
+        let of = |one: CgroupConfig| {
+            let mut wanted = Wanted::default();
+            wanted.take(&one, &V2_CONTROLLERS.map(String::from), || 1000);
+            wanted
+        };
+        let limited = CgroupConfig {
+            memory_max: Some(Limit::Bytes(7)),
+            memory_low: Some(Limit::Bytes(5)),
+            cpu_weight: Some(CpuWeight::Idle),
+            io_weight: Some(50),
+            ..CgroupConfig::empty()
+        };
+        let lines = |wanted: Wanted| {
+            let line = |a: Attribute| format!("{}={}", a.file, a.value.unwrap_or_default());
+            wanted.attributes.into_iter().map(line).collect::<Vec<_>>().join(" ")
+        };
+        let weight = Some(CpuWeight::Weight(9));
+        let other = CgroupConfig {
+            memory_low: Some(Limit::Bytes(6)),
+            cpu_weight: weight,
+            ..limited.clone()
+        };
+        assert_eq!(lines(of(limited.clone()).since(of(limited.clone()))), "");
+        assert_eq!(
+            lines(of(other).since(of(limited.clone()))),
+            "cpu.idle=0 memory.low=6 cpu.weight=9"
+        );
+        assert_eq!(
+            lines(of(CgroupConfig::empty()).since(of(limited))),
+            "memory.low=0 memory.max=max cpu.idle=0 io.weight=default 100"
+        );
+        let disk = |file, value: &str| Attribute {
+            setting: "IOReadBandwidthMax",
+            controller: "io",
+            file,
+            value: Some(value.to_owned()),
+        };
+        let disks = |attributes| Wanted { attributes, ..Wanted::default() };
+        let before = disks(vec![
+            disk("io.max", "8:0 rbps=9"),
+            disk("io.max", "8:0 wbps=9"),
+            disk("io.weight", "8:0 20"),
+            disk("io.latency", "8:0 target=5"),
+        ]);
+        let after = disks(vec![disk("io.max", "8:0 rbps=8")]);
+        assert_eq!(
+            lines(after.since(before)),
+            "io.max=8:0 wbps=max io.weight=8:0 default io.latency=8:0 target=0 io.max=8:0 rbps=8"
+        );
     }
 
     #[test]

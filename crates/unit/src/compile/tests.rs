@@ -435,6 +435,21 @@ fn what_is_read_but_not_acted_on_is_said_once() {
 }
 
 #[test]
+fn what_is_not_mounted_below_a_root_directory_is_said() {
+    let said = |lines: &str| service(lines).1;
+    assert!(said("RootDirectory=/r").is_empty());
+    assert!(said("Type=notify\nRuntimeDirectory=a").is_empty());
+    assert!(said("Type=notify\nRootDirectory=/r\nRootDirectory=").is_empty());
+    assert_eq!(
+        said("Type=notify\nRuntimeDirectory=a\nLogsDirectory=b\nRootDirectory=/r"),
+        [
+            "f:6:15: warning: RootDirectory=: nothing is mounted below it, so it lacks the notify socket, \
+          RuntimeDirectory=, LogsDirectory= [not-acted-on]"
+        ]
+    );
+}
+
+#[test]
 fn the_manager_s_file_states_defaults() {
     let texts = [
         "[Manager]\nDefaultTimeoutStopSec=5\nDefaultTimeoutStartSec=infinity\n\
