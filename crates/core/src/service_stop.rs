@@ -258,8 +258,9 @@ impl Core {
     }
 
     /// Sends the stop signal to whom `KillMode=` says. A process that is still being made gets it when it
-    /// comes ([`Core::signal_latecomer`]).
-    fn send(&mut self, unit: UnitId, config: &ServiceConfig, signal: Signal, resume: bool) {
+    /// comes ([`Core::signal_latecomer`]). SIGHUP and SIGCONT come after the stop signal alone, `stops`
+    /// (systemd.kill(5), "SendSIGHUP="): after another, SIGHUP would be what a process ends by.
+    fn send(&mut self, unit: UnitId, config: &ServiceConfig, signal: Signal, stops: bool) {
         let run = self.service(unit).expect("its phase was just set");
         let control = match run.control {
             Some(Control::Running(process)) => Some(process.pid),
@@ -268,7 +269,7 @@ impl Core {
         let main = run.main.map(|main| main.pid);
         let is_one_coming =
             run.main_asked.is_some() || matches!(run.control, Some(Control::Asked(_)));
-        let then = FollowUp { hangup: config.kill.send_sighup, resume };
+        let then = FollowUp { hangup: stops && config.kill.send_sighup, resume: stops };
         match config.kill.mode {
             KillMode::ControlGroup => self.send_to(unit, KillTarget::Group, signal, then, true),
             KillMode::Mixed if main.is_none() && control.is_none() && !is_one_coming => {

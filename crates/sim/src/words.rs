@@ -66,12 +66,13 @@ impl World {
             Effect::Mount { unit, .. } => format!("remount {}", name(unit)),
             Effect::Unmount { unit, .. } => format!("unmount {}", name(unit)),
             Effect::SetTrap { unit, .. } => format!("set trap {}", name(unit)),
-            Effect::Kill { unit, target, signal, .. } => {
+            Effect::Kill { unit, target, signal, then, .. } => {
                 let whom = match target {
                     KillTarget::Process(_) => "process",
                     KillTarget::Group => "group",
                 };
-                format!("signal {signal} to {whom} of {}", name(unit))
+                let hangup = if then.hangup { " and SIGHUP" } else { "" };
+                format!("signal {signal}{hangup} to {whom} of {}", name(unit))
             }
             Effect::FindMain { unit, .. } => format!("find main process of {}", name(unit)),
             Effect::WatchBusName { unit, .. } => format!("watch the bus name of {}", name(unit)),
