@@ -274,8 +274,7 @@ fn scheduling(exec: &ExecConfig) -> Option<Scheduling> {
         CpuSchedulingPolicy::Batch => 3,
         CpuSchedulingPolicy::Idle => 5,
     };
-    let real_time = matches!(policy, 1 | 2);
-    let priority = exec.cpu_scheduling_priority.unwrap_or(u8::from(real_time));
+    let priority = exec.cpu_scheduling_priority.unwrap_or(0);
     Some(Scheduling { policy, priority, reset_on_fork: exec.cpu_scheduling_reset_on_fork })
 }
 
@@ -284,9 +283,8 @@ fn io_priority(exec: &ExecConfig) -> Option<IoPriority> {
         return None;
     }
     let class = match exec.io_scheduling_class.unwrap_or(IoSchedulingClass::BestEffort) {
-        IoSchedulingClass::None => 0,
         IoSchedulingClass::Realtime => 1,
-        IoSchedulingClass::BestEffort => 2,
+        IoSchedulingClass::None | IoSchedulingClass::BestEffort => 2,
         IoSchedulingClass::Idle => 3,
     };
     Some(IoPriority { class, level: exec.io_scheduling_priority.unwrap_or(4) })

@@ -84,6 +84,16 @@ impl<'a> Merged<'a> {
         files.flat_map(UnitFile::entries).collect()
     }
 
+    /// The same of some settings, whose assignments depend on each other.
+    pub fn in_file_order_of(&self, ids: &[Id]) -> Vec<Entry<'a>> {
+        if !ids.iter().any(|&id| self.stated.has(id)) {
+            return Vec::new();
+        }
+        let mut all = self.in_file_order();
+        all.retain(|entry| ids.contains(&entry.setting));
+        all
+    }
+
     /// All assignments of a setting, resets and what they reset included.
     pub fn raw(&self, id: Id) -> &[Entry<'a>] {
         if !self.stated.has(id) {
@@ -178,13 +188,15 @@ impl<'a> Merged<'a> {
                 last = None;
                 continue;
             }
-            let Some(text) = self.expand(entry) else { continue };
-            match parse(&text) {
-                Ok(value) => last = Some(value),
-                Err(fault) => self.fault(entry, Code::BadValue, &fault),
-            }
+            last = self.one(entry, &parse).or(last);
         }
         last
+    }
+
+    /// The value of one assignment; reported and `None` if it is wrong.
+    pub fn one<T>(&self, entry: &Entry<'a>, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
+        let text = self.expand(entry)?;
+        parse(&text).map_err(|fault| self.fault(entry, Code::BadValue, &fault)).ok()
     }
 
     /// The last text; an empty one goes back to none, where the setting has that.
@@ -211,15 +223,7 @@ impl<'a> Merged<'a> {
 
     /// The last word that an enum knows.
     pub fn word<T>(&self, id: Id, from_word: fn(&str) -> Option<T>) -> Option<T> {
-        self.value(id, |text| {
-            from_word(text).ok_or_else(|| {
-                let known = match id.setting().kind {
-                    Kind::Word(words) | Kind::BoolOr(words) => words.join(", "),
-                    _ => String::new(),
-                };
-                Fault { offset: 0, message: format!("'{text}' is none of: {known}") }
-            })
-        })
+        self.value(id, |text| known_word(id, text, from_word))
     }
 
     /// Every word of a list, unquoted, specifiers replaced, with the assignment it is from.
@@ -265,4 +269,19 @@ impl<'a> Merged<'a> {
     pub fn plain_words(&self, id: Id) -> Vec<Box<str>> {
         self.words(id).into_iter().map(|(_, _, word)| word.into()).collect()
     }
+}
+
+/// The word of a setting that knows some.
+pub(crate) fn known_word<T>(
+    id: Id,
+    text: &str,
+    from_word: fn(&str) -> Option<T>,
+) -> Result<T, Fault> {
+    from_word(text).ok_or_else(|| {
+        let known = match id.setting().kind {
+            Kind::Word(words) | Kind::BoolOr(words) => words.join(", "),
+            _ => String::new(),
+        };
+        Fault { offset: 0, message: format!("'{text}' is none of: {known}") }
+    })
 }

@@ -7,6 +7,7 @@ use super::Unit;
 use crate::config::*;
 use crate::context::Scope;
 use crate::diagnostic::Code;
+use crate::merged::known_word;
 use crate::settings::{Id, Kind, List, Setting, Status, id};
 use crate::value::{self, Fault};
 
@@ -282,21 +283,59 @@ impl Unit<'_> {
         config.nice = self.number(id!(Exec "Nice"), -20, 19);
         config.oom_score_adjust =
             self.number(id!(Exec "OOMScoreAdjust"), -1000, 1000).or(self.defaults.oom_score_adjust);
-        config.cpu_scheduling_policy =
-            merged.word(id!(Exec "CPUSchedulingPolicy"), CpuSchedulingPolicy::from_word);
-        config.cpu_scheduling_priority = self.number(id!(Exec "CPUSchedulingPriority"), 0, 99);
+        self.cpu_scheduling(config);
         config.cpu_scheduling_reset_on_fork =
             merged.flag(id!(Exec "CPUSchedulingResetOnFork"), false);
         config.cpu_affinity = self.index_set(id!(Exec "CPUAffinity"));
-        config.io_scheduling_class =
-            merged.word(id!(Exec "IOSchedulingClass"), |text| match text {
-                "0" => Some(IoSchedulingClass::None),
-                "1" => Some(IoSchedulingClass::Realtime),
-                "2" => Some(IoSchedulingClass::BestEffort),
-                "3" => Some(IoSchedulingClass::Idle),
-                text => IoSchedulingClass::from_word(text),
-            });
-        config.io_scheduling_priority = self.number(id!(Exec "IOSchedulingPriority"), 0, 7);
+        self.io_scheduling(config);
+    }
+
+    /// A policy brings the priority into its own range, as with systemd 252; one that is written after it
+    /// stays as it is, and is refused at the start if the policy has no such one.
+    fn cpu_scheduling(&self, config: &mut ExecConfig) {
+        let (policy, priority) =
+            (id!(Exec "CPUSchedulingPolicy"), id!(Exec "CPUSchedulingPriority"));
+        for entry in self.merged.in_file_order_of(&[policy, priority]) {
+            if entry.setting == priority {
+                let number = self.merged.one(&entry, |text| value::number(text, 0, 99));
+                let number = number.and_then(|number| u8::try_from(number).ok());
+                config.cpu_scheduling_priority = number.or(config.cpu_scheduling_priority);
+            } else if entry.value.is_empty() {
+                (config.cpu_scheduling_policy, config.cpu_scheduling_priority) = (None, None);
+            } else if let Some(word) = self
+                .merged
+                .one(&entry, |text| known_word(policy, text, CpuSchedulingPolicy::from_word))
+            {
+                let real_time = matches!(word, CpuSchedulingPolicy::Fifo | CpuSchedulingPolicy::Rr);
+                let before = config.cpu_scheduling_priority.unwrap_or(0);
+                config.cpu_scheduling_policy = Some(word);
+                config.cpu_scheduling_priority = Some(if real_time { before.max(1) } else { 0 });
+            }
+        }
+    }
+
+    /// An empty assignment to either resets both; none is best effort with its usual priority, as with
+    /// systemd 252.
+    fn io_scheduling(&self, config: &mut ExecConfig) {
+        let (class, priority) = (id!(Exec "IOSchedulingClass"), id!(Exec "IOSchedulingPriority"));
+        for entry in self.merged.in_file_order_of(&[class, priority]) {
+            if entry.value.is_empty() {
+                (config.io_scheduling_class, config.io_scheduling_priority) = (None, None);
+            } else if entry.setting == priority {
+                let number = self.merged.one(&entry, |text| value::number(text, 0, 7));
+                let number = number.and_then(|number| u8::try_from(number).ok());
+                config.io_scheduling_priority = number.or(config.io_scheduling_priority);
+            } else {
+                match self.merged.one(&entry, |text| known_word(class, text, io_class)) {
+                    None => {}
+                    Some(IoSchedulingClass::None) => {
+                        config.io_scheduling_class = Some(IoSchedulingClass::BestEffort);
+                        config.io_scheduling_priority = None;
+                    }
+                    Some(word) => config.io_scheduling_class = Some(word),
+                }
+            }
+        }
     }
 
     /// All assignments together; `None` if there is none.
@@ -390,29 +429,25 @@ impl Unit<'_> {
         bits
     }
 
-    /// The first assignment starts from nothing (or, inverted, from everything), later ones
-    /// add (or, inverted, remove); an empty one leaves nothing (systemd.exec(5)). One that follows
-    /// the default starts anew, also where that was written (`~`), as with systemd 252.
+    /// An assignment after the default starts from nothing (or, inverted, from everything), others add
+    /// (or, inverted, remove); an empty one leaves nothing, `~` alone everything (systemd.exec(5)). The default
+    /// is what is there, also where it was written, as with systemd 252.
     fn capability_set(&self, id: Id, default: CapabilitySet) -> CapabilitySet {
-        let mut set: Option<CapabilitySet> = None;
+        let mut set = default;
         for entry in self.merged.raw(id) {
-            if entry.value.is_empty() {
-                set = Some(CapabilitySet::default());
-                continue;
-            }
             let (words, inverted, faults) = value::capabilities(entry.value);
-            set = Some(CapabilitySet(match (set, inverted) {
-                (None, true) => !words.0,
-                (None, false) => words.0,
-                (Some(CapabilitySet::ALL), false) => words.0,
-                (Some(set), true) => set.0 & !words.0,
-                (Some(set), false) => set.0 | words.0,
-            }));
+            let is_anew = set == default || matches!(entry.value.trim_end(), "" | "~");
+            set = CapabilitySet(match (is_anew, inverted) {
+                (true, true) => !words.0,
+                (true, false) => words.0,
+                (false, true) => set.0 & !words.0,
+                (false, false) => set.0 | words.0,
+            });
             for fault in faults {
                 self.merged.fault(entry, Code::BadValue, &fault);
             }
         }
-        set.unwrap_or(default)
+        set
     }
 
     fn working_directory(&self, config: &mut ExecConfig) {
@@ -480,6 +515,17 @@ pub(super) fn protects_nothing(setting: &Setting, value: &str) -> bool {
             value.is_empty() || is_no()
         }
         _ => value.is_empty(),
+    }
+}
+
+/// A word or its number.
+fn io_class(text: &str) -> Option<IoSchedulingClass> {
+    match text {
+        "0" => Some(IoSchedulingClass::None),
+        "1" => Some(IoSchedulingClass::Realtime),
+        "2" => Some(IoSchedulingClass::BestEffort),
+        "3" => Some(IoSchedulingClass::Idle),
+        text => IoSchedulingClass::from_word(text),
     }
 }
 

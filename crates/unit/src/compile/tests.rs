@@ -48,6 +48,38 @@ fn defaults_are_the_manual_s() {
     check("", |s| s.restart_delay, "100ms");
 }
 
+/// What systemd 252 shows and applies for each.
+#[test]
+fn scheduling_depends_on_what_was_assigned_before() {
+    let cpu = |lines: &str, want: &str| {
+        let lines =
+            lines.replace("P=", "CPUSchedulingPolicy=").replace("N=", "CPUSchedulingPriority=");
+        let field = |s: ServiceConfig| {
+            (s.exec.cpu_scheduling_policy, s.exec.cpu_scheduling_priority.unwrap_or(0))
+        };
+        check(&lines, field, want);
+    };
+    cpu("P=rr\nN=50\nP=batch", "(Some(Batch), 0)");
+    cpu("P=rr\nN=50\nP=batch\nP=rr", "(Some(Rr), 1)");
+    cpu("P=rr\nN=50\nP=", "(None, 0)");
+    cpu("P=rr\nN=50\nP=\nP=fifo", "(Some(Fifo), 1)");
+    cpu("P=fifo", "(Some(Fifo), 1)");
+    cpu("N=50\nP=rr", "(Some(Rr), 50)");
+    cpu("P=batch\nN=50", "(Some(Batch), 50)");
+    let io = |lines: &str, want: &str| {
+        let lines =
+            lines.replace("C=", "IOSchedulingClass=").replace("N=", "IOSchedulingPriority=");
+        check(&lines, |s| (s.exec.io_scheduling_class, s.exec.io_scheduling_priority), want);
+    };
+    io("C=none", "(Some(BestEffort), None)");
+    io("C=0\nN=2", "(Some(BestEffort), Some(2))");
+    io("C=realtime\nN=0\nC=none", "(Some(BestEffort), None)");
+    io("C=realtime\nN=0\nC=", "(None, None)");
+    io("C=realtime\nN=0\nN=", "(None, None)");
+    io("C=realtime\nN=0\nN=\nC=idle", "(Some(Idle), None)");
+    io("N=7\nC=idle", "(Some(Idle), Some(7))");
+}
+
 /// Also of one that is written to be infinite; 252 shows it so.
 #[test]
 fn the_time_of_a_job_bounds_the_time_that_it_runs() {
@@ -171,6 +203,21 @@ fn lists_append_and_reset() {
         |s| s.exec.capability_bounding_set.0,
         "1",
     );
+    let bounding = |lines: &str, want: &str| {
+        check(lines, |s| format!("{:x}", s.exec.capability_bounding_set.0 & 0xff), want);
+    };
+    bounding("CapabilityBoundingSet=CAP_KILL\nCapabilityBoundingSet=~", "\"ff\"");
+    bounding("CapabilityBoundingSet=~CAP_KILL\nCapabilityBoundingSet=CAP_CHOWN", "\"df\"");
+    bounding("CapabilityBoundingSet=\nCapabilityBoundingSet=~CAP_CHOWN", "\"0\"");
+    let ambient = |lines: &str, want: &str| {
+        check(lines, |s| format!("{:x}", s.exec.ambient_capabilities.0 & 0xff), want);
+    };
+    ambient("AmbientCapabilities=~CAP_KILL", "\"df\"");
+    ambient("AmbientCapabilities=~\nAmbientCapabilities=CAP_CHOWN", "\"ff\"");
+    ambient("AmbientCapabilities=CAP_KILL\nAmbientCapabilities=~", "\"ff\"");
+    ambient("AmbientCapabilities=CAP_KILL\nAmbientCapabilities=~CAP_CHOWN", "\"20\"");
+    ambient("AmbientCapabilities=\nAmbientCapabilities=~CAP_CHOWN", "\"fe\"");
+    ambient("AmbientCapabilities=CAP_KILL\nAmbientCapabilities=", "\"0\"");
     check("Delegate=cpu\nDelegate=memory", |s| s.cgroup.delegate, "Controllers([Cpu, Memory])");
     check(
         "AllowedCPUs=0-1\nAllowedCPUs=3",

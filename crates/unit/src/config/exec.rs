@@ -377,7 +377,7 @@ pub struct ExecConfig {
     pub ignore_sigpipe: bool,
     /// CPUSchedulingPolicy=
     pub cpu_scheduling_policy: Option<CpuSchedulingPolicy>,
-    /// CPUSchedulingPriority=, 1 to 99 for fifo and rr.
+    /// CPUSchedulingPriority=, 1 to 99 for fifo and rr; there is one if there is a policy.
     pub cpu_scheduling_priority: Option<u8>,
     /// CPUSchedulingResetOnFork=
     pub cpu_scheduling_reset_on_fork: bool,
