@@ -12,7 +12,7 @@ use warren_init::client::InitEvent;
 use warren_init::protocol::control::{InitRequest, PowerAction, STORE_NAME_BYTES_MAX, StartReason};
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, FromHelper, HelperReply,
-    Rlimit, SpawnRequest, StdInput, StdOutput, Sync, Synced,
+    Rlimit, SpawnRequest, StdInput, StdOutput, Sync, Synced, TtyMode,
 };
 use warren_init::protocol::{ExecStep, Packet};
 use warren_sys::process::{ExitKind, pidfd_pid};
@@ -100,10 +100,25 @@ fn the_environment_is_what_was_asked_for() {
         e.working_directory.place = DirectoryPlace::Path("/tmp".into());
         e.rlimits = vec![Rlimit { resource: 7, soft: 99, hard: 99 }];
     });
-    check_output(&lab, "pwd", "/", |e| {
-        e.working_directory.place = DirectoryPlace::Path("/no/such/place".into());
-        e.working_directory.ignore_missing = true;
-    });
+    for nowhere in ["/no/such/place", "/etc/passwd", "/etc/passwd/x"] {
+        check_output(&lab, "pwd", "/", |e| {
+            e.working_directory.place = DirectoryPlace::Path(nowhere.into());
+            e.working_directory.ignore_missing = true;
+        });
+    }
+    // UMask= counts for what is made for a service, and not for a log of ours.
+    let made = ["append", "truncate", "log"].map(|name| lab.path(name));
+    let modes = format!("stat -c %a {}", made.join(" "));
+    let [append, truncate, log] = made;
+    for (stdout, stderr) in [
+        (StdOutput::Append(append), StdOutput::Truncate(truncate)),
+        (StdOutput::Log(log), StdOutput::Null),
+    ] {
+        let spec = ExecSpec { stdout, stderr, umask: Some(0o077), ..script("true", "") };
+        let (reply, record) = lab.hello().run(spec, &[]);
+        assert_eq!(record.exit.kind, ExitKind::Exited(0), "{reply:?}");
+    }
+    check_output(&lab, &modes, "600\n600\n644", |_| {});
     check_output(&lab, "ls /proc/self/fd | tr '\\n' ' '", "0 1 2 3 4 5", |e| {
         e.listen_fds = vec![1, 0]; // 5 is ls's own
     });
@@ -169,6 +184,16 @@ fn the_user_is_switched() {
         e.argv.extend(["x", "\0USER\0-\0HOME\0-", "\0SHELL\0"].map(Into::into));
     };
     check_output(&lab, variables, "0 none none nobody nobody nobody-- 1", |e| words(e, "nobody"));
+    // Then what the manager was told stands, unless it is to be left out.
+    check_output(&lab, variables, "0 /h /s nobody nobody nobody-/h- 2", |e| {
+        words(e, "nobody");
+        e.login_defaults = ["HOME=/h", "SHELL=/s", "USER=x"].map(Into::into).to_vec();
+    });
+    check_output(&lab, variables, "0 none none nobody nobody nobody-- 1", |e| {
+        words(e, "nobody");
+        e.login_defaults = ["HOME=/h", "SHELL=/s"].map(Into::into).to_vec();
+        e.unset_env = ["HOME=/h", "SHELL"].map(Into::into).to_vec();
+    });
     check_output(&lab, variables, "0 none none root none -- 1", |e| {
         words(e, "root");
         e.unset_env = ["HOME=/root", "USER", "SHELL", "LOGNAME=no"].map(Into::into).to_vec();
@@ -185,10 +210,69 @@ fn the_user_is_switched() {
         e.ambient_capabilities = 0x400;
         e.no_new_privileges = true;
     });
+    // What is not in the bounding set cannot be had, nor what no kernel has.
+    check_output(&lab, caps, bind, |e| {
+        e.user = Some("nobody".into());
+        e.capability_bounding_set = Some(0x401);
+        e.ambient_capabilities = !0x3ff & !(1 << 11);
+        e.no_new_privileges = true;
+    });
     check_output(&lab, "nice; cat /proc/self/oom_score_adj", "5\n300", |e| {
         (e.nice, e.oom_score_adjust) = (Some(5), Some(300));
         e.user = Some("nobody".into());
     });
+}
+
+#[test]
+fn directories_are_taken_back_and_configuration_is_left_alone() {
+    if !is_root() {
+        return not_run("directories_are_taken_back_and_configuration_is_left_alone", "root");
+    }
+    let lab = Lab::start("owners", &["--helpers=1"]);
+    let base = lab.path("lib");
+    let check = |kind, user: Option<&str>, expected: &str| {
+        check_output(&lab, &format!("stat -c '%u %a' {base}/a {base}/a/b"), expected, |e| {
+            // Its output must stay open to it, and the directory is not for others.
+            (e.user, e.keeps_ids) = (user.map(Into::into), true);
+            let (names, base) = (vec!["a".into(), "a/b".into()], base.clone());
+            e.directories = vec![Directories { kind, base, names, mode: 0o750, links: Vec::new() }];
+        });
+    };
+    check(DirectoryKind::State, Some("12345"), "12345 750\n12345 750");
+    check(DirectoryKind::Configuration, None, "12345 750\n12345 750");
+    check(DirectoryKind::State, None, "0 750\n0 750");
+    check(DirectoryKind::Configuration, Some("12345"), "0 750\n0 750");
+}
+
+/// As with systemd 252: without that the user could not open its own terminal.
+#[test]
+fn a_terminal_is_given_to_the_user() {
+    let test = "a_terminal_is_given_to_the_user";
+    if !is_root() {
+        return not_run(test, "root");
+    }
+    let lab = Lab::start("terminal", &["--helpers=1"]);
+    let said = lab.path("tty");
+    let text = format!("exec 3>{said}; tty >&3; echo >&3; exec cat");
+    let mut command = std::process::Command::new("script");
+    command.args(["-q", "-c", &text, "/dev/null"]);
+    let null = std::process::Stdio::null;
+    let Ok(mut holder) = command.stdin(std::process::Stdio::piped()).stdout(null()).spawn() else {
+        return not_run(test, "script(1)");
+    };
+    let tty = loop {
+        match std::fs::read_to_string(&said).unwrap_or_default().split_once("\n\n") {
+            Some((tty, _)) => break tty.to_owned(),
+            None => assert_eq!(holder.try_wait().expect("a child"), None, "it has a terminal"),
+        }
+    };
+    let text = format!("stat -c '%u %a' {tty}; true <>{tty} && echo open");
+    check_output(&lab, &text, "12345 620\nopen", |e| {
+        (e.stdin, e.tty_path) = (StdInput::Tty(TtyMode::Force), tty.clone());
+        e.user = Some("12345".into());
+    });
+    let _ = holder.kill();
+    let _ = holder.wait();
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub fn keep_capabilities(on: bool) -> Result<()> {
 /// Drops every capability that is not in the mask from the bounding set. Who may not drop any may still
 /// be without it.
 pub fn limit_bounding_set(keep: u64) -> Result<()> {
-    for cap in (0..CAPABILITIES).filter(|c| keep & (1 << c) == 0 && is_bounding(*c)) {
+    for cap in (0..CAPABILITIES).filter(|c| keep & (1 << c) == 0 && bounding(*c) != 0) {
         match prctl("prctl PR_CAPBSET_DROP", libc::PR_CAPBSET_DROP, cap as u64, 0) {
             Err(e) if e.errno == libc::EINVAL => break, // beyond the last one this kernel has
             other => other?,
@@ -52,13 +52,12 @@ pub fn limit_bounding_set(keep: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether the bounding set has a capability, or the kernel has no such one.
-fn is_bounding(cap: u32) -> bool {
+/// 1: the bounding set has a capability; 0: it does not; less: the kernel has no such one.
+fn bounding(cap: u32) -> libc::c_long {
     // SAFETY: plain integers go in, and one comes out.
-    let has = unsafe {
+    unsafe {
         libc::syscall(libc::SYS_prctl, libc::PR_CAPBSET_READ, u64::from(cap), 0u64, 0u64, 0u64)
-    };
-    has != 0
+    }
 }
 
 /// The kernel's capability header and data, version 3.
@@ -120,8 +119,10 @@ pub fn set_capabilities(caps: Capabilities) -> Result<()> {
 }
 
 /// Makes the capabilities of the mask inheritable and ambient: the program has them without
-/// being privileged. They must be permitted now.
+/// being privileged. They must be permitted now; those that are not in the bounding set are left out.
 pub fn raise_ambient(mask: u64) -> Result<()> {
+    let had = |cap: &u32| mask & (1 << cap) != 0 && bounding(*cap) == 1;
+    let mask = (0..CAPABILITIES).filter(had).fold(0, |mask, cap| mask | 1u64 << cap);
     let mut caps = capabilities()?;
     caps.inheritable |= mask;
     set_capabilities(caps)?;
@@ -288,6 +289,18 @@ pub fn new_session() -> Result<()> {
 pub fn take_terminal(fd: RawFd, force: bool) -> Result<()> {
     // SAFETY: TIOCSCTTY takes a plain integer.
     done("ioctl TIOCSCTTY", unsafe { libc::ioctl(fd, libc::TIOCSCTTY, force as libc::c_int) } as _)
+}
+
+/// Gives a terminal to a user, whose group stays: it can be read and written by the user, and written by the
+/// group. One that cannot be given away stays as it is.
+pub fn give_terminal(fd: RawFd, uid: u32) {
+    const KEEP: libc::gid_t = libc::gid_t::MAX;
+    // SAFETY: plain integers.
+    unsafe {
+        if libc::fchown(fd, uid, KEEP) == 0 {
+            libc::fchmod(fd, 0o620);
+        }
+    }
 }
 
 /// Changes the root directory; the working directory stays where it was.

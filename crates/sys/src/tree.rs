@@ -1,18 +1,33 @@
 //! Directories made for a service, inside places that the service's user may be able to change.
 //!
 //! Below the base, which may be a link, every step is relative to the directory opened before and follows no
-//! symbolic link, so a user who swaps a directory for a link gets an error, not a chown of what the link
-//! points to.
+//! symbolic link but one that the administrator made on the way, in a directory that is the administrator's: a
+//! user who swaps a directory for a link gets an error, not a chown of what the link points to.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
 
 use crate::error::{Context, Error, Result};
 
 /// Deepest nesting whose owner is changed.
 const DEPTH_MAX: usize = 64;
+
+/// Deepest nesting of links that lead to links.
+const LINKS_MAX: usize = 8;
+
+/// What becomes of a directory that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// It gets the mode and the owner as one that is made.
+    TakenOver,
+    /// It stays as it is, whatever it is.
+    Stays,
+}
 
 /// Who shall own a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +50,24 @@ pub fn make_directory(
     name: &str,
     mode: u32,
     owner: Option<Owner>,
+    existing: Existing,
     goes_on: &dyn Fn(),
 ) -> Result<()> {
-    let dir = make_below(base, Path::new(name))?;
-    if let Some(owner) = owner {
-        take_over(dir.as_fd(), owner, goes_on).map_err(|e| e.on(Path::new(base).join(name)))?;
+    let path = Path::new(base).join(name);
+    let name = Path::new(name);
+    let Some(last) = name.file_name() else {
+        return Err(Error::at("directory name", name, libc::EINVAL));
+    };
+    let parent = make_below(base, name.parent().unwrap_or(Path::new("")))?;
+    let is_made = make_one(parent.as_fd(), last).call_on("mkdir", &path)?;
+    if !is_made && existing == Existing::Stays {
+        return rustix::fs::statat(&parent, last, AtFlags::empty()).map(drop).call_on("stat", path);
     }
-    rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode)).call_on("chmod", name)
+    let dir = open_one(parent.as_fd(), last).call_on("open", &path)?;
+    if let Some(owner) = owner {
+        take_over(dir.as_fd(), owner, goes_on).map_err(|e| e.on(&path))?;
+    }
+    rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode)).call_on("chmod", &path)
 }
 
 /// Makes the link `base/link` to the directory `base/name`, relative to where it lies, and missing parents
@@ -70,22 +96,68 @@ fn make_below(base: &str, name: &Path) -> Result<OwnedFd> {
         let Component::Normal(part) = part else {
             return Err(Error::at("directory name", name, libc::EINVAL));
         };
-        let part = Path::new(part);
-        match rustix::fs::mkdirat(&dir, part, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            Err(e) => return Err(e).call_on("mkdir", Path::new(base).join(name)),
-        }
-        dir = rustix::fs::openat(&dir, part, OPEN_DIR, Mode::empty())
-            .call_on("open", Path::new(base).join(name))?;
+        let path = || Path::new(base).join(name);
+        make_one(dir.as_fd(), part).call_on("mkdir", path())?;
+        dir = enter(dir.as_fd(), part, LINKS_MAX).call_on("open", path())?;
     }
     Ok(dir)
+}
+
+/// False: it was there.
+fn make_one(dir: BorrowedFd<'_>, part: &OsStr) -> rustix::io::Result<bool> {
+    match rustix::fs::mkdirat(dir, part, Mode::from_raw_mode(0o755)) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+fn open_one(dir: BorrowedFd<'_>, part: &OsStr) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(dir, part, OPEN_DIR, Mode::empty())
+}
+
+/// Opens a directory on the way, which may be a link that the administrator made.
+fn enter(dir: BorrowedFd<'_>, part: &OsStr, links: usize) -> rustix::io::Result<OwnedFd> {
+    match open_one(dir, part) {
+        Err(Errno::NOTDIR | Errno::LOOP) if is_trusted_link(dir, part)? => follow(dir, part, links),
+        other => other,
+    }
+}
+
+/// Whether this is a link in a directory in which nobody else may move links about, both the
+/// administrator's (or ours, who are not root).
+fn is_trusted_link(dir: BorrowedFd<'_>, part: &OsStr) -> rustix::io::Result<bool> {
+    let own = rustix::process::geteuid().as_raw();
+    let is_trusted = |uid: u32| uid == 0 || uid == own;
+    let around = rustix::fs::fstat(dir)?;
+    let link = rustix::fs::statat(dir, part, AtFlags::SYMLINK_NOFOLLOW)?;
+    let is_link = FileType::from_raw_mode(link.st_mode) == FileType::Symlink;
+    let is_closed = around.st_mode & libc::S_IWOTH == 0;
+    Ok(is_link && is_closed && is_trusted(around.st_uid) && is_trusted(link.st_uid))
+}
+
+/// Goes where a link leads, by the same rule at each step.
+fn follow(dir: BorrowedFd<'_>, link: &OsStr, links: usize) -> rustix::io::Result<OwnedFd> {
+    let links = links.checked_sub(1).ok_or(Errno::LOOP)?;
+    let target = rustix::fs::readlinkat(dir, link, Vec::new())?;
+    let target = Path::new(OsStr::from_bytes(target.as_bytes()));
+    let start = if target.is_absolute() { "/" } else { "." };
+    let mut at = rustix::fs::openat(dir, start, OPEN_DIR, Mode::empty())?;
+    for part in target.components() {
+        at = match part {
+            Component::Normal(part) => enter(at.as_fd(), part, links)?,
+            Component::ParentDir => open_one(at.as_fd(), OsStr::new(".."))?,
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => continue,
+        };
+    }
+    Ok(at)
 }
 
 /// The base may be a link (`/var/run`) and is made if missing.
 fn open_base(base: &str) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::open(base, flags, Mode::empty()) {
-        Err(rustix::io::Errno::NOENT) => {
+        Err(Errno::NOENT) => {
             std::fs::create_dir_all(base).call_on("mkdir", base)?;
             rustix::fs::open(base, flags, Mode::empty()).call_on("open", base)
         }
@@ -144,16 +216,92 @@ mod tests {
     fn directories_are_made_with_mode_and_links_are_not_followed() {
         let dir = scratch("tree");
         let base = dir.to_str().expect("the scratch path is text");
-        make_directory(base, "a/b", 0o750, None, &|| ()).expect("made");
+        let make =
+            |name: &str| make_directory(base, name, 0o750, None, Existing::TakenOver, &|| ());
+        make("a/b").expect("made");
         let mode = |p: &str| std::fs::metadata(dir.join(p)).expect("there").permissions().mode();
         assert_eq!((mode("a") & 0o777, mode("a/b") & 0o777), (0o755, 0o750));
         symlink("/etc", dir.join("link")).expect("a link can be made");
         for bad in ["../x", "/x", "a/../b"] {
-            let refused = make_directory(base, bad, 0o755, None, &|| ()).map_err(|e| e.errno);
+            let refused = make(bad).map_err(|e| e.errno);
             assert_eq!(refused, Err(libc::EINVAL), "{bad}");
         }
-        let refused = make_directory(base, "link", 0o755, None, &|| ()).map_err(|e| e.errno);
+        let refused = make("link").map_err(|e| e.errno);
         assert_eq!(refused, Err(libc::ENOTDIR));
+        std::fs::remove_dir_all(&dir).expect("clean up");
+    }
+
+    #[test]
+    fn what_is_to_stay_is_left_alone() {
+        let dir = scratch("stays");
+        let base = dir.to_str().expect("the scratch path is text");
+        let make = |name: &str| make_directory(base, name, 0o750, None, Existing::Stays, &|| ());
+        let mode = |p: &str| std::fs::metadata(dir.join(p)).expect("there").permissions().mode();
+        std::fs::create_dir(dir.join("old")).expect("made");
+        std::fs::write(dir.join("file"), "x").expect("written");
+        symlink("old", dir.join("link")).expect("a link can be made");
+        symlink("nothing", dir.join("dangling")).expect("a link can be made");
+        let before = ["old", "file"].map(mode);
+        for there in ["old", "file", "link"] {
+            make(there).expect("it is there");
+        }
+        assert_eq!(["old", "file"].map(mode), before);
+        make("new").expect("made");
+        assert_eq!(mode("new") & 0o777, 0o750);
+        assert_eq!(make("dangling").map_err(|e| e.errno), Err(libc::ENOENT));
+        assert_eq!(make("file/x").map_err(|e| e.errno), Err(libc::ENOTDIR));
+        std::fs::remove_dir_all(&dir).expect("clean up");
+    }
+
+    /// An administrator moves directories to other disks, and leaves links. Below a directory that is a user's
+    /// own, and where anybody may write, links lead nowhere.
+    #[test]
+    fn links_of_the_administrator_are_followed_on_the_way() {
+        if !rustix::process::geteuid().is_root() {
+            let test = "links_of_the_administrator_are_followed_on_the_way";
+            return crate::test_not_run(test, "root");
+        }
+        let dir = scratch("moved");
+        let base = dir.to_str().expect("the scratch path is text");
+        let errno = |name: &str| {
+            make_directory(base, name, 0o755, None, Existing::TakenOver, &|| ())
+                .map_err(|e| e.errno)
+        };
+        for made in ["disk", "disk/deep", "users", "open"] {
+            std::fs::create_dir(dir.join(made)).expect("made");
+        }
+        std::fs::set_permissions(dir.join("open"), PermissionsExt::from_mode(0o777))
+            .expect("chmod");
+        for (link, target) in [
+            ("moved", dir.join("disk")),
+            ("near", "disk/../disk/deep".into()),
+            ("far", "moved/deep".into()),
+            ("circle", "circle".into()),
+            ("users/moved", dir.join("disk")),
+            ("open/moved", dir.join("disk")),
+            ("by-user", "users/moved".into()),
+            ("theirs", "disk".into()),
+        ] {
+            symlink(target, dir.join(link)).expect("a link can be made");
+        }
+        let given = [dir.join("users"), dir.join("theirs")];
+        given
+            .iter()
+            .for_each(|path| std::os::unix::fs::lchown(path, Some(12345), None).expect("chown"));
+        for (name, at) in [
+            ("moved/a", "disk/a"),
+            ("moved/b/c", "disk/b/c"),
+            ("near/d", "disk/deep/d"),
+            ("far/e", "disk/deep/e"),
+        ] {
+            assert_eq!(errno(name), Ok(()), "{name}");
+            assert!(dir.join(at).is_dir(), "{name}");
+        }
+        for name in ["users/moved/x", "open/moved/x", "by-user/x", "theirs/x", "moved"] {
+            assert_eq!(errno(name), Err(libc::ENOTDIR), "{name}");
+        }
+        assert_eq!(errno("circle/x"), Err(libc::ELOOP));
+        assert!(!dir.join("disk/x").exists());
         std::fs::remove_dir_all(&dir).expect("clean up");
     }
 
@@ -169,10 +317,7 @@ mod tests {
         link_directory(base, "a", "link").expect("made");
         assert_eq!(read("link"), Path::new("a"));
         std::fs::create_dir(dir.join("outside")).expect("made");
-        symlink(dir.join("outside"), dir.join("trap")).expect("a link can be made");
         let errno = |link| link_directory(base, "a", link).map_err(|e| e.errno);
-        assert_eq!(errno("trap/link"), Err(libc::ENOTDIR));
-        assert!(!dir.join("outside/link").exists());
         assert_eq!(errno("outside"), Err(libc::EEXIST));
         assert_eq!((errno("/x"), errno("a/../x")), (Err(libc::EINVAL), Err(libc::EINVAL)));
         std::fs::remove_dir_all(&dir).expect("clean up");
@@ -185,13 +330,16 @@ mod tests {
         }
         let dir = scratch("owner");
         let base = dir.to_str().expect("the scratch path is text");
-        make_directory(base, "a/b/c", 0o755, None, &|| ()).expect("made");
+        let make = |name: &str, owner, goes_on: &dyn Fn()| {
+            make_directory(base, name, 0o755, owner, Existing::TakenOver, goes_on).expect("made");
+        };
+        make("a/b/c", None, &|| ());
         std::fs::write(dir.join("a/b/c/file"), "x").expect("written");
         symlink("/etc/passwd", dir.join("a/b/link")).expect("a link can be made");
         let before = std::fs::metadata("/etc/passwd").expect("there").uid();
         let (owner, done) = (Owner { uid: 12345, gid: 54321 }, std::cell::Cell::new(0));
         let goes_on = || done.set(done.get() + 1);
-        make_directory(base, "a/b", 0o755, Some(owner), &goes_on).expect("made");
+        make("a/b", Some(owner), &goes_on);
         assert_eq!(done.get(), 3, "each is told");
         for path in ["a/b", "a/b/c", "a/b/c/file", "a/b/link"] {
             let meta = std::fs::symlink_metadata(dir.join(path)).expect("there");

@@ -102,7 +102,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 }
 
 impl SpawnRequest {
@@ -203,6 +203,8 @@ pub struct ExecSpec {
     pub env: Vec<String>,
     /// `NAME` or `NAME=value`: login variables that are left out (UnsetEnvironment=).
     pub unset_env: Vec<String>,
+    /// `NAME=value`: what a login variable is that the login user has none of, as a home.
+    pub login_defaults: Vec<String>,
     /// Where the process is placed.
     pub cgroup: CgroupPlace,
     /// Stay in the session and process group of the manager instead of starting new ones. A
@@ -347,7 +349,7 @@ pub enum StdInput {
     Fd(u16),
     /// A file, opened for reading; for reading and writing when stdout inherits it.
     File(String),
-    /// The terminal, taken as controlling terminal: `tty`, `tty-fail`, `tty-force`.
+    /// The terminal, taken as controlling terminal: `tty`, `tty-fail`, `tty-force`. It is given to `user`.
     Tty(TtyMode),
 }
 
@@ -380,6 +382,8 @@ pub enum StdOutput {
     Truncate(String),
     /// The terminal.
     Tty,
+    /// A log file of the manager's own: as `append:`, but for all to read whatever UMask= says.
+    Log(String),
 }
 
 /// WorkingDirectory=.
@@ -387,7 +391,7 @@ pub enum StdOutput {
 pub struct WorkingDirectory {
     /// Which directory.
     pub place: DirectoryPlace,
-    /// The `-` prefix: stay in `/` when it is missing.
+    /// The `-` prefix: stay in `/` when it cannot be entered.
     pub ignore_missing: bool,
 }
 
@@ -470,7 +474,7 @@ pub struct Directories {
     pub base: String,
     /// Relative paths without `..`; parents are made with mode 0755 and root as owner.
     pub names: Vec<String>,
-    /// Mode of the innermost directories.
+    /// Mode of the innermost directories. What there is of `Configuration` stays as it is.
     pub mode: u32,
     /// Links below `base` to these directories: name and link.
     pub links: Vec<(String, String)>,

@@ -71,6 +71,7 @@ fn full_request() -> SpawnRequest {
         argv: vec![text()],
         env: vec![text()],
         unset_env: vec![text()],
+        login_defaults: vec![text()],
         cgroup: CgroupPlace::Fd(1),
         keep_session: true,
         listen_fds: vec![2],
@@ -78,7 +79,7 @@ fn full_request() -> SpawnRequest {
         set_exec_pid: true,
         set_watchdog_pid: true,
         stdin: StdInput::Tty(TtyMode::Force),
-        stdout: StdOutput::Tty,
+        stdout: StdOutput::Log(text()),
         stderr: StdOutput::Truncate(text()),
         tty_path: text(),
         working_directory: WorkingDirectory {
@@ -138,7 +139,7 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "04ac02010174017401740101740101740101740201010102010101030106050174017402017401010174010174010174010174010101740101020301010102010101010102010101010101020101010102010301010102010401740101740101017401740101740101740101740101740101010174010174",
+        "05ac020101740174017401017401017401017401017402010101020101010301070174050174017402017401010174010174010174010174010101740101020301010102010101010102010101010101020101010102010301010102010401740101740101017401740101740101740101740101740101010174010174",
     );
     let spawned = Spawned { pid: 1, started_ns: 2, moved_to_cgroup: true };
     check_bytes(&HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }), "01000300020201");

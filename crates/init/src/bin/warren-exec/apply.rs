@@ -16,7 +16,10 @@ use crate::prepare::Prepared;
 use crate::stdio::{Source, TTY_FLAGS, TTY_OUTPUT_FLAGS};
 
 const SIGPIPE: i32 = 13;
-const ENOENT: i32 = 2;
+
+/// UMask= where it is not set.
+const UMASK: u32 = 0o022;
+
 const ECANCELED: i32 = 125;
 
 /// The step that failed, and how.
@@ -82,7 +85,7 @@ fn apply(prepared: &Prepared, enter: Option<BorrowedFd<'_>>) -> Result<(), Failu
     standard_fds(prepared)?;
     scheduling(prepared)?;
     limits(spec)?;
-    child::set_umask(spec.umask.unwrap_or(0o022));
+    child::set_umask(spec.umask.unwrap_or(UMASK));
     privileges(prepared)?;
     change_directory(prepared)?;
     install_fds(&prepared.listen)
@@ -96,18 +99,19 @@ fn signals(spec: &ExecSpec) -> Result<(), Failure> {
 fn standard_fds(prepared: &Prepared) -> Result<(), Failure> {
     let steps = [ExecStep::Stdin, ExecStep::Stdout, ExecStep::Stderr];
     for ((source, step), number) in prepared.stdio.iter().zip(steps).zip(0..) {
-        standard_fd(source, number).at(step)?;
+        standard_fd(prepared, source, number).at(step)?;
     }
     Ok(())
 }
 
-fn standard_fd(source: &Source, number: RawFd) -> Result<(), Error> {
+fn standard_fd(prepared: &Prepared, source: &Source, number: RawFd) -> Result<(), Error> {
     const FILE_MODE: u32 = 0o666;
     match source {
         Source::Fd(fd) => child::install_fd(*fd, number),
         Source::Same(fd) => child::install_fd(*fd, number),
-        Source::Open { path, flags } => {
-            child::set_umask(0o022);
+        Source::Open { path, flags, is_ours } => {
+            let umask = prepared.spec.umask.filter(|_| !is_ours);
+            child::set_umask(umask.unwrap_or(UMASK));
             place(child::open_or_connect(path, *flags, FILE_MODE)?, number)
         }
         Source::Tty { path, take } => {
@@ -115,10 +119,12 @@ fn standard_fd(source: &Source, number: RawFd) -> Result<(), Error> {
             let fd = child::open_raw(path, flags, 0)?;
             child::must_be_terminal(fd)?;
             place(fd, number)?;
-            match take {
-                Some(mode) => child::take_terminal(number, *mode == TtyMode::Force),
-                None => Ok(()),
+            let Some(mode) = take else { return Ok(()) };
+            child::take_terminal(number, *mode == TtyMode::Force)?;
+            if let Some(uid) = prepared.identity.uid.filter(|_| !prepared.already_is_user) {
+                child::give_terminal(number, uid);
             }
+            Ok(())
         }
     }
 }
@@ -232,7 +238,7 @@ fn switch_user(prepared: &Prepared) -> Result<(), Failure> {
 fn change_directory(prepared: &Prepared) -> Result<(), Failure> {
     let ignore = prepared.spec.working_directory.ignore_missing;
     match child::change_directory(&prepared.directory) {
-        Err(e) if e.errno == ENOENT && ignore => child::change_directory(c"/").at(ExecStep::Chdir),
+        Err(_) if ignore => child::change_directory(c"/").at(ExecStep::Chdir),
         other => other.at(ExecStep::Chdir),
     }
 }

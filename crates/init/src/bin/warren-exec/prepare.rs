@@ -10,7 +10,7 @@ use warren_init::protocol::exec::{
     StdInput, StdOutput,
 };
 use warren_sys::child::{CpuSet, ExecStrings};
-use warren_sys::tree::{self, Owner};
+use warren_sys::tree::{self, Existing, Owner};
 use warren_sys::{Error, cgroup, fdpass, file, process};
 
 use crate::identity::{Identity, Users};
@@ -285,9 +285,9 @@ fn environment(spec: &ExecSpec, identity: &Identity) -> Result<ExecStrings, Spaw
     Ok(env)
 }
 
-/// Homes and shells that stand for having none are not told. `nobody` has none, whatever its entry says
-/// (systemd.exec(5), "User=").
-fn login_variables<'a>(spec: &ExecSpec, identity: &'a Identity) -> Vec<(&'static str, &'a str)> {
+/// Homes and shells that stand for having none are not told: then what the manager's environment says stands.
+/// `nobody` has none, whatever its entry says (systemd.exec(5), "User=").
+fn login_variables<'a>(spec: &'a ExecSpec, identity: &'a Identity) -> Vec<(&'static str, &'a str)> {
     let Some(user) = identity.user.as_ref().filter(|_| spec.login_user.is_some()) else {
         return Vec::new();
     };
@@ -307,8 +307,12 @@ fn login_variables<'a>(spec: &ExecSpec, identity: &'a Identity) -> Vec<(&'static
             spec.unset_env.iter().map(|word| word.split_once('=').unwrap_or((word, value)));
         words.any(|unset| unset == (name, value))
     };
+    let default = |name: &str| {
+        let mut all = spec.login_defaults.iter().filter_map(|entry| entry.split_once('='));
+        all.find(|(of, _)| *of == name).map(|(_, value)| value)
+    };
     all.into_iter()
-        .filter_map(|(name, value)| value.map(|value| (name, value)))
+        .filter_map(|(name, value)| value.or_else(|| default(name)).map(|value| (name, value)))
         .filter(|(name, value)| !is_unset(name, value))
         .collect()
 }
@@ -329,12 +333,18 @@ fn make_directories(
     identity: &Identity,
     goes_on: &dyn Fn(),
 ) -> Result<(), SpawnError> {
+    // Who is not root can give nothing away, and has what is made.
     let owner = match (identity.uid, identity.gid) {
-        (None, None) => None,
+        (None, None) if process::own_ids().0 != 0 => None,
         (uid, gid) => Some(Owner { uid: uid.unwrap_or(0), gid: gid.unwrap_or(0) }),
     };
+    // The configuration is the administrator's (systemd.exec(5), "RuntimeDirectory=").
+    let existing = match set.kind {
+        DirectoryKind::Configuration => Existing::Stays,
+        _ => Existing::TakenOver,
+    };
     for name in &set.names {
-        tree::make_directory(&set.base, name, set.mode, owner, goes_on)
+        tree::make_directory(&set.base, name, set.mode, owner, existing, goes_on)
             .map_err(|e| wrong(family(set.kind), &e))?;
     }
     for (name, link) in &set.links {
@@ -378,7 +388,10 @@ impl Prepared {
 /// The file of an output, if it is one.
 fn output_text(output: &StdOutput) -> String {
     match output {
-        StdOutput::File(path) | StdOutput::Append(path) | StdOutput::Truncate(path) => path.clone(),
+        StdOutput::File(path)
+        | StdOutput::Append(path)
+        | StdOutput::Truncate(path)
+        | StdOutput::Log(path) => path.clone(),
         other => format!("{other:?}"),
     }
 }

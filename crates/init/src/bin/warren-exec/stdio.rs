@@ -21,8 +21,8 @@ const O_APPEND: i32 = 0o2000;
 pub enum Source {
     /// An fd we hold.
     Fd(RawFd),
-    /// Open this.
-    Open { path: CString, flags: i32 },
+    /// Open this. What is made is for all to read if it `is_ours`, else as UMask= says.
+    Open { path: CString, flags: i32, is_ours: bool },
     /// Open this terminal; make it the controlling one when `take` says how.
     Tty { path: CString, take: Option<TtyMode> },
     /// The same as a lower standard fd.
@@ -76,15 +76,23 @@ fn output(
         StdOutput::Append(path) => open(path, O_WRONLY | O_CREAT | O_APPEND, step),
         StdOutput::Truncate(path) => open(path, O_WRONLY | O_CREAT | O_TRUNC, step),
         StdOutput::Tty => tty(spec, None, step),
+        StdOutput::Log(path) => {
+            let path = c_string(path, step)?;
+            Ok(Source::Open {
+                path,
+                flags: O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY,
+                is_ours: true,
+            })
+        }
     }
 }
 
 fn null(flags: i32) -> Source {
-    Source::Open { path: c"/dev/null".to_owned(), flags }
+    Source::Open { path: c"/dev/null".to_owned(), flags, is_ours: false }
 }
 
 fn open(path: &str, flags: i32, step: ExecStep) -> Result<Source, SpawnError> {
-    Ok(Source::Open { path: c_string(path, step)?, flags: flags | O_NOCTTY })
+    Ok(Source::Open { path: c_string(path, step)?, flags: flags | O_NOCTTY, is_ours: false })
 }
 
 fn tty(spec: &ExecSpec, take: Option<TtyMode>, step: ExecStep) -> Result<Source, SpawnError> {
@@ -108,7 +116,7 @@ mod tests {
         let plan = plan(&spec, &FdTable::default()).expect("no fds are used");
         let text = |s: &Source| match s {
             Source::Fd(fd) => format!("fd{fd}"),
-            Source::Open { path, flags } => format!("{}:{flags:o}", path.to_string_lossy()),
+            Source::Open { path, flags, .. } => format!("{}:{flags:o}", path.to_string_lossy()),
             Source::Tty { path, take } => format!("{}:{take:?}", path.to_string_lossy()),
             Source::Same(fd) => format!("={fd}"),
         };
