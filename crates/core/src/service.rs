@@ -12,7 +12,7 @@ use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
 use crate::service_stop::is_signalled;
-use crate::settings::Compiled;
+use crate::settings::{Compiled, TypeSettings};
 use crate::state::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -322,7 +322,7 @@ impl Core {
             index,
             main,
             environment: self.service_environment(unit, list),
-            sockets: self.sockets_for(unit, list, main),
+            sockets: self.sockets_for(unit, list, main, &settings),
             invocation: self.run(unit).history.as_ref().map_or(0, |h| h.invocation),
             settings,
         };
@@ -379,9 +379,19 @@ impl Core {
     }
 
     /// The socket units whose file descriptors a command gets: one of `ExecStart=`, whether it becomes
-    /// the main process or makes it.
-    pub(crate) fn sockets_for(&self, unit: UnitId, list: CommandList, main: bool) -> Vec<UnitId> {
-        match main || list == CommandList::Start {
+    /// the main process or makes it, and each that has a socket as a standard stream.
+    pub(crate) fn sockets_for(
+        &self,
+        unit: UnitId,
+        list: CommandList,
+        main: bool,
+        settings: &Compiled,
+    ) -> Vec<UnitId> {
+        let by_stream = match &settings.own {
+            TypeSettings::Service(config) => config.exec.takes_socket(),
+            _ => false,
+        };
+        match main || list == CommandList::Start || by_stream {
             true => self.sockets_of(unit),
             false => Vec::new(),
         }

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use warren_core::event::Event;
 use warren_core::ids::UnitId;
-use warren_core::state::TypeState;
+use warren_core::settings::{Compiled, TypeSettings};
+use warren_core::state::{CommandList, TypeState};
 use warren_core::time::Monotonic;
 use warren_sys::{credentials, fdpass, socket};
 use warren_unit::UnitName;
@@ -27,7 +28,8 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 const EAGAIN: i32 = 11;
 
-/// The connection that an instance serves, until it was handed over. Init keeps it too.
+/// The connection that an instance serves, until it was handed over, or until it is down if commands behind
+/// `ExecStart=` get it too. Init keeps it too.
 pub struct Connection {
     /// It.
     pub fd: OwnedFd,
@@ -35,6 +37,17 @@ pub struct Connection {
     pub environment: Vec<(&'static str, String)>,
     /// What init keeps it under.
     stored: String,
+    /// Later commands get it, too.
+    pub is_kept: bool,
+}
+
+/// Whether commands of an instance get its connection when a main process has it.
+pub fn is_for_later(settings: &Compiled) -> bool {
+    use CommandList::{Reload, Start, StartPost, Stop, StopPost};
+    let TypeSettings::Service(config) = &settings.own else { return false };
+    let has = |list: &CommandList| !settings.commands(*list).is_empty();
+    config.exec.takes_socket() && [StartPost, Reload, Stop, StopPost].iter().any(has)
+        || settings.commands(Start).len() > 1
 }
 
 /// A connection whose instance is being loaded.
@@ -255,7 +268,7 @@ impl Daemon {
             return self.turn_away(fd, &stored);
         };
         self.doors.door(unit).next += 1;
-        let connection = Connection { fd, environment, stored };
+        let connection = Connection { fd, environment, stored, is_kept: false };
         self.load_instance(Waiting { socket: unit, number, instance, connection });
     }
 
@@ -299,16 +312,20 @@ impl Daemon {
         let door = self.doors.door(socket);
         door.next = door.next.max(number + 1);
         let settings = self.core.settings().compile(self.core.graph().definition(socket));
-        let warren_core::settings::TypeSettings::Socket(config) = &settings.own else {
+        let TypeSettings::Socket(config) = &settings.own else {
             return false;
         };
         let (instance, environment) = describe(number, &fd);
         let Some(instance) = self.instance_of(socket, config, &instance) else { return false };
-        let connection = Connection { fd, environment, stored: name.to_owned() };
+        let stored = name.to_owned();
+        let connection = Connection { fd, environment, stored, is_kept: false };
         let graph = self.core.graph();
         match graph.lookup_own(&instance).or_else(|| graph.lookup(&instance)) {
             Some(unit) if self.is_under_way(unit) => {
-                self.connections.insert(unit, connection);
+                // Whether it was handed over may come to light only now.
+                let settings = self.core.settings().compile_running(graph.definition(unit));
+                let is_kept = is_for_later(&settings);
+                self.connections.insert(unit, Connection { is_kept, ..connection });
             }
             Some(unit) if self.core.unit_run(unit).history.is_some() => return false,
             _ if self.core.unit_run(socket).active_state().is_down() => return false,

@@ -19,8 +19,11 @@ use warren_unit::{Context, Scope};
 
 use crate::environment::Variables;
 
-/// Says how often a process is to say that it is well.
-const WATCHDOG_USEC: &str = "WATCHDOG_USEC";
+/// Variables that have the number of the process, which the helper knows.
+const PID_VARIABLES: [&str; 3] = ["LISTEN_PID", "SYSTEMD_EXEC_PID", "WATCHDOG_PID"];
+
+/// What stands for that number; no file can say it.
+const OF_PROCESS: &str = "\0";
 
 /// What the helper knows of the user.
 const LOGIN_VARIABLES: [&str; 4] = ["HOME", "LOGNAME", "USER", "SHELL"];
@@ -43,9 +46,7 @@ pub struct SpawnHost<'a> {
     pub log: LogOutput,
     /// Names of the file descriptors that are handed over as 3, 4, ...
     pub fd_names: Vec<String>,
-    /// The connection of an `Accept=yes` instance is handed over, as the first of those fds.
-    pub connection: bool,
-    /// Environment of that connection (`REMOTE_ADDR`, `REMOTE_PORT`).
+    /// Environment of the connection of an `Accept=yes` instance (`REMOTE_ADDR`, `REMOTE_PORT`).
     pub connection_environment: Vec<(&'static str, String)>,
     /// Which of the packet's fds has what is to be read, with `StandardInput=data`.
     pub input_data: Option<u16>,
@@ -65,7 +66,7 @@ impl LogOutput {
     /// The standard output that it is; `fds` are the others of the packet.
     pub fn as_output(&self, fds: usize) -> StdOutput {
         match self {
-            LogOutput::File(path) => StdOutput::Append(path.clone()),
+            LogOutput::File(path) => StdOutput::Log(path.clone()),
             LogOutput::Stream(_) => StdOutput::Fd(fds as u16),
         }
     }
@@ -91,12 +92,14 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         TypeSettings::Service(config) => Some(&**config),
         _ => None,
     };
-    let environment = environment(spawn, service, exec, host)?;
+    let login_user = exec.user.as_ref().filter(|_| exec.set_login_environment != Some(false));
+    let mut environment = environment(spawn, service, exec, login_user.is_some(), host)?;
+    let [set_listen_pid, set_exec_pid, set_watchdog_pid] =
+        PID_VARIABLES.map(|name| take_of_process(&mut environment, name));
     let privileged = command.full_privileges || service.is_some_and(|s| is_spared(s, spawn.list));
     let keeps_ids = privileged || command.no_setuid;
     // As with systemd 252, such a command has the groups of the user database alone.
     let groups = if keeps_ids { &[][..] } else { &exec.supplementary_groups[..] };
-    let login_user = exec.user.as_ref().filter(|_| exec.set_login_environment != Some(false));
     let mut spec = ExecSpec {
         required_features: required_features(exec, privileged),
         path: command.path.to_string(),
@@ -105,7 +108,9 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         env: environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         cgroup: host.cgroup.clone(),
         delegated: host.delegated.clone(),
-        set_exec_pid: true,
+        set_listen_pid,
+        set_exec_pid,
+        set_watchdog_pid,
         working_directory: working_directory(exec, host.context),
         root_directory: exec.root_directory.as_ref().map(|r| r.to_string()),
         user: exec.user.as_ref().map(|u| u.to_string()),
@@ -114,7 +119,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         keeps_ids,
         login_user: login_user.map(|user| user.to_string()),
         unset_env: unset_words(exec),
-        set_watchdog_pid: environment.contains_key(WATCHDOG_USEC),
+        login_defaults: login_user.map_or_else(Vec::new, |_| login_defaults(host.environment)),
         nice: exec.nice,
         oom_score_adjust: exec.oom_score_adjust,
         umask: Some(exec.umask),
@@ -140,8 +145,12 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     if !privileged {
         restrict(&mut spec, exec, host.context.scope);
     }
-    pass_fds(&mut spec, spawn, host);
-    standard_streams(&mut spec, exec, host)?;
+    // The packet's fds are the ones handed over, in order; the standard streams refer to them by index.
+    if !exec.takes_socket() {
+        spec.listen_fds = (0..host.fd_names.len() as u16).collect();
+    }
+    let leaves_terminal = service.is_some() && leaves_terminal(spawn.list);
+    standard_streams(&mut spec, exec, leaves_terminal, host)?;
     Ok(spec)
 }
 
@@ -153,14 +162,17 @@ pub fn log_sockets(namespace: &str) -> String {
 /// Whether a process of these settings writes to the log.
 pub fn writes_to_log(exec: &ExecConfig) -> bool {
     let to_log = |output: &Output| matches!(output, Output::Journal | Output::JournalConsole);
-    let inetd = exec.standard_input == Input::Socket;
     let inherits = exec.standard_output == Output::Inherit && !is_written_to(&exec.standard_input);
-    to_log(&exec.standard_output) && !inetd || inherits || to_log(&exec.standard_error)
+    to_log(&exec.standard_output) || inherits || to_log(&exec.standard_error)
 }
 
 /// Whether standard output can inherit it; else it goes to the log.
 fn is_written_to(input: &Input) -> bool {
     !matches!(input, Input::Null | Input::File(_) | Input::Data)
+}
+
+fn is_terminal(input: &Input) -> bool {
+    matches!(input, Input::Tty | Input::TtyFail | Input::TtyForce)
 }
 
 /// A command of a unit and the environment it runs in.
@@ -328,12 +340,24 @@ fn environment(
     spawn: &Spawn,
     service: Option<&ServiceConfig>,
     exec: &ExecConfig,
+    has_login: bool,
     host: &SpawnHost<'_>,
 ) -> Result<Variables, SpawnError> {
     let mut out = host.environment.clone();
+    if has_login {
+        // The user's come after the manager's (see `login_defaults`).
+        LOGIN_VARIABLES.iter().for_each(|name| _ = out.remove(*name));
+    }
     let mut set = |name: &str, value: String| {
         out.insert(name.into(), value.into());
     };
+    set("SYSTEMD_EXEC_PID", OF_PROCESS.to_owned());
+    if host.context.scope == Scope::User {
+        set("MANAGERPID", std::os::unix::process::parent_id().to_string());
+    }
+    if let Some(namespace) = &exec.log_namespace {
+        set("LOG_NAMESPACE", namespace.to_string());
+    }
     if spawn.invocation != 0 {
         set("INVOCATION_ID", format!("{:032x}", spawn.invocation));
     }
@@ -347,8 +371,10 @@ fn environment(
         if is_heard(spawn, config.notify_access) {
             set("NOTIFY_SOCKET", host.notify_socket.to_owned());
         }
-        if let Some(watchdog) = config.watchdog.filter(|_| spawn.main) {
-            set(WATCHDOG_USEC, watchdog.as_micros().to_string());
+        let starts = spawn.main || spawn.list == CommandList::Start;
+        if let Some(watchdog) = config.watchdog.filter(|_| starts) {
+            set("WATCHDOG_USEC", watchdog.as_micros().to_string());
+            set("WATCHDOG_PID", OF_PROCESS.to_owned());
         }
         if let Some(pid_file) = &config.pid_file {
             set("PIDFILE", pid_file.to_string());
@@ -373,8 +399,8 @@ fn environment(
     if let LogOutput::Stream(name) = &host.log {
         set("JOURNAL_STREAM", name.clone());
     }
-    let by_stdin = host.connection && reads_connection(&spawn.settings);
-    if !host.fd_names.is_empty() && !by_stdin {
+    if !host.fd_names.is_empty() && !exec.takes_socket() {
+        set("LISTEN_PID", OF_PROCESS.to_owned());
         set("LISTEN_FDS", host.fd_names.len().to_string());
         set("LISTEN_FDNAMES", host.fd_names.join(":"));
     }
@@ -408,7 +434,7 @@ fn is_heard(spawn: &Spawn, access: NotifyAccess) -> bool {
 
 /// `$TERM` of a process that has to do with a terminal.
 fn terminal_type(exec: &ExecConfig) -> Option<String> {
-    let input = matches!(exec.standard_input, Input::Tty | Input::TtyFail | Input::TtyForce);
+    let input = is_terminal(&exec.standard_input);
     let outputs = [&exec.standard_output, &exec.standard_error].map(|o| *o == Output::Tty);
     if !input && !outputs.contains(&true) && exec.tty_path.is_none() {
         return None;
@@ -441,6 +467,18 @@ fn with_login_variables(environment: &Variables, are_set: bool) -> Cow<'_, Varia
     Cow::Owned(all)
 }
 
+/// What the manager's environment says where a user has no home or shell.
+fn login_defaults(environment: &Variables) -> Vec<String> {
+    let entry = |name: &&str| environment.get(*name).map(|value| format!("{name}={value}"));
+    LOGIN_VARIABLES.iter().filter_map(entry).collect()
+}
+
+/// Takes a variable out if it is to have the number of the process.
+fn take_of_process(environment: &mut Variables, name: &str) -> bool {
+    let is_set = environment.get(name).is_some_and(|value| &**value == OF_PROCESS);
+    is_set && environment.remove(name).is_some()
+}
+
 fn unset_words(exec: &ExecConfig) -> Vec<String> {
     let word = |unset: &UnsetEnvironment| match &unset.value {
         Some(value) => format!("{}={value}", unset.name),
@@ -451,45 +489,36 @@ fn unset_words(exec: &ExecConfig) -> Vec<String> {
 
 // ---- file descriptors ----
 
-/// The packet's fds are: the ones handed over, in order. The standard streams refer to them by
-/// index, or name files that the helper opens.
-fn pass_fds(spec: &mut ExecSpec, spawn: &Spawn, host: &SpawnHost<'_>) {
-    let by_stdin = host.connection && reads_connection(&spawn.settings);
-    let count = host.fd_names.len() as u16;
-    if !by_stdin {
-        spec.listen_fds = (0..count).collect();
-        spec.set_listen_pid = count > 0;
-    }
-}
-
-/// Whether the instance takes its connection on the standard streams, as inetd services do.
-fn reads_connection(settings: &Compiled) -> bool {
-    match &settings.own {
-        TypeSettings::Service(config) => config.exec.standard_input == Input::Socket,
-        _ => false,
-    }
+/// Whether commands of a service leave its terminal to the main process. As with systemd 252, their output
+/// may go there.
+fn leaves_terminal(list: CommandList) -> bool {
+    matches!(list, CommandList::StartPost | CommandList::Reload | CommandList::Stop)
 }
 
 fn standard_streams(
     spec: &mut ExecSpec,
     exec: &ExecConfig,
+    leaves_terminal: bool,
     host: &SpawnHost<'_>,
 ) -> Result<(), SpawnError> {
-    let first_fd = || match host.fd_names.is_empty() {
-        true => Err("StandardInput=socket without a socket".to_owned()),
-        false => Ok(0),
+    let only_fd = || match host.fd_names.len() {
+        1 => Ok(0),
+        0 => Err("a socket as standard stream, and there is none".to_owned()),
+        more => Err(format!("a socket as standard stream, and there are {more}")),
     };
     let named = |name: &str, default: &str| {
         let wanted = if name.is_empty() { default } else { name };
         let index = host.fd_names.iter().position(|n| n == wanted);
         index.map(|i| i as u16).ok_or_else(|| format!("no file descriptor named {wanted}"))
     };
+    let leaves_terminal = leaves_terminal && is_terminal(&exec.standard_input);
     spec.stdin = match &exec.standard_input {
+        _ if leaves_terminal => StdInput::Null,
         Input::Null => StdInput::Null,
         Input::Tty | Input::TtyFail => StdInput::Tty(TtyMode::Fail),
         Input::TtyForce => StdInput::Tty(TtyMode::Force),
         Input::File(path) => StdInput::File(path.to_string()),
-        Input::Socket => StdInput::Fd(first_fd()?),
+        Input::Socket => StdInput::Fd(only_fd()?),
         Input::Fd(name) => StdInput::Fd(named(name, "stdin")?),
         Input::Data => host.input_data.map_or(StdInput::Null, StdInput::Fd),
     };
@@ -498,6 +527,7 @@ fn standard_streams(
             Output::Inherit if default == "stdout" && !is_written_to(&exec.standard_input) => {
                 host.log.as_output(host.fd_names.len())
             }
+            Output::Inherit if default == "stdout" && leaves_terminal => StdOutput::Tty,
             Output::Inherit => StdOutput::Inherit,
             Output::Null => StdOutput::Null,
             Output::Tty => StdOutput::Tty,
@@ -506,16 +536,14 @@ fn standard_streams(
             Output::File(path) => StdOutput::File(path.to_string()),
             Output::Append(path) => StdOutput::Append(path.to_string()),
             Output::Truncate(path) => StdOutput::Truncate(path.to_string()),
-            Output::Socket => StdOutput::Fd(first_fd()?),
+            Output::Socket => StdOutput::Fd(only_fd()?),
             Output::Fd(name) => StdOutput::Fd(named(name, default)?),
         })
     };
-    // With the connection on stdin, the log would not be what an inetd service writes to.
-    let inetd = exec.standard_input == Input::Socket && exec.standard_output == Output::Journal;
-    spec.stdout = match inetd {
-        true => StdOutput::Inherit,
-        false => output(&exec.standard_output, "stdout")?,
-    };
+    spec.stdout = output(&exec.standard_output, "stdout")?;
     spec.stderr = output(&exec.standard_error, "stderr")?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ use warren_sys::epoll::Interest;
 use warren_sys::process;
 use warren_unit::config::Input;
 
+use crate::accept::is_for_later;
 use crate::daemon::{Daemon, token};
 use crate::devices::{self, DEVICE_DAEMON};
 use crate::ends::since::Since;
@@ -182,14 +183,18 @@ impl Daemon {
             self.warn_of_sandbox(spawn.unit, &spawn.settings);
         }
         let unit = self.unit_name(spawn.unit);
-        let connection = self.connections.get(&spawn.unit).filter(|_| spawn.main);
+        let command = command_of(&spawn.settings, spawn.list, spawn.index);
+        let by_stream = command.is_some_and(|(_, exec)| exec.takes_socket());
+        let starts = spawn.main || spawn.list == CommandList::Start;
         let mut fds: Vec<(String, Passed)> = Vec::new();
         let mut connection_environment = Vec::new();
-        let is_connection = connection.is_some();
-        if let Some(connection) = connection {
+        if let Some(connection) = self.connections.get_mut(&spawn.unit) {
+            connection.is_kept = is_for_later(&spawn.settings);
             connection_environment = connection.environment.clone();
-            let fd = connection.fd.try_clone().map_err(|e| e.to_string())?;
-            fds.push(("connection".to_owned(), Passed::Own(fd)));
+            if starts || by_stream {
+                let fd = connection.fd.try_clone().map_err(|e| e.to_string())?;
+                fds.push(("connection".to_owned(), Passed::Own(fd)));
+            }
         }
         let non_blocking = match &spawn.settings.own {
             TypeSettings::Service(config) => config.non_blocking,
@@ -200,9 +205,11 @@ impl Daemon {
             let fd = fd.try_clone_to_owned().map_err(|e| e.to_string())?;
             fds.push((name, Passed::Own(fd)));
         }
-        if spawn.main {
+        if starts && !by_stream {
             let stored = self.stored_fds.for_unit(spawn.unit);
             fds.extend(stored.map(|(name, fd)| (name, Passed::Stored(fd))));
+        }
+        if starts {
             self.tell_stored(spawn.unit);
         }
         if spawn.main && unit == LOG_DAEMON {
@@ -216,8 +223,7 @@ impl Daemon {
         let (log, stream) = self.log_output(spawn, &unit);
         let input = input_data(spawn).transpose().map_err(|e| e.to_string())?;
         let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
-        let is_main = spawn.main || spawn.list == CommandList::Start;
-        let place = self.groups.place(spawn.unit, &spawn.settings, is_main);
+        let place = self.groups.place(spawn.unit, &spawn.settings, starts);
         let (path, delegated) = place.map_err(|e| e.to_string())?;
         let cgroup = cgroup_place(path, self.groups.is_killed(spawn.unit));
         let host = SpawnHost {
@@ -229,7 +235,6 @@ impl Daemon {
             delegated,
             log,
             fd_names: fds.iter().map(|(name, _)| name.clone()).collect(),
-            connection: is_connection,
             connection_environment,
             input_data: input.as_ref().map(|_| (fds.len() + usize::from(stream.is_some())) as u16),
         };
@@ -287,6 +292,7 @@ impl Daemon {
         };
         if let Some(unit) = self.core.effect_unit(id)
             && self.core.is_main_asked(unit, id)
+            && self.connections.get(&unit).is_some_and(|connection| !connection.is_kept)
         {
             self.handed_over.push(unit);
         }

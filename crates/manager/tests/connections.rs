@@ -144,6 +144,42 @@ fn served(m: &Machine) -> String {
     answered
 }
 
+/// As with systemd 252. Commands in front of `ExecStart=` had no connection, and services never ran; those behind it
+/// had none, and services failed.
+#[test]
+fn all_commands_of_an_inetd_service_have_its_connection() {
+    let lists = [
+        ("Condition", "condition"),
+        ("StartPre", "pre"),
+        ("Start", "sh -c 'echo main $$LISTEN_FDS; read x; echo $$x'"),
+        ("Stop", "stop"),
+        ("StopPost", "post"),
+    ];
+    let line = |&(list, words): &(&str, &str)| match words.starts_with("sh ") {
+        true => format!("Exec{list}=/bin/{words}\n"),
+        false => format!("Exec{list}=/bin/echo {words}\n"),
+    };
+    let lists = lists.iter().map(line).collect::<String>();
+    let service = format!("[Service]\nStandardInput=socket\n{lists}");
+    let units = [("each.socket", SOCKET), ("each@.service", &service)];
+    let Some(m) = Machine::start("inetd", &units) else { return };
+    m.expect_job("start", "each.socket", "done");
+    for killed in [false, true] {
+        let mut stream = connect(&m);
+        let mut begin = [0; "condition\npre\nmain\n".len()];
+        stream.read_exact(&mut begin).expect("it runs");
+        assert_eq!(String::from_utf8_lossy(&begin), "condition\npre\nmain\n");
+        let old = m.manager_pid();
+        assert!(!killed || m.kill_manager());
+        until("a manager answers", || (!killed || m.manager_pid() != old).then_some(()));
+        stream.write_all(b"said\n").expect("it reads");
+        assert_eq!(answer(stream), "said\nstop\npost\n", "killed {killed}");
+    }
+    until("no instance is left", || {
+        (m.status("each.socket")["connections"]["now"] == 0).then_some(())
+    });
+}
+
 fn services(m: &Machine) -> u64 {
     m.totals()["by_type"]["service"].as_u64().unwrap_or(0)
 }

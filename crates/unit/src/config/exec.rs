@@ -439,6 +439,13 @@ const IMPLY_NO_NEW_PRIVILEGES: [&str; 15] = [
 ];
 
 impl ExecConfig {
+    /// Whether the socket that the unit is started by is one of the standard streams: then it is not handed over
+    /// in another way (systemd.exec(5), "StandardInput=").
+    pub fn takes_socket(&self) -> bool {
+        let outputs = [&self.standard_output, &self.standard_error];
+        self.standard_input == Input::Socket || outputs.contains(&&Output::Socket)
+    }
+
     /// Whether a process is to have no new privileges, which some settings imply if it is without CAP_SYS_ADMIN.
     pub fn has_no_new_privileges(&self, is_admin: bool) -> bool {
         let implies = |s: &SandboxSetting| IMPLY_NO_NEW_PRIVILEGES.contains(&s.setting);

@@ -1,0 +1,180 @@
+use super::*;
+use warren_core::ids::UnitId;
+use warren_unit::compile::Compiler;
+use warren_unit::load::Sources;
+use warren_unit::{Defaults, UnitName};
+
+const LISTS: [CommandList; 7] = [
+    CommandList::Condition,
+    CommandList::StartPre,
+    CommandList::Start,
+    CommandList::StartPost,
+    CommandList::Reload,
+    CommandList::Stop,
+    CommandList::StopPost,
+];
+
+/// A service with a command in each list.
+fn compiled(lines: &str) -> Arc<Compiled> {
+    let command = |list: CommandList| format!("{}=/x ${{HOME}}\n", list.setting());
+    let text = format!("[Service]\n{}{lines}", LISTS.map(command).concat());
+    let name = UnitName::parse("a.service").expect("a valid name");
+    let file = warren_unit::parse::parse("f".into(), text.as_bytes(), name.unit_type()).0;
+    let file = Arc::new(file);
+    let sources = Sources { fragment: Some(&file), ..Sources::default() };
+    let (context, defaults) = (Context::system(), Defaults::default());
+    let compiler =
+        Compiler { name: &name, sources: &sources, context: &context, defaults: &defaults };
+    let (config, faults) = compiler.service();
+    assert!(faults.is_empty(), "{lines}: {faults:?}");
+    let own = TypeSettings::Service(Box::new(config));
+    Arc::new(Compiled { section: Arc::new(compiler.unit().0), own, faults: [].into() })
+}
+
+/// The request for the command of a list, with these descriptors and this environment of the manager.
+fn asked(
+    lines: &str,
+    list: CommandList,
+    fds: &[&str],
+    environment: &[(&str, &str)],
+    scope: Scope,
+) -> Result<ExecSpec, SpawnError> {
+    let context = Context { scope, ..Context::system() };
+    let environment: Variables =
+        environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+    let host = SpawnHost {
+        context: &context,
+        environment: &environment,
+        file_variables: &[],
+        notify_socket: "/n",
+        cgroup: CgroupPlace::Inherit,
+        delegated: Vec::new(),
+        log: LogOutput::File("/log".to_owned()),
+        fd_names: fds.iter().map(|&name| name.to_owned()).collect(),
+        connection_environment: Vec::new(),
+        input_data: None,
+    };
+    let spawn = Spawn {
+        unit: UnitId(0),
+        list,
+        index: 0,
+        main: false,
+        settings: compiled(lines),
+        environment: Vec::new(),
+        sockets: Vec::new(),
+        invocation: 0,
+    };
+    exec_spec(&spawn, &host)
+}
+
+fn streams(spec: &ExecSpec) -> String {
+    let handed = if spec.listen_fds.is_empty() { "" } else { " handed over" };
+    format!("{:?} {:?} {:?}{handed}", spec.stdin, spec.stdout, spec.stderr)
+}
+
+/// What each list's command has as its standard streams, as systemd 252 has it.
+#[test]
+fn streams_of_commands_by_list() {
+    use CommandList::{Condition, Reload, Start, StartPost, StartPre, Stop, StopPost};
+    let check = |lines: &str, fds: &[&str], lists: &[CommandList], want: &str| {
+        for &list in lists {
+            let spec = asked(lines, list, fds, &[], Scope::System);
+            let got = spec.map_or_else(|error| error, |spec| streams(&spec));
+            assert_eq!(got, want, "{lines} {list:?}");
+        }
+    };
+    let socket = "StandardInput=socket";
+    check(socket, &["connection"], &LISTS, "Fd(0) Inherit Inherit");
+    check("StandardOutput=socket", &["a.socket"], &LISTS, "Null Fd(0) Inherit");
+    let logged = "StandardInput=socket\nStandardOutput=journal";
+    check(logged, &["connection"], &LISTS, "Fd(0) Log(\"/log\") Inherit");
+    check(socket, &[], &LISTS, "a socket as standard stream, and there is none");
+    check(socket, &["a", "b"], &LISTS, "a socket as standard stream, and there are 2");
+    check("", &["a", "b"], &[Start], "Null Log(\"/log\") Inherit handed over");
+    let tty = "StandardInput=tty-force";
+    let taken = "Tty(Force) Inherit Inherit";
+    check(tty, &[], &[Condition, StartPre, Start, StopPost], taken);
+    check(tty, &[], &[StartPost, Reload, Stop], "Null Tty Inherit");
+    check("StandardInput=tty\nStandardOutput=null", &[], &[Stop], "Null Null Inherit");
+}
+
+/// Variables of one command of the system, then those that have the number of the process, then what login
+/// variables are that the user has none of.
+#[track_caller]
+fn check_environment(lines: &str, list: CommandList, manager: &[(&str, &str)], want: &str) {
+    let spec = asked(lines, list, &["s"], manager, Scope::System).expect("it can be asked for");
+    let mut got = spec.env.clone();
+    let flags = [
+        (spec.set_listen_pid, "LISTEN_PID"),
+        (spec.set_exec_pid, "SYSTEMD_EXEC_PID"),
+        (spec.set_watchdog_pid, "WATCHDOG_PID"),
+    ];
+    got.extend(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name.to_owned()));
+    if !spec.login_defaults.is_empty() {
+        got.push(format!("else {}", spec.login_defaults.join(" ")));
+    }
+    assert_eq!(got.join(" "), want, "{lines}");
+}
+
+#[test]
+fn what_the_manager_sets_itself_comes_after_what_it_was_told() {
+    use CommandList::{Start, StartPre};
+    let check = check_environment;
+    let fds = "LISTEN_FDNAMES=s LISTEN_FDS=1";
+    check("", Start, &[], &format!("{fds} LISTEN_PID SYSTEMD_EXEC_PID"));
+    let told = [("HOME", "/other"), ("SHELL", "/s"), ("SYSTEMD_EXEC_PID", "7"), ("X", "1")];
+    let want = format!("HOME=/other {fds} SHELL=/s X=1 LISTEN_PID SYSTEMD_EXEC_PID");
+    check("", Start, &told, &want);
+    let want = format!("{fds} X=1 LISTEN_PID SYSTEMD_EXEC_PID else HOME=/other SHELL=/s");
+    check("User=daemon", Start, &told, &want);
+    // Also of what makes the main process.
+    let watched = "Type=forking\nWatchdogSec=1\nLogNamespace=n";
+    let want = format!(
+        "{fds} LOG_NAMESPACE=n NOTIFY_SOCKET=/n WATCHDOG_USEC=1000000 \
+         LISTEN_PID SYSTEMD_EXEC_PID WATCHDOG_PID"
+    );
+    check(watched, Start, &[], &want);
+    let own = "StandardInput=socket\nWatchdogSec=1";
+    check(own, StartPre, &[], "SYSTEMD_EXEC_PID");
+}
+
+#[test]
+fn the_number_of_the_process_gives_way_and_can_be_unset() {
+    use CommandList::{Start, StartPre};
+    let check = |lines: &str, list, want: &str| check_environment(lines, list, &[], want);
+    let socket = "StandardInput=socket\n";
+    check(&format!("{socket}UnsetEnvironment=SYSTEMD_EXEC_PID"), StartPre, "");
+    check(&format!("{socket}UnsetEnvironment=SYSTEMD_EXEC_PID=1"), StartPre, "SYSTEMD_EXEC_PID");
+    let given = format!("{socket}Environment=SYSTEMD_EXEC_PID=1");
+    check(&given, StartPre, "SYSTEMD_EXEC_PID=1");
+    check(&format!("{given}\nUnsetEnvironment=SYSTEMD_EXEC_PID=1"), StartPre, "");
+    let lines = "Environment=LISTEN_PID=4 WATCHDOG_PID=3\nWatchdogSec=1";
+    let want = "LISTEN_FDNAMES=s LISTEN_FDS=1 LISTEN_PID=4 NOTIFY_SOCKET=/n WATCHDOG_PID=3 \
+                WATCHDOG_USEC=1000000 SYSTEMD_EXEC_PID";
+    check(lines, Start, want);
+}
+
+#[test]
+fn services_of_users_know_their_manager() {
+    let spec = asked("", CommandList::Start, &[], &[("MANAGERPID", "7")], Scope::User);
+    let wanted = format!("MANAGERPID={}", std::os::unix::process::parent_id());
+    assert!(spec.expect("it can be asked for").env.contains(&wanted));
+    let spec = asked("", CommandList::Start, &[], &[], Scope::System);
+    let env = spec.expect("it can be asked for").env;
+    assert!(!env.iter().any(|entry| entry.starts_with("MANAGERPID=")), "{env:?}");
+}
+
+/// What the environment of the helper knows stands by its name in the arguments, too.
+#[test]
+fn login_variables_are_left_to_the_helper() {
+    let told = [("HOME", "/other")];
+    let argv = |lines: &str| {
+        asked(lines, CommandList::Start, &[], &told, Scope::System)
+            .expect("it can be asked for")
+            .argv
+    };
+    assert_eq!(argv(""), ["/x", "/other"]);
+    assert_eq!(argv("User=daemon"), ["/x", "\0HOME\0"]);
+    assert_eq!(argv("User=daemon\nEnvironment=HOME=/mine"), ["/x", "/mine"]);
+    assert_eq!(argv("User=daemon\nSetLoginEnvironment=no"), ["/x", "/other"]);
+}
