@@ -1,5 +1,5 @@
 //! What a run of a service leaves in the file system and nobody is to find afterwards: `PIDFile=`
-//! (systemd.service(5)) and `RuntimeDirectory=` (systemd.exec(5)).
+//! (systemd.service(5)) and `RuntimeDirectory=` (systemd.exec(5)); a terminal that its user was given is taken back.
 //!
 //! It is removed by an effect that is awaited, for a path may lie where nobody answers. The unit is
 //! down meanwhile, but the job that stops it is over when its traces are, and so do starts wait that
@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use warren_unit::Context;
-use warren_unit::config::{Preserve, ServiceConfig};
+use warren_unit::config::{ExecConfig, Preserve, ServiceConfig};
+use warren_unit::{Context, Scope};
 
 /// How long the stop of a unit waits for the removal of what it has left.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -32,12 +32,17 @@ pub enum Trace {
     Link(String),
     /// A directory with all that is in it.
     Directory(String),
+    /// A terminal that belongs to a user: it goes back to root.
+    Terminal(String),
 }
 
 impl Trace {
     fn path(&self) -> &Path {
         match self {
-            Trace::File(path) | Trace::Link(path) | Trace::Directory(path) => Path::new(path),
+            Trace::File(path)
+            | Trace::Link(path)
+            | Trace::Directory(path)
+            | Trace::Terminal(path) => Path::new(path),
         }
     }
 }
@@ -131,7 +136,15 @@ fn traces_of(config: &ServiceConfig, context: &Context, directories: bool) -> Ve
         out.extend(directory.symlinks.iter().map(|link| Trace::Link(below(link))));
     }
     out.extend(config.pid_file.iter().map(|path| Trace::File(path.to_string())));
+    out.extend(given_terminal(&config.exec, context.scope));
     out
+}
+
+/// The terminal of a service belongs to its user while it runs.
+fn given_terminal(exec: &ExecConfig, scope: Scope) -> Option<Trace> {
+    let is_given = exec.user.is_some() && scope == Scope::System;
+    let terminal = exec.input_terminal().filter(|_| is_given);
+    terminal.map(|path| Trace::Terminal(path.to_owned()))
 }
 
 /// `RuntimeDirectoryPreserve=`
@@ -303,6 +316,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warren_unit::config::Input;
 
     #[test]
     fn a_start_meets_what_is_removed_at_its_paths_below_and_above() {
@@ -329,6 +343,20 @@ mod tests {
         assert_eq!(met(&removals, "/run/c.pid"), None);
         removals.remove(two);
         assert!(removals.paths.is_empty() && removals.units.is_empty());
+    }
+
+    #[test]
+    fn a_terminal_is_taken_back_from_whom_it_was_given_to() {
+        let left = |user: Option<&str>, input: Input, scope: Scope| {
+            let user = user.map(Into::into);
+            let exec = ExecConfig { user, standard_input: input, ..ExecConfig::default() };
+            given_terminal(&exec, scope)
+        };
+        let console = Some(Trace::Terminal("/dev/console".to_owned()));
+        assert_eq!(left(Some("a"), Input::TtyForce, Scope::System), console);
+        assert_eq!(left(None, Input::TtyForce, Scope::System), None);
+        assert_eq!(left(Some("a"), Input::Null, Scope::System), None);
+        assert_eq!(left(Some("a"), Input::Tty, Scope::User), None);
     }
 
     #[test]

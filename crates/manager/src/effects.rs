@@ -11,7 +11,7 @@ use warren_core::event::{BusName, Done, Effect, Event, Verdict};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::StdOutput;
-use warren_sys::process;
+use warren_sys::{process, terminal};
 use warren_trace::words::Reading;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
 
@@ -32,6 +32,7 @@ fn clear_away(trace: &Trace) {
         Trace::Link(path) if Path::new(path).is_symlink() => std::fs::remove_file(path),
         Trace::Link(_) => Ok(()),
         Trace::Directory(path) => std::fs::remove_dir_all(path),
+        Trace::Terminal(path) => return terminal::take_back(Path::new(path)),
     };
 }
 

@@ -171,10 +171,6 @@ fn is_written_to(input: &Input) -> bool {
     !matches!(input, Input::Null | Input::File(_) | Input::Data)
 }
 
-fn is_terminal(input: &Input) -> bool {
-    matches!(input, Input::Tty | Input::TtyFail | Input::TtyForce)
-}
-
 /// A command of a unit and the environment it runs in.
 pub fn command_of(
     settings: &Compiled,
@@ -434,7 +430,7 @@ fn is_heard(spawn: &Spawn, access: NotifyAccess) -> bool {
 
 /// `$TERM` of a process that has to do with a terminal.
 fn terminal_type(exec: &ExecConfig) -> Option<String> {
-    let input = is_terminal(&exec.standard_input);
+    let input = exec.input_terminal().is_some();
     let outputs = [&exec.standard_output, &exec.standard_error].map(|o| *o == Output::Tty);
     if !input && !outputs.contains(&true) && exec.tty_path.is_none() {
         return None;
@@ -511,7 +507,7 @@ fn standard_streams(
         let index = host.fd_names.iter().position(|n| n == wanted);
         index.map(|i| i as u16).ok_or_else(|| format!("no file descriptor named {wanted}"))
     };
-    let leaves_terminal = leaves_terminal && is_terminal(&exec.standard_input);
+    let leaves_terminal = leaves_terminal && exec.input_terminal().is_some();
     spec.stdin = match &exec.standard_input {
         _ if leaves_terminal => StdInput::Null,
         Input::Null => StdInput::Null,

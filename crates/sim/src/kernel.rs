@@ -443,9 +443,13 @@ impl Kernel {
     /// Removes one thing that a run left. `cleared-late`: it is not what a later run has made, of the
     /// same unit or of another one. It may be a unit's that ran all the time, as in systemd.
     fn remove(&mut self, id: EffectId, unit: UnitId, trace: &Trace) {
-        let Trace::Directory(path) = trace else {
-            self.pid_files.remove(&unit);
-            return;
+        let path = match trace {
+            Trace::Directory(path) => path,
+            Trace::Terminal(_) => return,
+            Trace::File(_) | Trace::Link(_) => {
+                self.pid_files.remove(&unit);
+                return;
+            }
         };
         let asked = self.removals.get(&id).copied().unwrap_or_default();
         let makers = self.directories.remove(path).unwrap_or_default();

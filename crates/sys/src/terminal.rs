@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::fs::{FileType, Mode, OFlags, Uid, fchmod, fchown, fstat};
 use rustix::io::{Errno, write};
 use rustix::net::{SendFlags, send};
 use rustix::termios::{
@@ -23,6 +23,15 @@ const PIPE_BUF: usize = 4096;
 pub fn size(terminal: impl AsFd) -> Option<(u16, u16)> {
     let size = tcgetwinsize(terminal).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
+/// Makes a terminal root's that belongs to a user. What is no terminal stays as it is; so does what cannot be opened.
+pub fn take_back(path: &Path) {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(terminal) = rustix::fs::open(path, flags, Mode::empty()) else { return };
+    if isatty(&terminal) && fchown(&terminal, Some(Uid::ROOT), None).is_ok() {
+        let _ = fchmod(&terminal, Mode::from_raw_mode(0o620));
+    }
 }
 
 /// What standard error did not take since it last took a line as a whole.
@@ -152,6 +161,7 @@ mod tests {
     use super::*;
     use std::io::Read;
     use std::os::fd::FromRawFd;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::net::UnixStream;
 
     /// What `reader` has after more was said to `output` than it takes, once there is room again.
@@ -228,6 +238,28 @@ mod tests {
         assert_eq!(made, 0, "a terminal");
         // SAFETY: both were made just now, and nobody else has them.
         unsafe { (OwnedFd::from_raw_fd(types), OwnedFd::from_raw_fd(reads)) }
+    }
+
+    #[test]
+    fn a_terminal_goes_back_to_root() {
+        if !rustix::process::geteuid().is_root() {
+            return crate::test_not_run("a_terminal_goes_back_to_root", "root");
+        }
+        let (_types, reads) = terminal();
+        let path = rustix::termios::ttyname(&reads, Vec::new()).expect("it has a name");
+        let path = Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()));
+        fchown(&reads, Some(Uid::from_raw(12345)), None).expect("it is given away");
+        fchmod(&reads, Mode::from_raw_mode(0o666)).expect("it is opened to all");
+        take_back(path);
+        let now = fstat(&reads).expect("it is there");
+        assert_eq!((now.st_uid, now.st_mode & 0o777), (0, 0o620));
+        let file =
+            std::env::temp_dir().join(format!("warren-sys-no-terminal-{}", std::process::id()));
+        std::fs::write(&file, "").expect("written");
+        let before = std::fs::metadata(&file).expect("it").permissions();
+        take_back(&file);
+        assert_eq!(std::fs::metadata(&file).expect("it").permissions(), before);
+        std::fs::remove_file(&file).expect("it is there");
     }
 
     #[test]

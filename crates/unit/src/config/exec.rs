@@ -446,6 +446,12 @@ impl ExecConfig {
         self.standard_input == Input::Socket || outputs.contains(&&Output::Socket)
     }
 
+    /// The terminal on standard input, if there is one.
+    pub fn input_terminal(&self) -> Option<&str> {
+        let has = matches!(self.standard_input, Input::Tty | Input::TtyFail | Input::TtyForce);
+        has.then_some(self.tty_path.as_deref().unwrap_or("/dev/console"))
+    }
+
     /// Whether a process is to have no new privileges, which some settings imply if it is without CAP_SYS_ADMIN.
     pub fn has_no_new_privileges(&self, is_admin: bool) -> bool {
         let implies = |s: &SandboxSetting| IMPLY_NO_NEW_PRIVILEGES.contains(&s.setting);
