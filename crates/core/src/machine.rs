@@ -89,7 +89,7 @@ pub struct Core {
     pub(crate) boot: BootTimes,
     /// Services of `Type=idle` that wait for the other jobs to end.
     pub(crate) idle_queue: BTreeSet<UnitId>,
-    /// Jobs that have begun. Those that only wait may wait for a unit of the idle queue.
+    /// Jobs that have begun.
     pub(crate) running_jobs: u32,
     /// Instances of `Accept=yes` that are under way, and the socket that each belongs to.
     pub(crate) connections: BTreeMap<UnitId, UnitId>,
@@ -368,7 +368,7 @@ impl Core {
                 self.stop_if_unneeded(unit);
             } else if let Some(unit) = self.upheld_queue.pop_first() {
                 self.start_if_upheld(unit);
-            } else if self.running_jobs as usize <= self.idle_queue.len()
+            } else if self.running_jobs == 0
                 && let Some(unit) = self.idle_queue.pop_first()
             {
                 self.service_idle_over(unit);

@@ -202,9 +202,8 @@ impl Core {
         if kills || run.kill_asked.is_some() {
             self.signal_latecomer(unit);
         }
-        let idles =
-            run.phase == ServicePhase::Start && run.main.is_none() && run.main_asked.is_none();
-        if idles && run.control.is_none() && run.main_search.is_none() {
+        let may_idle = run.control.is_none() && run.main_search.is_none();
+        if may_idle && self.waits_idly(unit) {
             self.idle_queue.insert(unit);
         }
     }

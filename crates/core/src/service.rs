@@ -14,6 +14,7 @@ use crate::request::Notice;
 use crate::service_stop::is_signalled;
 use crate::settings::{Compiled, TypeSettings};
 use crate::state::*;
+use crate::time::Monotonic;
 use std::sync::Arc;
 use std::time::Duration;
 use warren_unit::config::{ExitType, ServiceConfig, ServiceType, TimeoutFailureMode};
@@ -131,18 +132,24 @@ impl Core {
         match config.service_type {
             _ if config.exec_start.is_empty() => self.enter_start_post(unit),
             ServiceType::Forking => self.run_command(unit, CommandList::Start, 0),
-            ServiceType::Idle if self.totals.jobs > 1 => {
-                self.service_mut(unit).deadline = Some(self.now.monotonic.after(IDLE_WAIT_MAX));
-                self.idle_queue.insert(unit);
-            }
+            ServiceType::Idle if self.totals.jobs > 1 => self.wait_idly(unit, None),
             _ => self.run_main(unit, 0),
         }
+    }
+
+    /// `Type=idle` runs from the begin of its wait on, as with systemd, whose process waits itself: nobody
+    /// waits for its job meanwhile. `since_before` is until when it waits already.
+    fn wait_idly(&mut self, unit: UnitId, since_before: Option<Monotonic>) {
+        let until = since_before.unwrap_or(self.now.monotonic.after(IDLE_WAIT_MAX));
+        self.set_service_phase(unit, ServicePhase::Running);
+        self.service_mut(unit).deadline = Some(until);
+        self.idle_queue.insert(unit);
     }
 
     /// `Type=idle` has waited for the other jobs, or long enough.
     pub(crate) fn service_idle_over(&mut self, unit: UnitId) {
         self.idle_queue.remove(&unit);
-        if self.waits_idly(unit) && !self.waits_for_clearing(unit) {
+        if self.has_no_main(unit) && !self.waits_for_clearing(unit) {
             self.run_main(unit, 0);
         }
     }
@@ -152,11 +159,40 @@ impl Core {
         self.service(unit).is_some_and(|run| run.deadline.is_none())
     }
 
-    /// Whether it is a service of `Type=idle` whose program is not asked for yet.
-    pub(crate) fn waits_idly(&self, unit: UnitId) -> bool {
-        self.service(unit).is_some_and(|run| {
-            run.phase == ServicePhase::Start && run.main.is_none() && run.main_asked.is_none()
-        })
+    /// Whether it is a service of `Type=idle` that waits, and whose program is not asked for yet.
+    pub(crate) fn waits_idly(&mut self, unit: UnitId) -> bool {
+        match self.service(unit) {
+            // So managers of before have written it.
+            Some(run) if run.phase == ServicePhase::Start => {
+                run.main.is_none() && run.main_asked.is_none()
+            }
+            Some(run) => run.phase == ServicePhase::Running && self.is_yet_to_run(unit),
+            None => false,
+        }
+    }
+
+    /// The same, whatever it does meanwhile. What runs has no deadline but that of its wait, also if it was
+    /// edited and is of another type.
+    fn is_yet_to_run(&mut self, unit: UnitId) -> bool {
+        let until = |run: &ServiceRun| run.phase == ServicePhase::Running && run.deadline.is_some();
+        self.has_no_main(unit)
+            && (self.service(unit).is_some_and(until)
+                || self.compiled(unit).service().service_type == ServiceType::Idle)
+    }
+
+    /// Whether it has had no main process since its start, and none is under way.
+    fn has_no_main(&self, unit: UnitId) -> bool {
+        let had_main = self.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
+        let has_main = |run: &ServiceRun| {
+            run.main.is_some() || run.main_asked.is_some() || run.main_search.is_some()
+        };
+        !had_main && self.service(unit).is_some_and(|run| !has_main(run))
+    }
+
+    /// Whether its main process was not there yet, though it runs.
+    pub(crate) fn is_to_come(&mut self, unit: UnitId) -> bool {
+        let is_asked = self.service(unit).is_some_and(|run| run.main_asked.is_some());
+        is_asked || self.is_yet_to_run(unit)
     }
 
     pub(crate) fn enter_start_post(&mut self, unit: UnitId) {
@@ -174,8 +210,9 @@ impl Core {
         let settings = self.compiled(unit);
         let config = settings.service();
         let now = self.now.monotonic;
+        let is_yet_to_run = self.is_yet_to_run(unit);
         let run = self.service_mut(unit);
-        run.deadline = None;
+        let until = run.deadline.take().filter(|_| run.phase == ServicePhase::Running);
         if run.outcome != Outcome::Success && !self.outlives_its_main(unit, config) {
             return self.enter_signal(unit, ServicePhase::StopSigterm);
         }
@@ -188,7 +225,9 @@ impl Core {
             // It may have lost its name meanwhile: then it is told so.
             self.watch_bus_name(unit, true);
         }
-        if self.is_alive(unit, config) {
+        if is_yet_to_run {
+            self.wait_idly(unit, until);
+        } else if self.is_alive(unit, config) {
             match (stops, reloads) {
                 (true, _) => self.goes_by_itself(unit, config),
                 (false, true) => self.reloads_by_itself(unit, config),
@@ -476,11 +515,15 @@ impl Core {
             run.main = Some(Process { pid, started });
             self.own_pid(pid, unit);
         }
-        let run = self.service_mut(unit);
-        if run.phase != ServicePhase::Start {
-            self.signal_latecomer(unit);
-            // With `KillMode=none` nobody is waited for.
-            return self.advance_if_stopped(unit);
+        match self.service_mut(unit).phase {
+            // `Type=idle` runs already.
+            ServicePhase::Start | ServicePhase::Running => {}
+            ServicePhase::Reload => return,
+            _ => {
+                self.signal_latecomer(unit);
+                // With `KillMode=none` nobody is waited for.
+                return self.advance_if_stopped(unit);
+            }
         }
         match self.compiled(unit).service().service_type {
             ServiceType::Simple | ServiceType::Idle | ServiceType::Exec => {
@@ -501,7 +544,9 @@ impl Core {
         let now = self.now;
         let settings = self.compiled(unit);
         let config = settings.service();
-        let in_start = self.service_phase(unit) == Some(ServicePhase::Start);
+        // `Type=idle` runs already.
+        let phase = self.service_phase(unit);
+        let in_start = matches!(phase, Some(ServicePhase::Start | ServicePhase::Running));
         let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
         let index = self.main_index(unit, config);
         let command = config.exec_start.get(index);
@@ -666,7 +711,7 @@ impl Core {
 
     pub(crate) fn service_deadline(&mut self, unit: UnitId) {
         let now = self.now.monotonic;
-        let due = |at: Option<crate::time::Monotonic>| at.is_some_and(|at| at <= now);
+        let due = |at: Option<Monotonic>| at.is_some_and(|at| at <= now);
         let Some(run) = self.service(unit) else { return };
         let (phase, runtime, watchdog) =
             (due(run.deadline), due(run.runtime_deadline), due(run.watchdog_deadline));
@@ -716,6 +761,7 @@ impl Core {
             Start if config.service_type == ServiceType::Idle && self.waits_idly(unit) => {
                 self.service_idle_over(unit)
             }
+            Running => self.service_idle_over(unit),
             Condition | StartPre | Start | StartPost => {
                 self.say_what_was_missing(unit, config);
                 self.fail_service(unit, Outcome::Timeout, Code::StartTimeout);
@@ -728,7 +774,7 @@ impl Core {
                 self.enter_running(unit, false);
             }
             AutoRestart => self.restart_now(unit),
-            Running | Exited => {}
+            Exited => {}
             _ => self.stop_timeout(unit, config),
         }
     }

@@ -71,6 +71,8 @@ impl Core {
                 self.history_mut(unit).outcome = ended;
             }
             Condition | StartPre | Start | StartPost => self.enter_signal(unit, StopSigterm),
+            // Of `Type=idle` nobody is there yet who could be asked.
+            Running | Reload if self.is_to_come(unit) => self.enter_signal(unit, StopSigterm),
             Running | Exited if self.may_be_killed(unit) => self.kill_suddenly(unit),
             Running | Exited | Reload | ReloadSignal | ReloadNotify => self.enter_stop(unit),
             _ => {}
