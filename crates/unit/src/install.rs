@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use plan::PresetMode;
+use plan::has_instances;
 pub use preset::{PresetAction, PresetRules};
 pub use state::{UnitFileState, says_how_to_install, state_without_links};
 
@@ -310,6 +311,12 @@ impl Tree {
         target: &str,
         owners: Option<&DropinOwners<'_>>,
     ) -> Found {
+        let is_template = name.template().is_some_and(|t| plan::last_part(target) == t.as_str());
+        let target = match self.nodes.get(target) {
+            // That of an instance to its template, which is a link itself.
+            Some(Node::Link(further)) if is_template => further,
+            _ => target,
+        };
         match self.nodes.get(target) {
             Some(Node::File(file)) => {
                 Found::Unit(self.installable_at(name, target.to_owned(), file, owners))
@@ -379,17 +386,7 @@ impl Installable {
 
     /// Whether it is hooked into a unit without an instance, of which it has none itself.
     fn lacks_instance_for(&self, target: &UnitName) -> bool {
-        self.instance_name().is_template() && !target.as_str().contains('@')
-    }
-
-    /// The same of any unit that it is to be hooked into: a policy that says `enable` means its
-    /// instances, and there are none yet.
-    fn lacks_instance(&self) -> bool {
-        let settings =
-            [id!(Install "WantedBy"), id!(Install "RequiredBy"), id!(Install "UpheldBy")];
-        let words = settings.into_iter().flat_map(|setting| self.words(setting));
-        let mut targets = words.filter_map(|word| UnitName::parse(&word).ok());
-        targets.any(|target| self.lacks_instance_for(&target))
+        self.instance_name().is_template() && !has_instances(target)
     }
 
     /// Replaces specifiers. What cannot be expanded stays, and is no valid name then.

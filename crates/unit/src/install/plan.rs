@@ -10,6 +10,16 @@ use crate::name::{UnitName, UnitType};
 use crate::search::check_alias;
 use crate::settings::id;
 
+/// Which hooks of a unit are made.
+#[derive(Clone, Copy)]
+enum Hooks {
+    /// All: one that cannot be is an error.
+    All,
+    /// Those that a template without an instance can have too: a policy that says `enable` means
+    /// instances, and there may be none yet.
+    WithInstance,
+}
+
 /// Which units `preset` may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresetMode {
@@ -25,6 +35,10 @@ impl Tree {
     /// `enable UNIT...`: the links that \[Install\] of the units, and of those in Also=, says.
     /// A name that starts with a slash is a file to be linked first.
     pub fn enable(&self, names: &[&str], options: Options) -> Plan {
+        self.enable_with(names, options, Hooks::All)
+    }
+
+    fn enable_with(&self, names: &[&str], options: Options, hooks: Hooks) -> Plan {
         let mut plan = Plan::default();
         let mut asked: Vec<Installable> = Vec::new();
         for name in names {
@@ -33,7 +47,7 @@ impl Tree {
                 Err(error) => plan.errors.push(error),
             }
         }
-        self.enable_all(asked, options, &mut plan);
+        self.enable_all(asked, options, hooks, &mut plan);
         plan
     }
 
@@ -57,7 +71,7 @@ impl Tree {
         }
     }
 
-    fn enable_all(&self, asked: Vec<Installable>, options: Options, plan: &mut Plan) {
+    fn enable_all(&self, asked: Vec<Installable>, options: Options, hooks: Hooks, plan: &mut Plan) {
         let mut met = Met::of(asked.iter().map(|unit| unit.name.clone()));
         let mut queue = asked;
         queue.reverse();
@@ -68,7 +82,7 @@ impl Tree {
                 Err(error) => return plan.errors.push(error.into()),
             }
             plan.carries_install_info |= unit.has_install_info();
-            self.hook_in(&unit, options, plan);
+            self.hook_in(&unit, options, hooks, plan);
             for word in unit.words(id!(Install "Also")).into_iter().rev() {
                 match UnitName::parse(&word).map(|name| (self.find(&name), name)) {
                     Ok((Found::Unit(also), _)) => queue.push(also),
@@ -81,7 +95,7 @@ impl Tree {
     }
 
     /// The links of one unit.
-    fn hook_in(&self, unit: &Installable, options: Options, plan: &mut Plan) {
+    fn hook_in(&self, unit: &Installable, options: Options, hooks: Hooks, plan: &mut Plan) {
         let directory = self.config_directory(options);
         for word in unit.words(id!(Install "Alias")) {
             match alias_name(unit, &word) {
@@ -99,7 +113,7 @@ impl Tree {
         for (setting, suffix) in kinds {
             for word in unit.words(setting) {
                 match UnitName::parse(&word) {
-                    Ok(target) => self.hook_into(unit, &target, suffix, options, plan),
+                    Ok(target) => self.hook_into(unit, (&target, suffix), options, hooks, plan),
                     Err(_) => plan.other(format!("'{word}' is not a valid unit name")),
                 }
             }
@@ -109,15 +123,17 @@ impl Tree {
     fn hook_into(
         &self,
         unit: &Installable,
-        target: &UnitName,
-        suffix: &str,
+        (target, suffix): (&UnitName, &str),
         options: Options,
+        hooks: Hooks,
         plan: &mut Plan,
     ) {
         let name = unit.instance_name();
         if unit.lacks_instance_for(target) {
-            let message = format!("cannot enable {name}, {target} is a non-template unit");
-            return plan.other(message);
+            return match hooks {
+                Hooks::All => plan.other(non_template("enable", &name, target)),
+                Hooks::WithInstance => {}
+            };
         }
         let directory = self.config_directory(options);
         self.symlink(format!("{directory}/{target}.{suffix}/{name}"), &unit.path, options, plan);
@@ -149,8 +165,8 @@ impl Tree {
     }
 
     /// `disable UNIT...`: removes every link by one of the units' names or to one of them, also
-    /// those that were not made by `enable`, and the same for the units in Also=. A name that has
-    /// neither a file nor links is an error.
+    /// those that were not made by `enable`, and the same for the units in Also=. An alias stands for
+    /// the unit that it leads to. A name that has neither a file nor links is an error.
     pub fn disable(&self, names: &[&str], options: Options) -> Plan {
         let mut plan = Plan::default();
         let mut queue: Vec<UnitName> = Vec::new();
@@ -161,6 +177,7 @@ impl Tree {
             }
         }
         let mut met = Met::of(queue.iter().cloned());
+        let mut main_names = BTreeSet::new();
         while let Some(name) = queue.pop() {
             match met.is_new(&name) {
                 Ok(true) => {}
@@ -174,9 +191,11 @@ impl Tree {
                 plan.carries_install_info |= unit.has_install_info();
                 let also = unit.words(id!(Install "Also"));
                 queue.extend(also.iter().filter_map(|word| UnitName::parse(word).ok()));
+                main_names.insert(unit.name);
             }
         }
-        self.unhook(met.seen, options, &mut plan);
+        main_names.append(&mut met.seen);
+        self.unhook(main_names, options, &mut plan);
         let is_missing = |name: &UnitName| matches!(self.find(name), Found::Nothing);
         let asked = names.iter().filter_map(|name| UnitName::parse(name).ok());
         if plan.changes.is_empty() {
@@ -219,10 +238,15 @@ impl Tree {
         plan.changes.extend(removed.into_iter().map(|path| Change::Unlink { path: path.clone() }));
     }
 
-    /// `reenable UNIT...`: disable, then enable.
+    /// `reenable UNIT...`: disable, then enable. An alias that goes stands for its unit all the same.
     pub fn reenable(&self, names: &[&str], options: Options) -> Plan {
         let mut plan = self.disable(names, options);
-        plan.then(self.after(&plan.changes).enable(names, options));
+        let main_name = |name: &&str| self.main_name(&UnitName::parse(name).ok()?);
+        let main_names: Vec<Option<UnitName>> = names.iter().map(main_name).collect();
+        let names = names.iter().zip(&main_names);
+        let names: Vec<&str> =
+            names.map(|(name, main)| main.as_ref().map_or(*name, UnitName::as_str)).collect();
+        plan.then(self.after(&plan.changes).enable(&names, options));
         plan
     }
 
@@ -344,6 +368,10 @@ impl Tree {
         }
         for name in names {
             match parsed(name).and_then(|name| self.installable(&name)) {
+                // DefaultInstance= is for `enable`.
+                Ok(unit) if unit.name.is_template() && !has_instances(&target) => {
+                    plan.other(non_template("add a dependency on", &unit.name, &target));
+                }
                 Ok(unit) => {
                     let path = format!("{directory}/{target}.{suffix}/{}", unit.name);
                     self.symlink(path, &unit.path, options, &mut plan);
@@ -392,7 +420,7 @@ impl Tree {
             }
             match rules.action(&parsed) {
                 PresetAction::Enable(instances) if instances.is_empty() => {
-                    on.extend((!unit.lacks_instance()).then(|| (*name).to_owned()));
+                    on.push((*name).to_owned());
                 }
                 PresetAction::Enable(instances) => on.extend(instances),
                 PresetAction::Disable => off.push((*name).to_owned()),
@@ -406,7 +434,8 @@ impl Tree {
         }
         if mode != PresetMode::DisableOnly {
             let on: Vec<&str> = on.iter().map(String::as_str).collect();
-            plan.then(self.after(&plan.changes).enable(&on, options));
+            let tree = self.after(&plan.changes);
+            plan.then(tree.enable_with(&on, options, Hooks::WithInstance));
         }
         plan
     }
@@ -524,20 +553,29 @@ pub(super) fn is_dependency_link(path: &str) -> bool {
     [".wants", ".requires", ".upholds"].iter().any(|suffix| directory.ends_with(suffix))
 }
 
-/// The alias that a word of Alias= means; a template's takes the unit's instance.
+/// The alias that a word of Alias= means; a template's takes the instance that was asked for, if one was.
 fn alias_name(unit: &Installable, word: &str) -> Result<UnitName, String> {
     let written =
         UnitName::parse(word).map_err(|_| format!("'{word}' is not a valid unit name"))?;
-    let name = unit.instance_name();
+    let name = &unit.name;
     let alias = match name.instance() {
         Some(instance) if written.is_template() => {
             written.with_instance(instance).map_err(|e| e.to_string())?
         }
         _ => written,
     };
-    check_alias(&alias, &name)
+    check_alias(&alias, name)
         .map(|()| alias.clone())
         .map_err(|_| format!("cannot alias {name} as {alias}"))
+}
+
+/// Whether instances of a template may be hooked into this unit by the template's name.
+pub(super) fn has_instances(target: &UnitName) -> bool {
+    target.is_template() || target.is_instance()
+}
+
+fn non_template(verb: &str, name: &UnitName, target: &UnitName) -> String {
+    format!("cannot {verb} {name}, {target} is a non-template unit")
 }
 
 fn missing(file: &str) -> PlanError {

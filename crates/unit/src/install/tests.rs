@@ -22,7 +22,13 @@ const UNITS: &[(&str, &str)] = &[
     ("t@.service", "[Install]\nWantedBy=multi-user.target\nDefaultInstance=d\n"),
     ("u@.service", "[Install]\nWantedBy=multi-user.target\n"),
     ("v@.service", "[Install]\nWantedBy=w@.target x@y.target\nAlias=va@.service\n"),
+    ("y@.service", "[Install]\nAlias=ya@.service yb@%i.service\nDefaultInstance=d\n"),
+    (
+        "z@.service",
+        "[Install]\nWantedBy=multi-user.target w@.target\nAlias=za@.service\nAlso=u@.service\n",
+    ),
     ("s.service", "[Service]\nExecStart=/x\n"),
+    ("o.service", "[Install]\nWantedBy=multi-user.target\nAlso=vendors.service\n"),
     ("i.service", "[Install]\nAlso=a.service\n"),
     ("bad.service", "[Install]\nAlias=bad.socket foo@.service\nWantedBy=x\n"),
     ("sp-ec.service", "[Install]\nWantedBy=%p-%j.target\nAlias=%N-x.service\n"),
@@ -46,7 +52,10 @@ const NAMES: &[&str] = &[
     "u@.service",
     "v@.service",
     "v@k.service",
+    "y@.service",
+    "z@.service",
     "s.service",
+    "o.service",
     "i.service",
     "sp-ec.service",
     "mach.service",
@@ -194,6 +203,7 @@ fn enable_and_disable_as_systemctl_does() {
         &["t@q.service"],
         &["t@.service", "t@q.service"],
         &["u@.service"],
+        &["y@.service"],
         &["s.service"],
         &["i.service"],
         &["v@.service", "v@k.service"],
@@ -218,6 +228,67 @@ fn enable_and_disable_as_systemctl_does() {
                 root.step(&arguments("disable"), |tree| tree.disable(units, options));
             }
         }
+    }
+}
+
+#[test]
+fn an_alias_stands_for_its_unit_when_that_is_disabled() {
+    let Some(root) = root("alias") else { return };
+    let link = |target: &str, path: &str| {
+        symlink(target, root.0.join(path)).expect("a link can be made");
+    };
+    link("/usr/lib/systemd/system/c.socket", &format!("{VENDOR}/vendors.socket"));
+    link("/usr/lib/systemd/system/sp-ec.service", &format!("{VENDOR}/vendors.service"));
+    for (unit, alias) in [
+        ("a.service", "al.service"),
+        ("c.socket", "vendors.socket"),
+        ("vendors.socket", "vendors.socket"),
+        // Of Also=.
+        ("o.service", "o.service"),
+        ("graphical.target", "default.target"),
+    ] {
+        root.step(&["enable", unit], |t| t.enable(&[unit], PERSISTENT));
+        root.step(&["reenable", alias], |t| t.reenable(&[alias], PERSISTENT));
+        root.step(&["disable", alias], |t| t.disable(&[alias], PERSISTENT));
+        let tree = root.tree();
+        let left = tree.nodes.keys().find(|path| path.starts_with("/etc/systemd/system/"));
+        assert_eq!(left, None, "{unit} by {alias}");
+    }
+    root.step(&["disable", "vendors.socket"], |t| t.disable(&["vendors.socket"], PERSISTENT));
+    // One that leads nowhere is all that there is of its unit.
+    link("/usr/lib/systemd/system/gone.service", "etc/systemd/system/left.service");
+    let plan = root.tree().disable(&["left.service"], PERSISTENT);
+    assert_eq!((plan.errors.len(), plan.changes.len()), (0, 1));
+}
+
+#[test]
+fn a_template_is_added_to_units_with_instances_only() {
+    let Some(root) = root("template-wants") else { return };
+    root.write(&format!("{VENDOR}/w@.target"), "[Unit]\nDescription=x\n");
+    for target in ["multi-user.target", "w@.target", "w@1.target"] {
+        for unit in ["t@.service", "u@.service", "u@1.service", "s.service"] {
+            for suffix in ["wants", "requires"] {
+                let verb = format!("add-{suffix}");
+                root.step(&[&verb, target, unit], |t| {
+                    t.add_dependency(target, &[unit], suffix, PERSISTENT)
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn an_instance_may_be_a_link_to_its_template_which_is_one() {
+    let Some(root) = root("linked-template") else { return };
+    root.write("opt/k@.service", "[Install]\nWantedBy=multi-user.target\n");
+    let etc = "etc/systemd/system";
+    symlink("/opt/k@.service", root.0.join(etc).join("k@.service")).expect("a link");
+    symlink(format!("/{etc}/k@.service"), root.0.join(etc).join("k@i.service")).expect("a link");
+    let tree = root.tree();
+    for name in ["k@i.service", "k@j.service"] {
+        let ours = tree.state(&UnitName::parse(name).expect("a valid name"));
+        let (_, theirs) = root.systemctl(&["is-enabled", name]).expect("it was there before");
+        assert_eq!(ours.map(UnitFileState::as_str), Some(theirs.as_str()), "{name}");
     }
 }
 
@@ -426,7 +497,7 @@ fn what_is_in_the_way_is_kept() {
 #[test]
 fn presets_as_systemctl_does() {
     let Some(root) = root("preset") else { return };
-    let text = "enable a.service\nenable t@.service p q\nenable u@.service\nenable v@.service\ndisable *\n";
+    let text = "enable a.service\nenable t@.service p q\nenable u@.service\nenable v@.service\nenable z@.service\ndisable *\n";
     root.write("etc/systemd/system-preset/10.preset", text);
     let (rules, bad) = PresetRules::parse([text]);
     assert_eq!(bad, Vec::<String>::new());
@@ -447,6 +518,8 @@ fn presets_as_systemctl_does() {
     );
     root.step(&["preset", "s.service"], preset(&["s.service"], PresetMode::Full));
     root.step(&["preset", "v@.service"], preset(&["v@.service"], PresetMode::Full));
+    // What needs an instance is left out.
+    root.step(&["preset", "z@.service"], preset(&["z@.service"], PresetMode::Full));
     root.step(
         &["preset", "u@.service", "sp-ec.service"],
         preset(&["u@.service", "sp-ec.service"], PresetMode::Full),
