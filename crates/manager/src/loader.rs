@@ -307,8 +307,10 @@ impl Loader {
         self.note_changed(changed);
     }
 
-    fn note_changed(&mut self, changed: BTreeSet<Box<str>>) {
+    fn note_changed(&mut self, mut changed: BTreeSet<Box<str>>) {
         self.is_unstated |= !changed.is_empty();
+        // What a directory of links says depends on which of them lead to masks.
+        changed.extend(self.snapshot.take_remasked());
         self.pending.extend(changed);
     }
 

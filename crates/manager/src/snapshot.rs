@@ -3,9 +3,10 @@
 //! One listing per search directory, kept up to date by watches. A file is read again only if its
 //! stat identity changed, and counts as changed only if what it parses to differs. Nothing here
 //! knows what the files mean to units; see `loader`. `look` is what is read of a file, `watch` what
-//! the kernel tells, `untold` what it does not.
+//! the kernel tells, `untold` what it does not. `masks` says which links lead to nothing on purpose.
 
 mod look;
+mod masks;
 mod untold;
 mod watch;
 
@@ -176,6 +177,8 @@ impl File {
 pub struct Directory {
     /// Its path.
     pub path: PathBuf,
+    /// The same without links, if that is another, when it was last looked at.
+    real: Option<PathBuf>,
     /// Nobody reads it from a disk: it is what rules made (see `fleet`).
     pub is_made: bool,
     /// Units, templates and their directories by name, which the unit shares.
@@ -190,7 +193,7 @@ pub struct Directory {
 impl Directory {
     fn new(path: PathBuf, is_made: bool) -> Directory {
         let (entries, listed) = (BTreeMap::new(), BTreeMap::new());
-        Directory { path, is_made, entries, listed, inode: None }
+        Directory { path, real: None, is_made, entries, listed, inode: None }
     }
 
     /// Device and inode of what is at its path now.
@@ -279,6 +282,8 @@ pub struct Snapshot {
     /// Such a file was new, or another than before: one of its names may be that of a file which had no other when
     /// it was last looked at.
     has_new_names: bool,
+    /// Names of entries that came, went or changed, and are or were masks or links, since this was last asked.
+    remasked: BTreeSet<Box<str>>,
     /// There are others of those since this was last asked.
     outside_changed: bool,
     /// Directories that are links, by their paths.
@@ -358,6 +363,7 @@ impl Snapshot {
             outside: BTreeSet::new(),
             named: BTreeSet::new(),
             has_new_names: false,
+            remasked: BTreeSet::new(),
             outside_changed: false,
             linked: Arc::default(),
             devices: BTreeMap::new(),
@@ -382,6 +388,7 @@ impl Snapshot {
         }
         snapshot.sweep();
         snapshot.known.clear();
+        snapshot.remasked.clear();
         snapshot
     }
 
@@ -484,7 +491,10 @@ impl Snapshot {
         links: Links<'_>,
     ) -> BTreeSet<Box<str>> {
         // First, so that what takes its place meanwhile is seen the next time.
-        self.directories[index].inode = self.directories[index].inode_now();
+        let directory = &mut self.directories[index];
+        directory.inode = directory.inode_now();
+        directory.real =
+            fs::canonicalize(&directory.path).ok().filter(|real| *real != directory.path);
         let device = self.directories[index].inode.map_or(0, |(device, _)| device);
         self.watch_directory(index, None, false, device);
         self.sweep_directory(index, trusting, links)
@@ -595,6 +605,9 @@ impl Snapshot {
             (None, None) => false,
             _ => true,
         };
+        if differs {
+            self.note_masks(name, before.as_ref(), now.as_ref());
+        }
         let bytes = |entry: Option<&Entry>| entry.map_or(0, Entry::kept_bytes);
         self.kept_bytes += bytes(now.as_ref());
         self.kept_bytes -= bytes(before.as_ref());

@@ -139,15 +139,18 @@ impl Loader {
     }
 
     /// The names in one such directory; the highest search directory that has a name decides, so
-    /// that a link to /dev/null takes it away. Templates get the unit's instance.
+    /// that a link to a mask takes it away. Templates get the unit's instance.
     fn links_in(&self, directory: &str, unit: &UnitName) -> impl Iterator<Item = UnitName> {
         let mut chosen: BTreeMap<&str, bool> = BTreeMap::new();
         for search in &self.snapshot.directories {
             if let Some(Entry::Directory(entries)) = search.entries.get(directory) {
                 for (name, entry) in entries.iter() {
-                    let taken_away =
-                        matches!(entry, Entry::Link(link) if &*link.target == "/dev/null");
-                    chosen.entry(name).or_insert(!taken_away);
+                    chosen.entry(name).or_insert_with(|| match entry {
+                        Entry::Link(link) => {
+                            !self.snapshot.leads_to_mask(&search.path, directory, link)
+                        }
+                        _ => true,
+                    });
                 }
             }
         }

@@ -10,7 +10,7 @@ use warren_unit::search::directory_kind;
 use warren_unit::{UnitName, UnitType};
 
 use super::{Aliases, Loader, Loading};
-use crate::snapshot::{Entry, Leads, Link, strongest};
+use crate::snapshot::{Entry, Leads, strongest};
 
 /// Links that are followed from one name to the next.
 const ALIAS_STEPS_MAX: usize = 16;
@@ -26,6 +26,15 @@ pub(super) enum Found {
 enum Step {
     Done(Found),
     Alias(UnitName),
+}
+
+/// What an entry comes to.
+enum Followed {
+    Step(Step),
+    /// It is a link to another directory's entry of the same name: the next weaker one counts.
+    SameName,
+    /// It is a link of an instance to its template, whose entries count.
+    Template,
 }
 
 impl Loader {
@@ -232,21 +241,34 @@ impl Loader {
     }
 
     fn find_step(&self, name: &UnitName) -> Step {
-        let missing = || {
-            let fragment = self.mounted.file(name).cloned();
-            Found::Unit { name: name.clone(), fragment, masked: false }
-        };
-        let own = self.entry(name.as_str());
-        if let Some(entry) = own.filter(|entry| !matches!(entry, Entry::Wrong(_))) {
-            return self.follow(name, name, entry);
-        }
         let template = name.template();
-        let of_template = template.as_ref().and_then(|t| Some((t, self.entry(t.as_str())?)));
-        match (of_template, own) {
-            (Some((_, Entry::Wrong(_))) | None, Some(wrong)) => self.follow(name, name, wrong),
-            (Some((template, entry)), _) => self.follow(name, template, entry),
-            (None, None) => Step::Done(missing()),
+        let names = || std::iter::once(name).chain(template.as_ref());
+        let all = || names().flat_map(|name| self.entries(name).map(move |entry| (name, entry)));
+        let is_wrong = |entry: &Entry| matches!(entry, Entry::Wrong(_));
+        let (mut is_linked, mut is_template_meant) = (false, false);
+        for (entry_name, entry) in all().filter(|(_, entry)| !is_wrong(entry)) {
+            if is_template_meant && entry_name == name {
+                continue;
+            }
+            match self.follow(name, entry_name, entry) {
+                Followed::Step(step) => return step,
+                Followed::SameName => is_linked = true,
+                Followed::Template => (is_linked, is_template_meant) = (true, true),
+            }
         }
+        // What is no file counts only where there is nothing else.
+        let wrong = all().find(|(_, entry)| is_wrong(entry));
+        if let Some((_, Entry::Wrong(why))) = wrong.filter(|_| !is_linked) {
+            return Step::Done(Found::Wrong(why));
+        }
+        let fragment = self.mounted.file(name).cloned();
+        Step::Done(Found::Unit { name: name.clone(), fragment, masked: false })
+    }
+
+    /// What the search directories have by this name, the strongest first.
+    fn entries<'a>(&'a self, name: &'a UnitName) -> impl Iterator<Item = &'a Entry> {
+        let entries = self.snapshot.directories.iter().filter_map(|d| d.entries.get(name.as_str()));
+        entries.filter(|entry| !matches!(entry, Entry::Directory(_)))
     }
 
     /// The strongest entry of this name, of which one that is no file is passed over if there is another.
@@ -255,55 +277,37 @@ impl Loader {
     }
 
     /// What the entry called `entry_name` means for `name`, which it was found for.
-    fn follow(&self, name: &UnitName, entry_name: &UnitName, entry: &Entry) -> Step {
-        match entry {
-            Entry::File(file) => Step::Done(Found::Unit {
-                name: name.clone(),
-                fragment: Some(file.parsed.clone()),
-                masked: file.parsed.is_empty(),
-            }),
-            Entry::Link(link) if &*link.target == "/dev/null" => {
-                Step::Done(Found::Unit { name: name.clone(), fragment: None, masked: true })
-            }
-            Entry::Link(link) => self.follow_link(name, entry_name, link),
-            Entry::Directory(_) => Step::Done(Found::Wrong("is a directory")),
-            Entry::Wrong(why) => Step::Done(Found::Wrong(why)),
-        }
-    }
-
-    fn follow_link(&self, name: &UnitName, entry_name: &UnitName, link: &Link) -> Step {
-        let found = |fragment: Option<Arc<UnitFile>>| {
-            let masked = fragment.as_ref().is_some_and(|file| file.is_empty());
-            Found::Unit { name: name.clone(), fragment, masked }
+    fn follow(&self, name: &UnitName, entry_name: &UnitName, entry: &Entry) -> Followed {
+        let found = |fragment: Option<&Arc<UnitFile>>| {
+            let masked = fragment.is_some_and(|file| file.is_empty());
+            let (name, fragment) = (name.clone(), fragment.cloned());
+            Followed::Step(Step::Done(Found::Unit { name, fragment, masked }))
         };
+        let wrong = |why| Followed::Step(Step::Done(Found::Wrong(why)));
+        let link = match entry {
+            Entry::File(file) => return found(Some(&file.parsed)),
+            Entry::Link(link) => link,
+            Entry::Directory(_) => return wrong("is a directory"),
+            Entry::Wrong(why) => return wrong(why),
+        };
+        if &*link.target == "/dev/null" {
+            let (name, fragment) = (name.clone(), None);
+            return Followed::Step(Step::Done(Found::Unit { name, fragment, masked: true }));
+        }
         match &link.leads {
-            Leads::Outside(file) => return Step::Done(found(Some(file.parsed.clone()))),
-            Leads::Nowhere => return Step::Done(found(None)),
+            Leads::Outside(file) => return found(Some(&file.parsed)),
+            Leads::Nowhere => return found(None),
             Leads::Inside => {}
         }
         let file_name = link.target.rsplit('/').next().unwrap_or_default();
         match UnitName::parse(file_name) {
-            // To another directory's file of the same name, or of an instance to its template.
-            Ok(next) if next == *entry_name || entry_name.template().as_ref() == Some(&next) => {
-                Step::Done(found(self.file_of(name)))
+            Ok(next) if next == *entry_name => Followed::SameName,
+            Ok(next) if entry_name.template().as_ref() == Some(&next) => Followed::Template,
+            Ok(next) if is_valid_alias(entry_name, &next) => {
+                Followed::Step(Step::Alias(for_instance(name, next)))
             }
-            Ok(next) if is_valid_alias(entry_name, &next) => Step::Alias(for_instance(name, next)),
-            _ => Step::Done(Found::Wrong("is a link to a name that it cannot be an alias of")),
+            _ => wrong("is a link to a name that it cannot be an alias of"),
         }
-    }
-
-    /// The strongest file of this name or of its template, links aside.
-    fn file_of(&self, name: &UnitName) -> Option<Arc<UnitFile>> {
-        let template = name.template();
-        self.snapshot.directories.iter().find_map(|directory| {
-            let names = [Some(name), template.as_ref()];
-            names.into_iter().flatten().find_map(|name| {
-                match directory.entries.get(name.as_str()) {
-                    Some(Entry::File(file)) => Some(file.parsed.clone()),
-                    _ => None,
-                }
-            })
-        })
     }
 
     /// Whether names lead to this one, or did in this generation.

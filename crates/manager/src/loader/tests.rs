@@ -151,6 +151,58 @@ fn a_link_that_leads_back_in_by_another_name_is_a_unit_of_its_own() {
     }
 }
 
+/// 252 takes the next entry of that name, whatever that is; of an instance that leads to its template, the
+/// template's.
+#[test]
+fn a_link_to_its_own_name_elsewhere_stands_for_what_is_there() {
+    let scratch = Scratch::new("same-name");
+    let text = "[Service]\nExecStart=/bin/true";
+    let mut loader = loader_of(
+        &scratch,
+        &[
+            ("opt/out.service", text),
+            ("usr/out.service", "-> ../opt/out.service"),
+            ("etc/out.service", "-> ../usr/out.service"),
+            ("usr/main.service", text),
+            ("usr/alias.service", "-> main.service"),
+            ("etc/alias.service", "-> ../usr/alias.service"),
+            ("usr/masked.service", "-> /dev/null"),
+            ("etc/masked.service", "-> ../usr/masked.service"),
+            ("usr/gone.service", "-> ../opt/gone.service"),
+            ("etc/gone.service", "-> ../usr/gone.service"),
+            ("usr/circle.service", "-> ../etc/circle.service"),
+            ("etc/circle.service", "-> ../usr/circle.service"),
+            ("usr/no-file.service/x", ""),
+            ("etc/no-file.service", "-> ../usr/no-file.service"),
+            ("opt/t@.service", text),
+            ("etc/t@.service", "-> ../opt/t@.service"),
+            ("etc/t@i.service", "-> t@.service"),
+            ("usr/u@.service", text),
+            ("usr/u@i.service", text),
+            ("etc/u@i.service", "-> ../usr/u@.service"),
+            ("etc/u@j.service", "-> ../usr/u@j.service"),
+            ("usr/v@.service", "-> u@.service"),
+            ("etc/v@.service", "-> ../usr/v@.service"),
+        ],
+    );
+    let mut graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    for made in [
+        ("out.service", "out.service", LoadState::Loaded, "usr/out.service"),
+        ("alias.service", "main.service", LoadState::Loaded, "usr/main.service"),
+        ("masked.service", "masked.service", LoadState::Masked, ""),
+        ("gone.service", "gone.service", LoadState::NotFound, ""),
+        ("circle.service", "circle.service", LoadState::NotFound, ""),
+        ("no-file.service", "no-file.service", LoadState::NotFound, ""),
+        ("t@i.service", "t@i.service", LoadState::Loaded, "etc/t@.service"),
+        ("u@i.service", "u@i.service", LoadState::Loaded, "usr/u@.service"),
+        ("u@j.service", "u@j.service", LoadState::Loaded, "usr/u@.service"),
+        ("v@k.service", "u@k.service", LoadState::Loaded, "usr/u@.service"),
+    ] {
+        graph = loader.load_one(&graph, &name(made.0)).graph;
+        check(&graph, &scratch, &made);
+    }
+}
+
 /// 252 passes over them.
 #[test]
 fn what_is_no_file_hides_none_in_a_weaker_directory() {
@@ -343,7 +395,7 @@ fn edit(scratch: &Scratch, dice: &mut Dice, step: usize) {
     let path = scratch.0.join(directory);
     let text = |section: &str| format!("{section}Description={}\n", "x".repeat(step + 1));
     let clear = |path: PathBuf| drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(path)));
-    match dice.roll(15) {
+    match dice.roll(18) {
         0 | 1 => {
             clear(path.join(unit));
             let wants = format!("[Unit]\nWants={other}\nAfter={other}\n");
@@ -363,10 +415,15 @@ fn edit(scratch: &Scratch, dice: &mut Dice, step: usize) {
             }
             write_files(scratch, &[(&dropin, &text("[Unit]\n"))]);
         }
-        6 => {
+        6 | 15 => {
             let link = format!("{directory}/{unit}.wants/{other}");
             let _ = fs::remove_file(scratch.0.join(&link));
-            write_files(scratch, &[(&link, "-> nowhere")]);
+            let target = match dice.roll(3) {
+                0 => "-> nowhere".to_owned(),
+                1 => format!("-> ../{other}"),
+                _ => format!("-> ../../usr/{}", dice.any(&UNITS)),
+            };
+            write_files(scratch, &[(&link, &target)]);
         }
         // By a link elsewhere that leads back in, or will.
         7 => {
@@ -402,6 +459,11 @@ fn edit(scratch: &Scratch, dice: &mut Dice, step: usize) {
         }
         // No file.
         13 => drop(fs::create_dir(path.join(unit))),
+        14 | 16 => {
+            clear(path.join(unit));
+            let mask = dice.any(&["-> /dev/null", ""]);
+            write_files(scratch, &[(&format!("{directory}/{unit}"), mask)]);
+        }
         _ => {
             let kind = dice.any(&["d", "wants"]);
             let _ = fs::remove_dir_all(path.join(format!("{unit}.{kind}")));
@@ -592,6 +654,87 @@ fn what_is_loaded_of_an_edit_differs_no_more_and_what_was_before_does() {
     check(&mut loader, &graph, &["a.service", "t@old.service"]);
     graph = loader.reload(&graph, false).graph;
     check(&mut loader, &graph, &[]);
+}
+
+/// As 252 has it, which looks where the link leads and not at which file the unit is made of.
+#[test]
+fn a_link_to_a_mask_asks_for_nothing() {
+    let scratch = Scratch::new("links-to-masks");
+    let text = "[Service]\nExecStart=/bin/true";
+    let required = [
+        ("etc-mask", "../etc-mask.service"),
+        ("etc-empty", "../etc-empty.service"),
+        ("of-usr", "../../usr/of-usr.service"),
+        ("in-usr", "../../usr/in-usr.service"),
+        ("alias", "../alias.service"),
+        ("empty-far", "../empty-far.service"),
+        ("other", "../../usr/elsewhere.service"),
+        ("to-mask", "../etc-mask.service"),
+        ("nowhere", "../nowhere.service"),
+        ("t@i", "../t@.service"),
+        ("u@i", "../u@.service"),
+        ("u@j", "../u@j.service"),
+        ("null", "/dev/null"),
+        ("hides", "../etc-mask.service"),
+    ];
+    let links = |kind: &str| {
+        let link = |(name, target): &(&str, &str)| {
+            (format!("etc/a.service.{kind}/{name}.service"), format!("-> {target}"))
+        };
+        required.iter().map(link).collect::<Vec<_>>()
+    };
+    let [requires, wants] = ["requires", "wants"].map(links);
+    let links = requires.iter().chain(&wants).map(|(path, link)| (path.as_str(), link.as_str()));
+    let files = [
+        ("etc/a.service", text),
+        ("etc/etc-mask.service", "-> /dev/null"),
+        ("etc/etc-empty.service", ""),
+        ("etc/of-usr.service", "-> /dev/null"),
+        ("usr/of-usr.service", text),
+        ("etc/in-usr.service", text),
+        ("usr/in-usr.service", "-> /dev/null"),
+        ("etc/alias.service", "-> etc-mask.service"),
+        ("etc/empty-far.service", "-> ../opt/empty-far.service"),
+        ("opt/empty-far.service", ""),
+        ("usr/elsewhere.service", text),
+        ("etc/to-mask.service", text),
+        ("etc/other.service", "-> /dev/null"),
+        ("etc/t@.service", "-> /dev/null"),
+        ("etc/u@.service", text),
+        ("etc/u@i.service", "-> /dev/null"),
+        ("etc/u@j.service", "-> /dev/null"),
+        ("usr/hides.service", text),
+        ("usr/a.service.requires/hides.service", "-> ../hides.service"),
+    ];
+    let files: Vec<(&str, &str)> = files.into_iter().chain(links).collect();
+    let mut loader = loader_of(&scratch, &files);
+    let mut graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    let related = |graph: &Graph, relation| {
+        let a = graph.lookup(&name("a.service")).expect("it is loaded");
+        let others = graph.related(a, relation).map(|other| graph.name(other).as_str());
+        let others = others.filter(|name| name.ends_with(".service"));
+        let mut others: Vec<String> = others.map(str::to_owned).collect();
+        others.sort_unstable();
+        others
+    };
+    let left = ["nowhere.service", "of-usr.service", "other.service", "u@i.service"];
+    assert_eq!(related(&graph, Relation::Requires), left);
+    assert_eq!(related(&graph, Relation::Wants), left);
+    // Whoever has the links is concerned when a mask goes or comes.
+    let mut change = |path: &str, text: &str| {
+        fs::remove_file(scratch.0.join(path)).expect("it is there");
+        write_files(&scratch, &[(path, text)]);
+        loader.look(false);
+        graph = loader.reload(&graph, false).graph;
+        related(&graph, Relation::Requires)
+    };
+    let all = change("etc/etc-mask.service", text);
+    let got = ["etc-mask.service", "hides.service", "to-mask.service"];
+    assert!(got.iter().all(|name| all.contains(&(*name).to_owned())), "{all:?}");
+    assert!(change("etc/etc-empty.service", "[Unit]").contains(&"etc-empty.service".to_owned()));
+    assert!(change("usr/in-usr.service", text).contains(&"in-usr.service".to_owned()));
+    assert_eq!(change("etc/t@.service", text).len(), all.len() + 3);
+    assert_eq!(change("usr/of-usr.service", "").len(), all.len() + 2);
 }
 
 /// Regular files in `.wants` directories are no links, and say nothing.
