@@ -1,8 +1,27 @@
 //! What was written is read; what was cut or damaged is read as far as it is whole.
 
 use super::*;
-use crate::event::{NO_UNIT, What};
+use crate::event::{EVENT_BYTES, NO_UNIT, What};
 use proptest::prelude::*;
+
+/// What the page that describes the format says of bytes.
+#[test]
+fn the_page_about_the_format_tells_of_each_byte() {
+    let page = include_str!("../../../../docs/src/design/trace-format.md");
+    let tables = page.split("| at | bytes | what |\n|--|--|--|\n").skip(1);
+    let ends: Vec<usize> = tables
+        .map(|table| {
+            let rows = table.lines().take_while(|line| line.starts_with('|'));
+            rows.fold(0, |end, row| {
+                let number =
+                    |at| row.split('|').nth(at).and_then(|cell| cell.trim().parse::<usize>().ok());
+                assert_eq!(number(1), Some(end), "{row}");
+                end + number(2).expect("how many bytes")
+            })
+        })
+        .collect();
+    assert_eq!(ends, [BLOCK_HEADER_BYTES, EVENT_BYTES]);
+}
 
 /// A recording with `units` units and `events` events.
 fn recording(units: u32, events: u64) -> Recording {
