@@ -99,12 +99,17 @@ impl When {
             When::Open => None,
             When::Ago(span) => Some(now.monotonic_us.saturating_sub(span.as_micros() as u64)),
             When::Unix(seconds) => {
-                let ago_us = now.realtime_us.saturating_sub(seconds.saturating_mul(1_000_000));
-                Some(now.monotonic_us.saturating_sub(ago_us))
+                let us = seconds.saturating_mul(1_000_000);
+                let ago_us = now.realtime_us.saturating_sub(us);
+                let ahead_us = us.saturating_sub(now.realtime_us);
+                Some(now.monotonic_us.saturating_sub(ago_us).saturating_add(ahead_us))
             }
         }
     }
 }
+
+/// Said of a stretch of time.
+const NOTHING_RECORDED: &str = "nothing was recorded then";
 
 /// Sleeping less than this, in µs, is no matter: times are asked for in seconds.
 const SLEPT_US_MIN: u64 = 1_000_000;
@@ -327,9 +332,11 @@ where
                 complain!("warren: {remark}");
             }
             let [since, until] = [since, until].map(|when| when.monotonic_us(now));
+            // What is there already would be in it all the same.
+            ensure!(since.is_none_or(|since| since <= now.monotonic_us), NOTHING_RECORDED);
             let bytes = fetch(manager, json!({"since_us": since, "until_us": until}))?;
             let stretch = read_of(&bytes, "the manager's answer")?;
-            ensure!(!stretch.0.events.is_empty(), "nothing was recorded then");
+            ensure!(!stretch.0.events.is_empty(), NOTHING_RECORDED);
             return Ok(stretch);
         }
     };
@@ -466,6 +473,8 @@ mod tests {
         assert_eq!(When::Ago(Duration::from_secs(99)).monotonic_us(now), Some(0));
         assert_eq!(When::Unix(990).monotonic_us(now), Some(40_000_000));
         assert_eq!(When::Unix(990).remark(now), None);
+        assert_eq!(When::Unix(1_007).monotonic_us(now), Some(57_000_000));
+        assert_eq!(When::Unix(u64::MAX).monotonic_us(now).map(|us| us > 1 << 60), Some(true));
         let now = Now { slept_us: 7_500_000, ..now };
         assert!(When::Unix(990).remark(now).is_some_and(|text| text.contains("slept 7.500 s")));
         assert_eq!(When::Ago(Duration::from_secs(20)).remark(now), None);
