@@ -1,12 +1,13 @@
 //! Talking to the manager: JSON objects over a Unix socket, each ended by a NUL byte.
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use warren_sys::socket::connect_stream;
 
 use crate::output::clean_lines;
 
@@ -41,6 +42,9 @@ impl fmt::Display for CallError {
             CallError::NoManager(path, e) => {
                 write!(f, "no manager answers at {}: {e}", path.display())
             }
+            CallError::Broken(e) if e.kind() == ErrorKind::WouldBlock => {
+                f.write_str("the manager does not answer")
+            }
             CallError::Broken(e) => write!(f, "the manager's answer cannot be read: {e}"),
             CallError::Ended => f.write_str("the manager ended before it answered"),
             CallError::Refused(name, text) if name == METHOD_NOT_FOUND => {
@@ -55,6 +59,11 @@ impl fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 impl CallError {
+    /// Nobody listens at the socket any more.
+    pub fn is_nobody(&self) -> bool {
+        matches!(self, CallError::NoManager(_, e) if e.kind() != ErrorKind::WouldBlock)
+    }
+
     /// The unit does not exist.
     pub fn is_no_such_unit(&self) -> bool {
         matches!(self, CallError::Refused(name, _) if name == NO_SUCH_UNIT)
@@ -78,6 +87,8 @@ struct Received {
 pub struct Client {
     path: PathBuf,
     stream: BufReader<UnixStream>,
+    /// How long it waits for an answer; for ever if nothing is said.
+    within: Option<Duration>,
 }
 
 impl Client {
@@ -85,24 +96,30 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Client, CallError> {
         let path = path.to_owned();
         match UnixStream::connect(&path) {
-            Ok(stream) => Ok(Client { path, stream: BufReader::new(stream) }),
+            Ok(stream) => Ok(Client { path, stream: BufReader::new(stream), within: None }),
             Err(e) => Err(CallError::NoManager(path, e)),
         }
     }
 
-    /// Has calls fail to which no answer comes in that time.
+    /// Has calls fail to which no answer comes in that time, also when it has connected again.
     ///
     /// # Errors
     /// As setsockopt(2).
     pub fn answers_within(&mut self, time: Duration) -> std::io::Result<()> {
+        self.within = Some(time);
         self.stream.get_ref().set_read_timeout(Some(time))?;
         self.stream.get_ref().set_write_timeout(Some(time))
     }
 
-    /// Connects anew, to a manager that came back.
+    /// Connects anew, to a manager that came back. Waits for nobody: of one that has stopped the queue may be
+    /// full.
     pub fn connect_again(&mut self) -> Result<(), CallError> {
-        *self = Client::connect(&self.path)?;
-        Ok(())
+        let no_manager = |error| CallError::NoManager(self.path.clone(), error);
+        let path = self.path.to_str().ok_or_else(|| no_manager(ErrorKind::InvalidInput.into()))?;
+        let stream = connect_stream(path)
+            .map_err(|error| no_manager(std::io::Error::from_raw_os_error(error.errno)))?;
+        self.stream = BufReader::new(stream.into());
+        self.within.map_or(Ok(()), |time| self.answers_within(time)).map_err(CallError::Broken)
     }
 
     /// Calls a method of `io.warrener.Manager` and returns the parameters of its answer.

@@ -1,15 +1,27 @@
 //! Ending the machine: now, later, or not while something runs.
 
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command as Process;
+use std::process::{Child, Command as Process, ExitStatus};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::inotify::{Inotify, WatchFor};
+use warren_sys::process::{pidfd_open, pidfd_signal};
+use warren_sys::signal::{self, SignalFd, SignalSet};
 
 use crate::args::{InhibitArgs, LaterArgs, LeaveArgs};
 use crate::client::{CallError, Client};
+
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
+const SIGTERM: i32 = 15;
+
+/// Signals that would end the lock before the command.
+const ENDING: SignalSet = SignalSet::EMPTY.with(SIGHUP).with(SIGINT).with(SIGQUIT).with(SIGTERM);
 
 /// The parameters of an end that begins at once.
 pub fn now(how: &str, args: &LeaveArgs) -> Value {
@@ -31,17 +43,50 @@ pub fn planned(args: &LaterArgs) -> Option<Value> {
         .then(|| json!({"how": how, "after": after, "at": at, "message": args.message}))
 }
 
-/// Runs a command under a lock against an end; its exit status.
+/// What a shell has for it: the status, or 128 and the signal.
+pub fn exit_of(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// Runs a command under a lock against an end; its exit status. The lock stays until the command has ended,
+/// whatever somebody ends it with.
 pub fn inhibit(args: &InhibitArgs, socket: &Path) -> Result<i32> {
     let (program, rest) = args.command.split_first().context("which command?")?;
     let who = args.who.clone().unwrap_or_else(|| program.clone());
     let lock = Lock { what: args.what.clone(), who, why: args.why.clone() };
     let client = lock.take(socket)?;
     let path = socket.to_owned();
+    let epoll = Epoll::new()?;
+    // Before there is another thread, which would be ended by what is only blocked here.
+    let before = signal::set_blocked(ENDING)?;
+    let signals = SignalFd::new(ENDING)?;
+    let mut command = Process::new(program);
+    signal::begin_with_blocked(command.args(rest), before);
+    let mut child = command.spawn().with_context(|| program.clone())?;
     // It ends with this process, and so does the lock.
     std::thread::Builder::new().name("lock".into()).spawn(move || lock.keep(client, &path))?;
-    let status = Process::new(program).args(rest).status().with_context(|| program.clone())?;
-    Ok(status.code().unwrap_or(1))
+    Ok(exit_of(wait(&mut child, &signals, &epoll)?))
+}
+
+/// Waits for a command, which gets the signals that come meanwhile. Keys are for it already: it is in the same
+/// group of processes.
+fn wait(child: &mut Child, signals: &SignalFd, epoll: &Epoll) -> Result<ExitStatus> {
+    let process = pidfd_open(i32::try_from(child.id()).context("the number of a process")?)?;
+    epoll.add(signals, 0, Interest::READ)?;
+    epoll.add(&process, 1, Interest::READ)?;
+    let mut ready = Events::with_capacity(2);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        epoll.wait(&mut ready, None)?;
+        while let Some(info) = signals.read()? {
+            if !matches!(info.signal, SIGINT | SIGQUIT) {
+                // It may have ended just now.
+                let _ = pidfd_signal(process.as_fd(), info.signal);
+            }
+        }
+    }
 }
 
 struct Lock {

@@ -1,7 +1,7 @@
 //! What pictures that are redrawn on a terminal share: keys and signals that end them, and a
 //! terminal that is left as it was.
 
-use std::io::{Read, Stdin};
+use std::io::{BufRead, Stdin};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -49,9 +49,13 @@ impl Watch {
             let signal = self.signals.read()?;
             return Ok(signal.is_none_or(|signal| signal.signal == SIGWINCH));
         }
-        let mut key = [0u8; 1];
-        let read = std::io::stdin().lock().read(&mut key)?;
-        Ok(read > 0 && !matches!(key[0], b'q' | b'Q' | 3 | 4))
+        // All that were typed: what stayed in the buffer would make nothing ready.
+        let mut stdin = std::io::stdin().lock();
+        let keys = stdin.fill_buf()?;
+        let count = keys.len();
+        let goes_on = count > 0 && !keys.iter().any(|key| matches!(key, b'q' | b'Q' | 3 | 4));
+        stdin.consume(count);
+        Ok(goes_on)
     }
 }
 

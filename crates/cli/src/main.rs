@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use warren_cli::args::Cli;
-use warren_cli::output::without_number;
+use warren_cli::output::{status_when_told, without_number};
 use warren_cli::words::words;
 
 fn main() {
@@ -13,5 +13,5 @@ fn main() {
             1
         }
     };
-    std::process::exit(status);
+    std::process::exit(status_when_told(status));
 }

@@ -44,7 +44,10 @@ const MORE: &[(&[&str], &[Row])] = &[
         &["run"],
         &[("N", "What the machine's process 1 ends with; 128 and the signal if one kills it.")],
     ),
-    (&["enter", "inhibit"], &[("N", "What the command ends with.")]),
+    (
+        &["enter", "inhibit"],
+        &[("N", "What the command ends with; 128 and the signal if one kills it.")],
+    ),
 ];
 
 /// What the page of the program itself names.

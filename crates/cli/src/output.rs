@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -114,15 +115,44 @@ fn clean_value(value: &Value) -> Value {
 /// Prints to standard output. A reader that has seen enough (`warren list | head`) ends the program, and is no
 /// error; a full disk is one.
 pub fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match write(text) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => {
-            complain!("warren: standard output: {}", without_number(&error.to_string()));
+            complain_of(&error);
             std::process::exit(1);
         }
     }
+}
+
+/// Whether [`tell`] lost something.
+static IS_UNTOLD: AtomicBool = AtomicBool::new(false);
+
+/// Prints what was done while there is more to do, which is done whether or not somebody reads of it.
+pub fn tell(text: &str) {
+    match write(text) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        Err(error) => {
+            if !IS_UNTOLD.swap(true, Ordering::Relaxed) {
+                complain_of(&error);
+            }
+        }
+    }
+}
+
+/// The exit status of a program that would end with this one: an error if [`tell`] had one.
+pub fn status_when_told(status: i32) -> i32 {
+    status.max(IS_UNTOLD.load(Ordering::Relaxed).into())
+}
+
+fn write(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+fn complain_of(error: &std::io::Error) {
+    complain!("warren: standard output: {}", without_number(&error.to_string()));
 }
 
 /// A message without the numbers that the standard library puts behind the kernel's words for them.

@@ -45,6 +45,8 @@ pub fn run(client: &mut Client, as_json: bool) -> Result<i32> {
         print(&picture(None, &now, SIZE_DEFAULT, style));
         return Ok(0);
     }
+    // Keys and signals are looked at between two pictures: those are not to be held up.
+    client.answers_within(PERIOD)?;
     let mut watch = Watch::new()?;
     let screen = Screen::enter();
     let is_over = watch_it(client, now, &mut watch, &screen, style)?;
@@ -96,8 +98,10 @@ fn lost(
         return Err(error);
     }
     *silent += 1;
-    // If nobody is there yet, the next call on the broken connection says so again.
-    Ok(client.connect_again().is_err() && goes_down)
+    // If nobody is there yet, the next call on the broken connection says so again. The answer of one that
+    // took too long may still come: it is to be no other call's.
+    let again = client.connect_again();
+    Ok(again.is_err_and(|error| error.is_nobody()) && goes_down)
 }
 
 /// One picture of so many columns and rows. Without an answer from before there are no rates.

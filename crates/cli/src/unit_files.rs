@@ -14,7 +14,7 @@ use warren_unit_files::Root;
 use crate::args::{Command, Global, PresetArgs, UnitFiles};
 use crate::names::{is_pattern, with_suffix};
 use crate::output::print;
-use crate::verbs::{JSON_VERSION, print_json};
+use crate::verbs::{print_json, tell_json};
 
 /// A verb on unit files with what it is to be done to.
 #[derive(Debug)]
@@ -136,9 +136,7 @@ impl Wanted {
     /// Says what was changed and what was passed over, in the words of systemctl.
     pub(crate) fn print(&self, answer: &Value, json: bool, quiet: bool) {
         if json {
-            let mut answer = answer.clone();
-            answer["format"] = json!(JSON_VERSION);
-            return print(&format!("{answer}\n"));
+            return tell_json(answer.clone());
         }
         for change in answer["changes"].as_array().into_iter().flatten().filter(|_| !quiet) {
             complain!("{}", changed(change));

@@ -4,7 +4,7 @@
 //! does not exist (`status`), 5 for starting what does not exist.
 
 use std::io::IsTerminal;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command as Process;
 
@@ -20,7 +20,7 @@ use crate::client::{CallError, Client, NO_SUCH_UNIT};
 use crate::leaving;
 use crate::machine::{self, Machine};
 use crate::names;
-use crate::output::{Style, clean, clean_lines, print};
+use crate::output::{Style, clean, clean_lines, print, tell};
 use crate::render;
 use crate::unit_files::{Wanted, does_not_exist, one_by_one, print_states, states_in_root};
 
@@ -541,7 +541,7 @@ impl Session {
             let _ = self.client.call("ReloadConfiguration", json!({}));
         }
         wanted.print(&answer?, self.global.json, self.global.quiet);
-        // The links count from now on, as after systemctl's.
+        // The links count from now on, as after systemctl's, whoever has heard of them.
         self.client.call("ReloadConfiguration", json!({}))?;
         self.now(wanted)
     }
@@ -569,10 +569,20 @@ impl Session {
 
 /// One line of JSON, with the version of its form.
 pub(crate) fn print_json(mut value: Value) {
+    set_format(&mut value);
+    print(&format!("{value}\n"));
+}
+
+/// The same of what was done, while there is more to do: see [`tell`].
+pub(crate) fn tell_json(mut value: Value) {
+    set_format(&mut value);
+    tell(&format!("{value}\n"));
+}
+
+fn set_format(value: &mut Value) {
     if let Some(object) = value.as_object_mut() {
         object.insert("format".to_owned(), json!(JSON_VERSION));
     }
-    print(&format!("{value}\n"));
 }
 
 /// Says how the job of a row ended; returns the exit status.
@@ -585,7 +595,7 @@ fn job_ended(kind: &str, row: &Value, is_json: bool, machine: Option<&str>) -> i
     }
     let result = row["result"].as_str().unwrap_or("done");
     if is_json {
-        print_json(json!({"unit": unit, "type": kind, "result": result}));
+        tell_json(json!({"unit": unit, "type": kind, "result": result}));
     }
     if matches!(result, "done" | "skipped") {
         return 0;
@@ -684,8 +694,7 @@ fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
     for signal in [SIGINT, SIGQUIT] {
         signal::set_ignored(signal, true)?;
     }
-    let status = child.wait()?;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    Ok(leaving::exit_of(child.wait()?))
 }
 
 #[cfg(test)]

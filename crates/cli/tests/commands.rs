@@ -1,8 +1,9 @@
 //! The command as a program: exit statuses and what is printed, against a manager that is played
 //! by the test.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::JoinHandle;
@@ -307,6 +308,133 @@ fn output_that_cannot_be_written_is_an_error_and_a_reader_that_went_is_none() {
     drop(reader);
     let output = run(writer.into());
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]));
+}
+
+/// What was asked for is done to its end, and how that went is the exit status, also if nobody reads of it.
+#[test]
+fn a_reader_that_went_keeps_nothing_from_being_done() {
+    const FAILED: &str = rows!(
+        r#"{"unit":"a.service","result":"failed"}"#,
+        r#"{"unit":"b.service","result":"done"}"#
+    );
+    const ANSWERS: &[&str] = &[
+        r#"{"parameters":{"changes":[],"carries_install_info":true,"remarks":[]}}"#,
+        r#"{"parameters":{}}"#,
+        FAILED,
+    ];
+    let check = |test: &str, to: std::process::Stdio, expected: &str| {
+        let scratch = Scratch::new(test);
+        let socket = scratch.0.join("control");
+        let played = manager(&socket, ANSWERS);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren"));
+        command.arg("--socket").arg(socket).args(["--json", "enable", "a", "b", "--now"]);
+        let output = command.stdout(to).output().expect("the command can be run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*said), (Some(3), expected));
+        let requests = played.join().expect("the played manager ends well");
+        assert!(requests[1].contains("ReloadConfiguration"), "{requests:?}");
+        assert!(requests[2].contains(r#""type":"start""#), "{requests:?}");
+    };
+    let job = "Job for a.service failed. See 'warren why a.service'.\n";
+    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+    drop(reader);
+    check("untold", writer.into(), job);
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("there is one");
+    let disk = "warren: standard output: No space left on device\n";
+    check("untold-full", full.into(), &format!("{disk}{job}"));
+}
+
+/// A command that runs under a lock, in a group of processes of its own, once it says that it is up.
+fn inhibited(
+    socket: &Path,
+    script: &str,
+) -> (std::process::Child, BufReader<std::process::ChildStdout>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warren"));
+    command.arg("--socket").arg(socket).args(["inhibit", "--", "sh", "-c", script]);
+    let child = command.process_group(0).stdout(std::process::Stdio::piped()).spawn();
+    let mut child = child.expect("the command can be run");
+    let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("it says something");
+    assert_eq!(line, "up\n");
+    (child, out)
+}
+
+#[test]
+fn a_lock_stays_until_the_command_has_ended_whatever_ends_it() {
+    const TAKEN: &[&str] = &[r#"{"parameters":{}}"#];
+    let check = |test: &str, script: &str, signal: Option<(i32, i32)>, expected: i32| {
+        let scratch = Scratch::new(test);
+        let socket = scratch.0.join("control");
+        let listener = UnixListener::bind(&socket).expect("the socket can be made");
+        let played = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().expect("the command connects");
+            BufReader::new(&stream).read_until(0, &mut Vec::new()).expect("a request arrives");
+            (&stream).write_all(format!("{}\0", TAKEN[0]).as_bytes()).expect("it takes the answer");
+            // Until the lock is gone.
+            let _ = (&stream).read(&mut [0]);
+        });
+        let (mut child, mut out) = inhibited(&socket, script);
+        let pid = i32::try_from(child.id()).expect("a pid");
+        if let Some((whom, signal)) = signal {
+            warren_sys::process::kill(whom * pid, signal).expect("it is there");
+        }
+        let mut line = String::new();
+        if signal.is_some() {
+            out.read_line(&mut line).expect("it says something");
+            assert_eq!(line, "cleaning up\n", "{test}");
+            assert!(!played.is_finished(), "{test}: the lock is gone");
+        }
+        assert_eq!(child.wait().expect("it ends").code(), Some(expected), "{test}");
+        played.join().expect("the played manager ends well");
+    };
+    let cleans = |signal: &str| {
+        format!("trap 'echo cleaning up; kill -9 $!; exit 5' {signal}; sleep 1000 & echo up; wait")
+    };
+    check("lock-int", &cleans("INT"), Some((-1, 2)), 5);
+    check("lock-quit", &cleans("QUIT"), Some((-1, 3)), 5);
+    // What only this program gets is for the command.
+    check("lock-term", &cleans("TERM"), Some((1, 15)), 5);
+    check("lock-hup", &cleans("HUP"), Some((1, 1)), 5);
+    check("lock-killed", "echo up; kill -9 $$", None, 128 + 9);
+    check("lock-exit", "echo up; exit 7", None, 7);
+}
+
+#[test]
+fn a_chart_of_what_is_yet_to_come_is_refused() {
+    let said = warren(&["--socket", "/nonexistent/control", "chart", "@99999999999.."]);
+    assert_eq!(said, "warren: nothing was recorded then\n= 1");
+}
+
+/// `warren top` on a terminal that python plays.
+#[test]
+fn keys_and_signals_end_the_picture_though_the_manager_does_not_answer() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/terminal/typed.py");
+    for keys in ["xq", "\u{3}", "TERM"] {
+        let scratch = Scratch::new("top");
+        let socket = scratch.0.join("control");
+        let listener = UnixListener::bind(&socket).expect("the socket can be made");
+        // One answer, and then none to whoever connects.
+        std::thread::spawn(move || {
+            let mut silent = Vec::new();
+            while let Ok((stream, _)) = listener.accept() {
+                if silent.is_empty() {
+                    let mut reader = BufReader::new(&stream);
+                    reader.read_until(0, &mut Vec::new()).expect("a request arrives");
+                    (&stream).write_all(b"{\"parameters\":{\"jobs\":0}}\0").expect("it is taken");
+                }
+                silent.push(stream);
+            }
+        });
+        let mut command = Command::new("python3");
+        command.args([script, keys, "the manager does not answer", env!("CARGO_BIN_EXE_warren")]);
+        let Ok(output) = command.arg("--socket").arg(&socket).arg("top").output() else {
+            println!("NOT RUN: there is no python3");
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((&*said, output.status.code()), ("", Some(0)), "{keys:?}");
+    }
 }
 
 #[test]

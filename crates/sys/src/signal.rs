@@ -1,7 +1,9 @@
 //! Signals as a file: blocked masks and signalfd(2).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::os::unix::thread::JoinHandleExt;
+use std::process::Command;
 use std::sync::Once;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -116,6 +118,16 @@ pub fn set_blocked(set: SignalSet) -> Result<SignalSet> {
         libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const set.0, &raw mut old.0, 8)
     };
     check("rt_sigprocmask", ret).map(|_| old)
+}
+
+/// Has a command begin with these signals blocked, whatever is blocked here by then.
+pub fn begin_with_blocked(command: &mut Command, set: SignalSet) -> &mut Command {
+    let begin = move || match set_blocked(set) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(std::io::Error::from_raw_os_error(error.errno)),
+    };
+    // SAFETY: it makes one system call, and neither takes a lock nor memory.
+    unsafe { command.pre_exec(begin) }
 }
 
 /// Sets a signal's disposition to default or to ignored, for this process.

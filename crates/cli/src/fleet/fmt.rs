@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use warren_fleet::{FileId, Severity, Source, diagnostic, format, parse};
 
 use crate::args::FmtArgs;
-use crate::output::print;
+use crate::output::tell;
 
 pub(super) fn run(args: &FmtArgs) -> Result<i32> {
     let mut status = 0;
@@ -30,7 +30,7 @@ fn standard_input(check: bool) -> Result<bool> {
     std::io::stdin().take(warren_fleet_files::FILE_BYTES_MAX).read_to_end(&mut text)?;
     let new = formatted("(standard input)", &text)?;
     if !check {
-        print(&String::from_utf8_lossy(&new));
+        tell(&String::from_utf8_lossy(&new));
     }
     Ok(new != text)
 }

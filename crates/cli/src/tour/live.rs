@@ -13,6 +13,9 @@ use crate::render;
 /// Time between two pictures.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// A manager that does not answer in this time is given up: no key is looked at meanwhile.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
 /// Units that have a row of their own.
 const ROWS: usize = 12;
 
@@ -51,8 +54,9 @@ fn hints(machine: &str, commands: &[&str]) -> String {
 }
 
 fn picture(nested: &Nested) -> Result<String> {
-    let totals = nested.call("Totals", json!({}))?;
-    let list = nested.call("List", json!({"state": "running"}))?;
+    let ask = |method, parameters| nested.call_within(ANSWERS_WITHIN, method, parameters);
+    let totals = ask("Totals", json!({}))?;
+    let list = ask("List", json!({"state": "running"}))?;
     let rows: Vec<&Value> = list["units"].as_array().into_iter().flatten().take(ROWS).collect();
     let style = Style::from_environment();
     Ok(format!("{}\n{}", render::totals(&totals, style), render::list(&rows, style, true, None)))

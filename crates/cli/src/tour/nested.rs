@@ -91,6 +91,13 @@ impl Nested {
         client.call(method, parameters).with_context(|| format!("{method}\n{}", tail(&self.log)))
     }
 
+    /// The same if the answer comes in that time.
+    pub fn call_within(&self, time: Duration, method: &str, parameters: Value) -> Result<Value> {
+        let mut client = Client::connect(&self.machine.control)?;
+        client.answers_within(time)?;
+        client.call(method, parameters).with_context(|| format!("{method}\n{}", tail(&self.log)))
+    }
+
     /// A path inside, as seen from here.
     pub fn path(&self, inside: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{inside}", self.machine.pid))
