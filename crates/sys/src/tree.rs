@@ -132,7 +132,8 @@ fn is_trusted_link(dir: BorrowedFd<'_>, part: &OsStr) -> rustix::io::Result<bool
     let around = rustix::fs::fstat(dir)?;
     let link = rustix::fs::statat(dir, part, AtFlags::SYMLINK_NOFOLLOW)?;
     let is_link = FileType::from_raw_mode(link.st_mode) == FileType::Symlink;
-    let is_closed = around.st_mode & libc::S_IWOTH == 0;
+    let others = if around.st_gid == 0 { libc::S_IWOTH } else { libc::S_IWOTH | libc::S_IWGRP };
+    let is_closed = around.st_mode & others == 0;
     Ok(is_link && is_closed && is_trusted(around.st_uid) && is_trusted(link.st_uid))
 }
 
@@ -267,10 +268,13 @@ mod tests {
             make_directory(base, name, 0o755, None, Existing::TakenOver, &|| ())
                 .map_err(|e| e.errno)
         };
-        for made in ["disk", "disk/deep", "users", "open"] {
+        for made in ["disk", "disk/deep", "users", "open", "group"] {
             std::fs::create_dir(dir.join(made)).expect("made");
         }
         std::fs::set_permissions(dir.join("open"), PermissionsExt::from_mode(0o777))
+            .expect("chmod");
+        std::os::unix::fs::chown(dir.join("group"), None, Some(12345)).expect("chown");
+        std::fs::set_permissions(dir.join("group"), PermissionsExt::from_mode(0o775))
             .expect("chmod");
         for (link, target) in [
             ("moved", dir.join("disk")),
@@ -279,6 +283,7 @@ mod tests {
             ("circle", "circle".into()),
             ("users/moved", dir.join("disk")),
             ("open/moved", dir.join("disk")),
+            ("group/moved", dir.join("disk")),
             ("by-user", "users/moved".into()),
             ("theirs", "disk".into()),
         ] {
@@ -297,7 +302,9 @@ mod tests {
             assert_eq!(errno(name), Ok(()), "{name}");
             assert!(dir.join(at).is_dir(), "{name}");
         }
-        for name in ["users/moved/x", "open/moved/x", "by-user/x", "theirs/x", "moved"] {
+        for name in
+            ["users/moved/x", "open/moved/x", "group/moved/x", "by-user/x", "theirs/x", "moved"]
+        {
             assert_eq!(errno(name), Err(libc::ENOTDIR), "{name}");
         }
         assert_eq!(errno("circle/x"), Err(libc::ELOOP));
