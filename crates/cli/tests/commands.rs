@@ -351,7 +351,8 @@ fn inhibited(
 ) -> (std::process::Child, BufReader<std::process::ChildStdout>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warren"));
     command.arg("--socket").arg(socket).args(["inhibit", "--", "sh", "-c", script]);
-    let child = command.process_group(0).stdout(std::process::Stdio::piped()).spawn();
+    let (stdin, stdout) = (std::process::Stdio::piped(), std::process::Stdio::piped());
+    let child = command.process_group(0).stdin(stdin).stdout(stdout).spawn();
     let mut child = child.expect("the command can be run");
     let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
     let mut line = String::new();
@@ -385,11 +386,15 @@ fn a_lock_stays_until_the_command_has_ended_whatever_ends_it() {
             assert_eq!(line, "cleaning up\n", "{test}");
             assert!(!played.is_finished(), "{test}: the lock is gone");
         }
+        // It cleans up until now.
+        drop(child.stdin.take());
         assert_eq!(child.wait().expect("it ends").code(), Some(expected), "{test}");
         played.join().expect("the played manager ends well");
     };
     let cleans = |signal: &str| {
-        format!("trap 'echo cleaning up; kill -9 $!; exit 5' {signal}; sleep 1000 & echo up; wait")
+        format!(
+            "trap 'echo cleaning up; read -r x; kill -9 $!; exit 5' {signal}; sleep 1000 & echo up; wait"
+        )
     };
     check("lock-int", &cleans("INT"), Some((-1, 2)), 5);
     check("lock-quit", &cleans("QUIT"), Some((-1, 3)), 5);
