@@ -282,17 +282,23 @@ fn compare(operator: &str, order: std::cmp::Ordering) -> bool {
     }
 }
 
-/// One or more expressions, perhaps quoted, each a version, a text or a glob with its operator; an operator
-/// that stands alone has the next word.
+/// One or more expressions, perhaps quoted, each a version, a text or a glob with its operator; if the first
+/// operator stands alone, it has the next word.
 fn kernel_version(parameter: &str, release: &str) -> Option<bool> {
     let mut words =
         warren_unit::value::split(parameter).map(|word| word.ok().map(|(_, word)| word));
-    let mut all = true;
+    let (mut all, mut is_first) = (true, true);
     while let Some(word) = words.next() {
         let word = word?;
         let end = word.find(|c| !"<>=!$".contains(c)).unwrap_or(word.len());
         let (operator, wanted) = word.split_at(end);
-        let next = if wanted.is_empty() { words.next()?? } else { wanted.to_owned() };
+        let next = match wanted {
+            // As systemd 252 has it, only the first.
+            "" if is_first => words.next()??,
+            "" => return None,
+            wanted => wanted.to_owned(),
+        };
+        is_first = false;
         let operator = if operator.is_empty() { "$=" } else { operator };
         all &= text_holds(release, operator, next.trim());
     }
@@ -486,7 +492,7 @@ mod tests {
             "!$=5.*",
             ">= 6.1",
             "'>= 6.1' <7",
-            ">=5 < \"7\"",
+            ">= 5 <\"7\"",
             "= 6.18.44-x",
             "==6.18.44-x",
             "!=6.18",
@@ -499,7 +505,7 @@ mod tests {
         {
             assert_eq!(holds(expressions), Some(false), "{expressions}");
         }
-        assert_eq!([holds(">="), holds("6.* <"), holds("\"6.*")], [None; 3]);
+        assert_eq!([holds(">="), holds("6.* <"), holds("\"6.*"), holds(">= 5 < 7")], [None; 4]);
     }
 
     #[test]
