@@ -11,7 +11,7 @@ use crate::state::*;
 use std::time::Duration;
 use warren_unit::Signal;
 use warren_unit::config::{
-    ExitStatusSet, ExitType, KillMode, NotifyAccess, OomPolicy, ServiceConfig, ServiceType,
+    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, ServiceConfig, ServiceType,
 };
 
 /// Longest `STATUS=` text that is kept, in bytes.
@@ -313,13 +313,6 @@ impl Core {
         self.service_mut(unit).group_empty = true;
         let run = self.service(unit).expect("looked at above");
         if run.main.is_some() || run.control.is_some() {
-            let is_killed = matches!(run.phase, StopSigkill | FinalSigkill);
-            let settings = self.compiled(unit);
-            let kill = &settings.service().kill;
-            let by_group = matches!(kill.mode, KillMode::ControlGroup | KillMode::Mixed);
-            if is_killed && by_group && kill.final_signal == Signal::KILL {
-                self.kill_who_lives_elsewhere(unit);
-            }
             return;
         }
         let (phase, is_searched) = (run.phase, run.main_search.is_some());

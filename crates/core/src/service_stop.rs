@@ -323,26 +323,12 @@ impl Core {
         let by_group = matches!(config.kill.mode, KillMode::ControlGroup | KillMode::Mixed);
         if by_group && config.kill.final_signal == Signal::KILL && !self.without_cgroups {
             self.out.push(Effect::KillGroup { unit });
-            if self.service(unit).is_some_and(|run| run.group_empty) {
-                self.kill_who_lives_elsewhere(unit);
-            }
         } else if by_group {
             let then = FollowUp::default();
             self.send_to(unit, KillTarget::Group, config.kill.final_signal, then, true);
         } else {
             self.send(unit, config, config.kill.final_signal, false);
         }
-    }
-
-    /// Its group has been killed, or nobody was in it: known processes that are left are in another group.
-    pub(crate) fn kill_who_lives_elsewhere(&mut self, unit: UnitId) {
-        let Some(run) = self.service(unit) else { return };
-        let control = match run.control {
-            Some(Control::Running(process)) => Some(process),
-            _ => None,
-        };
-        let known: Vec<u32> = run.main.into_iter().chain(control).map(|one| one.pid).collect();
-        known.into_iter().for_each(|pid| self.kill_process(unit, pid));
     }
 
     /// Ends the control process at once, because its phase is over.

@@ -353,30 +353,6 @@ fn a_service_of_its_whole_group_lasts_as_long_as_that() {
     });
 }
 
-/// systemd.kill(5): who remains after the stop signal gets SIGKILL; so does a main process that has left its group.
-#[test]
-fn a_main_process_in_another_group_is_killed_too() {
-    let Ok(Some(tree)) = warren_sys::cgroup::mount_point() else {
-        return println!("NOT RUN: there is no cgroup tree");
-    };
-    let unit = format!(
-        "[Service]\nTimeoutStopSec=1\n\
-         ExecStart=/bin/sh -c 'cd {}$(sed -n s/^0:://p /proc/self/cgroup)/.. && mkdir -p elsewhere && \
-         echo 0 > elsewhere/cgroup.procs && trap \"\" TERM && : >@D/out/moved; while :; do sleep 1; done'",
-        tree.display()
-    );
-    with("elsewhere", &[("e.service", &unit)], |m| {
-        m.expect_job("start", "e.service", "done");
-        lab::until("it has moved", || m.out("moved").exists().then_some(()));
-        let main = m.status("e.service")["main_pid"].as_u64().expect("it runs");
-        let began = std::time::Instant::now();
-        m.expect_job("stop", "e.service", "done");
-        assert!(began.elapsed() < std::time::Duration::from_secs(8), "{:?}", began.elapsed());
-        let there = m.run(&["kill", "-0", &main.to_string()]);
-        assert!(there.is_err(), "{main} is still there");
-    });
-}
-
 /// systemd.service(5), `PIDFile=`: only a file of an unprivileged user has to name a process of the service.
 #[test]
 fn a_pid_file_of_root_may_name_who_has_left_the_group() {
