@@ -10,7 +10,7 @@ use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, UnitType};
 
 /// Settings that are written to a group.
-const LIMITS: [Id; 19] = [
+const LIMITS: [Id; 20] = [
     Id::of(Group::Cgroup, "CPUWeight"),
     Id::of(Group::Cgroup, "CPUQuota"),
     Id::of(Group::Cgroup, "CPUQuotaPeriodSec"),
@@ -30,6 +30,7 @@ const LIMITS: [Id; 19] = [
     Id::of(Group::Cgroup, "IOWriteBandwidthMax"),
     Id::of(Group::Cgroup, "IOReadIOPSMax"),
     Id::of(Group::Cgroup, "IOWriteIOPSMax"),
+    Id::of(Group::Cgroup, "IODeviceLatencyTargetSec"),
 ];
 
 impl Core {
