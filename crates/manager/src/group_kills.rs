@@ -44,8 +44,15 @@ impl Daemon {
                 // To look at each group would cost more than the kill does.
                 let met = units.into_iter().filter(|&unit| self.has_known_process(unit));
                 let met: Vec<UnitId> = met.collect();
-                met.into_iter().for_each(|unit| self.note_killed(unit, None, 0));
+                met.iter().for_each(|&unit| self.note_killed(unit, None, 0));
                 self.run_kill(first, task);
+                // Nor where each of the units is to be looked at: one of those who have nothing to save that
+                // lives elsewhere goes with the stragglers of the end.
+                let asked = met.into_iter().filter(|&unit| !self.is_sudden(unit));
+                let asked: Vec<UnitId> = asked.collect();
+                for pid in asked.into_iter().flat_map(|unit| self.known_elsewhere(unit)) {
+                    self.signal_process(pid, SIGKILL);
+                }
             }
             None => units.into_iter().for_each(|unit| self.kill_group(unit)),
         }
@@ -64,11 +71,16 @@ impl Daemon {
     }
 
     fn kill_group(&mut self, unit: UnitId) {
-        let pids = self.group_processes(unit);
+        let mut pids = self.group_processes(unit);
         let count = pids.len();
-        if count > 0 {
+        let elsewhere = self.known_elsewhere(unit);
+        pids.extend(&elsewhere);
+        if !pids.is_empty() {
             self.tell_killed(unit, &pids);
-            self.note_killed(unit, None, count);
+            self.note_killed(unit, None, pids.len());
+        }
+        for pid in elsewhere {
+            self.signal_process(pid, SIGKILL);
         }
         if count > KILLED_AT_ONCE_MAX
             && let Some(task) = self.groups.kill_task(unit)
@@ -81,6 +93,16 @@ impl Daemon {
         if self.groups.found_empty(unit) {
             self.group_emptied(unit);
         }
+    }
+
+    /// The main and the control process of a unit, if they have moved to a group that is not the unit's: a kill of
+    /// the group does not meet them, and they are killed by number (systemd.kill(5), "KillMode=": the main
+    /// process is killed in each mode but one).
+    fn known_elsewhere(&self, unit: UnitId) -> Vec<i32> {
+        let run = self.core.unit_run(unit);
+        let main = run.main_process().map(|main| main.pid);
+        let known = main.into_iter().chain(run.control_pid()).map(|pid| pid as i32);
+        known.filter(|&pid| self.is_followed(pid) && self.groups.is_elsewhere(unit, pid)).collect()
     }
 
     fn has_known_process(&self, unit: UnitId) -> bool {
@@ -99,8 +121,7 @@ impl Daemon {
     /// Names those whom SIGKILL is for, among the unit's messages; not where that is the ordinary way, as
     /// nothing is to be saved.
     pub(crate) fn tell_killed(&self, unit: UnitId, pids: &[i32]) {
-        let run = self.core.unit_run(unit);
-        if matches!(&run.state, TypeState::Service(Service::Up(run)) if run.sudden) {
+        if self.is_sudden(unit) {
             return;
         }
         let one = |&pid: &i32| format!("{} (pid {pid})", command(pid));
@@ -112,6 +133,12 @@ impl Daemon {
         let name = self.core.graph().name(unit);
         let text = format!("{name}: killing by SIGKILL: {}{more}", named.join(", "));
         crate::log::warn(&self.core.view(), unit, &text);
+    }
+
+    /// Whether it is killed without having been asked.
+    fn is_sudden(&self, unit: UnitId) -> bool {
+        let run = self.core.unit_run(unit);
+        matches!(&run.state, TypeState::Service(Service::Up(run)) if run.sudden)
     }
 
     fn kill_one_by_one(&mut self, unit: UnitId, error: &str) {

@@ -38,6 +38,9 @@ const NO_PIDS: &str = "0";
 /// Where processes of a delegated unit run that are not its main process, below its group.
 const CONTROL_GROUP: &str = ".control";
 
+/// What `/proc/PID/cgroup` adds to the path of a group that is gone (cgroups(7)).
+const REMOVED: &str = " (deleted)";
+
 /// The tree, if there is one, and the groups in use.
 pub struct Groups {
     tree: Option<Arc<Tree>>,
@@ -411,6 +414,19 @@ impl Groups {
             Some(Err(error)) if !error.is_gone() => None,
             listed => Some(listed.and_then(Result::ok).unwrap_or_default()),
         }
+    }
+
+    /// Whether a process is in a group that is neither the unit's nor below it. Of one that has ended, and waits to
+    /// be reaped, the kernel tells the group that it was in.
+    pub fn is_elsewhere(&self, unit: UnitId, pid: i32) -> bool {
+        let own = self.path(unit);
+        let Some(own) = own.map(|path| format!("{}/{path}", self.root.trim_end_matches('/')))
+        else {
+            return false;
+        };
+        let Ok(group) = warren_sys::process::cgroup_path(pid) else { return false };
+        let group = group.strip_suffix(REMOVED).unwrap_or(&group);
+        !group.strip_prefix(&own).is_some_and(|below| below.is_empty() || below.starts_with('/'))
     }
 
     /// Has all processes of the unit stand still, or go on; the kernel reports when they do. The error

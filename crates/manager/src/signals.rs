@@ -145,7 +145,7 @@ impl Daemon {
     }
 
     /// Whether a process is held by a pidfd, so that a signal cannot meet another one.
-    fn is_followed(&self, pid: i32) -> bool {
+    pub(crate) fn is_followed(&self, pid: i32) -> bool {
         self.pidfds.contains_key(&(pid as u32))
     }
 
@@ -174,7 +174,7 @@ impl Daemon {
     }
 
     /// By pidfd where there is one: the pid may be another process's by now.
-    fn signal_process(&self, pid: i32, signal: i32) -> bool {
+    pub(crate) fn signal_process(&self, pid: i32, signal: i32) -> bool {
         match self.pidfds.get(&(pid as u32)) {
             Some(pidfd) => process::pidfd_signal(pidfd.as_fd(), signal).is_ok(),
             None => process::kill(pid, signal).is_ok(),

@@ -137,6 +137,47 @@ fn who_comes_into_a_group_from_outside_is_ended_with_it_and_takes_nobody_along()
     });
 }
 
+/// A main process that has moved to another unit's group is met by no kill of its own unit's group: it is killed by
+/// its number when its time is over, at the end of the machine too, and the other unit is left alone.
+#[test]
+fn a_main_process_in_another_units_group_is_killed_when_its_time_is_over() {
+    let Ok(Some(tree)) = warren_sys::cgroup::mount_point() else {
+        return println!("NOT RUN: there is no cgroup tree");
+    };
+    let own = format!("{}$(sed -n s/^0:://p /proc/self/cgroup)", tree.display());
+    let moves = |to: &str, mode: &str| {
+        format!(
+            "[Service]\nType=notify\nTimeoutStopSec=1s\nKillMode={mode}\nExecStart=/bin/sh -c \
+             'echo 0 >{own}/{to}host.service/cgroup.procs && exec @P deaf:ready'"
+        )
+    };
+    let units = [
+        ("host.service", "[Service]\nExecStart=@P stay".to_owned()),
+        ("moved.service", moves("../", "control-group")),
+        ("mixed.service", moves("../", "mixed")),
+        ("many@.service", moves("../../", "control-group")),
+    ];
+    let units: Vec<_> = units.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    with("elsewhere", &units, |m| {
+        m.expect_job("start", "host.service", "done");
+        if m.status("host.service")["cpu_ns"].is_null() {
+            return lab::not_run("a_main_process_in_another_units_group", "cgroups");
+        }
+        for unit in ["moved.service", "mixed.service"] {
+            m.expect_job("start", unit, "done");
+            m.expect_job("stop", unit, "done");
+            let status = m.status(unit);
+            assert_eq!(status["reason"]["code"], "WR-0044", "{status}");
+        }
+        assert_eq!(m.state("host.service"), "active/running");
+        // So many that their slice is killed as one.
+        (0..20).for_each(|n| m.expect_job("start", &format!("many@{n}.service"), "done"));
+        m.leave("exit");
+        lab::until("the machine ends", || m.is_over().then_some(()));
+        assert!(!m.console().contains("the kernel holds"), "{}", m.console());
+    });
+}
+
 /// What a unit used is told after its group is gone, of each kind of end, and by another manager too.
 #[test]
 fn what_a_run_used_is_known_after_its_end() {

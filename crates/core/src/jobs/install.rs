@@ -170,6 +170,11 @@ impl Core {
                     self.turn_into(unit, merged, reason);
                     return self.strengthen(unit, mode);
                 }
+                // It was to end with a unit of `RestartOn=`, and to come back: now it is restarted.
+                None if is_owed_to_rule(&old) && kind == JobKind::Start => {
+                    self.turn_into(unit, JobKind::Restart, old.reason);
+                    return self.strengthen(unit, mode);
+                }
                 None => {}
             }
             self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Canceled, reason.cause));
@@ -272,6 +277,11 @@ impl Core {
         self.queue_job(unit);
         id
     }
+}
+
+/// Whether a job is a stop by `RestartOn=` whose turn has not come.
+fn is_owed_to_rule(job: &Job) -> bool {
+    job.kind == JobKind::Stop && !job.running && job.reason.code == Code::DependencyEnded
 }
 
 fn reason_of(graph: &Graph, planned: &Planned, anchor: Anchor, cause: Cause) -> Reason {
