@@ -12,6 +12,7 @@ use crate::ids::{ClientId, EffectId, UnitId};
 use crate::request::{Asker, Notice, Reply, Request};
 use crate::settings::Compiled;
 use crate::state::{CommandList, ExitStatus, Tested};
+use crate::time::Monotonic;
 use std::sync::Arc;
 use warren_unit::config::{Condition, EmergencyAction, UnitSection};
 
@@ -268,6 +269,8 @@ pub struct Notify {
     pub watchdog_us: Option<u64>,
     /// EXTEND_TIMEOUT_USEC=
     pub extend_timeout_us: Option<u64>,
+    /// MONOTONIC_USEC=: when the message was made
+    pub made: Option<Monotonic>,
 }
 
 /// Whom a signal is for.

@@ -8,6 +8,7 @@ use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
 use crate::service_stop::is_signalled;
 use crate::state::*;
+use crate::time::Monotonic;
 use std::time::Duration;
 use warren_unit::Signal;
 use warren_unit::config::{
@@ -424,7 +425,10 @@ impl Core {
         type Change = fn(&mut Core, UnitId, &ServiceConfig);
         let changes: [(bool, Change); 4] = [
             (message.watchdog_trigger, |core, unit, _| core.watchdog_triggered(unit)),
-            (message.reloading, Core::notify_reloading),
+            (
+                message.reloading && !self.is_of_a_reload_before(unit, message.made),
+                Core::notify_reloading,
+            ),
             (message.ready, Core::notify_ready),
             (message.stopping, Core::notify_stopping),
         ];
@@ -499,6 +503,15 @@ impl Core {
         for deadline in ends.into_iter().flatten() {
             *deadline = (*deadline).max(until);
         }
+    }
+
+    /// Whether `RELOADING=1` was said before the signal of the reload that is under way: the service
+    /// had begun another one by itself, and its `READY=1` ends that one (sd_notify(3),
+    /// `MONOTONIC_USEC=`).
+    fn is_of_a_reload_before(&self, unit: UnitId, made: Option<Monotonic>) -> bool {
+        let is_signalled = self.service_phase(unit) == Some(ServicePhase::ReloadSignal);
+        let since = self.run(unit).history.as_ref().map(|history| history.state_change.monotonic);
+        is_signalled && made.zip(since).is_some_and(|(made, since)| made < since)
     }
 
     fn notify_reloading(&mut self, unit: UnitId, config: &ServiceConfig) {

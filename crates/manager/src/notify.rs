@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use warren_core::event::{Done, Notify};
 use warren_core::ids::EffectId;
+use warren_core::time::Monotonic;
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::{self, Mark, Received};
 use warren_sys::signal::Interrupting;
@@ -237,6 +238,7 @@ fn parse(pid: i32, uid: u32, text: &str, fds_at: Option<Place>) -> Datagram {
         watchdog_trigger: says("WATCHDOG=trigger"),
         watchdog_us: number("WATCHDOG_USEC"),
         extend_timeout_us: number("EXTEND_TIMEOUT_USEC"),
+        made: number("MONOTONIC_USEC").map(Monotonic),
     };
     let name = first("FDNAME").filter(|name| is_fd_name(name)).unwrap_or("stored").to_owned();
     let fds_at = fds_at.filter(|_| says("FDSTORE=1"));

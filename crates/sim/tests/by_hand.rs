@@ -283,6 +283,29 @@ fn who_feeds_its_watchdog_or_says_the_same_again_is_written_down_but_nobody_is_t
 }
 
 #[test]
+fn what_a_service_said_before_it_was_told_to_reload_is_no_answer_to_that() {
+    let mut hand = Hand::new("# a.service\n[Service]\nType=notify-reload\nExecStart=/p\n");
+    let unit = hand.unit("a.service");
+    let effects = hand.ask(unit, JobType::Start);
+    hand.born(&effects, 7);
+    let ready = || Notify { ready: true, ..Notify::default() };
+    let reloading = |at| Notify { reloading: true, made: Some(Monotonic(at)), ..Notify::default() };
+    let says = |hand: &mut Hand, message: Notify| {
+        hand.tell(Event::Notify { unit, pid: 7, message });
+        hand.state(unit)
+    };
+    assert_eq!(says(&mut hand, ready()), ActiveState::Active);
+    // It has begun to reload by itself, and is told to before that is heard of.
+    let before = hand.now;
+    hand.ask(unit, JobType::Reload);
+    assert_eq!(says(&mut hand, reloading(before)), ActiveState::Reloading);
+    assert_eq!(says(&mut hand, ready()), ActiveState::Reloading, "not by this one");
+    let after = hand.now;
+    assert_eq!(says(&mut hand, reloading(after)), ActiveState::Reloading);
+    assert_eq!(says(&mut hand, ready()), ActiveState::Active);
+}
+
+#[test]
 fn a_job_begins_when_its_turn_comes() {
     let mut hand = Hand::new("# a.target\nRequires=b.target c.target\n# b.target\n# c.target\n");
     hand.core.set_jobs_per_step_max(1);

@@ -211,6 +211,9 @@ impl<'m, 'a> Loader<'m, 'a> {
                 ) => {
                     self.flags.set(UnitFlags::HAS_GROUPS, true);
                 }
+                _ if [id!(Exec "User"), id!(Exec "Group")].contains(&entry.setting) => {
+                    self.flags.set(UnitFlags::NAMES_IDENTITY, true);
+                }
                 _ if is_job_setting(setting.name) => {
                     self.flags.set(UnitFlags::HAS_JOB_SETTINGS, true);
                 }

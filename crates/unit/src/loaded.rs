@@ -95,6 +95,8 @@ flags! {
     COMPLETES_ORDERING = 13, completes_ordering;
     /// a start has to look at `RequireAny=`, `OptionalAll=` or `ExcludeAll=`
     HAS_GROUPS = 14, has_groups;
+    /// User= or Group= is written
+    NAMES_IDENTITY = 15, names_identity;
 }
 
 impl UnitFlags {

@@ -252,8 +252,12 @@ impl<'a> Subject<'a> {
     /// User and group of a service that runs, where its file says so and they are known; all ones otherwise.
     pub fn identity(&self) -> (u32, u32) {
         let runs = self.service_run().is_some_and(|run| run.phase != ServicePhase::AutoRestart);
+        // Told with every change of a unit, of which few have an identity.
+        if !runs || !self.definition().flags.names_identity() {
+            return (u32::MAX, u32::MAX);
+        }
         let (user, group) = (self.exec().user.as_deref(), self.exec().group.as_deref());
-        if !runs || user.is_none() && group.is_none() {
+        if user.is_none() && group.is_none() {
             return (u32::MAX, u32::MAX);
         }
         let main = self.run().main_process().map(|main| main.pid);
