@@ -1,9 +1,10 @@
 //! Times that were edited while they run (systemd.service(5)): the new time counts from where the old one
 //! began, as with systemd 252.
 
-use crate::graph::{Definition, Graph};
+use crate::graph::Graph;
 use crate::ids::UnitId;
 use crate::machine::Core;
+use crate::settings::Settings;
 use crate::state::{ServicePhase, ServiceRun};
 use crate::time::Monotonic;
 use std::time::Duration;
@@ -36,8 +37,9 @@ impl Edit {
 
 impl Core {
     /// The service was edited, and `before` is the generation before that: how long it may take from now on to
-    /// start, to stop or to be restarted is what the files say now.
-    pub(crate) fn renew_times(&mut self, unit: UnitId, before: &Graph) {
+    /// start, to stop or to be restarted is what the files say now. `by` is what the generation before was compiled
+    /// with.
+    pub(crate) fn renew_times(&mut self, unit: UnitId, before: &Graph, by: &Settings) {
         let Some(run) = self.service(unit).filter(|run| has_time(run)) else { return };
         let phase = run.phase;
         let Some(was) = before.get(unit).filter(|was| was.load_state == LoadState::Loaded) else {
@@ -48,8 +50,8 @@ impl Core {
         {
             return;
         }
-        let compile = |definition: &Definition| self.settings().compile_running(definition);
-        let (was, is) = (compile(was), compile(self.graph.definition(unit)));
+        let is = self.graph.definition(unit);
+        let (was, is) = (by.compile_running(was), self.settings().compile_running(is));
         let (was, is) = (was.service(), is.service());
         let (restarts, since) = match self.run(unit).history.as_ref() {
             Some(history) => (history.restarts, history.state_change.monotonic),

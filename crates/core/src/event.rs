@@ -14,6 +14,7 @@ use crate::settings::Compiled;
 use crate::state::{CommandList, ExitStatus, Tested};
 use crate::time::Monotonic;
 use std::sync::Arc;
+use warren_unit::Defaults;
 use warren_unit::config::{Condition, EmergencyAction, UnitSection};
 
 /// Something that happened.
@@ -144,6 +145,8 @@ pub enum Event {
         /// What differs from the current one.
         delta: Box<Delta>,
     },
+    /// What unit files leave open is this from now on (systemd-system.conf(5)).
+    Defaults(Arc<Defaults>),
 }
 
 /// What is known of a bus name.

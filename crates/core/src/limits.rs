@@ -5,6 +5,7 @@ use crate::event::Effect;
 use crate::graph::{Definition, Graph};
 use crate::ids::UnitId;
 use crate::machine::Core;
+use crate::settings::Settings;
 use std::sync::Arc;
 use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, UnitType};
@@ -46,6 +47,25 @@ impl Core {
             return;
         }
         let before = Some(Arc::new(self.settings().compile_running(old)));
+        let settings = self.compiled(unit);
+        self.out.push(Effect::LimitGroup { unit, before, settings });
+    }
+
+    /// Other defaults are in force, and `before` is what units were compiled with. `DefaultTasksMax=` is the only
+    /// one that is written to a group, and not to that of a slice (systemd-system.conf(5)).
+    pub(crate) fn renew_default_limits(&mut self, unit: UnitId, before: &Settings) {
+        let definition = self.graph.definition(unit);
+        let unit_type = definition.unit_type();
+        if unit_type == UnitType::Slice
+            || !has_group(unit_type)
+            || definition.flags.perpetual()
+            || definition.load_state != LoadState::Loaded
+            || definition.mentions(Id::of(Group::Cgroup, "TasksMax"))
+            || before.defaults.tasks_max == self.settings().defaults.tasks_max
+        {
+            return;
+        }
+        let before = Some(Arc::new(before.compile_running(definition)));
         let settings = self.compiled(unit);
         self.out.push(Effect::LimitGroup { unit, before, settings });
     }

@@ -341,6 +341,7 @@ impl Core {
             Event::StopEverything { soft } => self.stop_everything(soft),
             Event::GiveUp => self.give_up(),
             Event::Commit { graph, delta } => self.commit(graph, &delta),
+            Event::Defaults(defaults) => self.set_defaults(defaults),
         }
     }
 

@@ -189,6 +189,12 @@ impl AtHand {
         self.by_unit.remove(&unit);
     }
 
+    /// Throws away the settings of all units: they are to be compiled otherwise.
+    pub fn clear(&mut self) {
+        self.by_unit.clear();
+        self.in_use = 0;
+    }
+
     /// Throws away what is not in use, when that has become much; `all_rest` when nothing is under
     /// way, so that more will not be needed soon. What it costs is shared by the insertions since
     /// the last time.

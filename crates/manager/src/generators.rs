@@ -20,6 +20,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use warren_sys::epoll::{Epoll, Events, Interest};
@@ -83,6 +84,11 @@ impl Generators {
         let search = search.unwrap_or_else(|| places(scope, "generators"));
         let environment = environment(scope, architecture);
         Generators { search, environment_search, runtime, environment, sources, fstab }
+    }
+
+    /// `DefaultEnvironment=` is this now.
+    pub fn set_defaults(&mut self, environment: Arc<[Box<str>]>) {
+        self.sources.defaults = environment;
     }
 
     /// When the last run began, before a generator of it read anything: ns since 1970 by the clock of file systems.

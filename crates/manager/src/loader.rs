@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use warren_core::graph::{Delta, Graph};
 use warren_core::settings::Settings;
-use warren_unit::{Context, Diagnostic, LoadState, UnitName};
+use warren_unit::{Context, Defaults, Diagnostic, LoadState, UnitName};
 
 use crate::fleet::{self, Applied, Fleet};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, MountsNow};
@@ -285,6 +285,20 @@ impl Loader {
             self.settle_unit(unit);
         }
         loading
+    }
+
+    /// What units get that say nothing is this from now on, which is returned if it is another. All units are
+    /// loaded with the next reload where what they depend on follows from it.
+    pub fn set_defaults(&mut self, graph: &Graph, defaults: Defaults) -> Option<Arc<Defaults>> {
+        let before = &self.settings.defaults;
+        if **before == defaults {
+            return None;
+        }
+        if before.standard_output.is_logged() != defaults.standard_output.is_logged() {
+            self.pending.extend(graph.definitions().map(|d| d.name.as_str().into()).collect());
+        }
+        self.settings.defaults = Arc::new(defaults);
+        Some(self.settings.defaults.clone())
     }
 
     /// Finds out which files changed and reads those: at every file, or only at those that the

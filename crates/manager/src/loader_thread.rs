@@ -9,8 +9,8 @@ use warren_bus::Outcome;
 use warren_core::graph::{Delta, Graph};
 use warren_core::time::Monotonic;
 use warren_trace::words::Phase;
-use warren_unit::UnitName;
 use warren_unit::install::{UnitFileState, says_how_to_install, state_without_links};
+use warren_unit::{Defaults, Diagnostic, UnitName};
 use warren_unit_files::Root;
 
 use crate::daemon::now;
@@ -55,6 +55,8 @@ pub struct LoaderThread {
     kept: VecDeque<(Arc<Graph>, Applied)>,
     file: GenerationFile,
     generators: Option<Generators>,
+    /// What was wrong with the manager's own file when it was last read, if there is one.
+    stated: Option<Vec<Diagnostic>>,
     /// See [`generated_at_ns`]: ns since 1970 by the clock of file systems.
     generated_at_ns: u64,
     /// The last installation states that were made.
@@ -66,7 +68,12 @@ pub struct LoaderThread {
 
 impl LoaderThread {
     /// Goes on from the generation that was found at the start.
-    pub fn new(first: First, generators: Option<Generators>, shared: Arc<Shared>) -> LoaderThread {
+    pub fn new(
+        first: First,
+        generators: Option<Generators>,
+        stated: Option<Vec<Diagnostic>>,
+        shared: Arc<Shared>,
+    ) -> LoaderThread {
         let (loader, graph, file) = first.into_loader();
         shared.publish_rules(loader.applied());
         let kept = VecDeque::from([(graph.clone(), loader.applied())]);
@@ -79,6 +86,7 @@ impl LoaderThread {
             kept,
             file,
             generators,
+            stated,
             generated_at_ns,
             states,
             looks_apart,
@@ -184,23 +192,12 @@ impl LoaderThread {
         }
         let differ = changed || self.loader.has_installation_changed();
         let states = (differ && !dry_run).then(|| self.new_states(&loading.delta));
-        let (error, done, cpu_us) = (None, Vec::new(), 0);
-        LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states, environment: None }
+        LoaderAnswer { states, ..LoaderAnswer::of(token, loading, dry_run) }
     }
 
     fn refuse(&self, token: u64, error: String) -> LoaderAnswer {
         let loading = Loading::new(self.graph.clone(), Delta::default(), Default::default());
-        let (error, done, cpu_us) = (Some(error), Vec::new(), 0);
-        LoaderAnswer {
-            token,
-            loading,
-            dry_run: true,
-            error,
-            done,
-            cpu_us,
-            states: None,
-            environment: None,
-        }
+        LoaderAnswer { error: Some(error), ..LoaderAnswer::of(token, loading, true) }
     }
 
     fn reload(&mut self, how: &Reload, token: u64) -> LoaderAnswer {
@@ -224,6 +221,7 @@ impl LoaderThread {
             done.extend(self.generate());
         }
         let began = now().monotonic;
+        let (defaults, faults) = if all { self.look_at_defaults() } else { Default::default() };
         self.loader.look(how.full && how.unit.is_none());
         if let Some(why) = self.loader.snapshot().shortage() {
             return self.refuse(token, format!("not all unit files could be read: {why}"));
@@ -231,10 +229,11 @@ impl LoaderThread {
         self.say_unread();
         let scanned = did(Phase::Scan, began, 0);
         let began = scanned.ended;
-        let loading = match &how.unit {
+        let mut loading = match &how.unit {
             Some(unit) => self.loader.refresh(&self.graph, unit, how.dry_run),
             None => self.loader.reload(&self.graph, how.dry_run),
         };
+        loading.diagnostics.extend(faults);
         done.push(Done { detail: loading.work.parsed.into(), ..scanned });
         let delta = &loading.delta;
         let computed = delta.added.len() + delta.changed.len() + delta.removed.len();
@@ -248,7 +247,22 @@ impl LoaderThread {
             done.push(did(Phase::Enabled, linked.ended, 0));
         }
         let environment = self.generators.as_ref().filter(|_| all).map(Generators::environment);
-        LoaderAnswer { done, cpu_us, environment, ..answer }
+        LoaderAnswer { done, cpu_us, environment, defaults, ..answer }
+    }
+
+    /// Reads the manager's own file again. What units get that say nothing, if that is another now, and what is
+    /// wrong with the file, if that is new.
+    fn look_at_defaults(&mut self) -> (Option<Arc<Defaults>>, Vec<Diagnostic>) {
+        let Some(stated) = &mut self.stated else { return Default::default() };
+        let (defaults, faults) = warren_unit_files::manager_defaults(self.loader.context());
+        let is_new = *stated != faults;
+        let told = if is_new { faults.clone() } else { Vec::new() };
+        *stated = faults;
+        let changed = self.loader.set_defaults(&self.graph, defaults);
+        if let (Some(defaults), Some(generators)) = (&changed, &mut self.generators) {
+            generators.set_defaults(defaults.environment.clone());
+        }
+        (changed, told)
     }
 
     /// Runs the generators, if there are any.
@@ -281,17 +295,7 @@ impl LoaderThread {
     fn take(&mut self, token: u64, loading: Loading) -> LoaderAnswer {
         self.graph = loading.graph.clone();
         let states = self.states_of_found(&loading.delta);
-        let (error, done, cpu_us) = (None, Vec::new(), 0);
-        LoaderAnswer {
-            token,
-            loading,
-            dry_run: false,
-            error,
-            done,
-            cpu_us,
-            states,
-            environment: None,
-        }
+        LoaderAnswer { states, ..LoaderAnswer::of(token, loading, false) }
     }
 
     /// The installation states with those of units that no reload loaded, if one of them has a file that

@@ -154,6 +154,11 @@ impl Options {
         }
     }
 
+    /// Whether these are said anywhere.
+    pub fn states_defaults(&self) -> bool {
+        self.unit_path.is_none()
+    }
+
     /// Where what services inherit comes from.
     pub fn environment_sources(&self, defaults: &Defaults) -> Sources {
         let is_host = self.scope == Scope::System && self.unit_path.is_none();

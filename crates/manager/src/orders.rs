@@ -14,7 +14,7 @@ use warren_core::time::{Moment, Monotonic};
 use warren_trace::event::Event;
 use warren_trace::record::Head;
 use warren_trace::words::Subject;
-use warren_unit::{Diagnostic, UnitName};
+use warren_unit::{Defaults, Diagnostic, UnitName};
 
 use crate::answers::AnswerTo;
 use crate::ending::scheduled::Scheduled;
@@ -261,6 +261,25 @@ pub struct LoaderAnswer {
     pub states: Option<Arc<crate::shared::FileStates>>,
     /// What the manager's environment begins with, where that was looked at.
     pub environment: Option<Begun>,
+    /// What units get that say nothing, where that is another now.
+    pub defaults: Option<Arc<Defaults>>,
+}
+
+impl LoaderAnswer {
+    /// Nothing but what was loaded.
+    pub fn of(token: u64, loading: Loading, dry_run: bool) -> LoaderAnswer {
+        LoaderAnswer {
+            token,
+            loading,
+            dry_run,
+            error: None,
+            done: Vec::new(),
+            cpu_us: 0,
+            states: None,
+            environment: None,
+            defaults: None,
+        }
+    }
 }
 
 impl Report {

@@ -17,7 +17,7 @@ use warren_core::state::ActiveState;
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 use warren_trace::words::Phase;
-use warren_unit::{LoadState, UnitName, UnitType};
+use warren_unit::{Defaults, LoadState, UnitName, UnitType};
 
 use crate::answers::AnswerTo;
 use crate::control::is_privileged;
@@ -335,18 +335,20 @@ impl Daemon {
 
     fn take_loaded(&mut self, answer: LoaderAnswer) {
         let began = Instant::now();
-        let LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states, environment } =
-            answer;
+        let LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states, .. } = answer;
         let delta = loading.delta.clone();
         if !dry_run {
             let commit_began = now().monotonic;
+            if let Some(defaults) = answer.defaults {
+                self.put_defaults(defaults);
+            }
             self.commit(&loading.graph, &delta);
             // What lost its file, and what nothing names any more.
             let less = [&delta.changed, &delta.removed, &delta.rewired];
             self.note_idle(less.into_iter().flatten());
             self.record_reload(done, cpu_us, commit_began);
         }
-        if let Some(begun) = environment {
+        if let Some(begun) = answer.environment {
             self.environment.set_begun(begun);
             let all = self.environment.texts();
             self.shared.change_facts(|facts| facts.environment = all);
@@ -457,6 +459,14 @@ impl Daemon {
         self.mounts.tell_again(graph, units);
         let changes = self.mounts.take(graph);
         self.take_mount_changes(changes);
+    }
+
+    /// Has units that say nothing get this, now.
+    fn put_defaults(&mut self, defaults: Arc<Defaults>) {
+        self.turn();
+        self.shared.set_defaults(defaults.clone());
+        let effects = self.core.step(now(), Event::Defaults(defaults));
+        self.finish_turn(effects);
     }
 
     fn enqueue_loaded(&mut self, asker: Asker, call: Call, client: Client) {

@@ -20,7 +20,7 @@ use warren_sys::eventfd::EventFd;
 use warren_sys::passwd;
 use warren_unit::install::{PresetAction, PresetRules, UnitFileState};
 use warren_unit::settings::{Group, Id};
-use warren_unit::{UnitName, UnitType};
+use warren_unit::{Context, Defaults, UnitName, UnitType};
 
 use crate::command_line;
 use crate::conditions::Host;
@@ -138,7 +138,8 @@ pub struct Shared {
     locks: Mutex<Locks>,
     plan: Mutex<Option<Scheduled>>,
     reloads_since: Mutex<Option<Monotonic>>,
-    settings: Settings,
+    settings: Mutex<Settings>,
+    context: Arc<Context>,
     users: Mutex<passwd::Current>,
     tree: Option<Tree>,
     /// [`root_path`] of it.
@@ -211,7 +212,8 @@ impl Shared {
             locks: Mutex::default(),
             plan: Mutex::default(),
             reloads_since: Mutex::default(),
-            settings,
+            context: settings.context.clone(),
+            settings: Mutex::new(settings),
             users: Mutex::default(),
             root: tree.as_ref().map(root_path).unwrap_or_default(),
             tree,
@@ -274,7 +276,7 @@ impl Shared {
         let mut files = definition.files.iter();
         let has_source = files.any(|file| file.entries().any(|e| e.setting == SOURCE_PATH));
         let source_differs = || {
-            let source = self.settings.compile(definition).section.source_path.clone();
+            let source = self.settings().compile(definition).section.source_path.clone();
             source.is_some_and(|path| disk.source_differs(&path))
         };
         disk.differs(definition, &self.unit_path) || has_source && source_differs()
@@ -356,7 +358,7 @@ impl Shared {
     /// What conditions are looked at on.
     pub fn host<'a>(&'a self, facts: &'a Facts) -> Host<'a> {
         Host {
-            context: &self.settings.context,
+            context: &self.context,
             environment: &facts.environment,
             virtualization: &facts.virtualization,
             tree: self.tree.as_ref(),
@@ -364,8 +366,14 @@ impl Shared {
     }
 
     /// What units are compiled with.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    pub fn settings(&self) -> Settings {
+        lock(&self.settings).clone()
+    }
+
+    /// Has units compiled with other defaults.
+    pub fn set_defaults(&self, defaults: Arc<Defaults>) {
+        lock(&self.settings).defaults = defaults.clone();
+        self.change_facts(|facts| facts.defaults = defaults);
     }
 
     /// The processes of a unit's cgroup.
@@ -423,7 +431,7 @@ impl Backend for Shared {
     }
 
     fn compiled(&self, definition: &Definition) -> Arc<Compiled> {
-        Arc::new(self.settings.compile(definition))
+        Arc::new(self.settings().compile(definition))
     }
 
     fn identity(

@@ -253,9 +253,10 @@ fn make(
     init.store(GENERATION_NAME, first.file.fd()).map_err(text("storing descriptors with init"))?;
     let (loader_in, loader_orders) = channel();
     let for_loader = shared.clone();
+    let stated = options.states_defaults().then_some(faults);
     std::thread::Builder::new()
         .name("loader".into())
-        .spawn(move || LoaderThread::new(first, generators, for_loader).run(loader_orders))
+        .spawn(move || LoaderThread::new(first, generators, stated, for_loader).run(loader_orders))
         .map_err(text("starting the loader"))?;
 
     let mut core = Core::new(settings, random_seed());

@@ -47,6 +47,7 @@ impl World {
             Event::GiveUp => "give up".to_owned(),
             Event::FdsStored { unit, count } => format!("{count} fds of {} are kept", name(*unit)),
             Event::Commit { delta, .. } => format!("commit {delta:?}"),
+            Event::Defaults(_) => "other defaults".to_owned(),
         }
     }
 

@@ -2,6 +2,7 @@
 //! as events come in an order that the kernel of the simulator has not.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use warren_core::event::{Done, Effect, Event, KillTarget, Notify, Spawn};
 use warren_core::graph::{Change, Delta, Graph};
@@ -14,6 +15,7 @@ use warren_core::settings::Settings;
 use warren_core::state::{ActiveState, ExitStatus};
 use warren_core::time::{Moment, Monotonic};
 use warren_sim::units::UnitTexts;
+use warren_unit::config::TasksLimit;
 use warren_unit::{Context, Defaults, UnitName};
 
 /// The signal that asks a process to end.
@@ -303,6 +305,33 @@ fn what_a_service_said_before_it_was_told_to_reload_is_no_answer_to_that() {
     let after = hand.now;
     assert_eq!(says(&mut hand, reloading(after)), ActiveState::Reloading);
     assert_eq!(says(&mut hand, ready()), ActiveState::Active);
+}
+
+#[test]
+fn other_defaults_hold_for_what_is_under_way_and_for_groups_that_there_are() {
+    let mut hand = Hand::new(
+        "# a.service\n[Service]\nExecStart=/p\n# own.service\n[Service]\nExecStart=/p\nTasksMax=3\n",
+    );
+    for (pid, unit) in [(7, "a.service"), (8, "own.service")] {
+        let start = hand.ask(hand.unit(unit), JobType::Start);
+        hand.born(&start, pid);
+    }
+    let unit = hand.unit("a.service");
+    hand.ask(unit, JobType::Stop);
+    let begun = hand.now;
+    assert_eq!(hand.core.next_deadline(), Some(Monotonic(begun + 90_000_000)));
+    let defaults = Defaults {
+        timeout_stop: Some(Duration::from_secs(5)),
+        tasks_max: TasksLimit::Tasks(9),
+        ..Defaults::default()
+    };
+    let effects = hand.tell(Event::Defaults(Arc::new(defaults)));
+    assert_eq!(hand.core.next_deadline(), Some(Monotonic(begun + 5_000_000)));
+    let limited = effects.iter().filter_map(|effect| match effect {
+        Effect::LimitGroup { unit, .. } => Some(*unit),
+        _ => None,
+    });
+    assert_eq!(limited.collect::<Vec<_>>(), [unit], "the other one has a limit of its own");
 }
 
 #[test]

@@ -158,6 +158,8 @@ pub struct Defaults {
     pub oom_policy: crate::config::OomPolicy,
     /// DefaultOOMScoreAdjust=; `None` leaves it as inherited.
     pub oom_score_adjust: Option<i16>,
+    /// CtrlAltDelBurstAction=
+    pub ctrl_alt_del_burst: crate::config::EmergencyAction,
     /// DefaultStandardOutput=
     pub standard_output: crate::config::Output,
     /// DefaultStandardError=
@@ -184,6 +186,7 @@ impl Default for Defaults {
             rlimits: Rlimits::of_units(),
             oom_policy: crate::config::OomPolicy::Stop,
             oom_score_adjust: None,
+            ctrl_alt_del_burst: crate::config::EmergencyAction::RebootForce,
             standard_output: crate::config::Output::Journal,
             standard_error: crate::config::Output::Inherit,
         }

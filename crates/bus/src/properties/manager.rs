@@ -184,5 +184,5 @@ properties! {
     TimerSlackNSec "t" Const = "50000";
     DefaultOOMPolicy "s" Const => |s, w| w.str(s.facts().defaults.oom_policy.as_str());
     DefaultOOMScoreAdjust "i" Const => |s, w| w.i32(s.facts().defaults.oom_score_adjust.map_or(0, i32::from));
-    CtrlAltDelBurstAction "s" Const = "none";
+    CtrlAltDelBurstAction "s" Const => |s, w| w.str(s.facts().defaults.ctrl_alt_del_burst.as_str());
 }

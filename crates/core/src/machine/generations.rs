@@ -4,9 +4,10 @@ use crate::graph::{Delta, Graph};
 use crate::ids::UnitId;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
+use crate::settings::Settings;
 use crate::state::{Mount, Slice, TypeState, UnitRun};
 use std::sync::Arc;
-use warren_unit::LoadState;
+use warren_unit::{Defaults, LoadState};
 
 use super::Core;
 
@@ -27,10 +28,11 @@ impl Core {
             self.forget_starts_of_edited(unit);
             self.unneeded_queue.insert(unit);
         }
+        let settings = self.settings().clone();
         // The file of what runs may have been away.
         for &unit in delta.added.iter().chain(&delta.changed) {
             self.renew_runtime_limit(unit, &before);
-            self.renew_times(unit, &before);
+            self.renew_times(unit, &before, &settings);
             self.watch_anew_if_edited(unit, &before);
             self.unwatch_name_of_before(unit, &before);
             self.renew_limits(unit, &before);
@@ -50,6 +52,23 @@ impl Core {
             self.bound_queue.insert(unit);
             self.unneeded_queue.insert(unit);
             self.upheld_queue.insert(unit);
+        }
+    }
+
+    /// Puts other defaults in force, also for what is up or under way: as an edit of each file that leaves open
+    /// what they say.
+    pub(crate) fn set_defaults(&mut self, defaults: Arc<Defaults>) {
+        let now = Settings { defaults, ..self.settings.clone() };
+        let before = std::mem::replace(&mut self.settings, now);
+        self.compiled.clear();
+        let graph = self.graph.clone();
+        for index in 0..self.units.len() {
+            let unit = UnitId(index as u32);
+            if self.active_state(unit).is_down() {
+                continue;
+            }
+            self.renew_times(unit, &graph, &before);
+            self.renew_default_limits(unit, &before);
         }
     }
 

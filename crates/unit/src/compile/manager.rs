@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Compiler, Unit};
-use crate::config::{OomPolicy, Rlimits, is_variable_name};
+use crate::config::{EmergencyAction, OomPolicy, Rlimits, is_variable_name};
 use crate::context::{Context, Defaults};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::load::Sources;
@@ -70,6 +70,9 @@ impl Unit<'_> {
                 .word(id!(Manager "DefaultOOMPolicy"), OomPolicy::from_word)
                 .unwrap_or(built_in.oom_policy),
             oom_score_adjust: self.number(id!(Manager "DefaultOOMScoreAdjust"), -1000, 1000),
+            ctrl_alt_del_burst: merged
+                .word(id!(Manager "CtrlAltDelBurstAction"), EmergencyAction::from_word)
+                .unwrap_or(built_in.ctrl_alt_del_burst),
             standard_output: merged
                 .value(id!(Manager "DefaultStandardOutput"), value::output)
                 .unwrap_or_else(|| built_in.standard_output.clone()),

@@ -303,10 +303,11 @@ rows! {
         DefaultIOAccounting DefaultIPAccounting;
     @Manager Acted Last (Tasks): DefaultTasksMax;
     @Manager Acted Last (Word(OomPolicy::WORDS)): DefaultOOMPolicy;
+    @Manager Acted Last (Word(EmergencyAction::WORDS)): CtrlAltDelBurstAction;
     @Manager Acted Last (Number(-1000, 1000)): DefaultOOMScoreAdjust;
     @Manager Acted Last (Text): DefaultStandardOutput DefaultStandardError;
     @Manager Parsed Last (Raw): CapabilityBoundingSet CPUAffinity CrashChangeVT CrashReboot CrashShell
-        CtrlAltDelBurstAction DefaultSmackProcessLabel DefaultTimerAccuracySec DumpCore
+        DefaultSmackProcessLabel DefaultTimerAccuracySec DumpCore
         KExecWatchdogSec LogColor LogLevel LogLocation LogTarget LogTime NUMAMask NUMAPolicy
         RebootWatchdogSec RuntimeWatchdogPreGovernor RuntimeWatchdogPreSec RuntimeWatchdogSec
         ShowStatus StatusUnitFormat TimerSlackNSec WatchdogDevice;
