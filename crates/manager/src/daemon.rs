@@ -25,6 +25,7 @@ use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
 use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
 use warren_sys::mount::Now;
+use warren_unit::config::EmergencyAction;
 use warren_unit::{LoadState, UnitName};
 
 use crate::answers::AnswerTo;
@@ -471,23 +472,27 @@ impl Daemon {
             s if s == RTMIN + 14 => self.end_without_stopping(PowerAction::PowerOff, by),
             s if s == RTMIN + 15 => self.end_without_stopping(PowerAction::Reboot, by),
             s if s == RTMIN + 16 => self.end_without_stopping(PowerAction::Kexec, by),
-            s if s == RTMIN + 24 => self.begin_end(PowerAction::Exit(0), by),
+            s if s == RTMIN + 24 && self.options.scope == warren_unit::Scope::User => {
+                self.begin_end(PowerAction::Exit(0), by);
+            }
+            s if s == RTMIN + 25 => self.reexecute(),
             _ => {}
         }
     }
 
-    /// Ctrl-Alt-Del was typed: what files say is done, and by more than a few in a short time the machine
-    /// starts again whatever they say (systemd-system.conf(5), `CtrlAltDelBurstAction=`).
+    /// Ctrl-Alt-Del was typed: what files say is done, and by more than a few in a short time what
+    /// `CtrlAltDelBurstAction=` says, whatever they do (systemd-system.conf(5)).
     fn ctrl_alt_del(&mut self, by: AskedBy) {
         let moment = now().monotonic;
         self.ctrl_alt_dels.retain(|&at| moment.since(at) < CTRL_ALT_DEL_WITHIN);
         self.ctrl_alt_dels.push(moment);
-        if self.ctrl_alt_dels.len() > CTRL_ALT_DELS_MAX {
-            say!(
-                "Ctrl-Alt-Del was typed more than {CTRL_ALT_DELS_MAX} times: starting again at once"
-            );
+        let action = self.core.settings().defaults.ctrl_alt_del_burst;
+        if self.ctrl_alt_dels.len() > CTRL_ALT_DELS_MAX && action != EmergencyAction::None {
+            let action_name = action.as_str();
+            say!("Ctrl-Alt-Del was typed more than {CTRL_ALT_DELS_MAX} times: {action_name}");
             self.ctrl_alt_dels.clear();
-            self.end_without_stopping(PowerAction::Reboot, by);
+            let status = self.shared_exit_code();
+            self.end_by(action, status, by);
         } else if !self.start_by_signal("ctrl-alt-del.target", JobMode::ReplaceIrreversibly) {
             self.begin_end(PowerAction::Reboot, by);
         }

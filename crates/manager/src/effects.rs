@@ -417,9 +417,14 @@ impl Daemon {
     /// `FailureAction=` and its relatives. Where the unit has no say in what to exit with, it is what
     /// `systemctl exit STATUS` has set.
     fn emergency(&mut self, action: EmergencyAction, unit: UnitId, status: Option<u8>) {
-        use warren_init::protocol::control::PowerAction;
         say!("{}: {} was asked for", self.core.graph().name(unit), action.as_str());
         let status = status.unwrap_or_else(|| self.shared_exit_code());
+        self.end_by(action, status, AskedBy::Unit(unit));
+    }
+
+    /// Ends the machine as an action says (systemd.unit(5), "FailureAction="), with this exit status where it exits.
+    pub(crate) fn end_by(&mut self, action: EmergencyAction, status: u8, by: AskedBy) {
+        use warren_init::protocol::control::PowerAction;
         let immediate = matches!(
             action,
             EmergencyAction::RebootImmediate
@@ -452,10 +457,10 @@ impl Daemon {
         match orderly {
             true => match Self::cannot_follow(power, self.options.scope) {
                 Some(why) if power == PowerAction::SoftReboot => say!("{why}"),
-                _ => self.begin_end(power, AskedBy::Unit(unit)),
+                _ => self.begin_end(power, by),
             },
             false if immediate => self.leaving = Some(crate::daemon::Leaving::Power(power)),
-            false => self.end_without_stopping(power, AskedBy::Unit(unit)),
+            false => self.end_without_stopping(power, by),
         }
     }
 }

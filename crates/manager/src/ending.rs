@@ -375,6 +375,9 @@ impl Daemon {
             let name = UnitName::parse("shutdown.target").expect("a valid name");
             let target = self.core.graph().lookup(&name);
             if happenings.iter().any(|h| is_start(h) && Some(h.unit) == target) {
+                if self.forget_plan() {
+                    say!("what was planned is given up: everything is stopped already");
+                }
                 self.ending(happenings);
                 self.tell_end_of_files();
                 self.sync_file_systems();
@@ -456,7 +459,7 @@ impl Daemon {
             let dirty = to_be_written(warren_sys::storage::dirty_bytes());
             let key = match ending.named.filter(|_| ending.console.is_some()) {
                 Some(unit) => {
-                    format!("; {} skips {}", char::from(console::SKIP), view.graph.name(unit))
+                    format!("; {} twice skips {}", char::from(console::SKIP), view.graph.name(unit))
                 }
                 None => String::new(),
             };

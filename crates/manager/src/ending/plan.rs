@@ -89,12 +89,14 @@ impl Daemon {
         planned
     }
 
-    /// What was planned begins now, or something else does.
-    pub(crate) fn forget_plan(&mut self) {
-        if self.planned.scheduled.is_some() {
+    /// What was planned begins now, or something else does; false if nothing was.
+    pub(crate) fn forget_plan(&mut self) -> bool {
+        let is_planned = self.planned.scheduled.is_some();
+        if is_planned {
             self.shared.publish_plan(None);
             self.planned = Planned { has_begun: true, ..Planned::default() };
         }
+        is_planned
     }
 
     /// What has begun is written down.
