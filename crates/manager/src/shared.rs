@@ -183,6 +183,8 @@ pub struct Places {
     pub rules: PathBuf,
     /// Recordings that are kept.
     pub records: Records,
+    /// Where the next manager finds who holds locks against an end.
+    pub locks: PathBuf,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -209,7 +211,7 @@ impl Shared {
             devices: Mutex::default(),
             rules: Mutex::default(),
             shown: Mutex::new(Shown::new(places.rules)),
-            locks: Mutex::default(),
+            locks: Mutex::new(Locks::in_file(places.locks.clone())),
             plan: Mutex::default(),
             reloads_since: Mutex::default(),
             context: settings.context.clone(),
@@ -310,6 +312,11 @@ impl Shared {
     /// Locks against an end.
     pub fn locks(&self) -> Vec<crate::inhibit::Lock> {
         lock(&self.locks).all()
+    }
+
+    /// When those that an earlier manager knew of and that nobody has taken again do not count any more.
+    pub fn locks_awaited_until(&self) -> Option<std::time::Instant> {
+        lock(&self.locks).awaited_until()
     }
 
     /// Changes them.

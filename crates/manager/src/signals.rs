@@ -70,7 +70,9 @@ impl Daemon {
         let seen = BTreeSet::new();
         let mut asked = Asked { id, unit, signal, then, main: None, seen, sent: 0 };
         let has_main = self.signal_main(&mut asked);
-        if has_main && self.told_at_once == AT_ONCE_PER_TURN_MAX {
+        // What somebody asked for by hand is not waited for by the unit, and is done with the answer.
+        let is_awaited = self.core.effect_unit(id) == Some(unit);
+        if has_main && is_awaited && self.told_at_once == AT_ONCE_PER_TURN_MAX {
             return self.others.push_back(asked);
         }
         self.told_at_once += usize::from(has_main);

@@ -246,6 +246,7 @@ fn make(
         journal_socket: options.journal_socket(),
         rules: options.rules_directory(),
         records,
+        locks: options.runtime_dir.join("warren/locks"),
     };
     let shared = Shared::new(settings.clone(), shared_tree, facts, places, orders_in, wake.clone());
     let shared = Arc::new(shared);

@@ -857,6 +857,16 @@ fn a_lock_holds_until_its_holder_is_gone() {
     m.call("Leave", &json!({"how": "poweroff", "after": "1ms", "message": "new disks"}));
     until("it waits", || m.console().contains("shutdown waits for backup").then_some(()));
     assert_eq!(m.state("a.service"), "active/running");
+    // Another manager does not begin it before the holder has come back.
+    for _ in 0..3 {
+        let old = m.manager_pid();
+        m.kill_manager();
+        until("the next manager answers", || {
+            m.try_call("Shutdown", &json!({})).filter(|_| m.manager_pid() != old)
+        });
+        assert_eq!(m.state("a.service"), "active/running");
+    }
+    until("the lock is held again", || (locks(&m)[0]["why"] == "half done").then_some(()));
     std::fs::write(&gate, "").expect("a file can be made");
     let console = m.wait_for_end();
     assert!(console.contains("The system is down."), "{console}");

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warren_core::ids::EffectId;
 use warren_core::request::Asker;
@@ -175,7 +175,9 @@ impl Daemon {
             return self.begin_end_saying(scheduled.action, AskedBy::Plan, &scheduled.message);
         }
         say!("the planned shutdown waits for {}", crate::inhibit::line(&locks));
-        self.planned.due = Some(now().monotonic.after(TOLD_APART));
+        let awaited = self.shared.locks_awaited_until().map(|until| until - Instant::now());
+        let again = awaited.filter(|time| !time.is_zero()).unwrap_or(TOLD_APART);
+        self.planned.due = Some(now().monotonic.after(again));
     }
 
     /// Why this cannot follow an end; none if it can.
