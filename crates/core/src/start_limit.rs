@@ -85,7 +85,8 @@ impl Core {
 
     /// A unit is down and has no job: its starts, and those of units that it names, may be forgotten.
     pub(crate) fn look_whom_it_held(&mut self, unit: UnitId) {
-        if self.totals.stopping {
+        // What is counted now matters to nobody, and all are looked at in one go.
+        if self.is_going_down() {
             return;
         }
         let named = self.definition(unit).edges.iter().map(|edge| edge.other).chain([unit]);
@@ -125,10 +126,18 @@ impl Core {
         while let Some(unit) = left.pop() {
             let is_at_rest =
                 self.run(unit).job.is_none() && self.active_state(unit) == ActiveState::Inactive;
-            if !is_at_rest || seen.len() > HOLDERS_MAX {
+            if !is_at_rest {
                 return true;
             }
-            left.extend(self.graph.holders(unit).filter(|&holder| seen.insert(holder)));
+            for holder in self.graph.holders(unit) {
+                // Thousands may name one target.
+                if seen.len() > HOLDERS_MAX {
+                    return true;
+                }
+                if seen.insert(holder) {
+                    left.push(holder);
+                }
+            }
         }
         false
     }
