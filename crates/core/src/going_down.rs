@@ -57,7 +57,7 @@ impl View {
 
 impl Core {
     /// See [`View::is_going_down`].
-    pub(crate) fn is_going_down(&self) -> bool {
+    pub fn is_going_down(&self) -> bool {
         self.totals.stopping || sought(&self.graph, |unit| self.run(unit), SHUTDOWN).is_some()
     }
 }

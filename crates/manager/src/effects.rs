@@ -414,11 +414,12 @@ impl Daemon {
         }
     }
 
-    /// `FailureAction=` and its relatives. Where the unit has no say in what to exit with, it is what
-    /// `systemctl exit STATUS` has set.
+    /// `FailureAction=` and its relatives. Where the unit has no say in what to exit with, it is what the end under
+    /// way says, or `systemctl exit STATUS` has set.
     fn emergency(&mut self, action: EmergencyAction, unit: UnitId, status: Option<u8>) {
         say!("{}: {} was asked for", self.core.graph().name(unit), action.as_str());
-        let status = status.unwrap_or_else(|| self.shared_exit_code());
+        let of_ending = self.ending.as_ref().and_then(|ending| ending.exit_status());
+        let status = status.or(of_ending).unwrap_or_else(|| self.shared_exit_code());
         self.end_by(action, status, AskedBy::Unit(unit));
     }
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use warren_core::event::{Done, Event};
 use warren_core::happening::{Happening, What};
 use warren_core::ids::{EffectId, UnitId};
-use warren_core::job::JobKind;
+use warren_core::job::{JobKind, JobMode, JobType};
 use warren_core::record::Restored;
 use warren_core::request::{Asker, Request};
 use warren_core::state::ActiveState;
@@ -29,7 +29,7 @@ use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 use warren_sys::epoll::Interest;
 use warren_trace::event as trace;
 use warren_trace::words::Phase;
-use warren_unit::{Scope, UnitName};
+use warren_unit::{LoadState, Scope, UnitName};
 
 use self::console::Console;
 use self::words::AskedBy;
@@ -201,6 +201,14 @@ impl Ending {
         self.action.is_some()
     }
 
+    /// What the manager exits with, where somebody has named that.
+    pub fn exit_status(&self) -> Option<u8> {
+        match self.action {
+            Some(PowerAction::Exit(status)) if status != 0 => Some(status),
+            _ => None,
+        }
+    }
+
     /// Whether init ends, and with it all that it keeps.
     pub fn takes_init(&self) -> bool {
         self.is_for_good() && self.action != Some(PowerAction::SoftReboot)
@@ -245,19 +253,43 @@ impl Daemon {
             return say!("{why}");
         }
         self.core.set_ending(code::code(action));
+        let is_first = self.ending.is_none();
         let before = self.ending(&[]).action.replace(action);
         self.tell_what_follows(action, by, message);
         if let Some(before) = before {
             if before == PowerAction::SoftReboot && action != before {
                 self.go_back_to_units();
+            }
+            // What files describe leads to what was to follow before.
+            let by_files = !self.core.totals().stopping;
+            if action != before && (before == PowerAction::SoftReboot || by_files) {
                 self.events.push_back(Event::StopEverything { soft: false });
             }
             return;
         }
         crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
         self.sync_file_systems();
-        let soft = action == PowerAction::SoftReboot;
-        self.events.push_back(Event::StopEverything { soft });
+        if !is_first || !self.end_by_files(action, by) {
+            let soft = action == PowerAction::SoftReboot;
+            self.events.push_back(Event::StopEverything { soft });
+        }
+    }
+
+    /// Begins the end that files describe, as `systemctl poweroff` does (systemd(1), "SIGNALS"): units that
+    /// belong to it are started, and what nothing is to stop is ended by the last steps. False if there is no file
+    /// for it. Where they do not come to what is to follow, [`Daemon::go_on_ending`] does.
+    fn end_by_files(&mut self, action: PowerAction, by: AskedBy) -> bool {
+        let graph = self.core.graph();
+        let is_there = |unit: &UnitId| graph.definition(*unit).load_state == LoadState::Loaded;
+        let name = code::target(action).map(|name| UnitName::parse(name).expect("a valid name"));
+        let Some(unit) = name.and_then(|name| graph.lookup(&name)).filter(is_there) else {
+            return false;
+        };
+        let asker = if let AskedBy::Client(asker) = by { asker } else { Asker::default() };
+        let (job_type, mode) = (JobType::Start, JobMode::ReplaceIrreversibly);
+        let request = Request::Enqueue { unit, job_type, mode, reload_if_possible: false };
+        self.events.push_back(Event::Request { client: NOBODY, asker, request });
+        true
     }
 
     /// Why this cannot follow an end that is under way; none if it can, or if none is.
@@ -355,12 +387,6 @@ impl Daemon {
             ending.go_on_since(since, &self.recorder.shutdown_so_far());
         }
         self.ending = Some(ending);
-        // It was killed when what follows was written down, and nothing was being stopped for it yet.
-        let is_stopping = restored.manager.is_some_and(|manager| manager.stopping);
-        if let Some(action) = action.filter(|_| !is_stopping) {
-            let soft = action == PowerAction::SoftReboot;
-            self.events.push_back(Event::StopEverything { soft });
-        }
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.
@@ -411,7 +437,7 @@ impl Daemon {
         if !self.events.is_empty() {
             return;
         }
-        let jobs = self.core.totals().jobs;
+        let (jobs, is_stopping) = (self.core.totals().jobs, self.core.totals().stopping);
         let overdue = moment.since(ending.asked) > DEADLINE;
         let (action, goes_on) = (ending.action, ending.takes_last_steps);
         match action {
@@ -425,7 +451,17 @@ impl Daemon {
                 self.recorder.shutdown_given_up();
                 return crate::log::set_ending(false);
             }
-            Some(_) if self.core.totals().stopping && overdue => {
+            // Files do not lead to what is to follow, or not any more; or the last manager was killed when that was
+            // written down, and nothing was being stopped for it yet.
+            Some(action) if !is_stopping && (jobs == 0 || !self.core.is_going_down()) => {
+                let soft = action == PowerAction::SoftReboot;
+                return self.events.push_back(Event::StopEverything { soft });
+            }
+            Some(_) if !is_stopping && overdue => {
+                ending.is_past_soft_reboot = true;
+                return self.events.push_back(Event::GiveUp);
+            }
+            Some(_) if is_stopping && overdue => {
                 if jobs > 0 {
                     say!("the time for the end is over: {jobs} units are left");
                 }
@@ -433,7 +469,7 @@ impl Daemon {
             }
             // All units are down; what they left is about to be gone. The last steps of an end that was
             // overtaken are over.
-            Some(_) if self.core.totals().stopping && jobs == 0 && !goes_on && self.is_swept() => {
+            Some(_) if is_stopping && jobs == 0 && !goes_on && self.is_swept() => {
                 return self.take_last_steps();
             }
             _ => {}

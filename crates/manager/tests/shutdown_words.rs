@@ -84,6 +84,63 @@ fn an_end_that_files_describe_is_told_as_one() {
     assert!(console.contains("deaf.service: killing by SIGKILL: player (pid "), "{console}");
 }
 
+/// What is asked for by a signal, by `warren poweroff` or by a unit is what `systemctl poweroff` does.
+#[test]
+fn an_end_starts_its_target_and_leaves_alone_what_nothing_stops() {
+    let last = "[Unit]\nDefaultDependencies=no\nAfter=shutdown.target\nBefore=poweroff.service\n\
+                [Service]\nType=oneshot\nExecStart=@P append:@D/out/last:ran";
+    let store = "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=@P stay\n\
+                 ExecStop=@P append:@D/out/last:stopped";
+    let target = format!("{}\nWants=last.service", POWEROFF[0].1);
+    let units = [
+        ("poweroff.target", &*target),
+        POWEROFF[1],
+        ("deaf.service", DEAF),
+        ("last.service", last),
+        ("store.service", store),
+    ];
+    for kills in [false, true] {
+        let Some(mut m) = Machine::start("by-files", &units) else { return };
+        m.expect_job("start", "deaf.service", "done");
+        m.expect_job("start", "store.service", "done");
+        m.leave("poweroff");
+        until("it is waited for", || {
+            m.call("Shutdown", &json!({}))["waits"][0].is_object().then_some(())
+        });
+        assert!(!kills || m.kill_manager());
+        m.skip("deaf.service");
+        let console = m.wait_for_end();
+        assert_eq!(m.lines("last"), ["ran"], "{console}");
+        let told = "The system is going down: the power goes off, asked for by root";
+        assert_eq!(console.matches(told).count(), 1, "{console}");
+        assert!(console.contains("1 process left when all units are down: player"), "{console}");
+        assert!(console.contains("The system is down."), "{console}");
+    }
+}
+
+#[test]
+fn an_end_whose_target_leads_nowhere_or_is_overtaken_comes_all_the_same() {
+    let nowhere = "[Unit]\nDefaultDependencies=no\nRequires=shutdown.target\nAfter=shutdown.target";
+    let refused = "[Unit]\nDefaultDependencies=no\nRequires=nothing.service";
+    for target in [nowhere, refused, ""] {
+        let units = [("poweroff.target", target), ("a.service", "[Service]\nExecStart=@P stay")];
+        let Some(mut m) = Machine::start("nowhere", &units) else { return };
+        m.expect_job("start", "a.service", "done");
+        m.leave("poweroff");
+        let console = m.wait_for_end();
+        assert!(console.contains("The system is down."), "{target}: {console}");
+    }
+    let units = [POWEROFF[0], POWEROFF[1], ("deaf.service", DEAF)];
+    let Some(mut m) = Machine::start("overtaken", &units) else { return };
+    m.expect_job("start", "deaf.service", "done");
+    m.leave("poweroff");
+    m.leave("reboot");
+    m.skip("deaf.service");
+    let console = m.wait_for_end();
+    assert_eq!(console.matches("is overtaken").count(), 1, "{console}");
+    assert!(console.contains("The poweroff is overtaken: it boots again"), "{console}");
+}
+
 /// Nobody would end it else.
 #[test]
 fn what_holds_nothing_to_save_is_not_asked_by_an_end_of_files() {

@@ -27,6 +27,19 @@ pub fn from_code(code: u16) -> Option<PowerAction> {
     })
 }
 
+/// The target by which files describe an end by this action (systemd.special(7)). None for a soft reboot: who
+/// outlasts it is decided by the manager's own stops.
+pub fn target(action: PowerAction) -> Option<&'static str> {
+    Some(match action {
+        PowerAction::Reboot => "reboot.target",
+        PowerAction::PowerOff => "poweroff.target",
+        PowerAction::Halt => "halt.target",
+        PowerAction::Kexec => "kexec.target",
+        PowerAction::Exit(_) => "exit.target",
+        PowerAction::SoftReboot => return None,
+    })
+}
+
 /// What an end by this action is called.
 pub fn name(action: PowerAction) -> &'static str {
     match action {
