@@ -7,6 +7,7 @@ use crate::event::{Done, Effect, Spawn};
 use crate::graph::Graph;
 use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
+use crate::job::JobKind;
 use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
@@ -149,8 +150,17 @@ impl Core {
     /// `Type=idle` has waited for the other jobs, or long enough.
     pub(crate) fn service_idle_over(&mut self, unit: UnitId) {
         self.idle_queue.remove(&unit);
-        if self.has_no_main(unit) && !self.waits_for_clearing(unit) {
-            self.run_main(unit, 0);
+        if !self.has_no_main(unit) || self.waits_for_clearing(unit) {
+            return;
+        }
+        let is_to_stop = self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop);
+        match is_to_stop {
+            // As long as nobody cancels that.
+            true => {
+                let later = self.now.monotonic.after(IDLE_WAIT_MAX);
+                self.service_mut(unit).deadline = Some(later);
+            }
+            false => self.run_main(unit, 0),
         }
     }
 
