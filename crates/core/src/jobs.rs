@@ -104,6 +104,8 @@ impl Core {
     pub(crate) fn wait_again(&mut self, unit: UnitId) {
         let job = self.run_mut(unit).job.as_mut();
         let had_begun = job.is_some_and(|job| std::mem::take(&mut job.running));
+        // Nor was that planned with jobs that come to wait for it now.
+        self.circles_possible |= had_begun;
         self.running_jobs -= u32::from(had_begun);
         // It had its turn before those that wait for it now.
         if had_begun && self.waits_for_itself(unit) {
