@@ -178,7 +178,7 @@ impl Loader {
     fn note_mounts(&mut self, changes: impl Iterator<Item = Changed>) -> BTreeSet<UnitName> {
         let (mut names, mut now) = (BTreeSet::new(), MountsNow::default());
         for mut changed in changes {
-            if self.entry(changed.name.as_str()).is_some() {
+            if self.has_entry(&changed.name) {
                 changed.mount = None;
             }
             names.insert(changed.name.clone());
@@ -340,6 +340,12 @@ impl Loader {
         self.installation_changed |= changed.iter().any(|name| is_for_template(name));
         let mut names = self.affected(graph, changed);
         names.extend(self.realiased(graph, only));
+        if only.is_none() {
+            // Who has such a name as an alias may have lost it to the unit's own file.
+            let had = names.iter().filter_map(|name| graph.lookup(name));
+            let had: Vec<UnitName> = had.map(|unit| graph.name(unit).clone()).collect();
+            names.extend(had);
+        }
         if names.is_empty() {
             return Loading::new(graph.clone(), Delta::default(), work);
         }
@@ -350,8 +356,7 @@ impl Loader {
 
     /// Whether the unit, or its template, had a file when we last looked.
     pub fn has_file(&self, name: &UnitName) -> bool {
-        let has = |name: &UnitName| self.entry(name.as_str()).is_some();
-        has(name) || name.template().is_some_and(|template| has(&template))
+        self.has_entry(name) || name.template().is_some_and(|template| self.has_entry(&template))
     }
 
     /// Loads one name that nothing has led to so far: an instance, or a unit made just now.
@@ -367,7 +372,7 @@ impl Loader {
     /// The generation without these units, but for those that got a file meanwhile.
     pub fn forget(&mut self, graph: &Arc<Graph>, names: &[UnitName]) -> Loading {
         let without_file: Vec<UnitName> =
-            names.iter().filter(|name| self.entry(name.as_str()).is_none()).cloned().collect();
+            names.iter().filter(|name| !self.has_entry(name)).cloned().collect();
         self.pending.forget(&without_file);
         let (next, delta) = graph.forget(&without_file);
         let graph = if delta.is_empty() { graph.clone() } else { Arc::new(next) };

@@ -387,10 +387,14 @@ impl Graph {
             }
         }
         let fresh = old.as_ref().is_none_or(|d| d.load_state == LoadState::NotFound);
+        let had_names = |old: &Arc<Definition>| !old.aliases.is_empty();
         match (fresh, definition.load_state == LoadState::NotFound) {
-            (true, true) => {}
+            // Names of what is not found are told of as little as it is, but are a difference.
+            (true, true)
+                if definition.aliases.is_empty() && !old.as_ref().is_some_and(had_names) => {}
             (true, false) => delta.added.push(id),
-            (false, _) => delta.changed.push(id),
+            (false, true) => delta.removed.push(id),
+            (true, true) | (false, false) => delta.changed.push(id),
         }
         self.put(id, definition, old, wires);
     }
@@ -443,13 +447,16 @@ impl Graph {
     fn end_definition(&mut self, left: Definition, delta: &mut Delta, wires: &mut Wires) {
         let id = left.id;
         let old = self.definition(id).clone();
-        if old.load_state == LoadState::NotFound && old.edges == left.edges {
+        let is_gone = old.load_state == LoadState::NotFound;
+        if is_gone && old.edges == left.edges && old.aliases.is_empty() {
             return;
         }
         let returned: Vec<UnitId> =
             old.aliases.iter().filter_map(|alias| self.end_alias(alias, id)).collect();
-        if old.load_state != LoadState::NotFound {
-            delta.removed.push(id);
+        match is_gone {
+            false => delta.removed.push(id),
+            true if !old.aliases.is_empty() => delta.changed.push(id),
+            true => {}
         }
         self.put(id, left, Some(old), wires);
         returned.into_iter().for_each(|unit| self.settle_name(unit, delta, wires));

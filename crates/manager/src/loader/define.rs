@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use warren_core::graph::{Change, Definition, Files, NewDefinition};
+use warren_core::graph::{Change, Definition, Files, Graph, NewDefinition};
 use warren_unit::load::load;
 use warren_unit::parse::UnitFile;
 use warren_unit::search::{self, Dropin};
@@ -15,6 +15,9 @@ use super::work::Defined;
 use crate::kernel_mounts::is_bound;
 use crate::snapshot::Entry;
 
+/// What is wrong with a link that is passed over.
+const NO_ALIAS: &str = "is a link to a name that it cannot be an alias of: the link is ignored";
+
 impl Loader {
     /// What the files say about one name.
     pub(super) fn define_name(&self, name: &UnitName) -> Defined {
@@ -22,6 +25,9 @@ impl Loader {
         match self.find(name) {
             Found::Unit { name: main, .. } if main != *name => Defined::Alias(main),
             Found::Unit { fragment, masked, .. } => {
+                if self.has_rejected_link(name) {
+                    diagnostics.push(wrong_entry(name, NO_ALIAS));
+                }
                 let change = self.define(name, fragment, masked, &mut diagnostics);
                 Defined::Unit(change, diagnostics)
             }
@@ -56,16 +62,33 @@ impl Loader {
             diagnostics
                 .extend(self.snapshot.diagnostics.get(file.path()).into_iter().flatten().cloned());
         }
+        let (made, found) = self.made_of(name, aliases, files);
+        diagnostics.extend(found);
+        Change::Set(Box::new(made))
+    }
+
+    /// What a unit in force is by its files, with all that they name to be looked up again.
+    pub(super) fn restated(&self, graph: &Graph, known: &Definition) -> NewDefinition {
+        let leads = |alias: &&UnitName| graph.lookup(alias) == Some(known.id);
+        let aliases = known.aliases.iter().filter(leads).cloned().collect();
+        self.made_of(&known.name, aliases, known.files.clone()).0
+    }
+
+    fn made_of(
+        &self,
+        name: &UnitName,
+        aliases: Vec<UnitName>,
+        files: Files,
+    ) -> (NewDefinition, Vec<Diagnostic>) {
         let sources = files.sources();
         let (loaded, found) = load(name, &sources, &self.settings.context, &self.settings.defaults);
-        diagnostics.extend(found);
         let mut relations = loaded.relations.into_vec();
         let of_kernel = files.fragment.as_ref().filter(|file| file.path().is_empty());
         if of_kernel.is_some_and(|file| !is_bound(file)) {
             // The kernel holds on to the device as long as it is mounted.
             relations.retain(|(_, other)| other.unit_type() != UnitType::Device);
         }
-        Change::Set(Box::new(NewDefinition {
+        let made = NewDefinition {
             name: name.clone(),
             aliases,
             load_state: loaded.load_state,
@@ -74,7 +97,8 @@ impl Loader {
             slice: loaded.slice,
             relations,
             files,
-        }))
+        };
+        (made, found)
     }
 
     /// Drop-ins of a unit in the order in which they apply ([`search::select_dropins`]).

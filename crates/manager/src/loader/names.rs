@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use warren_core::graph::Graph;
 use warren_unit::parse::UnitFile;
-use warren_unit::search::directory_kind;
+use warren_unit::search::{check_alias, directory_kind};
 use warren_unit::{UnitName, UnitType};
 
 use super::{Aliases, Loader, Loading};
-use crate::snapshot::{Entry, Leads, strongest};
+use crate::snapshot::{Entry, Leads, Link};
 
 /// Links that are followed from one name to the next.
 const ALIAS_STEPS_MAX: usize = 16;
@@ -35,6 +35,8 @@ enum Followed {
     SameName,
     /// It is a link of an instance to its template, whose entries count.
     Template,
+    /// It is a link to a name that it cannot be an alias of: the next weaker one counts, as with systemd 252.
+    Rejected,
 }
 
 impl Loader {
@@ -155,7 +157,6 @@ impl Loader {
             }
             let all = || std::iter::once(unit).chain(aliases);
             names.extend(all().flat_map(|name| instances(graph, name)));
-            names.extend(aliases.iter().flat_map(|alias| self.referrers(graph, alias)));
             names.extend(all().filter(|name| !name.is_template()).cloned());
         }
         names
@@ -177,13 +178,14 @@ impl Loader {
                 out.extend(self.covered_by(graph, owner));
             }
             let Ok(owner) = UnitName::parse(owner) else { continue };
-            // A drop-in alone makes no unit: `foo-.slice.d` is for others than `foo-.slice`.
-            if dropin && graph.lookup(&owner).is_none() && !self.has_file(&owner) {
-                continue;
-            }
             if owner.is_template() {
                 out.extend(instances(graph, &owner));
+                out.extend(self.led_to(graph, &owner));
             } else {
+                // A drop-in alone makes no unit: `foo-.slice.d` is for others than `foo-.slice`.
+                if dropin && graph.lookup(&owner).is_none() && !self.has_file(&owner) {
+                    continue;
+                }
                 out.insert(self.main_name(&owner));
                 out.insert(owner);
             }
@@ -224,8 +226,12 @@ impl Loader {
         covered.map(|definition| definition.name.clone())
     }
 
-    fn referrers(&self, graph: &Graph, name: &UnitName) -> Vec<UnitName> {
-        graph.referrers(name).into_iter().map(|unit| graph.name(unit).clone()).collect()
+    /// Names that lead to instances of this template, be there any such yet or not.
+    fn led_to(&self, graph: &Graph, template: &UnitName) -> BTreeSet<UnitName> {
+        let of_template = self.aliases.get(template).into_iter().flatten();
+        let of_instances =
+            self.aliases.keys().filter(|main| main.template().as_ref() == Some(template));
+        of_template.flat_map(|alias| instances(graph, alias)).chain(of_instances.cloned()).collect()
     }
 
     /// Follows a name through the directories to its main name and file.
@@ -254,6 +260,7 @@ impl Loader {
                 Followed::Step(step) => return step,
                 Followed::SameName => is_linked = true,
                 Followed::Template => (is_linked, is_template_meant) = (true, true),
+                Followed::Rejected => {}
             }
         }
         // What is no file counts only where there is nothing else.
@@ -271,9 +278,14 @@ impl Loader {
         entries.filter(|entry| !matches!(entry, Entry::Directory(_)))
     }
 
-    /// The strongest entry of this name, of which one that is no file is passed over if there is another.
-    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
-        strongest(&self.snapshot.directories, name).map(|(_, entry)| entry)
+    /// Whether a search directory has this name, be it by something that is no file; not by a link that is no alias.
+    pub(super) fn has_entry(&self, name: &UnitName) -> bool {
+        self.entries(name).any(|entry| !is_rejected(name, entry))
+    }
+
+    /// Whether one has it by such a link.
+    pub(super) fn has_rejected_link(&self, name: &UnitName) -> bool {
+        self.entries(name).any(|entry| is_rejected(name, entry))
     }
 
     /// What the entry called `entry_name` means for `name`, which it was found for.
@@ -299,14 +311,13 @@ impl Loader {
             Leads::Nowhere => return found(None),
             Leads::Inside => {}
         }
-        let file_name = link.target.rsplit('/').next().unwrap_or_default();
-        match UnitName::parse(file_name) {
-            Ok(next) if next == *entry_name => Followed::SameName,
-            Ok(next) if entry_name.template().as_ref() == Some(&next) => Followed::Template,
-            Ok(next) if is_valid_alias(entry_name, &next) => {
+        match named_by(link) {
+            Some(next) if next == *entry_name => Followed::SameName,
+            Some(next) if entry_name.template().as_ref() == Some(&next) => Followed::Template,
+            Some(next) if check_alias(entry_name, &next).is_ok() => {
                 Followed::Step(Step::Alias(for_instance(name, next)))
             }
-            _ => wrong("is a link to a name that it cannot be an alias of"),
+            _ => Followed::Rejected,
         }
     }
 
@@ -326,7 +337,7 @@ impl Loader {
         let (template, instance) = (name.template(), name.instance());
         let of_template = template.as_ref().and_then(|template| self.aliases.get(template));
         let made = of_template.into_iter().flatten().filter_map(|alias| {
-            alias.with_instance(instance?).ok().filter(|alias| self.entry(alias.as_str()).is_none())
+            alias.with_instance(instance?).ok().filter(|alias| !self.has_entry(alias))
         });
         let aliases: BTreeSet<UnitName> = own.chain(made).collect();
         aliases.into_iter().collect()
@@ -341,17 +352,20 @@ pub(super) fn for_instance(name: &UnitName, other: UnitName) -> UnitName {
     }
 }
 
-/// Aliases are of the same type, and templates alias templates or instances theirs
-/// (systemd.unit(5), "ALIAS").
-fn is_valid_alias(alias: &UnitName, target: &UnitName) -> bool {
-    let shapes = match (alias.is_template(), alias.is_instance()) {
-        (true, _) => target.is_template(),
-        (_, true) => {
-            target.is_template() || target.is_instance() && alias.instance() == target.instance()
-        }
-        _ => !target.is_template(),
+/// The unit name that a link leads to.
+fn named_by(link: &Link) -> Option<UnitName> {
+    UnitName::parse(link.target.rsplit('/').next()?).ok()
+}
+
+/// Whether the entry is a link to a name in a search directory that it cannot be an alias of.
+fn is_rejected(name: &UnitName, entry: &Entry) -> bool {
+    let Entry::Link(link) = entry else { return false };
+    let fits = |next: UnitName| {
+        next == *name || name.template().as_ref() == Some(&next) || check_alias(name, &next).is_ok()
     };
-    alias.unit_type() == target.unit_type() && shapes
+    matches!(link.leads, Leads::Inside)
+        && &*link.target != "/dev/null"
+        && !named_by(link).is_some_and(fits)
 }
 
 /// Whether this is the name of a template's file, or of a directory that belongs to one.

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 
 use warren_core::graph::Edge;
 use warren_unit::install::PresetRules;
-use warren_unit::{Defaults, Relation};
+use warren_unit::{Defaults, Relation, UnitType};
 
 use super::*;
 use crate::on_disk::OnDisk;
@@ -386,8 +386,15 @@ impl Dice {
     }
 }
 
-const UNITS: [&str; 6] =
-    ["a.service", "a-b.service", "c.service", "t@.service", "u@.service", "t@1.service"];
+const UNITS: [&str; 7] = [
+    "a.service",
+    "a-b.service",
+    "c.service",
+    "t@.service",
+    "u@.service",
+    "t@1.service",
+    "u@1.service",
+];
 
 /// Changes one file, link or directory; no two texts of one file are as long as each other.
 fn edit(scratch: &Scratch, dice: &mut Dice, step: usize) {
@@ -398,7 +405,8 @@ fn edit(scratch: &Scratch, dice: &mut Dice, step: usize) {
     match dice.roll(18) {
         0 | 1 => {
             clear(path.join(unit));
-            let wants = format!("[Unit]\nWants={other}\nAfter={other}\n");
+            let wants =
+                format!("[Service]\nExecStart=/bin/true\n[Unit]\nWants={other}\nAfter={other}\n");
             write_files(scratch, &[(&format!("{directory}/{unit}"), &text(&wants))]);
         }
         2 | 3 => {
@@ -471,10 +479,11 @@ fn edit(scratch: &Scratch, dice: &mut Dice, step: usize) {
     }
 }
 
-/// What is loaded, but for instances, which stay as long as somebody knows them.
+/// What is loaded, but for instances and their slices, which stay as long as somebody knows them.
 fn in_words(graph: &Graph) -> Vec<String> {
+    let stays = |name: &UnitName| name.is_instance() || name.unit_type() == UnitType::Slice;
     let loaded = graph.definitions().filter(|d| d.load_state != LoadState::NotFound);
-    let words = loaded.filter(|d| !d.name.is_instance()).map(|d| {
+    let words = loaded.filter(|d| !stays(&d.name)).map(|d| {
         let aliases = d.aliases.iter().map(|alias| (alias, graph.lookup(alias) == Some(d.id)));
         let aliases: Vec<_> = aliases.collect();
         let relation = |edge: &Edge| format!("{:?} {}", edge.relation, graph.name(edge.other));
@@ -491,7 +500,9 @@ fn in_words(graph: &Graph) -> Vec<String> {
 
 #[test]
 fn a_reload_comes_to_what_a_fresh_load_does_whatever_was_tried_before() {
-    for seed in 0..20 {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    let (first, seeds) = (number("WARREN_SEED").unwrap_or(0), number("WARREN_SEEDS").unwrap_or(20));
+    for seed in first..first + seeds {
         let (scratch, mut dice) = (Scratch::new("tried"), Dice(seed));
         let mut loader = loader_of(&scratch, &[("usr/a.service", ""), ("etc/c.service", "[Unit]")]);
         let mut graph = loader.load_all(&Arc::new(Graph::default())).graph;
@@ -516,6 +527,171 @@ fn a_reload_comes_to_what_a_fresh_load_does_whatever_was_tried_before() {
             assert!(again.delta.is_empty() && again.work.parsed == 0, "seed {seed}, step {step}");
         }
     }
+}
+
+/// Whom `m.service` requires of the services that there are.
+fn required(graph: &Graph) -> Vec<String> {
+    let m = graph.lookup(&name("m.service")).expect("it is loaded");
+    let others = graph.related(m, Relation::Requires).map(|other| graph.name(other).to_string());
+    others.filter(|other| other.ends_with(".service")).collect()
+}
+
+#[test]
+fn whoever_names_an_alias_follows_it_wherever_it_leads_after_a_reload() {
+    let text = "[Service]\nExecStart=/bin/true";
+    let check =
+        |named: &str, files: &[(&str, &str)], edit: &[(&str, &str)], before: &str, after: &str| {
+            let scratch = Scratch::new("follows");
+            let m = format!("[Unit]\nRequires={named}\n[Service]\nExecStart=/bin/true");
+            write_files(&scratch, &[("usr/m.service", &m)]);
+            let mut loader = loader_of(&scratch, files);
+            let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+            assert_eq!(required(&graph), [before], "{named}, before {edit:?}");
+            for (path, _) in edit {
+                let _ = fs::remove_file(scratch.0.join(path));
+            }
+            let there = edit.iter().filter(|(_, text)| !text.is_empty()).copied();
+            write_files(&scratch, &there.collect::<Vec<_>>());
+            loader.look(false);
+            let graph = loader.reload(&graph, false).graph;
+            assert_eq!(required(&graph), [after], "{named}, after {edit:?}");
+            let fresh = loader_of(&scratch, &[]).load_all(&Arc::new(Graph::default())).graph;
+            assert_eq!(required(&fresh), [after], "{named}, anew after {edit:?}");
+        };
+    let (x, y, z) = ("x.service", "y.service", "z.service");
+    let dangling = ("usr/x.service", "-> y.service");
+    check(x, &[dangling], &[("usr/y.service", text)], x, y);
+    check(x, &[dangling, ("usr/y.service", text)], &[("usr/y.service", "")], y, x);
+    check(x, &[dangling], &[("usr/y.service", "-> z.service"), ("usr/z.service", text)], x, z);
+    let (t, t1, u1) = (("usr/t@.service", text), "t@1.service", "u@1.service");
+    let u = ("usr/u@.service", "-> t@.service");
+    check(u1, &[t], &[u], u1, t1);
+    check(u1, &[u], &[t], u1, t1);
+    check(u1, &[t, u], &[("usr/u@.service", "")], t1, u1);
+    check(u1, &[t, u], &[("usr/u@.service", text)], t1, u1);
+    check(u1, &[t, u], &[("etc/u@1.service", text)], t1, u1);
+    check(u1, &[t, u, ("etc/u@1.service", text)], &[("etc/u@1.service", "")], u1, t1);
+    let v = ("usr/v@.service", text);
+    check(u1, &[t, u, v], &[("usr/u@.service", "-> v@.service")], t1, "v@1.service");
+    check(u1, &[("usr/u@1.service", "-> t@1.service")], &[t], u1, t1);
+    // A name of what has drop-ins alone.
+    let dropin = ("usr/y.service.d/1.conf", "[Unit]");
+    check(x, &[dangling, dropin, ("usr/y.service", text)], &[dangling], y, y);
+    check(x, &[dangling, dropin], &[("usr/x.service", text)], y, x);
+}
+
+/// As it is in force, but for the names.
+#[test]
+fn a_refresh_of_a_unit_that_was_an_alias_takes_along_who_names_it() {
+    let scratch = Scratch::new("refresh-alias");
+    let text = "[Service]\nExecStart=/bin/true";
+    let m = "[Unit]\nRequires=x.service\n[Service]\nExecStart=/bin/true";
+    let files = [("usr/y.service", text), ("usr/x.service", "-> y.service"), ("usr/m.service", m)];
+    let mut loader = loader_of(&scratch, &files);
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    assert_eq!(required(&graph), ["y.service"]);
+    fs::remove_file(scratch.0.join("usr/x.service")).expect("it is there");
+    let edited = m.replace("[Unit]", "[Unit]\nDescription=edited");
+    write_files(&scratch, &[("usr/x.service", text), ("usr/m.service", &edited)]);
+    let description = |graph: &Graph| {
+        let m = graph.lookup(&name("m.service")).expect("it is loaded");
+        graph.definition(m).description.to_string()
+    };
+    loader.look(false);
+    let graph = loader.refresh(&graph, &name("x.service"), false).graph;
+    assert_eq!(
+        (required(&graph), &*description(&graph)),
+        (vec!["x.service".to_owned()], "m.service")
+    );
+    let graph = loader.reload(&graph, false).graph;
+    assert_eq!((required(&graph), &*description(&graph)), (vec!["x.service".to_owned()], "edited"));
+    let y = graph.lookup(&name("y.service")).expect("it is loaded");
+    assert!(graph.definition(y).aliases.is_empty());
+}
+
+/// systemctl(1) of 252 shows such a unit as not found, and goes on with the next.
+#[test]
+fn a_link_to_nothing_is_a_unit_that_is_not_found_for_whoever_asks() {
+    let scratch = Scratch::new("dangling");
+    let mut loader = loader_of(&scratch, &[("usr/x.service", "-> y.service")]);
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    assert_eq!(graph.lookup(&name("x.service")), None);
+    let graph = loader.load_one(&graph, &name("x.service")).graph;
+    let x = graph.lookup(&name("x.service")).expect("it was asked for");
+    assert_eq!(graph.definition(x).load_state, LoadState::NotFound);
+    write_files(&scratch, &[("usr/y.service", "[Service]\nExecStart=/bin/true")]);
+    loader.look(false);
+    let graph = loader.load_one(&graph, &name("x.service")).graph;
+    check(&graph, &scratch, &("x.service", "y.service", LoadState::Loaded, "usr/y.service"));
+}
+
+/// As systemd 252 has it, which passes over them.
+#[test]
+fn a_link_to_what_it_cannot_be_an_alias_of_is_no_entry() {
+    let scratch = Scratch::new("no-alias");
+    let text = "[Service]\nExecStart=/bin/true";
+    let mount = "[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/run/mb";
+    let mut loader = loader_of(
+        &scratch,
+        &[
+            ("usr/run-mb.mount", mount),
+            ("etc/run-ma.mount", "-> ../usr/run-mb.mount"),
+            ("usr/sa.slice", "[Unit]"),
+            ("etc/sb.slice", "-> ../usr/sa.slice"),
+            ("usr/tt@.service", text),
+            ("usr/plain.service", text),
+            ("etc/solo.service", "-> ../usr/tt@x.service"),
+            ("etc/whole.service", "-> ../usr/tt@.service"),
+            ("etc/one@x.service", "-> ../usr/plain.service"),
+            ("etc/other@x.service", "-> ../usr/tt@y.service"),
+            ("etc/wrong.socket", "-> ../usr/plain.service"),
+            ("usr/README", text),
+            ("etc/readme.service", "-> ../usr/README"),
+            ("usr/weak.service", text),
+            ("etc/weak.service", "-> ../usr/tt@x.service"),
+            ("usr/wt@.service", text),
+            ("etc/wt@q.service", "-> ../usr/plain.service"),
+            ("etc/tx@x.service", "-> ../usr/tt@x.service"),
+            ("usr/m.service", "[Unit]\nRequiresMountsFor=/run/ma\n[Service]\nExecStart=/bin/true"),
+        ],
+    );
+    let loading = loader.load_all(&Arc::new(Graph::default()));
+    let said: Vec<String> = loading.diagnostics.iter().map(|d| d.message.clone()).collect();
+    assert!(said.iter().any(|said| said.starts_with("run-ma.mount is a link")), "{said:?}");
+    let mut graph = loading.graph;
+    let not_found = |name| (name, name, LoadState::NotFound, "");
+    for made in [
+        not_found("run-ma.mount"),
+        ("sb.slice", "sb.slice", LoadState::Loaded, ""),
+        not_found("solo.service"),
+        not_found("whole.service"),
+        not_found("one@x.service"),
+        not_found("other@x.service"),
+        not_found("wrong.socket"),
+        not_found("readme.service"),
+        ("weak.service", "weak.service", LoadState::Loaded, "usr/weak.service"),
+        ("wt@q.service", "wt@q.service", LoadState::Loaded, "usr/wt@.service"),
+        ("tx@x.service", "tt@x.service", LoadState::Loaded, "usr/tt@.service"),
+    ] {
+        graph = loader.load_one(&graph, &name(made.0)).graph;
+        check(&graph, &scratch, &made);
+    }
+    let m = graph.lookup(&name("m.service")).expect("it is loaded");
+    let mb = graph.lookup(&name("run-mb.mount")).expect("it is loaded");
+    assert!(!graph.is_related(m, Relation::MountsFor, mb));
+}
+
+#[test]
+fn drop_ins_of_a_template_without_a_file_are_for_its_instances() {
+    let scratch = Scratch::new("template-dropins");
+    let unit = ("usr/u@1.service", "[Service]\nExecStart=/bin/true");
+    let mut loader = loader_of(&scratch, &[unit]);
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    write_files(&scratch, &[("etc/u@.service.d/1.conf", "[Unit]\nDescription=of a drop-in")]);
+    loader.look(false);
+    let graph = loader.reload(&graph, false).graph;
+    let unit = graph.lookup(&name("u@1.service")).expect("it is loaded");
+    assert_eq!(&*graph.definition(unit).description, "of a drop-in");
 }
 
 #[test]

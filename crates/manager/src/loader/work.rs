@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use warren_core::graph::{Change, Definition, Edge, Edit, Graph, NewDefinition};
-use warren_unit::{Code, Diagnostic, LoadState, Relation, Severity, UnitName, UnitType};
+use warren_core::graph::{Change, Definition, Edit, Graph, NewDefinition};
+use warren_core::ids::UnitId;
+use warren_unit::{Code, Diagnostic, LoadState, Severity, UnitName, UnitType};
 
 use super::{Loader, Loading};
 use crate::snapshot::Work;
@@ -42,6 +43,9 @@ struct LoadWork {
     are_aliases_done: bool,
     diagnostics: Vec<Diagnostic>,
     done: BTreeSet<UnitName>,
+    /// Units that got or lost names, and whoever referred to those in what is applied.
+    moved: BTreeSet<UnitName>,
+    referrers: BTreeSet<UnitName>,
     /// Names that units lead to and that were looked up already.
     known: BTreeSet<UnitName>,
 }
@@ -56,6 +60,8 @@ impl LoadWork {
             are_aliases_done: false,
             diagnostics: Vec::new(),
             done: BTreeSet::new(),
+            moved: BTreeSet::new(),
+            referrers: BTreeSet::new(),
             known: BTreeSet::new(),
         }
     }
@@ -65,6 +71,7 @@ impl LoadWork {
     fn take(&mut self, loader: &Loader, name: UnitName, defined: Defined) -> Vec<UnitName> {
         let (mut change, diagnostics) = match defined {
             Defined::Alias(main) => {
+                self.note_moved(&name, None);
                 // It may have been a unit of its own, and lead to nothing now.
                 self.changes.push(Change::Remove(name.clone()));
                 self.done.insert(name);
@@ -90,8 +97,50 @@ impl LoadWork {
                 }
             }
         }
+        match &change {
+            Change::Set(new) => self.note_moved(&new.name, Some(&new.aliases)),
+            Change::Remove(name) => self.note_moved(name, None),
+        }
         self.changes.push(change);
         more
+    }
+
+    /// Takes note of who is to refer to other units than before, as names lead elsewhere after a change that leaves
+    /// a unit these aliases, or nothing of it. Names are settled before what is not applied yet is looked up.
+    fn note_moved(&mut self, name: &UnitName, aliases: Option<&[UnitName]>) {
+        let graph = self.edit.graph();
+        let own = graph.lookup_own(name);
+        let keeps = |alias: &UnitName| aliases.is_some_and(|aliases| aliases.contains(alias));
+        let loses = |unit: &UnitId| {
+            let aliases = graph.definition(*unit).aliases.iter();
+            aliases.into_iter().any(|alias| graph.lookup(alias) == Some(*unit) && !keeps(alias))
+        };
+        let all = aliases.into_iter().flat_map(|aliases| std::iter::once(name).chain(aliases));
+        let taken = all.filter_map(|name| graph.lookup(name)).filter(|&unit| Some(unit) != own);
+        let mut led = taken.chain(own.filter(loses)).peekable();
+        if led.peek().is_some() && self.moved.insert(name.clone()) {
+            let referrers = led.flat_map(|unit| graph.named_by(unit));
+            self.referrers.extend(referrers.map(|unit| graph.name(unit).clone()));
+        }
+    }
+
+    /// Has whoever referred to such names look them up again, by the files that are in force; returns who is to be
+    /// loaded for that.
+    fn refer_again(&mut self, loader: &Loader) -> BTreeSet<UnitName> {
+        let mut names = BTreeSet::new();
+        for name in std::mem::take(&mut self.referrers) {
+            let graph = self.edit.graph();
+            let Some(unit) = graph.lookup_own(&name) else { continue };
+            let known = graph.definition(unit).clone();
+            if self.done.remove(&name) || !known.aliases.is_empty() {
+                names.insert(name);
+                continue;
+            }
+            let change = Change::Set(Box::new(loader.restated(graph, &known)));
+            names.extend(self.take(loader, name.clone(), Defined::Unit(change, Vec::new())));
+            self.apply_if_many();
+        }
+        names
     }
 
     /// In pieces, so that the working memory of a load does not grow with the units.
@@ -181,13 +230,29 @@ impl Loader {
             Defined::Alias(main) => {
                 if let Some(known) = known_unit(graph, &main) {
                     // What is loaded stays as it is until a reload, but for one more name.
-                    work.edit.apply(with_alias(graph, known, name));
+                    work.edit.apply(self.with_alias(graph, known, name));
                     return work.finish(graph, self.snapshot.work);
+                }
+                // Such a link leads to nothing.
+                if matches!(self.define_name(&main), Defined::Unit(Change::Remove(_), _)) {
+                    work.edit.claim(name);
                 }
             }
             Defined::Unit(Change::Set(_), _) => {}
         }
         self.work_off(graph, work, BTreeSet::from([name.clone()]))
+    }
+
+    /// What makes a name another name of a unit that is loaded: the unit and who refers to that name, all
+    /// else of them as it is in force.
+    fn with_alias(&self, graph: &Graph, known: &Definition, alias: &UnitName) -> Vec<Change> {
+        let mut main = self.restated(graph, known);
+        main.aliases.push(alias.clone());
+        main.aliases.sort_unstable();
+        main.aliases.dedup();
+        let referrers = graph.referrers(alias).into_iter().filter(|&unit| unit != known.id);
+        let referrers = referrers.map(|unit| self.restated(graph, graph.definition(unit)));
+        std::iter::once(main).chain(referrers).map(|new| Change::Set(Box::new(new))).collect()
     }
 
     fn work_off(
@@ -208,11 +273,17 @@ impl Loader {
             let known: Vec<UnitName> = std::mem::take(&mut names).into_iter().collect();
             names = self.load_many(&known, &mut work);
         }
-        while let Some(name) = names.pop_first() {
-            if !work.done.contains(&name) {
-                let defined = self.define_name(&name);
-                names.extend(work.take(self, name, defined));
-                work.apply_if_many();
+        loop {
+            while let Some(name) = names.pop_first() {
+                if !work.done.contains(&name) {
+                    let defined = self.define_name(&name);
+                    names.extend(work.take(self, name, defined));
+                    work.apply_if_many();
+                }
+            }
+            names = work.refer_again(self);
+            if names.is_empty() {
+                break;
             }
         }
         let mut loading = work.finish(graph, self.snapshot.work);
@@ -270,36 +341,6 @@ pub(super) fn known_unit<'a>(graph: &'a Graph, name: &UnitName) -> Option<&'a De
     let definition = graph.definition(graph.lookup(name)?);
     let is_loaded = definition.load_state != LoadState::NotFound;
     (is_loaded && definition.name == *name).then_some(definition)
-}
-
-/// What makes a name another name of a unit that is loaded: the unit and who refers to that name, all
-/// else of them as it is in force.
-fn with_alias(graph: &Graph, known: &Definition, alias: &UnitName) -> Vec<Change> {
-    let mut main = restated(graph, known);
-    main.aliases.push(alias.clone());
-    main.aliases.sort_unstable();
-    main.aliases.dedup();
-    let referrers = graph.referrers(alias).into_iter().filter(|&unit| unit != known.id);
-    let referrers = referrers.map(|unit| restated(graph, graph.definition(unit)));
-    std::iter::once(main).chain(referrers).map(|new| Change::Set(Box::new(new))).collect()
-}
-
-/// A definition that is in force, by names.
-fn restated(graph: &Graph, known: &Definition) -> NewDefinition {
-    let is_stated = |edge: &&Edge| {
-        edge.relation != Relation::After || known.completed.binary_search(&edge.other).is_err()
-    };
-    let named = |edge: &Edge| (edge.relation, graph.name(edge.other).clone());
-    NewDefinition {
-        name: known.name.clone(),
-        aliases: known.aliases.to_vec(),
-        load_state: known.load_state.clone(),
-        description: known.description.clone(),
-        flags: known.flags,
-        slice: known.slice.map(|slice| graph.name(slice).clone()),
-        relations: known.edges.iter().filter(is_stated).map(named).collect(),
-        files: known.files.clone(),
-    }
 }
 
 /// Units that may exist without a file of their own, or by a template: whoever names them makes
