@@ -104,7 +104,7 @@ impl Files {
     fn watch_directory(&mut self, directory: &Path) {
         let Some(watch) = &self.watch else { return };
         if !self.directories.contains(directory)
-            && let Ok(id) = watch.add(directory, WatchFor::Entries)
+            && let Ok(id) = watch.add(directory, WatchFor::Edits)
         {
             self.watched.insert(id, directory.to_owned());
             self.directories.insert(directory.to_owned());

@@ -33,6 +33,9 @@ pub enum WatchFor {
     /// Entries of a directory that appear, vanish, are renamed, or whose content or attributes
     /// changed: what a reload must look at.
     Entries,
+    /// The same, and each time that content changes, not only when who wrote it is done: for who looks only when
+    /// asked, and is not woken.
+    Edits,
     /// Only entries of a directory that appear.
     Names,
     /// Everything that PathChanged= and PathModified= mean for a file or directory.
@@ -89,6 +92,9 @@ impl Inotify {
         let entries = W::CREATE | W::DELETE | W::MOVED_FROM | W::MOVED_TO;
         let flags = match what {
             WatchFor::Entries => itself | entries | W::CLOSE_WRITE | W::ATTRIB | W::ONLYDIR,
+            WatchFor::Edits => {
+                itself | entries | W::CLOSE_WRITE | W::MODIFY | W::ATTRIB | W::ONLYDIR
+            }
             WatchFor::Names => itself | W::CREATE | W::MOVED_TO | W::ONLYDIR,
             WatchFor::Content => itself | entries | W::CLOSE_WRITE | W::MODIFY | W::ATTRIB,
             WatchFor::Existence => itself | W::ATTRIB,

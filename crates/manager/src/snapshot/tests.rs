@@ -382,6 +382,26 @@ fn all_files_together_are_bounded_and_one_that_goes_makes_room() {
     assert_eq!(faults(&snapshot), ["d.service"]);
 }
 
+#[test]
+fn what_somebody_still_writes_is_seen_as_far_as_it_is() {
+    use std::io::Write;
+    let scratch = Scratch::new("written");
+    scratch.edit("a.service [Unit]\nDescription=before\n");
+    scratch.edit("a.service.d/1.conf [Unit]\n");
+    let mut snapshot = Snapshot::read(vec![scratch.0.clone()]);
+    for (file, changed) in [("a.service", "a.service"), ("a.service.d/1.conf", "a.service.d")] {
+        let path = scratch.0.join(file);
+        let mut file = fs::File::options().append(true).open(path).expect("it is there");
+        for part in ["Description=one\n", "Description=longer\n"] {
+            file.write_all(part.as_bytes()).expect("written");
+            assert!(snapshot.watched().0.is_some_and(|watch| watch.has_news()));
+            assert_eq!(snapshot.update().into_iter().collect::<Vec<_>>(), [changed.into()]);
+        }
+        drop(file);
+        assert!(snapshot.update().is_empty());
+    }
+}
+
 /// A watch that could not be had is asked for again by the look at everything that stands in.
 #[test]
 fn what_is_not_watched_is_looked_at_until_it_is() {

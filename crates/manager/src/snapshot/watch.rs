@@ -55,7 +55,7 @@ impl Snapshot {
             Some(name) => self.directories[index].path.join(name),
             None => self.directories[index].path.clone(),
         };
-        match watch.add(&path, WatchFor::Entries) {
+        match watch.add(&path, WatchFor::Edits) {
             Ok(id) => {
                 self.watched.entry(id).or_default().insert((index, below.map(Box::from)));
                 if !is_link && !self.tells_all(&path, device) {
