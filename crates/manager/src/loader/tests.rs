@@ -609,6 +609,29 @@ fn a_refresh_of_a_unit_that_was_an_alias_takes_along_who_names_it() {
     assert!(graph.definition(y).aliases.is_empty());
 }
 
+#[test]
+fn an_edit_after_a_rollback_brings_the_names_back_that_it_is_about() {
+    let scratch = Scratch::new("rollback-alias");
+    let text = "[Service]\nExecStart=/bin/true";
+    let m = "[Unit]\nRequires=x.service\n[Service]\nExecStart=/bin/true";
+    let files = [("usr/y.service", text), ("usr/x.service", "-> y.service"), ("usr/m.service", m)];
+    let mut loader = loader_of(&scratch, &files);
+    let first = loader.load_all(&Arc::new(Graph::default())).graph;
+    fs::remove_file(scratch.0.join("usr/x.service")).expect("it is there");
+    write_files(&scratch, &[("usr/x.service", text)]);
+    loader.look(false);
+    let second = loader.reload(&first, false).graph;
+    assert_eq!(required(&second), ["x.service"]);
+    let edited = format!("[Unit]\nDescription=edited\n{text}");
+    write_files(&scratch, &[("usr/y.service", &edited)]);
+    loader.look(false);
+    let back = Arc::new(second.restored_to(&first).0);
+    assert_eq!(required(&back), ["y.service"]);
+    let graph = loader.reload(&back, false).graph;
+    assert_eq!(required(&graph), ["x.service"]);
+    check(&graph, &scratch, &("x.service", "x.service", LoadState::Loaded, "usr/x.service"));
+}
+
 /// systemctl(1) of 252 shows such a unit as not found, and goes on with the next.
 #[test]
 fn a_link_to_nothing_is_a_unit_that_is_not_found_for_whoever_asks() {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use warren_core::graph::{Change, Definition, Edit, Graph, NewDefinition};
-use warren_core::ids::UnitId;
 use warren_unit::{Code, Diagnostic, LoadState, Severity, UnitName, UnitType};
 
 use super::{Loader, Loading};
@@ -71,11 +70,12 @@ impl LoadWork {
     fn take(&mut self, loader: &Loader, name: UnitName, defined: Defined) -> Vec<UnitName> {
         let (mut change, diagnostics) = match defined {
             Defined::Alias(main) => {
-                self.note_moved(&name, None);
+                let mut more = self.note_moved(&name, None);
+                more.push(main);
                 // It may have been a unit of its own, and lead to nothing now.
                 self.changes.push(Change::Remove(name.clone()));
                 self.done.insert(name);
-                return vec![main];
+                return more;
             }
             Defined::Unit(change, diagnostics) => (change, diagnostics),
         };
@@ -97,31 +97,33 @@ impl LoadWork {
                 }
             }
         }
-        match &change {
+        more.extend(match &change {
             Change::Set(new) => self.note_moved(&new.name, Some(&new.aliases)),
             Change::Remove(name) => self.note_moved(name, None),
-        }
+        });
         self.changes.push(change);
         more
     }
 
     /// Takes note of who is to refer to other units than before, as names lead elsewhere after a change that leaves
     /// a unit these aliases, or nothing of it. Names are settled before what is not applied yet is looked up.
-    fn note_moved(&mut self, name: &UnitName, aliases: Option<&[UnitName]>) {
+    /// Returns the names that it loses: they may be others' now.
+    fn note_moved(&mut self, name: &UnitName, aliases: Option<&[UnitName]>) -> Vec<UnitName> {
         let graph = self.edit.graph();
         let own = graph.lookup_own(name);
-        let keeps = |alias: &UnitName| aliases.is_some_and(|aliases| aliases.contains(alias));
-        let loses = |unit: &UnitId| {
-            let aliases = graph.definition(*unit).aliases.iter();
-            aliases.into_iter().any(|alias| graph.lookup(alias) == Some(*unit) && !keeps(alias))
+        let had = own.map_or(&[][..], |unit| &graph.definition(unit).aliases);
+        let goes = |alias: &&UnitName| {
+            graph.lookup(alias) == own && !aliases.is_some_and(|aliases| aliases.contains(alias))
         };
+        let lost: Vec<UnitName> = had.iter().filter(goes).cloned().collect();
         let all = aliases.into_iter().flat_map(|aliases| std::iter::once(name).chain(aliases));
         let taken = all.filter_map(|name| graph.lookup(name)).filter(|&unit| Some(unit) != own);
-        let mut led = taken.chain(own.filter(loses)).peekable();
+        let mut led = taken.chain(own.filter(|_| !lost.is_empty())).peekable();
         if led.peek().is_some() && self.moved.insert(name.clone()) {
             let referrers = led.flat_map(|unit| graph.named_by(unit));
             self.referrers.extend(referrers.map(|unit| graph.name(unit).clone()));
         }
+        lost
     }
 
     /// Has whoever referred to such names look them up again, by the files that are in force; returns who is to be
