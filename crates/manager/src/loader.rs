@@ -247,7 +247,8 @@ impl Loader {
         names.extend(self.mounted.names().cloned());
         let known = graph.definitions().filter(|d| d.load_state != LoadState::NotFound);
         names.extend(known.map(|d| d.name.clone()));
-        names.extend(graph.names().map(|(name, _)| name.clone()).filter(|n| n.is_instance()));
+        // Of those that need no file of their own, some may be there only because somebody asked for them.
+        names.extend(graph.names().map(|(name, _)| name.clone()).filter(work::needs_loading));
         let mut loading = self.load_names(graph, names);
         loading.work = self.snapshot.work;
         if let Some(fleet) = &self.fleet {

@@ -272,8 +272,9 @@ impl Graph {
         let may_run = old.load_state != LoadState::NotFound || !old.edges.is_empty();
         let left = match self.lookup(&old.name).filter(|&by| by != unit) {
             Some(by) if may_run => Definition::displaced(unit, old.name.clone(), by),
-            Some(_) => return,
-            None => Definition::missing(unit, old.name.clone()),
+            // Nor did it have names, mostly.
+            Some(_) if old.aliases.is_empty() => return,
+            _ => Definition::missing(unit, old.name.clone()),
         };
         self.end_definition(left, delta, wires);
     }

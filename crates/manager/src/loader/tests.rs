@@ -347,6 +347,42 @@ fn drop_ins_alone_make_no_unit() {
     assert_eq!(&*graph.definition(bar).description, "of a drop-in");
 }
 
+/// What lies in `X.d/` alone is no unit, and is not told as one that has changed.
+#[test]
+fn a_unit_whose_file_is_gone_is_removed_though_drop_ins_stay() {
+    let scratch = Scratch::new("drop-ins-stay");
+    let mut loader = loader_of(
+        &scratch,
+        &[
+            ("usr/b.service", "[Service]\nExecStart=/bin/true"),
+            ("etc/b.service.d/1.conf", "[Unit]\nDescription=b"),
+        ],
+    );
+    let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+    let unit = graph.lookup(&name("b.service")).expect("it is loaded");
+    fs::remove_file(scratch.0.join("usr/b.service")).expect("it is there");
+    loader.look(false);
+    let Loading { delta, .. } = loader.reload(&graph, false);
+    assert_eq!((delta.removed, delta.changed), (vec![unit], vec![]));
+}
+
+/// They were loaded for whoever asked, and no file names them.
+#[test]
+fn names_that_are_taken_over_are_units_where_that_needs_no_file() {
+    let scratch = Scratch::new("taken-over");
+    let names = ["asked.slice", "dev-asked.device", "t@asked.service", "gone.service"];
+    let names = names.map(name);
+    let mut loader = loader_of(&scratch, &[("usr/t@.service", "[Service]\nExecStart=/bin/true")]);
+    let before = Graph::with_names(names.iter().cloned().map(Some).collect());
+    let graph = loader.load_all(&Arc::new(before)).graph;
+    let states = names.map(|name| {
+        let unit = graph.lookup(&name).expect("it was taken over");
+        graph.definition(unit).load_state.clone()
+    });
+    let loaded = LoadState::Loaded;
+    assert_eq!(states, [loaded.clone(), loaded.clone(), loaded, LoadState::NotFound]);
+}
+
 fn name(text: &str) -> UnitName {
     UnitName::parse(text).expect("a valid name")
 }

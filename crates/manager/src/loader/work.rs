@@ -130,9 +130,12 @@ impl LoadWork {
     /// loaded for that.
     fn refer_again(&mut self, loader: &Loader) -> BTreeSet<UnitName> {
         let mut names = BTreeSet::new();
+        // One of them may have lost its own name by what is not applied yet.
+        self.apply();
         for name in std::mem::take(&mut self.referrers) {
             let graph = self.edit.graph();
-            let Some(unit) = graph.lookup_own(&name) else { continue };
+            let own = graph.lookup(&name).filter(|&unit| *graph.name(unit) == name);
+            let Some(unit) = own else { continue };
             let known = graph.definition(unit).clone();
             if self.done.remove(&name) || !known.aliases.is_empty() {
                 names.insert(name);
@@ -347,6 +350,6 @@ pub(super) fn known_unit<'a>(graph: &'a Graph, name: &UnitName) -> Option<&'a De
 
 /// Units that may exist without a file of their own, or by a template: whoever names them makes
 /// them be looked for.
-fn needs_loading(name: &UnitName) -> bool {
+pub(super) fn needs_loading(name: &UnitName) -> bool {
     name.is_instance() || matches!(name.unit_type(), UnitType::Slice | UnitType::Device)
 }
