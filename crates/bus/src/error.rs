@@ -108,7 +108,7 @@ impl From<Refusal> for BusError {
                 "Operation refused, unit {unit} may be requested by dependency only (it is \
                  configured to refuse manual start/stop)."
             )),
-            Refusal::JobsConflict(_) => BusError::jobs_conflicting(text),
+            Refusal::JobsConflict(_) | Refusal::Outdone { .. } => BusError::jobs_conflicting(text),
             Refusal::Destructive { .. } => BusError::destructive(text),
             Refusal::Cycle(_) => BusError::order_is_cyclic(text),
             Refusal::Maintenance(_) => BusError::masked(text),

@@ -82,7 +82,7 @@ codes! {
     ReloadFailed = 57, "the reload command failed; it runs on with its old configuration", "see its last log lines";
     DependencyFailed = 60, "a unit that it requires could not be started", "mend that unit";
     RequisiteMissing = 61, "a unit named in Requisite= is not active", "start that unit first";
-    LeftOut = 62, "it was wanted and not started, as a unit that it requires cannot be", "mend that unit, or give it its file";
+    LeftOut = 62, "it was wanted and not started, as a unit that it requires cannot be, or one that it conflicts with was started", "mend the unit that it requires, or give it its file; or want only one of those in conflict";
     DeviceMissing = 63, "the device did not show up in time", "plug it in, or see `warren devices` for what it waits for";
     NoneOfGroup = 64, "no unit of a line of RequireAny= is up or about to be", "start one of them";
     Excluded = 65, "a unit that ExcludeAll= names is up", "stop that unit first";

@@ -130,6 +130,13 @@ pub enum Refusal {
     OnlyByDependency(UnitName, &'static str),
     /// Two required jobs of the transaction contradict each other.
     JobsConflict(UnitName),
+    /// A unit is not started, as another that it conflicts with is.
+    Outdone {
+        /// The one.
+        unit: UnitName,
+        /// The other.
+        by: UnitName,
+    },
     /// The transaction contradicts jobs that are installed and may not be replaced: what was asked for, and
     /// the first of them by name.
     Destructive {
@@ -192,6 +199,9 @@ impl std::fmt::Display for Refusal {
             ),
             Refusal::JobsConflict(u) => {
                 write!(f, "Transaction contains conflicting jobs for {u}, all of them required.")
+            }
+            Refusal::Outdone { unit, by } => {
+                write!(f, "Unit {unit} is not started, as {by} is, which it conflicts with.")
             }
             Refusal::Destructive { unit, kind, other, installed, included } => write!(
                 f,
@@ -303,6 +313,7 @@ impl Refusal {
             Refusal::NotApplicable(_) => Code::NotSupported,
             Refusal::Cycle(_) => Code::Circle,
             Refusal::JobsConflict(_) => Code::Contradiction,
+            Refusal::Outdone { .. } => Code::LeftOut,
             Refusal::Destructive { .. } => Code::StoodAgainst,
             Refusal::OnlyByDependency(..) => Code::NotByHand,
             _ => Code::Canceled,

@@ -87,12 +87,12 @@ pub struct Circle {
     pub dropped: UnitId,
 }
 
-/// A start that was wanted and is not in the plan, because of what its unit requires.
+/// A start that was wanted and is not in the plan, because of what its unit requires or conflicts with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftOut {
     /// The unit that was wanted.
     pub unit: UnitId,
-    /// The unit that cannot be, required by it or through others.
+    /// The unit that cannot be, required by it or through others, or that is started in its place.
     pub for_want_of: UnitId,
     /// Why not.
     pub refusal: Refusal,

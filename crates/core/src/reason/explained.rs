@@ -275,9 +275,9 @@ rows! {
         "Start that unit first, or use `Requires=`, which brings it up."
     LeftOut:
         "A unit wants it (`Wants=`), but it could not be part of the start: its file is missing, \
-         masked or wrong, or that of a unit that it requires is. The unit that wants it started \
-         without."
-        "`warren why UNIT` names what is missing."
+         masked or wrong, or that of a unit that it requires is, or a unit that it conflicts with \
+         (`Conflicts=`) is started by the same request. The unit that wants it started without."
+        "`warren why UNIT` names what is missing, or which unit is started in its place."
         "Mend or make that file, then `warren start UNIT`; or take the `Wants=` away."
     DeviceMissing:
         "A start waited for the device for `JobRunningTimeoutSec=` of its unit \

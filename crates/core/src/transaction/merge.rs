@@ -5,6 +5,7 @@ use crate::ids::UnitId;
 use crate::job::JobKind;
 use crate::request::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
+use warren_unit::Relation;
 
 impl Draft<'_> {
     pub(super) fn merge(&mut self) -> Result<(), Refusal> {
@@ -64,7 +65,39 @@ impl Draft<'_> {
         let losers: Vec<usize> = (0..self.entries.len())
             .filter(|&i| of_unit(&self.entries[i]) && is_stop(&self.entries[i]) == end_the_stop)
             .collect();
-        self.end_entries(losers)
+        let winner = if end_the_stop { None } else { self.conflicting_start(unit) };
+        let before: Vec<bool> = self.entries.iter().map(|entry| entry.live).collect();
+        self.end_entries(losers)?;
+        if let Some(winner) = winner {
+            self.note_outdone(unit, winner, &before);
+        }
+        Ok(())
+    }
+
+    /// A unit that is started and for which this one, which it conflicts with, is stopped.
+    fn conflicting_start(&self, unit: UnitId) -> Option<UnitId> {
+        let is_stop = |at: usize| {
+            let entry = &self.entries[at];
+            entry.live && entry.unit == unit && entry.kind == JobKind::Stop
+        };
+        let starts = self.links.iter().filter(|link| is_stop(link.to)).map(|link| link.from);
+        let by = starts.filter(|&from| self.entries[from].live).map(|from| self.entries[from].unit);
+        let conflicts = |by: &UnitId| {
+            let relations = [Relation::Conflicts, Relation::ConflictedBy];
+            relations.into_iter().any(|relation| self.graph.is_related(*by, relation, unit))
+        };
+        by.filter(conflicts).min_by_key(|&by| self.graph.name(by))
+    }
+
+    /// What of the entries that lived before has ended for `winner` can say so.
+    fn note_outdone(&mut self, unit: UnitId, winner: UnitId, before: &[bool]) {
+        let name = |unit| self.graph.name(unit).clone();
+        let refusal = Refusal::Outdone { unit: name(unit), by: name(winner) };
+        let ended = self.entries.iter_mut().zip(before).filter(|(e, lived)| **lived && !e.live);
+        for (entry, _) in ended {
+            entry.for_want_of = Some(if entry.unit == unit { winner } else { unit });
+            entry.refused = Some(refusal.clone());
+        }
     }
 
     /// Ends entries, and those that cannot be without them: a start cannot be without the stop of a unit
