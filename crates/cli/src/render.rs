@@ -496,17 +496,19 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     let same = text(&job["reason"], "code") == text(&root["reason"], "code");
     if job.is_object() && !same {
         let (kind, result) = (text(job, "type"), text(job, "result"));
-        put!(
-            out,
-            "   Its last job, a {kind} job, ended as {result}: {}",
-            reason_text(&job["reason"])
-        );
+        put!(out, "   Its last {kind} job ended as {result}: {}", reason_text(&job["reason"]));
     }
     // Of what goes well nobody asks how it went the last time.
     let is_over = active == "failed" || root["restart"]["waits"] == true;
     // Some signals end a service as well as its own wish does: SIGTERM of an administrator.
     let left = text(&root["reason"], "code") == "WR-0024";
-    let told = |ended: &&str| is_over || left && ended.contains(" by SIG");
+    // A command has skipped it, too.
+    let skipped = text(&root["reason"], "code") == "WR-0030";
+    let told = |ended: &&str| {
+        is_over
+            || left && ended.contains(" by SIG")
+            || skipped && ended.starts_with("ExecCondition= ")
+    };
     // A command of ExecStartPre= or ExecStop= that failed is more than how the main process went.
     for ended in ["command_ended", "ended"].into_iter().filter_map(|key| root[key].as_str()) {
         if told(&ended) {

@@ -2,6 +2,7 @@
 //! have next to no state of their own: targets and slices.
 
 use crate::event::{Done, Effect, Verdict};
+use crate::graph::Graph;
 use crate::ids::{EffectId, UnitId};
 use crate::job::JobResult;
 use crate::jobs::Turn;
@@ -163,6 +164,26 @@ impl Core {
         let asserts = if conditions.holds { kept(asserts) } else { Box::default() };
         let account = self.history_mut(unit).account_mut();
         (account.conditions, account.asserts) = (kept(conditions), asserts);
+        self.history_mut(unit).drop_empty_account();
+    }
+
+    /// What came of conditions and assertions says nothing of those that an edit has put in their place: these were
+    /// not looked at, as systemd 252 has it.
+    pub(crate) fn forget_tests_of_others(&mut self, unit: UnitId, before: &Graph) {
+        let account = self.run(unit).history.as_ref().and_then(|history| history.account.as_ref());
+        let is_told = account.is_some_and(|a| !a.conditions.is_empty() || !a.asserts.is_empty());
+        let Some(was) = before.get(unit).filter(|_| is_told) else { return };
+        let (was, is) = (self.settings().compile(was), self.compiled(unit));
+        let (was, is) = (&was.section, &is.section);
+        let account = self.history_mut(unit).account_mut();
+        for (was, is, tested) in [
+            (&was.conditions, &is.conditions, &mut account.conditions),
+            (&was.asserts, &is.asserts, &mut account.asserts),
+        ] {
+            if !tested.is_empty() && was != is {
+                *tested = vec![Tested::Untested; is.len()].into();
+            }
+        }
         self.history_mut(unit).drop_empty_account();
     }
 

@@ -33,7 +33,7 @@ pub fn top(shared: &Shared) -> Value {
     let restarts = |d: &&Arc<Definition>| view.run(d.id).history.as_ref().map_or(0, |h| h.restarts);
     let mut jobs = view.jobs();
     jobs.sort_by_key(|job| (job.since, job.id));
-    let (failed, failed_total) = failed(&view, &loaded);
+    let (failed, failed_total) = failed(&view);
     let waits = match view.is_going_down() {
         true => waits::waits(&view, Monotonic(now_us)),
         false => Vec::new(),
@@ -74,10 +74,11 @@ fn job(view: &View, job: &Job, now_us: u64) -> Value {
     })
 }
 
-/// The units that failed last, and how many there are.
-fn failed(view: &View, loaded: &[&Arc<Definition>]) -> (Vec<Value>, usize) {
-    let mut failed: Vec<(u64, UnitId)> = loaded
-        .iter()
+/// The units that failed last, be their files gone or not, and how many there are.
+fn failed(view: &View) -> (Vec<Value>, usize) {
+    let mut failed: Vec<(u64, UnitId)> = view
+        .graph
+        .definitions()
         .filter(|d| view.active_state(d.id).as_str() == "failed")
         .map(|d| (view.run(d.id).history.as_ref().map_or(0, |h| h.state_change.monotonic.0), d.id))
         .collect();

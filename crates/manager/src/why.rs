@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::clearing;
 use warren_core::ids::UnitId;
-use warren_core::job::Job;
+use warren_core::job::{Job, JobKind, JobResult};
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
 use warren_core::state::ActiveState::{Activating, Deactivating, Reloading};
-use warren_core::state::{ExitStatus, History, LostJob, Tested};
+use warren_core::state::{ExitStatus, History, LostJob, Outcome, Tested};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
-use warren_unit::{Relation, UnitType};
+use warren_unit::{Loaded, Relation, UnitType};
 
 use crate::control::{Caller, is_privileged};
 use crate::control_calls::{
@@ -135,9 +135,37 @@ fn in_trouble(view: &View, unit: UnitId, now: Monotonic) -> bool {
     let history = view.run(unit).history.as_deref();
     let refused = history.is_some_and(|h| h.reason.code.is_refusal());
     let is_down = view.active_state(unit).is_down();
+    let is_lost = history.and_then(|h| h.lost_job).is_some_and(|lost| is_lost_start(&lost));
+    let is_unusable = || match view.reason(unit).code {
+        Code::AssertFailed => true,
+        // Nobody misses it whom no unit wants.
+        Code::BadSetting => is_wanted(view, unit),
+        _ => false,
+    };
     let fails = view.active_state(unit).as_str() == "failed";
     let is_long = view.job(unit).is_some_and(|j| j.running && now.since(j.since) >= LONG_JOB);
-    fails || waits || is_long || refused && is_down || restarts::is_unsteady(view, unit, now)
+    fails
+        || waits
+        || is_long
+        || is_down && (refused || is_lost || is_unusable())
+        || restarts::is_unsteady(view, unit, now)
+}
+
+/// Whether the job was a start that came to nothing for what the unit needs, and nobody has taken away.
+fn is_lost_start(lost: &LostJob) -> bool {
+    let starts = matches!(lost.kind, JobKind::Start | JobKind::Restart);
+    let fails = matches!(
+        lost.result,
+        JobResult::Dependency | JobResult::Assert | JobResult::Timeout | JobResult::Invalid
+    );
+    starts && fails
+}
+
+/// Whether a unit that is up, or is to come up, pulls this one in.
+fn is_wanted(view: &View, unit: UnitId) -> bool {
+    let pulled_by = Loaded::PULLS_IN.iter().map(|relation| relation.inverse());
+    let mut by = pulled_by.flat_map(|relation| view.graph.related(unit, relation));
+    by.any(|other| !view.active_state(other).is_down())
 }
 
 /// The unit, then what explains it, and so on.
@@ -165,6 +193,8 @@ fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
         _ if is_explanation => None,
         // Whoever asked for one start too many did not make it end so often.
         _ if told.code == Code::StartLimit => None,
+        // Nor did who asked for a start make a condition fail.
+        _ if explains_itself(told.code) => None,
         Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other) => Some(other),
         _ => None,
     };
@@ -175,6 +205,12 @@ fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
         .or(by_reason)
         .or_else(by_trigger)
         .filter(|other| !seen.contains(other) && view.graph.get(*other).is_some())
+}
+
+/// Whether the unit's own file is what kept it from being started.
+fn explains_itself(code: Code) -> bool {
+    use Code::{AssertFailed, BadSetting, ConditionFailed, Masked, NotSupported};
+    matches!(code, ConditionFailed | AssertFailed | BadSetting | Masked | NotSupported)
 }
 
 /// What would have started a unit that nothing has asked for, had it not failed.
@@ -189,7 +225,8 @@ fn idle_trigger(view: &View, unit: UnitId, code: Code) -> Option<UnitId> {
 /// those that were not then.
 fn unmet(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Option<Unmet> {
     let compiled = asked.shared.compiled(view.definition(unit));
-    let account = view.run(unit).history.as_ref().and_then(|history| history.account.as_deref());
+    let history = view.run(unit).history.as_deref();
+    let account = history.and_then(|history| history.account.as_deref());
     let (prefix, list, tested) = match view.reason(unit).code {
         Code::ConditionFailed => (
             unmet::CONDITION,
@@ -201,6 +238,11 @@ fn unmet(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Option<Unmet> {
         }
         _ => return None,
     };
+    let by_command = history.is_some_and(|history| history.outcome == Outcome::ExecCondition)
+        && tested.is_none_or(|tested| tested.is_empty());
+    if list.is_empty() || by_command {
+        return None;
+    }
     let now = asked.looks.at(list);
     // After an edit of the file the list may be another one.
     let then = tested.filter(|tested| tested.len() == list.len());
@@ -222,6 +264,8 @@ fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
     let cure = if holds_up_the_end { SKIP } else { code.cure() };
     out["reason"]["cure"] = json!(cure.replace(UNIT, definition.name.as_str()));
     let unmet = unmet(view, asked, unit);
+    // A command of an earlier run has nothing to do with it.
+    let is_of_run = unmet.is_none();
     out["unmet"] = json!(unmet.as_ref().and_then(|unmet| unmet.now.as_ref()));
     out["unmet_then"] = json!(unmet.map(|unmet| unmet.then));
     let Asked { shared, tails, .. } = asked;
@@ -239,7 +283,7 @@ fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
     }
     out["remarks"] = crate::remarks::value(view, shared, unit);
     out["ended"] = json!(history.last_main.map(restarts::ended));
-    out["command_ended"] = json!(failed_command(history));
+    out["command_ended"] = json!(failed_command(history).filter(|_| is_of_run));
     out["restart"] = restarts::value(view, shared, unit, now());
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());

@@ -166,6 +166,89 @@ fn what_stands_in_the_way_is_named() {
     assert!(path("down.service")[0]["unmet"].is_null());
 }
 
+/// Who asked for it explains nothing of that; and what was wanted and cannot be is trouble, of which nothing else tells.
+#[test]
+fn what_its_own_file_keeps_down_explains_itself() {
+    let wants = "[Unit]\nWants=skipped.service assert.service bad.service needs.service command.service \
+                 first.service second.service";
+    let units = [
+        ("main.target", wants),
+        ("skipped.service", "[Unit]\nConditionPathExists=/nope\n[Service]\nExecStart=@P stay"),
+        ("assert.service", "[Unit]\nAssertPathExists=/nope\n[Service]\nExecStart=@P stay"),
+        ("bad.service", "[Service]\nType=simple"),
+        ("idle-bad.service", "[Service]\nType=simple"),
+        (
+            "needs.service",
+            "[Unit]\nRequisite=down.service\nAfter=down.service\n[Service]\nExecStart=@P stay",
+        ),
+        ("down.service", "[Service]\nExecStart=@P stay"),
+        (
+            "command.service",
+            "[Unit]\nConditionPathExists=/\n[Service]\nExecCondition=/bin/false\nExecStart=@P stay",
+        ),
+        ("first.service", "[Unit]\nConflicts=second.service\n[Service]\nExecStart=@P stay"),
+        ("second.service", "[Service]\nExecStart=@P stay"),
+        ("reloads.service", "[Service]\nExecStart=@P stay\nExecReload=/bin/false"),
+        ("fails.service", "[Service]\nType=oneshot\nExecStart=/bin/false"),
+    ];
+    let Some(m) = Machine::start("own-file", &units) else { return };
+    m.expect_job("start", "main.target", "done");
+    let path = |unit: &str| {
+        let why = m.call("Why", &json!({"unit": unit}));
+        why["units"][0]["path"].as_array().expect("a path").clone()
+    };
+    until("all is looked at", || {
+        let codes = ["skipped", "assert", "command"].map(|unit| {
+            path(&format!("{unit}.service"))[0]["reason"]["code"].as_str() != Some("WR-0001")
+        });
+        (codes == [true; 3]).then_some(())
+    });
+    for (unit, code) in [("skipped", "WR-0030"), ("assert", "WR-0031"), ("bad", "WR-0082")] {
+        let path = path(&format!("{unit}.service"));
+        assert_eq!((path.len(), &path[0]["reason"]["code"]), (1, &json!(code)), "{path:?}");
+    }
+    let named = |unit: &str| path(unit)[1]["name"].clone();
+    assert_eq!(path("second.service")[0]["reason"]["code"], "WR-0062");
+    assert_eq!(
+        (named("second.service"), named("needs.service")),
+        (json!("first.service"), json!("down.service"))
+    );
+    let all = m.call("Why", &json!({}))["units"].clone();
+    let mut roots: Vec<&str> =
+        all.as_array().into_iter().flatten().filter_map(|root| root["unit"].as_str()).collect();
+    roots.sort_unstable();
+    assert_eq!(roots, ["assert.service", "bad.service", "down.service", "first.service"], "{all}");
+
+    let command = &path("command.service")[0];
+    assert!(command["unmet"].is_null() && command["unmet_then"].is_null(), "{command}");
+    assert!(command["command_ended"].as_str().is_some_and(|it| it.starts_with("ExecCondition= ")));
+
+    // Nobody has looked at what an edit put in the place of what was not met.
+    assert_eq!(path("skipped.service")[0]["unmet_then"], json!(["ConditionPathExists=/nope"]));
+    m.write("skipped.service", "[Unit]\nConditionPathExists=/other\n[Service]\nExecStart=@P stay");
+    m.call("ReloadConfiguration", &json!({}));
+    let skipped = &path("skipped.service")[0];
+    assert_eq!(skipped["unmet"], json!(["ConditionPathExists=/other"]));
+    assert_eq!(skipped["unmet_then"], json!([]));
+
+    // A reload that failed is forgotten when the service is down.
+    m.expect_job("start", "reloads.service", "done");
+    m.expect_job("reload", "reloads.service", "failed");
+    assert_eq!(path("reloads.service")[0]["lost_job"]["type"], "reload");
+    m.expect_job("stop", "reloads.service", "done");
+    assert!(path("reloads.service")[0]["lost_job"].is_null());
+
+    // What has failed is counted though its file is gone.
+    m.expect_job("start", "fails.service", "failed");
+    std::fs::remove_file(m.directory.join("units/fails.service")).expect("it is there");
+    m.call("ReloadConfiguration", &json!({}));
+    let top = m.call("Top", &json!({}));
+    assert_eq!(
+        (&top["failed_total"], &top["failed"][0]["unit"]),
+        (&json!(1), &json!("fails.service"))
+    );
+}
+
 #[test]
 fn a_restart_may_have_a_dump_first() {
     let Some(m) = Machine::start("dump", &[("a.service", "[Service]\nExecStart=@P stay")]) else {

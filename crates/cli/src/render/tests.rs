@@ -246,7 +246,12 @@ fn why_starts_at_the_root_cause() {
     let unmet = ["ConditionPathExists=/nope", "ConditionHost=!db"];
     let then = &unmet[..1];
     let known = skipped(Some(&unmet), then) + &skipped(Some(&[]), &[]) + &skipped(Some(&[]), then);
-    check("why-skipped", &(known + &skipped(None, then) + &skipped(None, &[])));
+    let by_command = json!([{"name": "a.service", "active": "inactive", "sub": "dead", "unmet": null,
+        "command_ended": "ExecCondition= command 44 left with exit code 1",
+        "reason": {"code": "WR-0030", "text": "a condition was not met, so it was skipped"}}]);
+    let by_command = json!({"units": [{"unit": "a.service", "impact": [], "path": by_command}]});
+    let unknown = skipped(None, then) + &skipped(None, &[]);
+    check("why-skipped", &(known + &unknown + &why(&by_command, PLAIN)));
     let stopping = json!({"units": [], "stopping": true, "unwritten_bytes": 412 << 20, "waits": [
         {"unit": "db.service", "phase": "stop-sigterm", "process": "pid 7 postgres",
          "so_far_us": 2_500_000, "left_us": 87_500_000},

@@ -158,7 +158,7 @@ impl Core {
         let lost = (result != JobResult::Done).then_some(LostJob { kind, result, reason, at });
         let had = self.run(unit).history.as_ref().and_then(|h| h.lost_job);
         // The stop that took the place of a start does not make one forget who asked for it.
-        let stays = had.is_some_and(|had| kind == JobKind::Stop && !had.kind.is_stopping());
+        let stays = had.is_some_and(|had| kind == JobKind::Stop && had.kind == JobKind::Start);
         if lost.is_some() || had.is_some() && !stays {
             self.history_mut(unit).lost_job = lost;
         }

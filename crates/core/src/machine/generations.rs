@@ -36,6 +36,7 @@ impl Core {
             self.watch_anew_if_edited(unit, &before);
             self.unwatch_name_of_before(unit, &before);
             self.renew_limits(unit, &before);
+            self.forget_tests_of_others(unit, &before);
         }
         for &unit in &delta.added {
             self.tell(Notice::UnitNew(unit));
