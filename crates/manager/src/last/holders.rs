@@ -2,9 +2,15 @@
 
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::look;
+
+/// How the name of a file ends that was removed (proc_pid_exe(5)).
+const REMOVED: &str = " (deleted)";
+
+/// memfd_create(2)
+const MEMORY: &str = "/memfd:";
 
 /// Holders that are named.
 const NAMED_MAX: usize = 5;
@@ -12,13 +18,35 @@ const NAMED_MAX: usize = 5;
 /// Processes that use something below `mount_point`, each with how: `bash (pid 12, cwd)`. One that
 /// does not let itself be looked at may be one of them, and is named too.
 pub fn holders(mount_point: &str) -> Vec<String> {
-    let mut out = Vec::new();
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids: Vec<i32> =
-        processes.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect();
     let place = mount_point.to_owned();
-    let look = move |pid: i32| use_of(&Path::new("/proc").join(pid.to_string()), &place);
-    look::each(&pids, look, |pid, how| {
+    named(move |process| use_of(process, &place))
+}
+
+/// Processes that keep the file system on `mount_point` from being made read-only, likewise: by files that
+/// they have open for writing, or that were removed and go only with them, as a program that was replaced
+/// (systemd-halt.service(8)). Which file is of which file system follows from all `mount_points`.
+pub fn writers(mount_point: &str, mount_points: Vec<String>) -> Vec<String> {
+    let place = mount_point.to_owned();
+    named(move |process| {
+        let is_there = |path: &Path| {
+            let above = mount_points.iter().filter(|point| path.starts_with(point));
+            above.max_by_key(|point| point.len()).is_some_and(|point| *point == place)
+        };
+        keeps_writable(process, is_there)
+    })
+}
+
+/// Every process that there is.
+pub(super) fn all_pids() -> Vec<i32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Those of whose directory in `/proc` something can be said, for people.
+fn named(say: impl Fn(&Path) -> Option<String> + Clone + Send + 'static) -> Vec<String> {
+    let mut out = Vec::new();
+    let look = move |pid: i32| say(&Path::new("/proc").join(pid.to_string()));
+    look::each(&all_pids(), look, |pid, how| {
         if let Some(how) = how.unwrap_or_else(|| Some("cannot be looked at".to_owned())) {
             let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             out.push(format!("{} (pid {pid}, {how})", command.trim()));
@@ -51,6 +79,49 @@ fn use_of(process: &Path, mount_point: &str) -> Option<String> {
     mapped.map(|path| format!("mapped {}", path.display()))
 }
 
+/// How a process keeps a file system writable.
+fn keeps_writable(process: &Path, is_there: impl Fn(&Path) -> bool) -> Option<String> {
+    let removed = |path: &Path| path.to_str()?.strip_suffix(REMOVED).map(PathBuf::from);
+    // Memory that has a name of its own is called as if it were at the root.
+    let removed =
+        |path: &Path| removed(path).filter(|path| !path.starts_with(MEMORY) && is_there(path));
+    let program = fs::read_link(process.join("exe")).ok();
+    if let Some(program) = program.as_deref().and_then(removed) {
+        return Some(format!("program {} was replaced", program.display()));
+    }
+    let fds = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    for fd in fds {
+        let Ok(file) = fs::read_link(fd.path()) else { continue };
+        if let Some(file) = removed(&file) {
+            return Some(format!("removed file {}", file.display()));
+        }
+        if is_there(&file) && is_for_writing(&process.join("fdinfo").join(fd.file_name())) {
+            return Some(format!("writes {}", file.display()));
+        }
+    }
+    let maps = warren_sys::text::read(process.join("maps")).unwrap_or_default();
+    maps.lines().find_map(|line| {
+        // Address, permissions, offset, device, inode.
+        let at = line.find(" /")? + 1;
+        let file = Path::new(line.get(at..)?);
+        let shared = line.split_whitespace().nth(1)?.as_bytes();
+        let writes = shared.get(1) == Some(&b'w') && shared.get(3) == Some(&b's');
+        match removed(file) {
+            Some(file) => Some(format!("removed file {}", file.display())),
+            None => (writes && is_there(file)).then(|| format!("writes {}", file.display())),
+        }
+    })
+}
+
+/// Whether a descriptor was opened for that (proc_pid_fdinfo(5)).
+fn is_for_writing(info: &Path) -> bool {
+    /// `O_WRONLY` and `O_RDWR`.
+    const WRITES: u32 = 3;
+    let info = fs::read_to_string(info).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap_or_default();
+    u32::from_str_radix(flags.trim(), 8).is_ok_and(|flags| flags & WRITES != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +145,52 @@ mod tests {
         drop(child.stdin.take());
         child.wait().expect("it ends with its input");
         assert_eq!(found(), [""; 0]);
+        fs::remove_dir(&dir).expect("empty");
+    }
+
+    #[test]
+    fn who_writes_or_keeps_a_removed_file_is_named() {
+        let dir = std::env::temp_dir().join(format!("warren-writers-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        let place = dir.to_str().expect("a plain path").to_owned();
+        let found = || {
+            let mut found = writers(&place, vec!["/".to_owned(), place.clone()]);
+            found.retain(|line| !line.ends_with("cannot be looked at)"));
+            found
+        };
+        let run = |program: &Path, output: std::process::Stdio| {
+            let mut cat = std::process::Command::new(program);
+            cat.stdin(std::process::Stdio::piped()).stdout(output).current_dir(&dir);
+            cat.spawn().expect("cat runs")
+        };
+        let file = dir.join("file");
+        let written = fs::File::create(&file).expect("a file");
+        let own = std::process::id();
+        assert!(
+            found()[0].ends_with(&format!("(pid {own}, writes {})", file.display())),
+            "{:?}",
+            found()
+        );
+        let mut child = run(Path::new("/bin/cat"), written.into());
+        let line =
+            |how: &str, at: &Path| format!("cat (pid {}, {how} {})", child.id(), at.display());
+        let lines = [line("writes", &file), line("removed file", &file)];
+        assert_eq!(found(), [lines[0].clone()]);
+        fs::remove_file(&file).expect("it is there");
+        assert_eq!(found(), [lines[1].clone()]);
+        drop(child.stdin.take());
+        child.wait().expect("it ends with its input");
+        let program = dir.join("cat");
+        // By another process: no child of another test has the file open for writing when it is to run.
+        let copied = std::process::Command::new("cp").arg("/bin/cat").arg(&program).status();
+        assert!(copied.is_ok_and(|status| status.success()), "cp(1)");
+        let mut child = run(&program, std::process::Stdio::null());
+        assert_eq!(found(), [""; 0], "to read is no harm");
+        fs::remove_file(&program).expect("it is there");
+        let name = program.display();
+        assert_eq!(found(), [format!("cat (pid {}, program {name} was replaced)", child.id())]);
+        drop(child.stdin.take());
+        child.wait().expect("it ends with its input");
         fs::remove_dir(&dir).expect("empty");
     }
 }

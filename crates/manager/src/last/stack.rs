@@ -17,6 +17,9 @@ use crate::swap_table::areas;
 /// Names of block devices as in `/sys/class/block`.
 const SYS_BLOCK: &str = "/sys/class/block";
 
+/// The root directory.
+pub(super) const ROOT: &str = "/";
+
 /// One block device that can be taken apart, or through which others lie on one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Device {
@@ -111,6 +114,18 @@ impl Stack {
             }
         }
         out
+    }
+
+    /// The file systems on disks that are there to the last, but for the root: each is made read-only where it
+    /// is, and before the root. What has the root's device goes with it.
+    pub fn kept(&self) -> Vec<Step> {
+        let of_root = |mount: &Mount| mount.mount_point == ROOT;
+        let root = self.mounts.iter().rfind(|(mount, _)| of_root(mount));
+        let root = root.and_then(|(_, device)| device.as_deref());
+        let is_kept = |mount: &Mount| stays(&mount.mount_point) && !of_root(mount);
+        let on_disk = |device: &Option<String>| device.is_some() && device.as_deref() != root;
+        let kept = self.mounts.iter().filter(|(mount, device)| is_kept(mount) && on_disk(device));
+        kept.map(|(mount, _)| Step::ReadOnly(mount.mount_point.clone())).collect()
     }
 
     /// Positions of the nearest things below that are to go, past those that stay.
@@ -288,6 +303,20 @@ mod tests {
             words.join(" ")
         };
         assert_eq!(rounds(&stack(text)).iter().map(said).collect::<Vec<_>>(), want);
+    }
+
+    #[test]
+    fn file_systems_on_disks_that_stay_are_made_read_only() {
+        let kept = |text: &str| {
+            let steps = stack(text).kept();
+            steps.iter().map(Step::to_argument).collect::<Vec<_>>().join(" ")
+        };
+        let disks = "disk vda\ndisk vdb\ndisk vdc\n";
+        let apart = "mount 1 / on 1 vda\nmount 2 /usr on 1 vdb\nmount 3 /run on 1\n\
+                     mount 4 /home on 1 vdc\nmount 5 /proc on 1\nmount 6 /dev/x on 1 vdc\n";
+        assert_eq!(kept(&format!("{apart}{disks}")), "read-only:/usr read-only:/dev/x");
+        let same = "mount 1 / on 1 vda\nmount 2 /usr on 1 vda\n";
+        assert_eq!(kept(&format!("{same}{disks}")), "");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Storage, taken apart: unmounts, swap, loop devices, MD arrays and what the device-mapper made, each
-//! as soon as nothing lies on it any more ([`super::stack`]), then the root file system read-only and
+//! as soon as nothing lies on it any more ([`super::stack`]), then what stays read-only, the root last, and
 //! everything written out.
 //!
 //! [`Plan`] decides, [`run_all`] does: each step is a child process with a bound. Those that take
 //! long are told ([`Progress`]).
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -13,9 +14,9 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::mount;
 use warren_sys::process;
 
-use super::holders::holders;
+use super::holders::{holders, writers};
 use super::progress::{self, Progress, UnderWay};
-use super::stack::{Ordered, Stack};
+use super::stack::{Ordered, ROOT, Stack};
 use super::steps::{EXIT_BUSY, Step};
 use crate::say;
 
@@ -32,16 +33,16 @@ const WRITE_MAX: Duration = Duration::from_secs(60);
 /// Takes everything apart; returns how many things could not be.
 pub fn take_apart() -> usize {
     let mut progress = Progress::new(Instant::now());
-    let steps = Stack::find(mount::table().unwrap_or_default()).steps();
-    let mut failed = run_all(Plan::of(steps), &mut progress);
-    let mut plan = Plan::default();
-    plan.add(Step::ReadOnly("/".to_owned()));
-    failed += run_all(plan, &mut progress);
-    // What was taken out of sight is written by the second only, which a dead server may hold up.
-    let mut plan = Plan::default();
-    plan.add(Step::Sync("/".to_owned()));
-    plan.add(Step::SyncAll("/".to_owned()));
-    failed + run_all(plan, &mut progress)
+    let stack = Stack::find(mount::table().unwrap_or_default());
+    let mut failed = run_all(Plan::of(stack.steps()), &mut progress);
+    failed += run_all(Plan::side_by_side(stack.kept()), &mut progress);
+    failed += run_all(Plan::side_by_side([Step::ReadOnly(ROOT.to_owned())]), &mut progress);
+    failed + run_all(write_out(), &mut progress)
+}
+
+/// What was taken out of sight is written by the second only, which a dead server may hold up.
+fn write_out() -> Plan {
+    Plan::side_by_side([Step::Sync(ROOT.to_owned()), Step::SyncAll(ROOT.to_owned())])
 }
 
 /// Steps in the order that mounts on mounts ask for.
@@ -101,10 +102,10 @@ impl Plan {
         plan
     }
 
-    /// One more step, which waits for none.
-    pub fn add(&mut self, step: Step) {
-        self.ready.push(self.items.len());
-        self.items.push(Item { step, waits_for: 0, holds_up: Vec::new() });
+    /// Steps of which none waits for another.
+    pub fn side_by_side(steps: impl IntoIterator<Item = Step>) -> Plan {
+        let alone = |step| Ordered { step, after: BTreeSet::new() };
+        Plan::of(steps.into_iter().map(alone).collect())
     }
 
     /// One step waits for another.
@@ -182,6 +183,7 @@ impl Plan {
             (step, Outcome::Busy) if !matches!(step, Step::Detach(_) | Step::ReadOnly(_)) => {
                 return self.busy.push(index);
             }
+            (step @ Step::ReadOnly(_), Outcome::Busy) => self.given_up.push(step.clone()),
             (Step::Unmount(_), Outcome::Failed) => return self.failing.push(index),
             (Step::Unmount(path), Outcome::TooLong) => {
                 item.step = Step::Detach(path.clone());
@@ -232,7 +234,10 @@ fn run_each(
             }
         }
         for step in std::mem::take(&mut plan.given_up) {
-            say(in_use(step.path()));
+            say(match &step {
+                Step::ReadOnly(path) => stays_writable(path),
+                step => in_use(step.path()),
+            });
         }
         let Some(until) = running.iter().map(|one| one.until).min() else { return plan.failed };
         let mut events = Events::with_capacity(RUNNING_MAX);
@@ -280,9 +285,18 @@ fn begin(index: usize, step: Step, epoll: &Epoll) -> Result<Running, String> {
 
 /// Who holds what could not be had.
 fn in_use(path: &str) -> String {
-    let who = holders(path);
-    let who = if who.is_empty() { "nobody that can be seen".to_owned() } else { who.join(", ") };
-    format!("{path} is in use by {who}")
+    format!("{path} is in use by {}", named(&holders(path)))
+}
+
+/// Who keeps a file system from being made read-only.
+fn stays_writable(path: &str) -> String {
+    let table = mount::table().unwrap_or_default();
+    let points = table.into_iter().map(|mount| mount.mount_point).collect();
+    format!("{path} cannot be made read-only: it is held by {}", named(&writers(path, points)))
+}
+
+fn named(who: &[String]) -> String {
+    if who.is_empty() { "nobody that can be seen".to_owned() } else { who.join(", ") }
 }
 
 /// A process that takes a step, from its beginning on.
@@ -459,6 +473,15 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_made_read_only_is_told_and_not_tried_again() {
+        check("read-only:/usr", &[("read-only:/usr", Outcome::Busy)], "read-only:/usr\n1");
+        let mut plan = plan("read-only:/usr");
+        let (usr, _) = plan.next().expect("one step");
+        plan.ended(usr, Outcome::Busy);
+        assert_eq!(plan.given_up, [Step::ReadOnly("/usr".to_owned())]);
+    }
+
+    #[test]
     fn what_writes_goes_on_as_long_as_less_and_less_is_left() {
         for (step, before, now, want) in [
             ("sync-all:/", 9, 8, true),
@@ -475,8 +498,7 @@ mod tests {
 
     #[test]
     fn a_step_that_takes_long_is_told_while_it_is_waited_for() {
-        let mut plan = Plan::default();
-        plan.add(Step::Sync("/a".to_owned()));
+        let plan = Plan::side_by_side([Step::Sync("/a".to_owned())]);
         // Each ends when its input does: when it was told, and by nothing else.
         let input = std::cell::RefCell::new(None);
         let begin = |index, step, epoll: &Epoll| {
