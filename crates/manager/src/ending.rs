@@ -36,12 +36,13 @@ use self::words::AskedBy;
 use crate::daemon::{Daemon, Leaving, NOBODY, now, token};
 use crate::helpers::Passed;
 use crate::host::{ends_container, owns_machine};
+use crate::last::programs::Programs;
 use crate::last::progress::to_be_written;
 use crate::last::{Done as LastDone, LastSteps, Step};
 use crate::record_jobs::JobsBefore;
 use crate::recorder::event;
-use crate::say;
 use crate::tools::TOOL;
+use crate::{inherited, say};
 
 /// What is waited for is told from this time on.
 const QUIET: Duration = Duration::from_secs(2);
@@ -557,7 +558,9 @@ impl Daemon {
     fn take_last_steps(&mut self) {
         let mut steps = self.last_steps();
         let storage_is_next = steps.storage && steps.stragglers_may_be_left();
-        steps.storage &= !storage_is_next;
+        if storage_is_next {
+            (steps.storage, steps.programs) = (false, None);
+        }
         if let Some(ending) = &mut self.ending {
             let unwritten = warren_sys::storage::dirty_bytes();
             ending.stage = Stage::last_steps(now().monotonic, unwritten);
@@ -583,8 +586,20 @@ impl Daemon {
             spare: self.write_spared(soft),
             // What is mounted outside of units stays for what comes.
             storage: owns_machine(self.options.scope) && !soft,
+            programs: self.last_programs().filter(|_| !soft),
             report: Some(self.report_path()),
         }
+    }
+
+    /// The programs that run when all else is over: of a machine or a container, not of a session.
+    fn last_programs(&self) -> Option<Programs> {
+        let scope = self.options.scope;
+        if !owns_machine(scope) && !ends_container(scope) {
+            return None;
+        }
+        let word = code::name(self.ending.as_ref()?.action?).to_owned();
+        let programs = Programs { word, directories: self.options.shutdown_directories() };
+        (!programs.paths().is_empty()).then_some(programs)
     }
 
     fn run_last_steps(&mut self, steps: &LastSteps) {
@@ -641,7 +656,10 @@ impl Daemon {
         let said = std::io::stderr().as_fd().try_clone_to_owned();
         let stderr = said.as_ref().map_or(StdOutput::Null, |_| StdOutput::Fd(0));
         let cgroup = CgroupPlace::Inherit;
-        let spec = ExecSpec { path, argv, cgroup, stderr, ..ExecSpec::default() };
+        // For the programs of others that it runs.
+        let env = inherited::environment(Scope::User, std::env::vars_os());
+        let env = env.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let spec = ExecSpec { path, argv, env, cgroup, stderr, ..ExecSpec::default() };
         let id = EffectId(effect.0 | TOOL);
         let fds = said.into_iter().map(Passed::Own).collect();
         match self.helpers.spawn(id, Box::new(spec), fds) {

@@ -8,7 +8,7 @@
 //! [`Generators::run`]. `turn` says which of several runs counts; `environment` runs those that come first.
 
 mod environment;
-mod programs;
+pub(crate) mod programs;
 mod turn;
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 //! The last steps of a shutdown, when every unit is down: processes that outlived their units are
-//! named and ended, and on a host storage is taken apart.
+//! named and ended, on a host storage is taken apart, and programs of others run that wait for that.
 //!
 //! This runs in a process of its own (`warrend --last-steps`), which has nothing to serve: it may
 //! wait, and what may hang for ever is done by its children, each with a bound. The manager waits
@@ -9,6 +9,7 @@
 
 pub(crate) mod holders;
 mod look;
+pub(crate) mod programs;
 pub(crate) mod progress;
 mod stack;
 mod steps;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use crate::say;
 
+use programs::Programs;
 pub use steps::{Step, run_step};
 
 /// The argument with which warrend takes the last steps and ends.
@@ -41,6 +43,8 @@ pub struct LastSteps {
     pub spare: Option<PathBuf>,
     /// Take storage apart: this is a host, not a container.
     pub storage: bool,
+    /// Programs that run when all else is over.
+    pub programs: Option<Programs>,
     /// Where the report goes.
     pub report: Option<PathBuf>,
 }
@@ -54,6 +58,8 @@ pub struct Done {
     pub killed: usize,
     /// What could not be taken apart.
     pub failed: usize,
+    /// Programs that were run.
+    pub programs: usize,
     /// How processes that were left were waited for.
     pub wait: Wait,
 }
@@ -80,6 +86,7 @@ impl LastSteps {
         out.extend(self.soft.then(|| "soft=yes".to_owned()));
         out.extend(self.spare.iter().map(|path| format!("spare={}", path.display())));
         out.extend(self.storage.then(|| "storage=yes".to_owned()));
+        out.extend(self.programs.iter().map(|it| format!("programs={}", it.to_argument())));
         out.extend(self.report.iter().map(|path| format!("report={}", path.display())));
         out
     }
@@ -93,6 +100,7 @@ impl LastSteps {
                 Some(("soft", "yes")) => steps.soft = true,
                 Some(("spare", path)) => steps.spare = Some(path.into()),
                 Some(("storage", "yes")) => steps.storage = true,
+                Some(("programs", text)) => steps.programs = Some(Programs::parse(text)),
                 Some(("report", path)) => steps.report = Some(path.into()),
                 _ => return Err(format!("unknown last step {word}")),
             }
@@ -104,7 +112,7 @@ impl LastSteps {
 impl LastSteps {
     /// Whether there may be anything to be done.
     pub fn are_needed(&self) -> bool {
-        self.storage || self.stragglers_may_be_left()
+        self.storage || self.programs.is_some() || self.stragglers_may_be_left()
     }
 
     /// Whether processes may have outlived their units.
@@ -140,6 +148,10 @@ pub fn run(steps: &LastSteps) -> Done {
     if steps.storage {
         done.failed = storage::take_apart();
     }
+    // No program runs twice.
+    if let Some(programs) = steps.programs.as_ref().filter(|_| done.programs == 0) {
+        done.programs = storage::run_programs(programs, steps.storage);
+    }
     if let Some(path) = &steps.report {
         // The manager does without it.
         let _ = std::fs::write(path, done.to_line());
@@ -173,27 +185,32 @@ impl Done {
             left_over: self.left_over.saturating_sub(earlier.left_over),
             killed: self.killed.saturating_sub(earlier.killed),
             failed: self.failed,
+            programs: self.programs.saturating_sub(earlier.programs),
             wait: if self.wait == earlier.wait { Wait::default() } else { self.wait },
         }
     }
 
     fn to_line(&self) -> String {
         let Wait { from_us, killed_us, until_us, held } = self.wait;
-        let (left_over, killed, failed) = (self.left_over, self.killed, self.failed);
-        format!("{left_over} {killed} {failed} {from_us} {killed_us} {until_us} {held}\n")
+        let Done { left_over, killed, failed, programs, .. } = self;
+        format!(
+            "{left_over} {killed} {failed} {programs} {from_us} {killed_us} {until_us} {held}\n"
+        )
     }
 
     /// Reads the report; none if it is not there or not whole.
     pub fn read(path: &Path) -> Option<Done> {
         let text = std::fs::read_to_string(path).ok()?;
         let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
-        let &[left_over, killed, failed, from_us, killed_us, until_us, held] = &*numbers.ok()?
+        let numbers = numbers.ok()?;
+        let &[left_over, killed, failed, programs, from_us, killed_us, until_us, held] = &*numbers
         else {
             return None;
         };
         let wait = Wait { from_us, killed_us, until_us, held: held as usize };
-        let [left_over, killed, failed] = [left_over, killed, failed].map(|count| count as usize);
-        Some(Done { left_over, killed, failed, wait })
+        let counts = [left_over, killed, failed, programs].map(|count| count as usize);
+        let [left_over, killed, failed, programs] = counts;
+        Some(Done { left_over, killed, failed, programs, wait })
     }
 }
 
@@ -210,6 +227,7 @@ mod tests {
             LastSteps {
                 groups: Some("/a b".into()),
                 storage: true,
+                programs: Some(Programs::parse("halt:/p:/q r")),
                 report: Some("/r".into()),
                 ..LastSteps::default()
             },
@@ -224,13 +242,13 @@ mod tests {
     #[test]
     fn what_was_told_of_processes_is_not_told_again_with_the_end() {
         let wait = Wait { from_us: 5, killed_us: 6, until_us: 7, held: 0 };
-        let first = Done { left_over: 3, killed: 2, failed: 0, wait };
+        let first = Done { left_over: 3, killed: 2, failed: 0, programs: 0, wait };
         assert_eq!(first.since(&Done::default()), first);
         let none = Done { failed: 1, ..Done::default() };
         assert_eq!(Done { failed: 1, ..first.clone() }.since(&first), none);
         let later = Wait { from_us: 8, ..wait };
-        let one = Done { left_over: 1, killed: 0, failed: 0, wait: later };
-        assert_eq!(Done { left_over: 4, killed: 2, failed: 0, wait: later }.since(&first), one);
+        let one = Done { left_over: 1, wait: later, ..Done::default() };
+        assert_eq!(Done { left_over: 4, wait: later, ..first.clone() }.since(&first), one);
     }
 
     #[test]
@@ -247,7 +265,7 @@ mod tests {
             move || run(&LastSteps { report: Some(report), ..LastSteps::default() })
         });
         let wait = Wait { from_us: 5, killed_us: 6, until_us: 7, held: 4 };
-        let first = Done { left_over: 3, killed: 2, failed: 1, wait };
+        let first = Done { left_over: 3, killed: 2, failed: 1, programs: 5, wait };
         std::fs::write(&report, first.to_line()).expect("it can be written");
         drop(turn);
         let both = second.join().expect("it ends");

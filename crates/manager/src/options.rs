@@ -10,6 +10,7 @@ use warren_unit_files::Root;
 use crate::environment::Sources;
 use crate::fleet::Fleet;
 use crate::generators::{Generators, RUN_GENERATORS};
+use crate::last::programs::DIRECTORIES;
 use crate::last::{LAST_STEP, LAST_STEPS, LastSteps};
 use crate::log::Target;
 use crate::mounts::MOUNT_AT;
@@ -25,6 +26,8 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --generator-path=DIRS look for generators there, and for those of the environment in environment/
                         below each; with --unit-path and without this, none run
   --fleet-path=DIR      rules that make units; with --unit-path and without this, there are none
+  --shutdown-path=DIRS  run the programs there at the very end; with --unit-path and without this,
+                        none run
   --no-bus              do not serve systemctl
   --record-path=DIR     keep recordings of boots, reloads and shutdowns there
   --console=PATH        read keys there while everything ends; default on a host: /dev/console
@@ -50,6 +53,8 @@ pub struct Options {
     pub generator_path: Option<String>,
     /// Overrides where the rules are that make units.
     pub fleet_path: Option<PathBuf>,
+    /// Overrides where programs are looked for that run at the very end.
+    pub shutdown_path: Option<String>,
     /// Run the generators and end: warrend starts itself with this.
     pub run_generators: bool,
     /// Overrides where keys are read while everything ends.
@@ -83,6 +88,7 @@ impl Options {
             unit_path: None,
             generator_path: None,
             fleet_path: None,
+            shutdown_path: None,
             run_generators: false,
             console: None,
             record_path: None,
@@ -103,6 +109,7 @@ impl Options {
                 ("--unit", unit) => options.unit = Some(unit.to_owned()),
                 ("--unit-path", path) => options.unit_path = Some(path.to_owned()),
                 ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
+                ("--shutdown-path", path) => options.shutdown_path = Some(path.to_owned()),
                 ("--console", path) => options.console = Some(path.into()),
                 ("--record-path", path) => options.record_path = Some(path.into()),
                 ("--fleet-path", path) => options.fleet_path = Some(PathBuf::from(path)),
@@ -157,6 +164,17 @@ impl Options {
     /// Whether these are said anywhere.
     pub fn states_defaults(&self) -> bool {
         self.unit_path.is_none()
+    }
+
+    /// Where programs are looked for that run at the very end. Where units come from elsewhere than from the
+    /// host, its programs are not for this end.
+    pub fn shutdown_directories(&self) -> Vec<PathBuf> {
+        match (&self.shutdown_path, &self.unit_path) {
+            (Some(path), _) => path.split(':').map(PathBuf::from).collect(),
+            (None, Some(_)) => Vec::new(),
+            (None, None) if crate::host::is_nested() => Vec::new(),
+            (None, None) => DIRECTORIES.map(PathBuf::from).to_vec(),
+        }
     }
 
     /// Where what services inherit comes from.

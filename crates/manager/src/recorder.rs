@@ -616,7 +616,7 @@ mod tests {
     #[test]
     fn what_the_last_steps_waited_for_has_phases_with_their_times() {
         let told = |wait, left_over| {
-            let last = LastDone { left_over, killed: 0, failed: 0, wait };
+            let last = LastDone { left_over, wait, ..LastDone::default() };
             let waits = waits(&last).map(|one| (one.phase, one.began.0, one.ended.0, one.detail));
             waits.collect::<Vec<_>>()
         };
@@ -636,7 +636,7 @@ mod tests {
         recorder.shutdown_began(moment(1), &[]);
         recorder.units_stopped(moment(2), false, &graph);
         let wait = Wait { from_us: 2_000_000, killed_us: 7_000_000, until_us: 7_500_000, held: 0 };
-        let last = LastDone { left_over: 2, killed: 1, failed: 0, wait };
+        let last = LastDone { left_over: 2, killed: 1, wait, ..LastDone::default() };
         recorder.stragglers_ended(moment(8), &last, &graph);
         let events = recorder.shutdown_so_far();
         let has = |phase| {

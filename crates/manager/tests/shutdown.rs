@@ -356,3 +356,40 @@ fn a_session_ends_though_the_kernel_holds_its_manager() {
     let status = m.status("session.service");
     assert_eq!((&status["active"], &status["result"]), (&json!("inactive"), &json!("success")));
 }
+
+/// systemd-halt.service(8): a UPS, an array and others wait for this moment.
+#[test]
+fn programs_of_the_very_end_run_side_by_side_when_all_is_down() {
+    let Some(mut m) = Machine::start("programs", &[("a.service", "[Service]\nExecStart=@P stay")])
+    else {
+        return;
+    };
+    m.expect_job("start", "a.service", "done");
+    let out = m.out("ran");
+    let write = |name: &str, text: &str| {
+        let text = format!(
+            "echo {name} $1 $# ${{PATH:+path}} $(ps -C player -o pid= | wc -l) >> {}\n{text}",
+            out.display()
+        );
+        m.write_shutdown_program(name, &text);
+    };
+    // Each waits for the other.
+    let meets = |own: &str, other: &str| {
+        let at = |name: &str| m.out(name).display().to_string();
+        format!(
+            ": > {own}; while [ ! -e {other} ]; do sleep 0.01; done",
+            own = at(own),
+            other = at(other)
+        )
+    };
+    write("first", &meets("1", "2"));
+    write("second", &format!("{}\nexit 16", meets("2", "1")));
+    write("backup~", "");
+    m.leave("poweroff");
+    let console = m.wait_for_end();
+    let mut ran = m.lines("ran");
+    ran.sort();
+    assert_eq!(ran, ["first poweroff 1 path 0", "second poweroff 1 path 0"], "{console}");
+    assert!(console.contains("/shutdown/second failed: exit status: 16"), "{console}");
+    assert!(last_words(&console).ends_with(", 0 killed."), "{console}");
+}

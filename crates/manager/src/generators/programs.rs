@@ -1,4 +1,5 @@
-//! The programs of several directories (systemd.generator(7), systemd.environment-generator(7)).
+//! The programs of several directories (systemd.generator(7), systemd.environment-generator(7),
+//! systemd-halt.service(8)).
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -32,7 +33,7 @@ const BESIDE: [&str; 18] = [
 
 /// The programs in the order of their names: of one name that in the first directory; an empty file, or a link to
 /// /dev/null, takes the name away.
-pub(super) fn find(search: &[PathBuf]) -> BTreeMap<OsString, Option<PathBuf>> {
+pub(crate) fn find(search: &[PathBuf]) -> BTreeMap<OsString, Option<PathBuf>> {
     let mut found = BTreeMap::new();
     for entry in search.iter().filter_map(|d| fs::read_dir(d).ok()).flatten().flatten() {
         if is_beside(&entry.file_name()) {

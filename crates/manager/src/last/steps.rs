@@ -1,6 +1,6 @@
 //! Single steps: each in a child process, because each may hang.
 
-use warren_sys::error::Result;
+use warren_sys::error::{Error, Result};
 use warren_sys::mount::{self, Mount, MountFlags, MountOptions, Unmount};
 use warren_sys::storage;
 
@@ -32,6 +32,8 @@ pub enum Step {
     Array(String),
     /// Remove a device of the device-mapper, by its name.
     Mapped(String),
+    /// Run this program ([`super::programs`]): it is a process of its own, and no verb of warrend's.
+    Program(String),
 }
 
 type Make = fn(String) -> Step;
@@ -59,7 +61,7 @@ impl Step {
     /// What [`Step::parse`] reads.
     pub fn to_argument(&self) -> String {
         let same = |make: &Make| make(self.path().to_owned()) == *self;
-        let verb = VERBS.iter().find(|(_, make)| same(make)).map_or("", |(word, _)| word);
+        let verb = VERBS.iter().find(|(_, make)| same(make)).map_or("program", |(word, _)| word);
         format!("{verb}:{}", self.path())
     }
 
@@ -79,7 +81,8 @@ impl Step {
             | Step::SwapOff(path)
             | Step::Loop(path)
             | Step::Array(path)
-            | Step::Mapped(path) => path,
+            | Step::Mapped(path)
+            | Step::Program(path) => path,
         }
     }
 
@@ -112,6 +115,7 @@ impl Step {
             Step::Loop(path) => storage::detach_loop(path),
             Step::Array(path) => storage::stop_array(path),
             Step::Mapped(name) => storage::remove_mapped(name),
+            Step::Program(path) => Err(Error::at("a step of warrend's", path, EINVAL)),
         }
     }
 }

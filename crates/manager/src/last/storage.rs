@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use warren_sys::mount;
 use warren_sys::process;
 
 use super::holders::{holders, writers};
+use super::programs::{self, Programs};
 use super::progress::{self, Progress, UnderWay};
 use super::stack::{Ordered, ROOT, Stack};
 use super::steps::{EXIT_BUSY, Step};
@@ -30,6 +32,9 @@ const UNMOUNT_MAX: Duration = Duration::from_secs(10);
 /// and less is left to write.
 const WRITE_MAX: Duration = Duration::from_secs(60);
 
+/// How long a program of others may run.
+const PROGRAM_MAX: Duration = Duration::from_secs(90);
+
 /// Takes everything apart; returns how many things could not be.
 pub fn take_apart() -> usize {
     let mut progress = Progress::new(Instant::now());
@@ -38,6 +43,26 @@ pub fn take_apart() -> usize {
     failed += run_all(Plan::side_by_side(stack.kept()), &mut progress);
     failed += run_all(Plan::side_by_side([Step::ReadOnly(ROOT.to_owned())]), &mut progress);
     failed + run_all(write_out(), &mut progress)
+}
+
+/// Runs these programs, with all that is written; what they wrote is written as well where the disks are ours.
+/// Returns how many there were.
+pub fn run_programs(programs: &Programs, writes: bool) -> usize {
+    let paths = programs.paths();
+    let count = paths.len();
+    let steps = paths.iter().map(|path| Step::Program(path.to_string_lossy().into_owned()));
+    let mut progress = Progress::new(Instant::now());
+    let begin = |index, step: Step, epoll: &Epoll| {
+        let child = programs::start(Path::new(step.path()), &programs.word);
+        child
+            .map_err(|e| format!("{}: {e}", step.path()))
+            .and_then(|child| watch(index, step, child, epoll))
+    };
+    run_each(Plan::side_by_side(steps), &mut progress, begin, |line| say!("{line}"));
+    if writes && count > 0 {
+        run_all(write_out(), &mut progress);
+    }
+    count
 }
 
 /// What was taken out of sight is written by the second only, which a dead server may hold up.
@@ -317,14 +342,17 @@ fn time_of(step: &Step) -> Duration {
             UNMOUNT_MAX
         }
         Step::ReadOnly(_) | Step::Sync(_) | Step::SyncAll(_) | Step::SwapOff(_) => WRITE_MAX,
+        Step::Program(_) => PROGRAM_MAX,
     }
 }
 
 /// Whether a step gets its time again: it writes, and less is left to write than when it got its
 /// time last. A disk may be slow; one that does not go on is not waited for.
 fn goes_on(step: &Step, unwritten_before: u64, unwritten: u64) -> bool {
-    let writes =
-        !matches!(step, Step::SwapOff(_) | Step::Loop(_) | Step::Array(_) | Step::Mapped(_));
+    let writes = matches!(
+        step,
+        Step::Unmount(_) | Step::Detach(_) | Step::ReadOnly(_) | Step::Sync(_) | Step::SyncAll(_)
+    );
     writes && unwritten < unwritten_before
 }
 
@@ -332,6 +360,10 @@ fn goes_on(step: &Step, unwritten_before: u64, unwritten: u64) -> bool {
 fn outcome(one: &mut Running) -> Option<Outcome> {
     match one.child.try_wait() {
         Ok(Some(status)) if status.success() => Some(Outcome::Done),
+        Ok(Some(status)) if matches!(one.step, Step::Program(_)) => {
+            say!("{} failed: {status}", one.step.path());
+            Some(Outcome::Failed)
+        }
         Ok(Some(status)) if status.code() == Some(EXIT_BUSY) => Some(Outcome::Busy),
         Ok(Some(_)) | Err(_) => Some(Outcome::Failed),
         Ok(None) if Instant::now() < one.until => None,
@@ -342,7 +374,10 @@ fn outcome(one: &mut Running) -> Option<Outcome> {
                 return None;
             }
             say!("{} takes too long and is left behind", one.step.to_argument());
-            let _ = one.child.kill();
+            match one.step {
+                Step::Program(_) => programs::kill(&one.child),
+                _ => _ = one.child.kill(),
+            }
             Some(Outcome::TooLong)
         }
     }
@@ -490,6 +525,7 @@ mod tests {
             ("unmount:/a", 8, 9, false),
             ("swapoff:/a", 9, 8, false),
             ("array:/dev/md0", 9, 8, false),
+            ("loop:/dev/loop0", 9, 8, false),
         ] {
             let step = Step::parse(step).expect("a step");
             assert_eq!(goes_on(&step, before, now), want, "{step:?} {before} {now}");

@@ -185,7 +185,7 @@ impl Machine {
         };
         let directory = std::env::temp_dir().join(&group);
         let _ = std::fs::remove_dir_all(&directory);
-        for below in ["", "units", "out", "generators", "rules"] {
+        for below in ["", "units", "out", "generators", "rules", "shutdown"] {
             std::fs::create_dir(directory.join(below)).expect("a scratch directory can be made");
         }
         let script = "mount --make-rprivate / && mount -t proc proc /proc \
@@ -211,6 +211,7 @@ impl Machine {
             .arg(format!("--record-path={}", directory.join("records").display()))
             .arg(format!("--fleet-path={}", directory.join("rules").display()))
             .arg(format!("--console={}", directory.join("keys").display()))
+            .arg(format!("--shutdown-path={}", directory.join("shutdown").display()))
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
             .stdout(console)
@@ -242,6 +243,11 @@ impl Machine {
         let path = self.directory.join("generators").join(name);
         std::fs::create_dir_all(path.parent().expect("below")).expect("directories can be made");
         install_script(&path, text);
+    }
+
+    /// Writes a program of the very end: a shell script.
+    pub fn write_shutdown_program(&self, name: &str, text: &str) {
+        install_script(&self.directory.join("shutdown").join(name), text);
     }
 
     /// Takes a generator away.
