@@ -5,7 +5,7 @@
 //! stage ends with an event. Start at [`Daemon::begin_end`].
 
 pub mod code;
-mod console;
+pub(crate) mod console;
 pub mod path;
 pub mod plan;
 pub mod scheduled;
@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use warren_bus::Backend;
 use warren_core::event::{Done, Event};
 use warren_core::happening::{Happening, What};
 use warren_core::ids::{EffectId, UnitId};
@@ -56,6 +57,10 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 /// The last steps are over in this time, or go on as long as less and less is to be written: each of them
 /// has a bound of its own, and this is for the process that takes them.
 const LAST_STEPS_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// How long processes that outlived their units have to end when they were asked to, at least: where the time for
+/// everything is over, and where whoever has a session stopped gives it some time of his own.
+const GRACE_MIN: Duration = Duration::from_secs(5);
 
 /// Units whose counters are read one by one when they go down at the end. Each reading has the kernel
 /// sum up what all processors counted, which for thousands would cost more than all other recording;
@@ -130,7 +135,12 @@ enum Stage {
 impl Stage {
     /// The last steps, which have all their time from now on.
     fn last_steps(now: Monotonic, unwritten_bytes: u64) -> Stage {
-        Stage::LastSteps { until: now.after(LAST_STEPS_MAX), unwritten_bytes }
+        Stage::with_grace(Duration::ZERO, now, unwritten_bytes)
+    }
+
+    /// The same, with the time that processes are given to end.
+    fn with_grace(grace: Duration, now: Monotonic, unwritten_bytes: u64) -> Stage {
+        Stage::LastSteps { until: now.after(LAST_STEPS_MAX + grace), unwritten_bytes }
     }
 
     /// Whether the last steps take too long; they get their time again when less is left to write.
@@ -506,13 +516,19 @@ impl Daemon {
 
     // ---- the console ----
 
+    /// Where keys are read.
+    fn console_path(&self) -> Option<PathBuf> {
+        let usual = || owns_machine(self.options.scope).then(|| PathBuf::from(CONSOLE));
+        self.options.console.clone().or_else(usual)
+    }
+
     /// From the first line that names somebody on, a key can answer it.
     fn open_console(&mut self) {
+        let console = self.console_path();
         let Some(ending) = self.ending.as_mut().filter(|ending| ending.console.is_none()) else {
             return;
         };
-        let usual = || owns_machine(self.options.scope).then(|| PathBuf::from(CONSOLE));
-        let Some(path) = self.options.console.clone().or_else(usual) else { return };
+        let Some(path) = console else { return };
         if let Some(console) = Console::open(&path)
             && self.epoll.add(console.fd(), token::CONSOLE, Interest::READ).is_ok()
         {
@@ -563,7 +579,11 @@ impl Daemon {
         }
         if let Some(ending) = &mut self.ending {
             let unwritten = warren_sys::storage::dirty_bytes();
-            ending.stage = Stage::last_steps(now().monotonic, unwritten);
+            ending.stage = Stage::with_grace(steps.grace, now().monotonic, unwritten);
+            // Its keys are for those who take them.
+            if let Some(console) = ending.console.take() {
+                let _ = self.epoll.remove(console.fd());
+            }
             ending.takes_last_steps = true;
             ending.storage_is_next = storage_is_next;
             ending.told_last = LastDone::default();
@@ -580,8 +600,13 @@ impl Daemon {
     /// What is to be done when all units are down.
     fn last_steps(&self) -> LastSteps {
         let soft = self.is_soft_reboot();
+        let groups = self.shared.tree_path();
+        let ends_all = self.ends_machine() && !soft;
         LastSteps {
-            groups: self.shared.tree_path(),
+            everywhere: groups.is_none() && ends_all,
+            grace: self.grace(),
+            console: self.console_path(),
+            groups,
             soft,
             spare: self.write_spared(soft),
             // What is mounted outside of units stays for what comes.
@@ -591,10 +616,23 @@ impl Daemon {
         }
     }
 
+    /// Whether the process 1 of a host or a container ends.
+    fn ends_machine(&self) -> bool {
+        owns_machine(self.options.scope) || ends_container(self.options.scope)
+    }
+
+    /// How long processes that outlived their units have, as each unit would by itself, within the time for
+    /// everything. A session has less: its unit has a time, of which some is to be left for its units.
+    fn grace(&self) -> Duration {
+        let usual = self.shared.facts().defaults.timeout_stop.unwrap_or(DEADLINE);
+        let so_far = self.ending.as_ref().map(|ending| now().monotonic.since(ending.asked));
+        let left = DEADLINE.saturating_sub(so_far.unwrap_or_default());
+        if self.options.scope == Scope::System { usual.min(left).max(GRACE_MIN) } else { GRACE_MIN }
+    }
+
     /// The programs that run when all else is over: of a machine or a container, not of a session.
     fn last_programs(&self) -> Option<Programs> {
-        let scope = self.options.scope;
-        if !owns_machine(scope) && !ends_container(scope) {
+        if !self.ends_machine() {
             return None;
         }
         let word = code::name(self.ending.as_ref()?.action?).to_owned();

@@ -35,8 +35,14 @@ pub const LAST_STEP: &str = "--last-step";
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastSteps {
-    /// The root of the units' cgroups; without cgroups, processes that are left are not looked for.
+    /// The root of the units' cgroups, in which processes that are left are looked for.
     pub groups: Option<PathBuf>,
+    /// There are no cgroups, and every process is of this machine.
+    pub everywhere: bool,
+    /// How long those that are left may take to end when they were asked to.
+    pub grace: Duration,
+    /// Where a key ends that.
+    pub console: Option<PathBuf>,
     /// The kernel goes on: what SIGTERM does not end is left.
     pub soft: bool,
     /// A file with cgroups below that root, one a line, whose processes are left alone.
@@ -83,6 +89,9 @@ impl LastSteps {
         let mut out = vec![LAST_STEPS.to_owned()];
         let groups = self.groups.iter().map(|path| format!("groups={}", path.display()));
         out.extend(groups);
+        out.extend(self.everywhere.then(|| "everywhere=yes".to_owned()));
+        out.push(format!("grace={}", self.grace.as_millis()));
+        out.extend(self.console.iter().map(|path| format!("console={}", path.display())));
         out.extend(self.soft.then(|| "soft=yes".to_owned()));
         out.extend(self.spare.iter().map(|path| format!("spare={}", path.display())));
         out.extend(self.storage.then(|| "storage=yes".to_owned()));
@@ -95,14 +104,20 @@ impl LastSteps {
     pub fn parse(words: impl Iterator<Item = String>) -> Result<LastSteps, String> {
         let mut steps = LastSteps::default();
         for word in words {
+            let unknown = || format!("unknown last step {word}");
             match word.split_once('=') {
+                Some(("everywhere", "yes")) => steps.everywhere = true,
+                Some(("grace", ms)) => {
+                    steps.grace = Duration::from_millis(ms.parse().map_err(|_| unknown())?);
+                }
+                Some(("console", path)) => steps.console = Some(path.into()),
                 Some(("groups", path)) => steps.groups = Some(path.into()),
                 Some(("soft", "yes")) => steps.soft = true,
                 Some(("spare", path)) => steps.spare = Some(path.into()),
                 Some(("storage", "yes")) => steps.storage = true,
                 Some(("programs", text)) => steps.programs = Some(Programs::parse(text)),
                 Some(("report", path)) => steps.report = Some(path.into()),
-                _ => return Err(format!("unknown last step {word}")),
+                _ => return Err(unknown()),
             }
         }
         Ok(steps)
@@ -117,28 +132,32 @@ impl LastSteps {
 
     /// Whether processes may have outlived their units.
     pub fn stragglers_may_be_left(&self) -> bool {
-        self.groups.as_deref().is_some_and(stragglers::may_be_left)
+        // Without groups only a look at every process could say.
+        self.everywhere || self.groups.as_deref().is_some_and(stragglers::may_be_left)
     }
 }
 
-/// How long those of a manager that was killed are waited for.
+/// How long those of a manager that was killed are waited for, beyond the time that they give to processes.
 const BEFORE_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Takes the last steps, when those of an earlier manager are over: side by side each would take what the
 /// other has under way for done.
 pub fn run(steps: &LastSteps) -> Done {
-    let turn = steps.report.as_deref().and_then(|report| wait_for_turn(report, BEFORE_MAX));
+    let within = BEFORE_MAX + steps.grace;
+    let turn = steps.report.as_deref().and_then(|report| wait_for_turn(report, within));
     // What they did counts. What they could not do is tried again.
     let before = steps.report.as_deref().and_then(Done::read).unwrap_or_default();
     let mut done = Done { failed: 0, ..before };
-    if let Some(groups) = &steps.groups {
+    if steps.groups.is_some() || steps.everywhere {
         let spared = steps.spare.as_deref().map(std::fs::read_to_string);
         let spared = spared.transpose().unwrap_or_else(|e| {
             say!("it is not known whom to leave alone: {e}");
             None
         });
         let spared = spared.unwrap_or_default().lines().map(str::to_owned).collect();
-        let ended = stragglers::Hunt { spared, soft: steps.soft }.end_all(groups);
+        let LastSteps { soft, grace, console, .. } = steps.clone();
+        let hunt = stragglers::Hunt { spared, soft, grace, console };
+        let ended = hunt.end_all(steps.groups.as_deref());
         done.left_over += ended.found;
         done.killed += ended.killed;
         if ended.found > 0 {
@@ -225,7 +244,13 @@ mod tests {
             LastSteps { storage: true, ..LastSteps::default() },
             LastSteps { soft: true, spare: Some("/s".into()), ..LastSteps::default() },
             LastSteps {
+                everywhere: true,
+                grace: Duration::from_millis(1500),
+                ..LastSteps::default()
+            },
+            LastSteps {
                 groups: Some("/a b".into()),
+                console: Some("/c".into()),
                 storage: true,
                 programs: Some(Programs::parse("halt:/p:/q r")),
                 report: Some("/r".into()),
@@ -236,7 +261,9 @@ mod tests {
             let words = steps.arguments().into_iter().skip(1);
             assert_eq!(LastSteps::parse(words), Ok(steps));
         }
-        assert!(LastSteps::parse(std::iter::once("storage=no".to_owned())).is_err());
+        for wrong in ["storage=no", "grace=x"] {
+            assert!(LastSteps::parse(std::iter::once(wrong.to_owned())).is_err());
+        }
     }
 
     #[test]

@@ -11,6 +11,9 @@ use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::export::show;
 
+/// SIGRTMIN+14 of systemd(1).
+const POWER_OFF_AT_ONCE: i32 = 34 + 14;
+
 /// Starts these units, runs `before`, ends the machine and hands what it said to `check`.
 fn end(
     name: &str,
@@ -144,21 +147,61 @@ fn what_outlives_its_unit_is_named_and_ended() {
     );
 }
 
-/// Whom the last steps kill is of no unit any more.
+/// Whom the last steps kill is of no unit any more. He has the time that a unit has by itself, and is named.
 #[test]
-fn who_outlives_its_unit_and_is_killed_counts_on_the_console_and_in_the_chart() {
+fn who_outlives_its_unit_is_waited_for_until_a_key_ends_that_and_counts_as_killed() {
     let escape = "[Service]\nKillMode=process\nExecStart=@P stay\nExecStartPost=@P fork: deaf";
-    end(
-        "escape-deaf",
-        &[("escape.service", escape)],
-        |_| {},
-        |m, console| {
-            assert!(last_words(console).ends_with(", 1 killed."), "{console}");
-            let shutdown = recording(m, "shutdown").expect("it is kept");
-            let headline = show::headline(&Analysis::of(&shutdown));
-            assert!(headline.ends_with(", 1 killed."), "{headline}");
-        },
+    let Some(mut m) = Machine::start("escape-deaf", &[("escape.service", escape)]) else { return };
+    let keys = m.make_console();
+    m.expect_job("start", "escape.service", "done");
+    m.leave("poweroff");
+    let line = m.skip_left(&keys);
+    assert!(
+        line.contains("waiting for player (pid ") && line.contains(", escape.service) ("),
+        "{line}"
     );
+    let left = line.split_once(" s, ").and_then(|(_, rest)| rest.split_once(" s left)"));
+    let left: f64 = left.and_then(|(left, _)| left.parse().ok()).expect("how long yet");
+    // DefaultTimeoutStopSec= as it is by itself.
+    assert!((60.0..=88.1).contains(&left), "{line}");
+    let console = m.wait_for_end();
+    assert!(console.contains("1 process to be killed, as SIGTERM was not enough"), "{console}");
+    assert!(last_words(&console).ends_with(", 1 killed."), "{console}");
+    let shutdown = recording(&m, "shutdown").expect("it is kept");
+    let headline = show::headline(&Analysis::of(&shutdown));
+    assert!(headline.ends_with(", 1 killed."), "{headline}");
+}
+
+/// In a container whose cgroups cannot be written to, for one.
+#[test]
+fn without_cgroups_all_that_is_left_is_asked_to_end() {
+    let asked = |how: &str| {
+        format!(
+            "[Service]\nType=notify\nNotifyAccess=all\nExecStart=/bin/sh -c 'trap \"echo {how} >>@D/out/asked; \
+             exit\" TERM; systemd-notify --ready; while :; do sleep 0.05; done'"
+        )
+    };
+    let child = "[Service]\nType=notify\nExecStart=@P ready stay\nExecStartPost=/bin/sh -c '(trap \"echo child \
+                 >>@D/out/asked; exit\" TERM; : >@D/out/up; while :; do sleep 0.05; done) &'";
+    let units = [("main.service", &*asked("main")), ("child.service", child)];
+    for how in ["poweroff", "signal"] {
+        let Some(mut m) = Machine::start_with("bare", &units, &["--no-cgroup"]) else { return };
+        m.expect_job("start", "child.service", "done");
+        until("the child is there", || m.out("up").exists().then_some(()));
+        let mut asked = vec!["child"];
+        if how == "signal" {
+            m.expect_job("start", "main.service", "done");
+            asked.push("main");
+            warren_sys::process::kill(m.init_pid, POWER_OFF_AT_ONCE).expect("our own");
+        } else {
+            m.leave("poweroff");
+        }
+        let console = m.wait_for_end();
+        let mut lines = m.lines("asked");
+        lines.sort();
+        assert_eq!(lines, asked, "{console}");
+        assert!(last_words(&console).ends_with(", 0 killed."), "{console}");
+    }
 }
 
 /// What is to be killed after a stop may be nobody.
@@ -226,9 +269,7 @@ fn who_is_waited_for_is_told_and_can_be_skipped() {
 fn a_key_on_the_console_ends_the_wait_for_whom_it_names() {
     let deaf = "[Service]\nType=notify\nTimeoutStopSec=infinity\nExecStart=@P deaf:ready";
     let Some(mut m) = Machine::start("key", &[("deaf.service", deaf)]) else { return };
-    let keys = m.directory.join("keys");
-    let made = std::process::Command::new("mkfifo").arg(&keys).status();
-    assert!(made.is_ok_and(|status| status.success()), "mkfifo(1) makes a console");
+    let keys = m.make_console();
     m.expect_job("start", "deaf.service", "done");
     m.leave("poweroff");
     let told = || m.console().contains("; s twice skips deaf.service").then_some(());
@@ -261,8 +302,6 @@ fn a_large_group_that_forks_while_it_dies_goes_at_once() {
 
 #[test]
 fn a_signal_that_ends_at_once_stops_no_unit_and_takes_the_last_steps() {
-    /// SIGRTMIN+14 of systemd(1).
-    const POWER_OFF_AT_ONCE: i32 = 34 + 14;
     let stays = "[Service]\nExecStart=@P stay\nExecStop=@P append:@D/out/stops:stops";
     let Some(mut m) = Machine::start("at-once", &[("stays.service", stays)]) else { return };
     m.expect_job("start", "stays.service", "done");

@@ -166,7 +166,9 @@ fn an_end_by_force_stops_no_unit() {
     }
     m.expect_job("start", "deaf.service", "done");
     m.expect_job("start", "stays.service", "done");
+    let keys = m.make_console();
     let _ = m.run(&["systemctl", "--no-wall", "--force", "poweroff"]);
+    m.skip_left(&keys);
     let console = m.wait_for_end();
     assert!(m.lines("stops").is_empty(), "{console}");
     assert!(console.contains("left when all units are down"), "{console}");
@@ -177,11 +179,13 @@ fn an_end_by_force_is_shown_from_its_beginning() {
     let Some(mut m) = Machine::start("force-shown", &[("deaf.service", DEAF)]) else { return };
     m.expect_job("start", "deaf.service", "done");
     assert_eq!(m.totals()["state"], "running");
+    let keys = m.make_console();
     // RTMIN+14 of systemd(1): the power goes off at once.
     process::kill(m.init_pid, 34 + 14).expect("our own");
     let left = || m.console().contains("left when all units are down").then_some(());
     until("the last steps are taken", left);
     assert_eq!(m.totals()["state"], "stopping");
+    m.skip_left(&keys);
     m.wait_for_end();
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::look;
 
 /// How the name of a file ends that was removed (proc_pid_exe(5)).
-const REMOVED: &str = " (deleted)";
+pub(super) const REMOVED: &str = " (deleted)";
 
 /// memfd_create(2)
 const MEMORY: &str = "/memfd:";

@@ -1,7 +1,10 @@
 //! Processes that outlived their units: one SIGTERM for all, one grace for all, then SIGKILL.
 //!
-//! They are found by their cgroups, not by a walk over all processes of the machine. When there is
-//! none, which is the rule, nothing is waited for. Some are left alone, by their cgroups too.
+//! They are found by their cgroups, not by a walk over all processes of the machine; where there are no cgroups
+//! and the machine is ours, by that walk. When there is none, which is the rule, nothing is waited for. Some are
+//! left alone, by their cgroups too.
+//!
+//! Who is waited for is told, and a key on the console ends the wait.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -13,11 +16,11 @@ use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
+use super::holders::{REMOVED, all_pids};
+use super::progress::Progress;
 use super::{Wait, look};
+use crate::ending::console::{Console, SKIP};
 use crate::say;
-
-/// How long those that are left may take to end after SIGTERM, all together.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// How long the kernel may take to end them after SIGKILL.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -31,8 +34,17 @@ const NAMED_MAX: usize = 20;
 /// Processes may fork while they are asked: the look is repeated so often within the grace.
 const LOOKS_MAX: usize = 3;
 
+/// Those that are named while they are waited for.
+const TOLD_MAX: usize = 3;
+
 /// Where Warrener's own processes live.
 const OWN_GROUP: &str = "init.scope";
+
+/// What those of them are called that are neither process 1 nor this one.
+const OWN_PROGRAMS: [&str; 2] = ["warrend", "warren-exec"];
+
+/// Of the console, among the places of processes in a list.
+const CONSOLE: u64 = u64::MAX;
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
@@ -54,7 +66,8 @@ struct Straggler {
     /// It was killed before, by who waited for its end already.
     is_held: bool,
     pidfd: OwnedFd,
-    group: PathBuf,
+    /// None where there are no groups.
+    group: Option<PathBuf>,
 }
 
 /// What a look at the groups found.
@@ -72,12 +85,17 @@ pub struct Hunt {
     /// Who does not end by SIGTERM is left, and nobody waits for it
     /// (systemd-soft-reboot.service(8)).
     pub soft: bool,
+    /// How long those that are left may take to end after SIGTERM, all together.
+    pub grace: Duration,
+    /// Where a key ends that.
+    pub console: Option<PathBuf>,
 }
 
 impl Hunt {
-    /// Ends every process below `root` that is not Warrener's own and not spared.
-    pub fn end_all(&self, root: &Path) -> Ended {
-        let tree = match Tree::open(root) {
+    /// Ends every process that is not Warrener's own and not spared: those below this root of cgroups, without
+    /// one all that there are.
+    pub fn end_all(&self, root: Option<&Path>) -> Ended {
+        let tree = match root.map(Tree::open).transpose() {
             Ok(tree) => tree,
             Err(e) => {
                 say!("cannot look for processes that are left: {e}");
@@ -86,13 +104,13 @@ impl Hunt {
         };
         let mut ended = Ended::default();
         ended.wait.from_us = now_us();
-        self.end(&tree, &mut ended);
+        self.end(tree.as_ref(), &mut ended);
         ended.wait.until_us = now_us();
         ended
     }
 
-    fn end(&self, tree: &Tree, ended: &mut Ended) {
-        let mut end_of_grace = None;
+    fn end(&self, tree: Option<&Tree>, ended: &mut Ended) {
+        let mut grace: Option<Grace> = None;
         for _ in 0..LOOKS_MAX {
             let left = self.look(tree).left;
             if left.is_empty() {
@@ -114,8 +132,8 @@ impl Hunt {
                 break;
             }
             // A look may take long, where processes do not let themselves be looked at.
-            let until = *end_of_grace.get_or_insert_with(|| Instant::now() + GRACE);
-            if !wait_for(&left, until) {
+            let grace = grace.get_or_insert_with(|| Grace::begin(self));
+            if !wait_for(&left, grace.until, Some(grace)) {
                 break;
             }
         }
@@ -125,7 +143,7 @@ impl Hunt {
         }
     }
 
-    fn kill(&self, tree: &Tree, ended: &mut Ended) {
+    fn kill(&self, tree: Option<&Tree>, ended: &mut Ended) {
         let Found { left, kept } = self.look(tree);
         if left.is_empty() {
             return;
@@ -137,14 +155,16 @@ impl Hunt {
             _ => name(&left, "to be killed, as SIGTERM was not enough"),
         }
         let time = if ended.killed == 0 { HELD_WAIT_MAX } else { KILL_WAIT_MAX };
-        for group in groups(tree) {
+        for (tree, group) in
+            tree.iter().flat_map(|tree| groups(tree).into_iter().map(move |it| (tree, it)))
+        {
             self.kill_group(tree, &group, &kept);
         }
         for straggler in &left {
             let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGKILL);
         }
         ended.wait.killed_us = now_us();
-        if !wait_for(&left, Instant::now() + time) {
+        if !wait_for(&left, Instant::now() + time, None) {
             let held = self.look(tree).left;
             name(&held, "held by the kernel");
             ended.wait.held = held.len();
@@ -175,8 +195,9 @@ impl Hunt {
         self.spared.iter().any(|spared| Path::new(spared).starts_with(group))
     }
 
-    fn look(&self, tree: &Tree) -> Found {
-        let mut found = look_at_all(tree);
+    fn look(&self, tree: Option<&Tree>) -> Found {
+        let Some(tree) = tree else { return look_at(all_but_own()) };
+        let mut found = look_at(in_groups(tree));
         // Looked at afterwards: a child that was made meanwhile is in the second list if in the first.
         let spared = self.spared.iter().filter_map(|group| tree.procs_below(group).ok());
         let spared: BTreeSet<i32> = spared.flatten().collect();
@@ -200,7 +221,8 @@ fn groups(tree: &Tree) -> Vec<PathBuf> {
     all.into_iter().filter(|group| group != OWN_GROUP).map(PathBuf::from).collect()
 }
 
-fn look_at_all(tree: &Tree) -> Found {
+/// Processes by what the groups below this root say, but Warrener's own.
+fn in_groups(tree: &Tree) -> Vec<(i32, Option<PathBuf>)> {
     // Groups of units that have ended are still there: who is alone in none of them is soon said.
     let is_populated = |group: &PathBuf| tree.events(group).map_or(true, |events| events.populated);
     let below = groups(tree).into_iter().filter(is_populated).map(|group| {
@@ -208,10 +230,32 @@ fn look_at_all(tree: &Tree) -> Found {
         (group, pids)
     });
     let at_the_root = (PathBuf::new(), tree.procs("").unwrap_or_default());
-    let all: Vec<(i32, PathBuf)> = below
+    below
         .chain(std::iter::once(at_the_root))
-        .flat_map(|(group, pids)| pids.into_iter().map(move |pid| (pid, group.clone())))
-        .collect();
+        .flat_map(|(group, pids)| pids.into_iter().map(move |pid| (pid, Some(group.clone()))))
+        .collect()
+}
+
+/// All processes of the machine, but Warrener's own.
+fn all_but_own() -> Vec<(i32, Option<PathBuf>)> {
+    all_pids().into_iter().filter(|&pid| !is_own(pid)).map(|pid| (pid, None)).collect()
+}
+
+/// Whether this is the manager of this machine, one of its helpers, or a process that takes a step: a child of
+/// process 1, and root's.
+fn is_own(pid: i32) -> bool {
+    const ROOT: u32 = 0;
+    let program = || process::program(pid).unwrap_or_default();
+    let is_ours = |program: &str| {
+        let name = program.rsplit('/').next().unwrap_or_default();
+        OWN_PROGRAMS.contains(&name.strip_suffix(REMOVED).unwrap_or(name))
+    };
+    process::parent(pid).is_ok_and(|parent| parent == 1)
+        && is_ours(&program())
+        && process::runs_as(pid as u32, ROOT)
+}
+
+fn look_at(all: Vec<(i32, Option<PathBuf>)>) -> Found {
     let pids: Vec<i32> = all.iter().map(|(pid, _)| *pid).collect();
     let mut to_end = Vec::new();
     look::each(&pids, is_to_be_ended, |_, answer| {
@@ -249,24 +293,103 @@ fn now_us() -> u64 {
     warren_sys::time::monotonic_ns() / 1000
 }
 
-/// True when all are gone; false when the time is over first.
-fn wait_for(left: &[Straggler], until: Instant) -> bool {
-    let Ok(epoll) = Epoll::new() else { return false };
-    let mut alive = 0;
-    for (index, straggler) in left.iter().enumerate() {
-        alive += usize::from(epoll.add(&straggler.pidfd, index as u64, Interest::READ).is_ok());
+/// The time in which those that were asked may end, and what is told of it.
+struct Grace {
+    began: Instant,
+    until: Instant,
+    progress: Progress,
+    /// Not opened yet.
+    path: Option<PathBuf>,
+    console: Option<Console>,
+}
+
+impl Grace {
+    fn begin(hunt: &Hunt) -> Grace {
+        let began = Instant::now();
+        let (until, progress) = (began + hunt.grace, Progress::new(began));
+        Grace { began, until, progress, path: hunt.console.clone(), console: None }
     }
+
+    /// From the first line that names somebody on, a key can answer it.
+    fn tell(&mut self, left: &[&Straggler], now: Instant, epoll: &Epoll) {
+        if let Some(path) = self.path.take() {
+            self.console = Console::open(&path);
+            self.watch_console(epoll);
+        }
+        let named: Vec<String> = left.iter().take(TOLD_MAX).map(|one| describe(one)).collect();
+        let more = match left.len().saturating_sub(TOLD_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let so_far = now.saturating_duration_since(self.began).as_secs_f64();
+        let time = self.until.saturating_duration_since(now).as_secs_f64();
+        let key = match &self.console {
+            Some(_) => format!("; {} twice ends the wait", char::from(SKIP)),
+            None => String::new(),
+        };
+        say!("waiting for {}{more} ({so_far:.1} s, {time:.1} s left){key}", named.join(", "));
+    }
+
+    fn watch_console(&self, epoll: &Epoll) {
+        if let Some(console) = &self.console {
+            let _ = epoll.add(console.fd(), CONSOLE, Interest::READ);
+        }
+    }
+
+    /// Whether the key was typed.
+    fn is_over(&mut self, epoll: &Epoll) -> bool {
+        let typed = self.console.as_mut().map(Console::is_skip_typed);
+        if typed == Some(None)
+            && let Some(console) = self.console.take()
+        {
+            let _ = epoll.remove(console.fd());
+        }
+        let is_over = typed.flatten() == Some(true);
+        if is_over {
+            say!("they are not waited for any more");
+        }
+        is_over
+    }
+}
+
+/// True when all are gone; false when the time is over first, or somebody at the console says so.
+fn wait_for(left: &[Straggler], until: Instant, mut grace: Option<&mut Grace>) -> bool {
+    let Ok(epoll) = Epoll::new() else { return false };
+    let mut there: BTreeSet<usize> = BTreeSet::new();
+    for (index, straggler) in left.iter().enumerate() {
+        if epoll.add(&straggler.pidfd, index as u64, Interest::READ).is_ok() {
+            there.insert(index);
+        }
+    }
+    grace.iter().for_each(|grace| grace.watch_console(&epoll));
     let mut events = Events::with_capacity(64);
-    while alive > 0 {
-        let time = until.saturating_duration_since(Instant::now());
+    while !there.is_empty() {
+        let due = grace.as_ref().map(|grace| grace.progress.due());
+        let next = due.map_or(until, |due| due.min(until));
+        let time = next.saturating_duration_since(Instant::now());
         // Nothing ready before the time is over: stopped, and waked again.
-        if epoll.wait(&mut events, Some(time)).is_err() || time.is_zero() && events.is_empty() {
+        if epoll.wait(&mut events, Some(time)).is_err() {
             return false;
         }
         for event in events.iter() {
-            if let Some(straggler) = left.get(event.token as usize) {
-                alive -= usize::from(epoll.remove(&straggler.pidfd).is_ok());
+            match left.get(event.token as usize) {
+                Some(straggler) if epoll.remove(&straggler.pidfd).is_ok() => {
+                    there.remove(&(event.token as usize));
+                }
+                Some(_) => {}
+                None if grace.as_mut().is_some_and(|grace| grace.is_over(&epoll)) => return false,
+                None => {}
             }
+        }
+        let now = Instant::now();
+        if now >= until && events.is_empty() {
+            return false;
+        }
+        if let Some(grace) = grace.as_mut().filter(|_| !there.is_empty())
+            && grace.progress.take_due(now)
+        {
+            let left: Vec<_> = there.iter().filter_map(|&index| left.get(index)).collect();
+            grace.tell(&left, now, &epoll);
         }
     }
     true
@@ -286,7 +409,8 @@ fn name(left: &[Straggler], what: &str) {
 fn describe(straggler: &Straggler) -> String {
     let pid = straggler.pid;
     let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let known = || straggler.group.to_string_lossy().into_owned();
+    let Some(group) = &straggler.group else { return format!("{} (pid {pid})", command.trim()) };
+    let known = || group.to_string_lossy().into_owned();
     let path = process::cgroup_path(pid).unwrap_or_else(|_| known());
     let group = path.rsplit('/').next().unwrap_or_default();
     format!("{} (pid {pid}, {group})", command.trim())
@@ -349,10 +473,11 @@ mod tests {
             groups.add("user.slice", "user"),
             groups.add_of(12345, "user.slice/session-1.scope", "@user"),
         ];
-        let hunt = Hunt { spared: vec!["system.slice/spared.service".to_owned()], soft: false };
+        let spared = vec!["system.slice/spared.service".to_owned()];
+        let hunt = Hunt { spared, soft: false, grace: Duration::ZERO, console: None };
         let tree = Tree::open(groups.0.path().join(&groups.1)).expect("the groups are there");
         let mut ended = Ended::default();
-        hunt.kill(&tree, &mut ended);
+        hunt.kill(Some(&tree), &mut ended);
         assert_eq!(ended.killed, left.len());
         for child in &mut left {
             child.wait().expect("our child");
