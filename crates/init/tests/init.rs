@@ -646,6 +646,19 @@ fn process_1_of_a_namespace_ends_it_as_asked() {
     }
 }
 
+/// Container managers withhold the right to call reboot(2), and take another status for a failure.
+#[test]
+fn a_container_that_may_not_reboot_ends_well() {
+    for action in [PowerAction::PowerOff, PowerAction::Reboot, PowerAction::Halt] {
+        let privileges = ["--bounding-set=-sys_boot"];
+        let Some(mut lab) = Lab::start_as_pid_1_by("no-boot", &privileges) else { return };
+        lab.hello();
+        lab.ask(&InitRequest::Power(action), &[]);
+        let status = lab.init.wait().expect("the namespace ends");
+        assert_eq!(status.code(), Some(0), "{action:?} {status:?}");
+    }
+}
+
 /// The same process, with what it kept, its child and its exit ring, under another manager.
 fn starts_over(mut lab: Lab) {
     let session = lab.hello();

@@ -1,5 +1,7 @@
 //! The end: reboot(2).
 
+use std::ffi::CStr;
+
 use crate::error::{Error, Result, check, last_errno};
 
 /// What reboot(2) shall do.
@@ -27,6 +29,22 @@ pub fn reboot(what: Reboot) -> Error {
     };
     // SAFETY: plain integer.
     unsafe { libc::reboot(command) };
+    Error::new("reboot", last_errno())
+}
+
+/// Restarts the machine with a word for its firmware (reboot(2), `LINUX_REBOOT_CMD_RESTART2`). Returns only on
+/// failure.
+pub fn restart_with(argument: &CStr) -> Error {
+    // SAFETY: plain integers, and a string that the kernel reads up to its end.
+    unsafe {
+        libc::syscall(
+            libc::SYS_reboot,
+            libc::LINUX_REBOOT_MAGIC1,
+            libc::LINUX_REBOOT_MAGIC2,
+            libc::LINUX_REBOOT_CMD_RESTART2,
+            argument.as_ptr(),
+        )
+    };
     Error::new("reboot", last_errno())
 }
 

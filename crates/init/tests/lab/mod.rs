@@ -69,8 +69,14 @@ impl Lab {
     /// Starts init as process 1 of a pid and mount namespace; `None` (said loudly) where that
     /// cannot be.
     pub fn start_as_pid_1(name: &str) -> Option<Lab> {
+        Lab::start_as_pid_1_by(name, &[])
+    }
+
+    /// The same with more options for setpriv(1).
+    pub fn start_as_pid_1_by(name: &str, privileges: &[&str]) -> Option<Lab> {
         let unshare = [
             &["setpriv", "--pdeathsig=KILL"][..],
+            privileges,
             &["unshare", "--pid", "--mount", "--fork", "--kill-child"],
         ]
         .concat();

@@ -1,16 +1,26 @@
 //! How it ends.
 
+use std::ffi::CString;
+use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use warren_init::protocol::control::PowerAction;
-use warren_sys::reboot::{Reboot, reboot};
+use warren_sys::reboot::{Reboot, reboot, restart_with};
 
 use crate::boot::Place;
 use crate::say;
 
 /// So long disks are waited for.
 const SYNC_WITHIN: Duration = Duration::from_secs(10);
+
+/// Where clients leave the argument of a restart.
+const ARGUMENT: &str = "/run/systemd/reboot-param";
+
+/// The kernel takes no more.
+const ARGUMENT_BYTES_MAX: usize = 255;
+
+const EPERM: i32 = 1;
 
 /// What process 1, or the root of a nested manager, finally does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,12 +54,31 @@ pub fn end(action: PowerAction, place: &Place) -> i32 {
     match ending(action, place.is_pid_1, place.is_host) {
         Ending::Exit(code) => code,
         Ending::Reboot(first) => {
+            if let Some(argument) = argument(first, place.is_host, Path::new(ARGUMENT)) {
+                say(&restart_with(&argument).to_string());
+            }
             for what in [first, Reboot::Restart, Reboot::Halt] {
-                say(&reboot(what).to_string());
+                let error = reboot(what);
+                if error.errno == EPERM && !place.is_host {
+                    // A container without CAP_SYS_BOOT: it ends with its process 1 all the same, and well.
+                    return 0;
+                }
+                say(&error.to_string());
             }
             1
         }
     }
+}
+
+/// What a restart of a host is to tell its firmware (systemctl(1), `--reboot-argument=`): a line in a file.
+fn argument(what: Reboot, is_host: bool, file: &Path) -> Option<CString> {
+    if what != Reboot::Restart || !is_host {
+        return None;
+    }
+    let text = warren_sys::text::read(file).ok()?;
+    let line =
+        text.lines().next().filter(|line| !line.is_empty() && line.len() <= ARGUMENT_BYTES_MAX)?;
+    CString::new(line).ok()
 }
 
 /// sync(2), as long as a disk that does not answer lets it; the last steps did it, unless they left storage out.
@@ -80,6 +109,25 @@ mod tests {
         assert!(!within(Duration::from_millis(1), move || _ = gate.recv()));
         drop(held);
         assert!(within(Duration::from_secs(3600), || {}));
+    }
+
+    #[test]
+    fn the_firmware_of_a_host_is_told_the_argument_of_a_restart() {
+        let file = std::env::temp_dir().join(format!("warren-argument-{}", std::process::id()));
+        assert_eq!(argument(Reboot::Restart, true, &file), None);
+        for (text, told) in
+            [("recovery\n", Some("recovery")), ("a b", Some("a b")), ("\n", None), ("", None)]
+        {
+            std::fs::write(&file, text).expect("it can be written");
+            let told = told.map(|told| CString::new(told).expect("no zero byte"));
+            assert_eq!(argument(Reboot::Restart, true, &file), told, "{text:?}");
+        }
+        std::fs::write(&file, "recovery").expect("it can be written");
+        assert_eq!(argument(Reboot::PowerOff, true, &file), None);
+        assert_eq!(argument(Reboot::Restart, false, &file), None);
+        std::fs::write(&file, "x".repeat(256)).expect("it can be written");
+        assert_eq!(argument(Reboot::Restart, true, &file), None);
+        std::fs::remove_file(&file).expect("it is there");
     }
 
     #[test]
