@@ -659,6 +659,24 @@ fn a_container_that_may_not_reboot_ends_well() {
     }
 }
 
+/// What an init does whose file was replaced: it executes itself with this argument.
+#[test]
+fn process_1_that_only_finishes_ends_at_once() {
+    let finish = |word: &str| {
+        let mut init = std::process::Command::new("unshare");
+        init.args(["--pid", "--mount", "--fork", "--kill-child"]);
+        init.arg(env!("CARGO_BIN_EXE_warren-init")).arg(format!("--finish={word}"));
+        init.arg("--manager=/no/such/manager").output().expect("unshare(1)")
+    };
+    let output = finish("poweroff");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("unshare failed") {
+        return lab::not_run("finish", "unshare(1) and the right to use it");
+    }
+    // By SIGINT of reboot(2), which unshare(1) passes on in its own way.
+    assert!(!output.status.success() && said.is_empty(), "{output:?}");
+}
+
 /// The same process, with what it kept, its child and its exit ring, under another manager.
 fn starts_over(mut lab: Lab) {
     let session = lab.hello();

@@ -58,8 +58,8 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 /// has a bound of its own, and this is for the process that takes them.
 const LAST_STEPS_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// How long processes that outlived their units have to end when they were asked to, at least: where the time for
-/// everything is over, and where whoever has a session stopped gives it some time of his own.
+/// How long processes that outlived their units have to end when they were asked to, at least: where the time
+/// for everything is over, and where whoever has a session stopped gives it some time of his own.
 const GRACE_MIN: Duration = Duration::from_secs(5);
 
 /// Units whose counters are read one by one when they go down at the end. Each reading has the kernel

@@ -32,8 +32,8 @@ pub fn reboot(what: Reboot) -> Error {
     Error::new("reboot", last_errno())
 }
 
-/// Restarts the machine with a word for its firmware (reboot(2), `LINUX_REBOOT_CMD_RESTART2`). Returns only on
-/// failure.
+/// Restarts the machine with a word for its firmware (reboot(2), `LINUX_REBOOT_CMD_RESTART2`). Returns only
+/// on failure.
 pub fn restart_with(argument: &CStr) -> Error {
     // SAFETY: plain integers, and a string that the kernel reads up to its end.
     unsafe {

@@ -1,8 +1,9 @@
-//! `cargo xtask vm ending`: three machines. The first starts over twice without another kernel, from its
-//! initial RAM file system to the disk and there by `soft-reboot.target`, with a service that goes on.
-//! The second takes a stack apart on a slow disk: a swap file on ext4 on a loop device on ext4 on the
-//! device-mapper on an MD mirror of two loop devices. The third has another kernel loaded, is refused
-//! `kexec` before, and ends in that one at a time of day to which the clock is set ahead.
+//! `cargo xtask vm ending`: four machines. The first starts over twice without another kernel, from its
+//! initial RAM file system to the disk and there by `soft-reboot.target`, with a service that goes on, and
+//! runs a program at its very end. The programs of the second are replaced while they run. The third takes a
+//! stack apart on a slow disk: a swap file on ext4 on a loop device on ext4 on the device-mapper on an MD
+//! mirror of two loop devices. The fourth has another kernel loaded, is refused `kexec` before, and ends in
+//! that one at a time of day to which the clock is set ahead.
 //!
 //! Needs what `vm` needs, and dmsetup, mdadm and kexec.
 
@@ -10,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::root;
 use crate::vm::{self, Kernel};
@@ -65,7 +66,22 @@ echo REPORT boot $n $same $(grep ' / ' /proc/mounts | tail -n 1 | cut -d' ' -f1-
 case $n in
 1) mkdir /run/nextroot; mount -t ext4 /dev/vda /run/nextroot; /bin/warren --no-block soft-reboot;;
 2) /bin/warren --no-block start soft-reboot.target;;
-*) /bin/warren --no-block poweroff;;
+*) at=/usr/lib/systemd/system-shutdown; mkdir -p $at; cat > $at/a <<'END'
+#!/bin/sh
+echo REPORT last $1 with $(grep -c '/ ext4 ro' /proc/mounts) read-only
+END
+   /bin/busybox chmod +x $at/a; /bin/warren --no-block poweroff;;
+esac
+";
+
+/// Once it runs from the disk, its programs there are replaced, as by an upgrade.
+const REPLACED: &str = "\
+exec > /dev/console 2>&1
+n=$(($(cat /run/count || echo 0) + 1)); echo $n > /run/count
+case $n in
+1) mkdir /run/nextroot; mount -t ext4 /dev/vda /run/nextroot; /bin/warren --no-block soft-reboot;;
+*) for i in /usr/lib/warren/*; do /bin/busybox cp $i /new; /bin/busybox mv /new $i; done
+   echo REPORT replaced; /bin/warren --no-block poweroff;;
 esac
 ";
 
@@ -122,7 +138,7 @@ struct Case {
     unwanted: &'static [&'static str],
 }
 
-const CASES: [Case; 3] = [
+const CASES: [Case; 4] = [
     Case {
         name: "soft-reboot",
         script: STARTS_OVER,
@@ -134,9 +150,23 @@ const CASES: [Case; 3] = [
             "REPORT boot 2 same /dev/vda / ext4",
             "the root directory stays: /run/nextroot has no init",
             "REPORT boot 3 same /dev/vda / ext4",
+            "REPORT last poweroff with 1 read-only",
             "reboot: Power down",
         ],
-        unwanted: &["Kernel panic"],
+        unwanted: &["could not be taken apart", "Kernel panic"],
+    },
+    Case {
+        name: "replaced",
+        script: REPLACED,
+        disk: Disk::Root,
+        drive: "",
+        expected: &[
+            "REPORT replaced",
+            "/ cannot be made read-only: it is held by",
+            "as its programs were replaced, process 1 makes that read-only",
+            "reboot: Power down",
+        ],
+        unwanted: &["could not be taken apart", "warren-init: / cannot", "Kernel panic"],
     },
     Case {
         name: "stack",
@@ -211,6 +241,8 @@ impl Case {
         let console = directory.join("console.log");
         vm::boot_slowly(&kernel.image, &archive, &disk, self.drive, &console)?;
         self.check(&fs::read_to_string(&console)?)?;
+        let said = Command::new("dumpe2fs").arg("-h").arg(&disk).output().context("e2fsprogs")?;
+        ensure!(!String::from_utf8_lossy(&said.stdout).contains("needs_recovery"), "it is unclean");
         vm::quietly(Command::new("fsck.ext4").args(["-f", "-n"]).arg(&disk))
     }
 

@@ -4,7 +4,10 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use warren_sys::process;
+
 use super::look;
+use super::stragglers::is_own;
 
 /// How the name of a file ends that was removed (proc_pid_exe(5)).
 pub(super) const REMOVED: &str = " (deleted)";
@@ -26,14 +29,39 @@ pub fn holders(mount_point: &str) -> Vec<String> {
 /// they have open for writing, or that were removed and go only with them, as a program that was replaced
 /// (systemd-halt.service(8)). Which file is of which file system follows from all `mount_points`.
 pub fn writers(mount_point: &str, mount_points: Vec<String>) -> Vec<String> {
-    let place = mount_point.to_owned();
-    named(move |process| {
+    named(writing(vec![mount_point.to_owned()], mount_points))
+}
+
+/// Whether it is Warrener alone that keeps these from it, by programs of its own that were replaced.
+pub fn are_kept_by_us(places: Vec<String>, mount_points: Vec<String>) -> bool {
+    let mut count = 0;
+    let mut are_ours = true;
+    look_at_all(writing(places, mount_points), |pid, _| {
+        count += 1;
+        are_ours =
+            is_of_warrener(pid) && process::program(pid).is_ok_and(|path| path.ends_with(REMOVED));
+        if are_ours { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    count > 0 && are_ours
+}
+
+/// How a process keeps one of these file systems writable.
+fn writing(
+    places: Vec<String>,
+    mount_points: Vec<String>,
+) -> impl Fn(&Path) -> Option<String> + Clone + Send + 'static {
+    move |process| {
         let is_there = |path: &Path| {
             let above = mount_points.iter().filter(|point| path.starts_with(point));
-            above.max_by_key(|point| point.len()).is_some_and(|point| *point == place)
+            above.max_by_key(|point| point.len()).is_some_and(|point| places.contains(point))
         };
         keeps_writable(process, is_there)
-    })
+    }
+}
+
+/// Whether it ends with the machine's own end at the latest.
+fn is_of_warrener(pid: i32) -> bool {
+    pid == 1 || pid as u32 == std::process::id() || is_own(pid)
 }
 
 /// Every process that there is.
@@ -45,18 +73,26 @@ pub(super) fn all_pids() -> Vec<i32> {
 /// Those of whose directory in `/proc` something can be said, for people.
 fn named(say: impl Fn(&Path) -> Option<String> + Clone + Send + 'static) -> Vec<String> {
     let mut out = Vec::new();
-    let look = move |pid: i32| say(&Path::new("/proc").join(pid.to_string()));
-    look::each(&all_pids(), look, |pid, how| {
-        if let Some(how) = how.unwrap_or_else(|| Some("cannot be looked at".to_owned())) {
-            let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            out.push(format!("{} (pid {pid}, {how})", command.trim()));
-        }
-        match out.len() < NAMED_MAX {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        }
+    look_at_all(say, |pid, how| {
+        let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        out.push(format!("{} (pid {pid}, {how})", command.trim()));
+        if out.len() < NAMED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     out
+}
+
+/// Hands to `take` the processes of whose directory in `/proc` something can be said.
+fn look_at_all(
+    say: impl Fn(&Path) -> Option<String> + Clone + Send + 'static,
+    mut take: impl FnMut(i32, String) -> ControlFlow<()>,
+) {
+    let look = move |pid: i32| say(&Path::new("/proc").join(pid.to_string()));
+    look::each(&all_pids(), look, |pid, how| {
+        match how.unwrap_or_else(|| Some("cannot be looked at".to_owned())) {
+            Some(how) => take(pid, how),
+            None => ControlFlow::Continue(()),
+        }
+    });
 }
 
 fn use_of(process: &Path, mount_point: &str) -> Option<String> {

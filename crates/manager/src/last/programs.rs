@@ -1,8 +1,8 @@
-//! Programs of others that run when all is done but the end itself: a UPS is told to cut the power, an array that it
-//! is clean (systemd-halt.service(8)).
+//! Programs of others that run when all is done but the end itself: a UPS is told to cut the power, an array
+//! that it is clean (systemd-halt.service(8)).
 //!
-//! They run side by side, each with a bound, as steps do ([`super::storage`]). How they end changes nothing, it is
-//! said.
+//! They run side by side, each with a bound, as steps do ([`super::storage`]). How they end changes nothing,
+//! it is said.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -45,8 +45,8 @@ impl Programs {
     }
 }
 
-/// Starts one in a process group of its own, with the environment of this process. What it says goes where this
-/// process says what it does.
+/// Starts one in a process group of its own, with the environment of this process. What it says goes where
+/// this process says what it does.
 pub(super) fn start(path: &Path, word: &str) -> std::io::Result<Child> {
     use std::os::fd::AsFd;
     let said = std::io::stderr().as_fd().try_clone_to_owned();

@@ -116,8 +116,8 @@ impl Stack {
         out
     }
 
-    /// The file systems on disks that are there to the last, but for the root: each is made read-only where it
-    /// is, and before the root. What has the root's device goes with it.
+    /// The file systems on disks that are there to the last, but for the root: each is made read-only where
+    /// it is, and before the root. What has the root's device goes with it.
     pub fn kept(&self) -> Vec<Step> {
         let of_root = |mount: &Mount| mount.mount_point == ROOT;
         let root = self.mounts.iter().rfind(|(mount, _)| of_root(mount));

@@ -15,7 +15,7 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::mount;
 use warren_sys::process;
 
-use super::holders::{holders, writers};
+use super::holders::{are_kept_by_us, holders, writers};
 use super::programs::{self, Programs};
 use super::progress::{self, Progress, UnderWay};
 use super::stack::{Ordered, ROOT, Stack};
@@ -40,13 +40,26 @@ pub fn take_apart() -> usize {
     let mut progress = Progress::new(Instant::now());
     let stack = Stack::find(mount::table().unwrap_or_default());
     let mut failed = run_all(Plan::of(stack.steps()), &mut progress);
-    failed += run_all(Plan::side_by_side(stack.kept()), &mut progress);
-    failed += run_all(Plan::side_by_side([Step::ReadOnly(ROOT.to_owned())]), &mut progress);
+    let kept = stack.kept();
+    let root = Step::ReadOnly(ROOT.to_owned());
+    let places = kept.iter().chain([&root]).map(|step| step.path().to_owned()).collect();
+    let mut writable = run_all(Plan::side_by_side(kept), &mut progress);
+    writable += run_all(Plan::side_by_side([root]), &mut progress);
+    if writable > 0 && are_kept_by_us(places, mount_points()) {
+        say!("as its programs were replaced, process 1 makes that read-only when they are gone");
+        writable = 0;
+    }
+    failed += writable;
     failed + run_all(write_out(), &mut progress)
 }
 
-/// Runs these programs, with all that is written; what they wrote is written as well where the disks are ours.
-/// Returns how many there were.
+fn mount_points() -> Vec<String> {
+    let table = mount::table().unwrap_or_default();
+    table.into_iter().map(|mount| mount.mount_point).collect()
+}
+
+/// Runs these programs, with all that is written; what they wrote is written as well where the disks are
+/// ours. Returns how many there were.
 pub fn run_programs(programs: &Programs, writes: bool) -> usize {
     let paths = programs.paths();
     let count = paths.len();
@@ -315,9 +328,8 @@ fn in_use(path: &str) -> String {
 
 /// Who keeps a file system from being made read-only.
 fn stays_writable(path: &str) -> String {
-    let table = mount::table().unwrap_or_default();
-    let points = table.into_iter().map(|mount| mount.mount_point).collect();
-    format!("{path} cannot be made read-only: it is held by {}", named(&writers(path, points)))
+    let who = named(&writers(path, mount_points()));
+    format!("{path} cannot be made read-only: it is held by {who}")
 }
 
 fn named(who: &[String]) -> String {

@@ -1,8 +1,8 @@
 //! Processes that outlived their units: one SIGTERM for all, one grace for all, then SIGKILL.
 //!
-//! They are found by their cgroups, not by a walk over all processes of the machine; where there are no cgroups
-//! and the machine is ours, by that walk. When there is none, which is the rule, nothing is waited for. Some are
-//! left alone, by their cgroups too.
+//! They are found by their cgroups, not by a walk over all processes of the machine; where there are no
+//! cgroups and the machine is ours, by that walk. When there is none, which is the rule, nothing is waited
+//! for. Some are left alone, by their cgroups too.
 //!
 //! Who is waited for is told, and a key on the console ends the wait.
 
@@ -92,8 +92,8 @@ pub struct Hunt {
 }
 
 impl Hunt {
-    /// Ends every process that is not Warrener's own and not spared: those below this root of cgroups, without
-    /// one all that there are.
+    /// Ends every process that is not Warrener's own and not spared: those below this root of cgroups,
+    /// without one all that there are.
     pub fn end_all(&self, root: Option<&Path>) -> Ended {
         let tree = match root.map(Tree::open).transpose() {
             Ok(tree) => tree,
@@ -241,9 +241,9 @@ fn all_but_own() -> Vec<(i32, Option<PathBuf>)> {
     all_pids().into_iter().filter(|&pid| !is_own(pid)).map(|pid| (pid, None)).collect()
 }
 
-/// Whether this is the manager of this machine, one of its helpers, or a process that takes a step: a child of
-/// process 1, and root's.
-fn is_own(pid: i32) -> bool {
+/// Whether this is the manager of this machine, one of its helpers, or a process that takes a step: a child
+/// of process 1, and root's.
+pub(super) fn is_own(pid: i32) -> bool {
     const ROOT: u32 = 0;
     let program = || process::program(pid).unwrap_or_default();
     let is_ours = |program: &str| {

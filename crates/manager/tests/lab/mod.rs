@@ -285,7 +285,8 @@ impl Machine {
         keys
     }
 
-    /// Ends the wait for processes that outlived their units by a key, when it is told; the line that told it.
+    /// Ends the wait for processes that outlived their units by a key, when it is told; the line that told
+    /// it.
     #[track_caller]
     pub fn skip_left(&self, keys: &Path) -> String {
         let told = || {

@@ -4,6 +4,8 @@
 //! its open descriptors — and a memfd that says which descriptor is what. It comes to the new program
 //! by an environment variable, which another program in our place overlooks. Must not: decide what is
 //! kept; the manager has stopped and dropped everything else before.
+//!
+//! And the very end of an init whose file was replaced: a copy of it in memory ends the machine.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -14,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use warren_init::protocol::{Packet, decode, encode};
 use warren_sys::child::{self, ExecStrings};
 use warren_sys::namespace::{self, Namespaces};
-use warren_sys::{Error, Result, fdpass, memfd, root};
+use warren_sys::{Error, Result, fdpass, memfd, process, root};
 
 use crate::boot::Place;
 use crate::say;
@@ -26,6 +28,9 @@ pub const HANDED_OVER_ENV: &str = "WARREN_INIT_HANDED_OVER";
 
 /// Becomes the root directory if it is there (systemd-soft-reboot.service(8)).
 const NEXT_ROOT: &str = "/run/nextroot";
+
+/// How the link to a file ends that was removed (proc_pid_exe(5)).
+const REPLACED: &str = " (deleted)";
 
 /// Where init is looked for if it is not where this one was.
 const USUAL_PATHS: [&str; 2] = ["/usr/lib/warren/warren-init", "/sbin/init"];
@@ -143,10 +148,49 @@ pub fn start_over(shared: &Shared, place: &Place, cgroup_root: Option<&Path>) ->
     }
 }
 
+/// Whether the file that a process runs is on the disk no more, as after an upgrade. It goes with the last
+/// process that runs it, and so long its file system cannot be made read-only (systemd-halt.service(8)).
+pub fn is_replaced(pid: i32) -> bool {
+    process::program(pid).is_ok_and(|program| program.ends_with(REPLACED))
+}
+
+/// Executes a copy of this program out of memory, of which no file system knows, with an argument of its own.
+/// Returns only on failure.
+pub fn execute_from_memory(shared: &Shared, argument: &str) -> Error {
+    match copy_to_memory(shared).and_then(|copy| Ok((strings_of(&copy, argument)?, copy))) {
+        Ok(((path, argv, env), _copy)) => child::exec(&path, &argv, &env),
+        Err(error) => error,
+    }
+}
+
+fn copy_to_memory(shared: &Shared) -> Result<OwnedFd> {
+    let own = "/proc/self/exe";
+    let program = std::fs::read(own);
+    let program =
+        program.map_err(|e| Error::at("read", own, e.raw_os_error().unwrap_or(EINVAL)))?;
+    let stored = (0..shared.store.len()).filter_map(|at| shared.store.get(at)).map(|(_, fd)| fd);
+    // To close these could wait: execve(2) is not to do it.
+    for fd in stored.chain(shared.store.closing.fds()) {
+        fdpass::set_inheritable(fd)?;
+    }
+    memfd::sealed("warren-init", &program)
+}
+
+fn strings_of(copy: &OwnedFd, argument: &str) -> Result<(CString, ExecStrings, ExecStrings)> {
+    let path = format!("/proc/self/fd/{}", copy.as_raw_fd());
+    let mut argv = ExecStrings::with_capacity(2);
+    [path.as_str(), argument].iter().try_for_each(|text| argv.push(text))?;
+    argv.finish();
+    let mut env = ExecStrings::with_capacity(0);
+    environment(&[HANDED_OVER_ENV]).iter().try_for_each(|entry| env.push(entry))?;
+    env.finish();
+    Ok((CString::new(path).expect("a number has no zero byte"), argv, env))
+}
+
 /// Where this program was, and after an upgrade its successor is: the kernel says so behind the name.
 fn own_path() -> PathBuf {
     let path = std::env::current_exe().unwrap_or_default();
-    match path.to_str().and_then(|path| path.strip_suffix(" (deleted)")) {
+    match path.to_str().and_then(|path| path.strip_suffix(REPLACED)) {
         Some(before) => before.into(),
         None => path,
     }

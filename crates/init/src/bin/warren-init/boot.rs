@@ -48,8 +48,7 @@ pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
             warn("session", child::new_session());
         }
     }
-    let pid_namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).ok();
-    let is_host = is_pid_1 && pid_namespace == Some(HOST_PID_NAMESPACE);
+    let is_host = is_host();
     if is_host {
         warn("Ctrl-Alt-Del", reboot::catch_ctrl_alt_del());
         if before.is_none() {
@@ -65,6 +64,12 @@ pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
     warn("open files", process::raise_open_files(OPEN_FILES).map(|_| ()));
     let root = before.map(|before| before.cgroup_root.as_deref());
     Place { is_pid_1, is_host, tree: enter_tree(options, root) }
+}
+
+/// Whether this is process 1 of the host itself.
+pub fn is_host() -> bool {
+    let pid_namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).ok();
+    std::process::id() == 1 && pid_namespace == Some(HOST_PID_NAMESPACE)
 }
 
 /// The name of the machine: `systemd.hostname=` of the kernel's command line, or that of

@@ -47,6 +47,11 @@ fn run(options: Options) -> i32 {
     if is_known_by_name() {
         let _ = process::set_name(SYSTEMD);
     }
+    if let Some(action) = options.finish {
+        let place =
+            boot::Place { is_pid_1: std::process::id() == 1, is_host: boot::is_host(), tree: None };
+        return power::finish(action, &place);
+    }
     let before = again::Before::take();
     let place = boot::prepare(&options, before.as_ref());
     match supervise::Init::new(options, place, before) {

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use warren_init::protocol::control::HELPERS_MAX;
+use warren_init::protocol::control::{HELPERS_MAX, PowerAction};
 use warren_init::protocol::ring;
 use warren_sys::usage;
+
+use crate::power::{FINISH, parse_finish};
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -61,6 +63,8 @@ pub struct Options {
     pub healthy_ms: u32,
     /// Records in the exit ring.
     pub ring_records: u64,
+    /// Do nothing but end the machine: init executes itself with this.
+    pub finish: Option<PowerAction>,
     /// Passed on to the manager.
     pub manager_args: Vec<String>,
     /// What is wrong with arguments of process 1, which goes on without them.
@@ -87,6 +91,7 @@ impl Options {
             heartbeat_s: 60,
             healthy_ms: 10_000,
             ring_records: ring::CAPACITY,
+            finish: None,
             manager_args: Vec::new(),
             faults: Vec::new(),
         };
@@ -120,6 +125,9 @@ impl Options {
             ("--on-exit", "stop") => self.on_exit = OnExit::Stop,
             ("--ring", n) => self.ring_records = u64::from(number(n)?).clamp(1, ring::CAPACITY_MAX),
             ("--healthy", n) => self.healthy_ms = number(n)?,
+            (FINISH, word) => {
+                self.finish = Some(parse_finish(word).ok_or_else(|| usage::unexpected(arg))?);
+            }
             ("--heartbeat", n) => self.heartbeat_s = number(n)?,
             _ => return Err(usage::unexpected(arg)),
         }

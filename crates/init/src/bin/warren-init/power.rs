@@ -6,6 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use warren_init::protocol::control::PowerAction;
+use warren_sys::mount::{self, MountFlags, MountOptions};
 use warren_sys::reboot::{Reboot, reboot, restart_with};
 
 use crate::boot::Place;
@@ -21,6 +22,9 @@ const ARGUMENT: &str = "/run/systemd/reboot-param";
 const ARGUMENT_BYTES_MAX: usize = 255;
 
 const EPERM: i32 = 1;
+
+/// The root directory.
+const ROOT: &str = "/";
 
 /// What process 1, or the root of a nested manager, finally does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +71,56 @@ pub fn end(action: PowerAction, place: &Place) -> i32 {
             }
             1
         }
+    }
+}
+
+/// The argument with which process 1 executes itself to do no more than that.
+pub const FINISH: &str = "--finish";
+
+/// The words behind [`FINISH`].
+const FINISHES: [(&str, PowerAction); 4] = [
+    ("reboot", PowerAction::Reboot),
+    ("poweroff", PowerAction::PowerOff),
+    ("halt", PowerAction::Halt),
+    ("kexec", PowerAction::Kexec),
+];
+
+/// The argument for an action.
+pub fn finish_argument(action: PowerAction) -> String {
+    let word = FINISHES.iter().find(|(_, one)| *one == action).map_or("poweroff", |(word, _)| word);
+    format!("{FINISH}={word}")
+}
+
+/// Reads a word.
+pub fn parse_finish(word: &str) -> Option<PowerAction> {
+    FINISHES.iter().find(|(one, _)| *one == word).map(|(_, action)| *action)
+}
+
+/// Ends a machine of which nothing but the root and process 1 is left; returns as [`end`] does.
+pub fn finish(action: PowerAction, place: &Place) -> i32 {
+    if place.is_host {
+        make_read_only();
+    }
+    end(action, place)
+}
+
+/// Makes what is mounted from a disk on a host read-only, the root last: files that have been replaced kept
+/// it from that as long as somebody ran them.
+fn make_read_only() {
+    let made = || {
+        let table = mount::table().unwrap_or_default();
+        let kept = table.iter().rev().filter(|mount| mount.source.starts_with("/dev/"));
+        let kept = kept.map(|mount| mount.mount_point.as_str()).filter(|&path| path != ROOT);
+        for path in kept.chain([ROOT]) {
+            let mut options = MountOptions::parse("remount");
+            options.flags |= MountFlags::RDONLY;
+            if let Err(error) = mount::mount_fs("", path, "", &options) {
+                say(&format!("{path} cannot be made read-only: {error}"));
+            }
+        }
+    };
+    if !within(SYNC_WITHIN, made) {
+        say(&format!("not all is read-only within {} s", SYNC_WITHIN.as_secs()));
     }
 }
 
@@ -128,6 +182,16 @@ mod tests {
         std::fs::write(&file, "x".repeat(256)).expect("it can be written");
         assert_eq!(argument(Reboot::Restart, true, &file), None);
         std::fs::remove_file(&file).expect("it is there");
+    }
+
+    #[test]
+    fn what_is_to_be_finished_comes_back() {
+        for (_, action) in FINISHES {
+            let argument = finish_argument(action);
+            let word = argument.strip_prefix(FINISH).and_then(|rest| rest.strip_prefix('='));
+            assert_eq!(word.and_then(parse_finish), Some(action));
+        }
+        assert_eq!(finish_argument(PowerAction::Exit(3)), "--finish=poweroff");
     }
 
     #[test]

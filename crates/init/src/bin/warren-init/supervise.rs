@@ -613,10 +613,15 @@ impl Init {
         let pids = self.manager.iter().map(|m| m.pid);
         let pids = pids.chain(self.shared.helpers.iter().map(|h| h.pid)).filter(|&pid| pid > 0);
         let pids: Vec<i32> = pids.collect();
+        // The last steps could not make the root read-only while these files were run.
+        let own = std::process::id() as i32;
+        let is_replaced = again::is_replaced(own);
+        let keeps_root =
+            self.place.is_host && (is_replaced || pids.iter().any(|&pid| again::is_replaced(pid)));
         pids.iter().for_each(|&pid| drop(process::kill(pid, SIGKILL)));
         // Process 1 takes all with it. Of a session's root that is waited for: who stops it would
         // find its helpers in its group, and take them for left over.
-        if !self.place.is_pid_1 {
+        if !self.place.is_pid_1 || keeps_root {
             reap_killed(&pids);
         }
         match ending {
@@ -628,6 +633,13 @@ impl Init {
                     power::sync();
                 }
                 power::end(PowerAction::SoftReboot, &self.place)
+            }
+            Ending::Power(action) if keeps_root => {
+                if is_replaced {
+                    let argument = power::finish_argument(action);
+                    say(&again::execute_from_memory(&self.shared, &argument).to_string());
+                }
+                power::finish(action, &self.place)
             }
             Ending::Power(action) => power::end(action, &self.place),
             Ending::Stop(status) if self.place.is_host => {
