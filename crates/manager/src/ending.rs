@@ -667,17 +667,24 @@ impl Daemon {
         self.ending.as_ref().and_then(|ending| ending.action) == Some(PowerAction::SoftReboot)
     }
 
-    /// The cgroups whose processes the last steps leave alone, in a file; none if there are none.
+    /// The cgroups whose processes the last steps leave alone, or main processes where there are no cgroups, in a
+    /// file; none if there are none.
     fn write_spared(&self, soft: bool) -> Option<PathBuf> {
         let spared = self.core.outlasting(soft);
         let graph = self.core.graph();
         let units = spared.into_iter().filter(|&unit| !crate::groups::is_slice(graph, unit));
-        let groups: Vec<&str> = units.filter_map(|unit| self.groups.path(unit)).collect();
-        if groups.is_empty() {
+        let view = self.core.view();
+        let main = |unit| Some(view.run(unit).main_process()?.pid.to_string());
+        let line = |unit| match self.groups.tree() {
+            Some(_) => self.groups.path(unit).map(str::to_owned),
+            None => main(unit),
+        };
+        let lines: Vec<String> = units.filter_map(line).collect();
+        if lines.is_empty() {
             return None;
         }
         let path = self.options.runtime_dir.join(SPARED);
-        match std::fs::write(&path, groups.join("\n")) {
+        match std::fs::write(&path, lines.join("\n")) {
             Ok(()) => Some(path),
             Err(e) => {
                 say!("{}: {e}", path.display());

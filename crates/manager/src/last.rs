@@ -45,7 +45,8 @@ pub struct LastSteps {
     pub console: Option<PathBuf>,
     /// The kernel goes on: what SIGTERM does not end is left.
     pub soft: bool,
-    /// A file with cgroups below that root, one a line, whose processes are left alone.
+    /// A file with cgroups below that root, one a line, whose processes are left alone; without cgroups, with
+    /// the numbers of such processes.
     pub spare: Option<PathBuf>,
     /// Take storage apart: this is a host, not a container.
     pub storage: bool,

@@ -183,10 +183,14 @@ fn without_cgroups_all_that_is_left_is_asked_to_end() {
     };
     let child = "[Service]\nType=notify\nExecStart=@P ready stay\nExecStartPost=/bin/sh -c '(trap \"echo child \
                  >>@D/out/asked; exit\" TERM; : >@D/out/up; while :; do sleep 0.05; done) &'";
-    let units = [("main.service", &*asked("main")), ("child.service", child)];
+    let spared =
+        format!("[Unit]\nSurviveFinalKillSignal=yes\nDefaultDependencies=no\n{}", asked("spared"));
+    let units =
+        [("main.service", &*asked("main")), ("child.service", child), ("spared.service", &spared)];
     for how in ["poweroff", "signal"] {
         let Some(mut m) = Machine::start_with("bare", &units, &["--no-cgroup"]) else { return };
         m.expect_job("start", "child.service", "done");
+        m.expect_job("start", "spared.service", "done");
         until("the child is there", || m.out("up").exists().then_some(()));
         let mut asked = vec!["child"];
         if how == "signal" {

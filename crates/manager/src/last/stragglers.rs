@@ -37,6 +37,9 @@ const LOOKS_MAX: usize = 3;
 /// Those that are named while they are waited for.
 const TOLD_MAX: usize = 3;
 
+/// So far up it is looked who has made a process.
+const ANCESTORS_MAX: usize = 64;
+
 /// Where Warrener's own processes live.
 const OWN_GROUP: &str = "init.scope";
 
@@ -80,7 +83,7 @@ struct Found {
 /// Whom to look for.
 #[derive(Debug)]
 pub struct Hunt {
-    /// Cgroups whose processes are left alone.
+    /// Cgroups whose processes are left alone; where there are none, the numbers of such processes.
     pub spared: Vec<String>,
     /// Who does not end by SIGTERM is left, and nobody waits for it
     /// (systemd-soft-reboot.service(8)).
@@ -196,7 +199,7 @@ impl Hunt {
     }
 
     fn look(&self, tree: Option<&Tree>) -> Found {
-        let Some(tree) = tree else { return look_at(all_but_own()) };
+        let Some(tree) = tree else { return look_at(self.all_but_own()) };
         let mut found = look_at(in_groups(tree));
         // Looked at afterwards: a child that was made meanwhile is in the second list if in the first.
         let spared = self.spared.iter().filter_map(|group| tree.procs_below(group).ok());
@@ -204,6 +207,20 @@ impl Hunt {
         found.left.retain(|straggler| !spared.contains(&straggler.pid));
         found.kept.extend(spared);
         found
+    }
+}
+
+impl Hunt {
+    /// All processes of the machine, but Warrener's own and those that are left alone with what they have made.
+    fn all_but_own(&self) -> Vec<(i32, Option<PathBuf>)> {
+        let spared: BTreeSet<i32> = self.spared.iter().filter_map(|pid| pid.parse().ok()).collect();
+        let parent = |&pid: &i32| process::parent(pid).ok().filter(|&parent| parent > 1);
+        let is_spared = |pid: i32| {
+            let mut line = std::iter::successors(Some(pid), parent).take(ANCESTORS_MAX);
+            !spared.is_empty() && line.any(|pid| spared.contains(&pid))
+        };
+        let all = all_pids().into_iter().filter(|&pid| !is_own(pid) && !is_spared(pid));
+        all.map(|pid| (pid, None)).collect()
     }
 }
 
@@ -234,11 +251,6 @@ fn in_groups(tree: &Tree) -> Vec<(i32, Option<PathBuf>)> {
         .chain(std::iter::once(at_the_root))
         .flat_map(|(group, pids)| pids.into_iter().map(move |pid| (pid, Some(group.clone()))))
         .collect()
-}
-
-/// All processes of the machine, but Warrener's own.
-fn all_but_own() -> Vec<(i32, Option<PathBuf>)> {
-    all_pids().into_iter().filter(|&pid| !is_own(pid)).map(|pid| (pid, None)).collect()
 }
 
 /// Whether this is the manager of this machine, one of its helpers, or a process that takes a step: a child
