@@ -406,7 +406,8 @@ fn bind_vsock(fd: &OwnedFd, cid: u32, port: u32) -> Result<()> {
     check("bind", ret as _).map_err(|e| e.on(format!("vsock:{cid}:{port}"))).map(|_| ())
 }
 
-/// A socket file left behind by a predecessor is replaced; anything else in the way is an error.
+/// What is in the way, as a socket file left behind by a predecessor, is replaced, unless it is a directory; a link
+/// is, and not what it leads to. systemd 252, asked by experiment, does the same.
 fn bind_path(
     fd: &OwnedFd,
     path: &str,
@@ -419,7 +420,7 @@ fn bind_path(
     let mode = rustix::fs::Mode::from_raw_mode(options.mode & 0o777);
     rustix::fs::fchmod(fd, mode).call_on("fchmod", path)?;
     match rustix::net::bind(fd, &to) {
-        Err(rustix::io::Errno::ADDRINUSE) if is_socket(path) => {
+        Err(rustix::io::Errno::ADDRINUSE) if !is_directory(path) => {
             std::fs::remove_file(path).call_on("unlink", path)?;
             rustix::net::bind(fd, &to).call_on("bind", path)?;
         }
@@ -444,8 +445,8 @@ fn open_socket_file(path: &str) -> Result<OwnedFd> {
     }
 }
 
-fn is_socket(path: &str) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket())
+fn is_directory(path: &str) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
 /// Owner of a socket file or FIFO. Without it others than those who are meant could connect.
@@ -478,27 +479,35 @@ fn make_parents(path: &str, mode: u32) -> Result<()> {
     }
 }
 
+/// What was there before is one's own, or already as the options have it: has their mode, and is of this process or
+/// of whom they name. Anybody else could read along.
+fn is_as_asked(stat: &rustix::fs::Stat, options: &SocketOptions) -> bool {
+    use rustix::process::{getegid, geteuid};
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    stat.st_mode & 0o777 == options.mode & 0o777
+        && (stat.st_uid == uid || Some(stat.st_uid) == options.uid)
+        && (stat.st_gid == gid || Some(stat.st_gid) == options.gid)
+}
+
 /// ListenFIFO=: makes the FIFO if missing and opens it for reading and writing, so that it has
-/// no end of file. Non-blocking, close-on-exec.
+/// no end of file. Non-blocking, close-on-exec. `EEXIST` for one of somebody else's, or with another mode.
 pub fn open_fifo(path: &str, options: &SocketOptions) -> Result<Listening> {
     use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
     make_parents(path, options.directory_mode)?;
     let mode = Mode::from_raw_mode(options.mode & 0o777);
-    let made = match mknodat(CWD, path, FileType::Fifo, mode, 0) {
+    let is_new = match mknodat(CWD, path, FileType::Fifo, mode, 0) {
         Err(rustix::io::Errno::EXIST) => false,
         other => other.call_on("mkfifo", path).map(|_| true)?,
     };
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let fd = rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)?;
     let stat = rustix::fs::fstat(&fd).call_on("fstat", path)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
+    let is_fifo = FileType::from_raw_mode(stat.st_mode) == FileType::Fifo;
+    if !is_fifo || !is_new && !is_as_asked(&stat, options) {
         return Err(Error::at("open fifo", path, libc::EEXIST));
     }
-    let mut refused = Vec::new();
-    if made {
-        set_owner(fd.as_fd(), path, options)?;
-        refused.extend(set_mode(fd.as_fd(), path, options).err());
-    }
+    set_owner(fd.as_fd(), path, options)?;
+    let mut refused: Vec<Error> = set_mode(fd.as_fd(), path, options).err().into_iter().collect();
     if let Some(bytes) = options.pipe_size {
         let set = rustix::pipe::fcntl_setpipe_size(&fd, bytes as usize);
         refused.extend(set.call_on("PipeSize", path).err());
@@ -522,8 +531,8 @@ pub fn open_special(path: &str, writable: bool) -> Result<Listening> {
     }
 }
 
-/// ListenMessageQueue=: makes a queue of mq_overview(7) if it is missing, and opens it for reading and
-/// writing. `sizes` are the most messages and the bytes of one; as the host has them without.
+/// ListenMessageQueue=: makes a queue of mq_overview(7) if it is missing, and opens it for reading. `EEXIST` for one of
+/// somebody else's, or with another mode. `sizes` are the most messages and the bytes of one; as the host has them without.
 pub fn open_message_queue(
     name: &str,
     sizes: Option<(u64, u64)>,
@@ -538,15 +547,28 @@ pub fn open_message_queue(
         (attributes.mq_maxmsg, attributes.mq_msgsize) = (clamp(messages), clamp(bytes));
         &raw const attributes
     });
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_CREAT;
-    // SAFETY: a terminated string, and attributes that live as long as the call, or none.
-    let fd = unsafe {
-        let attributes = given.unwrap_or(std::ptr::null());
-        libc::mq_open(c_name.as_ptr(), flags, options.mode as libc::mode_t, attributes)
+    let open = |how: libc::c_int| -> Result<OwnedFd> {
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | how;
+        // SAFETY: a terminated string, and attributes that live as long as the call, or none.
+        let fd = unsafe {
+            let attributes = given.unwrap_or(std::ptr::null());
+            libc::mq_open(c_name.as_ptr(), flags, options.mode as libc::mode_t, attributes)
+        };
+        check("mq_open", fd as _).map_err(|e| e.on(name))?;
+        // SAFETY: on Linux a queue's descriptor is a file descriptor, new and nobody else's.
+        Ok(unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) })
     };
-    check("mq_open", fd as _).map_err(|e| e.on(name))?;
-    // SAFETY: on Linux a queue's descriptor is a file descriptor, new and nobody else's.
-    let fd = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
+    let fd = match open(libc::O_CREAT | libc::O_EXCL) {
+        Err(e) if e.errno == libc::EEXIST => {
+            let fd = open(0)?;
+            let stat = rustix::fs::fstat(&fd).call_on("fstat", name)?;
+            match is_as_asked(&stat, options) {
+                true => fd,
+                false => return Err(Error::at("mq_open", name, libc::EEXIST)),
+            }
+        }
+        made => made?,
+    };
     let mode = rustix::fs::Mode::from_raw_mode(options.mode & 0o777);
     let refused: Vec<Error> =
         rustix::fs::fchmod(&fd, mode).call_on("chmod", name).err().into_iter().collect();
@@ -582,13 +604,13 @@ pub fn open_netlink(protocol: u32, groups: u32, options: &SocketOptions) -> Resu
     Ok(Listening { fd, refused })
 }
 
-/// Symlinks=: makes links to a socket file, replacing links that point elsewhere.
+/// Symlinks=: makes a link to a socket file. It takes the place of a link that leads elsewhere, and of a socket file,
+/// as those are where others have listened; not of the socket itself.
 pub fn make_symlink(target: &str, link: &str, directory_mode: u32) -> Result<()> {
     make_parents(link, directory_mode)?;
     match std::os::unix::fs::symlink(target, link) {
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            let is_link = std::fs::symlink_metadata(link).is_ok_and(|m| m.is_symlink());
-            if !is_link {
+            if !may_be_replaced(target, link) {
                 return Err(Error::at("symlink", link, libc::EEXIST));
             }
             std::fs::remove_file(link).call_on("unlink", link)?;
@@ -596,6 +618,17 @@ pub fn make_symlink(target: &str, link: &str, directory_mode: u32) -> Result<()>
         }
         other => other.call_on("symlink", link),
     }
+}
+
+fn may_be_replaced(target: &str, link: &str) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |found: std::fs::Metadata| (found.dev(), found.ino());
+    let own = std::fs::symlink_metadata(target).ok().map(place);
+    let is_another = |found: std::fs::Metadata| {
+        let kind = found.file_type();
+        kind.is_symlink() || kind.is_socket() && Some(place(found)) != own
+    };
+    std::fs::symlink_metadata(link).is_ok_and(is_another)
 }
 
 /// RemoveOnStop=: removes a socket file, FIFO or link; fine when it is gone.

@@ -18,7 +18,7 @@ use warren_unit::config::{
 pub struct Opened {
     /// In the order of the settings.
     pub fds: Vec<OwnedFd>,
-    /// Options that the kernel has refused, which is no reason not to listen.
+    /// Options that the kernel has refused and links that could not be made, which is no reason not to listen.
     pub refused: Vec<String>,
 }
 
@@ -33,7 +33,8 @@ pub fn open_all(config: &SocketConfig) -> Result<Opened, String> {
     }
     if let Some(target) = paths(config).next() {
         for link in &config.symlinks {
-            socket::make_symlink(target, link, config.directory_mode).map_err(|e| e.to_string())?;
+            let made = socket::make_symlink(target, link, config.directory_mode);
+            opened.refused.extend(made.err().map(|e| e.to_string()));
         }
     }
     Ok(opened)
@@ -208,4 +209,46 @@ fn open_one(
         Address::Path(_) | Address::Netlink { .. } => return Err("no socket address".to_owned()),
     };
     socket::listen(kind, &address, options).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use warren_unit::compile::Compiler;
+    use warren_unit::load::Sources;
+    use warren_unit::parse::parse;
+    use warren_unit::{Context, Defaults, UnitName};
+
+    /// What comes of a socket unit: how many descriptors, and how many links that could not be made.
+    fn open(text: &str) -> (usize, usize) {
+        let name = UnitName::parse("a.socket").expect("a name");
+        let file = Arc::new(parse("f".into(), text.as_bytes(), name.unit_type()).0);
+        let sources = Sources { fragment: Some(&file), ..Sources::default() };
+        let (context, defaults) = (Context::system(), Defaults::default());
+        let compiler =
+            Compiler { name: &name, sources: &sources, context: &context, defaults: &defaults };
+        let opened = open_all(&compiler.socket().0).expect("it listens");
+        (opened.fds.len(), opened.refused.len())
+    }
+
+    #[test]
+    fn a_link_that_cannot_be_made_is_no_reason_not_to_listen() {
+        let scratch = std::env::temp_dir().join(format!("warren-links-{}", std::process::id()));
+        std::fs::create_dir_all(scratch.join("taken")).expect("a scratch directory can be made");
+        let dir = scratch.display();
+        let text = |place: &str, links: &str| {
+            format!("[Socket]\nListenStream={dir}/{place}\nSymlinks={links}\n")
+        };
+        let links = format!("{dir}/taken {dir}/good {dir}/taken/none/");
+        assert_eq!(open(&text("s", &links)), (1, 2));
+        // A new version listens elsewhere, and a link is where the old one did; and back.
+        for (place, links) in [("new", format!("{dir}/s")), ("s", format!("{dir}/new"))] {
+            assert_eq!(open(&text(place, &links)), (1, 0), "{place}");
+        }
+        let leads_to = std::fs::read_link(scratch.join("new")).expect("a link");
+        assert_eq!(leads_to, scratch.join("s"));
+        let _ = std::fs::remove_dir_all(&scratch);
+    }
 }

@@ -41,9 +41,19 @@ fn a_socket_file_has_its_mode_and_replaces_a_stale_one() {
     }
     let parent = std::fs::metadata(scratch.path("a/b")).expect("made").mode();
     assert_eq!(parent & 0o777, 0o711);
-    std::fs::write(scratch.path("plain"), "").expect("written");
-    let refused = listen(Kind::Stream, &Address::Path(scratch.path("plain")), &options);
-    assert_eq!(refused.map(|_| ()).map_err(|e| e.errno), Err(libc::EADDRINUSE));
+    for (name, errno) in [("plain", None), ("link", None), ("a", Some(libc::EADDRINUSE))] {
+        match name {
+            "plain" => std::fs::write(scratch.path(name), "").expect("written"),
+            "link" => {
+                std::os::unix::fs::symlink(&path, scratch.path(name)).expect("a link can be made");
+            }
+            _ => {}
+        }
+        let listening = listen(Kind::Stream, &Address::Path(scratch.path(name)), &options);
+        assert_eq!(listening.err().map(|e| e.errno), errno, "{name}");
+        let is_there = std::fs::symlink_metadata(scratch.path(name)).expect("it is there");
+        assert_eq!(is_there.file_type().is_socket(), errno.is_none(), "{name}");
+    }
     let long = scratch.path(&"x".repeat(120));
     let refused = listen(Kind::Stream, &Address::Path(long), &options);
     assert_eq!(refused.map(|_| ()).map_err(|e| e.errno), Err(libc::ENAMETOOLONG));
@@ -186,8 +196,58 @@ fn abstract_names_and_fifos() {
     make_symlink(&path, &scratch.path("d/link"), 0o755).expect("made");
     make_symlink("/elsewhere", &scratch.path("d/link"), 0o755).expect("replaced");
     assert_eq!(make_symlink("/x", &path, 0o755).map_err(|e| e.errno), Err(libc::EEXIST));
+    let socket = scratch.path("socket");
+    let _old = std::os::unix::net::UnixListener::bind(&socket).expect("binds");
+    assert_eq!(make_symlink(&socket, &socket, 0o755).map_err(|e| e.errno), Err(libc::EEXIST));
+    make_symlink("/elsewhere", &socket, 0o755).expect("a socket that was left is replaced");
     remove_file(&path).expect("removed");
     remove_file(&path).expect("fine when gone");
+}
+
+/// Opens one that was there before, with this mode and group; others are refused.
+#[test]
+fn a_fifo_or_queue_that_was_there_is_taken_if_it_is_as_asked() {
+    let scratch = Scratch::new("was-there");
+    let own = rustix::process::getegid().as_raw();
+    let may_give = rustix::process::geteuid().is_root();
+    let queue = format!("/warren-was-there-{}", std::process::id());
+    let fifo = scratch.path("fifo");
+    let errno = |opened: Result<Listening>| opened.err().map(|e| e.errno);
+    for (mode, group, asked, expected) in [
+        (0o640, own, None, None),
+        (0o600, own, None, Some(libc::EEXIST)),
+        (0o660, own, None, Some(libc::EEXIST)),
+        (0o640, own + 1, None, Some(libc::EEXIST)),
+        (0o640, own + 1, Some(own + 1), None),
+        (0o640, own, Some(own + 1), None),
+    ] {
+        if !may_give && (group != own || asked.is_some()) {
+            crate::test_not_run("a_fifo_or_queue_that_was_there", "root");
+            continue;
+        }
+        let before = SocketOptions {
+            mode,
+            gid: (group != own).then_some(group),
+            ..SocketOptions::default()
+        };
+        let options = SocketOptions { mode: 0o640, gid: asked, ..SocketOptions::default() };
+        let shown = format!("{mode:o} {group} {asked:?}");
+        open_fifo(&fifo, &before).expect("made");
+        assert_eq!(errno(open_fifo(&fifo, &options)), expected, "{shown}");
+        let gid = std::fs::metadata(&fifo).expect("it is there").gid();
+        assert_eq!(gid, asked.unwrap_or(group), "{shown}");
+        remove_file(&fifo).expect("removed");
+        match open_message_queue(&queue, None, &before) {
+            Err(e) if matches!(e.errno, libc::ENOSYS | libc::EACCES) => {
+                crate::test_not_run("a_fifo_or_queue_that_was_there", "message queues");
+            }
+            made => {
+                made.expect("made");
+                assert_eq!(errno(open_message_queue(&queue, None, &options)), expected, "{shown}");
+                remove_message_queue(&queue).expect("removed");
+            }
+        }
+    }
 }
 
 #[test]

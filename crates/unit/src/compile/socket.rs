@@ -18,6 +18,8 @@ impl Unit<'_> {
         let flag = |id: Id| merged.flag(id, false);
         let count = |id: Id| self.number::<u32>(id, 0, u32::MAX.into());
         let mode = |id: Id, default| merged.value(id, value::mode).unwrap_or(default);
+        // 0 is no bound of its own, as with systemd 252, which was asked.
+        let unless_none = |id: Id| self.number(id, 0, i64::MAX).filter(|&number| number > 0);
         let size = |id: Id| merged.value(id, value::bytes);
         let accept = flag(id!(Socket "Accept"));
         SocketConfig {
@@ -34,7 +36,8 @@ impl Unit<'_> {
             writable: flag(id!(Socket "Writable")),
             flush_pending: flag(id!(Socket "FlushPending")),
             max_connections: count(id!(Socket "MaxConnections")).unwrap_or(64),
-            max_connections_per_source: count(id!(Socket "MaxConnectionsPerSource")),
+            max_connections_per_source: count(id!(Socket "MaxConnectionsPerSource"))
+                .filter(|&number| number > 0),
             keep_alive: flag(id!(Socket "KeepAlive")),
             keep_alive_time: self.timeout(id!(Socket "KeepAliveTimeSec"), false).flatten(),
             keep_alive_interval: self.timeout(id!(Socket "KeepAliveIntervalSec"), false).flatten(),
@@ -49,16 +52,8 @@ impl Unit<'_> {
             mark: count(id!(Socket "Mark")),
             reuse_port: flag(id!(Socket "ReusePort")),
             pipe_size: size(id!(Socket "PipeSize")),
-            message_queue_max_messages: self.number(
-                id!(Socket "MessageQueueMaxMessages"),
-                0,
-                i64::MAX,
-            ),
-            message_queue_message_size: self.number(
-                id!(Socket "MessageQueueMessageSize"),
-                0,
-                i64::MAX,
-            ),
+            message_queue_max_messages: unless_none(id!(Socket "MessageQueueMaxMessages")),
+            message_queue_message_size: unless_none(id!(Socket "MessageQueueMessageSize")),
             free_bind: flag(id!(Socket "FreeBind")),
             transparent: flag(id!(Socket "Transparent")),
             broadcast: flag(id!(Socket "Broadcast")),

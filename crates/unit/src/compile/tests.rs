@@ -354,6 +354,16 @@ fn sockets_mounts_automounts_slices() {
     assert_eq!(socket.service.map(|s| s.to_string()).as_deref(), Some("a@.service"));
     assert_eq!((socket.trigger_limit.burst, socket.backlog, socket.ip_tos), (200, 5, Some(16)));
 
+    let bounds = |value: u32| {
+        let settings =
+            ["MaxConnectionsPerSource", "MessageQueueMaxMessages", "MessageQueueMessageSize"];
+        let text: String = settings.iter().map(|name| format!("{name}={value}\n")).collect();
+        let (socket, _) = with("a.socket", &[&format!("[Socket]\n{text}")], |c| c.socket());
+        let queue = (socket.message_queue_max_messages, socket.message_queue_message_size);
+        (socket.max_connections_per_source, queue)
+    };
+    assert_eq!([bounds(0), bounds(7)], [(None, (None, None)), (Some(7), (Some(7), Some(7)))]);
+
     let mount = ["[Mount]\nWhat=tmpfs\nType=tmpfs\nOptions=size=1M\n", "[Mount]\nOptions=ro\n"];
     let (mount, _) = with("srv-x.mount", &mount, |c| c.mount());
     assert_eq!((&*mount.where_, mount.options.as_deref()), ("/srv/x", Some("ro")));

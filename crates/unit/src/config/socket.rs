@@ -163,7 +163,7 @@ pub struct SocketConfig {
     pub flush_pending: bool,
     /// MaxConnections=
     pub max_connections: u32,
-    /// MaxConnectionsPerSource=, of one IP address; `None` is as `max_connections`.
+    /// MaxConnectionsPerSource=, of one IP address; `None`, and 0 in the file, is as `max_connections`.
     pub max_connections_per_source: Option<u32>,
     /// KeepAlive=
     pub keep_alive: bool,
