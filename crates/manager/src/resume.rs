@@ -310,7 +310,7 @@ impl Daemon {
     /// A trap that was set and is not there any more was taken away while there was no manager; one that was being
     /// set is set now.
     fn take_up_traps(&mut self, graph: &Graph, held: &Held) {
-        let set = match warren_sys::autofs::devices() {
+        let set = match warren_sys::autofs::points() {
             Ok(set) => set,
             Err(e) => return say!("automount points are not taken up: {e}"),
         };
@@ -324,6 +324,9 @@ impl Daemon {
             if is_set && !is_there {
                 self.events.push_back(Event::TrapGone { unit });
             }
+        }
+        for path in self.traps.leave_unclaimed(&set) {
+            say!("{path}: an automount point of no unit is taken away");
         }
     }
 

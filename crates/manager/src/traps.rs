@@ -8,6 +8,7 @@ mod errands;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use warren_core::event::{Done, Event};
 use warren_core::ids::{EffectId, UnitId};
-use warren_sys::autofs::{self, Device, ExpireHow, Packet};
+use warren_sys::autofs::{self, Device, ExpireHow, Packet, Point};
 use warren_sys::eventfd::EventFd;
 use warren_sys::{Result, mount, process};
 use warren_unit::config::AutomountConfig;
@@ -248,21 +249,30 @@ impl Traps {
     }
 
     /// After a restart: takes up the trap that the last incarnation set at the unit's path.
-    pub fn take_up(
-        &mut self,
-        unit: UnitId,
-        config: &AutomountConfig,
-        table: &BTreeMap<String, u64>,
-    ) -> bool {
-        match table.get(&*config.where_) {
-            Some(&device) => {
+    pub fn take_up(&mut self, unit: UnitId, config: &AutomountConfig, points: &[Point]) -> bool {
+        // Of several the last is on top.
+        match points.iter().rev().find(|point| point.path == *config.where_) {
+            Some(point) => {
                 let (path, idle) = (config.where_.to_string(), config.timeout_idle);
-                let device = autofs::kernel_device(device);
+                let device = autofs::kernel_device(point.device);
                 self.adopt(unit, Trap { path, device, idle, taken_up: true, ..Trap::default() });
                 true
             }
             None => false,
         }
+    }
+
+    /// After a restart, when what units have is taken up: traps of this manager that no unit has catch nobody any
+    /// more. They would hold up whoever comes there for ever. Returns where they are.
+    pub fn leave_unclaimed(&mut self, points: &[Point]) -> Vec<String> {
+        let Ok(own) = autofs::pipe_inode(self.reader.as_fd()) else { return Vec::new() };
+        let is_unclaimed = |point: &&Point| {
+            let device = autofs::kernel_device(point.device);
+            point.pipe == Some(own) && !self.by_device.contains_key(&device)
+        };
+        let unclaimed: Vec<&Point> = points.iter().filter(is_unclaimed).collect();
+        unclaimed.iter().for_each(|point| self.errands.silence(point));
+        unclaimed.into_iter().map(|point| point.path.clone()).collect()
     }
 
     /// Whether the trap is set.
@@ -444,6 +454,12 @@ fn piece((id, trap): (EffectId, Trap)) -> Piece {
         Done::Ok
     };
     (id, Box::new(close))
+}
+
+/// Whether the path leads through a symbolic link, or to one. What is mounted there is not looked at.
+fn has_link(path: &Path) -> bool {
+    let real = path.parent().map(Path::canonicalize);
+    path.is_symlink() || real.is_some_and(|real| real.ok().as_deref() != path.parent())
 }
 
 /// Makes a directory and what is missing above it, with this mode.

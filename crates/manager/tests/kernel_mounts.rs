@@ -390,3 +390,39 @@ fn a_mount_that_its_helper_only_claims_fails() {
     let text = m.status("run-claimed.mount")["status_text"].to_string();
     assert!(text.contains("nothing is mounted there"), "{text}");
 }
+
+/// The lines of the kernel's table with a mount at this path.
+fn lines_of(m: &Machine, path: &str) -> Vec<String> {
+    let table = m.run(&["cat", "/proc/self/mountinfo"]).expect("procfs");
+    let is_there = |line: &&str| line.split(' ').nth(4) == Some(path);
+    table.lines().filter(is_there).map(str::to_owned).collect()
+}
+
+/// The kernel's table would have it elsewhere, and nobody could take it up.
+#[test]
+fn no_automount_point_lies_behind_a_link_and_one_of_nobody_holds_up_nobody() {
+    let mount = |at: &str| format!("[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/run/{at}/x");
+    let trap = |at: &str| format!("[Automount]\nWhere=/run/{at}/x");
+    let units = [
+        ("run-link-x.mount", mount("link")),
+        ("run-link-x.automount", trap("link")),
+        ("run-before-x.mount", mount("before")),
+        ("run-before-x.automount", trap("before")),
+    ];
+    let units = units.each_ref().map(|(name, text)| (*name, &**text));
+    let Some(m) = Machine::start("unclaimed", &units) else { return };
+    std::os::unix::fs::symlink("real", m.inside("/run/link")).expect("a link");
+    m.run(&["mkdir", "/run/real"]).expect("a directory");
+    m.expect_job("start", "run-link-x.automount", "failed");
+    let said = m.status("run-link-x.automount").to_string();
+    assert!(said.contains("there is a symbolic link in the path"), "{said}");
+    assert_eq!(lines_of(&m, "/run/real/x"), [""; 0]);
+
+    m.expect_job("start", "run-before-x.automount", "done");
+    m.run(&["mv", "/run/before", "/run/after"]).expect("it is renamed");
+    assert_eq!(lines_of(&m, "/run/after/x").len(), 1);
+    assert!(m.kill_manager());
+    m.wait_for("run-before-x.automount", "failed/failed");
+    until("it is away", || lines_of(&m, "/run/after/x").is_empty().then_some(()));
+    m.run(&["ls", "/run/after/x/."]).expect("it is a directory");
+}

@@ -77,6 +77,11 @@ pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     Ok((reader, writer))
 }
 
+/// What an automount point's [`Point::pipe`] is if it reports into this pipe.
+pub fn pipe_inode(pipe: BorrowedFd<'_>) -> Result<u64> {
+    Ok(rustix::fs::fstat(pipe).call("fstat autofs pipe")?.st_ino)
+}
+
 /// Duplicates what is in the pipe into another that is empty, without taking it; the bytes.
 pub fn peek(reader: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> Result<usize> {
     use rustix::pipe::{SpliceFlags, tee};
@@ -117,20 +122,56 @@ impl Detached {
     }
 }
 
-/// The device number of the autofs at this path, also below what is mounted on it: from
-/// `/proc/self/mountinfo`, which has the number of every mount.
-pub fn devices() -> Result<std::collections::BTreeMap<String, u64>> {
-    let text = crate::text::read("/proc/thread-self/mountinfo")?;
-    Ok(text.lines().filter_map(device_in_line).collect())
+/// An automount point that is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// Where it is.
+    pub path: String,
+    /// Its device number, as stat(2) reports it.
+    pub device: u64,
+    /// The inode of the pipe that it reports into; `None` if it reports no more.
+    pub pipe: Option<u64>,
+    /// Nothing else is mounted at the same path.
+    pub is_alone: bool,
 }
 
-fn device_in_line(line: &str) -> Option<(String, u64)> {
+/// All automount points, also those below what is mounted on them: from `/proc/self/mountinfo`, which has the device
+/// number of every mount.
+pub fn points() -> Result<Vec<Point>> {
+    Ok(points_of(&crate::text::read("/proc/thread-self/mountinfo")?))
+}
+
+fn points_of(table: &str) -> Vec<Point> {
+    let path = |line: &str| line.split(' ').nth(4).map(crate::text::unescape_octal);
+    let mut points: Vec<Point> = table.lines().filter_map(point_in_line).collect();
+    let mut mounts = std::collections::BTreeMap::<String, u32>::new();
+    mounts.extend(points.iter().map(|point| (point.path.clone(), 0)));
+    for path in table.lines().filter_map(path) {
+        mounts.entry(path).and_modify(|count| *count += 1);
+    }
+    for point in &mut points {
+        point.is_alone = mounts.get(&point.path) == Some(&1);
+    }
+    points
+}
+
+fn point_in_line(line: &str) -> Option<Point> {
     let (left, right) = line.split_once(" - ")?;
     let mut fields = left.split(' ');
     let (major, minor) = fields.nth(2)?.split_once(':')?;
-    let point = crate::text::unescape_octal(fields.nth(1)?);
+    let path = crate::text::unescape_octal(fields.nth(1)?);
     let device = libc::makedev(major.parse().ok()?, minor.parse().ok()?);
-    (right.split(' ').next() == Some("autofs")).then_some((point, device))
+    let mut right = right.split(' ');
+    let is_autofs = right.next() == Some("autofs");
+    let option = |word: &str, name: &str| {
+        word.split(',').find_map(|option| option.strip_prefix(name)?.parse::<i64>().ok())
+    };
+    let options = right.nth(1).unwrap_or_default();
+    // One that catches nobody any more has no descriptor.
+    let reports = option(options, "fd=").is_some_and(|fd| fd >= 0);
+    let pipe = option(options, "pipe_ino=").and_then(|inode| u64::try_from(inode).ok());
+    let pipe = pipe.filter(|_| reports);
+    is_autofs.then_some(Point { path, device, pipe, is_alone: false })
 }
 
 /// `/dev/autofs`, through which mount points are controlled.
@@ -303,10 +344,18 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_mountinfo_tells_the_device() {
-        let line = "36 35 0:64 / /a\\040b rw - autofs warren rw,fd=5";
-        assert_eq!(device_in_line(line), Some(("/a b".to_owned(), libc::makedev(0, 64))));
-        assert_eq!(device_in_line("36 35 0:64 / /a rw - tmpfs x rw"), None);
+    fn mountinfo_tells_of_automount_points() {
+        let table = "36 35 0:64 / /a\\040b rw - autofs warren rw,fd=5,pgrp=1,direct,pipe_ino=77\n\
+                     37 35 0:65 / /c rw a:1 - autofs x rw,fd=-1,pgrp=0,direct,pipe_ino=77\n\
+                     38 35 0:66 / /c rw - tmpfs x rw,fd=5\n";
+        let point = |path: &str, device, pipe, is_alone| Point {
+            path: path.to_owned(),
+            device: libc::makedev(0, device),
+            pipe,
+            is_alone,
+        };
+        let expected = [point("/a b", 64, Some(77), true), point("/c", 65, None, false)];
+        assert_eq!(points_of(table), expected);
     }
 
     #[test]

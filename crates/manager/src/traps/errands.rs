@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,12 +13,12 @@ use std::time::{Duration, Instant};
 use warren_core::event::Done;
 use warren_core::ids::{EffectId, UnitId};
 use warren_sys::Result;
-use warren_sys::autofs::{self, Detached, Device};
+use warren_sys::autofs::{self, Detached, Device, Point};
 use warren_sys::eventfd::EventFd;
 use warren_sys::mount::{self, Unmount};
 use warren_unit::config::AutomountConfig;
 
-use crate::traps::{Answers, Trap, make_directories, tell_idle};
+use crate::traps::{Answers, Trap, has_link, make_directories, tell_idle};
 use crate::workers::{Kept, Piece, Workers};
 
 /// A trap is set within this time, or its unit fails.
@@ -152,6 +153,22 @@ impl Errands {
         });
     }
 
+    /// Has a trap that is of nobody catch nobody any more, and go if nothing else is mounted where it is.
+    pub fn silence(&mut self, point: &Point) {
+        let (point, control) = (point.clone(), self.control.clone());
+        self.add(Errand::Answer, move || {
+            if let Ok(control) = control.get()
+                && let Ok(handle) = control.open_mount(&point.path, point.device)
+                && control.make_catatonic(handle.as_fd()).is_ok()
+                && point.is_alone
+            {
+                drop(handle);
+                let _ = mount::unmount(&point.path, Unmount::Lazy);
+            }
+            Done::Ok
+        });
+    }
+
     fn add(&mut self, errand: Errand, work: impl FnOnce() -> Done + Send + 'static) -> EffectId {
         self.ever += 1;
         let id = EffectId(self.ever);
@@ -277,6 +294,10 @@ impl Setter {
             .map_err(|_| "the kernel has no autofs (/dev/autofs is missing)".to_owned())?;
         let Setter { path, mode, .. } = self;
         make_directories(path, *mode).map_err(|e| format!("{path}: {e}"))?;
+        // The kernel's table would have it elsewhere: nobody could take it up after a restart.
+        if has_link(Path::new(path)) {
+            return Err(format!("{path}: there is a symbolic link in the path"));
+        }
         self.attach(&control).map_err(|e| e.to_string())
     }
 
