@@ -6,16 +6,17 @@
 //! begin with `x-systemd.`, those that need programs of systemd (`makefs`, `growfs`, `pcrfs`) are
 //! told of and not done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use warren_unit::device_name::link_of_tag;
 use warren_unit::load::{is_api_file_system, is_network_file_system};
-use warren_unit::{UnitName, UnitType};
+use warren_unit::{UnitName, UnitType, value};
 
 /// The program in whose place this stands.
 pub const GENERATOR: &str = "systemd-fstab-generator";
@@ -35,6 +36,63 @@ pub struct Made {
     links: BTreeMap<String, String>,
     /// What is wrong with which line.
     pub complaints: Vec<String>,
+}
+
+/// What is to be known of the host.
+pub struct Host<'h> {
+    /// Whether a file system of that type, which may be `auto`, can be checked here.
+    pub has_checker: &'h dyn Fn(&str) -> bool,
+    /// Where a mount point lies, symbolic links followed as far as they are there: mounts are not made over links.
+    pub place_of: &'h dyn Fn(&str) -> String,
+    /// Whether anything is swapped to.
+    pub swaps: bool,
+}
+
+/// Links that are followed on the way to one place.
+const LINKS_MAX: u32 = 40;
+
+/// Where a path leads, links followed as far as they are there. Behind one of `traps`, which are automount points that
+/// nobody has entered yet, nothing is looked at.
+pub fn place_of(path: &str, traps: &BTreeSet<String>) -> String {
+    let names = |path: &Path| -> Vec<OsString> {
+        let real = path.components().filter(|part| !matches!(part, Component::RootDir));
+        real.map(|part| part.as_os_str().to_owned()).collect()
+    };
+    let mut to_go: VecDeque<OsString> = names(Path::new(path)).into();
+    let (mut place, mut links, mut is_behind) = (PathBuf::from("/"), 0, false);
+    while let Some(name) = to_go.pop_front() {
+        if name == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(name);
+        let link = if is_behind { None } else { fs::read_link(&next).ok() };
+        let Some(link) = link else {
+            is_behind |= next.to_str().is_some_and(|next| traps.contains(next));
+            place = next;
+            continue;
+        };
+        links += 1;
+        if links > LINKS_MAX {
+            return path.to_owned();
+        }
+        if link.is_absolute() {
+            place = PathBuf::from("/");
+        }
+        names(&link).into_iter().rev().for_each(|name| to_go.push_front(name));
+    }
+    place.to_str().map_or_else(|| path.to_owned(), str::to_owned)
+}
+
+/// What the kernel's command line says (systemd-fstab-generator(8)): whether the table is to be read, and whether it is
+/// to be swapped. Of several the last counts.
+pub fn is_asked_for(words: &[String]) -> (bool, bool) {
+    let flag = |name: &str| {
+        let value =
+            |word: &String| value::boolean(word.strip_prefix(name)?.strip_prefix('=')?).ok();
+        words.iter().rev().find_map(value).unwrap_or(true)
+    };
+    (flag("fstab"), flag("systemd.swap"))
 }
 
 /// A line of the table.
@@ -59,16 +117,15 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Units of a table. `has_checker` says whether a file system of that type, which may be `auto`, can be
-/// checked here.
-pub fn units(table: &[u8], has_checker: &dyn Fn(&str) -> bool) -> Made {
+/// Units of a table.
+pub fn units(table: &[u8], host: &Host<'_>) -> Made {
     let mut made = Made::default();
     for (number, line) in table.split(|byte| *byte == b'\n').enumerate() {
         let line = line.trim_ascii();
         if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
-        let done = Entry::parse(line).and_then(|entry| made.add(&entry, has_checker));
+        let done = Entry::parse(line).and_then(|entry| made.add(entry, host));
         if let Err(why) = done {
             made.complaints.push(format!("line {}: {why}", number + 1));
         }
@@ -113,7 +170,8 @@ impl Entry {
     fn plain_options(&self) -> String {
         let is_loaders = |option: &str| option.starts_with("x-systemd.device-bound=");
         let is_ours = |option: &str| {
-            let is_remark = option.starts_with("x-") && !is_loaders(option);
+            let is_kept = option == "x-initrd.mount" || is_loaders(option);
+            let is_remark = option.starts_with("x-") && !is_kept;
             matches!(option, "auto" | "noauto" | "comment") || is_remark
         };
         let options = self.options.iter().map(String::as_str).filter(|option| !is_ours(option));
@@ -194,12 +252,19 @@ fn unit_of(value: &str) -> String {
 }
 
 impl Made {
-    fn add(&mut self, entry: &Entry, has_checker: &dyn Fn(&str) -> bool) -> Result<(), String> {
+    fn add(&mut self, mut entry: Entry, host: &Host<'_>) -> Result<(), String> {
         match entry.fs_type.as_str() {
-            "ignore" => Ok(()),
-            "swap" => self.swap(entry),
-            _ if is_api_file_system(&entry.place) => self.remount(entry),
-            _ => self.mount(entry, has_checker),
+            "ignore" => return Ok(()),
+            "swap" if host.swaps => return self.swap(&entry),
+            "swap" => return Ok(()),
+            _ => {}
+        }
+        if entry.place.starts_with('/') {
+            entry.place = (host.place_of)(&entry.place);
+        }
+        match is_api_file_system(&entry.place) {
+            true => self.remount(&entry),
+            false => self.mount(&entry, host),
         }
     }
 
@@ -216,7 +281,7 @@ impl Made {
         self.wish(entry, &name, "swap.target", !entry.has("noauto"))
     }
 
-    fn mount(&mut self, entry: &Entry, has_checker: &dyn Fn(&str) -> bool) -> Result<(), String> {
+    fn mount(&mut self, entry: &Entry, host: &Host<'_>) -> Result<(), String> {
         for odd in ["x-systemd.makefs", "x-systemd.growfs", "x-systemd.pcrfs"] {
             if entry.has(odd) {
                 self.complaints.push(format!("{}: {odd} is not done", entry.place));
@@ -227,7 +292,7 @@ impl Made {
         let is_root = entry.place == "/";
         if entry.is_checked && !is_root {
             match entry.what.starts_with("/dev/") {
-                true if has_checker(&entry.fs_type) => {
+                true if (host.has_checker)(&entry.fs_type) => {
                     let checked = self.check(&entry.what)?;
                     let _ = writeln!(text, "Requires={checked}\nAfter={checked}");
                 }
@@ -331,7 +396,7 @@ impl Made {
             "[Unit]\nDescription=File System Check on {shown}\nDefaultDependencies=no\n\
              BindsTo={device}\nAfter={device} local-fs-pre.target\nConflicts=shutdown.target\n\
              Before=shutdown.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
-             SuccessExitStatus=1\nTimeoutSec=infinity\nExecStart=fsck -a -T {what}\n"
+             SuccessExitStatus=1\nTimeoutSec=infinity\nExecStart=fsck -a -M -T {what}\n"
         );
         self.files.insert(name.clone(), text);
         Ok(name)

@@ -27,6 +27,7 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::virtualization;
 use warren_unit::Scope;
 
+use crate::boot_options;
 use crate::environment::{Begun, Sources, Variables};
 use crate::fstab::{self, GENERATOR};
 use crate::say;
@@ -171,6 +172,11 @@ impl Generators {
     /// Where systemd's generator for it is not installed. One that is masked stays away. A table that cannot
     /// be read says what it said before.
     fn read_fstab(&self, fstab: &Path, fresh: &Path) {
+        let command_line = boot_options::command_line();
+        let (is_read, swaps) = fstab::is_asked_for(&boot_options::words(&command_line));
+        if !is_read {
+            return;
+        }
         let table = match fstab::read(fstab) {
             Ok(table) => table,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return,
@@ -180,7 +186,17 @@ impl Generators {
                 last
             }
         };
-        let made = fstab::units(&table, &has_checker);
+        let points = warren_sys::autofs::points().unwrap_or_default().into_iter();
+        let traps = points.filter(|point| point.is_alone).map(|point| point.path).collect();
+        let made = fstab::units(
+            &table,
+            &fstab::Host {
+                has_checker: &has_checker,
+                place_of: &|path| fstab::place_of(path, &traps),
+                // Swap areas are the host's.
+                swaps: swaps && !warren_sys::process::in_container(),
+            },
+        );
         made.complaints.iter().for_each(|why| say!("{}: {why}", fstab.display()));
         let written = made.write(&fresh.join(OUTPUTS[0]));
         if let Err(e) = written.and_then(|()| fs::write(fresh.join(LAST_FSTAB), table)) {

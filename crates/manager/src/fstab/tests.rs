@@ -23,9 +23,19 @@ fn show(made: &Made) -> Vec<String> {
     files.chain(links).chain(made.complaints.iter().map(|text| format!("! {text}"))).collect()
 }
 
+/// Where `/link` leads elsewhere.
+fn host<'h>(has_checker: &'h dyn Fn(&str) -> bool) -> Host<'h> {
+    let place_of = &|path: &str| path.replace("/link/", "/run/");
+    Host { has_checker, place_of, swaps: true }
+}
+
 #[track_caller]
 fn check(table: &str, expected: &[&str]) {
-    assert_eq!(show(&units(table.as_bytes(), &|fs_type| fs_type == "ext4")), expected, "{table}");
+    assert_eq!(
+        show(&units(table.as_bytes(), &host(&|fs_type| fs_type == "ext4"))),
+        expected,
+        "{table}"
+    );
 }
 
 #[test]
@@ -86,7 +96,7 @@ fn options_of_systemd_are_settings() {
 #[test]
 fn an_automount_point_is_there_though_its_mount_is_not_automatic() {
     let check_links = |options: &str, link: &str| {
-        let shown = show(&units(format!("/dev/x /x ext3 {options}").as_bytes(), &|_| false));
+        let shown = show(&units(format!("/dev/x /x ext3 {options}").as_bytes(), &host(&|_| false)));
         assert_eq!(shown.last().map(String::as_str), Some(link), "{shown:?}");
         assert_eq!(shown.len(), 3, "{shown:?}");
     };
@@ -110,11 +120,11 @@ fn a_swap_area_is_a_swap_unit() {
 
 #[test]
 fn what_is_to_be_checked_is_checked_where_it_can_be() {
-    let made = units(b"/dev/x /x ext4 defaults 0 2", &|_| true);
+    let made = units(b"/dev/x /x ext4 defaults 0 2", &host(&|_| true));
     let shown = show(&made).join("\n");
     assert!(shown.contains("x.mount: Requires=systemd-fsck@dev-x.service; After="), "{shown}");
-    assert!(shown.contains("BindsTo=dev-x.device") && shown.contains("fsck -a -T \"/dev/x\""));
-    let tagged = show(&units(b"LABEL=x /x auto defaults 0 2", &|fs_type| fs_type == "auto"));
+    assert!(shown.contains("BindsTo=dev-x.device") && shown.contains("fsck -a -M -T \"/dev/x\""));
+    let tagged = show(&units(b"LABEL=x /x auto defaults 0 2", &host(&|fs_type| fs_type == "auto")));
     assert!(tagged[1].contains("systemd-fsck@dev-disk-by\\x2dlabel-x.service"), "{tagged:?}");
     check(
         "/srv/i.img /x ext4 loop 0 2",
@@ -156,8 +166,8 @@ fn a_device_is_checked_by_the_name_that_its_mount_has() {
         ("LABEL=my\\040disk", "/dev/disk/by-label/my\\x20disk"),
         ("/dev/a$HOME\\040\"%n\"", "/dev/a$HOME \"%n\""),
     ] {
-        let made = units(format!("{tag} /x ext4 defaults 0 2").as_bytes(), &|_| true);
-        assert_eq!(command_of(&made), ["fsck", "-a", "-T", device]);
+        let made = units(format!("{tag} /x ext4 defaults 0 2").as_bytes(), &host(&|_| true));
+        assert_eq!(command_of(&made), ["fsck", "-a", "-M", "-T", device]);
     }
 }
 
@@ -172,7 +182,7 @@ fn an_nfs_mount_in_the_background_is_waited_for_by_nobody() {
         ],
     );
     for (fs_type, options) in [("nfs4", "bg,fg"), ("ext3", "bg")] {
-        let made = units(format!("srv:/a /a {fs_type} {options}").as_bytes(), &|_| false);
+        let made = units(format!("srv:/a /a {fs_type} {options}").as_bytes(), &host(&|_| false));
         let text = &made.files["a.mount"];
         assert!(text.contains(&format!("Options={options}\n")), "{text}");
     }
@@ -180,7 +190,7 @@ fn an_nfs_mount_in_the_background_is_waited_for_by_nobody() {
 
 #[test]
 fn the_root_is_mounted_again_as_the_table_says() {
-    let shown = show(&units(b"/dev/r / ext4 errors=remount-ro 0 1", &|_| true)).join("\n");
+    let shown = show(&units(b"/dev/r / ext4 errors=remount-ro 0 1", &host(&|_| true))).join("\n");
     assert!(shown.starts_with("-.mount: [Mount]; What=/dev/r; Where=/; Type=ext4"), "{shown}");
     assert!(shown.contains("ExecStart=mount -o remount \"/\""), "{shown}");
     assert!(shown.ends_with("> local-fs.target.wants/systemd-remount-fs.service"), "{shown}");
@@ -191,7 +201,7 @@ fn the_root_is_mounted_again_as_the_table_says() {
 fn what_is_mounted_before_fstab_is_looked_at_gets_the_options_that_it_says() {
     let table = b"proc /proc/ proc hidepid=2,nofail 0 0\nsysfs /sys sysfs defaults,noauto,nofail\n\
         tmpfs /dev/shm tmpfs nodev,x-initrd.mount\n/dev/u /usr ext4 ro,noatime";
-    let made = units(table, &|_| false);
+    let made = units(table, &host(&|_| false));
     assert_eq!(made.complaints, <[&str; 0]>::default());
     let services =
         ["proc", "dev-shm", "usr"].map(|stem| format!("systemd-remount-fs@{stem}.service"));
@@ -212,7 +222,7 @@ fn what_is_mounted_before_fstab_is_looked_at_gets_the_options_that_it_says() {
 fn a_line_that_is_no_text_costs_no_other() {
     let table = b"# gr\xfc\xdfe\n/dev/a /a ext3 defaults 0 0 gr\xfc\xdfe\n/dev/b /b\xfc ext3\n/dev/c /c ext3";
     assert_eq!(
-        show(&units(table, &|_| false)),
+        show(&units(table, &host(&|_| false))),
         [
             "a.mount: [Mount]; What=/dev/a; Where=/a; Type=ext3",
             "c.mount: [Mount]; What=/dev/c; Where=/c; Type=ext3",
@@ -242,4 +252,66 @@ fn rubbish_is_told_by_its_line_and_the_rest_counts() {
             "! line 9: \"swapfile\" is no path",
         ],
     );
+}
+
+#[test]
+fn what_lies_behind_a_link_is_mounted_where_it_leads() {
+    check(
+        "x /link/a tmpfs x-systemd.automount",
+        &[
+            "run-a.automount: Before=local-fs.target; [Automount]; Where=/run/a",
+            "run-a.mount: [Mount]; What=x; Where=/run/a; Type=tmpfs",
+            "> local-fs.target.requires/run-a.automount",
+        ],
+    );
+}
+
+#[test]
+fn links_are_followed_as_far_as_they_are_there() {
+    let dir = std::env::temp_dir().join(format!("warren-places-{}", std::process::id()));
+    let dir = dir.to_str().expect("text");
+    fs::create_dir_all(format!("{dir}/real/trap")).expect("a directory can be made");
+    let links = [
+        ("near", "real/./deep"),
+        ("far", "/nowhere/at/all"),
+        ("up", "real/../real"),
+        ("round", "round"),
+        ("real/trap/link", "/elsewhere"),
+    ];
+    for (link, target) in links {
+        symlink(target, format!("{dir}/{link}")).expect("a link can be made");
+    }
+    let traps = BTreeSet::from([format!("{dir}/real/trap")]);
+    let place = |path: &str| place_of(&format!("{dir}/{path}"), &traps);
+    for (path, expected) in [
+        ("real/x", "real/x"),
+        ("near/x", "real/deep/x"),
+        ("up/x", "real/x"),
+        ("round/x", "round/x"),
+        ("up/trap/link/x", "real/trap/link/x"),
+    ] {
+        assert_eq!(place(path), format!("{dir}/{expected}"), "{path}");
+    }
+    assert_eq!(place("far/x"), "/nowhere/at/all/x");
+    assert_eq!(place_of("/", &traps), "/");
+    let _ = fs::remove_dir_all(dir);
+}
+
+#[test]
+fn the_command_line_says_whether_it_is_read_and_swapped() {
+    for (line, expected) in [
+        ("quiet", (true, true)),
+        ("fstab=no systemd.swap=0", (false, false)),
+        ("fstab=no fstab=yes xfstab=no systemd.swap=perhaps", (true, true)),
+    ] {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        assert_eq!(is_asked_for(&words), expected, "{line}");
+    }
+    let without = Host { swaps: false, ..host(&|_| false) };
+    let made = units(b"/dev/s none swap sw\nx /x tmpfs x-initrd.mount", &without);
+    let expected = [
+        "x.mount: [Mount]; What=x; Where=/x; Type=tmpfs; Options=x-initrd.mount",
+        "> local-fs.target.requires/x.mount",
+    ];
+    assert_eq!(show(&made), expected);
 }
