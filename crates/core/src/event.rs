@@ -92,6 +92,18 @@ pub enum Event {
         /// The socket unit.
         socket: UnitId,
     },
+    /// A connection was closed because there is no service to serve it.
+    ConnectionUnserved {
+        /// The socket unit.
+        socket: UnitId,
+    },
+    /// Sockets of a unit are not kept for the next manager, or were not: the text says why, for people.
+    SocketsLost {
+        /// The socket unit.
+        unit: UnitId,
+        /// The reason.
+        why: String,
+    },
     /// The mount table has a mount at the unit's path now, or that of swap areas its area.
     Mounted {
         /// The mount or swap unit.

@@ -331,6 +331,8 @@ impl Core {
                 self.socket_connection(socket, instance, number)
             }
             Event::ConnectionRefused { socket } => self.socket_refused(socket),
+            Event::SocketsLost { unit, why } => self.sockets_lost(unit, why),
+            Event::ConnectionUnserved { socket } => self.socket_unserved(socket),
             Event::Mounted { unit } => self.mount_appeared(unit),
             Event::Unmounted { unit } => self.mount_vanished(unit),
             Event::TrapHit { unit, token } => self.trap_hit(unit, token),

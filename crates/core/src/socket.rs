@@ -485,6 +485,22 @@ impl Core {
         self.run_socket_list(unit, CommandList::Stop);
     }
 
+    /// It would be taken for listening where nobody listens any more, at the next manager's at the latest.
+    pub(crate) fn sockets_lost(&mut self, unit: UnitId, why: String) {
+        use SocketPhase::{Listening, Running, StartPost};
+        let Some(phase) = self.socket(unit).map(|run| run.phase) else { return };
+        if !matches!(phase, Listening | Running | StartPost) {
+            return;
+        }
+        self.note(unit, Code::ListenFailed, Cause::None, why.clone());
+        self.history_mut(unit).status_text = why;
+        self.socket_failed(unit, Outcome::Resources);
+        match phase {
+            StartPost => self.socket_leave(unit, SocketPhase::StopPreSigterm),
+            _ => self.run_socket_list(unit, CommandList::Stop),
+        }
+    }
+
     pub(crate) fn socket_deadline(&mut self, unit: UnitId) {
         use SocketPhase::*;
         let now = self.now.monotonic;
@@ -636,6 +652,20 @@ impl Core {
         let cause = Cause::Trigger(socket);
         if !self.enqueue_quietly(instance, JobType::Start, JobMode::Replace, cause) {
             self.connection_ended(instance);
+            if !self.totals.stopping {
+                let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(instance));
+                self.socket_broken(socket, Outcome::Resources, reason);
+            }
+        }
+    }
+
+    /// A connection was accepted, and there is no template of its service: who comes is to hear at once that nobody
+    /// is there.
+    pub(crate) fn socket_unserved(&mut self, socket: UnitId) {
+        let listens = |run: &SocketRun| run.phase == SocketPhase::Listening;
+        if self.known(socket).is_some() && self.socket(socket).is_some_and(listens) {
+            let reason = Reason::new(Code::NotLoaded, Cause::None);
+            self.socket_broken(socket, Outcome::Resources, reason);
         }
     }
 

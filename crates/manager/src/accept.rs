@@ -265,6 +265,7 @@ impl Daemon {
         let (instance, environment) = describe(number, &fd);
         let Some(instance) = self.instance_of(unit, config, &instance) else {
             say!("{socket}: it has no template to serve connections");
+            self.events.push_back(Event::ConnectionUnserved { socket: unit });
             return self.turn_away(fd, &stored);
         };
         self.doors.door(unit).next += 1;
@@ -352,6 +353,8 @@ impl Daemon {
         let Waiting { socket, number, instance, connection } = waiting;
         self.doors.door(socket).loading.remove(&number);
         let Some(instance) = self.core.graph().lookup(&instance) else {
+            say!("{}: {instance} has no file", self.core.graph().name(socket));
+            self.events.push_back(Event::ConnectionUnserved { socket });
             return self.turn_away(connection.fd, &connection.stored);
         };
         self.connections.insert(instance, connection);

@@ -355,7 +355,7 @@ impl Daemon {
             match message {
                 FromInit::Helper { index, socket } => self.take_helper(index, socket),
                 FromInit::Signal(signal) => self.signal(signal),
-                FromInit::Refused(what) => say!("init refused: {what}"),
+                FromInit::Refused(why, name) => self.not_kept(why, &name),
                 FromInit::Stored { listed, last } => self.take_listed(listed, last),
                 FromInit::Pong(number) => {
                     self.pings.answered();

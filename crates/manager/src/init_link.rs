@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_init::client::{self, ClientError, Handed, Incoming, InitEvent};
-use warren_init::protocol::control::{CONTROL_FD, InitRequest, PowerAction, Welcome};
+use warren_init::protocol::control::{CONTROL_FD, InitRequest, PowerAction, Refusal, Welcome};
 use warren_init::protocol::ring::{ExitRecord, Ring};
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass;
@@ -26,8 +26,8 @@ pub enum FromInit {
     },
     /// A signal that init got.
     Signal(i32),
-    /// A request was refused.
-    Refused(String),
+    /// A request was refused: why, and what it named.
+    Refused(Refusal, String),
     /// Answer to [`InitLink::accept`]: a connection, which init keeps, or an errno.
     Accepted {
         /// The number of the request.
@@ -244,7 +244,7 @@ fn understood(event: InitEvent) -> Option<FromInit> {
             Some(FromInit::Helper { index: usize::from(index), socket })
         }
         InitEvent::Signal(signal) => Some(FromInit::Signal(signal)),
-        InitEvent::Refused(why, name) => Some(FromInit::Refused(format!("{why:?} {name}"))),
+        InitEvent::Refused(why, name) => Some(FromInit::Refused(why, name)),
         InitEvent::Accepted(token, connection) => Some(FromInit::Accepted { token, connection }),
         InitEvent::Stored(listed, last) => Some(FromInit::Stored { listed, last }),
         InitEvent::Pong(n) => Some(FromInit::Pong(n)),

@@ -115,6 +115,7 @@ impl Daemon {
         // With thousands of mounts this takes as long as all that was done before.
         self.mounts = read(mounts)?;
         self.take_up_sockets(&graph, &held, &late, kept.sockets);
+        held.sockets.iter().for_each(|&unit| self.look_for_lost_sockets(unit));
         self.take_up_traps(&graph, &held);
         let (connections, kept_fds): (Vec<_>, Vec<_>) = kept
             .fd_store

@@ -16,9 +16,13 @@ use std::time::{Duration, Instant};
 use warren_core::event::{Done, Event};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::Compiled;
+use warren_core::state::{Socket, TypeState};
+use warren_init::protocol::control::Refusal;
 use warren_sys::epoll::Interest;
 use warren_sys::eventfd::EventFd;
 use warren_sys::{fdpass, socket};
+
+use warren_unit::UnitName;
 
 use crate::daemon::{Daemon, token};
 use crate::say;
@@ -253,6 +257,26 @@ impl Daemon {
         let open = fds.into_iter().map(|fd| Open { fd, name: fd_name.to_owned() }).collect();
         self.sockets.open.insert(unit, open);
         self.done(id, listening);
+    }
+
+    /// Init does not keep something under this name.
+    pub(crate) fn not_kept(&mut self, why: Refusal, name: &str) {
+        say!("init refused: {why:?} {name}");
+        let unit = parse_stored_name(name).and_then(|(unit, _)| UnitName::parse(unit).ok());
+        if let Some(unit) = unit.and_then(|unit| self.core.graph().lookup_own(&unit)) {
+            let why = format!("init cannot keep its sockets: {why:?}");
+            self.events.push_back(Event::SocketsLost { unit, why });
+        }
+    }
+
+    /// After a restart, when what init kept is taken up: a unit that lacks something would wait for who cannot come.
+    pub(crate) fn look_for_lost_sockets(&mut self, unit: UnitId) {
+        let TypeState::Socket(Socket::Up(run)) = &self.core.unit_run(unit).state else { return };
+        let (had, has) = (usize::from(run.fds), self.sockets.get(unit).len());
+        if run.listen_asked.is_none() && has < had {
+            let why = format!("init has kept {has} of its {had} sockets");
+            self.events.push_back(Event::SocketsLost { unit, why });
+        }
     }
 
     /// Takes in what was opened beside the loop.

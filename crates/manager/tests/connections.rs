@@ -372,3 +372,14 @@ fn a_socket_and_a_service_of_templates_that_name_each_other_are_forgotten_togeth
     m.expect_job("stop", "pool@b.socket", "done");
     until("both are forgotten", || (services(&m) == before).then_some(()));
 }
+
+/// systemd 252 fails it by what it calls resources, too.
+#[test]
+fn a_socket_without_a_template_fails_when_somebody_comes() {
+    let units = [("alone.socket", "[Socket]\nListenStream=/run/alone\nAccept=yes")];
+    let Some(m) = Machine::start("no-template", &units) else { return };
+    m.expect_job("start", "alone.socket", "done");
+    let _client = std::os::unix::net::UnixStream::connect(m.inside("/run/alone")).expect("heard");
+    m.wait_for("alone.socket", "failed/failed");
+    assert_eq!(m.status("alone.socket")["result"], "resources");
+}

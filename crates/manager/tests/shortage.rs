@@ -237,3 +237,20 @@ fn a_main_process_that_is_named_without_descriptors_is_followed_later() {
     m.run(&["kill", "-KILL", &child.to_string()]).expect("it can be killed");
     m.wait_for("names.service", "inactive/dead");
 }
+
+/// Who comes would find nobody, at the latest when there is another manager.
+#[test]
+fn a_socket_that_init_cannot_keep_does_not_listen() {
+    let units = [("a.socket", "[Socket]\nListenStream=/run/a"), ("a.service", STAYS)];
+    let Some(m) = Machine::start("short-store", &units) else { return };
+    settled_manager(&m);
+    limit(m.init_pid, NO_MORE_FILES);
+    m.job("start", "a.socket");
+    m.wait_for("a.socket", "failed/failed");
+    let said = m.status("a.socket").to_string();
+    assert!(said.contains("init cannot keep its sockets"), "{said}");
+    limit(m.init_pid, MANY_FILES);
+    m.expect_job("start", "a.socket", "done");
+    assert!(m.kill_manager());
+    m.wait_for("a.socket", "active/listening");
+}

@@ -32,6 +32,8 @@ impl World {
             Event::OutOfMemory { unit } => format!("{} out of memory", name(*unit)),
             Event::Incoming { unit } => format!("{} has traffic", name(*unit)),
             Event::ConnectionRefused { socket } => format!("{} refuses", name(*socket)),
+            Event::SocketsLost { unit, why } => format!("{} loses its sockets: {why}", name(*unit)),
+            Event::ConnectionUnserved { socket } => format!("{} has no service", name(*socket)),
             Event::Connection { socket, instance, .. } => {
                 format!("{} connected to {}", name(*socket), name(*instance))
             }

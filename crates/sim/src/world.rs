@@ -270,7 +270,7 @@ impl World {
         let Ok(name) = UnitName::parse(&text) else { return };
         let mut texts = self.texts.clone();
         if !texts.set_instance(name.clone()) {
-            return;
+            return self.step(Event::ConnectionUnserved { socket });
         }
         self.connected.insert(name.clone());
         self.load(texts);

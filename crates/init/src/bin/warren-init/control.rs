@@ -193,8 +193,13 @@ impl Link {
             }
         };
         if received.truncated {
-            // Too long, or our table of fds is full.
-            self.refuse(Refusal::StoreFull, "");
+            // Too long, or our table of fds is full: then it is known what was to be kept.
+            let packet = self.buffer.get(..received.bytes).unwrap_or_default();
+            let name = match decode::<InitRequest<'_>>(packet) {
+                Ok(InitRequest::StoreFd { name }) => name,
+                _ => "",
+            };
+            self.refuse(Refusal::StoreFull, name);
             return Asked::Something;
         }
         if received.bytes == 0 {
