@@ -10,7 +10,14 @@ use crate::request::Notice;
 use crate::service_stop::{SIGNAL_WAIT_MIN, share_of};
 use crate::state::*;
 use warren_unit::config::KillMode;
+use warren_unit::settings::{Group, Id};
 use warren_unit::{Signal, UnitType};
+
+/// Why something is not mounted, remounted or swapped to.
+const NO_FILE: &str = "no unit file says how";
+
+/// What says what to mount or to swap to.
+const WHAT: [Id; 2] = [Id::of(Group::Mount, "What"), Id::of(Group::Swap, "What")];
 
 impl Core {
     fn mount(&self, unit: UnitId) -> Option<&MountRun> {
@@ -60,7 +67,20 @@ impl Core {
         self.history_mut(unit).outcome = Outcome::Success;
         let state = self.of_type(unit, Mount::Up(Part::new(run)));
         self.transit(unit, false, |u| u.state = state);
+        if self.is_unknown_how(unit) {
+            self.note(unit, Code::MountFailed, Cause::None, NO_FILE.to_owned());
+            self.history_mut(unit).status_text = NO_FILE.to_owned();
+            return self.mount_dead(unit, Outcome::Resources);
+        }
         self.ask_mount(unit, false);
+    }
+
+    /// What is mounted or swapped to is there, and no file says how that would be done: the kernel's table does not
+    /// have all of it.
+    fn is_unknown_how(&self, unit: UnitId) -> bool {
+        let definition = self.definition(unit);
+        let mut by_dropins = definition.files.dropins().iter().flat_map(|file| file.entries());
+        definition.is_of_kernel() && !by_dropins.any(|entry| WHAT.contains(&entry.setting))
     }
 
     fn ask_mount(&mut self, unit: UnitId, remount: bool) {
@@ -108,10 +128,16 @@ impl Core {
         self.ask_unmount(unit);
     }
 
-    pub(crate) fn mount_reload(&mut self, unit: UnitId) {
+    /// False if it cannot be reloaded: it stays as it is.
+    pub(crate) fn mount_reload(&mut self, unit: UnitId) -> bool {
+        if self.is_unknown_how(unit) {
+            self.tell_reload_failed(unit, NO_FILE.to_owned());
+            return false;
+        }
         self.mount_mut(unit).reload_outcome = Outcome::Success;
         self.set_mount_phase(unit, MountPhase::Remounting);
         self.ask_mount(unit, true);
+        true
     }
 
     pub(crate) fn mount_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {

@@ -212,7 +212,10 @@ impl Core {
     pub(crate) fn reload_unit(&mut self, unit: UnitId, reason: Reason) -> Turn {
         match self.definition(unit).unit_type() {
             UnitType::Service => self.service_reload(unit),
-            UnitType::Mount => self.mount_reload(unit),
+            UnitType::Mount if !self.mount_reload(unit) => {
+                let reason = Reason::new(Code::ReloadFailed, reason.cause);
+                return Turn::Over(JobResult::Failed, reason);
+            }
             // Others only pass it on.
             _ => {}
         }

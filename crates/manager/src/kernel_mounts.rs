@@ -58,7 +58,8 @@ pub struct Changed {
 /// Whether the unit of a mount that no file is for goes with its device.
 pub fn is_bound(file: &UnitFile) -> bool {
     file.entries()
-        .any(|entry| entry.setting.setting().name == "Options" && entry.value == DEVICE_BOUND)
+        .filter(|entry| entry.setting.setting().name == "Options")
+        .any(|entry| entry.value.split(',').any(|option| option == DEVICE_BOUND))
 }
 
 /// What was mounted when the manager began.
@@ -119,11 +120,13 @@ impl KernelMounts {
         let text = match name.unit_type() {
             UnitType::Swap => id.and_then(|_| swap_text(&name)),
             _ => {
-                let mount = id.and_then(|id| table.look_at(id));
-                let mount = mount.filter(|m| !is_api_file_system(&m.mount_point));
-                let mount = mount.filter(|m| !is_of_container(&m.mount_point));
-                mount.map(|mount| {
-                    text(&mount, self.is_left_alone(&mount), now_bound.unwrap_or(was_bound))
+                let mount = id.and_then(|id| Some((id, table.look_at(id)?)));
+                let mount = mount.filter(|(_, m)| !is_api_file_system(&m.mount_point));
+                let mount = mount.filter(|(_, m)| !is_of_container(&m.mount_point));
+                mount.map(|(id, mount)| {
+                    let is_bound = now_bound.unwrap_or(was_bound);
+                    let options = table.options(id);
+                    text(&mount, &options, self.is_left_alone(&mount), is_bound)
                 })
             }
         };
@@ -152,21 +155,31 @@ impl KernelMounts {
 #[derive(Debug, Default)]
 pub struct MountsNow {
     /// Before Linux 6.8 there is only the whole table: it is read once for all of them.
-    table: Option<BTreeMap<u64, Mount>>,
+    table: Option<BTreeMap<u64, (Mount, String)>>,
 }
 
 impl MountsNow {
     /// One mount; it may be gone.
-    fn look_at(&mut self, id: u64) -> Option<Mount> {
-        if let Ok(mount) = mount::stat(id) {
-            return Some(mount);
-        }
-        let read = || mount::table().unwrap_or_default().into_iter().map(|m| (m.id, m)).collect();
-        self.table.get_or_insert_with(read).get(&id).cloned()
+    pub fn look_at(&mut self, id: u64) -> Option<Mount> {
+        mount::stat(id).ok().or_else(|| Some(self.in_table(id)?.0.clone()))
+    }
+
+    /// The options with which a mount is shown; none if it is gone.
+    fn options(&mut self, id: u64) -> String {
+        let told = mount::options_of(id).ok().flatten();
+        told.or_else(|| Some(self.in_table(id)?.1.clone())).unwrap_or_default()
+    }
+
+    fn in_table(&mut self, id: u64) -> Option<&(Mount, String)> {
+        let read = || {
+            let table = mount::table_with_options().unwrap_or_default();
+            table.into_iter().map(|(mount, options)| (mount.id, (mount, options))).collect()
+        };
+        self.table.get_or_insert_with(read).get(&id)
     }
 }
 
-fn text(mount: &Mount, left_alone: bool, is_bound: bool) -> String {
+fn text(mount: &Mount, options: &str, left_alone: bool, is_bound: bool) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "[Unit]\nSourcePath={SOURCE}");
     if mount.mount_point != "/" {
@@ -178,8 +191,12 @@ fn text(mount: &Mount, left_alone: bool, is_bound: bool) -> String {
     }
     // Where= follows from the name, which has no character that a file could not hold.
     let _ = writeln!(out, "[Mount]\nWhat={}\nType={}", value(&mount.source), value(&mount.fstype));
-    if is_bound && !left_alone {
-        let _ = writeln!(out, "Options={DEVICE_BOUND}");
+    let bound = if is_bound && !left_alone { DEVICE_BOUND } else { "" };
+    let shown = shown(options);
+    let options = [&*shown, bound].into_iter().filter(|option| !option.is_empty());
+    let options = options.collect::<Vec<_>>().join(",");
+    if !options.is_empty() {
+        let _ = writeln!(out, "Options={options}");
     }
     out
 }
@@ -188,6 +205,13 @@ fn text(mount: &Mount, left_alone: bool, is_bound: bool) -> String {
 fn swap_text(name: &UnitName) -> Option<String> {
     let path = warren_unit::escape::path_unescape(name.prefix()).ok()?.replace('%', "%%");
     Some(format!("[Unit]\nSourcePath={SWAP_SOURCE}\nDescription={path}\n[Swap]\nWhat={path}\n"))
+}
+
+/// Options, which are only shown: none of them is for the loader.
+fn shown(options: &str) -> String {
+    let options = options.split(',').filter(|option| !option.starts_with("x-"));
+    let options = options.collect::<Vec<_>>().join(",");
+    if options.is_empty() { options } else { value(&options) }
 }
 
 /// As it may stand in a unit file.
@@ -261,16 +285,18 @@ mod tests {
             fstype: "tmpfs".to_owned(),
         };
         let line = |source: &str| {
-            let text = text(&mount(source), false, false);
+            let text = text(&mount(source), "", false, false);
             text.lines().find_map(|line| line.strip_prefix("What=").map(str::to_owned))
         };
         assert_eq!(line("a\nType=x\\").as_deref(), Some("a?Type=x?"));
         assert_eq!(line("50%").as_deref(), Some("50%%"));
         assert_eq!(line("").as_deref(), Some("none"));
         assert_eq!(line(&"ä".repeat(9000)).map(|l| l.len()), Some(VALUE_BYTES_MAX));
-        assert!(text(&mount("x"), true, true).contains("DefaultDependencies=no"));
+        assert!(text(&mount("x"), "", true, true).contains("DefaultDependencies=no"));
+        let options = text(&mount("x"), "ro,x-systemd.device-bound,a=5%\nb", false, false);
+        assert!(options.ends_with("\nOptions=ro,a=5%%?b\n"), "{options}");
         let is_bound = |left_alone, bound| {
-            let text = text(&mount("/dev/x"), left_alone, bound);
+            let text = text(&mount("/dev/x"), "rw", left_alone, bound);
             is_bound(&parse(Arc::from(""), text.as_bytes(), UnitType::Mount).0)
         };
         assert!(is_bound(false, true));

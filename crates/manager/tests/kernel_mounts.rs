@@ -398,6 +398,24 @@ fn lines_of(m: &Machine, path: &str) -> Vec<String> {
     table.lines().filter(is_there).map(str::to_owned).collect()
 }
 
+/// The kernel's table does not have all that it would take, as the size of a tmpfs, or with what words it was said.
+#[test]
+fn what_no_file_is_for_is_shown_with_its_options_and_not_mounted_again() {
+    let Some(m) = Machine::start("no-file", &[]) else { return };
+    let mount = "mkdir /run/x && mount -t tmpfs -o ro,nosuid,noexec,size=64k by-hand /run/x";
+    m.run(&["sh", "-c", mount]).expect("it can be mounted");
+    m.wait_for("run-x.mount", "active/mounted");
+    let before = lines_of(&m, "/run/x");
+    if lab::has_systemctl("what_no_file_is_for_is_shown_with_its_options") {
+        let options = show(&m, "run-x.mount", "Options");
+        assert!(options.starts_with("ro,nosuid,noexec,relatime,size=64k"), "{options}");
+    }
+    m.expect_job("reload", "run-x.mount", "failed");
+    assert_eq!((m.state("run-x.mount"), lines_of(&m, "/run/x")), ("active/mounted".into(), before));
+    m.expect_job("restart", "run-x.mount", "failed");
+    assert_eq!(lines_of(&m, "/run/x"), [""; 0]);
+}
+
 /// The kernel's table would have it elsewhere, and nobody could take it up.
 #[test]
 fn no_automount_point_lies_behind_a_link_and_one_of_nobody_holds_up_nobody() {

@@ -192,6 +192,12 @@ impl Definition {
         self.files.mention(setting)
     }
 
+    /// Whether the unit stands for what the kernel has mounted or swaps to, and no file is for it: the text in place of
+    /// one has no path.
+    pub fn is_of_kernel(&self) -> bool {
+        self.files.fragment.as_ref().is_some_and(|file| file.path().is_empty())
+    }
+
     /// Starts from what the last definition was completed with: most often it stays.
     pub(super) fn keep_completion(&mut self, old: &Definition) {
         if old.completed.is_empty() {

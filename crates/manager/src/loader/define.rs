@@ -84,9 +84,13 @@ impl Loader {
         let (loaded, found) = load(name, &sources, &self.settings.context, &self.settings.defaults);
         let mut relations = loaded.relations.into_vec();
         let of_kernel = files.fragment.as_ref().filter(|file| file.path().is_empty());
-        if of_kernel.is_some_and(|file| !is_bound(file)) {
-            // The kernel holds on to the device as long as it is mounted.
-            relations.retain(|(_, other)| other.unit_type() != UnitType::Device);
+        if let Some(file) = of_kernel {
+            // The kernel holds on to the device as long as it is mounted. Quotas are of who has mounted it.
+            let is_bound = is_bound(file);
+            relations.retain(|(_, other)| match other.unit_type() {
+                UnitType::Device => is_bound,
+                _ => !QUOTA_SERVICES.contains(&other.as_str()),
+            });
         }
         let made = NewDefinition {
             name: name.clone(),
@@ -218,6 +222,9 @@ fn broken(name: &UnitName) -> NewDefinition {
     }
 }
 
+/// Wanted by who mounts something with quotas.
+const QUOTA_SERVICES: [&str; 2] = ["systemd-quotacheck.service", "quotaon.service"];
+
 fn wrong_entry(name: &UnitName, why: &str) -> Diagnostic {
     Diagnostic {
         path: name.as_str().into(),
@@ -237,9 +244,5 @@ pub fn file_paths(definition: &Definition) -> Vec<Arc<str>> {
 
 /// Whether the unit stands for what the kernel has mounted, and no file is for it.
 pub fn is_of_kernel(definition: &Definition) -> bool {
-    is_kernel_file(definition.files.fragment.as_ref())
-}
-
-fn is_kernel_file(fragment: Option<&Arc<UnitFile>>) -> bool {
-    fragment.is_some_and(|file| file.path().is_empty())
+    definition.is_of_kernel()
 }

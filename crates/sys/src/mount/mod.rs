@@ -22,7 +22,7 @@ mod watch;
 
 pub use options::{MountOptions, Propagation, Sharing};
 pub use rustix::mount::MountFlags;
-pub use statmount::{list, stat};
+pub use statmount::{list, options_of, stat};
 pub use watch::{MountDelta, MountNews, MountWatch};
 
 /// One mount.
@@ -233,6 +233,16 @@ pub fn unmount(target: &str, how: Unmount) -> Result<()> {
 /// (a mount comes after the one it is on).
 pub fn table() -> Result<Vec<Mount>> {
     Ok(mountinfo::parse(&crate::text::read("/proc/thread-self/mountinfo")?))
+}
+
+/// The same, each with its options as mount(8) shows them: those of the mount, and those of its file system.
+pub fn table_with_options() -> Result<Vec<(Mount, String)>> {
+    Ok(mountinfo::parse_with_options(&crate::text::read("/proc/thread-self/mountinfo")?))
+}
+
+/// Whether the kernel can be asked of one mount (Linux 6.8), so that nobody has to read the table.
+pub fn is_told_of_one() -> bool {
+    !matches!(stat(0), Err(e) if e.errno == libc::ENOSYS)
 }
 
 /// The topmost mount at exactly this path; `Ok(None)` when nothing is mounted there. Triggers no

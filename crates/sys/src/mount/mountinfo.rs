@@ -12,6 +12,30 @@ pub fn parse(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_line).collect()
 }
 
+/// The same, each with the options of the mount and of its file system.
+pub fn parse_with_options(text: &str) -> Vec<(Mount, String)> {
+    let options = |line: &str| {
+        let (left, right) = line.split_once(" - ")?;
+        let (own, super_) = (left.split(' ').nth(5)?, right.split(' ').nth(2)?);
+        Some(joined(own.split(','), super_))
+    };
+    let line = |line: &str| Some((parse_line(line)?, options(line).unwrap_or_default()));
+    text.lines().filter_map(line).collect()
+}
+
+/// Options of a mount and then those of its file system, as mount(8) shows them: that nothing can be written is said
+/// once, and first, whoever says it.
+pub fn joined<'o>(own: impl Iterator<Item = &'o str>, of_file_system: &str) -> String {
+    let own: Vec<&str> = own.collect();
+    let is_access = |option: &str| matches!(option, "ro" | "rw");
+    let is_read_only = own.contains(&"ro") || of_file_system.split(',').any(|o| o == "ro");
+    let access = if is_read_only { "ro" } else { "rw" };
+    let all = own.iter().copied().chain(of_file_system.split(','));
+    let rest = all.filter(|option| !option.is_empty() && !is_access(option));
+    let options: Vec<&str> = std::iter::once(access).chain(rest).collect();
+    unescape_octal(&options.join(","))
+}
+
 /// `36 35 98:0 /root /mnt rw,noatime master:1 - ext3 /dev/root rw`: any number of fields may
 /// stand before the hyphen.
 fn parse_line(line: &str) -> Option<Mount> {
@@ -74,6 +98,21 @@ mod tests {
         check("5 1 0:9 / /x rw tmpfs tmpfs rw", "none");
         check("x 1 0:9 / /x rw - tmpfs t rw", "none");
         check("", "none");
+    }
+
+    #[test]
+    fn options_of_mount_and_file_system_are_shown_together() {
+        let line =
+            |own: &str, rest: &str| format!("5 1 0:9 / /x {own} shared:7 - tmpfs x {rest}\n");
+        for (own, rest, shown) in [
+            ("rw,relatime", "rw,size=4k", "rw,relatime,size=4k"),
+            ("ro,nosuid,relatime", "rw", "ro,nosuid,relatime"),
+            ("rw,noatime", "ro,a=b\\040c", "ro,noatime,a=b c"),
+            ("rw", "", "rw"),
+        ] {
+            let parsed = parse_with_options(&line(own, rest));
+            assert_eq!(parsed.first().map(|(_, options)| options.as_str()), Some(shown));
+        }
     }
 
     #[test]

@@ -28,11 +28,37 @@ const POINT: u64 = 0x10;
 const FS_TYPE: u64 = 0x20;
 const FS_SUBTYPE: u64 = 0x100;
 const SOURCE: u64 = 0x200;
+const SUPER_BLOCK: u64 = 0x1;
+const OPTIONS: u64 = 0x80;
+
+/// The version of Linux that tells of [`OPTIONS`].
+const OPTIONS_SINCE: (u32, u32) = (6, 11);
+
+/// SB_* of the kernel.
+const SUPER_FLAGS: &[(u64, &str)] =
+    &[(0x1, "ro"), (0x10, "sync"), (0x80, "dirsync"), (0x200_0000, "lazytime")];
+
+/// MOUNT_ATTR_* of linux/mount.h, in the order of mountinfo.
+const ATTRIBUTES: &[(u64, &str)] = &[
+    (0x1, "ro"),
+    (0x2, "nosuid"),
+    (0x4, "nodev"),
+    (0x8, "noexec"),
+    (0x80, "nodiratime"),
+    (0x20_0000, "nosymfollow"),
+];
+
+/// Which of three ways to keep access times: the first is relatime.
+const ATTRIBUTE_ATIME: u64 = 0x70;
+const ATTRIBUTE_NOATIME: u64 = 0x10;
 
 /// Offsets in `struct statmount` of linux/mount.h.
 const AT_MASK: usize = 8;
+const AT_OPTIONS: usize = 4;
+const AT_SUPER_FLAGS: usize = 32;
 const AT_FS_TYPE: usize = 36;
 const AT_PARENT: usize = 48;
+const AT_ATTRIBUTES: usize = 64;
 const AT_POINT: usize = 108;
 const AT_FS_SUBTYPE: usize = 120;
 const AT_SOURCE: usize = 124;
@@ -44,20 +70,57 @@ const ROOM: [usize; 2] = [4 << 10, 64 << 10];
 /// A mount by its unique id. `ENOENT` when it is not in this namespace (any more), `ENOSYS`
 /// before Linux 6.8. Never blocks on the file system.
 pub fn stat(id: u64) -> Result<Mount> {
+    let told = tell(id, BASIC | POINT | FS_TYPE | FS_SUBTYPE | SOURCE)?;
+    parse(id, &told).ok_or(Error::new("statmount", libc::EPROTO))
+}
+
+/// What the kernel tells of these parts of a mount.
+fn tell(id: u64, parts: u64) -> Result<Vec<u8>> {
     let mut buffer = Vec::new();
     for room in ROOM {
         buffer.resize(room, 0u8);
-        match fill(id, &mut buffer) {
+        match fill(id, parts, &mut buffer) {
             Err(e) if e.errno == libc::EOVERFLOW => continue,
-            Err(e) => return Err(e),
-            Ok(()) => return parse(id, &buffer).ok_or(Error::new("statmount", libc::EPROTO)),
+            told => return told.map(|()| buffer),
         }
     }
     Err(Error::new("statmount", libc::EOVERFLOW))
 }
 
-fn fill(id: u64, buffer: &mut [u8]) -> Result<()> {
-    let request = request(id, BASIC | POINT | FS_TYPE | FS_SUBTYPE | SOURCE);
+/// The options of a mount as mount(8) shows them; `None` where the kernel does not tell those of the file system
+/// (before Linux 6.11).
+pub fn options_of(id: u64) -> Result<Option<String>> {
+    tell(id, SUPER_BLOCK | BASIC | OPTIONS).map(|told| parse_options(&told))
+}
+
+fn parse_options(buffer: &[u8]) -> Option<String> {
+    let long = |at: usize| Some(u64::from_ne_bytes(buffer.get(at..at + 8)?.try_into().ok()?));
+    let word = |at: usize| Some(u32::from_ne_bytes(buffer.get(at..at + 4)?.try_into().ok()?));
+    let given = long(AT_MASK)?;
+    if given & (BASIC | SUPER_BLOCK) != BASIC | SUPER_BLOCK {
+        return None;
+    }
+    let is_told = given & OPTIONS != 0;
+    let of_file_system = if is_told { string_at(buffer, AT_OPTIONS)? } else { String::new() };
+    // Without any the kernel leaves it out: so it does before it knew of them.
+    if !is_told && !knows_options() {
+        return None;
+    }
+    let super_flags = words(SUPER_FLAGS, u64::from(word(AT_SUPER_FLAGS)?));
+    let attributes = long(AT_ATTRIBUTES)?;
+    let times = match attributes & ATTRIBUTE_ATIME {
+        0 => Some("relatime"),
+        ATTRIBUTE_NOATIME => Some("noatime"),
+        _ => None,
+    };
+    let own = words(ATTRIBUTES, attributes).into_iter().chain(times);
+    let of_file_system = of_file_system.trim_start_matches(',');
+    let all: Vec<&str> = super_flags.into_iter().chain([of_file_system]).collect();
+    Some(super::mountinfo::joined(own, &all.join(",")))
+}
+
+fn fill(id: u64, parts: u64, buffer: &mut [u8]) -> Result<()> {
+    let request = request(id, parts);
     // SAFETY: the request lives over the call; the kernel writes at most `len` bytes.
     let ret = unsafe {
         libc::syscall(SYS_STATMOUNT, &raw const request, buffer.as_mut_ptr(), buffer.len(), 0)
@@ -83,6 +146,20 @@ fn parse(id: u64, buffer: &[u8]) -> Option<Mount> {
         source: string(SOURCE, AT_SOURCE).unwrap_or_else(|| "none".to_owned()),
         fstype,
     })
+}
+
+/// Whether the kernel tells of options: it leaves them out where a file system has none, too.
+fn knows_options() -> bool {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let mut next = || numbers.next().and_then(std::result::Result::ok).unwrap_or(0);
+    (next(), next()) >= OPTIONS_SINCE
+}
+
+/// The names of the flags that are set.
+fn words(names: &[(u64, &'static str)], flags: u64) -> Vec<&'static str> {
+    names.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect()
 }
 
 /// The string whose offset is in the struct.

@@ -33,6 +33,30 @@ fn line_of(mount_point: &str) -> Option<String> {
 
 /// The root directory of a plain chroot(2) is no mount point, and what it lies in may be shared.
 #[test]
+fn options_are_told_of_one_as_the_table_has_them() {
+    in_namespace("options", |dir| {
+        let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOATIME;
+        for (name, flags) in [("a b", flags), ("c", MountFlags::NOEXEC | MountFlags::SYNCHRONOUS)] {
+            let path = format!("{dir}/{name}");
+            std::fs::create_dir(&path).expect("made");
+            mount("none", &path, "tmpfs", flags, "size=64k").expect("mounted");
+            let of_table = table_with_options().expect("procfs").into_iter();
+            let of_table = of_table.rev().find(|(mount, _)| mount.mount_point == path);
+            let of_table = of_table.expect("it is mounted").1;
+            assert!(of_table.contains("size=64k"), "{of_table}");
+            let told = match at(&path) {
+                Ok(Some(mount)) => options_of(mount.id),
+                other => panic!("{other:?}"),
+            };
+            match told {
+                Ok(Some(told)) => assert_eq!(told, of_table),
+                _ => crate::test_not_run("options_are_told_of_one", "Linux 6.11"),
+            }
+        }
+    });
+}
+
+#[test]
 fn mounts_of_a_plain_chroot_become_its_own() {
     in_namespace("chroot", |dir| {
         let (root, peer) = (format!("{dir}/shared/root"), format!("{dir}/peer"));
