@@ -17,7 +17,7 @@ use warren_sys::mount::{Mount, MountDelta, MountWatch};
 use warren_unit::LoadState;
 use warren_unit::{UnitName, UnitType};
 
-use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, inherited, is_bound};
+use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, MountsNow, inherited, is_bound};
 use crate::loader::is_of_kernel;
 use crate::mount_options::MountOptions;
 use crate::retries::Retries;
@@ -332,6 +332,25 @@ impl MountTable {
     /// Whether something other than a trap is mounted at the unit's path, or its area is swapped to.
     pub fn is_mounted(&self, name: &UnitName) -> bool {
         self.here.contains_key(name) || self.swaps.is_on(name)
+    }
+
+    /// Whether several mounts lie at the unit's path.
+    pub fn is_stacked(&self, name: &UnitName) -> bool {
+        self.here.get(name).is_some_and(|here| here.count > 1)
+    }
+
+    /// Asks the kernel where the mounts at the unit's path are: it tells nobody of a directory above one that was
+    /// renamed.
+    pub fn look_again(&mut self, name: &UnitName) {
+        let mut now = MountsNow::default();
+        while let Some(here) = self.here.get(name) {
+            let Some(mount) = now.look_at(here.last) else { break };
+            let place = UnitName::for_path(&mount.mount_point, UnitType::Mount).ok();
+            if place.as_ref() == Some(name) {
+                break;
+            }
+            self.take_in(mount);
+        }
     }
 
     /// Whether another unit stands for the unit's swap area now.

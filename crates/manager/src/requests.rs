@@ -286,6 +286,9 @@ impl Daemon {
     }
 
     fn ask(&mut self, asker: Asker, request: Request, client: Client) {
+        if let Request::Enqueue { unit, job_type: JobType::Start, .. } = request {
+            self.look_where_it_is(unit);
+        }
         let client = self.remember(client);
         self.events.push_back(Event::Request { client, asker, request });
     }
@@ -467,6 +470,17 @@ impl Daemon {
         self.shared.set_defaults(defaults.clone());
         let effects = self.core.step(now(), Event::Defaults(defaults));
         self.finish_turn(effects);
+    }
+
+    /// A mount that is to be started may not be where it was: then it is told of before.
+    fn look_where_it_is(&mut self, unit: UnitId) {
+        let graph = self.core.graph().clone();
+        let name = graph.name(unit);
+        if name.unit_type() == UnitType::Mount && self.mounts.is_mounted(name) {
+            self.mounts.look_again(name);
+            let changes = self.mounts.take(&graph);
+            self.take_mount_changes(changes);
+        }
     }
 
     fn enqueue_loaded(&mut self, asker: Asker, call: Call, client: Client) {

@@ -416,6 +416,35 @@ fn what_no_file_is_for_is_shown_with_its_options_and_not_mounted_again() {
     assert_eq!(lines_of(&m, "/run/x"), [""; 0]);
 }
 
+#[test]
+fn what_is_mounted_below_a_mount_that_is_moved_or_a_directory_that_is_renamed_goes_with_it() {
+    let text = "[Mount]\nWhat=x\nType=tmpfs\nWhere=/run/par/um";
+    let Some(m) = Machine::start("moved-trees", &[("run-par-um.mount", text)]) else { return };
+    for path in ["/run/a", "/run/a/c", "/run/a/c/d"] {
+        mount(&m, path);
+    }
+    m.wait_for("run-a-c-d.mount", "active/mounted");
+    m.run(&["sh", "-c", "mkdir /run/b && mount --move /run/a /run/b"]).expect("it is moved");
+    for unit in ["run-b.mount", "run-b-c.mount", "run-b-c-d.mount"] {
+        m.wait_for(unit, "active/mounted");
+    }
+    for unit in ["run-a.mount", "run-a-c.mount", "run-a-c-d.mount"] {
+        m.wait_for(unit, "inactive/dead");
+    }
+    // The kernel tells nobody of a rename.
+    for _ in 0..2 {
+        m.expect_job("start", "run-par-um.mount", "done");
+        assert_eq!(lines_of(&m, "/run/par/um").len(), 1);
+    }
+    m.run(&["mv", "/run/par", "/run/other"]).expect("it is renamed");
+    m.expect_job("start", "run-par-um.mount", "done");
+    assert_eq!(lines_of(&m, "/run/par/um").len(), 1);
+    m.wait_for("run-other-um.mount", "active/mounted");
+    m.expect_job("stop", "run-par-um.mount", "done");
+    m.wait_for("run-par-um.mount", "inactive/dead");
+    m.wait_for("run-other-um.mount", "active/mounted");
+}
+
 /// The kernel's table would have it elsewhere, and nobody could take it up.
 #[test]
 fn no_automount_point_lies_behind_a_link_and_one_of_nobody_holds_up_nobody() {

@@ -230,9 +230,27 @@ fn check_watch(mut watch: MountWatch, dir: &str) {
     wait(&epoll);
     let moved = watch.drain().expect("drain").added;
     assert_eq!(moved.iter().map(|m| (m.id, &m.mount_point)).collect::<Vec<_>>(), [(new.id, &b)]);
-    unmount(&b, Unmount::Normal).expect("not in use");
+    // What is mounted below comes with it, and the kernel may name the one at the top alone.
+    let (below, beside) = (format!("{b}/below"), format!("{dir}/b beside"));
+    for path in [&below, &beside] {
+        std::fs::create_dir(path).expect("made");
+        mount("two", path, "tmpfs", MountFlags::empty(), "").expect("mounted");
+    }
     wait(&epoll);
-    assert_eq!(watch.drain().expect("drain").removed, [new.id]);
+    let two = watch.drain().expect("drain").added;
+    let two = two.iter().find(|m| m.mount_point == below).expect("it is told").id;
+    rm::mount_move(b.as_str(), a.as_str()).expect("moved");
+    wait(&epoll);
+    let moved = watch.drain().expect("drain").added;
+    let moved: Vec<_> = moved.iter().map(|m| (m.id, m.mount_point.clone())).collect();
+    let expected = [(new.id, a.clone()), (two, format!("{a}/below"))];
+    assert!(moved.len() == 2 && expected.iter().all(|one| moved.contains(one)), "{moved:?}");
+    unmount(&format!("{a}/below"), Unmount::Normal).expect("not in use");
+    unmount(&a, Unmount::Normal).expect("not in use");
+    wait(&epoll);
+    let mut removed = watch.drain().expect("drain").removed;
+    removed.sort_unstable();
+    assert_eq!(removed, [new.id, two]);
     assert!(!watch.mounts().contains_key(&new.id));
 }
 

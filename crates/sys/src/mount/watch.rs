@@ -95,7 +95,7 @@ impl MountWatch {
         let delta = match &self.source {
             Source::MountInfo(file) => mountinfo::diff(&self.known, &read_table(file)?),
             Source::Fanotify(fd) => match touched(fd.as_fd())? {
-                Some(ids) if is_whole => look_at(ids)?,
+                Some(ids) if is_whole => self.with_what_was_moved(look_at(ids)?)?,
                 _ => self.full()?,
             },
         };
@@ -115,6 +115,32 @@ impl MountWatch {
             now.insert(mount.id, mount);
         }
         Ok(mountinfo::diff(&self.known, &now))
+    }
+}
+
+impl MountWatch {
+    /// Events name a mount that was moved, and none of those below it, which come with it.
+    fn with_what_was_moved(&self, delta: MountDelta) -> Result<MountDelta> {
+        let before = |mount: &Mount| self.known.get(&mount.id).map(|known| &known.mount_point);
+        let moved = delta.added.iter().filter(|mount| before(mount) != Some(&mount.mount_point));
+        let from: Vec<String> = moved
+            .filter_map(before)
+            .map(|place| format!("{}/", place.trim_end_matches('/')))
+            .collect();
+        if from.is_empty() {
+            return Ok(delta);
+        }
+        let told: BTreeSet<u64> =
+            delta.added.iter().map(|mount| mount.id).chain(delta.removed.iter().copied()).collect();
+        let below = self.known.values().filter(|known| {
+            from.iter().any(|place| known.mount_point.starts_with(place))
+                && !told.contains(&known.id)
+        });
+        let mut all = look_at(below.map(|known| known.id).collect())?;
+        all.added.retain(|mount| self.known.get(&mount.id) != Some(mount));
+        all.added.extend(delta.added);
+        all.removed.extend(delta.removed);
+        Ok(all)
     }
 }
 
