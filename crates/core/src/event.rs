@@ -215,6 +215,8 @@ pub enum Done {
         /// Its pid.
         pid: Option<u32>,
     },
+    /// It was unmounted, and something else is mounted there still.
+    StillMounted,
     /// It could not be done; the text is for people.
     Failed {
         /// The error.

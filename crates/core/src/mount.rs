@@ -146,6 +146,7 @@ impl Core {
         }
         let Some(run) = self.mount(unit).filter(|run| run.asked == Some(effect)) else { return };
         let phase = run.phase;
+        let is_left = result == Done::StillMounted;
         let error = match result {
             Done::Failed { error } => Some(error),
             _ => None,
@@ -163,8 +164,10 @@ impl Core {
                 self.mounting_ended(unit, error.is_none());
             }
             MountPhase::UnmountingSigterm | MountPhase::UnmountingSigkill => {
-                self.unmounting_ended(unit, error.is_none());
+                self.unmounting_ended(unit, error.is_none() && !is_left);
             }
+            // All of it is to go.
+            MountPhase::Unmounting if is_left => self.ask_unmount(unit),
             _ => self.unmounted(unit, error),
         }
     }

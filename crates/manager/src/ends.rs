@@ -148,10 +148,27 @@ impl Daemon {
         self.events.iter().rev().any(is_end)
     }
 
+    /// Whether something is at the mount point of an unmount that has ended: mounts may lie on one another. Where only
+    /// the whole table tells, as before Linux 6.8, it is read if there were several.
+    fn is_mounted_still(&self, effect: EffectId) -> bool {
+        let Some(unit) = self.core.effect_unit(effect) else { return false };
+        let name = self.core.graph().name(unit);
+        let may_be = warren_sys::mount::is_told_of_one() || self.mounts.is_stacked(name);
+        may_be && crate::mounts::is_mounted(name)
+    }
+
     fn tool_ended(&mut self, effect: EffectId, result: Done) {
         let (unmounted, mounted) =
             (self.tools.take_unmounted(effect), self.tools.take_mounted(effect));
+        let is_left = unmounted.is_some() && result == Done::Ok && self.is_mounted_still(effect);
+        if let Some(path) = unmounted.as_deref().filter(|_| !is_left) {
+            self.tools.unmount_ended(path);
+        }
         match (unmounted, mounted, result) {
+            (Some(path), _, Done::Ok) if is_left => {
+                let result = self.tools.unmount_again(&path);
+                self.events.push_back(Event::Done { effect, result });
+            }
             (Some(path), _, Done::Failed { error }) => {
                 self.workers.run(effect, move || crate::mounts::in_use(&path, &error));
             }

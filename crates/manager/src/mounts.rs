@@ -41,11 +41,27 @@ const IN_KERNEL: &[&str] = &[
 const HELPERS: [&str; 2] = ["/sbin", "/usr/sbin"];
 
 /// Mounts stacked on one path that are unmounted one after the other at most.
-const STACKED_MAX: usize = 32;
+pub const STACKED_MAX: usize = 32;
+
+/// Options that mount(8) acts on, without their `X-mount.`.
+const ACTED_ON: [&str; 5] = ["idmap", "subdir", "owner", "group", "mode"];
+
+/// Whether mount(8) does something about an option that the kernel cannot: looks up a name, or goes on after the mount.
+fn is_for_tool(option: &str) -> bool {
+    let (name, value) = option.split_once('=').unwrap_or((option, ""));
+    let is_name = |value: &str| value.parse::<u32>().is_err();
+    match name.strip_prefix("X-mount.") {
+        Some(name) => ACTED_ON.contains(&name),
+        None => matches!(name, "uid" | "gid") && is_name(value),
+    }
+}
 
 /// Whether a worker can do it.
 pub fn is_quick(config: &MountConfig) -> bool {
     let options = options(config);
+    if options.data.iter().chain(&options.userspace).any(|option| is_for_tool(option)) {
+        return false;
+    }
     let kernel = config.fs_type.as_deref().is_some_and(|t| IN_KERNEL.contains(&t));
     let bind = options.flags.contains(mount::MountFlags::BIND);
     (kernel || bind) && !config.sloppy_options
@@ -194,13 +210,14 @@ pub fn unmount(config: &MountConfig) -> Done {
         }
     }
     match is_at(target) {
-        true => Done::Failed {
-            error: format!(
-                "{target}: more than {STACKED_MAX} mounts on one another, of which some are left"
-            ),
-        },
+        true => Done::Failed { error: too_many(target) },
         false => Done::Ok,
     }
+}
+
+/// The failure to unmount so many.
+pub fn too_many(target: &str) -> String {
+    format!("{target}: more than {STACKED_MAX} mounts on one another, of which some are left")
 }
 
 /// The failure of an unmount, with who uses what is mounted there. Looks at every process.
@@ -319,4 +336,23 @@ pub fn unmount_command(config: &MountConfig) -> Vec<String> {
     argv.extend(config.force_unmount.then(|| "-f".to_owned()));
     argv.push(config.where_.to_string());
     argv
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_mount_acts_on_are_told_from_those_of_the_kernel() {
+        let for_tool = [
+            "uid=daemon",
+            "gid=",
+            "X-mount.idmap=b:0:1:2",
+            "X-mount.mode=0700",
+            "X-mount.subdir=x",
+        ];
+        assert!(for_tool.into_iter().all(is_for_tool));
+        let others = ["uid=1", "gid=0", "mode=0755", "X-mount.mkdir", "xuid=a", "uid_map=a", "ro"];
+        assert!(!others.into_iter().any(is_for_tool));
+    }
 }

@@ -9,6 +9,8 @@ use warren_core::state::ExitStatus;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 use warren_unit::UnitName;
 
+use crate::mounts::{STACKED_MAX, too_many};
+
 /// Spawns of tools are told from those of the machine by this bit of their id.
 pub const TOOL: u64 = 1 << 63;
 
@@ -20,6 +22,8 @@ pub struct Tools {
     unmounts: BTreeMap<EffectId, Box<str>>,
     /// What they mount.
     mounts: BTreeMap<EffectId, UnitName>,
+    /// Paths at which something was mounted still when one had unmounted what was on top, and how often.
+    again: BTreeMap<Box<str>, usize>,
 }
 
 impl Tools {
@@ -70,6 +74,22 @@ impl Tools {
     /// The tool for this effect will unmount what is there.
     pub fn unmounts(&mut self, effect: EffectId, mount_point: &str) {
         self.unmounts.insert(effect, mount_point.into());
+    }
+
+    /// The tool has unmounted what was at a path, and something is there still: what to say of it.
+    pub fn unmount_again(&mut self, mount_point: &str) -> Done {
+        let times = self.again.entry(mount_point.into()).or_default();
+        *times += 1;
+        if *times < STACKED_MAX {
+            return Done::StillMounted;
+        }
+        self.again.remove(mount_point);
+        Done::Failed { error: too_many(mount_point) }
+    }
+
+    /// Nothing more is to be unmounted at a path, or it could not be.
+    pub fn unmount_ended(&mut self, mount_point: &str) {
+        self.again.remove(mount_point);
     }
 
     /// The tool for this effect will mount this unit's file system.

@@ -445,6 +445,24 @@ fn what_is_mounted_below_a_mount_that_is_moved_or_a_directory_that_is_renamed_go
     m.wait_for("run-other-um.mount", "active/mounted");
 }
 
+/// umount(8) takes off one of them.
+#[test]
+fn a_stop_unmounts_all_that_lies_on_one_another() {
+    let lower = "lowerdir=/usr/share:/usr/lib";
+    let text = format!("[Mount]\nWhat=x\nType=overlay\nOptions={lower}\nWhere=/run/stack");
+    let Some(m) = Machine::start("stacked", &[("run-stack.mount", &text)]) else { return };
+    m.expect_job("start", "run-stack.mount", "done");
+    let more = format!("for i in 1 2; do mount -t overlay -o {lower} x /run/stack; done");
+    m.run(&["sh", "-c", &more]).expect("mounted");
+    assert_eq!(lines_of(&m, "/run/stack").len(), 3);
+    m.expect_job("restart", "run-stack.mount", "done");
+    assert_eq!(lines_of(&m, "/run/stack").len(), 1);
+    m.run(&["sh", "-c", &more]).expect("mounted");
+    m.expect_job("stop", "run-stack.mount", "done");
+    assert_eq!(lines_of(&m, "/run/stack"), [""; 0]);
+    assert_eq!(m.state("run-stack.mount"), "inactive/dead");
+}
+
 /// The kernel's table would have it elsewhere, and nobody could take it up.
 #[test]
 fn no_automount_point_lies_behind_a_link_and_one_of_nobody_holds_up_nobody() {
@@ -472,4 +490,19 @@ fn no_automount_point_lies_behind_a_link_and_one_of_nobody_holds_up_nobody() {
     m.wait_for("run-before-x.automount", "failed/failed");
     until("it is away", || lines_of(&m, "/run/after/x").is_empty().then_some(()));
     m.run(&["ls", "/run/after/x/."]).expect("it is a directory");
+}
+
+/// The kernel knows numbers alone, and nothing of `iversion` where it means nothing.
+#[test]
+fn users_of_options_are_given_by_name() {
+    let text = "[Mount]\nWhat=x\nType=tmpfs\nWhere=/run/named\nOptions=uid=daemon,gid=daemon";
+    let counts = "[Mount]\nWhat=x\nType=tmpfs\nWhere=/run/counts\nOptions=iversion,size=64k";
+    let units = [("run-named.mount", text), ("run-counts.mount", counts)];
+    let Some(m) = Machine::start("named-users", &units) else { return };
+    for unit in ["run-named.mount", "run-counts.mount"] {
+        m.expect_job("start", unit, "done");
+    }
+    let line = lines_of(&m, "/run/named").concat();
+    assert!(line.contains("uid=") && line.contains("gid="), "{line}");
+    m.expect_job("stop", "run-named.mount", "done");
 }

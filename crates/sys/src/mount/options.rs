@@ -71,6 +71,8 @@ fn flag(name: &str) -> Option<(MountFlags, bool)> {
         "nolazytime" => (MountFlags::LAZYTIME, false),
         "mand" => (MountFlags::PERMIT_MANDATORY_FILE_LOCKING, true),
         "nomand" => (MountFlags::PERMIT_MANDATORY_FILE_LOCKING, false),
+        "iversion" => (I_VERSION, true),
+        "noiversion" => (I_VERSION, false),
         "silent" => (MountFlags::SILENT, true),
         "loud" => (MountFlags::SILENT, false),
         "nosymfollow" => (NOSYMFOLLOW, true),
@@ -83,6 +85,9 @@ fn flag(name: &str) -> Option<(MountFlags, bool)> {
 
 /// MS_NOSYMFOLLOW of linux/mount.h, Linux 5.10.
 const NOSYMFOLLOW: MountFlags = MountFlags::from_bits_retain(256);
+
+/// MS_I_VERSION of linux/mount.h.
+const I_VERSION: MountFlags = MountFlags::from_bits_retain(1 << 23);
 
 fn sharing(name: &str) -> Option<Propagation> {
     let kind = |name: &str| {
@@ -224,6 +229,7 @@ mod tests {
         check("user,exec", "[NODEV|NOSUID] [] [user]");
         check("x-systemd.automount,_netdev,vers=4", "[] [vers=4] [x-systemd.automount _netdev]");
         check("context=\"a:b,c\",ro", "[RDONLY] [context=a:b,c] []");
+        check("iversion,noiversion,size=1", "[] [size=1] []");
         check(",,ro,,", "[RDONLY] [] []");
     }
 
