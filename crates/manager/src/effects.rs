@@ -283,21 +283,26 @@ impl Daemon {
         if mounts::is_swap(self.core.graph().name(unit)) {
             return self.start_swap(id, unit, &settings, true);
         }
-        if self.resuming && !remount && self.mounts.is_mounted(self.core.graph().name(unit)) {
-            return match mounts::is_quick(config) {
+        let was_mounted =
+            self.resuming && !remount && self.mounts.is_mounted(self.core.graph().name(unit));
+        if mounts::is_quick(config) {
+            return match was_mounted {
                 // The last incarnation may not have got any further.
                 true => self.workers.run(id, move || mounts::finish(settings.mount())),
-                false => self.done(id, Done::Ok),
+                false => self.workers.run(id, move || mounts::mount(settings.mount(), remount)),
             };
-        }
-        if mounts::is_quick(config) {
-            return self.workers.run(id, move || mounts::mount(settings.mount(), remount));
         }
         if !remount {
             self.tools.mounts(id, self.core.graph().name(unit));
         }
-        if self.resuming && self.take_up_tool(id, unit) {
+        // What is mounted may have its server in the unit's cgroup.
+        let is_tool = |pid| !was_mounted || mounts::is_mount_tool(pid);
+        if self.resuming && self.take_up_tool(id, unit, is_tool) {
             return;
+        }
+        if was_mounted {
+            self.tools.forget(id);
+            return self.done(id, Done::Ok);
         }
         if let Err(error) =
             self.run_tool(id, unit, &settings, mounts::mount_command(config, remount))
@@ -317,7 +322,7 @@ impl Daemon {
             return self.workers.run(id, move || mounts::unmount(settings.mount()));
         }
         self.tools.unmounts(id, &config.where_);
-        if self.resuming && self.take_up_tool(id, unit) {
+        if self.resuming && self.take_up_tool(id, unit, |_| true) {
             return;
         }
         let command = match is_of_kernel(self.core.graph().definition(unit)) {
@@ -332,7 +337,7 @@ impl Daemon {
 
     /// Begins to swap to a device or file, or gives it up; nothing is run for what is so already.
     fn start_swap(&mut self, id: EffectId, unit: UnitId, settings: &Arc<Compiled>, on: bool) {
-        if self.resuming && self.take_up_tool(id, unit) {
+        if self.resuming && self.take_up_tool(id, unit, |_| true) {
             return;
         }
         let config = settings.mount();
@@ -347,9 +352,14 @@ impl Daemon {
     }
 
     /// A tool that the last incarnation ran for this effect: told by the helper's answer, or a process in the
-    /// unit's cgroup that nobody knows and that is no older than what the unit is at. A server of the mount is older,
-    /// or the mount is there. False if there is none.
-    fn take_up_tool(&mut self, id: EffectId, unit: UnitId) -> bool {
+    /// unit's cgroup that nobody knows, that is no older than what the unit is at, and that may be one. False if there
+    /// is none.
+    fn take_up_tool(
+        &mut self,
+        id: EffectId,
+        unit: UnitId,
+        may_be_one: impl Fn(i32) -> bool,
+    ) -> bool {
         if let Some((reply, pidfd)) =
             self.answered.replies.remove(&EffectId(id.0 | crate::tools::TOOL))
         {
@@ -359,7 +369,7 @@ impl Daemon {
         if let Some(is_there) = self.take_up_untold(EffectId(id.0 | crate::tools::TOOL)) {
             return is_there;
         }
-        let first = self.unknown_processes(unit).next();
+        let first = self.unknown_processes(unit).find(|&pid| may_be_one(pid));
         match first {
             Some(pid) => self.tools.take_up(pid as u32, id),
             None => return false,

@@ -252,6 +252,13 @@ pub fn is_mounted_now(unit: &UnitName, now: &mut Now) -> bool {
     path.is_some_and(|path| is_topped(now, &path))
 }
 
+/// Whether a process is mount(8), or is to become it: no server of what it has mounted.
+pub fn is_mount_tool(pid: i32) -> bool {
+    let program = warren_sys::process::program(pid).unwrap_or_default();
+    let program = program.trim_end_matches(" (deleted)");
+    Path::new(program).file_name().is_some_and(|name| name == "mount") || program == own_program()
+}
+
 /// Whether something other than a trap is mounted at exactly this path.
 fn is_at(path: &str) -> bool {
     is_topped(&mut Now::default(), path)

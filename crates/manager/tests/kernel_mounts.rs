@@ -492,6 +492,25 @@ fn no_automount_point_lies_behind_a_link_and_one_of_nobody_holds_up_nobody() {
     m.run(&["ls", "/run/after/x/."]).expect("it is a directory");
 }
 
+/// What mounts may have more to do when the kernel's table has the mount.
+#[test]
+fn a_manager_that_comes_back_waits_for_what_still_mounts() {
+    let text = "[Mount]\nWhat=none\nType=slow\nWhere=/run/slow";
+    let Some(m) = Machine::start("still-mounts", &[("run-slow.mount", text)]) else { return };
+    let script = "mount -i -t tmpfs none $2\nuntil [ -e @D/out/go ]; do sleep 0.1; done\n\
+                  echo done >@D/out/ended";
+    if !has_helper(&m, "slow", script) {
+        return;
+    }
+    m.call("Job", &json!({"type": "start", "unit": "run-slow.mount", "wait": false}));
+    until("it is mounted", || (!lines_of(&m, "/run/slow").is_empty()).then_some(()));
+    assert!(m.kill_manager());
+    assert_eq!(m.state("run-slow.mount"), "activating/mounting");
+    std::fs::write(m.out("go"), "").expect("a file");
+    m.wait_for("run-slow.mount", "active/mounted");
+    assert_eq!(m.lines("ended"), ["done"]);
+}
+
 /// The kernel knows numbers alone, and nothing of `iversion` where it means nothing.
 #[test]
 fn users_of_options_are_given_by_name() {
