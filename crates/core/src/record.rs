@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -92,6 +92,8 @@ pub enum Late {
     CloseTrap(UnitId),
     /// [`Effect::Emergency`]: the unit, the action's word, the exit status. Since version 6.
     Emergency(UnitId, Box<str>, Option<u8>),
+    /// [`Effect::LimitGroup`]: what the unit's settings of then say, not what they say no more. Since version 8.
+    LimitGroup(UnitId),
 }
 
 impl Late {
@@ -110,6 +112,7 @@ impl Late {
             Effect::Emergency { action, unit, status } => {
                 Late::Emergency(*unit, action.as_str().into(), *status)
             }
+            Effect::LimitGroup { unit, .. } => Late::LimitGroup(*unit),
             _ => return None,
         })
     }
@@ -123,7 +126,8 @@ impl Late {
             | Late::CloseSockets(unit)
             | Late::AnswerTrap(unit, ..)
             | Late::CloseTrap(unit)
-            | Late::Emergency(unit, ..) => unit,
+            | Late::Emergency(unit, ..)
+            | Late::LimitGroup(unit) => unit,
         }
     }
 }
@@ -457,7 +461,7 @@ mod tests {
                 None,
             );
         }
-        let late = vec![Late::CleanUp(UnitId(3), false)];
+        let late = vec![Late::CleanUp(UnitId(3), false), Late::LimitGroup(UnitId(4))];
         write_batch(&mut whole, &frames, 3, late.clone());
         for cut in before..whole.len() {
             let restored = read(&whole[..cut]).expect("the header is whole");

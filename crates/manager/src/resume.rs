@@ -183,6 +183,9 @@ impl Daemon {
             Late::AnswerTrap(_, ref tokens, ok) => {
                 Effect::AnswerTrap { unit, tokens: tokens.clone(), ok }
             }
+            Late::LimitGroup(_) if is_slice(graph, unit) || !run.active_state().is_down() => {
+                Effect::LimitGroup { unit, before: None, settings: settings() }
+            }
             Late::KillGroup(_) if ends_only || run.active_state().is_down_or_going() => {
                 Effect::KillGroup { unit }
             }
