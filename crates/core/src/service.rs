@@ -154,8 +154,8 @@ impl Core {
             return;
         }
         let is_to_stop = self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop);
-        match is_to_stop {
-            // As long as nobody cancels that.
+        match is_to_stop || self.totals.stopping {
+            // As long as nobody cancels that, or the end that it outlasts goes on.
             true => {
                 let later = self.now.monotonic.after(IDLE_WAIT_MAX);
                 self.service_mut(unit).deadline = Some(later);

@@ -204,7 +204,7 @@ mod tests {
         now.take(backup.clone()).expect("room for a lock");
         assert_eq!(now.all(), [outside, backup.clone()]);
         now.awaited_until = Instant::now();
-        assert_eq!(now.all(), [backup.clone()], "who does not come back has no lock");
+        assert_eq!(now.all(), std::slice::from_ref(&backup), "who does not come back has no lock");
         before.release(second);
         std::fs::write(&file, "[{}, 7").expect("it can be written");
         assert!(Locks::in_file(file).all().is_empty());

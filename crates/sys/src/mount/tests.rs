@@ -31,7 +31,6 @@ fn line_of(mount_point: &str) -> Option<String> {
     text.lines().find(is_it).map(str::to_owned)
 }
 
-/// The root directory of a plain chroot(2) is no mount point, and what it lies in may be shared.
 #[test]
 fn options_are_told_of_one_as_the_table_has_them() {
     in_namespace("options", |dir| {
@@ -56,6 +55,7 @@ fn options_are_told_of_one_as_the_table_has_them() {
     });
 }
 
+/// The root directory of a plain chroot(2) is no mount point, and what it lies in may be shared.
 #[test]
 fn mounts_of_a_plain_chroot_become_its_own() {
     in_namespace("chroot", |dir| {
