@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use warren_core::request::Asker;
 
+use crate::ending::plan::replace;
 use crate::orders::Order;
 use crate::say;
 use crate::shared::Shared;
@@ -95,12 +96,8 @@ impl Locks {
         self.write();
     }
 
-    /// Whoever is killed over it leaves the locks of before.
     fn write(&self) {
-        let aside = self.file.with_extension("new");
-        let text = value(&self.all()).to_string();
-        let written =
-            std::fs::write(&aside, text).and_then(|()| std::fs::rename(aside, &self.file));
+        let written = replace(&self.file, &value(&self.all()).to_string());
         if let Err(e) = written {
             say!("{}: {e}: the next manager will not know of all locks", self.file.display());
         }

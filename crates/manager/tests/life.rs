@@ -147,8 +147,8 @@ fn a_main_process_in_another_units_group_is_killed_when_its_time_is_over() {
     let own = format!("{}$(sed -n s/^0:://p /proc/self/cgroup)", tree.display());
     let moves = |to: &str, mode: &str| {
         format!(
-            "[Service]\nType=notify\nTimeoutStopSec=1s\nKillMode={mode}\nExecStart=/bin/sh -c \
-             'echo 0 >{own}/{to}host.service/cgroup.procs && exec @P deaf:ready'"
+            "[Service]\nTimeoutStopSec=1s\nKillMode={mode}\nExecStart=/bin/sh -c 'trap \"\" TERM; \
+             echo 0 >{own}/{to}host.service/cgroup.procs && echo up >>@D/out/%n; exec sleep 1000'"
         )
     };
     let units = [
@@ -163,15 +163,19 @@ fn a_main_process_in_another_units_group_is_killed_when_its_time_is_over() {
         if m.status("host.service")["cpu_ns"].is_null() {
             return lab::not_run("a_main_process_in_another_units_group", "cgroups");
         }
-        for unit in ["moved.service", "mixed.service"] {
+        let start = |unit: &str| {
             m.expect_job("start", unit, "done");
+            lab::until("it has moved", || (!m.lines(unit).is_empty()).then_some(()));
+        };
+        for unit in ["moved.service", "mixed.service"] {
+            start(unit);
             m.expect_job("stop", unit, "done");
             let status = m.status(unit);
             assert_eq!(status["reason"]["code"], "WR-0044", "{status}");
         }
         assert_eq!(m.state("host.service"), "active/running");
         // So many that their slice is killed as one.
-        (0..20).for_each(|n| m.expect_job("start", &format!("many@{n}.service"), "done"));
+        (0..20).for_each(|n| start(&format!("many@{n}.service")));
         m.leave("exit");
         lab::until("the machine ends", || m.is_over().then_some(()));
         assert!(!m.console().contains("the kernel holds"), "{}", m.console());

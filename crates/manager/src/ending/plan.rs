@@ -222,10 +222,14 @@ fn read_plan(path: &Path) -> io::Result<Option<Scheduled>> {
     }
 }
 
-/// Whoever is killed over it leaves what was planned before.
 fn write_plan(path: &Path, scheduled: &Scheduled) -> io::Result<()> {
+    replace(path, &scheduled.to_line())
+}
+
+/// Has a file say this, as a whole: whoever is killed over it leaves what it said before.
+pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let aside = path.with_extension("new");
-    std::fs::write(&aside, scheduled.to_line())?;
+    std::fs::write(&aside, text)?;
     std::fs::rename(&aside, path)
 }
 
