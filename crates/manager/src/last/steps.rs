@@ -32,7 +32,7 @@ pub enum Step {
     Array(String),
     /// Remove a device of the device-mapper, by its name.
     Mapped(String),
-    /// Run this program ([`super::programs`]): it is a process of its own, and no verb of warrend's.
+    /// Run this program of others, when all else is over: it is a process of its own, and no verb of warrend's.
     Program(String),
 }
 
