@@ -189,7 +189,8 @@ pub struct Places {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that is done under these locks can panic half-way. `shown` is held while files are
-    // written below /run; the loop never takes it.
+    // written below /run; the loop never takes it. So is `locks`, for one small file, and the loop takes it only
+    // when an end that was planned is due.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,5 +1,5 @@
 //! The manager's own file and its drop-ins (systemd-system.conf(5)): what units get that say
-//! nothing. Read when the manager starts; what is wrong is said and left out.
+//! nothing. Read when the manager starts and with each reload; what is wrong is said and left out.
 
 use std::collections::BTreeMap;
 use std::fs;
