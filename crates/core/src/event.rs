@@ -528,6 +528,9 @@ pub enum Effect {
         /// What the manager exits with, if the unit has a say in it: `FailureActionExitStatus=` or
         /// `SuccessActionExitStatus=`, else the exit status of its main process (systemd.unit(5)).
         status: Option<u8>,
+        /// What a restart is to tell the firmware: `RebootArgument=`, for a job that took too long
+        /// `JobTimeoutRebootArgument=`.
+        argument: Option<Box<str>>,
     },
 }
 

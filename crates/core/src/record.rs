@@ -109,7 +109,7 @@ impl Late {
             Effect::CloseSockets { unit, .. } => Late::CloseSockets(*unit),
             Effect::AnswerTrap { unit, tokens, ok } => Late::AnswerTrap(*unit, tokens.clone(), *ok),
             Effect::CloseTrap { unit } => Late::CloseTrap(*unit),
-            Effect::Emergency { action, unit, status } => {
+            Effect::Emergency { action, unit, status, .. } => {
                 Late::Emergency(*unit, action.as_str().into(), *status)
             }
             Effect::LimitGroup { unit, .. } => Late::LimitGroup(*unit),

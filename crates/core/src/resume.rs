@@ -217,7 +217,7 @@ impl Core {
     ) -> Box<Spawn> {
         let settings = self.compiled(unit);
         let sockets = self.sockets_for(unit, list, main, &settings);
-        let invocation = self.run(unit).history.as_ref().map_or(0, |h| h.invocation);
+        let invocation = self.invocation(unit);
         let environment = self.service_environment(unit, list);
         Box::new(Spawn { unit, list, index, main, settings, environment, sockets, invocation })
     }

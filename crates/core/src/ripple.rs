@@ -234,7 +234,8 @@ impl Core {
                 true => (section.failure_action, section.failure_action_exit_status),
                 false => (section.success_action, section.success_action_exit_status),
             };
-            self.emergency(action, unit, status.or_else(|| self.main_exit(unit)));
+            let status = status.or_else(|| self.main_exit(unit));
+            self.emergency(action, unit, status, &section.reboot_argument);
         }
     }
 

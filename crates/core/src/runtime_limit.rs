@@ -6,6 +6,7 @@ use crate::machine::Core;
 use crate::reason::Code;
 use crate::state::{Outcome, ServicePhase};
 use std::time::Duration;
+use warren_unit::config::ServiceConfig;
 use warren_unit::settings::{Group, Id};
 
 const RUNTIME_MAX: Id = Id::of(Group::Service, "RuntimeMaxSec");
@@ -21,8 +22,10 @@ impl Core {
         };
         let Some(run) = self.service(unit).filter(|run| runs(run.phase)) else { return };
         let deadline = run.runtime_deadline;
-        let was = before.get(unit).and_then(|definition| self.runtime_max_of(definition));
-        let max = self.runtime_max_of(self.graph.definition(unit));
+        let invocation = self.invocation(unit);
+        let before = before.get(unit);
+        let was = before.and_then(|definition| self.runtime_max_of(definition, invocation));
+        let max = self.runtime_max_of(self.graph.definition(unit), invocation);
         if was == max {
             return;
         }
@@ -35,10 +38,22 @@ impl Core {
     }
 
     /// What the files say, or those that there were. Most say nothing of it, and are not compiled for it.
-    fn runtime_max_of(&self, definition: &Definition) -> Option<Duration> {
+    fn runtime_max_of(&self, definition: &Definition, invocation: u128) -> Option<Duration> {
         let is_said = definition.files.in_use().mention(RUNTIME_MAX);
         let settings = is_said.then(|| self.settings().compile_running(definition))?;
-        settings.service().runtime_max
+        runtime_max(settings.service(), invocation)
+    }
+
+    /// Of its last run; 0 if it has had none.
+    pub(crate) fn invocation(&self, unit: UnitId) -> u128 {
+        self.run(unit).history.as_ref().map_or(0, |history| history.invocation)
+    }
+
+    /// A service has come up.
+    pub(crate) fn begin_runtime_limit(&mut self, unit: UnitId, config: &ServiceConfig) {
+        let max = runtime_max(config, self.invocation(unit));
+        let now = self.now.monotonic;
+        self.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
     }
 
     /// Its time is over: it is stopped as somebody would stop it, by `ExecStop=` first, as with systemd 252.
@@ -47,5 +62,32 @@ impl Core {
             self.fail_service(unit, Outcome::Timeout, Code::RuntimeTimeout);
             self.enter_stop(unit);
         }
+    }
+}
+
+/// How long a run may last.
+fn runtime_max(config: &ServiceConfig, invocation: u128) -> Option<Duration> {
+    Some(with_share(config.runtime_max?, config.runtime_randomized_extra, invocation))
+}
+
+/// The share of `RuntimeRandomizedExtraSec=` that each run has of its own comes from its id: so it stays the same for as
+/// long as the run lasts.
+fn with_share(max: Duration, extra: Duration, invocation: u128) -> Duration {
+    let share = (extra.as_micros() * (invocation & u128::from(u32::MAX))) >> 32;
+    max.saturating_add(Duration::from_micros(share as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_share_of_the_extra_time() {
+        let seconds = Duration::from_secs;
+        let minute = |invocation| with_share(seconds(60), seconds(10), invocation);
+        assert_eq!(minute(0), seconds(60));
+        assert_eq!(minute(1 << 31), seconds(65));
+        assert!((seconds(69)..seconds(70)).contains(&minute(u128::MAX)));
+        assert_eq!(with_share(Duration::MAX, seconds(10), u128::MAX), Duration::MAX);
     }
 }

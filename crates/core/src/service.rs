@@ -219,17 +219,16 @@ impl Core {
     pub(crate) fn enter_running(&mut self, unit: UnitId, first: bool) {
         let settings = self.compiled(unit);
         let config = settings.service();
-        let now = self.now.monotonic;
         let is_yet_to_run = self.is_yet_to_run(unit);
         let run = self.service_mut(unit);
         let until = run.deadline.take().filter(|_| run.phase == ServicePhase::Running);
         if run.outcome != Outcome::Success && !self.outlives_its_main(unit, config) {
             return self.enter_signal(unit, ServicePhase::StopSigterm);
         }
-        let run = self.service_mut(unit);
         if first {
-            run.runtime_deadline = config.runtime_max.map(|max| now.after(max));
+            self.begin_runtime_limit(unit, config);
         }
+        let run = self.service_mut(unit);
         let (stops, reloads) = (run.stopping, run.notify_reloading);
         if run.phase != ServicePhase::Start && config.service_type == ServiceType::Dbus {
             // It may have lost its name meanwhile: then it is told so.

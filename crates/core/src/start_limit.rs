@@ -214,8 +214,8 @@ impl Core {
             _ => {}
         });
         if self.flags(unit).has_job_settings() {
-            let action = self.compiled(unit).section.start_limit_action;
-            self.emergency(action, unit, None);
+            let section = self.compiled(unit).section.clone();
+            self.emergency(section.start_limit_action, unit, None, &section.reboot_argument);
         }
         Turn::Over(JobResult::Failed, Reason::new(Code::StartLimit, reason.cause))
     }

@@ -10,12 +10,15 @@ use warren_core::clearing::Trace;
 use warren_core::event::{BusName, Done, Effect, Event, Verdict};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
+use warren_init::protocol::control::REBOOT_ARGUMENT;
 use warren_init::protocol::exec::StdOutput;
 use warren_sys::{process, terminal};
 use warren_trace::words::Reading;
+use warren_unit::Scope;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, now};
+use crate::ending::plan::replace;
 use crate::ending::words::AskedBy;
 use crate::groups::NotApplied;
 use crate::helpers::Passed;
@@ -107,7 +110,12 @@ impl Daemon {
             Effect::AnswerTrap { unit, tokens, ok } => self.traps.answer(unit, &tokens, ok),
             Effect::WatchIdle { unit, on } => self.traps.watch_idle(unit, on),
             Effect::CloseTrap { unit } => self.close_trap(unit),
-            Effect::Emergency { action, unit, status } => self.emergency(action, unit, status),
+            Effect::Emergency { action, unit, status, argument } => {
+                if let Some(argument) = argument.filter(|_| action.restarts()) {
+                    self.tell_firmware(&argument);
+                }
+                self.emergency(action, unit, status);
+            }
             Effect::Reply { .. } | Effect::Tell(_) => {}
         }
     }
@@ -431,6 +439,18 @@ impl Daemon {
         let of_ending = self.ending.as_ref().and_then(|ending| ending.exit_status());
         let status = status.or(of_ending).unwrap_or_else(|| self.shared_exit_code());
         self.end_by(action, status, AskedBy::Unit(unit));
+    }
+
+    /// As `systemctl reboot --reboot-argument=` does: process 1 reads it as the last thing.
+    fn tell_firmware(&self, argument: &str) {
+        if self.options.scope != Scope::System {
+            return;
+        }
+        let path = Path::new(REBOOT_ARGUMENT);
+        let made = std::fs::create_dir_all(path.parent().expect("it is below a directory"));
+        if let Err(error) = made.and_then(|()| replace(path, &format!("{argument}\n"))) {
+            say!("the firmware is not told '{argument}': {REBOOT_ARGUMENT}: {error}");
+        }
     }
 
     /// Ends the machine as an action says (systemd.unit(5), "FailureAction="), with this exit status where it exits.

@@ -178,7 +178,11 @@ impl Daemon {
             Late::CloseTrap(_) if run.active_state().is_down() => Effect::CloseTrap { unit },
             Late::Emergency(_, ref word, status) if !is_for_good => {
                 let action = EmergencyAction::from_word(word)?;
-                Effect::Emergency { action, unit, status }
+                let section = settings().section.clone();
+                // Which of the two it was is not written down; hardly a unit has both.
+                let of_job = || section.job_timeout_reboot_argument.clone();
+                let argument = section.reboot_argument.clone().or_else(of_job);
+                Effect::Emergency { action, unit, status, argument }
             }
             Late::AnswerTrap(_, ref tokens, ok) => {
                 Effect::AnswerTrap { unit, tokens: tokens.clone(), ok }

@@ -256,3 +256,17 @@ fn whom_the_kernel_holds_is_named_and_waited_for_once() {
     assert!(!console.contains("left when all units are down: cat"), "{console}");
     assert!(console.contains("1 process held by the kernel: cat"), "{console}");
 }
+
+/// Process 1 of a host reads it before it restarts.
+#[test]
+fn a_restart_that_a_unit_asks_for_has_its_argument() {
+    let fatal =
+        "[Unit]\nFailureAction=reboot\nRebootArgument=0 tryboot\n[Service]\nExecStart=/bin/false";
+    let units = [("deaf.service", DEAF), ("fatal.service", fatal)];
+    let Some(m) = Machine::start("argument", &units) else { return };
+    m.expect_job("start", "deaf.service", "done");
+    m.call("Job", &json!({"unit": "fatal.service", "wait": false}));
+    until("the end begins", || (m.totals()["stopping"] == true).then_some(()));
+    let file = m.inside("/run/systemd/reboot-param");
+    assert_eq!(std::fs::read_to_string(file).expect("it is there"), "0 tryboot\n");
+}

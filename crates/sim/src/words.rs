@@ -102,7 +102,7 @@ impl World {
             Effect::Reply { reply: Reply::Refused(refusal), .. } => format!("refused: {refusal}"),
             Effect::Reply { .. } => return None,
             Effect::Tell(notice) => return self.describe_notice(notice),
-            Effect::Emergency { action, unit, status } => {
+            Effect::Emergency { action, unit, status, .. } => {
                 let status = status.map(|status| format!(" with {status}")).unwrap_or_default();
                 format!("emergency {} by {}{status}", action.as_str(), name(unit))
             }

@@ -238,14 +238,19 @@ impl Core {
         if self.totals.stopping {
             return self.stop_out_of_turn(unit);
         }
-        let action = self.compiled(unit).section.job_timeout_action;
+        let section = self.compiled(unit).section.clone();
         let code = match self.graph.is_device(unit) {
             true => Code::DeviceMissing,
             false => Code::JobTimeout,
         };
         let cause = self.waited_for(unit).map_or(Cause::None, Cause::Dependency);
         self.finish_job(unit, JobResult::Timeout, Reason::new(code, cause));
-        self.emergency(action, unit, None);
+        self.emergency(
+            section.job_timeout_action,
+            unit,
+            None,
+            &section.job_timeout_reboot_argument,
+        );
     }
 
     /// The first unit whose job this one's job waits for.
@@ -268,9 +273,17 @@ impl Core {
     }
 
     /// `status`: what the unit says that the manager is to exit with.
-    pub(crate) fn emergency(&mut self, action: EmergencyAction, unit: UnitId, status: Option<u8>) {
+    /// `argument`: for the firmware, of a restart.
+    pub(crate) fn emergency(
+        &mut self,
+        action: EmergencyAction,
+        unit: UnitId,
+        status: Option<u8>,
+        argument: &Option<Box<str>>,
+    ) {
         if action != EmergencyAction::None {
-            self.out.push(Effect::Emergency { action, unit, status });
+            let argument = argument.clone();
+            self.out.push(Effect::Emergency { action, unit, status, argument });
         }
     }
 }

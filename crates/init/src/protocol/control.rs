@@ -106,6 +106,9 @@ impl Packet for InitRequest<'_> {
     const VERSION: u8 = 1;
 }
 
+/// Where clients and the manager leave what a restart is to tell the firmware (systemctl(1), `--reboot-argument=`).
+pub const REBOOT_ARGUMENT: &str = "/run/systemd/reboot-param";
+
 /// How it all ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PowerAction {

@@ -69,6 +69,13 @@ words! {
     }
 }
 
+impl EmergencyAction {
+    /// Whether the machine starts again.
+    pub const fn restarts(self) -> bool {
+        matches!(self, Self::Reboot | Self::RebootForce | Self::RebootImmediate)
+    }
+}
+
 words! {
     /// `[X-Warren] Maintenance=`: when a unit that failed stays so until an administrator clears it.
     GivenUp {

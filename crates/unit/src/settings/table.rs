@@ -77,12 +77,12 @@ rows! {
         AllowIsolate DefaultDependencies SurviveFinalKillSignal;
     @Unit Obsolete Last (Bool): IgnoreOnSnapshot OnFailureIsolate;
     @Unit Acted Last (Word(JobMode::WORDS)): OnSuccessJobMode OnFailureJobMode;
-    @Unit Parsed Last (Word(CollectMode::WORDS)): CollectMode;
+    @Unit Acted Last (Word(CollectMode::WORDS)): CollectMode;
     @Unit Acted Last (ACTION): FailureAction SuccessAction JobTimeoutAction StartLimitAction;
     @Unit Acted Last (Number(0, 255)): FailureActionExitStatus SuccessActionExitStatus;
     @Unit Acted Last (Span): JobTimeoutSec JobRunningTimeoutSec StartLimitIntervalSec;
     @Unit Acted Last (COUNT): StartLimitBurst;
-    @Unit Parsed Last (Text): JobTimeoutRebootArgument RebootArgument;
+    @Unit Acted Last (Text): JobTimeoutRebootArgument RebootArgument;
 
     @Install Acted Keep (Names): Alias WantedBy RequiredBy UpheldBy Also;
     @Install Acted Last (Text): DefaultInstance;
@@ -96,7 +96,7 @@ rows! {
         ExecStop ExecStopPost;
     @Service Acted Last (Span): RestartSec TimeoutStartSec TimeoutStopSec TimeoutAbortSec TimeoutSec
         RuntimeMaxSec WatchdogSec RestartMaxDelaySec;
-    @Service Parsed Last (Span): RuntimeRandomizedExtraSec;
+    @Service Acted Last (Span): RuntimeRandomizedExtraSec;
     @Service Acted Last (COUNT): RestartSteps;
     @Service Parsed Last (Word(&["normal", "direct", "debug"])): RestartMode;
     @Service Acted Last (Word(TimeoutFailureMode::WORDS)): TimeoutStartFailureMode

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use warren_init::protocol::control::PowerAction;
+use warren_init::protocol::control::{PowerAction, REBOOT_ARGUMENT};
 use warren_sys::mount::{self, MountFlags, MountOptions};
 use warren_sys::reboot::{Reboot, reboot, restart_with};
 
@@ -14,9 +14,6 @@ use crate::say;
 
 /// So long disks are waited for.
 const SYNC_WITHIN: Duration = Duration::from_secs(10);
-
-/// Where clients leave the argument of a restart.
-const ARGUMENT: &str = "/run/systemd/reboot-param";
 
 /// The kernel takes no more.
 const ARGUMENT_BYTES_MAX: usize = 255;
@@ -58,7 +55,7 @@ pub fn end(action: PowerAction, place: &Place) -> i32 {
     match ending(action, place.is_pid_1, place.is_host) {
         Ending::Exit(code) => code,
         Ending::Reboot(first) => {
-            if let Some(argument) = argument(first, place.is_host, Path::new(ARGUMENT)) {
+            if let Some(argument) = argument(first, place.is_host, Path::new(REBOOT_ARGUMENT)) {
                 say(&restart_with(&argument).to_string());
             }
             for what in [first, Reboot::Restart, Reboot::Halt] {
