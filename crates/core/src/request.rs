@@ -279,12 +279,14 @@ pub enum Notice {
         /// More about it: an exit code, a path, an error text.
         detail: String,
     },
-    /// A start order that goes in a circle was broken; the jobs on it and the one that was dropped.
+    /// An order that goes in a circle was broken.
     CycleBroken {
         /// Every unit of the circle, in order.
         units: Vec<UnitId>,
-        /// The one whose job was dropped.
-        dropped: UnitId,
+        /// The one whose job was dropped, or waits for nobody.
+        at: UnitId,
+        /// Whether the job is kept: a stop.
+        is_kept: bool,
     },
 }
 

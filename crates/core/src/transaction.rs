@@ -10,7 +10,7 @@
 //! 4. *minimise* (mode `fail`): jobs that are not required stop nothing and replace nothing; a
 //!    start that needs such a stop goes with it, for two units that conflict never both run;
 //! 5. *order check*, on the merged graph and through the installed jobs: a circle is broken by
-//!    dropping one job that is not required, and reported whole;
+//!    dropping one job that is not required, one of stops by having one of them not wait, and reported whole;
 //! 6. *meet the installed jobs*: replace them, or refuse.
 //!
 //! Redundant jobs go before the order check because a circle among units that already run blocks
@@ -83,8 +83,10 @@ pub struct Planned {
 pub struct Circle {
     /// Its units; each waits for the next, the last for the first.
     pub units: Vec<UnitId>,
-    /// The unit whose job was dropped.
-    pub dropped: UnitId,
+    /// The unit whose job was dropped, or waits for nobody.
+    pub at: UnitId,
+    /// Whether the job is kept: a stop.
+    pub is_kept: bool,
 }
 
 /// A start that was wanted and is not in the plan, because of what its unit requires or conflicts with.

@@ -311,12 +311,15 @@ pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
             let to_console = reason.code != Code::ManagerExit;
             about(view, *unit, WARNING, &text, &[("WARREN_REASON", &code)], to_console);
         }
-        Notice::CycleBroken { units, dropped } => {
+        Notice::CycleBroken { units, at, is_kept } => {
             let names: Vec<&str> = units.iter().map(|u| view.graph.name(*u).as_str()).collect();
-            let name = view.graph.name(*dropped);
-            let text =
-                format!("ordering circle {}: the job of {name} was dropped", names.join(" -> "));
-            about(view, *dropped, WARNING, &text, &[], true);
+            let name = view.graph.name(*at);
+            let how = match is_kept {
+                true => "does not wait",
+                false => "was dropped",
+            };
+            let text = format!("ordering circle {}: the job of {name} {how}", names.join(" -> "));
+            about(view, *at, WARNING, &text, &[], true);
         }
         Notice::JobRemoved { result: JobResult::Done, changed: false, .. } => {}
         Notice::JobRemoved { job, unit, kind, result, .. } => {

@@ -156,7 +156,9 @@ impl Small {
             // "the ordering dependencies will still be honored", by the first but not the second.
             let ordered = mode == JobMode::IgnoreRequirements;
             let circles = if ordered { self.circles(&jobs) } else { BTreeSet::new() };
-            let refused = circles.iter().any(|circle| circle.contains(&unit));
+            let refused = circles
+                .iter()
+                .any(|circle| circle.contains(&unit) && !self.has_stop(&jobs, circle));
             return BTreeSet::from([self.meet_installed(jobs, mode).filter(|_| !refused)]);
         }
         let roots = self.roots(anchor, mode);
@@ -313,6 +315,7 @@ impl Small {
         let ways: Vec<Fate> = circles
             .iter()
             .filter(|circle| circle.iter().any(|unit| jobs.contains_key(unit)))
+            .filter(|circle| !self.has_stop(&jobs, circle))
             .map(broken)
             .collect();
         if ways.is_empty() { vec![Fate::Jobs(jobs)] } else { ways }
@@ -373,6 +376,14 @@ impl Small {
             self.walk(&steps, &mut vec![step], &mut circles);
         }
         circles
+    }
+
+    /// Stops wait for nothing but stops. A stop of this transaction need not wait: an administrator must be able to
+    /// stop what was started.
+    fn has_stop(&self, jobs: &BTreeMap<Unit, JobKind>, circle: &BTreeSet<Unit>) -> bool {
+        circle
+            .iter()
+            .any(|unit| jobs.contains_key(unit) && self.coming(jobs, *unit) == Some(JobKind::Stop))
     }
 
     /// Follows every path that does not meet itself; notes those that come back to their start.

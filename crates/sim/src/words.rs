@@ -119,9 +119,10 @@ impl World {
             Notice::JobRemoved { unit, result, .. } => {
                 format!("job of {}: {}", self.name(*unit), result.as_str())
             }
-            Notice::CycleBroken { units, dropped } => {
+            Notice::CycleBroken { units, at, is_kept } => {
                 let names: Vec<&str> = units.iter().map(|u| self.name(*u)).collect();
-                format!("circle {} broken at {}", names.join(" "), self.name(*dropped))
+                let how = if *is_kept { "opened" } else { "broken" };
+                format!("circle {} {how} at {}", names.join(" "), self.name(*at))
             }
             Notice::Log { unit, reason, detail } => {
                 format!("log {}: {:?} {detail}", self.name(*unit), reason.code)

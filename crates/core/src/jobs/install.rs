@@ -104,9 +104,14 @@ impl Core {
     }
 
     fn install(&mut self, plan: Plan, anchor: Anchor, cause: Cause) -> Reply {
+        let mut out_of_turn = Vec::new();
         for circle in plan.circles {
-            self.note_circle(&circle, cause);
-            self.tell(Notice::CycleBroken { units: circle.units, dropped: circle.dropped });
+            let Circle { units, at, is_kept } = circle;
+            match is_kept {
+                true => out_of_turn.push(at),
+                false => self.note_circle(at, &units, cause),
+            }
+            self.tell(Notice::CycleBroken { units, at, is_kept });
         }
         plan.left_out.into_iter().for_each(|left_out| self.note_left_out(left_out));
         for unit in plan.cancelled {
@@ -117,18 +122,18 @@ impl Core {
             let reason = reason_of(&self.graph, planned, anchor, cause);
             ids.push((self.install_one(planned, anchor.mode, reason), planned.unit));
         }
+        out_of_turn.into_iter().for_each(|unit| self.let_out_of_turn(unit));
         let (job, unit) = ids.remove(0);
         Reply::Job { job, unit, affected: ids }
     }
 
     /// A unit that was wanted stays down, as its start would wait for itself: it tells the circle, which
     /// the log is told, too.
-    fn note_circle(&mut self, circle: &Circle, cause: Cause) {
-        let unit = circle.dropped;
+    pub(super) fn note_circle(&mut self, unit: UnitId, circle: &[UnitId], cause: Cause) {
         if self.active_state(unit) != ActiveState::Inactive || self.run(unit).job.is_some() {
             return;
         }
-        let names = circle.units.iter().map(|&unit| self.graph.name(unit).clone()).collect();
+        let names = circle.iter().map(|&unit| self.graph.name(unit).clone()).collect();
         let refusal = Box::new(self.remark(cause, &Refusal::Cycle(names).to_string()));
         let history = self.history_mut(unit);
         history.reason = Reason::new(Code::Circle, cause);

@@ -125,22 +125,32 @@ impl Core {
     }
 
     /// Installed jobs that wait for each other, which only a change of the graph can bring about
-    /// (at once, or when a restart has come to its second half):
-    /// the one whose unit's name sorts last is cancelled, until none are left. At the end of the
-    /// manager it is done out of its turn instead: nothing may stay up.
+    /// (at once, or when a restart has come to its second half): as [`crate::transaction`] does it, one of the circle
+    /// is cancelled, or, of stops, does not wait. At the end of the manager all are done: nothing may stay up.
     pub(crate) fn break_circles(&mut self) {
-        while let Some(units) = self.waiting_in_circles() {
-            let last = units.iter().copied().max_by_key(|&unit| self.graph.name(unit));
-            let Some(dropped) = last else { return };
-            self.tell(Notice::CycleBroken { units, dropped });
-            if self.totals.stopping {
-                self.change_job(dropped, |job| _ = job.ignores.add(Ignores::ORDER));
-                self.queue_job(dropped);
-                continue;
+        while let Some(units) = self.circle_of_jobs() {
+            let last = |units: &mut dyn Iterator<Item = UnitId>| {
+                units.max_by_key(|&unit| self.graph.name(unit))
+            };
+            let all = || units.iter().copied();
+            let stop = last(&mut all().filter(|&unit| self.kind(unit) == JobKind::Stop));
+            let at = stop.or_else(|| last(&mut all())).expect("a circle has a unit");
+            let is_kept = stop.is_some() || self.totals.stopping;
+            if is_kept {
+                self.let_out_of_turn(at);
+            } else {
+                let reason = Reason::new(Code::Circle, Cause::Manager);
+                self.finish_job(at, JobResult::Canceled, reason);
+                self.note_circle(at, &units, Cause::Manager);
             }
-            let reason = Reason::new(Code::Canceled, Cause::Manager);
-            self.finish_job(dropped, JobResult::Canceled, reason);
+            self.tell(Notice::CycleBroken { units, at, is_kept });
         }
+    }
+
+    /// The job waits for nobody from now on.
+    pub(super) fn let_out_of_turn(&mut self, unit: UnitId) {
+        self.change_job(unit, |job| _ = job.ignores.add(Ignores::ORDER));
+        self.queue_job(unit);
     }
 
     /// Whether the job of `unit` waits, directly or through others, for itself: a circle that has come
@@ -163,10 +173,11 @@ impl Core {
         seen.contains(&unit)
     }
 
-    /// The units of jobs that wait, directly or through others, for a circle of jobs: what is left
-    /// when those that wait for nobody, and then those that waited for them only, are taken away.
-    /// Of those that wait for nobody nothing need be looked at.
-    fn waiting_in_circles(&self) -> Option<Vec<UnitId>> {
+    /// The units of a circle of jobs, if there is one; each waits for the next, the last for the first. Whoever is left
+    /// when those that wait for nobody, and then those that waited for them only, are taken away, waits for somebody who is
+    /// left: so that from one to the next it goes into a circle. Of those that wait for nobody nothing need be looked
+    /// at.
+    fn circle_of_jobs(&self) -> Option<Vec<UnitId>> {
         let waits = |&unit: &UnitId| {
             let job = self.run(unit).job.as_ref().filter(|job| !job.running);
             job.is_some_and(|job| job.blockers > 0 || self.flags(unit).has_groups())
@@ -202,7 +213,22 @@ impl Core {
                 }
             }
         }
-        (!blockers.is_empty()).then(|| blockers.into_keys().collect())
+        let by_name = |unit: &UnitId| self.graph.name(*unit);
+        let next = |unit: UnitId| {
+            let kind = waiting[&unit];
+            let others = neighbours(unit).filter(|(other, _)| blockers.contains_key(other));
+            let others =
+                others.filter(|&(other, waiting)| self.graph.may_wait(unit, kind, other, waiting));
+            others.map(|(other, _)| other).min_by_key(by_name)
+        };
+        let mut path = vec![blockers.keys().copied().min_by_key(by_name)?];
+        loop {
+            let unit = next(*path.last().expect("it has a first"))?;
+            match path.iter().position(|&one| one == unit) {
+                Some(at) => return Some(path.split_off(at)),
+                None => path.push(unit),
+            }
+        }
     }
 
     fn kind(&self, unit: UnitId) -> JobKind {

@@ -11,10 +11,30 @@ impl Draft<'_> {
         if self.anchor.mode == JobMode::IgnoreDependencies {
             return Ok(());
         }
-        while let Some(units) = self.find_circle() {
-            self.break_circle(units)?;
-        }
+        while !self.open_circles()? {}
         Ok(())
+    }
+
+    /// Breaks circles through a job of this transaction, smallest names first, until a job was dropped over it; whether
+    /// there is none left. Depth-first over 'waits for', through installed jobs too: where nobody is waited for in a
+    /// circle need not be looked at again for as long as no job goes.
+    fn open_circles(&mut self) -> Result<bool, Refusal> {
+        let mut starts: Vec<UnitId> = self.jobs.keys().copied().collect();
+        starts.sort_unstable_by_key(|&u| self.graph.name(u));
+        let restarts = |unit: &UnitId| self.coming_kind(*unit) == Some(JobKind::Restart);
+        let again: BTreeSet<UnitId> = starts.iter().copied().filter(restarts).collect();
+        let halves = starts
+            .into_iter()
+            .flat_map(|unit| [Some((unit, false)), again.contains(&unit).then_some((unit, true))]);
+        let mut done: BTreeSet<Half> = BTreeSet::new();
+        for start in halves.flatten() {
+            while let Some(units) = self.search_circle(start, &mut done) {
+                if !self.break_circle(units)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// The kind that a unit will have installed when the plan is carried out.
@@ -34,6 +54,9 @@ impl Draft<'_> {
     /// first half; a restart has a second, the start that it becomes, which waits for its first.
     fn waits_for(&self, (unit, second): Half) -> Vec<Half> {
         let Some(kind) = self.coming_kind(unit) else { return Vec::new() };
+        if self.out_of_turn(unit) {
+            return Vec::new();
+        }
         let installed = self.world.installed(unit).map(|(kind, _)| kind);
         if !second && installed == Some(kind) && self.world.has_begun(unit) {
             return Vec::new();
@@ -53,20 +76,6 @@ impl Draft<'_> {
         halves.sort_unstable();
         halves.dedup();
         halves
-    }
-
-    /// A circle through a job of this transaction, smallest names first, if there is one.
-    /// Depth-first over 'waits for', through installed jobs too.
-    fn find_circle(&self) -> Option<Vec<UnitId>> {
-        let mut done: BTreeSet<Half> = BTreeSet::new();
-        let mut starts: Vec<UnitId> = self.jobs.keys().copied().collect();
-        starts.sort_unstable_by_key(|&u| self.graph.name(u));
-        let restarts = |unit: UnitId| self.coming_kind(unit) == Some(JobKind::Restart);
-        starts
-            .into_iter()
-            .flat_map(|unit| [Some((unit, false)), restarts(unit).then_some((unit, true))])
-            .flatten()
-            .find_map(|start| self.search_circle(start, &mut done))
     }
 
     fn search_circle(&self, start: Half, done: &mut BTreeSet<Half>) -> Option<Vec<UnitId>> {
@@ -109,9 +118,22 @@ impl Draft<'_> {
         waits
     }
 
+    fn out_of_turn(&self, unit: UnitId) -> bool {
+        self.circles.iter().any(|circle| circle.at == unit && circle.is_kept)
+    }
+
     /// The rule: of the circle's jobs that are not required, the one whose unit name sorts last
-    /// goes. If all are required there is no way out.
-    fn break_circle(&mut self, units: Vec<UnitId>) -> Result<(), Refusal> {
+    /// goes. If all are required there is no way out. A circle with a stop in it is one of stops, as they
+    /// wait for nothing else: an administrator must be able to stop what was started, so the last of them does not
+    /// wait. Returns whether all jobs are kept.
+    fn break_circle(&mut self, units: Vec<UnitId>) -> Result<bool, Refusal> {
+        let stops = units.iter().copied().filter(|unit| {
+            self.jobs.contains_key(unit) && self.coming_kind(*unit) == Some(JobKind::Stop)
+        });
+        if let Some(at) = stops.max_by_key(|&u| self.graph.name(u)) {
+            self.circles.push(Circle { units, at, is_kept: true });
+            return Ok(true);
+        }
         let may_go = units.iter().copied().filter(|&u| {
             u != self.anchor.unit && self.jobs.contains_key(&u) && !self.is_required(u)
         });
@@ -121,8 +143,8 @@ impl Draft<'_> {
             ));
         };
         self.drop_job(dropped)?;
-        self.circles.push(Circle { units, dropped });
-        Ok(())
+        self.circles.push(Circle { units, at: dropped, is_kept: false });
+        Ok(false)
     }
 
     /// Drops the job of one unit, and those that cannot be without it.
