@@ -82,8 +82,7 @@ fn test(kind: ConditionKind, parameter: &str, host: &Host<'_>) -> Option<bool> {
         }
         FirstBoot => {
             let is_first = said_at_boot("systemd.condition-first-boot");
-            let has_file = || Path::new("/run/systemd/first-boot").exists();
-            boolean(parameter)? == is_first.unwrap_or_else(has_file)
+            boolean(parameter)? == is_first.unwrap_or_else(crate::first_boot::is_first_boot)
         }
         User => user_is(parameter, context),
         Group => group_is(parameter, context),

@@ -249,13 +249,12 @@ fn environment(scope: Scope, architecture: &str) -> Vec<(&'static str, String)> 
         out.push(("SYSTEMD_SCOPE", "user".to_owned()));
         return out;
     }
-    let first_boot = Path::new("/run/systemd/first-boot").exists();
     out.push(("SYSTEMD_SCOPE", "system".to_owned()));
     out.push((
         "SYSTEMD_IN_INITRD",
         u8::from(Path::new("/etc/initrd-release").exists()).to_string(),
     ));
-    out.push(("SYSTEMD_FIRST_BOOT", u8::from(first_boot).to_string()));
+    out.push(("SYSTEMD_FIRST_BOOT", u8::from(crate::first_boot::is_first_boot()).to_string()));
     out
 }
 

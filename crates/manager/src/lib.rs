@@ -32,6 +32,7 @@ mod environment_files;
 mod faults;
 pub mod fd_store;
 pub mod first;
+pub mod first_boot;
 pub mod fleet;
 pub mod fstab;
 pub mod generation_file;

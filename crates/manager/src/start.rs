@@ -33,6 +33,7 @@ use crate::environment::{Begun, Environment};
 use crate::environment_files::Reads;
 use crate::fd_store::FdStore;
 use crate::first::First;
+use crate::first_boot;
 use crate::generators::Generators;
 use crate::groups::Groups;
 use crate::helpers::{Answered, Helpers, KeptHelpers};
@@ -164,6 +165,9 @@ fn make(
         Arc::new(warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope));
     let (defaults, faults) = options.defaults(&context);
     let settings = Settings { context, defaults: Arc::new(defaults) };
+    if greeting.welcome.reason == StartReason::First {
+        first_boot::enable_presets(&options, &settings.context);
+    }
     make_runtime_directories(&options).map_err(text("making the run-time directories"))?;
     let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
     let (state, restored) = open_state(kept.state.take())?;

@@ -178,11 +178,14 @@ impl Jobs {
     }
 
     /// `order`: a job that begins has nobody to wait for. Of one that is over already it is not known
-    /// whether it was out of its turn on purpose, if any could be: to break a circle at the end, too.
+    /// whether it was out of its turn on purpose, if any could be: to open a circle of stops, too.
     fn order(&self, core: &Core, job: &Known, kind: JobKind) -> Option<String> {
         let graph = core.graph();
-        let unknown = !job.stays && (self.order_ignored || core.totals().stopping);
-        if job.ignores_order || unknown {
+        let may_be = || {
+            let stops = kind == JobKind::Stop && self.stops_in_a_circle(graph, job.unit);
+            self.order_ignored || core.totals().stopping || stops
+        };
+        if job.ignores_order || !job.stays && may_be() {
             return None;
         }
         let goes_first = |other: &&Known| {
@@ -195,6 +198,19 @@ impl Jobs {
             "order: the {} of {unit} began before the job of {other} was over",
             kind.as_str()
         ))
+    }
+
+    /// Whether the stop of a unit waits for itself through other stops.
+    fn stops_in_a_circle(&self, graph: &Graph, unit: UnitId) -> bool {
+        let stop = |unit: UnitId| (unit, JobKind::Stop);
+        let stops = |known: &&Known| known.kinds.iter().any(|kind| kind.is_stopping());
+        let all: BTreeSet<UnitId> = self.known.values().filter(stops).map(|k| k.unit).collect();
+        let (mut seen, mut next) = (BTreeSet::new(), vec![unit]);
+        while let Some(one) = next.pop() {
+            let others = all.iter().copied().filter(|&other| waits(graph, stop(one), stop(other)));
+            next.extend(others.filter(|&other| seen.insert(other)));
+        }
+        seen.contains(&unit)
     }
 
     /// Starts that wait for a unit that they cannot be without come to nothing if that does not come

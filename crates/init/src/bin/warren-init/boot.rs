@@ -11,7 +11,7 @@ use warren_sys::{Error, child, namespace, process, reboot, text};
 
 use crate::again::Before;
 use crate::options::Options;
-use crate::say;
+use crate::{machine_id, say};
 
 /// Our own processes live here, so that their cost can be read.
 const OWN_GROUP: &str = "init.scope";
@@ -58,12 +58,24 @@ pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
             warn("host name", namespace::set_host_name(&name));
         }
     }
+    if before.is_none() && (is_host || is_container(is_pid_1)) {
+        let of_process = || std::env::args().skip(1).collect::<Vec<String>>().join(" ");
+        let of_kernel = || text::read("/proc/cmdline").unwrap_or_default();
+        let command_line = if is_host { of_kernel() } else { of_process() };
+        machine_id::establish(is_host, &command_line);
+    }
     if !is_pid_1 {
         warn("subreaper", process::set_child_subreaper(true));
     }
     warn("open files", process::raise_open_files(OPEN_FILES).map(|_| ()));
     let root = before.map(|before| before.cgroup_root.as_deref());
     Place { is_pid_1, is_host, tree: enter_tree(options, root) }
+}
+
+/// Whether this is a container with files of its own, whose maker has said so. A machine of `warren run` has those of its
+/// host.
+fn is_container(is_pid_1: bool) -> bool {
+    is_pid_1 && std::env::var_os("container").is_some_and(|kind| kind != "warren")
 }
 
 /// Whether this is process 1 of the host itself.

@@ -14,6 +14,7 @@ mod closing;
 mod control;
 mod helper;
 mod looks;
+mod machine_id;
 mod options;
 mod power;
 mod program;
