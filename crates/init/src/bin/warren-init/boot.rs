@@ -51,17 +51,19 @@ pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
     let is_host = is_host();
     if is_host {
         warn("Ctrl-Alt-Del", reboot::catch_ctrl_alt_del());
-        if before.is_none() {
-            // Containers have the name that who made them gave them.
-            let read = |path| text::read(path).unwrap_or_default();
-            let name = host_name(&read("/proc/cmdline"), &read("/etc/hostname"));
-            warn("host name", namespace::set_host_name(&name));
-        }
     }
     if before.is_none() && (is_host || is_container(is_pid_1)) {
         let of_process = || std::env::args().skip(1).collect::<Vec<String>>().join(" ");
         let of_kernel = || text::read("/proc/cmdline").unwrap_or_default();
         let command_line = if is_host { of_kernel() } else { of_process() };
+        // Who made a container has given it a name, if its files have none.
+        let usual = is_host.then_some("localhost");
+        let written = text::read("/etc/hostname").unwrap_or_default();
+        let now = text::read("/proc/sys/kernel/hostname").unwrap_or_default();
+        let name = host_name(&command_line, &written, usual);
+        if let Some(name) = name.filter(|name| *name != now.trim()) {
+            warn("host name", namespace::set_host_name(name));
+        }
         machine_id::establish(is_host, &command_line);
     }
     if !is_pid_1 {
@@ -86,7 +88,7 @@ pub fn is_host() -> bool {
 
 /// The name of the machine: `systemd.hostname=` of the kernel's command line, or that of
 /// `/etc/hostname`, whose comments say nothing (hostname(5)).
-fn host_name(command_line: &str, file: &str) -> String {
+fn host_name<'t>(command_line: &'t str, file: &'t str, usual: Option<&'t str>) -> Option<&'t str> {
     let is_name = |name: &&str| {
         let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         !name.is_empty() && name.len() <= HOST_NAME_BYTES_MAX && name.chars().all(is_fit)
@@ -95,8 +97,7 @@ fn host_name(command_line: &str, file: &str) -> String {
     let asked = words.filter_map(|word| word.strip_prefix("systemd.hostname=")).next_back();
     let written =
         file.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
-    let names = [asked, written, Some("localhost")];
-    names.into_iter().flatten().find(is_name).unwrap_or_default().to_owned()
+    [asked, written, usual].into_iter().flatten().find(is_name)
 }
 
 fn warn(what: &str, result: Result<(), Error>) {
@@ -184,7 +185,9 @@ mod tests {
             ("", "two words\n", "localhost"),
             ("", &"x".repeat(65), "localhost"),
         ] {
-            assert_eq!(host_name(command_line, file), name, "{command_line:?} {file:?}");
+            let found = host_name(command_line, file, Some("localhost"));
+            assert_eq!(found, Some(name), "{command_line:?} {file:?}");
         }
+        assert_eq!(host_name("", "# none\n", None), None);
     }
 }
