@@ -40,7 +40,7 @@ impl Unit<'_> {
                 .timeout(id!(Manager "DefaultTimeoutStartSec"), true)
                 .unwrap_or(built_in.timeout_start),
             timeout_stop: stop.unwrap_or(built_in.timeout_stop),
-            timeout_abort: self.timeout(id!(Manager "DefaultTimeoutAbortSec"), true),
+            timeout_abort: self.timeout(id!(Manager "DefaultTimeoutAbortSec"), false),
             device_timeout: self
                 .timeout(id!(Manager "DefaultDeviceTimeoutSec"), true)
                 .unwrap_or(built_in.device_timeout),

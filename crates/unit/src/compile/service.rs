@@ -57,7 +57,7 @@ impl Unit<'_> {
             timeout_start: self.start_timeout(service_type, both_timeouts),
             timeout_stop,
             timeout_abort: self
-                .timeout(id!(Service "TimeoutAbortSec"), true)
+                .timeout(id!(Service "TimeoutAbortSec"), false)
                 .or(self.defaults.timeout_abort)
                 .unwrap_or(timeout_stop),
             timeout_start_failure_mode: failure_mode(id!(Service "TimeoutStartFailureMode")),

@@ -48,6 +48,15 @@ fn defaults_are_the_manual_s() {
     check("", |s| s.restart_delay, "100ms");
 }
 
+/// Unlike that of other timeouts it is a time: systemd 252 shows 0.
+#[test]
+fn no_time_for_an_abort_is_no_time() {
+    check("TimeoutAbortSec=0", |s| s.timeout_abort, "Some(0ns)");
+    check("TimeoutAbortSec=infinity", |s| s.timeout_abort, "None");
+    check("TimeoutStopSec=0", |s| (s.timeout_stop, s.timeout_abort), "(None, None)");
+    check("TimeoutAbortSec=5\nTimeoutAbortSec=", |s| s.timeout_abort, "Some(90s)");
+}
+
 /// What systemd 252 shows and applies for each.
 #[test]
 fn scheduling_depends_on_what_was_assigned_before() {
