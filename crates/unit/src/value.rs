@@ -217,16 +217,31 @@ pub fn tasks(text: &str) -> Parsed<TasksLimit> {
     bytes(text).ok().filter(|&n| n > 0).map(TasksLimit::Tasks).ok_or_else(bad)
 }
 
-/// A whole number, decimal, or hexadecimal after `0x`, within bounds.
+/// A whole number within bounds: decimal, hexadecimal after `0x`, octal after `0` or `0o`, binary after `0b`, as
+/// systemd 252 reads all of them.
 pub fn number(text: &str, low: i64, high: i64) -> Parsed<i64> {
-    let value = match text.strip_prefix("0x") {
-        Some(hex) => i64::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
+    let value = whole(text).and_then(|n| i64::try_from(n).ok());
     value
-        .ok()
         .filter(|n| (low..=high).contains(n))
         .ok_or_else(|| Fault::new(0, format!("'{text}' is not a number from {low} to {high}")))
+}
+
+/// The same without bounds. A sign stands before the base.
+fn whole(text: &str) -> Option<i128> {
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (radix, digits) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
+        [b'0', b'o' | b'O', ..] => (8, &digits[2..]),
+        [b'0', b'b' | b'B', ..] => (2, &digits[2..]),
+        [b'0', _, ..] => (8, &digits[1..]),
+        _ => (10, digits),
+    };
+    let is_digit = |c: char| c.is_digit(radix);
+    let value = u64::from_str_radix(digits, radix).ok().filter(|_| digits.starts_with(is_digit))?;
+    Some(if is_negative { -i128::from(value) } else { i128::from(value) })
 }
 
 /// An octal file mode, 0 to 7777.
@@ -249,14 +264,28 @@ pub fn cpu_weight(text: &str) -> Parsed<CpuWeight> {
     }
 }
 
-/// CPU or node numbers: words or commas between numbers and ranges `0-3`.
+/// CPU or node numbers: blanks or commas between numbers and ranges `0-3`, which may be quoted.
 pub fn indexes(text: &str) -> Parsed<IndexSet> {
     let mut set = IndexSet::default();
-    for word in text.split([' ', '\t', ',']).filter(|w| !w.is_empty()) {
-        let at = word.as_ptr().addr() - text.as_ptr().addr();
+    let mut quote = None;
+    let blank_for_comma = |c| match (c, quote) {
+        (',', None) => ' ',
+        ('"' | '\'', None) => *quote.insert(c),
+        (c, Some(open)) if c == open => {
+            quote = None;
+            c
+        }
+        (c, _) => c,
+    };
+    let separated: String = text.chars().map(blank_for_comma).collect();
+    for word in split(&separated) {
+        let (at, word) = word?;
         let bad = || Fault::new(at, format!("'{word}' is not a number or range"));
-        let (low, high) = word.split_once('-').unwrap_or((word, word));
-        let parse = |n: &str| n.parse().ok().filter(|&n| n <= IndexSet::INDEX_MAX);
+        let (low, high) = word.split_once('-').unwrap_or((&word, &word));
+        let parse = |n: &str| {
+            let index = whole(n).and_then(|n| u16::try_from(n).ok());
+            index.filter(|&n| n <= IndexSet::INDEX_MAX)
+        };
         let (low, high) = (parse(low).ok_or_else(bad)?, parse(high).ok_or_else(bad)?);
         if low > high {
             return Err(bad());
@@ -270,6 +299,9 @@ pub fn indexes(text: &str) -> Parsed<IndexSet> {
 /// "PROCESS PROPERTIES").
 pub fn rlimit(resource: Resource, text: &str) -> Parsed<Rlimit> {
     let (soft, hard) = text.split_once(':').unwrap_or((text, text));
+    // Blanks may follow the colon, though not before `infinity`, as with systemd 252.
+    let number = hard.trim_start();
+    let hard = if number == "infinity" { hard } else { number };
     let (soft, hard) = (one_rlimit(resource, soft)?, one_rlimit(resource, hard)?);
     if soft > hard {
         return Err(Fault::new(0, format!("the soft limit of '{text}' is above the hard one")));
@@ -300,7 +332,10 @@ fn one_rlimit(resource: Resource, text: &str) -> Parsed<u64> {
         | Resource::Nproc
         | Resource::Locks
         | Resource::Sigpending
-        | Resource::Rtprio => text.parse().map_err(|_| bad(Fault::new(0, ""))),
+        | Resource::Rtprio => {
+            let limit = whole(text).and_then(|n| u64::try_from(n).ok());
+            limit.ok_or_else(|| bad(Fault::new(0, "")))
+        }
         _ => bytes(text).map_err(bad),
     }
 }
@@ -383,7 +418,7 @@ pub fn exit_statuses(text: &str) -> (ExitStatusSet, Vec<Fault>) {
     let (mut codes, mut signals, mut faults) = (Vec::new(), Vec::new(), Vec::new());
     for word in text.split_ascii_whitespace() {
         let named = EXIT_NAMES.iter().find(|(name, _)| *name == word).map(|(_, code)| *code);
-        match named.or_else(|| word.parse().ok()) {
+        match named.or_else(|| whole(word).and_then(|code| u8::try_from(code).ok())) {
             Some(code) => codes.push(code),
             None => match Signal::parse(word).filter(|_| !word.starts_with(char::is_numeric)) {
                 Some(signal) => signals.push(signal),
@@ -448,7 +483,8 @@ const CAPABILITIES: [&str; 41] = [
 
 /// The number of a capability by its name, `CAP_KILL`, or by itself.
 pub fn capability(name: &str) -> Option<u8> {
-    if let Some(number) = name.parse().ok().filter(|&n: &u8| usize::from(n) < CAPABILITIES.len()) {
+    let number = whole(name).and_then(|n| u8::try_from(n).ok());
+    if let Some(number) = number.filter(|&n| usize::from(n) < CAPABILITIES.len()) {
         return Some(number);
     }
     let (prefix, name) = name.split_at_checked(4)?;
@@ -459,18 +495,20 @@ pub fn capability(name: &str) -> Option<u8> {
     found.and_then(|at| u8::try_from(at).ok())
 }
 
-/// A list of capabilities and whether `~` inverted it. Unknown names are in the faults.
+/// A list of capabilities, which may be quoted, and whether `~` inverted it. Unknown names are in the faults.
 pub fn capabilities(text: &str) -> (CapabilitySet, bool, Vec<Fault>) {
     let inverted = text.starts_with('~');
     let mut set = CapabilitySet::default();
     let mut faults = Vec::new();
-    for word in text.strip_prefix('~').unwrap_or(text).split_ascii_whitespace() {
-        match capability(word) {
-            Some(number) => set.0 |= 1 << number,
-            None => faults.push(Fault::new(
-                word.as_ptr().addr() - text.as_ptr().addr(),
-                format!("'{word}' is not a capability"),
-            )),
+    let mark = usize::from(inverted);
+    for word in split(&text[mark..]) {
+        match word.map(|(at, word)| (at, capability(&word), word)) {
+            Ok((_, Some(number), _)) => set.0 |= 1 << number,
+            Ok((_, None, word)) if word.is_empty() => {}
+            Ok((at, None, word)) => {
+                faults.push(Fault::new(mark + at, format!("'{word}' is not a capability")));
+            }
+            Err(fault) => faults.push(Fault::new(mark + fault.offset, fault.message)),
         }
     }
     (set, inverted, faults)

@@ -343,6 +343,11 @@ impl Unit<'_> {
         let mut set = IndexSet::default();
         for entry in self.merged.list(id) {
             let Some(text) = self.merged.expand(entry) else { continue };
+            if id == id!(Exec "CPUAffinity") && text == "numa" {
+                let text = "the processors of NUMAMask= have no effect yet";
+                self.merged.remark(entry, Code::NotActedOn, 0, text);
+                continue;
+            }
             match value::indexes(&text) {
                 Ok(more) => set.extend(&more),
                 Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
@@ -430,13 +435,13 @@ impl Unit<'_> {
     }
 
     /// An assignment after the default starts from nothing (or, inverted, from everything), others add
-    /// (or, inverted, remove); an empty one leaves nothing, `~` alone everything (systemd.exec(5)). The default
-    /// is what is there, also where it was written, as with systemd 252.
+    /// (or, inverted, remove); an empty one leaves nothing, `~` alone everything (systemd.exec(5)), and so does
+    /// one of which no word is known, as with systemd 252. The default is what is there, also where it was written.
     fn capability_set(&self, id: Id, default: CapabilitySet) -> CapabilitySet {
         let mut set = default;
         for entry in self.merged.raw(id) {
             let (words, inverted, faults) = value::capabilities(entry.value);
-            let is_anew = set == default || matches!(entry.value.trim_end(), "" | "~");
+            let is_anew = set == default || words == CapabilitySet::default();
             set = CapabilitySet(match (is_anew, inverted) {
                 (true, true) => !words.0,
                 (true, false) => words.0,

@@ -218,6 +218,8 @@ fn lists_append_and_reset() {
     bounding("CapabilityBoundingSet=CAP_KILL\nCapabilityBoundingSet=~", "\"ff\"");
     bounding("CapabilityBoundingSet=~CAP_KILL\nCapabilityBoundingSet=CAP_CHOWN", "\"df\"");
     bounding("CapabilityBoundingSet=\nCapabilityBoundingSet=~CAP_CHOWN", "\"0\"");
+    let (config, said) = service("CapabilityBoundingSet=CAP_KILL\nCapabilityBoundingSet=CAP_FOO");
+    assert_eq!((config.exec.capability_bounding_set.0, said.len()), (0, 1));
     let ambient = |lines: &str, want: &str| {
         check(lines, |s| format!("{:x}", s.exec.ambient_capabilities.0 & 0xff), want);
     };
@@ -428,6 +430,17 @@ fn what_has_no_effect_is_said() {
         assert!(codes.contains(&code), "{all:#?}");
     }
     assert_eq!(all.len(), 3);
+}
+
+#[test]
+fn processors_of_a_numa_mask_are_told_not_to_be_acted_on() {
+    let (config, said) = service("CPUAffinity=numa\nCPUAffinity=\"0\" 1\nAllowedCPUs=numa");
+    assert_eq!(config.exec.cpu_affinity.map(|set| set.to_string()).as_deref(), Some("0-1"));
+    let want = [
+        "f:5:13: warning: AllowedCPUs=: 'numa' is not a number or range, ignored [bad-value]",
+        "f:3:13: warning: CPUAffinity=: the processors of NUMAMask= have no effect yet [not-acted-on]",
+    ];
+    assert_eq!(said, want);
 }
 
 #[test]

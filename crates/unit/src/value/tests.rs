@@ -142,9 +142,16 @@ fn small_things() {
         |m| format!("{m:o}"),
     );
     check_rows(
-        "0-3,8 -> 0-3,8\n3 2 1 -> 1-3\n3-1 -> !\nq -> !\n9999 -> !",
+        "0-3,8 -> 0-3,8\n3 2 1 -> 1-3\n3-1 -> !\nq -> !\n9999 -> !
+         \"0\" 1 -> 0-1\n'0-1',\"4\" -> 0-1,4\n\"0,1\" -> !\n0,,0x2 -> 0,2\n010 -> 8\nnuma 1 -> !\n\"0 -> !",
         |text| indexes(text).ok(),
         |s| s.to_string(),
+    );
+    check_rows(
+        "08 -> !\n010 -> 8\n0x10 -> 16\n0X10 -> 16\n0b11 -> 3\n0o17 -> 15\n+5 -> 5\n-0x2 -> -2\n-010 -> -8
+         00 -> 0\n--2 -> !\n+-2 -> !\n0x+2 -> !\n0x -> !\n1 0 -> !\n65 -> !",
+        |text| number(text, -20, 64).ok(),
+        |n| n.to_string(),
     );
     assert_eq!(indexes("1, x").map_err(|f| f.offset), Err(3));
 }
@@ -161,6 +168,14 @@ fn limits_by_resource() {
     check(Resource::Nice, "+10", Some((10, 10)));
     check(Resource::Nice, "30", Some((30, 30)));
     check(Resource::Nice, "+30", None);
+    check(Resource::Nofile, "100: 200", Some((100, 200)));
+    check(Resource::Nofile, "5 :6", None);
+    check(Resource::Nofile, "100: infinity", None);
+    check(Resource::Nofile, "-5", None);
+    check(Resource::Nproc, "0x10: 020", Some((16, 16)));
+    check(Resource::Nice, "5: 6", Some((5, 6)));
+    check(Resource::Nice, "010", Some((8, 8)));
+    check(Resource::Fsize, "010: 11", Some((10, 11)));
     check(Resource::Cpu, "2min", Some((120, 120)));
     check(Resource::Cpu, "1100ms", Some((2, 2)));
     check(Resource::Rttime, "1", Some((1, 1)));
@@ -176,6 +191,10 @@ fn sets() {
     assert_eq!(faults[0].offset, 19);
     let (set, inverted, faults) = capabilities("~CAP_KILL CAP_FOO cap_chown");
     assert_eq!((set.0, inverted, faults.len()), (1 << 5 | 1, true, 1));
+    let (set, _, faults) = capabilities("\"CAP_KILL\" '0' \"\" 010 \"CAP_FOO");
+    assert_eq!((set.0, faults.len(), faults[0].offset), (1 << 8 | 1 << 5 | 1, 1, 22));
+    let (set, faults) = exit_statuses("0x1 010 0b11 08");
+    assert_eq!((&*set.codes, faults.len()), (&[1, 3, 8][..], 1));
     let (set, _, faults) = capabilities("21 0 63 CHOWN Cap_Kill");
     assert_eq!((set.0, faults.len()), (1 << 21 | 1 << 5 | 1, 2));
 }
