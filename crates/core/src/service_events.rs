@@ -212,8 +212,11 @@ impl Core {
         let settings = self.compiled(unit);
         let clean =
             |set| !matches!(ended.status, ExitStatus::Dumped(_)) && in_set(ended.status, set);
+        // What `ExecStart=` of a forking service begins is a daemon, not a command that comes to its end.
+        let is_daemon = self.service_mut(unit).command.0 == CommandList::Start;
         let success = self.may_fail(unit)
             || ended.status == ExitStatus::Exited(0)
+            || is_daemon && is_clean(ended.status, settings.service())
             || clean(&settings.service().success_exit_status);
         self.command_over(unit, ended, success);
     }
