@@ -1,6 +1,7 @@
 //! Files of EnvironmentFile= (systemd.exec(5)), whose paths may be patterns of glob(7). They are read beside
 //! the loop: the way to one may lead past a server that does not answer.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -184,7 +185,7 @@ fn read(pattern: &str, optional: bool) -> Result<Variables, SpawnError> {
     }
     for file in files {
         match read_one(&file) {
-            Ok(text) => out.extend(warren_unit::value::environment_file(&text)),
+            Ok(variables) => out.extend(variables),
             Err(_) if optional => {}
             Err(error) => return Err(error),
         }
@@ -193,15 +194,27 @@ fn read(pattern: &str, optional: bool) -> Result<Variables, SpawnError> {
 }
 
 /// What is there to be read now: nobody waits for somebody to write to a FIFO.
-fn read_one(path: &Path) -> Result<String, SpawnError> {
+fn read_one(path: &Path) -> Result<Variables, SpawnError> {
     let error = |e: std::io::Error| format!("EnvironmentFile={}: {}", path.display(), io_text(&e));
+    let wrong = |what| Err(format!("EnvironmentFile={}: {what}", path.display()));
     let file = std::fs::File::options().read(true).custom_flags(OPEN_FLAGS).open(path);
     let mut bytes = Vec::new();
     file.map_err(error)?.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(error)?;
     if bytes.len() as u64 > BYTES_MAX {
-        return Err(format!("EnvironmentFile={}: larger than 1 MiB", path.display()));
+        return wrong("larger than 1 MiB");
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    if bytes.contains(&0) {
+        return wrong("it contains a zero byte");
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let variables = warren_unit::value::environment_file(&text);
+    // In a comment anything may stand.
+    let is_damaged = matches!(text, Cow::Owned(_));
+    let has_damage = |text: &str| text.contains(char::REPLACEMENT_CHARACTER);
+    match is_damaged && variables.iter().any(|(_, value)| has_damage(value)) {
+        true => wrong("a value is not UTF-8"),
+        false => Ok(variables),
+    }
 }
 
 #[cfg(test)]
@@ -213,6 +226,28 @@ mod tests {
         let told = read_one(Path::new("/nonexistent/a.env"));
         let expected = "EnvironmentFile=/nonexistent/a.env: No such file or directory";
         assert_eq!(told, Err(expected.to_owned()));
+    }
+
+    /// As systemd 252: it is no file at all, also where it may be missing.
+    #[test]
+    fn a_file_of_what_no_variable_can_be_is_refused() {
+        let directory = crate::scratch::Scratch::new("environment-bytes");
+        let check = |bytes: &[u8], want: Result<&str, &str>| {
+            let path = directory.0.join("a.env");
+            std::fs::write(&path, bytes).expect("a file");
+            let path = path.to_str().expect("text");
+            let shown = read(path, false).map(|all| {
+                all.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>().join(" ")
+            });
+            let want = want.map(str::to_owned);
+            assert_eq!(shown, want.map_err(|what| format!("EnvironmentFile={path}: {what}")));
+            assert_eq!(read(path, true).map(|all| all.is_empty()), Ok(shown.is_err()));
+        };
+        check(b"A=1\nB=bad\xff\n", Err("a value is not UTF-8"));
+        check(b"A=1\nB=\0\n", Err("it contains a zero byte"));
+        check(b"#\0\nB=1\n", Err("it contains a zero byte"));
+        check(b"#\xff\nA=\xc3\xa4\nx\xff", Ok("A=\u{e4}"));
+        check("A=\u{fffd}".as_bytes(), Ok("A=\u{fffd}"));
     }
 
     #[test]
