@@ -186,20 +186,24 @@ impl Daemon {
         let command = command_of(&spawn.settings, spawn.list, spawn.index);
         let by_stream = command.is_some_and(|(_, exec)| exec.takes_socket());
         let starts = spawn.main || spawn.list == CommandList::Start;
+        let non_blocking = match &spawn.settings.own {
+            TypeSettings::Service(config) => config.non_blocking,
+            _ => false,
+        };
         let mut fds: Vec<(String, Passed)> = Vec::new();
         let mut connection_environment = Vec::new();
         if let Some(connection) = self.connections.get_mut(&spawn.unit) {
             connection.is_kept = is_for_later(&spawn.settings);
             connection_environment = connection.environment.clone();
             if starts || by_stream {
+                // As its standard input it waits, as with systemd 252.
+                let waits = by_stream || !non_blocking;
+                warren_sys::file::set_nonblocking(connection.fd.as_fd(), !waits)
+                    .map_err(|e| e.to_string())?;
                 let fd = connection.fd.try_clone().map_err(|e| e.to_string())?;
                 fds.push(("connection".to_owned(), Passed::Own(fd)));
             }
         }
-        let non_blocking = match &spawn.settings.own {
-            TypeSettings::Service(config) => config.non_blocking,
-            _ => false,
-        };
         for (name, fd) in self.sockets.for_service(&spawn.sockets) {
             warren_sys::file::set_nonblocking(fd, non_blocking).map_err(|e| e.to_string())?;
             let fd = fd.try_clone_to_owned().map_err(|e| e.to_string())?;

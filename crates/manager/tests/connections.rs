@@ -180,6 +180,28 @@ fn all_commands_of_an_inetd_service_have_its_connection() {
     });
 }
 
+/// systemd.service(5), NonBlocking=: descriptors that are handed over, and none of the standard streams.
+#[test]
+fn connections_that_are_handed_over_do_not_wait_if_the_service_says_so() {
+    let flags = |fd: u32| format!("/bin/sh -c 'grep flags /proc/self/fdinfo/{fd} >&{fd}'");
+    let passed = format!("[Service]\nNonBlocking=yes\nExecStart={}", flags(3));
+    let stream =
+        format!("[Service]\nNonBlocking=yes\nStandardInput=socket\nExecStart={}", flags(0));
+    let units = [
+        ("each.socket", SOCKET),
+        ("each@.service", &*passed),
+        ("in.socket", "[Socket]\nListenStream=/run/in\nAccept=yes"),
+        ("in@.service", &*stream),
+    ];
+    let Some(m) = Machine::start("flags", &units) else { return };
+    m.expect_job("start", "each.socket", "done");
+    m.expect_job("start", "in.socket", "done");
+    assert_eq!(answer(connect(&m)), "flags:\t04002\n");
+    let stream = UnixStream::connect(m.inside("/run/in")).expect("the socket is there");
+    stream.set_read_timeout(Some(PATIENCE)).expect("setsockopt");
+    assert_eq!(answer(stream), "flags:\t02\n");
+}
+
 fn services(m: &Machine) -> u64 {
     m.totals()["by_type"]["service"].as_u64().unwrap_or(0)
 }
