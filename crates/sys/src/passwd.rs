@@ -175,7 +175,7 @@ pub fn served_group(name_or_gid: &str) -> Option<String> {
 /// Groups in which the name services list a user of this name. This waits for them.
 pub fn served_groups_of(user: &str) -> Vec<u32> {
     let text = getent("initgroups", user).unwrap_or_default();
-    text.split_ascii_whitespace().skip(1).filter_map(parse_id).collect()
+    text.split_ascii_whitespace().skip(1).filter_map(field_id).collect()
 }
 
 /// Asks the name services in a process of their own. `None` when there is no answer.
@@ -193,8 +193,15 @@ fn getent(database: &str, key: &str) -> Option<String> {
     answered.then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// `4294967295` and `65535` stand for "no id" in the kernel's interfaces and are no ids.
+/// The number of a user or group as a word that may be a name. `4294967295` and `65535` stand for "no id" in the
+/// kernel's interfaces and are no ids; with a needless 0 in front it is none, as with systemd 252: `00` is not root.
 pub fn parse_id(text: &str) -> Option<u32> {
+    let is_plain = text == "0" || !text.starts_with('0');
+    is_plain.then(|| field_id(text)).flatten()
+}
+
+/// The same in a field that has nothing but numbers.
+fn field_id(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let id = digits.then(|| text.parse().ok()).flatten()?;
     (id != u32::MAX && id != 0xffff).then_some(id)
@@ -203,8 +210,8 @@ pub fn parse_id(text: &str) -> Option<u32> {
 fn parse_user(line: &str) -> Option<User> {
     let mut fields = line.split(':');
     let name = fields.next().filter(|n| !n.is_empty() && !n.starts_with('#'))?;
-    let uid = parse_id(fields.nth(1)?)?;
-    let gid = parse_id(fields.next()?)?;
+    let uid = field_id(fields.nth(1)?)?;
+    let gid = field_id(fields.next()?)?;
     let home = fields.nth(1)?;
     let shell = fields.next().filter(|s| !s.is_empty()).unwrap_or("/bin/sh");
     let home = if home.is_empty() { "/" } else { home };
@@ -214,7 +221,7 @@ fn parse_user(line: &str) -> Option<User> {
 fn parse_group(line: &str) -> Option<Group> {
     let mut fields = line.split(':');
     let name = fields.next().filter(|n| !n.is_empty() && !n.starts_with('#'))?;
-    let gid = parse_id(fields.nth(1)?)?;
+    let gid = field_id(fields.nth(1)?)?;
     let members = fields.next().unwrap_or("").split(',').filter(|m| !m.is_empty());
     Some(Group { name: name.into(), gid, members: members.map(str::to_owned).collect() })
 }
@@ -261,6 +268,16 @@ mod tests {
         check_user("#old", "none");
         check_user("", "none");
         check_user("4294967295", "none");
+    }
+
+    #[test]
+    fn a_number_with_a_needless_zero_is_a_name() {
+        assert_eq!(database().user("0").map(|user| user.name), Some("root".into()));
+        for name in ["00", "033", "65535", "4294967296", "-1", ""] {
+            check_user(name, "none");
+            assert_eq!((unlisted_user(name), unlisted_group(name)), (None, None), "{name}");
+        }
+        assert_eq!(unlisted_user("4294967294").map(|user| user.uid), Some(4_294_967_294));
     }
 
     #[test]

@@ -514,6 +514,24 @@ pub fn capabilities(text: &str) -> (CapabilitySet, bool, Vec<Fault>) {
     (set, inverted, faults)
 }
 
+/// The name or number of a user or group, whether there is one or not: what systemd 252 takes for User= and its
+/// relatives. Numbers have no needless 0, and those that stand for none are none.
+pub fn user(text: &str) -> Parsed<Box<str>> {
+    let bad = || Fault::new(0, format!("'{text}' is neither the name nor the number of anybody"));
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_good = match digits.bytes().all(|b| b.is_ascii_digit()) {
+        true => {
+            let is_plain = text == "0" || !text.starts_with(['0', '-']);
+            is_plain && text.parse().is_ok_and(|id: u32| id != u32::MAX && id != 0xffff)
+        }
+        false => {
+            let never = |c: char| matches!(c, ':' | '/') || c.is_control();
+            !matches!(text, "." | "..") && !text.contains(never)
+        }
+    };
+    if is_good { Ok(text.into()) } else { Err(bad()) }
+}
+
 /// An absolute path, simplified.
 pub fn path(text: &str) -> Parsed<String> {
     if !text.starts_with('/') {

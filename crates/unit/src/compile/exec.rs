@@ -59,9 +59,9 @@ impl Unit<'_> {
     pub(super) fn exec(&self) -> ExecConfig {
         let merged = &self.merged;
         let mut config = ExecConfig {
-            user: self.owned(id!(Exec "User")),
-            group: self.owned(id!(Exec "Group")),
-            supplementary_groups: merged.plain_words(id!(Exec "SupplementaryGroups")),
+            user: merged.value(id!(Exec "User"), value::user),
+            group: merged.value(id!(Exec "Group"), value::user),
+            supplementary_groups: self.supplementary_groups(),
             dynamic_user: merged.flag(id!(Exec "DynamicUser"), false),
             environment: self.environment(),
             environment_files: self.environment_files(),
@@ -94,6 +94,19 @@ impl Unit<'_> {
         self.working_directory(&mut config);
         self.logging(&mut config);
         config
+    }
+
+    fn supplementary_groups(&self) -> Vec<Box<str>> {
+        let mut out = Vec::new();
+        for (entry, at, word) in self.merged.words(id!(Exec "SupplementaryGroups")) {
+            match value::user(&word) {
+                Ok(group) => out.push(group),
+                Err(fault) => {
+                    self.merged.fault(&entry, Code::BadValue, &Fault::new(at, fault.message));
+                }
+            }
+        }
+        out
     }
 
     /// systemd.exec(5), "LOGGING AND STANDARD INPUT/OUTPUT".
@@ -265,6 +278,16 @@ impl Unit<'_> {
         config.standard_output = out.unwrap_or(default_output);
         let error = merged.value(id!(Exec "StandardError"), value::output);
         config.standard_error = error.unwrap_or_else(|| self.defaults.standard_error.clone());
+        for (id, output) in [
+            (id!(Exec "StandardOutput"), &config.standard_output),
+            (id!(Exec "StandardError"), &config.standard_error),
+        ] {
+            if let (Output::JournalConsole | Output::KmsgConsole, Some(entry)) =
+                (output, merged.raw(id).last())
+            {
+                merged.remark(entry, Code::NotActedOn, 0, "the console gets no copy");
+            }
+        }
     }
 
     fn rlimits(&self) -> Rlimits {
@@ -393,7 +416,9 @@ impl Unit<'_> {
                 "" => Some(None),
                 link => relative(link).filter(|_| may_link).map(Some),
             };
-            match (relative(path), symlink) {
+            // What lies there belongs to users that are made for a run (DynamicUser=).
+            let is_private = |path: &str| path == "private" || path.starts_with("private/");
+            match (relative(path).filter(|path| !is_private(path)), symlink) {
                 (Some(path), Some(symlink)) => {
                     let links = found.entry(path).or_default();
                     links.extend(symlink.filter(|link| !links.contains(link)));
@@ -536,7 +561,7 @@ fn io_class(text: &str) -> Option<IoSchedulingClass> {
 
 fn relative(path: &str) -> Option<Box<str>> {
     let simple = crate::escape::simplify_path(path).filter(|_| !path.starts_with('/'))?;
-    let relative = simple.strip_prefix('/').filter(|p| !p.is_empty() && *p != "private")?;
+    let relative = simple.strip_prefix('/').filter(|p| !p.is_empty())?;
     Some(relative.into())
 }
 

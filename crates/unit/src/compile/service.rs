@@ -26,6 +26,8 @@ impl Unit<'_> {
         let service_type = self.service_type();
         let both_timeouts = self.timeout(id!(Service "TimeoutSec"), true);
         let timeout_stop = self.stop_timeout(both_timeouts);
+        let fd_store_max =
+            self.number(id!(Service "FileDescriptorStoreMax"), 0, u32::MAX.into()).unwrap_or(0);
         let watchdog = self.timeout(id!(Service "WatchdogSec"), true).flatten();
         let cgroup = Box::new(self.cgroup());
         let config = ServiceConfig {
@@ -79,11 +81,9 @@ impl Unit<'_> {
             restart_force_exit_status: self.exit_status(id!(Service "RestartForceExitStatus")),
             permissions_start_only: merged.flag(id!(Service "PermissionsStartOnly"), false),
             non_blocking: merged.flag(id!(Service "NonBlocking"), false),
-            notify_access: self.notify_access(service_type, watchdog),
+            notify_access: self.notify_access(service_type, watchdog, fd_store_max),
             sockets: self.service_sockets(),
-            fd_store_max: self
-                .number(id!(Service "FileDescriptorStoreMax"), 0, u32::MAX.into())
-                .unwrap_or(0),
+            fd_store_max,
             fd_store_preserve: self
                 .preserve(id!(Service "FileDescriptorStorePreserve"))
                 .unwrap_or(Preserve::Restart),
@@ -179,11 +179,16 @@ impl Unit<'_> {
     }
 
     /// Services that notify need at least `main` (systemd.service(5), NotifyAccess=).
-    fn notify_access(&self, kind: ServiceType, watchdog: Option<Duration>) -> NotifyAccess {
+    fn notify_access(
+        &self,
+        kind: ServiceType,
+        watchdog: Option<Duration>,
+        fd_store_max: u32,
+    ) -> NotifyAccess {
         let written = self.merged.word(id!(Service "NotifyAccess"), NotifyAccess::from_word);
         let needs = matches!(kind, ServiceType::Notify | ServiceType::NotifyReload)
             || watchdog.is_some()
-            || self.merged.has(id!(Service "FileDescriptorStoreMax"));
+            || fd_store_max > 0;
         match written.unwrap_or(NotifyAccess::None) {
             NotifyAccess::None if needs => NotifyAccess::Main,
             access => access,

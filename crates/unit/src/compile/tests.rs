@@ -39,6 +39,10 @@ fn defaults_are_the_manual_s() {
     check("Type=oneshot", |s| s.timeout_start, "None");
     check("Type=oneshot\nTimeoutStartSec=3", |s| s.timeout_start, "Some(3s)");
     check("Type=notify", |s| s.notify_access, "Main");
+    let store = |lines: &str| service(lines).0.notify_access;
+    assert_eq!(store("FileDescriptorStoreMax=1\nFileDescriptorStoreMax=x"), NotifyAccess::Main);
+    assert_eq!(store("FileDescriptorStoreMax=1\nFileDescriptorStoreMax=0"), NotifyAccess::None);
+    assert_eq!(store("FileDescriptorStoreMax=x"), NotifyAccess::None);
     check("", |s| s.exec.standard_output, "Journal");
     let by_default = "Some(Scale { numerator: 15, denominator: 100 })";
     check("TasksMax=7\nTasksMax=", |s| s.cgroup.tasks_max, by_default);
@@ -511,6 +515,38 @@ fn what_is_read_but_not_acted_on_is_said_once() {
             "OOMPolicy=: 'rubbish' is none of: continue, stop, kill, ignored",
         ]
     );
+}
+
+#[test]
+fn what_the_console_does_not_get_is_said() {
+    assert!(service("StandardOutput=journal+console\nStandardOutput=journal").1.is_empty());
+    assert_eq!(
+        service("StandardOutput=journal+console\nStandardError=kmsg+console").1,
+        [
+            "f:3:16: warning: StandardOutput=: the console gets no copy [not-acted-on]",
+            "f:4:15: warning: StandardError=: the console gets no copy [not-acted-on]",
+        ]
+    );
+}
+
+/// As with systemd 252: what a drop-in says wrong of these is as if it was not said.
+#[test]
+fn nobody_and_nowhere_are_ignored() {
+    let text = "[Service]\nExecStart=/bin/x\nUser=daemon\nSupplementaryGroups=adm\n\
+                StateDirectory=private/x private privatex ok:private/y\n";
+    let dropin = "[Service]\nUser=00\nSupplementaryGroups=daemon 00\n";
+    let (config, said) = with("a.service", &[text, dropin], |c| c.service());
+    let paths: Vec<String> = config
+        .exec
+        .state_directory
+        .paths
+        .iter()
+        .map(|p| format!("{} {:?}", p.path, p.symlinks))
+        .collect();
+    assert_eq!(paths, ["ok [\"private/y\"]", "privatex []"]);
+    assert_eq!(config.exec.user.as_deref(), Some("daemon"));
+    assert_eq!(config.exec.supplementary_groups, ["adm".into(), "daemon".into()]);
+    assert_eq!(said.len(), 4, "{said:?}");
 }
 
 #[test]

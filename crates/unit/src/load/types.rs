@@ -263,15 +263,19 @@ impl Loader<'_, '_> {
     /// Settings that cost the unit when they are wrong, because running without them would run
     /// something else than was asked for.
     fn fatal_settings(&self) -> Check {
-        let user: Rule = |text| !text.contains('/') && !text.contains(char::is_control);
+        let user: Rule = |text| value::user(text).is_ok();
+        let groups: Rule =
+            |text| text.split_ascii_whitespace().all(|word| value::user(word).is_ok());
         let path: Rule = |text| value::path(text).is_ok();
         // One that may be missing does no harm if it is wrong either.
         let directory: Rule =
             |text| text == "~" || text.starts_with('-') || value::path(text).is_ok();
-        let rules: [(Id, Rule); 7] = [
+        let rules: [(Id, Rule); 9] = [
             (id!(Exec "User"), user),
             (id!(Exec "Group"), user),
-            (id!(Exec "SupplementaryGroups"), user),
+            (id!(Exec "SupplementaryGroups"), groups),
+            (id!(Socket "SocketUser"), user),
+            (id!(Socket "SocketGroup"), user),
             (id!(Exec "WorkingDirectory"), directory),
             (id!(Exec "RootDirectory"), path),
             (id!(Exec "RootImage"), path),
@@ -291,6 +295,7 @@ impl Loader<'_, '_> {
     }
 
     fn socket(&mut self) -> Check {
+        self.fatal_settings()?;
         let accept = self.merged.flag(id!(Socket "Accept"), false);
         let nodes = self.socket_addresses(accept)?;
         let small = |id: Id| self.merged.value(id, |text| value::number(text, 0, i64::MAX));
@@ -367,6 +372,7 @@ impl Loader<'_, '_> {
     }
 
     fn mount(&mut self) -> Check {
+        self.fatal_settings()?;
         let where_ = self.place(id!(Mount "Where"))?;
         let what = self.merged.text(id!(Mount "What")).unwrap_or_default();
         if what.is_empty() && !self.flags.perpetual() {
@@ -480,6 +486,7 @@ impl Loader<'_, '_> {
     }
 
     fn swap(&mut self) -> Check {
+        self.fatal_settings()?;
         let what = self.merged.value(id!(Swap "What"), value::path);
         let what = what.ok_or_else(|| "What= is missing".to_owned())?;
         if UnitName::for_path(&what, UnitType::Swap).ok().as_ref() != Some(self.merged.name()) {

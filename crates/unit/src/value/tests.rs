@@ -156,6 +156,20 @@ fn small_things() {
     assert_eq!(indexes("1, x").map_err(|f| f.offset), Err(3));
 }
 
+/// systemd 252 loads a unit with each of the first, and none with one of the others.
+#[test]
+fn users_have_names_or_plain_numbers() {
+    let good =
+        "0 1 4294967294 0x1 123abc 00a -12x +1 -a _a a..b .a a$ A@b \u{e4} ~x * 'root' 1.5 1-2";
+    for text in good.split(' ').chain(["a b"]) {
+        assert_eq!(user(text).as_deref(), Ok(text));
+    }
+    for text in "00 01 -1 65535 4294967295 4294967296 10000000000 .. . a:b a: a/b /x -".split(' ') {
+        assert!(user(text).is_err(), "{text}");
+    }
+    assert!(user("").is_err() && user("a\tb").is_err());
+}
+
 #[test]
 fn limits_by_resource() {
     let check = |resource, text, want| {
