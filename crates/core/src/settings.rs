@@ -15,7 +15,7 @@ use warren_unit::config::{
     SocketConfig, TriggerLimit, UnitSection,
 };
 use warren_unit::load::Sources;
-use warren_unit::{Context, Defaults, Diagnostic, UnitType};
+use warren_unit::{Context, Defaults, Diagnostic, Severity, UnitType};
 
 /// What all compilation needs: the host's facts and the manager's defaults.
 #[derive(Clone, Debug)]
@@ -82,6 +82,8 @@ impl Settings {
                 faults.push(fault);
             }
         }
+        // Of many the first are shown.
+        faults.sort_by_key(|fault| fault.severity == Severity::Note);
         Compiled { section: Arc::new(section), own, faults: faults.into() }
     }
 

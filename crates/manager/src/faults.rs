@@ -5,6 +5,7 @@ use warren_core::event::Effect;
 use warren_core::ids::UnitId;
 use warren_core::settings::Compiled;
 use warren_unit::load::load;
+use warren_unit::settings::is_of_credentials;
 
 use crate::daemon::Daemon;
 use crate::log;
@@ -46,14 +47,17 @@ impl Daemon {
         self.faults_said.insert(unit, settings.faults.clone());
     }
 
-    /// A setting that protects the host and is not applied is said so at every start.
+    /// A setting that protects the host, or hands over secrets, and is not applied is said so at every start.
     pub(crate) fn warn_of_sandbox(&self, unit: UnitId, settings: &Compiled) {
-        let sandbox = settings.sandbox();
-        if !sandbox.is_empty() {
-            let names: Vec<&str> = sandbox.iter().map(|s| s.setting).collect();
-            let name = self.core.graph().name(unit);
-            let text = format!("{name}: started WITHOUT the protection of {}", names.join(" "));
-            log::warn(&self.core.view(), unit, &text);
+        let names = settings.sandbox().iter().map(|asked| asked.setting);
+        let (secrets, protections): (Vec<_>, Vec<_>) =
+            names.partition(|name| is_of_credentials(name));
+        let name = self.core.graph().name(unit);
+        for (what, names) in [("protection", protections), ("credentials", secrets)] {
+            if !names.is_empty() {
+                let text = format!("{name}: started WITHOUT the {what} of {}", names.join(" "));
+                log::warn(&self.core.view(), unit, &text);
+            }
         }
     }
 }

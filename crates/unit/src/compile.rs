@@ -22,7 +22,7 @@ use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::load::Sources;
 use crate::merged::Merged;
 use crate::name::{UnitName, UnitType};
-use crate::settings::{Id, Status, id};
+use crate::settings::{Id, Setting, Status, id, is_of_credentials};
 use crate::value::{self, Fault};
 
 /// The type of file system of what [`Compiler::swap`] makes.
@@ -47,6 +47,10 @@ struct Unit<'a> {
     defaults: &'a Defaults,
 }
 
+fn no_effect(setting: &Setting) -> String {
+    format!("{}= has no effect yet", setting.name)
+}
+
 /// A compiled value and what was wrong on the way.
 pub type Compiled<T> = (T, Vec<Diagnostic>);
 
@@ -58,9 +62,12 @@ impl<'a> Compiler<'a> {
         (value, unit.merged.into_diagnostics())
     }
 
-    /// \[Unit\], for every type.
+    /// \[Unit\], for every type, with notes of what has no effect in any section.
     pub fn unit(&self) -> Compiled<UnitSection> {
-        self.run(Unit::unit_section)
+        self.run(|unit| {
+            unit.note_unused();
+            unit.unit_section()
+        })
     }
 
     /// \[Service\]
@@ -122,6 +129,17 @@ impl<'a> Compiler<'a> {
 }
 
 impl<'a> Unit<'a> {
+    /// Reports settings that are known and without effect.
+    fn note_unused(&self) {
+        for entry in self.merged.entries() {
+            let setting = entry.setting.setting();
+            if setting.status == Status::Parsed {
+                let message = no_effect(setting);
+                self.merged.report_at(entry, Severity::Note, Code::NotActedOn, message);
+            }
+        }
+    }
+
     /// Reports settings without effect, and wrong values of those.
     fn unused_settings(&self) {
         let protections = self.sandbox();
@@ -130,16 +148,17 @@ impl<'a> Unit<'a> {
             let name = setting.name;
             let (severity, code, message) = match setting.status {
                 Status::Acted => continue,
-                Status::Parsed => {
-                    (Severity::Note, Code::NotActedOn, format!("{name}= has no effect yet"))
-                }
+                Status::Parsed => (Severity::Note, Code::NotActedOn, no_effect(setting)),
                 Status::Obsolete => {
                     (Severity::Note, Code::Obsolete, format!("{name}= is obsolete, ignored"))
                 }
                 Status::Sandbox => {
-                    let why = match entry.setting == id!(Exec "DynamicUser") {
-                        true => "is not supported: what is to run by it is not started",
-                        false => "protects the host and is NOT applied",
+                    let why = match setting.name {
+                        "DynamicUser" => "is not supported: what is to run by it is not started",
+                        name if is_of_credentials(name) => {
+                            "has no effect: the credential is NOT there"
+                        }
+                        _ => "protects the host and is NOT applied",
                     };
                     (Severity::Warning, Code::SandboxNotApplied, format!("{name}= {why}"))
                 }

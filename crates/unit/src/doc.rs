@@ -25,8 +25,8 @@ pub fn compatibility() -> String {
     let mut out = String::from("# Settings of unit files\n\n");
     out.push_str(
         "Generated from the table of settings. \"Known, no effect yet\" is checked and reported \
-         as a note; \"known, not applied, reported\" protects the host and is reported as a \
-         warning wherever it is used.\n\n",
+         as a note, also in the log when the unit is first used; \"known, not applied, reported\" \
+         protects the host, or hands over secrets, and is reported as a warning wherever it is used.\n\n",
     );
     summary(&mut out);
     for group in Group::ALL {

@@ -183,7 +183,7 @@ pub enum Status {
     Acted,
     /// It is known and has no effect yet.
     Parsed,
-    /// It protects the host, and is not applied: reported loudly wherever it is used.
+    /// It protects the host or hands over secrets, and is not applied: reported loudly wherever it is used.
     Sandbox,
     /// systemd ignores it too, or it is of cgroup v1.
     Obsolete,
@@ -298,6 +298,18 @@ const EMPTY_RESETS: &[&str] = &[
     "SuccessActionExitStatus",
     "TimeoutAbortSec",
 ];
+
+/// Whether a setting of the execution environment hands over secrets (systemd.exec(5), "CREDENTIALS").
+pub fn is_of_credentials(name: &str) -> bool {
+    matches!(
+        name,
+        "LoadCredential"
+            | "LoadCredentialEncrypted"
+            | "SetCredential"
+            | "SetCredentialEncrypted"
+            | "ImportCredential"
+    )
+}
 
 /// Settings of one text that cannot be empty.
 const EMPTY_IS_WRONG: &[&str] = &[

@@ -550,6 +550,37 @@ fn nobody_and_nowhere_are_ignored() {
 }
 
 #[test]
+fn credentials_that_are_not_there_are_said() {
+    let text = "[Service]\nExecStart=/bin/x\nLoadCredential=a:/b\nSetCredential=\nSetCredential=c:d\n\
+                ImportCredential=e\nImportCredential=\n";
+    let all = with("a.service", &[text], |c| c.check());
+    let mut shown: Vec<String> = all.iter().map(Diagnostic::to_string).collect();
+    shown.sort();
+    assert_eq!(
+        shown,
+        [
+            "f:3:16: warning: LoadCredential= has no effect: the credential is NOT there \
+             [sandbox-not-applied]",
+            "f:5:15: warning: SetCredential= has no effect: the credential is NOT there \
+             [sandbox-not-applied]",
+        ]
+    );
+    let asked = with("a.service", &[text], |c| c.service()).0.exec.sandbox;
+    let asked: Vec<&str> = asked.iter().map(|s| s.setting).collect();
+    assert_eq!(asked, ["LoadCredential", "SetCredential"]);
+}
+
+/// The log has them when the unit is first used.
+#[test]
+fn what_has_no_effect_is_told_of_a_unit_that_is_used() {
+    let text =
+        "[Unit]\nDescription=x\n[Service]\nExecStart=/bin/x\nIPAccounting=yes\nCPUShares=5\n";
+    let said = with("a.service", &[text], |c| c.unit()).1;
+    let said: Vec<String> = said.iter().map(Diagnostic::to_string).collect();
+    assert_eq!(said, ["f:5:14: note: IPAccounting= has no effect yet [not-acted-on]"]);
+}
+
+#[test]
 fn what_is_not_mounted_below_a_root_directory_is_said() {
     let said = |lines: &str| service(lines).1;
     assert!(said("RootDirectory=/r").is_empty());

@@ -233,7 +233,7 @@ rows! {
     @Exec Acted Last (Text): LogNamespace;
     @Exec Parsed Last (Text): UtmpIdentifier;
     @Exec Parsed Last (Word(&["init", "login", "user"])): UtmpMode;
-    @Exec Parsed Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential
+    @Exec Sandbox Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential
         SetCredentialEncrypted ImportCredential;
     @Exec Acted Last (Bool): SetLoginEnvironment;
     @Exec Parsed Last (Bool): MemoryKSM;
