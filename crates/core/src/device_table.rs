@@ -45,6 +45,12 @@ impl DeviceFacts {
     fn holds_beside(&self, told: &DeviceFacts) -> bool {
         told.is_unknown && !self.is_unknown && told.diskseq == self.diskseq
     }
+
+    /// Whether another disk is told of in this one's place: this one has gone, though nobody said so.
+    fn gives_way_to(&self, told: &DeviceFacts) -> bool {
+        let are_counted = self.diskseq != 0 && told.diskseq != 0;
+        self.ready && told.ready && are_counted && self.diskseq != told.diskseq
+    }
 }
 
 /// What the daemon told at once.
@@ -92,6 +98,8 @@ pub struct DeviceTable {
     was_told_all: bool,
     /// Units that were plugged in when another table ended, and of which nothing was told since.
     expected: imbl::OrdSet<UnitName>,
+    /// See [`DeviceTable::take_replaced`].
+    replaced: BTreeSet<UnitName>,
 }
 
 impl DeviceTable {
@@ -120,6 +128,9 @@ impl DeviceTable {
                 continue;
             }
             // Of what was not known there was nothing to be lost.
+            let gives_way = old.is_some_and(|old| old.gives_way_to(&facts));
+            let had = old.filter(|_| gives_way).map_or_else(Vec::new, |old| self.names_of(old));
+            self.replaced.extend(had);
             let is_quiet = old.is_some_and(|old| old.is_unknown && !old.ready);
             let lost = if is_quiet { &mut BTreeSet::new() } else { &mut touched };
             self.remove(&facts.path, lost);
@@ -138,6 +149,19 @@ impl DeviceTable {
             touched.extend(std::mem::take(&mut self.expected));
         }
         touched
+    }
+
+    /// Units that were plugged in for a disk in whose place another one was told of: what was there for them
+    /// has gone, whatever they are now. They are told once.
+    pub fn take_replaced(&mut self) -> BTreeSet<UnitName> {
+        std::mem::take(&mut self.replaced)
+    }
+
+    /// The units that are plugged in for this device.
+    fn names_of(&self, facts: &DeviceFacts) -> Vec<UnitName> {
+        let is_of =
+            |name: &UnitName| self.ready(name).is_some_and(|other| other.path == facts.path);
+        units_of(facts).map(|(name, _)| name).filter(is_of).collect()
     }
 
     fn remove(&mut self, path: &str, touched: &mut BTreeSet<UnitName>) {
@@ -340,6 +364,25 @@ mod tests {
         let touched = table.apply(batch(false, "/sys/a ready /dev/a #3"));
         assert!(touched.contains(&unit("/dev/a")) && table.knows_all());
         check(&table, "/dev/a", "/sys/a");
+    }
+
+    #[test]
+    fn a_disk_in_the_place_of_another_is_no_change_of_that_one() {
+        let mut table = DeviceTable::default();
+        let replaced = |table: &mut DeviceTable, text: &str| {
+            table.apply(batch(true, text));
+            let names: Vec<String> = table.take_replaced().iter().map(|n| n.to_string()).collect();
+            names.join(" ")
+        };
+        table.apply(batch(true, "/sys/a ready /dev/a /dev/l #1\n/sys/b ready /dev/l=1 #2"));
+        // A link that is another device's stays.
+        let other = "/sys/a ready /dev/a #3\n/sys/b ready /dev/l=1 #2";
+        assert_eq!(replaced(&mut table, other), "dev-a.device sys-a.device");
+        assert_eq!(replaced(&mut table, other), "", "it is told once");
+        assert_eq!(replaced(&mut table, "/sys/a ready /dev/a /dev/m #3"), "", "the same disk");
+        assert_eq!(replaced(&mut table, "/sys/a ready /dev/a /dev/m"), "", "without a number");
+        assert_eq!(replaced(&mut table, "/sys/a waiting /dev/a #4"), "", "it is seen to be down");
+        check(&table, "/dev/a", "-");
     }
 
     #[test]

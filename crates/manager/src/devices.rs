@@ -213,6 +213,7 @@ impl Daemon {
             let said = device_words::parse(&text);
             let first = self.core.sight() == Sight::Blind || self.devices.table.is_empty();
             let touched = self.devices.table.apply(said.batch);
+            self.tell_replaced();
             self.look_at_mounts(&touched);
             let started = self.devices.note_activation(began);
             started.into_iter().for_each(|done| self.recorder.did(done));
@@ -232,6 +233,17 @@ impl Daemon {
                 let took = now().monotonic.since(began);
                 say!("{count} devices were told of, taken in in {:.3} s", took.as_secs_f64());
             }
+        }
+    }
+
+    /// What was bound to a disk in whose place another one is has lost it, before the other one is told of.
+    fn tell_replaced(&mut self) {
+        let replaced = self.devices.table.take_replaced();
+        let units = replaced.iter().filter_map(|name| self.core.graph().lookup(name));
+        let gone = |unit| DeviceChange { unit, plugged: false, changed: false, wants: Vec::new() };
+        let changes: Vec<DeviceChange> = units.map(gone).collect();
+        if !changes.is_empty() {
+            self.events.push_back(Event::Devices(DeviceNews { sight: Sight::Seeing, changes }));
         }
     }
 

@@ -119,6 +119,23 @@ fn a_unit_waits_for_its_device_and_goes_with_it() {
     assert_eq!(m.lines("wanted"), ["sys-devices-block-sda"], "asked for once");
 }
 
+/// A disk that another daemon finds in the place of the one that was there is another disk.
+#[test]
+fn what_is_bound_to_a_disk_goes_when_another_is_in_its_place() {
+    let user = "[Unit]\nBindsTo=dev-disk-by\\x2did-sda.device\n\
+                After=dev-disk-by\\x2did-sda.device\n[Service]\nExecStart=/bin/sleep 1000";
+    let Some(m) = start("replaced", &[("user.service", user)]) else { return };
+    plug(&m, "sda", 0, "");
+    look_again(&m);
+    m.expect_job("start", "user.service", "done");
+    let uevent = m.directory.join("tree/sys/devices/block/sda/uevent");
+    let text = fs::read_to_string(&uevent).expect("the disk is there");
+    fs::write(&uevent, text.replace("DISKSEQ=1", "DISKSEQ=2")).expect("the tree can be made");
+    look_again(&m);
+    m.wait_for("user.service", "inactive/dead");
+    m.wait_for("dev-disk-by\\x2did-sda.device", "active/plugged");
+}
+
 /// What is mounted by hand goes with its device if that one's `SYSTEMD_MOUNT_DEVICE_BOUND=` or
 /// mount(8) says so.
 #[test]
