@@ -428,3 +428,25 @@ fn what_begins_and_ends_in_one_moment_has_ended_after_it_began() {
     let main = history.last_main.expect("it has ended");
     assert!(main.started < main.ended, "{main:?}");
 }
+
+#[test]
+fn only_jobs_that_failed_count_as_failed() {
+    let mut hand = Hand::new(
+        "# a.service\n[Service]\nType=notify\nExecStart=/p\n\
+         # b.service\n[Unit]\nRequires=a.service\nAfter=a.service\n[Service]\nExecStart=/p\n\
+         # c.timer\n[Timer]\nOnBootSec=1\n",
+    );
+    let [a, b, timer] = ["a.service", "b.service", "c.timer"].map(|unit| hand.unit(unit));
+    let failed = |hand: &Hand| hand.core.totals().failed_jobs_ever;
+    hand.ask(timer, JobType::Start);
+    let effects = hand.ask(a, JobType::Start);
+    hand.born(&effects, 7);
+    hand.ask(a, JobType::Stop);
+    hand.gone(a, 7);
+    assert_eq!(failed(&hand), 0, "one is not supported, one was cancelled");
+    let effects = hand.ask(b, JobType::Start);
+    hand.born(&effects, 8);
+    hand.gone(a, 8);
+    assert_eq!(hand.state(b), ActiveState::Inactive);
+    assert_eq!(failed(&hand), 1, "not the one that could not begin for it");
+}

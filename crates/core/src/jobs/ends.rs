@@ -106,8 +106,11 @@ impl Core {
         self.running_jobs -= u32::from(job.running);
         self.drop_check(unit);
         self.remember_job(unit, job.kind, result, reason);
-        if result.is_failure() {
+        // What timed out, or failed for another, does not count, as systemd 252 has it.
+        if result == JobResult::Failed {
             self.totals.failed_jobs_ever = self.totals.failed_jobs_ever.wrapping_add(1);
+        }
+        if result.is_failure() {
             let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
             self.tell(Notice::Log { unit, reason, detail });
         }
