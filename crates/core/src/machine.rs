@@ -304,6 +304,11 @@ impl Core {
         self.without_cgroups = without;
     }
 
+    /// There are no swap areas to come to: in a container they are the host's.
+    pub fn set_without_swaps(&mut self, without: bool) {
+        self.totals.without_swaps = without;
+    }
+
     /// Keeps the settings of so many units at rest, besides those of units that something is done
     /// with: with 0 it shows soonest who relies on what was thrown away.
     pub fn set_settings_at_rest_max(&mut self, max: usize) {

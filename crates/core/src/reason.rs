@@ -96,7 +96,7 @@ codes! {
     NotLoaded = 80, "the unit has no file", "make the unit file, or correct the name";
     Masked = 81, "the unit is masked", "unmask it";
     BadSetting = 82, "the unit file has an error", "see `warren verify UNIT`";
-    NotSupported = 83, "units of this type are not run by this version", "";
+    NotSupported = 83, "units of this type are not run here", "";
     NoDevices = 84, "nobody looks for devices here, so each is taken for plugged in", "start warren-deviced.service, where there are devices";
     Maintenance = 85, "it is in maintenance", "mend it, then `warren clear UNIT` and start it";
     ManagerExit = 90, "the manager is going down", "";

@@ -36,7 +36,11 @@ impl Core {
     }
 
     fn can_run(&self, unit: UnitId) -> bool {
-        !matches!(self.run(unit).state, TypeState::Unsupported | TypeState::Scope(_))
+        match self.run(unit).state {
+            TypeState::Unsupported | TypeState::Scope(_) => false,
+            TypeState::Swap(_) => !self.totals.without_swaps,
+            _ => true,
+        }
     }
 
     /// A device is not started: its job waits until it is there.

@@ -43,6 +43,8 @@ pub struct Totals {
     pub failed_jobs_ever: u32,
     /// What is known of devices.
     pub sight: Sight,
+    /// Swap areas are not to be come to: units of them are not started.
+    pub without_swaps: bool,
 }
 
 impl Totals {

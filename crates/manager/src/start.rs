@@ -266,6 +266,7 @@ fn make(
 
     let mut core = Core::new(settings, random_seed());
     core.set_without_cgroups(tree.is_none());
+    core.set_without_swaps(warren_sys::process::in_container());
     core.set_boot_times(boot);
     let groups = Groups::new(tree).map_err(text("watching cgroups"))?;
     let traps = match std::mem::take(&mut kept.pipe) {

@@ -450,3 +450,18 @@ fn only_jobs_that_failed_count_as_failed() {
     assert_eq!(hand.state(b), ActiveState::Inactive);
     assert_eq!(failed(&hand), 1, "not the one that could not begin for it");
 }
+
+#[test]
+fn where_swap_areas_are_the_hosts_none_is_asked_for() {
+    let texts = "# dev-x.swap\n[Unit]\nOnFailure=other.service\n[Swap]\nWhat=/dev/x\n\
+                 # other.service\n[Service]\nExecStart=/p\n";
+    let started = |without: bool| {
+        let mut hand = Hand::new(texts);
+        hand.core.set_without_swaps(without);
+        let unit = hand.unit("dev-x.swap");
+        let effects = hand.ask(unit, JobType::Start);
+        (effects.iter().any(|e| matches!(e, Effect::Mount { .. })), hand.state(unit))
+    };
+    assert_eq!(started(false), (true, ActiveState::Activating));
+    assert_eq!(started(true), (false, ActiveState::Inactive));
+}

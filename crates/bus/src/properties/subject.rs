@@ -381,14 +381,19 @@ impl<'a> Subject<'a> {
     /// Whether a client may start it.
     pub fn can_start(&self) -> bool {
         let startable = !matches!(self.unit_type(), UnitType::Device | UnitType::Scope);
-        let runs = self.run().state != TypeState::Unsupported;
+        let runs = self.run().state != TypeState::Unsupported && !self.is_of_others();
         startable && runs && self.is_loaded() && !self.flags().refuse_manual_start()
     }
 
     /// Whether a client may stop it. A device goes when it is unplugged.
     pub fn can_stop(&self) -> bool {
-        let is_stopped = self.unit_type() != UnitType::Device;
+        let is_stopped = self.unit_type() != UnitType::Device && !self.is_of_others();
         is_stopped && !self.flags().perpetual() && !self.flags().refuse_manual_stop()
+    }
+
+    /// Whether it is a swap area in a container.
+    fn is_of_others(&self) -> bool {
+        self.unit_type() == UnitType::Swap && self.view.totals.without_swaps
     }
 
     /// Whether it can be reloaded.

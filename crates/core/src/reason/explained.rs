@@ -351,7 +351,8 @@ rows! {
         "Correct the file, then `warren refresh` and start it."
     NotSupported:
         "The file is understood, but this version does not run units of its type (timers, paths, \
-         scopes), or the verb does not apply to it."
+         scopes), or it is a swap area in a container, where they are the host's, or the verb does not \
+         apply to it."
         "SPECIFICATION.md and ARCHITECTURE.md, \"What is not there yet\"."
         "Nothing within Warrener yet."
     NoDevices:
