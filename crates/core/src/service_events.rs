@@ -7,6 +7,7 @@ use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
 use crate::service_stop::is_signalled;
+use crate::settings::{Compiled, TypeSettings};
 use crate::state::*;
 use crate::time::Monotonic;
 use std::time::Duration;
@@ -591,6 +592,55 @@ pub(crate) fn in_set(status: ExitStatus, set: &ExitStatusSet) -> bool {
             Signal::new(i32::from(n)).is_some_and(|signal| set.has_signal(signal))
         }
         ExitStatus::Unknown => false,
+    }
+}
+
+impl History {
+    /// How the processes ended that made the last run what it came to: the main process, and the first
+    /// command beside it that failed, unless the main process had failed before. Of a unit whose reload
+    /// failed, the command of that.
+    pub fn telling_ends(&self, settings: &Compiled) -> (Option<Ended>, Option<CommandEnd>) {
+        use CommandList::{Condition, Reload, Start, StartPre};
+        let ends = self.account.iter().flat_map(|account| &account.commands);
+        let mut failed = ends.filter(|end| self.has_failed(end, settings));
+        let main = self.last_main.filter(|main| !ended_well(main.status, settings));
+        let is_first = |end: &&CommandEnd| match end.list {
+            Start => false,
+            Reload => self.last_control == Some((end.list, end.ended)),
+            // There was no main process yet in this run.
+            Condition | StartPre => true,
+            _ => main.is_none_or(|main| end.ended.ended < main.ended),
+        };
+        let command = failed.find(is_first).copied();
+        let main = match command {
+            None => self.last_main,
+            Some(end) if matches!(end.list, Condition | StartPre) => None,
+            Some(_) => main,
+        };
+        (main, command)
+    }
+
+    fn has_failed(&self, end: &CommandEnd, settings: &Compiled) -> bool {
+        let status = end.ended.status;
+        let is_success = match &settings.own {
+            TypeSettings::Service(config) if !matches!(status, ExitStatus::Dumped(_)) => {
+                in_set(status, &config.success_exit_status)
+            }
+            _ => false,
+        };
+        let command = settings.commands(end.list).get(usize::from(end.index));
+        let may_fail = command.is_some_and(|command| {
+            command.ignore_failure && !self.ran_another(end.list, end.index, command)
+        });
+        status != ExitStatus::Exited(0) && !is_success && !may_fail
+    }
+}
+
+/// Whether a main process ended as it may.
+fn ended_well(status: ExitStatus, settings: &Compiled) -> bool {
+    match &settings.own {
+        TypeSettings::Service(config) => is_clean(status, config),
+        _ => true,
     }
 }
 

@@ -14,7 +14,7 @@ use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
 use warren_core::state::ActiveState::{Activating, Deactivating, Reloading};
-use warren_core::state::{ExitStatus, History, LostJob, Outcome, Tested};
+use warren_core::state::{CommandEnd, History, LostJob, Outcome, Tested};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_unit::{Loaded, Relation, UnitType};
@@ -282,8 +282,10 @@ fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
         out["device"] = json!(words);
     }
     out["remarks"] = crate::remarks::value(view, shared, unit);
-    out["ended"] = json!(history.last_main.map(restarts::ended));
-    out["command_ended"] = json!(failed_command(history).filter(|_| is_of_run));
+    let settings = shared.compiled(definition);
+    let (main, command) = history.telling_ends(&settings);
+    out["ended"] = json!(main.map(restarts::ended));
+    out["command_ended"] = json!(command.filter(|_| is_of_run).map(command_ended));
     out["restart"] = restarts::value(view, shared, unit, now());
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());
@@ -343,11 +345,8 @@ fn removal(view: &View, shared: &Shared, unit: UnitId) -> Value {
     })
 }
 
-/// The last command of the run beside the main process, if it did not end well.
-fn failed_command(history: &History) -> Option<String> {
-    let (list, ended) = history.last_control?;
-    let is_bad = ended.status != ExitStatus::Exited(0);
-    is_bad.then(|| restarts::ended_as(&format!("{}= command", list.setting()), ended))
+fn command_ended(end: CommandEnd) -> String {
+    restarts::ended_as(&format!("{}= command", end.list.setting()), end.ended)
 }
 
 /// The reason of the unit's state; of one that never began to start, that of the job which is to do so,

@@ -547,6 +547,24 @@ fn the_root_is_whose_fault_it_is_and_says_what_it_was() {
         ("late.service", late),
         ("pre.service", "[Service]\nExecStartPre=@P exit:2\nExecStart=@P stay"),
         ("stop.service", "[Service]\nExecStart=@P stay\nExecStop=@P exit:5"),
+        (
+            "pre-post.service",
+            "[Service]\nExecStartPre=@P exit:9\nExecStart=@P stay\nExecStopPost=@P exit:7",
+        ),
+        (
+            "pre-well.service",
+            "[Service]\nExecStartPre=@P exit:8\nExecStart=@P stay\nExecStopPost=/bin/true",
+        ),
+        (
+            "post.service",
+            "[Service]\nType=oneshot\nExecStart=/bin/true\nExecStartPost=@P exit:6\n\
+             ExecStopPost=/bin/true",
+        ),
+        (
+            "main.service",
+            "[Service]\nType=oneshot\nExecStartPre=-@P exit:4\nExecStart=@P exit:3\n\
+             ExecStopPost=@P exit:7",
+        ),
         ("mute.service", "[Service]\nType=notify\nTimeoutStartSec=100ms\nExecStart=@P stay"),
         (
             "says.service",
@@ -597,7 +615,21 @@ fn the_root_is_whose_fault_it_is_and_says_what_it_was() {
     m.expect_job("start", "pre.service", "failed");
     m.expect_job("start", "stop.service", "done");
     m.expect_job("stop", "stop.service", "done");
-    for (unit, what) in [("pre", ("ExecStartPre=", 2)), ("stop", ("ExecStop=", 5))] {
+    // The first that failed is the cause, and no main process that did its work.
+    for unit in ["pre-post.service", "pre-well.service", "post.service", "main.service"] {
+        m.expect_job("start", unit, "failed");
+    }
+    let main = root("main.service");
+    assert!(main["command_ended"].is_null(), "{main}");
+    assert!(main["ended"].as_str().is_some_and(|it| it.ends_with("exit code 3")), "{main}");
+    assert!(root("post.service")["ended"].is_null(), "{}", root("post.service"));
+    for (unit, what) in [
+        ("pre", ("ExecStartPre=", 2)),
+        ("stop", ("ExecStop=", 5)),
+        ("pre-post", ("ExecStartPre=", 9)),
+        ("pre-well", ("ExecStartPre=", 8)),
+        ("post", ("ExecStartPost=", 6)),
+    ] {
         let told = root(&format!("{unit}.service"))["command_ended"].clone();
         let is_told = |text: &str| {
             text.starts_with(what.0) && text.ends_with(&format!("left with exit code {}", what.1))
