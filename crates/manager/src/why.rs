@@ -398,24 +398,42 @@ fn lost_job(view: &View, job: LostJob) -> Value {
     })
 }
 
-/// Units that cannot be up without this one, directly or through others, and are not.
+/// Units that cannot be up without this one, directly or through others, are not, and were to be.
 fn held_back(view: &View, unit: UnitId) -> BTreeSet<UnitId> {
-    const NEEDED_BY: [Relation; 3] =
-        [Relation::RequiredBy, Relation::BoundBy, Relation::RequisiteOf];
+    const STAYING: [Relation; 2] = [Relation::BoundBy, Relation::RequisiteOf];
+    const NEEDED_BY: [Relation; 4] =
+        [Relation::RequiredBy, Relation::MountsForOf, STAYING[0], STAYING[1]];
     let mut held = BTreeSet::new();
     if view.active_state(unit).is_up() {
         return held;
     }
+    // Who has done what it was started for keeps nobody from starting but those for whom it is to stay up.
+    let is_through = matches!(view.reason(unit).code, Code::Finished | Code::Unneeded);
     let mut to_do = vec![unit];
     while let Some(next) = to_do.pop() {
-        for other in NEEDED_BY.into_iter().flat_map(|r| view.graph.related(next, r)) {
-            let counts = other != unit && view.active_state(other).is_down();
+        let relations = if next == unit && is_through { &STAYING[..] } else { &NEEDED_BY[..] };
+        for other in relations.iter().flat_map(|&r| view.graph.related(next, r)) {
+            let counts = other != unit && is_kept_down(view, other);
             if counts && held.len() < IMPACT_MAX && held.insert(other) {
                 to_do.push(other);
             }
         }
     }
     held
+}
+
+/// Whether the unit is down though it was to be up: its start waits, came to nothing or was refused, or it
+/// went down with what it needs.
+fn is_kept_down(view: &View, unit: UnitId) -> bool {
+    let history = view.run(unit).history.as_deref();
+    let by_another = |lost: &LostJob| {
+        is_lost_start(lost) && matches!(lost.result, JobResult::Dependency | JobResult::Timeout)
+    };
+    let is_lost = history.and_then(|h| h.lost_job).is_some_and(|lost| by_another(&lost));
+    let code = view.reason(unit).code;
+    let went_with_it = matches!(code, Code::StoppedWithDependency | Code::BoundUnitGone);
+    let is_asked = view.job(unit).is_some_and(|job| !job.kind.is_stopping());
+    view.active_state(unit).is_down() && (is_asked || is_lost || went_with_it || code.is_refusal())
 }
 
 fn names(view: &View, units: &BTreeSet<UnitId>) -> Vec<String> {

@@ -647,6 +647,43 @@ fn the_root_is_whose_fault_it_is_and_says_what_it_was() {
     assert!(detail.contains("open /none/out: No such file"), "{detail}");
 }
 
+/// Held back is who was to be up and is not for this: not who has done its work, or was taken down itself.
+#[test]
+fn what_a_unit_holds_back_is_what_was_to_be_up() {
+    let fails = "[Service]\nType=oneshot\nExecStart=@P exit:1";
+    let needs =
+        |unit: &str| format!("[Unit]\nRequires={unit}\nAfter={unit}\n[Service]\nExecStart=@P stay");
+    let (of_fails, of_unneeded) = (needs("fails.service"), needs("unneeded.service"));
+    let units = [
+        ("fails.service", fails),
+        (
+            "beside.service",
+            "[Unit]\nRequires=fails.service\n[Service]\nType=oneshot\nExecStart=/bin/true",
+        ),
+        ("after.service", &*of_fails),
+        ("unneeded.service", "[Unit]\nStopWhenUnneeded=yes\n[Service]\nExecStart=@P stay"),
+        ("uses.service", &*of_unneeded),
+        ("mnt-bad.mount", "[Mount]\nWhat=/none\nWhere=/mnt/bad\nType=nonesuch"),
+        ("below.service", "[Unit]\nRequiresMountsFor=/mnt/bad/below\n[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("held-back", &units) else { return };
+    let held = |unit: &str| m.call("Why", &json!({"unit": unit}))["units"][0]["impact"].clone();
+    m.expect_job("start", "beside.service", "done");
+    m.wait_for("fails.service", "failed/failed");
+    m.expect_job("start", "after.service", "dependency");
+    assert_eq!(held("fails.service"), json!(["after.service"]));
+    let all = m.call("Why", &json!({}))["units"].to_string();
+    assert!(all.contains("after.service") && !all.contains("beside.service"), "{all}");
+
+    m.expect_job("start", "uses.service", "done");
+    m.expect_job("stop", "uses.service", "done");
+    m.wait_for("unneeded.service", "inactive/dead");
+    assert_eq!(held("unneeded.service"), json!([]));
+
+    m.expect_job("start", "below.service", "dependency");
+    assert_eq!(held("mnt-bad.mount"), json!(["below.service"]));
+}
+
 /// systemd.unit(5), "ConditionEnvironment=": the block that `systemctl set-environment` changes.
 #[test]
 fn a_condition_on_the_environment_sees_what_was_set_and_unset() {
