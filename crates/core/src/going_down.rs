@@ -37,7 +37,22 @@ fn sought<'a>(
     is_sought.then_some(unit)
 }
 
+/// Whether somebody may wait for the unit to be down, or, while everything is being stopped, for a start of
+/// it, which is then a part of that.
+fn holds_up(run: &UnitRun, is_going_down: bool) -> bool {
+    let starts = run.job.as_ref().is_some_and(|job| job.running && job.kind == JobKind::Start);
+    let state = run.active_state();
+    state == ActiveState::Deactivating || is_going_down && starts && !state.is_up()
+}
+
 impl View {
+    /// Whether the end that is under way waits for the unit: it is being stopped, or is being started as a
+    /// part of the end.
+    pub fn holds_up_the_end(&self, unit: UnitId) -> bool {
+        let is_going_down = self.is_going_down();
+        is_going_down && holds_up(self.run(unit), is_going_down)
+    }
+
     /// Whether everything is being stopped. There may be a way back yet: see [`Totals::stopping`].
     ///
     /// [`Totals::stopping`]: crate::view::Totals::stopping
@@ -56,6 +71,12 @@ impl View {
 }
 
 impl Core {
+    /// Whether somebody may be tired of waiting for the unit: it is being stopped, or is being started while
+    /// everything is.
+    pub(crate) fn may_be_hurried(&self, unit: UnitId) -> bool {
+        holds_up(self.run(unit), self.is_going_down())
+    }
+
     /// See [`View::is_going_down`].
     pub fn is_going_down(&self) -> bool {
         self.totals.stopping || sought(&self.graph, |unit| self.run(unit), SHUTDOWN).is_some()

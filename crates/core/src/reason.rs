@@ -59,7 +59,7 @@ codes! {
     Expired = 26, "it was idle for TimeoutIdleSec=", "";
     Vanished = 27, "it went away in the kernel without a request", "";
     Sudden = 28, "it holds nothing to save, so the end of the manager killed it without asking", "";
-    Hurried = 29, "an administrator did not want to wait for its stop", "";
+    Hurried = 29, "an administrator did not want to wait for it any longer", "";
     ConditionFailed = 30, "a condition was not met, so it was skipped", "see the Condition*= settings of the unit";
     AssertFailed = 31, "an assertion was not met", "see the Assert*= settings of the unit";
     ExitCode = 40, "a process left with an exit code that is not a success", "see its last log lines";

@@ -518,7 +518,7 @@ impl Core {
         self.set_outcome(unit, Outcome::Timeout);
     }
 
-    /// An administrator waits no longer: what asks is over, what kills begins.
+    /// An administrator waits no longer: what asks is over, what kills begins. A start has failed then.
     ///
     /// `ExecStopPost=` still runs, as it may have something to clear away, but the time for the
     /// whole stop is over: it has its share, whatever the file says.
@@ -531,6 +531,13 @@ impl Core {
             StopPost | FinalWatchdog | FinalSigterm => self.enter_signal(unit, FinalSigkill),
             StopSigkill => self.leave_to_kernel(unit),
             FinalSigkill => self.enter_dead(unit),
+            Condition | StartPre | Start | StartPost => {
+                // Nor is it to be tried again.
+                self.service_mut(unit).stop_requested = true;
+                self.idle_queue.remove(&unit);
+                self.set_outcome(unit, Outcome::Timeout);
+                self.enter_signal(unit, StopSigkill);
+            }
             _ => {}
         }
     }

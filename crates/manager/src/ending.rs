@@ -23,7 +23,6 @@ use warren_core::ids::{EffectId, UnitId};
 use warren_core::job::{JobKind, JobMode, JobType};
 use warren_core::record::Restored;
 use warren_core::request::{Asker, Request};
-use warren_core::state::ActiveState;
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
@@ -468,6 +467,12 @@ impl Daemon {
                 let soft = action == PowerAction::SoftReboot;
                 return self.events.push_back(Event::StopEverything { soft });
             }
+            // Files name what follows when all else is over, but it is known by their target.
+            None if overdue => {
+                if let Some(action) = words::follows(&self.core.view()) {
+                    return self.end_without_stopping(action, AskedBy::Plan);
+                }
+            }
             Some(_) if !is_stopping && overdue => {
                 ending.is_past_soft_reboot = true;
                 return self.events.push_back(Event::GiveUp);
@@ -500,7 +505,7 @@ impl Daemon {
         waits.extend(waits::waits(&view, moment));
         let Some(ending) = &mut self.ending else { return };
         // What is down already, as an automount point whose way is not free, cannot be skipped.
-        let can_skip = |unit: &UnitId| view.run(*unit).active_state() == ActiveState::Deactivating;
+        let can_skip = |unit: &UnitId| view.holds_up_the_end(*unit);
         ending.named = waits.iter().map(|wait| wait.unit).find(can_skip);
         if !waits.is_empty() {
             let dirty = to_be_written(warren_sys::storage::dirty_bytes());

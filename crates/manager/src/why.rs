@@ -260,8 +260,7 @@ fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
     // What is in maintenance stays there though its fault is over: one thing clears it.
     let is_put_aside = view.run(unit).marked() == Some(Marked::Maintenance);
     let code = if is_put_aside { Code::Maintenance } else { told_reason(view, unit).code };
-    let holds_up_the_end = view.is_going_down() && view.active_state(unit) == Deactivating;
-    let cure = if holds_up_the_end { SKIP } else { code.cure() };
+    let cure = if view.holds_up_the_end(unit) { SKIP } else { code.cure() };
     out["reason"]["cure"] = json!(cure.replace(UNIT, definition.name.as_str()));
     let unmet = unmet(view, asked, unit);
     // A command of an earlier run has nothing to do with it.

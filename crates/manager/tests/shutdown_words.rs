@@ -3,9 +3,12 @@
 
 mod lab;
 
+use lab::recordings::recording;
 use lab::{Machine, until};
 use serde_json::{Value, json};
 use warren_sys::process;
+use warren_trace::analysis::Analysis;
+use warren_trace::analysis::path::Step;
 
 /// As systemd installs them (systemd.special(7)).
 const POWEROFF: [(&str, &str); 2] = [
@@ -116,6 +119,38 @@ fn an_end_starts_its_target_and_leaves_alone_what_nothing_stops() {
         assert!(console.contains("1 process left when all units are down: player"), "{console}");
         assert!(console.contains("The system is down."), "{console}");
     }
+}
+
+/// What is started as a part of the end is waited for, is told of, counts for the time of the end and can be
+/// skipped, like stops.
+#[test]
+fn what_an_end_starts_is_named_and_can_be_skipped() {
+    let late = "[Unit]\nDefaultDependencies=no\nAfter=shutdown.target\nBefore=poweroff.service\n\
+                [Service]\nType=oneshot\nExecStart=@P stay";
+    let target = format!("{}\nWants=late.service", POWEROFF[0].1);
+    let units = [("poweroff.target", &*target), POWEROFF[1], ("late.service", late)];
+    let Some(mut m) = Machine::start("starts", &units) else { return };
+    begin_poweroff_target(&m);
+    let wait = until("it is waited for", || {
+        let wait = m.call("Shutdown", &json!({}))["waits"][0].clone();
+        wait["process"].is_string().then_some(wait)
+    });
+    assert_eq!((&wait["unit"], &wait["phase"]), (&json!("late.service"), &json!("start")));
+    assert_eq!(m.call("Top", &json!({}))["waits_total"], 1);
+    let why = m.call("Why", &json!({"unit": "late.service"}))["units"][0]["path"][0].clone();
+    let cure = why["reason"]["cure"].to_string();
+    assert!(cure.contains("warren shutdown skip late.service"), "{why}");
+    let told = "waiting for late.service (start, pid ";
+    until("the console names it", || m.console().contains(told).then_some(()));
+    m.skip("late.service");
+    let console = m.wait_for_end();
+    assert!(console.contains(", longest late.service "), "{console}");
+    let recording = recording(&m, "shutdown").expect("it was kept");
+    let analysis = Analysis::of(&recording);
+    let on_path = |step: &Step| {
+        analysis.name(analysis.timeline.bars[step.bar as usize].row) == "late.service"
+    };
+    assert!(analysis.path.steps.iter().any(on_path), "{:?}", analysis.path);
 }
 
 #[test]

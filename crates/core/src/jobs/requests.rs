@@ -188,12 +188,12 @@ impl Core {
     }
 
     fn hurry(&mut self, unit: UnitId, cause: Cause) -> Result<Reply, Refusal> {
-        if self.active_state(unit) != ActiveState::Deactivating {
+        if !self.may_be_hurried(unit) {
             return Err(Refusal::NotStopping(self.graph.name(unit).clone()));
         }
         self.note(unit, Code::Hurried, cause, String::new());
         match self.run(unit).state {
-            TypeState::Service(_) => self.hurry_service(unit),
+            TypeState::Service(Service::Up(_)) => self.hurry_service(unit),
             // It goes on by itself; nobody waits for it any more.
             _ => self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Hurried, cause)),
         }

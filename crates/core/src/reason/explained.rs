@@ -132,8 +132,8 @@ rows! {
         "The chart of the shutdown (`warren chart shutdown`) marks such services."
         "Nothing. A service that has something to save after all must not say so."
     Hurried:
-        "Somebody asked not to wait any longer for its stop: `warren shutdown skip UNIT`, or the key \
-         on the console. Its processes were killed."
+        "Somebody asked not to wait any longer for its stop, or for its start as a part of a shutdown: \
+         `warren shutdown skip UNIT`, or the key on the console. Its processes were killed."
         "`warren why UNIT` names who asked; the chart of the shutdown how long it had taken."
         "Nothing. If it is needed each time, see why it does not end by its stop signal."
     ConditionFailed:

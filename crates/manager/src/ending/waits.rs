@@ -1,11 +1,12 @@
-//! What the end waits for: units that are being stopped, for how long, and how long yet.
+//! What the end waits for: units that are being stopped, or are started as a part of it, for how long,
+//! and how long yet.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use warren_core::ids::UnitId;
-use warren_core::job::JobKind;
+use warren_core::job::{Job, JobKind};
 use warren_core::state::{self, Service, Socket, TypeState};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
@@ -81,15 +82,19 @@ fn find_servers(view: &View, waits: &mut [Wait]) {
     }
 }
 
-/// The units that are being stopped, those that took longest first. Looks at every unit.
+/// The units that are being stopped, or started as a part of an end, those that took longest first. Looks at
+/// every unit.
 pub fn waits(view: &View, now: Monotonic) -> Vec<Wait> {
-    let stopping = |job: &&warren_core::job::Job| {
-        job.running && matches!(job.kind, JobKind::Stop | JobKind::Restart)
+    let is_going_down = view.is_going_down();
+    let is_waited_for = |job: &&Job| match job.kind {
+        JobKind::Stop | JobKind::Restart => job.running,
+        JobKind::Start => job.running && is_going_down,
+        _ => false,
     };
     let mut all: Vec<Wait> = view
         .jobs()
         .into_iter()
-        .filter(stopping)
+        .filter(is_waited_for)
         .map(|job| {
             let run = view.run(job.unit);
             let main = run.main_process().map(|process| process.pid);
@@ -98,7 +103,7 @@ pub fn waits(view: &View, now: Monotonic) -> Vec<Wait> {
                 phase: run.sub_state(),
                 pid: run.control_pid().or(main),
                 server: None,
-                so_far: now.since(since(view, job.unit).unwrap_or(job.since)),
+                so_far: now.since(since(view, job).unwrap_or(job.since)),
                 left: deadline(&run.state).map(|at| at.since(now)),
             }
         })
@@ -124,10 +129,13 @@ pub(crate) fn of_traps<'a>(
     all
 }
 
-/// When the unit began to go down, if it was up at all in this run.
-fn since(view: &View, unit: UnitId) -> Option<Monotonic> {
-    let history = view.run(unit).history.as_ref()?;
+/// When the unit began to go down, if it was up at all in this run; or to come up.
+fn since(view: &View, job: &Job) -> Option<Monotonic> {
+    let history = view.run(job.unit).history.as_ref()?;
     let (exit, began) = (history.active_exit, history.inactive_exit);
+    if job.kind == JobKind::Start {
+        return (began.monotonic >= job.since).then_some(began.monotonic);
+    }
     let is_of_this_run = !exit.is_never() && exit.monotonic >= began.monotonic;
     is_of_this_run.then_some(exit.monotonic)
 }

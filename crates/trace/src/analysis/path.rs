@@ -8,7 +8,7 @@
 
 use super::links::Links;
 use super::timeline::{Bar, Timeline};
-use crate::words::{Release, Subject};
+use crate::words::{Release, Subject, Work};
 
 /// One bar of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,12 +109,12 @@ fn goal(subject: Subject, timeline: &Timeline) -> Option<u32> {
     ended.max().map(|(_, index)| index)
 }
 
-/// Whether the whole waits for such a bar: a shutdown waits for stops, a boot for everything else,
-/// and all for what ran within the recording, also if it was given up after it had begun.
+/// Whether the whole waits for such a bar: a shutdown waits for stops and for starts that are a part of it, a
+/// boot for everything but stops, and all for what ran within the recording, also if it was given up after it had begun.
 pub(super) fn counts(subject: Subject, timeline: &Timeline, bar: &Bar) -> bool {
     let is_waited_for = match subject {
         Subject::Boot => !bar.work.is_stopping(),
-        Subject::Shutdown => bar.work.is_stopping(),
+        Subject::Shutdown => bar.work.is_stopping() || bar.work == Work::Start,
         Subject::Reload | Subject::Live => true,
     };
     let inside = timeline.begin_us..=timeline.end_us;

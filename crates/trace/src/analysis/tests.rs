@@ -469,6 +469,31 @@ fn what_was_given_up_after_it_had_begun_took_its_time() {
     assert_eq!(parts, expect);
 }
 
+/// What is started as a part of the end, and what waits for that.
+#[test]
+fn a_shutdown_waits_for_what_it_starts() {
+    let none = NO_UNIT;
+    let events = [
+        (0, none, none, What::PhaseBegin { phase: Phase::Shutdown, detail: 0 }),
+        (0, 0, none, queued(1, Work::Stop)),
+        (0, 1, none, queued(2, Work::Start)),
+        (0, 2, none, queued(3, Work::Start)),
+        (1, 0, none, released(1, Release::AtOnce)),
+        (10, 0, none, ended(1, Ending::Done)),
+        (12, 1, 0, released(2, Release::Unit)),
+        (80, 1, none, ended(2, Ending::Done)),
+        (83, 2, 1, released(3, Release::Unit)),
+        (83, 2, none, ended(3, Ending::Done)),
+        (90, none, none, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 }),
+    ];
+    let recording = recorded(Subject::Shutdown, &events);
+    let path = Analysis::of(&recording).path;
+    let steps: Vec<u32> = path.steps.iter().map(|step| step.bar).collect();
+    assert_eq!(steps, [0, 1, 2]);
+    let expect = path::Parts { units_us: 77, outside_us: 0, idle_us: 0, manager_us: 13 };
+    assert_eq!(path.parts, expect);
+}
+
 #[test]
 fn processes_that_outlive_their_units_are_neither_a_units_nor_the_managers() {
     let none = NO_UNIT;

@@ -157,8 +157,10 @@ function heldBy(run, bar, words) {
 
 /** Whether the whole waits for such a bar, as path.rs has it. */
 function counts(run, words, bar) {
-  const stops = ["stop", "restart"].includes(words.work[run.bars.work[bar]]);
-  const waited = run.subject === "boot" ? !stops : run.subject === "shutdown" ? stops : true;
+  const work = words.work[run.bars.work[bar]];
+  const stops = ["stop", "restart"].includes(work);
+  const ends = stops || work === "start";
+  const waited = run.subject === "boot" ? !stops : run.subject === "shutdown" ? ends : true;
   return waited && hasRun(run.bars, bar) && run.bars.end[bar] >= 0 && run.bars.end[bar] <= run.total;
 }
 
