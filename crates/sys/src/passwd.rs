@@ -180,7 +180,9 @@ pub fn served_groups_of(user: &str) -> Vec<u32> {
 
 /// Asks the name services in a process of their own. `None` when there is no answer.
 fn getent(database: &str, key: &str) -> Option<String> {
-    if key.starts_with('-') {
+    // It would take any digits for a number.
+    let is_number = key.bytes().all(|b| b.is_ascii_digit());
+    if key.starts_with('-') || is_number && parse_id(key).is_none() {
         return None;
     }
     let output = Command::new("getent")
@@ -276,6 +278,7 @@ mod tests {
         for name in ["00", "033", "65535", "4294967296", "-1", ""] {
             check_user(name, "none");
             assert_eq!((unlisted_user(name), unlisted_group(name)), (None, None), "{name}");
+            assert_eq!((served_user(name), served_group(name)), (None, None), "{name}");
         }
         assert_eq!(unlisted_user("4294967294").map(|user| user.uid), Some(4_294_967_294));
     }
