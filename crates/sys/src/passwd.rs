@@ -195,8 +195,9 @@ fn getent(database: &str, key: &str) -> Option<String> {
     answered.then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The number of a user or group as a word that may be a name. `4294967295` and `65535` stand for "no id" in the
-/// kernel's interfaces and are no ids; with a needless 0 in front it is none, as with systemd 252: `00` is not root.
+/// The number of a user or group as a word that may be a name. `4294967295` and `65535` stand for "no id"
+/// in the kernel's interfaces and are no ids; with a needless 0 in front it is none, as with systemd 252:
+/// `00` is not root.
 pub fn parse_id(text: &str) -> Option<u32> {
     let is_plain = text == "0" || !text.starts_with('0');
     is_plain.then(|| field_id(text)).flatten()

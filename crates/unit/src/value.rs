@@ -217,8 +217,8 @@ pub fn tasks(text: &str) -> Parsed<TasksLimit> {
     bytes(text).ok().filter(|&n| n > 0).map(TasksLimit::Tasks).ok_or_else(bad)
 }
 
-/// A whole number within bounds: decimal, hexadecimal after `0x`, octal after `0` or `0o`, binary after `0b`, as
-/// systemd 252 reads all of them.
+/// A whole number within bounds: decimal, hexadecimal after `0x`, octal after `0` or `0o`, binary after
+/// `0b`, as systemd 252 reads all of them.
 pub fn number(text: &str, low: i64, high: i64) -> Parsed<i64> {
     let value = whole(text).and_then(|n| i64::try_from(n).ok());
     value
@@ -514,8 +514,8 @@ pub fn capabilities(text: &str) -> (CapabilitySet, bool, Vec<Fault>) {
     (set, inverted, faults)
 }
 
-/// The name or number of a user or group, whether there is one or not: what systemd 252 takes for User= and its
-/// relatives. Numbers have no needless 0, and those that stand for none are none.
+/// The name or number of a user or group, whether there is one or not: what systemd 252 takes for User=
+/// and its relatives. Numbers have no needless 0, and those that stand for none are none.
 pub fn user(text: &str) -> Parsed<Box<str>> {
     let bad = || Fault::new(0, format!("'{text}' is neither the name nor the number of anybody"));
     let digits = text.strip_prefix('-').unwrap_or(text);

@@ -460,8 +460,9 @@ impl Unit<'_> {
     }
 
     /// An assignment after the default starts from nothing (or, inverted, from everything), others add
-    /// (or, inverted, remove); an empty one leaves nothing, `~` alone everything (systemd.exec(5)), and so does
-    /// one of which no word is known, as with systemd 252. The default is what is there, also where it was written.
+    /// (or, inverted, remove); an empty one leaves nothing, `~` alone everything (systemd.exec(5)), and so
+    /// does one of which no word is known. The default is what is there, also where it was written, as with
+    /// systemd 252.
     fn capability_set(&self, id: Id, default: CapabilitySet) -> CapabilitySet {
         let mut set = default;
         for entry in self.merged.raw(id) {
