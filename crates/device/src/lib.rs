@@ -12,6 +12,9 @@
 //!
 //! Start reading at [`scan`], then [`index`], then [`daemon`].
 
+// They panic when nothing can be written, which ends a daemon: `warren_sys::tell!` does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod activate;
 pub mod begun;
 pub mod btrfs;

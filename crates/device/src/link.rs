@@ -108,7 +108,7 @@ impl Starter {
 }
 
 fn say(error: &std::io::Error) {
-    eprintln!("warren-deviced: NOTIFY_SOCKET: {error}");
+    warren_sys::tell!("warren-deviced: NOTIFY_SOCKET: {error}");
 }
 
 #[cfg(test)]

@@ -34,3 +34,25 @@ fn who_asks_before_the_daemon_listens_does_not_end_it() {
     let ran = ran.expect("the daemon can be started");
     assert!(ran.status.success(), "{}: {}", ran.status, String::from_utf8_lossy(&ran.stderr));
 }
+
+/// Nor does a standard error that takes nothing, as a file on a full disk: what it has to say of itself is lost.
+#[test]
+fn what_cannot_be_said_does_not_end_the_daemon() {
+    let top = std::env::temp_dir().join(format!("warren-unsaid-{}", std::process::id()));
+    for dir in ["sys/class/block", "dev", "etc"] {
+        fs::create_dir_all(top.join(dir)).expect("the tree can be made");
+    }
+    let option = |name: &str, below: &str| format!("--{name}={}", top.join(below).display());
+    let full = fs::File::options().write(true).open("/dev/full").expect("the kernel has it");
+    // It complains of lvm2, which it does not find.
+    let ran = Command::new(env!("CARGO_BIN_EXE_warren-deviced"))
+        .args(["--once", "--kernel", "--activate"])
+        .args([option("sys", "sys"), option("dev", "dev"), option("udev-run", "udev")])
+        .args([option("lvm-run", "lvm"), option("records", "records")])
+        .env("PATH", top.join("etc"))
+        .env("LVM_SYSTEM_DIR", top.join("etc"))
+        .stderr(full)
+        .status();
+    let _ = fs::remove_dir_all(&top);
+    assert!(ran.as_ref().is_ok_and(|status| status.success()), "{ran:?}");
+}

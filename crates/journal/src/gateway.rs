@@ -156,7 +156,7 @@ enum Ready {
 fn answer(client: &mut Accepted<'_>, request: &Request, args: &Args) -> Result<(), Failure> {
     let ready = route(request).and_then(|route| {
         prepare(request, route, args).map_err(|failure| {
-            eprintln!("warren-journal-gatewayd: {}: {}", request.target, failure.0);
+            warren_sys::tell!("warren-journal-gatewayd: {}: {}", request.target, failure.0);
             Refusal(500, "Failed to read the log.")
         })
     });

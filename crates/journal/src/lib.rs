@@ -9,6 +9,9 @@
 //! follows from a block being readable without anything around it. The format is written down in
 //! `docs/src/design/journal-format.md`.
 
+// They panic when nothing can be written, which ends a daemon: `warren_sys::tell!` does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod access;
 pub mod block;
 mod bytes;

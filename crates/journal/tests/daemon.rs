@@ -124,6 +124,29 @@ fn a_torrent_of_lines_is_kept_whole_and_in_order() {
     assert!(entries.iter().map(number).eq(0..LINES));
 }
 
+/// A full /run is where standard error is a file on it too: what cannot be said ends nobody.
+#[test]
+fn a_standard_error_that_takes_nothing_does_not_end_it() {
+    let mut lab = Lab::new("full");
+    // What it complains of at its start.
+    std::fs::write(lab.path("file"), "").expect("room");
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("the kernel has it");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journald"));
+    command.args(["--set", "NoSuch=1", "--set", "SystemKeepFree=0", "--directory"]);
+    command.arg(lab.path("store")).arg("--socket-directory").arg(lab.path("run"));
+    command.env("NOTIFY_SOCKET", lab.path("file")).stderr(full);
+    lab.daemon = Some(command.spawn().expect("the daemon starts"));
+    while !lab.path("run/socket").exists() {
+        assert!(lab.is_alive(), "it goes on");
+        std::thread::yield_now();
+    }
+    while lab.native().send(b"MESSAGE=x\nFULL=1\n").is_err() {
+        assert!(lab.is_alive(), "it goes on");
+    }
+    lab.stop();
+    assert_eq!(lab.read(Expr::field("FULL", "1")).len(), 1);
+}
+
 /// Records that the kernel's log has now, which must begin with the first one of the boot to be
 /// counted; `None` where it may not be read or has lost some.
 fn kernel_records() -> Option<usize> {

@@ -51,6 +51,20 @@ impl Missed {
 
 static MISSED: Missed = Missed::new();
 
+/// Writes a line to standard error, as `eprintln!` does, which ends the program if the line cannot be written: a daemon
+/// whose standard error is a file on a full disk, or a pipe that nobody reads any more, goes on. For a program whose
+/// only way to say something this is; it waits as any write does ([`say`] does not).
+#[macro_export]
+macro_rules! tell {
+    ($($arg:tt)*) => { $crate::terminal::tell(format_args!($($arg)*)) };
+}
+
+/// Writes a line to standard error if it can be; `tell!` has it with format arguments.
+pub fn tell(text: std::fmt::Arguments<'_>) {
+    // One write: others have the same standard error.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{text}\n").as_bytes());
+}
+
 /// Writes a line to standard error. What takes nothing at once, or not all of it, as a terminal at which somebody has
 /// typed Ctrl-S or a pipe that nobody reads, does not hold up who writes: it misses the line, and is told of it with the
 /// next, which begins at the begin of a line.

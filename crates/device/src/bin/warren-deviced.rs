@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("warren-deviced: {error}");
+            warren_sys::tell!("warren-deviced: {error}");
             ExitCode::from(1)
         }
     }
@@ -177,7 +177,7 @@ fn start_executor(command: &Command) -> warren_sys::Result<Option<OwnedFd>> {
     // no directory that is made later.
     let udev = &command.options.roots.udev;
     if let Err(error) = std::fs::create_dir_all(udev) {
-        eprintln!("{}: {error}", udev.display());
+        warren_sys::tell!("{}: {error}", udev.display());
     }
     let started = std::env::current_exe().and_then(|own| executor::start(&own, &places(command)));
     started.map(Some).map_err(|error| failed("starting the executor", &error))
@@ -195,7 +195,9 @@ fn ask_lvm(options: &mut Options) {
             policy.system_ids.extend(host::system_id());
         }
         Err(why) => {
-            eprintln!("lvm2's settings are not known ({why}): no volume group is activated");
+            warren_sys::tell!(
+                "lvm2's settings are not known ({why}): no volume group is activated"
+            );
             policy.event_activation = false;
         }
     }
@@ -227,7 +229,7 @@ fn listed_in(name: &str) -> Option<BTreeSet<LvmId>> {
         Ok(text) => Some(parse_devices_file(&text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => {
-            eprintln!("{name}: {error}");
+            warren_sys::tell!("{name}: {error}");
             Some(BTreeSet::new())
         }
     }
@@ -239,7 +241,7 @@ fn wwids_in(path: &String) -> BTreeSet<String> {
         Ok(text) => parse_wwids(&text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeSet::new(),
         Err(error) => {
-            eprintln!("{path}: {error}");
+            warren_sys::tell!("{path}: {error}");
             BTreeSet::new()
         }
     }
@@ -269,7 +271,7 @@ fn run(mut command: Command) -> warren_sys::Result<()> {
     if let Some(link) = &link {
         daemon.watch(&link.end)?;
     }
-    sandbox::enter(&roots)?.iter().for_each(|line| eprintln!("sandbox: {line}"));
+    sandbox::enter(&roots)?.iter().for_each(|line| warren_sys::tell!("sandbox: {line}"));
     daemon.begin();
     loop {
         if let Some(link) = &mut link {
@@ -280,7 +282,7 @@ fn run(mut command: Command) -> warren_sys::Result<()> {
             return Ok(());
         }
         daemon.turn(link.as_ref().and_then(Link::patience))?;
-        daemon.take_lines().iter().for_each(|line| eprintln!("{line}"));
+        daemon.take_lines().iter().for_each(|line| warren_sys::tell!("{line}"));
         match signals.read()?.map(|info| info.signal) {
             Some(SIGUSR1) => print_report(&daemon, command.json),
             Some(_) => return Ok(()),

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     match run(Options { args: place.into(), listen }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("warren-journal-access: {}", failure.0);
+            warren_sys::tell!("warren-journal-access: {}", failure.0);
             ExitCode::FAILURE
         }
     }

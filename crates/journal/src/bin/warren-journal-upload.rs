@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     match options(Args::parse()).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("warren-journal-upload: {}", failure.0);
+            warren_sys::tell!("warren-journal-upload: {}", failure.0);
             ExitCode::FAILURE
         }
     }

@@ -86,14 +86,14 @@ fn main() -> ExitCode {
         }
     };
     if options.machine.is_some() {
-        eprintln!("--machine: a nested machine's log is shown by `warren -M NAME logs`");
+        warren_sys::tell!("--machine: a nested machine's log is shown by `warren -M NAME logs`");
         return ExitCode::FAILURE;
     }
     match run(&options.into_args(), &mut out) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
-            eprintln!("{}", failure.0);
+            warren_sys::tell!("{}", failure.0);
             ExitCode::FAILURE
         }
     }

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("warren-journald: {e}");
+            warren_sys::tell!("warren-journald: {e}");
             ExitCode::FAILURE
         }
     }

@@ -158,7 +158,7 @@ impl Core {
         let directory = mirror::directory(&options.mirror_root, self.machine, namespace);
         match Mirror::open(&directory, self.config.mirror_bytes, self.machine) {
             Ok(mirror) => self.mirror = Some(mirror),
-            Err(e) => eprintln!("warren-journald: there is no mirror: {e}"),
+            Err(e) => warren_sys::tell!("warren-journald: there is no mirror: {e}"),
         }
     }
 
@@ -350,7 +350,7 @@ impl Core {
         self.judge_disk(error);
         let text = error.to_string();
         if self.trouble.as_ref() != Some(&text) {
-            eprintln!("warren-journald: {text}");
+            warren_sys::tell!("warren-journald: {text}");
             self.keep.iter().for_each(|keep| keep.upkeep.make_room());
             self.trouble = Some(text);
         }

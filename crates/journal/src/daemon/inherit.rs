@@ -134,7 +134,7 @@ fn notify(text: &str, fds: &[BorrowedFd<'_>]) -> bool {
     let Ok(path) = std::env::var("NOTIFY_SOCKET") else { return false };
     let sent = send_to(&path, text.as_bytes(), fds);
     if let Err(e) = &sent {
-        eprintln!("warren-journald: NOTIFY_SOCKET: {e}");
+        warren_sys::tell!("warren-journald: NOTIFY_SOCKET: {e}");
     }
     sent.is_ok()
 }

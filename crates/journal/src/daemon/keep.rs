@@ -98,7 +98,7 @@ impl Opening<'_> {
         self.places.remember(Place::Persistent)?;
         if let Err(e) = copied.remove(&from) {
             // The next start removes them.
-            eprintln!("warren-journald: {e}");
+            warren_sys::tell!("warren-journald: {e}");
         }
         Ok(copied)
     }

@@ -99,7 +99,7 @@ impl Kmsg {
     pub fn finish(&self) {
         let Some(next) = self.next else { return };
         if let Err(e) = std::fs::write(&self.kept, format!("{} {next}\n", self.boot)) {
-            eprintln!("warren-journald: {}: {e}", self.kept.display());
+            warren_sys::tell!("warren-journald: {}: {e}", self.kept.display());
         }
     }
 }

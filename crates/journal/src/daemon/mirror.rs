@@ -138,7 +138,7 @@ impl Mirror {
         if let Some(text) = &text
             && self.trouble.as_ref() != Some(text)
         {
-            eprintln!("warren-journald: the mirror: {text}");
+            warren_sys::tell!("warren-journald: the mirror: {text}");
         }
         self.trouble = text.or(self.trouble.take());
     }

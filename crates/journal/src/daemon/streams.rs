@@ -639,7 +639,7 @@ impl Connection {
             std::fs::write(header_path(directory, self.id), self.stream.header().to_bytes())
         });
         if let Err(e) = written {
-            eprintln!("warren-journald: {}: {e}", directory.display());
+            warren_sys::tell!("warren-journald: {}: {e}", directory.display());
         }
     }
 

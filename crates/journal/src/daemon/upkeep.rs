@@ -115,9 +115,9 @@ impl Upkeep {
         self.jobs = None;
         let Some(thread) = self.thread.take() else { return };
         if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("warren-journald: upkeep is still at work");
+            warren_sys::tell!("warren-journald: upkeep is still at work");
         } else if thread.join().is_err() {
-            eprintln!("warren-journald: upkeep failed; the next start does it again");
+            warren_sys::tell!("warren-journald: upkeep failed; the next start does it again");
         }
     }
 }

@@ -31,7 +31,7 @@ pub fn add(args: &Args, journal: &mut Union) -> Result<(), Failure> {
             Ok(file) => journal.add(Box::new(file)),
             Err(e) if e.is_gone() => {}
             Err(e) if !args.file.is_empty() => return Err(e.into()),
-            Err(e) => eprintln!("{e}"),
+            Err(e) => warren_sys::tell!("{e}"),
         }
     }
     Ok(())
@@ -69,7 +69,7 @@ pub fn header(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     for path in paths(args)? {
         let file = match SystemdFile::open(&path) {
             Err(e) if args.file.is_empty() => {
-                eprintln!("{e}");
+                warren_sys::tell!("{e}");
                 continue;
             }
             file => file?,

@@ -61,7 +61,7 @@ impl Import {
         import.finish()?;
         let refused = read?;
         if refused > 0 {
-            eprintln!("{refused} fields were left out");
+            warren_sys::tell!("{refused} fields were left out");
         }
         Ok(import.count)
     }

@@ -38,9 +38,11 @@ pub fn set_up(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     write_key(&directory, &state, args.force)?;
     if !args.quiet {
         let path = directory.join(KEY_NAME);
-        eprintln!("The key that changes is in {}.", path.display());
-        eprintln!("Keep the following one elsewhere: it is needed to verify, and is nowhere else.");
-        eprintln!("Then restart the log daemon.");
+        warren_sys::tell!("The key that changes is in {}.", path.display());
+        warren_sys::tell!(
+            "Keep the following one elsewhere: it is needed to verify, and is nowhere else."
+        );
+        warren_sys::tell!("Then restart the log daemon.");
     }
     writeln!(out, "{state}")?;
     Ok(())
@@ -56,7 +58,7 @@ pub fn verify(args: &Args, stores: &[Store]) -> Result<bool, Failure> {
         .collect();
     let Some(key) = &args.verify_key else {
         if !with_ledger.is_empty() && !args.quiet {
-            eprintln!("There is a ledger; without --verify-key it is not looked at.");
+            warren_sys::tell!("There is a ledger; without --verify-key it is not looked at.");
         }
         return Ok(true);
     };
@@ -69,14 +71,17 @@ pub fn verify(args: &Args, stores: &[Store]) -> Result<bool, Failure> {
     for directory in with_ledger {
         let report = audit(directory, &key)?;
         proved &= report.faults.is_empty();
-        report.faults.iter().for_each(|fault| eprintln!("{}: {fault}", directory.display()));
+        report
+            .faults
+            .iter()
+            .for_each(|fault| warren_sys::tell!("{}: {fault}", directory.display()));
         let result = if report.faults.is_empty() { "PASS" } else { "FAIL" };
         let path = directory.join(LEDGER_NAME);
-        eprintln!("{result}: {}, {} segments as they were", path.display(), report.proved);
+        warren_sys::tell!("{result}: {}, {} segments as they were", path.display(), report.proved);
         if let Some(until_us) = report.until_us {
             let zone = if args.utc { TimeZone::UTC } else { TimeZone::system() };
             let until = when::print(until_us, &zone, "%a %Y-%m-%d %H:%M:%S %Z");
-            eprintln!("=> Sealed until {until}; what is newer is not proved");
+            warren_sys::tell!("=> Sealed until {until}; what is newer is not proved");
         }
     }
     Ok(proved)

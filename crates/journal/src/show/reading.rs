@@ -161,5 +161,5 @@ pub fn report<'a>(damage: impl IntoIterator<Item = &'a Error>) {
 }
 
 fn say(fault: String) {
-    eprintln!("{fault}");
+    warren_sys::tell!("{fault}");
 }

@@ -100,7 +100,7 @@ fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if let Some(file) = &args.import {
         let count = import::import(file, args.directory.as_ref(), args.quiet)?;
         if !args.quiet {
-            eprintln!("{count} entries imported.");
+            warren_sys::tell!("{count} entries imported.");
         }
         return Ok(true);
     }
@@ -128,7 +128,7 @@ fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     let is_empty = stores::are_empty(&stores);
     let mut reading = Reading::of(args, stores)?;
     if is_empty && reading.has_own_alone() && !args.quiet {
-        eprintln!("No journal files were found.");
+        warren_sys::tell!("No journal files were found.");
     }
     if args.list_boots {
         return boots::list(reading.journal(), args, out);

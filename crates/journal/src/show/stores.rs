@@ -140,7 +140,7 @@ pub fn verify(stores: &[Store], quiet: bool) -> Result<bool, Failure> {
         progress.clear();
         if let Some(at) = torn_at.filter(|_| !quiet) {
             let what = "what follows is not whole: torn off by a crash, or the file was cut";
-            eprintln!("{}: ends at byte {at}; {what}", source.name());
+            warren_sys::tell!("{}: ends at byte {at}; {what}", source.name());
         }
         whole &= faults.is_empty();
         put_verdict(&path, &faults, quiet);
@@ -150,15 +150,15 @@ pub fn verify(stores: &[Store], quiet: bool) -> Result<bool, Failure> {
 
 /// Says on stderr what is wrong with a file.
 pub fn put_verdict(path: &Path, faults: &[Error], quiet: bool) {
-    faults.iter().for_each(|fault| eprintln!("{fault}"));
+    faults.iter().for_each(|fault| warren_sys::tell!("{fault}"));
     let why = match faults.iter().any(Error::is_of_device) {
         true => "Input/output error",
         false => "Bad message",
     };
     match faults.is_empty() {
         true if quiet => {}
-        true => eprintln!("PASS: {}", path.display()),
-        false => eprintln!("FAIL: {} ({why})", path.display()),
+        true => warren_sys::tell!("PASS: {}", path.display()),
+        false => warren_sys::tell!("FAIL: {} ({why})", path.display()),
     }
 }
 
@@ -213,9 +213,10 @@ pub fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
     report(&unreadable);
     if !args.quiet {
         let directory = files.directory().display();
-        gone.iter().for_each(|name| eprintln!("Deleted archived journal {directory}/{name}."));
+        gone.iter()
+            .for_each(|name| warren_sys::tell!("Deleted archived journal {directory}/{name}."));
         let bytes = print_bytes(bytes);
-        eprintln!("Vacuuming done, freed {bytes} of archived journals from {directory}.");
+        warren_sys::tell!("Vacuuming done, freed {bytes} of archived journals from {directory}.");
     }
     Ok(true)
 }

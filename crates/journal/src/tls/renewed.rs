@@ -57,7 +57,7 @@ impl<C> Renewed<C> {
         known.read = read;
         match made {
             Ok(config) => known.config = config,
-            Err(Failure(why)) => eprintln!("{why}; the certificates of before stay in use"),
+            Err(Failure(why)) => warren_sys::tell!("{why}; the certificates of before stay in use"),
         }
         known.config.clone()
     }

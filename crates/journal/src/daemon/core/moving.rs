@@ -171,7 +171,10 @@ impl Core {
                 _ => Duration::MAX,
             };
             keep.upkeep.finish(patience);
-            keep.upkeep.reports().iter().for_each(|report| eprintln!("warren-journald: {report}"));
+            keep.upkeep
+                .reports()
+                .iter()
+                .for_each(|report| warren_sys::tell!("warren-journald: {report}"));
         }
     }
 

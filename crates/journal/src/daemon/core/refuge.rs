@@ -110,7 +110,7 @@ impl Core {
         self.try_again();
         if let Err(e) = self.places.remember(Place::Volatile) {
             // The next daemon begins with the disk.
-            eprintln!("warren-journald: {e}");
+            warren_sys::tell!("warren-journald: {e}");
         }
         self.mirror.iter_mut().for_each(Mirror::flush);
         if let Some(dead) = self.keep.replace(keep) {
@@ -140,7 +140,10 @@ impl Core {
     /// Takes again what a store had that may be on no device.
     fn take_from(&mut self, mut dead: Keep, patience: Duration) {
         dead.upkeep.finish(patience);
-        dead.upkeep.reports().iter().for_each(|report| eprintln!("warren-journald: {report}"));
+        dead.upkeep
+            .reports()
+            .iter()
+            .for_each(|report| warren_sys::tell!("warren-journald: {report}"));
         let left = dead.store.give_up();
         self.refuge.logs = left.logs;
         // The mirror and the memory for the next daemon have them.
@@ -249,7 +252,7 @@ impl Core {
         match self.places.remember_refuge(&mark.to_string()) {
             Ok(()) => self.refuge.kept = mark,
             // The next daemon goes by what there is.
-            Err(e) => eprintln!("warren-journald: {e}"),
+            Err(e) => warren_sys::tell!("warren-journald: {e}"),
         }
     }
 
