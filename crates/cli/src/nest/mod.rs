@@ -161,18 +161,41 @@ fn supervise(signals: &SignalFd, outer: &mut Child) -> Result<i32> {
     epoll.add(signals, 0, Interest::READ)?;
     epoll.add(&pidfd, 1, Interest::READ)?;
     let mut ready = Events::with_capacity(2);
-    let mut asked = 0u32;
+    let mut asked = Asked::default();
     while process::is_alive(pidfd.as_fd()) {
         epoll.wait(&mut ready, None)?;
-        while let Some(_signal) = signals.read()? {
-            let order = if asked == 0 { ORDER_STOP } else { ORDER_KILL };
-            asked += 1;
-            // It may just have ended: the loop will notice.
-            let _ = orders.write_all(&[order]);
+        while let Some(signal) = signals.read()? {
+            let now_ms = warren_sys::time::monotonic_ns() / 1_000_000;
+            if let Some(order) = asked.order(signal.signal, now_ms) {
+                // It may just have ended: the loop will notice.
+                let _ = orders.write_all(&[order]);
+            }
         }
     }
     let exit = process::wait(process::Wait::Pid(outer.id() as i32), true)?;
     Ok(exit.map_or(1, |exit| status_of(exit.kind)))
+}
+
+/// Signals that come so soon after the first are the same wish: who closes a terminal or ends a service may send several.
+const SAME_WISH_MS: u64 = 500;
+
+/// What the user has asked for by signals.
+#[derive(Default)]
+struct Asked {
+    first_ms: Option<u64>,
+}
+
+impl Asked {
+    /// The order that a signal is. A hang-up comes to a terminal's processes more than once, and with other signals: it
+    /// asks to stop, and never to kill.
+    fn order(&mut self, signal: i32, now_ms: u64) -> Option<u8> {
+        let Some(first_ms) = self.first_ms else {
+            self.first_ms = Some(now_ms);
+            return Some(ORDER_STOP);
+        };
+        let is_second = signal != SIGHUP && now_ms.saturating_sub(first_ms) >= SAME_WISH_MS;
+        is_second.then_some(ORDER_KILL)
+    }
 }
 
 /// The exit status that stands for how process 1 ended. reboot(2) in a pid namespace ends it with
@@ -221,5 +244,20 @@ mod tests {
     fn ends_are_told_as_a_shell_would() {
         let ends = [ExitKind::Exited(3), ExitKind::Killed(SIGINT), ExitKind::Killed(9)];
         assert_eq!(ends.map(status_of), [3, 0, 137]);
+    }
+
+    #[test]
+    fn a_second_signal_kills_unless_it_is_a_hang_up_or_the_same_wish() {
+        let check = |signals: &[(i32, u64)], expected: &str| {
+            let mut asked = Asked::default();
+            let order =
+                |&(signal, at_ms): &(i32, u64)| asked.order(signal, at_ms).map_or('-', char::from);
+            assert_eq!(signals.iter().map(order).collect::<String>(), expected, "{signals:?}");
+        };
+        check(&[(SIGINT, 1000), (SIGINT, 2000)], "sk");
+        check(&[(SIGTERM, 1000), (SIGINT, 1499), (SIGTERM, 1500), (SIGINT, 1501)], "s-kk");
+        check(&[(SIGHUP, 1000), (SIGHUP, 1001), (SIGHUP, 9000)], "s--");
+        check(&[(SIGTERM, 1000), (SIGHUP, 1000), (SIGHUP, 9000), (SIGTERM, 9001)], "s--k");
+        check(&[(SIGHUP, 1000), (SIGTERM, 9000)], "sk");
     }
 }

@@ -1,5 +1,6 @@
 //! The middle stage: unshares, starts *inner*, waits, and cleans up when *run* was killed.
 
+use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -11,10 +12,13 @@ use warren_sys::namespace::{self, IdRange, Namespaces};
 use warren_sys::process;
 use warren_sys::signal::SIGRTMIN;
 
-use super::{Group, ORDER_STOP, pass_on, stage_arguments, status_of};
+use super::{Group, ORDER_KILL, ORDER_STOP, pass_on, stage_arguments, status_of};
 use crate::args::NestArgs;
 
 const SIGKILL: i32 = 9;
+
+/// Orders that are read at once.
+const ORDERS_MAX: usize = 64;
 
 /// What a service manager takes as "power off": systemd(1), "SIGNALS".
 const SIGNAL_POWEROFF: i32 = SIGRTMIN + 4;
@@ -82,7 +86,8 @@ fn start_inner(args: &NestArgs, user: bool) -> Result<std::process::Child> {
 /// Waits for process 1, taking orders on standard input. True: *run* is gone.
 fn wait(pid: i32) -> Result<bool> {
     let pidfd = process::pidfd_open(pid)?;
-    let orders = std::io::stdin();
+    // The descriptor itself: what a buffer has read, epoll does not see.
+    let mut orders = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let epoll = Epoll::new()?;
     epoll.add(&orders, 0, Interest::READ)?;
     epoll.add(&pidfd, 1, Interest::READ)?;
@@ -93,18 +98,34 @@ fn wait(pid: i32) -> Result<bool> {
         if alone || !ready.iter().any(|r| r.token == 0) {
             continue;
         }
-        let mut order = [0u8; 1];
-        let read = orders.lock().read(&mut order)?;
-        let signal = match (read, order[0]) {
-            (1, ORDER_STOP) => SIGNAL_POWEROFF,
-            _ => SIGKILL,
-        };
-        alone = read == 0;
+        let mut given = [0u8; ORDERS_MAX];
+        let count = orders.read(&mut given)?;
+        alone = count == 0;
         if alone {
             epoll.remove(&orders)?;
         }
         // It may just have ended: the loop will notice.
-        let _ = process::pidfd_signal(pidfd.as_fd(), signal);
+        let _ = process::pidfd_signal(pidfd.as_fd(), signal_for(&given[..count]));
     }
     Ok(alone)
+}
+
+/// What process 1 is sent for the orders that have come since; none have when *run* is gone.
+fn signal_for(orders: &[u8]) -> i32 {
+    match orders.contains(&ORDER_STOP) && !orders.contains(&ORDER_KILL) {
+        true => SIGNAL_POWEROFF,
+        false => SIGKILL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_to_kill_counts_over_those_that_came_with_it() {
+        let orders: [&[u8]; 5] = [b"s", b"sk", b"ss", b"kk", b""];
+        let signals = [SIGNAL_POWEROFF, SIGKILL, SIGNAL_POWEROFF, SIGKILL, SIGKILL];
+        assert_eq!(orders.map(signal_for), signals);
+    }
 }
