@@ -20,6 +20,8 @@ STATIC = RUSTFLAGS='-C target-feature=+crt-static'
 DAEMONS = warren-init warren-exec warrend warren-journald warren-journal-access warren-journal-gatewayd \
     warren-journal-upload warren-deviced
 COMMANDS = warren warren-journalctl
+# What a shell or one of our programs writes is for all to read, whatever the umask.
+ALL_READ = umask 022
 # Units that stand in for systemd's own: only Warrener looks there.
 UNITS = $(DESTDIR)$(PREFIX)/lib/warren/system
 
@@ -58,8 +60,9 @@ install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	for p in $(DAEMONS) warren-echo; do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/lib/warren/; done
 	for p in $(COMMANDS); do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/; done
 	install -d $(UNITS)/sysinit.target.wants $(UNITS)/sockets.target.wants
-	for u in units/*; do sed -e 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' \
+	$(ALL_READ); for u in units/*; do sed -e 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' \
 	    -e 's|/usr/bin/|$(PREFIX)/bin/|' $$u > $(UNITS)/$${u##*/}; done
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system-preset presets/*
 	for s in systemd-journald systemd-journal-flush warren-deviced; do \
 	    ln -sf ../$$s.service $(UNITS)/sysinit.target.wants/; done
 	for s in systemd-journald systemd-journald-dev-log; do \
@@ -70,13 +73,13 @@ install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	install -m 644 LICENSE-MIT LICENSE-APACHE CHANGELOG.md $(DESTDIR)$(PREFIX)/share/doc/warrener/
 	# Where it is, messages are kept on the disk.
 	install -d -m 755 $(DESTDIR)/var/log/warren
-	$(OUT)/warren man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(ALL_READ); $(OUT)/warren man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 	    $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions \
 	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(OUT)/warren completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/warren
-	$(OUT)/warren completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_warren
-	$(OUT)/warren completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/warren.fish
+	$(ALL_READ); $(OUT)/warren completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/warren
+	$(ALL_READ); $(OUT)/warren completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_warren
+	$(ALL_READ); $(OUT)/warren completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/warren.fish
 
 docs: tools ## write the generated pages of docs/ again
 	@cargo xtask docs
