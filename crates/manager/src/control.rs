@@ -25,6 +25,7 @@ use warren_sys::{endings, fdpass};
 use crate::answers::{AnswerTo, Awaited, Bell, Unanswered, awaited};
 use crate::control_calls::{self, Answered, Method, refused};
 use crate::control_jobs;
+use crate::control_parameters;
 use crate::control_turns::{Places, Turn, Turns};
 use crate::inhibit::{self, Held};
 use crate::say;
@@ -263,6 +264,9 @@ impl Connection<'_> {
             return Ok(error("io.warrener.AccessDenied", text));
         }
         let parameters = &request["parameters"];
+        if let Err((name, message)) = control_parameters::check(name, changes, parameters) {
+            return Ok(error(name, &message));
+        }
         let answered = match (name, call) {
             ("Inhibit", _) => self.inhibit(parameters),
             ("Jobs", _) if request["more"].as_bool() == Some(true) => {

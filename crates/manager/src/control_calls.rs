@@ -632,13 +632,13 @@ fn hurry(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answe
 /// Ends everything, now or when `after` or `at` says.
 fn leave(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let (how, action) = match parameters["how"].as_str() {
-        Some("exit") | None => (Leave::Exit, PowerAction::Exit(shared.facts().exit_code)),
+        Some("exit") => (Leave::Exit, PowerAction::Exit(shared.facts().exit_code)),
         Some("reboot") => (Leave::Reboot, PowerAction::Reboot),
         Some("poweroff") => (Leave::PowerOff, PowerAction::PowerOff),
         Some("halt") => (Leave::Halt, PowerAction::Halt),
         Some("kexec") => (Leave::KExec, PowerAction::Kexec),
         Some("soft-reboot") => (Leave::SoftReboot, PowerAction::SoftReboot),
-        Some(_) => return Err(invalid("how")),
+        Some(_) | None => return Err(invalid("how")),
     };
     let (after, at) = (parameters["after"].as_str(), parameters["at"].as_str());
     if after.is_some() || at.is_some() {

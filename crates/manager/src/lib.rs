@@ -17,6 +17,7 @@ pub mod control_calls;
 mod control_detail;
 mod control_files;
 mod control_jobs;
+mod control_parameters;
 mod control_records;
 pub mod control_top;
 mod control_turns;
