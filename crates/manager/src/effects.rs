@@ -197,7 +197,7 @@ impl Daemon {
         for NotApplied { setting, why } in not_applied {
             let name = self.core.graph().name(unit);
             let text = format!("{name}: {setting}= is not applied: {why}");
-            crate::log::warn(&self.core.view(), unit, &text);
+            crate::log::warn(&self.core.view(), self.core.settings(), unit, &text);
         }
     }
 

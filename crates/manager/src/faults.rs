@@ -43,7 +43,7 @@ impl Daemon {
         let (_, said) = load(&definition.name, &sources, &known.context, &known.defaults);
         let mut faults = settings.faults.to_vec();
         faults.retain(|fault| !said.contains(fault));
-        log::diagnostics_of(&self.core.view(), unit, &faults);
+        log::diagnostics_of(&self.core.view(), self.core.settings(), unit, &faults);
         self.faults_said.insert(unit, settings.faults.clone());
     }
 
@@ -56,7 +56,7 @@ impl Daemon {
         for (what, names) in [("protection", protections), ("credentials", secrets)] {
             if !names.is_empty() {
                 let text = format!("{name}: started WITHOUT the {what} of {}", names.join(" "));
-                log::warn(&self.core.view(), unit, &text);
+                log::warn(&self.core.view(), self.core.settings(), unit, &text);
             }
         }
     }

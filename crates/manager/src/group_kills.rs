@@ -132,7 +132,7 @@ impl Daemon {
         };
         let name = self.core.graph().name(unit);
         let text = format!("{name}: killing by SIGKILL: {}{more}", named.join(", "));
-        crate::log::warn(&self.core.view(), unit, &text);
+        crate::log::warn(&self.core.view(), self.core.settings(), unit, &text);
     }
 
     /// Whether it is killed without having been asked.

@@ -18,11 +18,12 @@ use warren_core::ids::{JobId, UnitId};
 use warren_core::job::{JobKind, JobResult};
 use warren_core::reason::{Cause, Code};
 use warren_core::request::{Asker, Notice};
-use warren_core::settings::Settings;
+use warren_core::settings::{Settings, TypeSettings};
 use warren_core::state::Outcome;
 use warren_core::view::View;
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass;
+use warren_unit::settings::{Group, Id};
 use warren_unit::{Diagnostic, Scope, UnitName};
 
 use crate::ending::words::client;
@@ -285,7 +286,7 @@ pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
             };
             let (name, code) = (view.graph.name(*unit), reason.code.id());
             let text = format!("{name}: {code} {}{by}", reason.code.text());
-            about(view, *unit, INFO, &text, &[("WARREN_REASON", &code)], true);
+            about(view, settings, *unit, INFO, &text, &[("WARREN_REASON", &code)], true);
         }
         Notice::Log { reason, .. } if !reason.code.is_trouble() => {}
         Notice::Log { unit, reason, .. } if reason.code == Code::ConditionFailed => {
@@ -309,7 +310,7 @@ pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
             let text = format!("{name}: {code} {}{by}{detail}", reason.code.text());
             // Of those there may be thousands, and the console tells of the end itself.
             let to_console = reason.code != Code::ManagerExit;
-            about(view, *unit, WARNING, &text, &[("WARREN_REASON", &code)], to_console);
+            about(view, settings, *unit, WARNING, &text, &[("WARREN_REASON", &code)], to_console);
         }
         Notice::CycleBroken { units, at, is_kept } => {
             let names: Vec<&str> = units.iter().map(|u| view.graph.name(*u).as_str()).collect();
@@ -319,11 +320,11 @@ pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
                 false => "was dropped",
             };
             let text = format!("ordering circle {}: the job of {name} {how}", names.join(" -> "));
-            about(view, *at, WARNING, &text, &[], true);
+            about(view, settings, *at, WARNING, &text, &[], true);
         }
         Notice::JobRemoved { result: JobResult::Done, changed: false, .. } => {}
         Notice::JobRemoved { job, unit, kind, result, .. } => {
-            job_ended(view, *unit, *job, *kind, *result);
+            job_ended(view, settings, *unit, *job, *kind, *result);
         }
         _ => {}
     }
@@ -343,7 +344,7 @@ fn skipped(view: &View, settings: &Settings, unit: UnitId) {
         }
     };
     let fields = [vec![("WARREN_REASON", &*code)], more].concat();
-    about(view, unit, INFO, &text, &fields, true);
+    about(view, settings, unit, INFO, &text, &fields, true);
 }
 
 /// A unit's name and, if it has one, its description.
@@ -357,19 +358,42 @@ fn title(view: &View, unit: UnitId) -> String {
 }
 
 /// Warns of a unit: among its messages, and with the console.
-pub fn warn(view: &View, unit: UnitId, text: &str) {
-    about(view, unit, WARNING, text, &[], true);
+pub fn warn(view: &View, settings: &Settings, unit: UnitId, text: &str) {
+    about(view, settings, unit, WARNING, text, &[], true);
+}
+
+/// Whether the manager says something of a unit at this level: `LogLevelMax=` is for its messages too
+/// (systemd.exec(5)). Few units have it: only theirs are compiled for that.
+fn is_said(view: &View, settings: &Settings, unit: UnitId, level: u8) -> bool {
+    const LEVEL_MAX: Id = Id::of(Group::Exec, "LogLevelMax");
+    let definition = view.definition(unit);
+    let files = definition.files.in_use();
+    let mut files = files.fragment.iter().chain(files.dropins());
+    if !files.any(|file| file.entries().any(|entry| entry.setting == LEVEL_MAX)) {
+        return true;
+    }
+    let level_max = match settings.compile_running(definition).own {
+        TypeSettings::Service(config) => config.exec.log_level_max,
+        TypeSettings::Socket(config) => config.exec.log_level_max,
+        TypeSettings::Mount(config) => config.exec.log_level_max,
+        TypeSettings::Automount(_) | TypeSettings::Slice(_) | TypeSettings::None => None,
+    };
+    level_max.is_none_or(|max| level <= max)
 }
 
 /// Says something about a unit, with the fields that name it.
 fn about(
     view: &View,
+    settings: &Settings,
     unit: UnitId,
     level: u8,
     text: &str,
     more: &[(&str, &str)],
     to_console: bool,
 ) {
+    if !is_said(view, settings, unit, level) {
+        return;
+    }
     let invocation = view.run(unit).history.as_ref().map_or(0, |h| h.invocation);
     about_named(view.graph.name(unit), invocation, level, text, more, to_console);
 }
@@ -432,7 +456,14 @@ fn words_of(kind: JobKind, result: JobResult) -> Option<Words> {
 
 /// Not on the console, where a boot of thousands of units would be told one by one: what went
 /// wrong is there by its reason.
-fn job_ended(view: &View, unit: UnitId, job: JobId, kind: JobKind, result: JobResult) {
+fn job_ended(
+    view: &View,
+    settings: &Settings,
+    unit: UnitId,
+    job: JobId,
+    kind: JobKind,
+    result: JobResult,
+) {
     let Some(words) = words_of(kind, result) else { return };
     let text = format!("{}{}{}", words.before, title(view, unit), words.after);
     let more = [
@@ -441,7 +472,7 @@ fn job_ended(view: &View, unit: UnitId, job: JobId, kind: JobKind, result: JobRe
         ("JOB_RESULT", result.as_str()),
         ("MESSAGE_ID", words.id),
     ];
-    about(view, unit, words.level, &text, &more, false);
+    about(view, settings, unit, words.level, &text, &more, false);
 }
 
 /// Says what was wrong with unit files.
@@ -450,8 +481,8 @@ pub fn diagnostics(all: &[Diagnostic]) {
 }
 
 /// The same, of a unit's own files.
-pub fn diagnostics_of(view: &View, unit: UnitId, all: &[Diagnostic]) {
-    shown(all).for_each(|text| warn(view, unit, &text));
+pub fn diagnostics_of(view: &View, settings: &Settings, unit: UnitId, all: &[Diagnostic]) {
+    shown(all).for_each(|text| warn(view, settings, unit, &text));
 }
 
 fn shown(all: &[Diagnostic]) -> impl Iterator<Item = String> {

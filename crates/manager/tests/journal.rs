@@ -108,13 +108,22 @@ fn output_is_logged_under_its_unit_as_the_settings_say() {
             "[Service]\nType=oneshot\nSyslogLevelPrefix=no\nExecStart=/bin/sh -c \"echo '<3>x'\""
                 .to_owned(),
         ),
+        (
+            "quiet.service",
+            "[Service]\nType=oneshot\nLogLevelMax=err\nExecStart=/bin/false".to_owned(),
+        ),
+        (
+            "calm.service",
+            "[Service]\nType=oneshot\nLogLevelMax=warning\nExecStart=/bin/true".to_owned(),
+        ),
         ("broken.service", "[Service]\nType=oneshot\nExecStart=/bin/false".to_owned()),
     ];
     let units: Vec<(&str, &str)> = units.iter().map(|(name, text)| (*name, &**text)).collect();
     let Some(m) = start("log", &units) else { return };
-    for unit in ["plain", "set", "few", "raw"] {
+    for unit in ["plain", "set", "few", "raw", "calm"] {
         m.expect_job("start", &format!("{unit}.service"), "done");
     }
+    m.expect_job("start", "quiet.service", "failed");
     m.expect_job("start", "broken.service", "failed");
 
     wait_for(&m, 4, &["_SYSTEMD_UNIT=plain.service"]);
@@ -155,6 +164,9 @@ fn output_is_logged_under_its_unit_as_the_settings_say() {
     let broken = messages(&m, &["-u", "broken"]);
     assert_eq!(broken.last().map(String::as_str), Some("Failed to start broken.service."));
     assert!(broken.iter().any(|text| text.contains("WR-0040")), "why it failed: {broken:?}");
+    // LogLevelMax= is for that as well.
+    assert!(messages(&m, &["-u", "calm"]).is_empty());
+    assert_eq!(messages(&m, &["-u", "quiet"]), ["Failed to start quiet.service."]);
 }
 
 #[test]
