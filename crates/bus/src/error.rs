@@ -89,6 +89,8 @@ constructors! {
     SYSTEMD not_applicable "JobTypeNotApplicable";
     /// The manager is going down.
     SYSTEMD shutting_down "ShuttingDown";
+    /// The name is a link to the unit.
+    SYSTEMD linked "UnitLinked";
     /// Another file is in the way.
     SYSTEMD unit_exists "UnitExists";
 }

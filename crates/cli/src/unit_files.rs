@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use warren_unit::install::{Change, Options, Plan, PresetMode, Tree, UnitFileState};
+use warren_unit::install::{Change, Options, Plan, PlanError, PresetMode, Tree, UnitFileState};
 use warren_unit::search::search_path;
 use warren_unit::{Scope, UnitName};
 use warren_unit_files::Root;
@@ -92,9 +92,10 @@ impl Wanted {
         let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
         warren_unit_files::add_named_files(&root, &mut tree, &files);
         let plan = self.plan(&root, &tree, &files);
-        let errors: Vec<String> = plan.errors.iter().map(ToString::to_string).collect();
-        if !errors.is_empty() && !plan.does_rest {
-            bail!("{}", one_by_one(&errors));
+        let in_words =
+            |errors: &[PlanError]| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+        if !plan.errors.is_empty() {
+            bail!("{}", one_by_one(&in_words(&plan.errors)));
         }
         let (changes, failed) = warren_unit_files::carry_out(&root, &plan);
         let changes: Vec<Value> = changes.iter().map(change).collect();
@@ -110,7 +111,7 @@ impl Wanted {
             "carries_install_info": plan.carries_install_info,
             "remarks": remarks,
         });
-        Ok((answer, errors.into_iter().chain(failed).collect()))
+        Ok((answer, in_words(&plan.left_out).into_iter().chain(failed).collect()))
     }
 
     fn plan(&self, root: &Root, tree: &Tree, files: &[&str]) -> Plan {

@@ -160,6 +160,49 @@ fn a_preset_for_all_does_the_rest_where_one_alias_is_taken() {
     }
 }
 
+/// Whoever lets the policies of a host decide does not open its log to everybody.
+#[test]
+fn what_shows_the_log_to_others_is_not_enabled_by_installing_it() {
+    let image = Image::new("installed");
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::remove_file(image.0.join("etc/systemd/system-preset/10.preset")).expect("it is there");
+    for (from, to) in
+        [("units", "usr/lib/systemd/system"), ("presets", "usr/lib/systemd/system-preset")]
+    {
+        for file in fs::read_dir(top.join(from)).expect("it can be listed").flatten() {
+            let name = file.file_name().into_string().expect("a plain name");
+            image.write(&format!("{to}/{name}"), &fs::read_to_string(file.path()).expect("text"));
+        }
+    }
+    let (is_well, _) = image.run(WARREN, &["preset", "--all"]);
+    let links = image.links();
+    assert!(
+        is_well && links.iter().any(|row| row.contains("x.target.wants/a.service")),
+        "{links:?}"
+    );
+    assert!(!links.iter().any(|row| row.contains("warren-journal")), "{links:?}");
+    let name = "warren-journal-gatewayd.socket";
+    assert_eq!(image.run(WARREN, &["is-enabled", name]).1.trim(), "disabled", "it is known");
+    assert!(image.run(WARREN, &["enable", name]).0);
+}
+
+#[test]
+fn what_one_unit_lacks_keeps_the_others_from_nothing() {
+    let image = Image::new("left-out");
+    for unit in ["log1", "log2"] {
+        let text = "[Install]\nWantedBy=x.target\nAlias=log.service\n";
+        image.write(&format!("usr/lib/systemd/system/{unit}.service"), text);
+    }
+    assert!(image.run(WARREN, &["enable", "log1.service"]).0);
+    let (is_well, said) =
+        image.run(WARREN, &["enable", "--json", "b.service", "log2.service", "u.service"]);
+    assert!(!is_well && said.contains("x.target.wants/log2.service"), "{said}");
+    assert!(said.contains("/b.service"), "{said}");
+    let links = image.links();
+    let alias = links.iter().find(|row| row.starts_with("etc/systemd/system/log.service "));
+    assert!(alias.is_some_and(|row| row.ends_with("/log1.service")), "{links:?}");
+}
+
 #[test]
 fn what_was_changed_before_a_failure_is_printed() {
     let image = Image::new("halfway");

@@ -40,6 +40,6 @@ fn preset_all(root: &Root, tree: &Tree) -> (usize, Option<String>) {
     let how = How { runtime: false, force: false };
     let plan = tree.preset_all(&rules, PresetMode::EnableOnly, how);
     let (changes, failed) = warren_unit_files::carry_out(root, &plan);
-    let error = plan.errors.first().map(ToString::to_string);
+    let error = plan.left_out.first().map(ToString::to_string);
     (changes.len(), failed.or(error))
 }

@@ -137,7 +137,7 @@ pub fn states(
         (name, known)
     });
     let mut states = FileStates::new(directories, known, presets);
-    states.default_target = tree.main_name(&default_name());
+    states.default_target = tree.default_target();
     states
 }
 
@@ -146,11 +146,11 @@ pub fn default_name() -> UnitName {
     UnitName::parse("default.target").expect("a valid name")
 }
 
-/// The unit that this is, if it has a file and is not masked.
+/// The unit that this is, if it has a file.
 pub fn default_target(snapshot: &Snapshot, context: &Arc<Context>) -> Option<UnitName> {
     let name = default_name();
     let around = Around::unit(snapshot, &name);
-    tree_of(snapshot.directories.iter(), context, Some(&around)).main_name(&name)
+    tree_of(snapshot.directories.iter(), context, Some(&around)).default_target()
 }
 
 fn file_state(

@@ -97,8 +97,8 @@ impl Ground<'_> {
         let mut plan = plan(&self.tree(&names), operation, &names);
         plan.remarks.retain(|remark| !self.is_of_made_unit(remark));
         match plan.errors.first() {
-            Some(error) if !plan.does_rest => Err(on_bus(error)),
-            _ => Ok(plan),
+            Some(error) => Err(on_bus(error)),
+            None => Ok(plan),
         }
     }
 
@@ -130,6 +130,7 @@ fn on_bus(error: &PlanError) -> BusError {
     match error {
         PlanError::Missing { .. } => BusError::no_such_unit(text),
         PlanError::Masked { .. } => BusError::masked(text),
+        PlanError::Linked { .. } => BusError::linked(text),
         PlanError::InTheWay { .. } => BusError::unit_exists(text),
         PlanError::Other(_) => BusError::failed(text),
     }
@@ -140,7 +141,7 @@ fn carry_out(plan: &Plan) -> (Outcome, bool) {
     let (made, failed) = warren_unit_files::carry_out(&Root::OWN, plan);
     let has_changed = !made.is_empty();
     let failed = failed.map(BusError::failed);
-    if let Some(error) = failed.or_else(|| plan.errors.first().map(on_bus)) {
+    if let Some(error) = failed.or_else(|| plan.left_out.first().map(on_bus)) {
         return (Err(error), has_changed);
     }
     let changes = made.into_iter().map(|change| match change {
@@ -205,9 +206,9 @@ mod tests {
         }
         assert!(scratch.0.join("z.wants/a.service").is_symlink());
         assert!(!scratch.0.join("w.wants").exists(), "the first failure is the last thing done");
-        let errors = vec![PlanError::Other("x.service has no file".to_owned())];
+        let left_out = vec![PlanError::Other("x.service has no file".to_owned())];
         let (outcome, changed) =
-            carry_out(&Plan { changes: vec![link("v.wants")], errors, ..Plan::default() });
+            carry_out(&Plan { changes: vec![link("v.wants")], left_out, ..Plan::default() });
         assert_eq!((outcome.is_ok(), changed), (false, true));
     }
 

@@ -116,6 +116,11 @@ pub enum PlanError {
         /// The mask.
         path: String,
     },
+    /// A name leads to its unit by a link below /etc or /run, as Alias= makes them.
+    Linked {
+        /// That name.
+        name: UnitName,
+    },
     /// Something is where a link is to be made.
     InTheWay {
         /// Where.
@@ -133,6 +138,9 @@ impl fmt::Display for PlanError {
         match self {
             PlanError::Missing { file } => write!(f, "Unit file {file} does not exist."),
             PlanError::Masked { path } => write!(f, "Unit file {path} is masked."),
+            PlanError::Linked { name } => {
+                write!(f, "Refusing to operate on alias name or linked unit file: {name}")
+            }
             PlanError::InTheWay { path, target: None } => write!(f, "File {path} already exists."),
             PlanError::InTheWay { path, target: Some(target) } => {
                 write!(f, "File {path} already exists and is a symlink to {target}.")
@@ -157,10 +165,10 @@ pub struct Plan {
     pub links: BTreeMap<String, String>,
     /// What the user should know, though it went well.
     pub remarks: BTreeSet<Remark>,
-    /// Why (part of) it cannot be done. With an error nothing should be changed, but for `does_rest`.
+    /// Why it cannot be done: nothing is to be changed.
     pub errors: Vec<PlanError>,
-    /// Whether what can be done is to be done though there are errors.
-    pub does_rest: bool,
+    /// What of it cannot be done, which keeps nothing else from being done.
+    pub left_out: Vec<PlanError>,
     /// Whether any of the units has something to install.
     pub carries_install_info: bool,
 }
@@ -202,6 +210,27 @@ enum Found {
 impl Tree {
     fn config_directory(&self, options: Options) -> &str {
         if options.runtime { &self.runtime } else { &self.persistent }
+    }
+
+    /// Whether a name leads to a unit of the search path by a link that `enable` or an administrator made.
+    fn is_alias_by_hand(&self, name: &UnitName) -> bool {
+        let mut name = name.clone();
+        for _ in 0..16 {
+            let Some((path, Node::Link(target))) = self.find_node(&name) else { return false };
+            let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+            let is_by_hand = directory == self.persistent || directory == self.runtime;
+            match link_kind(&name, target, &self.search_path) {
+                LinkKind::Alias(_) if is_by_hand => return true,
+                LinkKind::Alias(other) => name = with_instance_of(other, &name),
+                // To a file of its own name, which it hides.
+                LinkKind::Linked => {
+                    return is_by_hand
+                        && self.search_path.iter().any(|d| *target == format!("{d}/{name}"));
+                }
+                LinkKind::Mask | LinkKind::Bad(_) => return false,
+            }
+        }
+        false
     }
 
     /// Finds a unit's file: by its name, else by its template's; aliases are followed.
@@ -330,6 +359,15 @@ impl Tree {
         match self.find(name) {
             Found::Unit(unit) => Some(unit.name),
             Found::Masked(_) | Found::Nothing => None,
+        }
+    }
+
+    /// What default.target leads to, also if that is masked.
+    pub fn default_target(&self) -> Option<UnitName> {
+        match self.find(&UnitName::parse("default.target").expect("a valid name")) {
+            Found::Unit(unit) => Some(unit.name),
+            Found::Masked(path) => UnitName::parse(plan::last_part(&path)).ok(),
+            Found::Nothing => None,
         }
     }
 

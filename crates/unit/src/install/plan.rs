@@ -42,8 +42,11 @@ impl Tree {
         let mut plan = Plan::default();
         let mut asked: Vec<Installable> = Vec::new();
         for name in names {
+            let before = plan.left_out.len();
             match self.to_enable(name, options, &mut plan) {
-                Ok(unit) => asked.push(unit),
+                // A file that cannot be linked is not this name's.
+                Ok(unit) if plan.left_out.len() == before => asked.push(unit),
+                Ok(_) => {}
                 Err(error) => plan.errors.push(error),
             }
         }
@@ -60,7 +63,15 @@ impl Tree {
         if name.starts_with('/') {
             return self.link_one(name, options, plan);
         }
-        self.installable(&parsed(name)?)
+        self.installable_by_own_name(&parsed(name)?)
+    }
+
+    /// The same, but not by a link that is itself what enabling makes.
+    fn installable_by_own_name(&self, name: &UnitName) -> Result<Installable, PlanError> {
+        match self.installable(name)? {
+            _ if self.is_alias_by_hand(name) => Err(PlanError::Linked { name: name.clone() }),
+            unit => Ok(unit),
+        }
     }
 
     fn installable(&self, name: &UnitName) -> Result<Installable, PlanError> {
@@ -85,6 +96,9 @@ impl Tree {
             self.hook_in(&unit, options, hooks, plan);
             for word in unit.words(id!(Install "Also")).into_iter().rev() {
                 match UnitName::parse(&word).map(|name| (self.find(&name), name)) {
+                    Ok((Found::Unit(_), name)) if self.is_alias_by_hand(&name) => {
+                        plan.remark(Remark::AuxiliaryFailed { name });
+                    }
                     Ok((Found::Unit(also), _)) => queue.push(also),
                     Ok((Found::Masked(path), _)) => plan.remark(Remark::Masked { path }),
                     Ok((Found::Nothing, name)) => plan.remark(Remark::AuxiliaryFailed { name }),
@@ -102,7 +116,7 @@ impl Tree {
                 Ok(alias) => {
                     self.symlink(format!("{directory}/{alias}"), &unit.path, options, plan)
                 }
-                Err(error) => plan.other(error),
+                Err(error) => plan.leave_out(error),
             }
         }
         let kinds = [
@@ -114,7 +128,7 @@ impl Tree {
             for word in unit.words(setting) {
                 match UnitName::parse(&word) {
                     Ok(target) => self.hook_into(unit, (&target, suffix), options, hooks, plan),
-                    Err(_) => plan.other(format!("'{word}' is not a valid unit name")),
+                    Err(_) => plan.leave_out(format!("'{word}' is not a valid unit name")),
                 }
             }
         }
@@ -131,7 +145,7 @@ impl Tree {
         let name = unit.instance_name();
         if unit.lacks_instance_for(target) {
             return match hooks {
-                Hooks::All => plan.other(non_template("enable", &name, target)),
+                Hooks::All => plan.leave_out(non_template("enable", &name, target)),
                 Hooks::WithInstance => {}
             };
         }
@@ -143,7 +157,7 @@ impl Tree {
         }
     }
 
-    /// Plans a link, unless it is there; what is in its way is an error.
+    /// Plans a link, unless it is there or something is in its way.
     fn symlink(&self, path: String, target: &str, options: Options, plan: &mut Plan) {
         let before = plan.links.get(&path);
         if path == target || before.is_some_and(|before| before == target) {
@@ -155,11 +169,11 @@ impl Tree {
         };
         match (self.nodes.get(&path), before) {
             (Some(Node::Link(there)), _) if there == target => {}
-            (Some(Node::File(_)), _) => plan.errors.push(in_the_way(None)),
+            (Some(Node::File(_)), _) => plan.left_out.push(in_the_way(None)),
             (Some(Node::Link(there)), _) if !options.force => {
-                plan.errors.push(in_the_way(Some(there)));
+                plan.left_out.push(in_the_way(Some(there)));
             }
-            (_, Some(there)) if !options.force => plan.errors.push(in_the_way(Some(there))),
+            (_, Some(there)) if !options.force => plan.left_out.push(in_the_way(Some(there))),
             _ => plan.link(path, target.to_owned()),
         }
     }
@@ -337,7 +351,7 @@ impl Tree {
             plan.other(format!("'{target}' cannot be the default"));
             return plan;
         };
-        match self.installable(&name) {
+        match self.installable_by_own_name(&name) {
             Ok(unit) => {
                 let path = format!("{}/default.target", self.persistent);
                 let force = Options { force: true, ..Options::default() };
@@ -370,7 +384,7 @@ impl Tree {
             match parsed(name).and_then(|name| self.installable(&name)) {
                 // DefaultInstance= is for `enable`.
                 Ok(unit) if unit.name.is_template() && !has_instances(&target) => {
-                    plan.other(non_template("add a dependency on", &unit.name, &target));
+                    plan.leave_out(non_template("add a dependency on", &unit.name, &target));
                 }
                 Ok(unit) => {
                     let path = format!("{directory}/{target}.{suffix}/{}", unit.name);
@@ -454,7 +468,9 @@ impl Tree {
             .map(|(_, name)| (name, ()))
             .collect();
         let names: Vec<&str> = names.into_keys().collect();
-        Plan { does_rest: true, ..self.preset_known(&names, rules, mode, options) }
+        let mut plan = self.preset_known(&names, rules, mode, options);
+        plan.left_out.append(&mut plan.errors);
+        plan
     }
 
     /// `revert UNIT...`: removes drop-ins of the administrator, files that override the
@@ -524,6 +540,10 @@ impl Plan {
         self.errors.push(PlanError::Other(error));
     }
 
+    fn leave_out(&mut self, error: String) {
+        self.left_out.push(PlanError::Other(error));
+    }
+
     fn remark(&mut self, remark: Remark) {
         self.remarks.insert(remark);
     }
@@ -539,6 +559,7 @@ impl Plan {
         self.links.extend(next.links);
         self.remarks.extend(next.remarks);
         self.errors.extend(next.errors);
+        self.left_out.extend(next.left_out);
         self.carries_install_info |= next.carries_install_info;
     }
 }

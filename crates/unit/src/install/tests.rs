@@ -150,8 +150,10 @@ impl Root {
         let before = self.tree();
         let plan = plan(&before);
         let (good, _) = self.systemctl(arguments).expect("systemctl was there before");
-        assert_eq!(plan.errors.is_empty(), good, "{arguments:?}: {:?}", plan.errors);
-        let ours = if good { before.after(&plan.changes) } else { before.clone() };
+        let is_good = plan.errors.is_empty() && plan.left_out.is_empty();
+        assert_eq!(is_good, good, "{arguments:?}: {:?} {:?}", plan.errors, plan.left_out);
+        let is_done = plan.errors.is_empty();
+        let ours = if is_done { before.after(&plan.changes) } else { before.clone() };
         let theirs = self.tree();
         let links = |tree: &Tree| -> Vec<String> {
             let links = tree.nodes.iter().filter_map(|(path, node)| match node {
@@ -320,6 +322,14 @@ fn masks_links_defaults_and_dependencies_as_systemctl_does() {
     root.step(&["set-default", "graphical.target"], |t| t.set_default("graphical.target"));
     root.step(&["set-default", "nope.target"], |t| t.set_default("nope.target"));
     root.step(&["set-default", "s.service"], |t| t.set_default("s.service"));
+    for masked in ["graphical.target", "default.target"] {
+        let mask = root.0.join("etc/systemd/system").join(masked);
+        let _ = fs::remove_file(&mask);
+        symlink("/dev/null", &mask).expect("a link");
+        let (_, theirs) = root.systemctl(&["get-default"]).expect("it was there before");
+        assert_eq!(root.tree().default_target().map(|name| name.to_string()), Some(theirs));
+        fs::remove_file(mask).expect("it was made");
+    }
     let add = |suffix| {
         move |t: &Tree| t.add_dependency("multi-user.target", &["s.service"], suffix, PERSISTENT)
     };
@@ -474,7 +484,7 @@ fn what_is_nowhere_is_said() {
     assert_eq!((plan.errors.len(), plan.changes.len()), (0, 1));
 }
 
-/// systemctl makes the other links all the same; a plan with an error changes nothing.
+/// The other links are made all the same.
 #[test]
 fn what_is_in_the_way_is_kept() {
     let root = Root::new("conflict");
@@ -488,7 +498,7 @@ fn what_is_in_the_way_is_kept() {
         error.to_string(),
         format!("File {path} already exists and is a symlink to {target}.")
     );
-    assert_eq!(plan.errors, [error]);
+    assert_eq!(plan.left_out, [error]);
     let force = Options { force: true, ..PERSISTENT };
     let forced = root.tree().enable(&["a.service"], force);
     assert_eq!((forced.errors.len(), forced.changes.len()), (0, 6));
@@ -589,22 +599,119 @@ fn of_two_units_with_one_alias_the_second_stands_back() {
     let both = root.tree().enable(&["e1.service", "e2.service"], PERSISTENT);
     let [path, target] = ["/etc/systemd/system/one.service", "/usr/lib/systemd/system/e1.service"]
         .map(str::to_owned);
-    assert_eq!(both.errors, [PlanError::InTheWay { path, target: Some(target) }]);
+    assert_eq!(both.left_out, [PlanError::InTheWay { path, target: Some(target) }]);
     let forced = Options { force: true, ..PERSISTENT };
     let both = ["e1.service", "e2.service"];
     root.step(&["enable", "--force", "e1.service", "e2.service"], |t| t.enable(&both, forced));
     root.step(&["disable", "e1.service", "e2.service"], |t| t.disable(&both, PERSISTENT));
     // All the others are done.
     let plan = root.tree().preset_all(&PresetRules::default(), PresetMode::Full, PERSISTENT);
-    assert!(
-        plan.does_rest && plan.errors.iter().any(|error| error.to_string().contains("e1.service"))
-    );
+    assert!(plan.errors.is_empty());
+    assert!(plan.left_out.iter().any(|error| error.to_string().contains("e1.service")));
     let makes = |part: &str| {
         plan.changes
             .iter()
             .any(|c| matches!(c, Change::Symlink { path, .. } if path.contains(part)))
     };
     assert!(makes("one.service") && makes("/c.socket") && makes("default.target"), "{plan:?}");
+}
+
+#[test]
+fn what_cannot_be_done_keeps_nothing_else_from_being_done() {
+    let Some(root) = root("left-out") else { return };
+    let etc = "etc/systemd/system";
+    for unit in ["e1", "e2", "e3"] {
+        let text = "[Install]\nWantedBy=multi-user.target\nAlias=one.service\n";
+        root.write(&format!("{VENDOR}/{unit}.service"), text);
+    }
+    for (unit, install) in [
+        ("over", "Alias=taken.service\nWantedBy=q.target"),
+        ("kind", "Alias=other.socket\nWantedBy=q.target"),
+        ("name", "WantedBy=q.target bad/name multi-user.target"),
+    ] {
+        root.write(&format!("{VENDOR}/{unit}.service"), &format!("[Install]\n{install}\n"));
+    }
+    root.write(&format!("{etc}/taken.service"), "[Service]\n");
+    root.write("opt/taken.service", "[Service]\n");
+    root.write("opt/r.service", "[Service]\n");
+    let step = |arguments: &[&str]| {
+        let (verb, names) = arguments.split_first().expect("a verb");
+        root.step(arguments, |tree| match *verb {
+            "enable" => tree.enable(names, PERSISTENT),
+            "reenable" => tree.reenable(names, PERSISTENT),
+            "mask" => tree.mask(names, PERSISTENT),
+            "link" => tree.link(names, PERSISTENT),
+            "preset" => tree.preset(names, &PresetRules::default(), PresetMode::Full, PERSISTENT),
+            _ => tree.add_dependency(names[0], &names[1..], "wants", PERSISTENT),
+        });
+    };
+    step(&["enable", "e1.service"]);
+    for arguments in [
+        &["enable", "e2.service"][..],
+        &["preset", "e3.service"],
+        &["enable", "over.service"],
+        &["enable", "kind.service"],
+        &["enable", "name.service"],
+        &["enable", "mach.service", "u@.service", "sp-ec.service"],
+        &["reenable", "mach.service", "e2.service", "graphical.target"],
+        &["enable", "/opt/l.service", "/opt/taken.service", "c.socket"],
+        &["link", "/opt/taken.service", "/opt/r.service"],
+        &["add-wants", "multi-user.target", "u@.service", "s.service"],
+        &["mask", "r.service", "taken.service", "t@.service"],
+        // Who asks for what is not there, or must not be, has nothing done.
+        &["enable", "a.service", "none.service"],
+        &["enable", "a.service", "t@.service"],
+        &["preset", "a.service", "none.service"],
+        &["link", "/opt/none.service", "/opt/l.service"],
+        &["add-wants", "multi-user.target", "a.service", "none.service"],
+    ] {
+        step(arguments);
+    }
+}
+
+#[test]
+fn a_link_by_hand_is_no_name_to_enable_a_unit_by() {
+    let Some(root) = root("by-hand") else { return };
+    let etc = "etc/systemd/system";
+    let link = |target: &str, path: &str| {
+        symlink(target, root.0.join(path)).expect("a link can be made");
+    };
+    root.write(&format!("{etc}/own.service"), "[Install]\nWantedBy=multi-user.target\n");
+    root.write(&format!("{VENDOR}/same.service"), "[Install]\nWantedBy=multi-user.target\n");
+    root.write(
+        &format!("{VENDOR}/b.service"),
+        "[Install]\nWantedBy=multi-user.target\nAlso=by.service\n",
+    );
+    for (name, target) in [
+        ("by.service", "sp-ec.service"),
+        ("by@.service", "t@.service"),
+        ("by@j.service", "t@.service"),
+        ("same.service", "same.service"),
+        ("t@j.service", "t@.service"),
+        ("by.target", "multi-user.target"),
+    ] {
+        link(&format!("/{VENDOR}/{target}"), &format!("{etc}/{name}"));
+    }
+    link(&format!("/{etc}/own.service"), &format!("{etc}/by-own.service"));
+    link(&format!("/{VENDOR}/percent.service"), "run/systemd/system/by-run.service");
+    link(&format!("/{VENDOR}/i.service"), &format!("{VENDOR}/vendors.service"));
+    link(&format!("/{etc}/by.service"), &format!("{VENDOR}/far.service"));
+    link("/opt/l.service", &format!("{etc}/l.service"));
+    let names = [
+        "by", "by@k", "by@", "by@j", "same", "by-own", "by-run", "far", "vendors", "t@j", "l", "b",
+    ];
+    for name in names {
+        let name = &*format!("{name}.service");
+        root.step(&["enable", name], |tree| tree.enable(&[name], PERSISTENT));
+    }
+    let forced = Options { force: true, ..RUNTIME };
+    for name in ["by", "by-run", "vendors"] {
+        let name = &*format!("{name}.service");
+        root.step(&["enable", "--runtime", "--force", name], |tree| tree.enable(&[name], forced));
+    }
+    root.step(&["set-default", "by.target"], |tree| tree.set_default("by.target"));
+    root.step(&["reenable", "by.service"], |tree| tree.reenable(&["by.service"], PERSISTENT));
+    root.step(&["disable", "by-own.service"], |tree| tree.disable(&["by-own.service"], PERSISTENT));
 }
 
 /// A tree of these files without a directory.
