@@ -20,7 +20,7 @@ use crate::client::{CallError, Client, NO_SUCH_UNIT};
 use crate::leaving;
 use crate::machine::{self, Machine};
 use crate::names;
-use crate::output::{Style, clean, clean_lines, print, tell};
+use crate::output::{Style, clean, clean_lines, print, tell, without_number};
 use crate::render;
 use crate::unit_files::{Wanted, does_not_exist, one_by_one, print_states, states_in_root};
 
@@ -417,31 +417,50 @@ impl Session {
         Ok(0)
     }
 
-    fn show(&mut self, units: &[String]) -> Result<i32> {
-        for (i, unit) in self.expand(units)?.iter().enumerate() {
-            let answer = self.client.call("Status", json!({"unit": unit}))?;
-            if self.global.json {
-                print_json(answer);
-                continue;
+    /// What the manager answers of each unit. One that it refuses is said, with status 1, and keeps none of the
+    /// others from being shown.
+    fn for_each(
+        &mut self,
+        method: &str,
+        units: &[String],
+        mut show: impl FnMut(Value),
+    ) -> Result<i32> {
+        let mut status = 0;
+        for unit in self.expand(units)? {
+            match self.client.call(method, json!({"unit": unit})) {
+                Ok(answer) => show(answer),
+                Err(error @ CallError::Refused(..)) => {
+                    complain_of(&error);
+                    status = 1;
+                }
+                Err(error) => return Err(error.into()),
             }
-            print(&format!("{}{}", if i > 0 { "\n" } else { "" }, render::show(&answer)));
         }
-        Ok(0)
+        Ok(status)
+    }
+
+    fn show(&mut self, units: &[String]) -> Result<i32> {
+        let (is_json, mut between) = (self.global.json, "");
+        self.for_each("Status", units, |answer| {
+            if is_json {
+                return print_json(answer);
+            }
+            print(&format!("{between}{}", render::show(&answer)));
+            between = "\n";
+        })
     }
 
     fn cat(&mut self, units: &[String]) -> Result<i32> {
-        for unit in self.expand(units)? {
-            let answer = self.client.call("Cat", json!({"unit": unit}))?;
-            if self.global.json {
-                print_json(answer);
-                continue;
+        let (is_json, style) = (self.global.json, self.style);
+        self.for_each("Cat", units, |answer| {
+            if is_json {
+                return print_json(answer);
             }
             let is_terminal = std::io::stdout().is_terminal();
             for file in answer["files"].as_array().into_iter().flatten() {
-                print(&render::file(file, is_terminal, self.style));
+                print(&render::file(file, is_terminal, style));
             }
-        }
-        Ok(0)
+        })
     }
 
     fn why(&mut self, args: &WhyArgs) -> Result<i32> {
@@ -493,6 +512,10 @@ impl Session {
         for unit in self.expand(units)? {
             let answer = match self.client.call("Status", json!({"unit": unit})) {
                 Err(e) if e.is_no_such_unit() => json!({"active": "inactive"}),
+                Err(error @ CallError::Refused(..)) => {
+                    complain_of(&error);
+                    continue;
+                }
                 other => other?,
             };
             let active = answer["active"].as_str().unwrap_or("unknown");
@@ -671,6 +694,11 @@ pub(crate) fn own_machine(name: &str, global: &Global) -> Result<Machine> {
         bail!("whoever enters it runs what that user likes: do it as user {uid}");
     }
     Ok(machine)
+}
+
+/// Says why one of several was refused.
+fn complain_of(error: &CallError) {
+    complain!("warren: {}", without_number(&error.to_string()));
 }
 
 /// Runs a command inside the namespaces of a machine's process 1.

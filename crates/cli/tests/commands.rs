@@ -236,6 +236,21 @@ fn states_have_systemctls_exit_statuses() {
 }
 
 #[test]
+fn a_name_that_is_wrong_keeps_no_other_from_being_shown() {
+    const UP: &str =
+        r#"{"parameters":{"name":"x.service","load":"loaded","active":"active","sub":"running"}}"#;
+    const MISSING: &str = r#"{"error":"io.warrener.NoSuchUnit","parameters":{"message":"Unit no.service not found."}}"#;
+    const INVALID: &str =
+        r#"{"error":"org.varlink.service.InvalidParameter","parameters":{"message":"a template"}}"#;
+    let up = r#"{"name":"x.service","load":"loaded","active":"active","sub":"running","format":1}"#;
+    let shown = format!("{up}\n{up}\nwarren: Unit no.service not found.\n= 1");
+    check("show", &["show", "--json", "a", "no", "b"], &[UP, MISSING, UP], &shown);
+    check("cat", &["cat", "--json", "a", "no", "b"], &[UP, MISSING, UP], &shown);
+    check("active", &["is-active", "t@", "a"], &[INVALID, UP], "active\nwarren: a template\n= 0");
+    check("inactive", &["is-active", "t@"], &[INVALID], "warren: a template\n= 3");
+}
+
+#[test]
 fn json_is_one_object_a_line_with_its_version() {
     let answer = &[
         r#"{"parameters":{"units":[{"name":"a.service","load":"loaded","active":"active"},{"name":"b.mount","load":"loaded","active":"inactive"}]}}"#,
