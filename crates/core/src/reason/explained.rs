@@ -304,7 +304,7 @@ rows! {
          interval of its start limit is over."
     Canceled:
         "The job was there and a later request wanted the opposite (a stop in place of a start, with \
-         the job mode `replace`), or the job would have closed a circle of orders."
+         the job mode `replace`)."
         "`warren why UNIT` says when, and for what; `warren logs UNIT` has it between the unit's own lines."
         "Nothing: the later request counts. Who must not be replaced asks with \
          `systemctl --job-mode=replace-irreversibly`."
@@ -376,7 +376,9 @@ rows! {
     Circle:
         "A start was asked for whose units all require each other and whose order (`After=`, `Before=`, \
          and what `DefaultDependencies=` adds) leads back to where it began. Circles with a unit that is \
-         only wanted are broken by leaving that one out, which has this reason then."
+         only wanted are broken by leaving that one out, which has this reason then; so has a start that \
+         waited when a reload brought such a circle, and was cancelled. Stops are never refused for a circle: \
+         one of them does not wait."
         "`warren why UNIT` has the whole circle; `warren cat UNIT` the lines."
         "Take one order of the circle away, then `warren refresh` and start it."
     Contradiction:
