@@ -91,6 +91,8 @@ cd /sys/fs/cgroup/system.slice/limits.service
 for f in memory.max pids.max cpu.weight cpu.max; do echo REPORT $f $(cat $f); done
 echo REPORT queue $(cat /proc/sys/net/unix/max_dgram_qlen)
 echo REPORT name $(cat /proc/sys/kernel/hostname) lo $(cat /sys/class/net/lo/flags)
+read id </etc/machine-id; echo REPORT id ${#id}
+[ -e /run/systemd/first-boot ] && echo REPORT first boot
 echo REPORT slice pids.max $(cat ../pids.max)
 sed -i -e '/^MemoryMax/d' -e s/TasksMax=20/TasksMax=30/ /etc/systemd/system/limits.service
 sed -i s/500/600/ /etc/systemd/system/system.slice
@@ -115,8 +117,10 @@ setsid sleep 1000 &
 ";
 
 /// Lines that the console must have.
-const EXPECTED: [&str; 24] = [
+const EXPECTED: [&str; 26] = [
     "REPORT name in-a-machine lo 0x9",
+    "REPORT id 32",
+    "REPORT first boot",
     "REPORT stop 3 Result=oom-kill",
     "REPORT kill 3 Result=oom-kill",
     "REPORT continue 0 Result=success",

@@ -40,7 +40,7 @@ const MODULES: [&str; 13] = [
 ];
 
 /// What busybox is called by besides.
-const COMMANDS: [&str; 8] = ["losetup", "truncate", "sed", "rm", "tr", "kill", "wc", "pidof"];
+const COMMANDS: [&str; 7] = ["losetup", "truncate", "rm", "tr", "kill", "wc", "pidof"];
 
 /// Programs of the peers that only this machine needs.
 const MORE_PROGRAMS: [&str; 2] = ["/usr/sbin/dmsetup", "/usr/sbin/sfdisk"];
