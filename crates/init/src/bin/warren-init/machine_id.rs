@@ -74,7 +74,15 @@ struct Files {
     aside: PathBuf,
     /// Is there during a first boot.
     first_boot: PathBuf,
+    /// Whether there is somebody to write the id to the disk when the first boot is over.
+    is_committed_later: bool,
 }
+
+/// Who does so (systemd-machine-id-commit.service(8)).
+const COMMITS: [&str; 2] = [
+    "lib/systemd/system/systemd-machine-id-commit.service",
+    "usr/lib/systemd/system/systemd-machine-id-commit.service",
+];
 
 impl Files {
     fn below(root: &Path) -> Files {
@@ -82,6 +90,7 @@ impl Files {
             file: root.join("etc/machine-id"),
             aside: root.join("run/machine-id"),
             first_boot: root.join("run/systemd/first-boot"),
+            is_committed_later: COMMITS.iter().any(|path| root.join(path).exists()),
         }
     }
 
@@ -108,9 +117,9 @@ impl Files {
     }
 
     /// Has the file say this id. On a first boot it does so for good only when that is over: one that was cut off is
-    /// a first boot again.
+    /// a first boot again. Where nobody would write it then, it is written now: else all boots would be first ones.
     fn have(&self, id: &str, is_first_boot: bool) -> Result<(), String> {
-        if is_first_boot {
+        if is_first_boot && self.is_committed_later {
             let is_marked = self.write(UNINITIALIZED).is_ok();
             // A container may mount nothing.
             return self.cover(id).or_else(|error| match is_marked {
@@ -192,7 +201,8 @@ mod tests {
         fs::write(root.join("var/lib/dbus/machine-id"), format!("{ID}\n")).expect("a file");
         assert_eq!(new_id(&root, false).as_deref(), Some(ID));
         let files = Files::below(&root);
-        files.have(ID, false).expect("it can be written");
+        // A first boot, but nobody would make an end of it.
+        files.have(ID, true).expect("it can be written");
         assert_eq!(fs::read_to_string(&files.file).expect("a file"), format!("{ID}\n"));
         fs::remove_dir_all(&root).expect("it is ours");
     }
