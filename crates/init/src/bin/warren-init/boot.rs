@@ -86,6 +86,12 @@ pub fn is_host() -> bool {
     std::process::id() == 1 && pid_namespace == Some(HOST_PID_NAMESPACE)
 }
 
+/// What the kernel, or who made the container, was told.
+pub fn asked_for<'t>(command_line: &'t str, option: &str) -> Option<&'t str> {
+    let words = command_line.split_ascii_whitespace();
+    words.filter_map(|word| word.strip_prefix(option)?.strip_prefix('=')).next_back()
+}
+
 /// The name of the machine: `systemd.hostname=` of the kernel's command line, or that of
 /// `/etc/hostname`, whose comments say nothing (hostname(5)).
 fn host_name<'t>(command_line: &'t str, file: &'t str, usual: Option<&'t str>) -> Option<&'t str> {
@@ -93,8 +99,7 @@ fn host_name<'t>(command_line: &'t str, file: &'t str, usual: Option<&'t str>) -
         let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         !name.is_empty() && name.len() <= HOST_NAME_BYTES_MAX && name.chars().all(is_fit)
     };
-    let words = command_line.split_ascii_whitespace();
-    let asked = words.filter_map(|word| word.strip_prefix("systemd.hostname=")).next_back();
+    let asked = asked_for(command_line, "systemd.hostname");
     let written =
         file.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     [asked, written, usual].into_iter().flatten().find(is_name)

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use warren_sys::mount::{self, MountFlags};
 use warren_sys::{text, virtualization};
 
+use crate::boot::asked_for;
 use crate::say;
 
 /// What is in the file until the first boot is over.
@@ -22,6 +23,8 @@ enum Found {
     Uninitialized,
     /// An empty file, or one without an id in it.
     Empty,
+    /// There may be an id.
+    Unreadable(String),
     Id(String),
 }
 
@@ -31,7 +34,8 @@ impl Found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
             Ok(text) if text.trim() == UNINITIALIZED => Found::Uninitialized,
             Ok(text) => id(&text).map_or(Found::Empty, Found::Id),
-            Err(_) => Found::Empty,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Found::Empty,
+            Err(error) => Found::Unreadable(error.to_string()),
         }
     }
 
@@ -46,12 +50,6 @@ fn id(text: &str) -> Option<String> {
     let is_id = digits.len() == 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
     let is_null = digits.chars().all(|c| c == '0');
     (is_id && !is_null).then(|| digits.to_ascii_lowercase())
-}
-
-/// What the kernel, or who made the container, was told.
-fn asked_for<'t>(command_line: &'t str, option: &str) -> Option<&'t str> {
-    let words = command_line.split_ascii_whitespace();
-    words.filter_map(|word| word.strip_prefix(option)?.strip_prefix('=')).next_back()
 }
 
 /// An id for a machine that has none: that of D-Bus, of the container, of the virtual machine, or a random one.
@@ -142,6 +140,9 @@ pub fn establish(is_host: bool, command_line: &str) {
         Some("0" | "no" | "n" | "false" | "f" | "off") => false,
         _ => found.is_first_boot(),
     };
+    if let Found::Unreadable(error) = &found {
+        return say(&format!("{}: {error}", files.file.display()));
+    }
     if is_first_boot {
         let made = files.first_boot.parent().map_or(Ok(()), fs::create_dir_all);
         if let Err(error) = made.and_then(|()| fs::write(&files.first_boot, "")) {
@@ -177,7 +178,10 @@ mod tests {
             assert_eq!(found(text), Found::Empty, "{text}");
         }
         assert_eq!(Found::in_text(Err(io::ErrorKind::NotFound.into())), Found::Nothing);
-        assert_eq!(Found::in_text(Err(io::ErrorKind::PermissionDenied.into())), Found::Empty);
+        // An id that cannot be read now is not to be written over.
+        let unreadable = Found::in_text(Err(io::ErrorKind::PermissionDenied.into()));
+        assert!(matches!(unreadable, Found::Unreadable(_)));
+        assert_eq!(Found::in_text(Err(io::ErrorKind::InvalidData.into())), Found::Empty);
         assert!(Found::Nothing.is_first_boot() && Found::Uninitialized.is_first_boot());
         assert!(!Found::Empty.is_first_boot());
     }
