@@ -367,9 +367,7 @@ pub fn warn(view: &View, settings: &Settings, unit: UnitId, text: &str) {
 fn is_said(view: &View, settings: &Settings, unit: UnitId, level: u8) -> bool {
     const LEVEL_MAX: Id = Id::of(Group::Exec, "LogLevelMax");
     let definition = view.definition(unit);
-    let files = definition.files.in_use();
-    let mut files = files.fragment.iter().chain(files.dropins());
-    if !files.any(|file| file.entries().any(|entry| entry.setting == LEVEL_MAX)) {
+    if !definition.files.in_use().mention(LEVEL_MAX) {
         return true;
     }
     let level_max = match settings.compile_running(definition).own {
