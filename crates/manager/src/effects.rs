@@ -23,6 +23,7 @@ use crate::ending::words::AskedBy;
 use crate::groups::NotApplied;
 use crate::helpers::Passed;
 use crate::loader::is_of_kernel;
+use crate::log_link::exec_of;
 use crate::orders::Order;
 use crate::pid_file::Wanted;
 use crate::say;
@@ -399,7 +400,9 @@ impl Daemon {
         let name = self.unit_name(unit);
         let program = mounts::tool_name(&argv);
         let invocation = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.invocation);
-        let stream = self.open_stream(unit, settings, invocation, program);
+        let copies = exec_of(settings).and_then(|exec| exec.standard_output.copies());
+        let named = (program, copies.unwrap_or_default());
+        let stream = self.open_stream(unit, settings, invocation, named);
         let (output, fds) = match stream {
             Some(stream) => (StdOutput::Fd(0), vec![Passed::Own(stream.fd)]),
             None => (StdOutput::Append(self.log_file(&name)), Vec::new()),

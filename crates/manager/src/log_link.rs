@@ -29,7 +29,7 @@ use warren_core::ids::UnitId;
 use warren_core::settings::Compiled;
 use warren_sys::epoll::Interest;
 use warren_sys::fdpass;
-use warren_unit::config::ExecConfig;
+use warren_unit::config::{Copies, ExecConfig};
 use warren_unit::{UnitName, UnitType};
 
 use crate::daemon::{Daemon, now, token};
@@ -37,10 +37,8 @@ use crate::fd_store;
 use crate::init_link::InitLink;
 use crate::log;
 use crate::log_link::awaited::Awaited;
-pub(crate) use crate::log_link::words::put_field;
-use crate::log_link::words::{
-    SETTINGS_BYTES_MAX, STREAM, StreamName, exec_of, packet, stream_header,
-};
+use crate::log_link::words::{SETTINGS_BYTES_MAX, STREAM, StreamName, packet, stream_header};
+pub(crate) use crate::log_link::words::{exec_of, put_field};
 use crate::say;
 
 /// The unit of the log daemon. Its name is systemd's, which other units are ordered after.
@@ -264,12 +262,12 @@ pub(crate) struct NewStream {
 /// A stream to the daemon of a namespace, which has no link: a connection like any client's, with
 /// the unit's name, which is believed because root says it. It lasts as long as that daemon's unit
 /// keeps its descriptors.
-fn connect(unit: &str, exec: &ExecConfig, identifier: &str) -> Result<NewStream, String> {
+fn connect(unit: &str, exec: &ExecConfig, named: (&str, Copies)) -> Result<NewStream, String> {
     let namespace = exec.log_namespace.as_deref().unwrap_or_default();
     let path = format!("{}/stdout", crate::spawn::log_sockets(namespace));
     let fd = warren_sys::socket::connect_stream(&path).map_err(|e| e.to_string())?;
     let stream = UnixStream::from(fd);
-    let header = stream_header(unit, exec, identifier);
+    let header = stream_header(unit, exec, named);
     // Into an empty socket: it fits.
     (&stream).write_all(header.as_bytes()).map_err(|e| e.to_string())?;
     stream.shutdown(Shutdown::Read).map_err(|e| e.to_string())?;
@@ -302,13 +300,13 @@ fn stream_name(stream: &UnixStream) -> Result<String, String> {
 
 impl Daemon {
     /// A stream for a process of a unit; `None` when there is no log daemon to read it.
-    /// `identifier` is what its lines are called if the unit does not say.
+    /// `identifier` is what its lines are called if the unit does not say, `copies` who else gets them.
     pub(crate) fn open_stream(
         &mut self,
         unit: UnitId,
         settings: &Arc<Compiled>,
         invocation: u128,
-        identifier: &str,
+        (identifier, copies): (&str, Copies),
     ) -> Option<NewStream> {
         let name = self.core.graph().name(unit).as_str().to_owned();
         if name == LOG_DAEMON {
@@ -316,7 +314,7 @@ impl Daemon {
         }
         if let Some(exec) = exec_of(settings).filter(|exec| exec.log_namespace.is_some()) {
             self.tell_namespace(unit, &name, exec, invocation);
-            return connect(&name, exec, identifier)
+            return connect(&name, exec, (identifier, copies))
                 .inspect_err(|e| say!("{name}: its output goes to a file: {e}"))
                 .ok();
         }
@@ -327,7 +325,7 @@ impl Daemon {
         let identifier: String = identifier.chars().take(IDENTIFIER_BYTES_MAX / 4).collect();
         let key = self.log_link.next;
         self.log_link.next += 1;
-        let name = StreamName { key, unit: name, invocation, identifier };
+        let name = StreamName { key, unit: name, invocation, identifier, copies };
         match self.make_stream(&name) {
             Ok((stream, reader)) => {
                 self.log_link.streams.insert(key, name);
@@ -378,7 +376,7 @@ impl Daemon {
 
     fn packet_of_unit(&mut self, unit: UnitId, exec: &ExecConfig, invocation: u128) -> Vec<u8> {
         let name = self.core.graph().name(unit).as_str().to_owned();
-        let name = StreamName { key: 0, unit: name, invocation, identifier: String::new() };
+        let name = StreamName { unit: name, invocation, ..StreamName::default() };
         let (packet, is_long) = packet(&name, false, self.groups.path_and_id(unit), exec);
         if is_long {
             self.say_long(unit);

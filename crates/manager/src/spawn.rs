@@ -11,7 +11,7 @@ use warren_init::protocol::exec::{
     LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TtyMode, WorkingDirectory,
 };
 use warren_unit::config::{
-    Command, CpuSchedulingPolicy, ExecConfig, ExecDirectory, ExecDirectoryPath, Input,
+    Command, Copies, CpuSchedulingPolicy, ExecConfig, ExecDirectory, ExecDirectoryPath, Input,
     IoSchedulingClass, KeyringMode, NotifyAccess, Output, Personality, Resource, ServiceConfig,
     UnsetEnvironment, WorkingDirectory as Place, expand,
 };
@@ -43,7 +43,7 @@ pub struct SpawnHost<'a> {
     /// Groups that its user is to have.
     pub delegated: Vec<String>,
     /// What takes the output of this unit.
-    pub log: LogOutput,
+    pub log: LogOutputs,
     /// Names of the file descriptors that are handed over as 3, 4, ...
     pub fd_names: Vec<String>,
     /// Environment of the connection of an `Accept=yes` instance (`REMOTE_ADDR`, `REMOTE_PORT`).
@@ -57,18 +57,55 @@ pub struct SpawnHost<'a> {
 pub enum LogOutput {
     /// A file, while there is no log daemon.
     File(String),
-    /// A stream to the log daemon, with its name for `$JOURNAL_STREAM`. In the packet it comes after
-    /// the fds that are handed over.
-    Stream(String),
+    /// A stream to the log daemon.
+    Stream {
+        /// For `$JOURNAL_STREAM`.
+        name: String,
+        /// Which fd of the packet it is: they come after those that are handed over.
+        fd: u16,
+    },
 }
 
 impl LogOutput {
-    /// The standard output that it is; `fds` are the others of the packet.
-    pub fn as_output(&self, fds: usize) -> StdOutput {
+    /// The standard output that it is.
+    fn as_output(&self) -> StdOutput {
         match self {
             LogOutput::File(path) => StdOutput::Log(path.clone()),
-            LogOutput::Stream(_) => StdOutput::Fd(fds as u16),
+            LogOutput::Stream { fd, .. } => StdOutput::Fd(*fd),
         }
+    }
+
+    fn name(&self) -> Option<&str> {
+        match self {
+            LogOutput::Stream { name, .. } => Some(name),
+            LogOutput::File(_) => None,
+        }
+    }
+
+    /// The same for what the kernel's log gets too: without a log daemon it gets it alone.
+    fn as_kmsg(&self) -> StdOutput {
+        match self {
+            LogOutput::File(_) => StdOutput::File("/dev/kmsg".to_owned()),
+            LogOutput::Stream { .. } => self.as_output(),
+        }
+    }
+}
+
+/// Where standard output and standard error lead if they are logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOutputs {
+    /// Standard output.
+    pub out: LogOutput,
+    /// Standard error.
+    pub err: LogOutput,
+}
+
+impl LogOutputs {
+    /// What `$JOURNAL_STREAM` says: of standard error if both are streams (systemd.exec(5)).
+    fn name(&self, exec: &ExecConfig) -> Option<&str> {
+        let [out, err] = logged(exec);
+        let logs = [err.map(|_| &self.err), out.map(|_| &self.out)];
+        logs.into_iter().flatten().find_map(LogOutput::name)
     }
 }
 
@@ -159,11 +196,12 @@ pub fn log_sockets(namespace: &str) -> String {
     format!("{LOG_SOCKETS}.{namespace}")
 }
 
-/// Whether a process of these settings writes to the log.
-pub fn writes_to_log(exec: &ExecConfig) -> bool {
-    let to_log = |output: &Output| matches!(output, Output::Journal | Output::JournalConsole);
+/// Whether standard output and standard error of a process of these settings are logged by themselves, and
+/// who gets a copy. Standard error that inherits is standard output.
+pub fn logged(exec: &ExecConfig) -> [Option<Copies>; 2] {
     let inherits = exec.standard_output == Output::Inherit && !is_written_to(&exec.standard_input);
-    to_log(&exec.standard_output) || inherits || to_log(&exec.standard_error)
+    let out = exec.standard_output.copies().or_else(|| inherits.then(Copies::default));
+    [out, exec.standard_error.copies()]
 }
 
 /// Whether standard output can inherit it; else it goes to the log.
@@ -392,8 +430,8 @@ fn environment(
     if exec.working_directory == Some(Place::Home) && exec.user.is_none() {
         set("HOME", warren_sys::process::own_home());
     }
-    if let LogOutput::Stream(name) = &host.log {
-        set("JOURNAL_STREAM", name.clone());
+    if let Some(name) = host.log.name(exec) {
+        set("JOURNAL_STREAM", name.to_owned());
     }
     if !host.fd_names.is_empty() && !exec.takes_socket() {
         set("LISTEN_PID", OF_PROCESS.to_owned());
@@ -431,8 +469,10 @@ fn is_heard(spawn: &Spawn, access: NotifyAccess) -> bool {
 /// `$TERM` of a process that has to do with a terminal.
 fn terminal_type(exec: &ExecConfig) -> Option<String> {
     let input = exec.input_terminal().is_some();
-    let outputs = [&exec.standard_output, &exec.standard_error].map(|o| *o == Output::Tty);
-    if !input && !outputs.contains(&true) && exec.tty_path.is_none() {
+    let is_shown =
+        |output: &Output| *output == Output::Tty || output.copies().is_some_and(|it| it.console);
+    let outputs = [&exec.standard_output, &exec.standard_error];
+    if !input && !outputs.into_iter().any(is_shown) && exec.tty_path.is_none() {
         return None;
     }
     let path = exec.tty_path.as_deref().unwrap_or("/dev/console");
@@ -519,16 +559,17 @@ fn standard_streams(
         Input::Data => host.input_data.map_or(StdInput::Null, StdInput::Fd),
     };
     let output = |output: &Output, default: &str| -> Result<StdOutput, SpawnError> {
+        let log = if default == "stdout" { &host.log.out } else { &host.log.err };
         Ok(match output {
             Output::Inherit if default == "stdout" && !is_written_to(&exec.standard_input) => {
-                host.log.as_output(host.fd_names.len())
+                log.as_output()
             }
             Output::Inherit if default == "stdout" && leaves_terminal => StdOutput::Tty,
             Output::Inherit => StdOutput::Inherit,
             Output::Null => StdOutput::Null,
             Output::Tty => StdOutput::Tty,
-            Output::Journal | Output::JournalConsole => host.log.as_output(host.fd_names.len()),
-            Output::Kmsg | Output::KmsgConsole => StdOutput::File("/dev/kmsg".to_owned()),
+            Output::Journal | Output::JournalConsole => log.as_output(),
+            Output::Kmsg | Output::KmsgConsole => log.as_kmsg(),
             Output::File(path) => StdOutput::File(path.to_string()),
             Output::Append(path) => StdOutput::Append(path.to_string()),
             Output::Truncate(path) => StdOutput::Truncate(path.to_string()),

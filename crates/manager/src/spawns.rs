@@ -16,7 +16,7 @@ use warren_init::protocol::birth::{Birth, Phase};
 use warren_init::protocol::exec::{ExecSpec, Served, SpawnError, SpawnReply, Spawned};
 use warren_sys::epoll::Interest;
 use warren_sys::process;
-use warren_unit::config::Input;
+use warren_unit::config::{Copies, Input};
 
 use crate::accept::is_for_later;
 use crate::daemon::{Daemon, token};
@@ -26,7 +26,7 @@ use crate::helpers::held::{HELD_MAX, Unborn};
 use crate::helpers::{FOREIGN, KeptHelpers, Lost, Passed, Said};
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::say;
-use crate::spawn::{LogOutput, SpawnHost, cgroup_place, command_of, exec_spec, writes_to_log};
+use crate::spawn::{LogOutput, LogOutputs, SpawnHost, cgroup_place, command_of, exec_spec, logged};
 
 const SIGKILL: i32 = 9;
 
@@ -224,7 +224,7 @@ impl Daemon {
             let end = self.devices.daemon_end().map_err(|e| e.to_string())?;
             fds.push((devices::LINK_FD_NAME.to_owned(), Passed::Own(end)));
         }
-        let (log, stream) = self.log_output(spawn, &unit);
+        let (log, streams) = self.log_outputs(spawn, &unit, fds.len());
         let input = input_data(spawn).transpose().map_err(|e| e.to_string())?;
         let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
         let place = self.groups.place(spawn.unit, &spawn.settings, starts);
@@ -240,30 +240,46 @@ impl Daemon {
             log,
             fd_names: fds.iter().map(|(name, _)| name.clone()).collect(),
             connection_environment,
-            input_data: input.as_ref().map(|_| (fds.len() + usize::from(stream.is_some())) as u16),
+            input_data: input.as_ref().map(|_| (fds.len() + streams.len()) as u16),
         };
         let spec = ExecSpec { served, ..exec_spec(spawn, &host)? };
-        let own = stream.into_iter().chain(input).map(Passed::Own);
+        let own = streams.into_iter().chain(input).map(Passed::Own);
         let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).collect();
         self.helpers.spawn(id, Box::new(spec), fds)
     }
 
-    /// Where the output of a process goes if it goes to the log, and the stream if there is one.
-    fn log_output(&mut self, spawn: &Spawn, unit: &str) -> (LogOutput, Option<OwnedFd>) {
+    /// Where the output of a process goes if it goes to the log, and the streams, which come after so many fds:
+    /// two if others get a copy of the one than of the other.
+    fn log_outputs(&mut self, spawn: &Spawn, unit: &str, fds: usize) -> (LogOutputs, Vec<OwnedFd>) {
         let command = command_of(&spawn.settings, spawn.list, spawn.index);
-        let writes = command.is_some_and(|(_, exec)| writes_to_log(exec));
+        let [out, err] = command.map_or([None; 2], |(_, exec)| logged(exec));
         let program = command.and_then(|(command, _)| command.path.rsplit('/').next());
         let program = program.unwrap_or_default().to_owned();
-        if !writes && spawn.main {
+        if out.or(err).is_none() && spawn.main {
             self.tell_log_settings(spawn.unit, &spawn.settings, spawn.invocation);
         }
-        let open = |daemon: &mut Daemon| {
-            daemon.open_stream(spawn.unit, &spawn.settings, spawn.invocation, &program)
+        let mut streams = Vec::new();
+        let mut open = |daemon: &mut Daemon, copies: Option<Copies>| {
+            let stream = copies.and_then(|copies| {
+                let (unit, settings) = (spawn.unit, &spawn.settings);
+                daemon.open_stream(unit, settings, spawn.invocation, (&program, copies))
+            });
+            match stream {
+                Some(stream) => {
+                    streams.push(stream.fd);
+                    let fd = (fds + streams.len() - 1) as u16;
+                    LogOutput::Stream { name: stream.name, fd }
+                }
+                None => LogOutput::File(daemon.log_file(unit)),
+            }
         };
-        match if writes { open(self) } else { None } {
-            Some(stream) => (LogOutput::Stream(stream.name), Some(stream.fd)),
-            None => (LogOutput::File(self.log_file(unit)), None),
-        }
+        let log = open(self, out.or(err));
+        let err = if err.is_some() && out.is_some() && err != out {
+            open(self, err)
+        } else {
+            log.clone()
+        };
+        (LogOutputs { out: log, err }, streams)
     }
 
     pub(crate) fn log_file(&self, unit: &str) -> String {

@@ -42,7 +42,7 @@ fn start_without_daemon(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
         .iter()
         .map(|(name, text)| {
             let settings = "--set Storage=volatile --set ReadKMsg=no --set ForwardToWall=no \
-                            --set kept.MinUse=16M";
+                            --set kept.MinUse=16M --set TTYPath=/run/console";
             let command = format!("{journald} {settings}");
             let text = text.replace("/usr/lib/warren/warren-journald", &command);
             (*name, text.replace("Symlinks=/dev/log\n", ""))
@@ -415,6 +415,47 @@ fn killed_daemon_and_killed_manager_lose_no_line() {
     }
     wait_for(&m, 1, &["_SYSTEMD_UNIT=begun.service"]);
     assert_eq!(messages(&m, &["_SYSTEMD_UNIT=begun.service"]), ["one line"]);
+}
+
+#[test]
+fn the_console_has_a_copy_of_what_is_to_have_one_whoever_is_killed() {
+    let script = "echo shown; echo '<7>chatter'; echo hidden >&2; read x < @D/out/fifo; echo later; \
+                  stat -L -c $JOURNAL_STREAM=%%d:%%i /proc/self/fd/2 >&2";
+    let unit = format!(
+        "[Service]\nStandardOutput=journal+console\nStandardError=journal\nExecStart=/bin/sh -c \"{script}\""
+    );
+    let plain = "[Service]\nType=oneshot\nExecStart=/bin/echo plain";
+    let in_space =
+        format!("{plain}\nStandardOutput=journal+console\nLogNamespace=x\nSyslogIdentifier=me");
+    let units =
+        [("copied.service", &*unit), ("plain.service", plain), ("space.service", &in_space)];
+    let Some(m) = start("console", &units) else { return };
+    let fifo = make_fifo(&m, "fifo");
+    std::fs::write(m.inside("/run/console"), "").expect("a file in place of a terminal");
+    // The kernel's time is before it, where that is on.
+    let shown = || {
+        let text = std::fs::read_to_string(m.inside("/run/console")).expect("it is there");
+        let of = |line: &str| line.split(": ").last().unwrap_or_default().to_owned();
+        text.lines().map(of).collect::<Vec<_>>()
+    };
+    m.expect_job("start", "copied.service", "done");
+    m.expect_job("start", "plain.service", "done");
+    let of_unit = "_SYSTEMD_UNIT=copied.service";
+    wait_for(&m, 3, &[of_unit, "_TRANSPORT=stdout"]);
+    wait_for(&m, 1, &["_SYSTEMD_UNIT=plain.service", "MESSAGE=plain"]);
+    assert_eq!(shown(), ["shown"], "no message below MaxLevelConsole=, which is info");
+    m.kill_child("warren-journald");
+    m.kill_manager();
+    m.wait_until_it_listens();
+    std::fs::write(&fifo, "\n").expect("it is waited for");
+    let last = wait_for(&m, 5, &[of_unit, "_TRANSPORT=stdout"]);
+    assert_eq!(shown(), ["shown", "later"]);
+    let named = text(&last[4], "MESSAGE").split_once('=').expect("two names of standard error");
+    assert_eq!(named.0, named.1);
+    m.expect_job("start", "space.service", "done");
+    until("a line by the namespace's daemon", || {
+        shown().get(2).cloned().filter(|it| it == "plain")
+    });
 }
 
 #[test]

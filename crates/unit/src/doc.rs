@@ -7,14 +7,10 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 3] = [
+const OTHERWISE: [(&str, &str); 2] = [
     (
         "StandardInput=tty",
         "a terminal that another session has is not waited for: the start fails (status 208), as with `tty-fail`.",
-    ),
-    (
-        "StandardOutput=journal+console",
-        "and `kmsg+console`, also of `StandardError=`: the console gets no copy, which is reported.",
     ),
     ("CPUAffinity=numa", "has no effect, which is reported, as `NUMAMask=` has none."),
 ];

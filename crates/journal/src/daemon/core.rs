@@ -18,7 +18,7 @@ use warren_sys::time;
 
 use crate::config::Config;
 use crate::daemon::core::refuge::Refuge;
-use crate::daemon::forward::{Forwarder, level_of};
+use crate::daemon::forward::{Came, Forwarder, level_of};
 use crate::daemon::keep::Keep;
 use crate::daemon::mirror::{self, Mirror};
 use crate::daemon::offered::{self, Offered};
@@ -37,6 +37,7 @@ use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
 use crate::input::loss::{Kind, Losses};
 use crate::input::pending::Taken;
+use crate::input::stream::Copies;
 use crate::input::{native, syslog};
 use crate::store::{CLASSES_MAX, DEFAULT_CLASS, Synced};
 
@@ -210,7 +211,8 @@ impl Core {
         }
         let mut fields = std::mem::take(&mut self.fields);
         syslog::parse_into(data, &mut fields);
-        self.take_and_forward(origin, (&fields, Some(data)), now);
+        let came = Came { syslog: Some(data), ..Came::default() };
+        self.take_and_forward(origin, &fields, came, now);
         self.fields = fields;
     }
 
@@ -237,16 +239,17 @@ impl Core {
 
     /// Takes an entry of a client, unless its unit does not want it or logs too much.
     pub fn take(&mut self, origin: &Origin, fields: &Fields, now: Moment) {
-        self.take_and_forward(origin, (fields, None), now);
+        self.take_and_forward(origin, fields, Came::default(), now);
     }
 
-    /// The same; `syslog` is how a syslog daemon gets it.
-    fn take_and_forward(
-        &mut self,
-        origin: &Origin,
-        (fields, syslog): (&Fields, Option<&[u8]>),
-        now: Moment,
-    ) {
+    /// The same of a line of a stream, which `copies` get as well.
+    pub fn line(&mut self, origin: &Origin, fields: &Fields, copies: Copies, now: Moment) {
+        let came = Came { copies, ..Came::default() };
+        self.take_and_forward(origin, fields, came, now);
+    }
+
+    /// The same.
+    fn take_and_forward(&mut self, origin: &Origin, fields: &Fields, came: Came<'_>, now: Moment) {
         let Origin { context, unit, .. } = origin;
         if unit.as_ref().is_some_and(|unit| !unit.keeps(fields)) {
             return;
@@ -264,7 +267,7 @@ impl Core {
             let class = unit.as_ref().and_then(|unit| unit.class.as_deref());
             self.append(class.unwrap_or(DEFAULT_CLASS), context, fields, now);
         }
-        self.forward((fields, context), syslog, now.realtime_us);
+        self.forward((fields, context), came, now.realtime_us);
         self.tails.put(origin.who(), now.realtime_us, context, fields);
     }
 
@@ -293,7 +296,7 @@ impl Core {
         }
         let context = self.senders.of_manager(sender, &self.units, now.monotonic_us);
         self.append(DEFAULT_CLASS, &context, &fields, now);
-        self.forward((&fields, &context), None, now.realtime_us);
+        self.forward((&fields, &context), Came::default(), now.realtime_us);
         if let Some(unit) = fields.get("UNIT") {
             self.tails.put(unit, now.realtime_us, &context, &fields);
         }

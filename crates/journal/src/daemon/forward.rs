@@ -24,6 +24,7 @@ use rustix::process::Pid;
 use crate::config::{Config, Forward};
 use crate::daemon::now_us;
 use crate::entry::Fields;
+use crate::input::stream::Copies;
 use crate::show::when;
 
 /// The socket of a syslog daemon, in the directory of ours.
@@ -68,6 +69,15 @@ pub struct Forwarder {
     /// Lines of the console begin with a time.
     has_times: bool,
     host: String,
+}
+
+/// What the way that an entry came says of where it goes.
+#[derive(Clone, Copy, Default)]
+pub struct Came<'a> {
+    /// How a syslog daemon gets it: it knows forms of lines that we do not.
+    pub syslog: Option<&'a [u8]>,
+    /// Who gets it whatever the settings say.
+    pub copies: Copies,
 }
 
 /// A message as it is forwarded.
@@ -173,19 +183,23 @@ impl Forwarder {
         }
     }
 
-    /// Forwards an entry, to a syslog daemon as `syslog` if it came so: it knows forms of lines that we do
-    /// not. Who does not take it does not get it; false when that is a syslog daemon with no room for it.
+    /// Forwards an entry to those that the settings or itself name, up to the level that each takes. Who does
+    /// not take it does not get it; false when that is a syslog daemon with no room for it.
     pub fn put(
         &self,
         (fields, context): (&Fields, &Fields),
-        syslog: Option<&[u8]>,
+        came: Came<'_>,
         realtime_us: u64,
     ) -> bool {
+        let Came { syslog, copies } = came;
         let level = level_of(fields);
-        let wants = |to: &Forward| to.on && level <= to.level_max;
-        let for_syslog = wants(&self.to_syslog) && now_us() >= self.nobody_until_us.get();
-        let others = [&self.to_kmsg, &self.to_console, &self.to_wall];
-        if !for_syslog && !others.into_iter().any(wants) {
+        let wants = |to: &Forward, asked: bool| (to.on || asked) && level <= to.level_max;
+        let for_syslog =
+            wants(&self.to_syslog, copies.syslog) && now_us() >= self.nobody_until_us.get();
+        let for_kmsg = wants(&self.to_kmsg, copies.kmsg);
+        let for_console = wants(&self.to_console, copies.console);
+        let for_wall = wants(&self.to_wall, false);
+        if !(for_syslog || for_kmsg || for_console || for_wall) {
             return true;
         }
         let Some(message) = Message::of(fields, context) else { return true };
@@ -194,14 +208,14 @@ impl Forwarder {
             let made = || Cow::Owned(message.for_syslog(realtime_us, &TimeZone::system()));
             is_taken = self.send(&syslog.map_or_else(made, Cow::Borrowed), sender_of(context));
         }
-        if wants(&self.to_kmsg) {
+        if for_kmsg {
             write_to(Path::new(KMSG), &message.for_kmsg());
         }
-        if wants(&self.to_console) {
+        if for_console {
             let time = self.has_times.then(now_us);
             write_to(&self.tty, message.for_console(time).as_bytes());
         }
-        if wants(&self.to_wall) {
+        if for_wall {
             self.wall(&message, realtime_us);
         }
         is_taken
@@ -255,7 +269,7 @@ fn sender_of(context: &Fields) -> Option<UCred> {
 /// One write to a device that must not make us wait; what fails is left out.
 fn write_to(path: &Path, text: &[u8]) {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
-    let opened = File::options().write(true).custom_flags(flags).open(path);
+    let opened = File::options().append(true).custom_flags(flags).open(path);
     let _ = opened.and_then(|mut file| file.write_all(text));
 }
 

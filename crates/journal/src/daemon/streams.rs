@@ -685,7 +685,8 @@ impl Connection {
         let known = self.told.take_if(|told| !told.is_outdated(pid, now.monotonic_us));
         let read = || Told::read(pid, now.monotonic_us, || self.make_context(core));
         let told = known.unwrap_or_else(read);
-        lines.iter().for_each(|line| core.take(told.origin(), line, now));
+        let copies = self.stream.header().copies;
+        lines.iter().for_each(|line| core.line(told.origin(), line, copies, now));
         self.told = Some(told);
     }
 }

@@ -4,7 +4,8 @@
 //! by its field `KIND` what it is:
 //!
 //! - `stream`, alone in its packet and with one file descriptor: the reading end of a service's output. `STREAM` is the
-//!   number that the manager knows it by; the rest says which unit it is of, as in `unit`.
+//!   number that the manager knows it by, `COPIES` who gets its lines too (`kmsg`, `console`); the rest says
+//!   which unit it is of, as in `unit`.
 //! - `unit`: what the settings of a unit say about its messages, whatever way they come; see
 //!   [`UnitLog`]. It replaces what was said before of the unit of that name.
 //! - `entry`: a message of the manager itself. All other fields are the entry's, but `TIME_US`,
@@ -22,7 +23,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use crate::entry::{Fields, Id128, is_valid_name};
 use crate::input::cgroup;
 use crate::input::native;
-use crate::input::stream::Header;
+use crate::input::stream::{Copies, Header};
 use crate::store::names::is_valid_class;
 
 /// What the daemon says first.
@@ -129,6 +130,13 @@ fn number(fields: &Fields, name: &str) -> Option<u64> {
     std::str::from_utf8(fields.get(name)?).ok()?.parse().ok()
 }
 
+/// `COPIES`: words.
+fn copies(fields: &Fields) -> Copies {
+    let words = fields.get("COPIES").unwrap_or_default();
+    let has = |word: &str| words.split(|byte| *byte == b' ').any(|one| one == word.as_bytes());
+    Copies { syslog: has("syslog"), kmsg: has("kmsg"), console: has("console") }
+}
+
 impl UnitLog {
     fn read(fields: &Fields, faults: &mut Vec<String>) -> UnitLog {
         let name = text(fields, "UNIT").unwrap_or_default();
@@ -142,6 +150,7 @@ impl UnitLog {
                 unit: name.clone().into_bytes(),
                 priority: number(fields, "PRIORITY").map_or(6, |p| p.min(999) as u32),
                 level_prefix: number(fields, "LEVEL_PREFIX") == Some(1),
+                copies: copies(fields),
             },
             level_max: level_max.filter(|level| *level < 8),
             rate_interval_us: number(fields, "RATE_INTERVAL_US"),

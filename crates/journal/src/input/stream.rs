@@ -13,6 +13,17 @@ pub const LINE_BYTES_DEFAULT: usize = 48 << 10;
 /// Longest header line, bytes.
 const HEADER_BYTES_MAX: usize = 255;
 
+/// To whom lines are forwarded, whatever the daemon's settings forward; systemd.exec(5), `StandardOutput=`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Copies {
+    /// To a syslog daemon.
+    pub syslog: bool,
+    /// To the kernel's log.
+    pub kmsg: bool,
+    /// To the console.
+    pub console: bool,
+}
+
 /// What the header says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
@@ -24,14 +35,18 @@ pub struct Header {
     pub priority: u32,
     /// Lines may begin with `<N>`.
     pub level_prefix: bool,
+    /// Who else gets its lines.
+    pub copies: Copies,
 }
 
 impl Header {
     /// The seven lines, from which [`Stream::push`] reads the same header again.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let (priority, prefix) = (self.priority, u8::from(self.level_prefix));
-        let flags = format!("{priority}\n{prefix}\n0\n0\n0\n");
-        [&self.identifier[..], b"\n", &self.unit, b"\n", flags.as_bytes()].concat()
+        let Copies { syslog, kmsg, console } = self.copies;
+        let flags =
+            [self.level_prefix, syslog, kmsg, console].map(|flag| u8::from(flag).to_string());
+        let numbers = format!("{}\n{}\n", self.priority, flags.join("\n"));
+        [&self.identifier[..], b"\n", &self.unit, b"\n", numbers.as_bytes()].concat()
     }
 }
 
@@ -168,9 +183,9 @@ fn read_header(header: &mut Header, number: usize, text: &[u8]) -> Result<(), Ba
             header.priority = number.filter(|&number| number <= 999).ok_or(BadHeader)?;
         }
         3 => header.level_prefix = read_bool(text)?,
-        _ => {
-            read_bool(text)?;
-        }
+        4 => header.copies.syslog = read_bool(text)?,
+        5 => header.copies.kmsg = read_bool(text)?,
+        _ => header.copies.console = read_bool(text)?,
     }
     Ok(())
 }
@@ -257,6 +272,7 @@ mod tests {
             unit: b"u".to_vec(),
             priority: 6,
             level_prefix: true,
+            copies: Copies { syslog: false, kmsg: true, console: true },
         };
         assert_eq!(stream.header(), &expected);
     }

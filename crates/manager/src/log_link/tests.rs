@@ -8,9 +8,21 @@ fn names_of_streams_come_back() {
         unit: "a@b.service".to_owned(),
         invocation: 0xabc,
         identifier: "sh".to_owned(),
+        copies: Copies::default(),
     };
-    assert_eq!(StreamName::parse(&name.stored()), Some(name));
-    for bad in ["stream/", "stream/x/a/0/b", "stream/1/a/z/b", "stream/1/a/0", "socket/a/0"] {
+    assert_eq!(StreamName::parse(&name.stored()), Some(name.clone()));
+    for (kmsg, console) in [(true, false), (false, true), (true, true)] {
+        let copied = StreamName { copies: Copies { kmsg, console }, ..name.clone() };
+        assert_eq!(StreamName::parse(&copied.stored()), Some(copied));
+    }
+    for bad in [
+        "stream/7+wall/a/0/b",
+        "stream/",
+        "stream/x/a/0/b",
+        "stream/1/a/z/b",
+        "stream/1/a/0",
+        "socket/a/0",
+    ] {
         assert_eq!(StreamName::parse(bad), None, "{bad}");
     }
 }
@@ -26,9 +38,13 @@ fn a_value_of_several_lines_has_its_length() {
 #[test]
 fn a_stream_to_a_namespace_says_whose_it_is() {
     let exec = ExecConfig { syslog_level_prefix: true, ..ExecConfig::default() };
-    assert_eq!(stream_header("a.service", &exec, "s\nh"), "s h\na.service\n30\n1\n0\n0\n0\n");
+    let none = Copies::default();
+    let header = stream_header("a.service", &exec, ("s\nh", none));
+    assert_eq!(header, "s h\na.service\n30\n1\n0\n0\n0\n");
+    let console = Copies { console: true, ..none };
+    assert!(stream_header("a.service", &exec, ("sh", console)).ends_with("\n1\n0\n0\n1\n"));
     let named = ExecConfig { syslog_identifier: Some("me".into()), ..exec };
-    assert!(stream_header("a.service", &named, "sh").starts_with("me\na.service\n"));
+    assert!(stream_header("a.service", &named, ("sh", none)).starts_with("me\na.service\n"));
 }
 
 #[test]
@@ -47,6 +63,7 @@ fn packets_say_what_the_settings_say() {
         unit: "a.service".to_owned(),
         invocation: 1,
         identifier: "sh".to_owned(),
+        copies: Copies { kmsg: true, console: true },
     };
     let text = |(bytes, is_long): (Vec<u8>, bool)| {
         assert!(!is_long);
@@ -55,10 +72,10 @@ fn packets_say_what_the_settings_say() {
     assert_eq!(
         text(packet(&name, true, Some(("system.slice/a.service", Some(9))), &exec)),
         "STREAM=7 PRIORITY=30 LEVEL_PREFIX=1 CGROUP_ID=9 LEVEL_MAX=4 RATE_INTERVAL_US=2000000 RATE_BURST=0 \
-         KIND=stream UNIT=a.service INVOCATION=00000000000000000000000000000001 \
+         COPIES=kmsg console KIND=stream UNIT=a.service INVOCATION=00000000000000000000000000000001 \
          CGROUP=/system.slice/a.service CLASS=web IDENTIFIER=sh EXTRA=A=1 EXTRA=B=2 3 FILTER=~x "
     );
-    let plain = StreamName { invocation: 0, ..name };
+    let plain = StreamName { invocation: 0, copies: Copies::default(), ..name };
     assert_eq!(
         text(packet(&plain, false, None, &ExecConfig::default())),
         "PRIORITY=30 LEVEL_PREFIX=1 KIND=unit UNIT=a.service IDENTIFIER=sh "
@@ -77,12 +94,12 @@ fn settings_that_are_too_long_are_left_out_of_a_packet() {
         ..ExecConfig::default()
     };
     let (unit, identifier) = ("a.service".to_owned(), "sh".to_owned());
-    let name = StreamName { key: 0, unit, invocation: 1, identifier };
+    let name = StreamName { unit, invocation: 1, identifier, ..StreamName::default() };
     let (bytes, is_long) = packet(&name, false, None, &exec);
     assert!(is_long && bytes.len() <= SETTINGS_BYTES_MAX + 1000, "{}", bytes.len());
     let text = String::from_utf8(bytes).expect("whole characters");
     assert!(text.contains("EXTRA=A=1\n") && text.contains("FILTER=0x"));
     assert!(!text.contains("FILTER=39x"));
-    let header = stream_header("a.service", &exec, "sh");
+    let header = stream_header("a.service", &exec, ("sh", Copies::default()));
     assert!(header.lines().all(|line| line.len() <= OWN_IDENTIFIER_BYTES_MAX), "{header}");
 }

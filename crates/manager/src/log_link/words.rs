@@ -1,7 +1,7 @@
 //! What is told of units and their streams, in words: names in init's store, packets, headers. Pure.
 
 use warren_core::settings::{Compiled, TypeSettings};
-use warren_unit::config::ExecConfig;
+use warren_unit::config::{Copies, ExecConfig};
 
 /// A unit's settings are told up to this size of their packet, bytes: a socket takes 208 KiB by default (socket(7),
 /// `wmem_default`).
@@ -14,26 +14,47 @@ pub(super) const OWN_IDENTIFIER_BYTES_MAX: usize = 255;
 pub(super) const STREAM: &str = "stream/";
 
 /// What is told of a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StreamName {
     pub key: u64,
     pub unit: String,
     pub invocation: u128,
     pub identifier: String,
+    /// Who else gets its lines.
+    pub copies: Copies,
+}
+
+/// Words of who else gets a stream's lines.
+fn words_of(Copies { kmsg, console }: Copies) -> Vec<&'static str> {
+    let words = [("kmsg", kmsg), ("console", console)];
+    words.into_iter().filter(|(_, is_said)| *is_said).map(|(word, _)| word).collect()
 }
 
 impl StreamName {
-    /// `stream/KEY/UNIT/INVOCATION/IDENTIFIER`: no unit has a slash in its name.
+    /// `stream/KEY/UNIT/INVOCATION/IDENTIFIER`: no unit has a slash in its name. The words of who else gets it
+    /// are with the number, as in `7+console`.
     pub fn stored(&self) -> String {
-        let StreamName { key, unit, invocation, identifier } = self;
-        format!("{STREAM}{key}/{unit}/{invocation:032x}/{identifier}")
+        let StreamName { key, unit, invocation, identifier, copies } = self;
+        let words: String = words_of(*copies).into_iter().map(|word| format!("+{word}")).collect();
+        format!("{STREAM}{key}{words}/{unit}/{invocation:032x}/{identifier}")
     }
 
     pub fn parse(name: &str) -> Option<StreamName> {
         let mut parts = name.strip_prefix(STREAM)?.splitn(4, '/');
         let mut next = || parts.next();
+        let mut first = next()?.split('+');
+        let key = first.next()?.parse().ok()?;
+        let mut copies = Copies::default();
+        for word in first {
+            match word {
+                "kmsg" => copies.kmsg = true,
+                "console" => copies.console = true,
+                _ => return None,
+            }
+        }
         Some(StreamName {
-            key: next()?.parse().ok()?,
+            key,
+            copies,
             unit: next()?.to_owned(),
             invocation: u128::from_str_radix(next()?, 16).ok()?,
             identifier: next()?.to_owned(),
@@ -42,7 +63,7 @@ impl StreamName {
 }
 
 /// The settings that say how output is logged.
-pub(super) fn exec_of(settings: &Compiled) -> Option<&ExecConfig> {
+pub(crate) fn exec_of(settings: &Compiled) -> Option<&ExecConfig> {
     match &settings.own {
         TypeSettings::Service(config) => Some(&config.exec),
         TypeSettings::Socket(config) => Some(&config.exec),
@@ -97,6 +118,10 @@ pub(super) fn packet(
     if let Some(burst) = exec.log_rate_limit_burst {
         number("RATE_BURST", u64::from(burst));
     }
+    let copies = words_of(name.copies);
+    if !copies.is_empty() {
+        put("COPIES", copies.join(" ").as_bytes());
+    }
     put("KIND", if is_stream { b"stream" } else { b"unit" });
     put("UNIT", name.unit.as_bytes());
     if name.invocation != 0 {
@@ -122,11 +147,15 @@ pub(super) fn packet(
 }
 
 /// What a client says first of its stream: seven lines, which `warren_journal::input::stream` reads.
-pub(super) fn stream_header(unit: &str, exec: &ExecConfig, identifier: &str) -> String {
-    /// Neither to syslog, nor to the kernel's log, nor to the console.
-    const FORWARD: &str = "0\n0\n0\n";
+pub(super) fn stream_header(
+    unit: &str,
+    exec: &ExecConfig,
+    (identifier, Copies { kmsg, console }): (&str, Copies),
+) -> String {
+    // A syslog daemon gets what the settings of the log daemon say.
+    let copies = [false, kmsg, console].map(|copy| u8::from(copy).to_string()).join("\n");
     let identifier = identifier_of(exec, identifier).replace('\n', " ");
     let priority = u16::from(exec.syslog_facility) << 3 | u16::from(exec.syslog_level);
     let prefix = u8::from(exec.syslog_level_prefix);
-    format!("{identifier}\n{unit}\n{priority}\n{prefix}\n{FORWARD}")
+    format!("{identifier}\n{unit}\n{priority}\n{prefix}\n{copies}\n")
 }

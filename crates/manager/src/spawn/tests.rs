@@ -49,7 +49,10 @@ fn asked(
         notify_socket: "/n",
         cgroup: CgroupPlace::Inherit,
         delegated: Vec::new(),
-        log: LogOutput::File("/log".to_owned()),
+        log: LogOutputs {
+            out: LogOutput::File("/log".to_owned()),
+            err: LogOutput::File("/err".to_owned()),
+        },
         fd_names: fds.iter().map(|&name| name.to_owned()).collect(),
         connection_environment: Vec::new(),
         input_data: None,
@@ -95,6 +98,8 @@ fn streams_of_commands_by_list() {
     let taken = "Tty(Force) Inherit Inherit";
     check(tty, &[], &[Condition, StartPre, Start, StopPost], taken);
     check(tty, &[], &[StartPost, Reload, Stop], "Null Tty Inherit");
+    let parted = "StandardOutput=kmsg+console\nStandardError=journal";
+    check(parted, &[], &[Start], "Null File(\"/dev/kmsg\") Log(\"/err\")");
     check("StandardInput=tty\nStandardOutput=null", &[], &[Stop], "Null Null Inherit");
 }
 
@@ -136,6 +141,20 @@ fn what_the_manager_sets_itself_comes_after_what_it_was_told() {
     check(watched, Start, &[], &want);
     let own = "StandardInput=socket\nWatchdogSec=1";
     check(own, StartPre, &[], "SYSTEMD_EXEC_PID");
+}
+
+/// As with systemd 252.
+#[test]
+fn a_process_whose_output_is_shown_knows_a_kind_of_terminal() {
+    let has = |lines: &str| {
+        let spec = asked(lines, CommandList::Start, &[], &[], Scope::System);
+        let env = spec.expect("it can be asked for").env;
+        env.iter().any(|entry| entry.starts_with("TERM="))
+    };
+    for shown in ["Output=tty", "Output=journal+console", "Error=kmsg+console"] {
+        assert!(has(&format!("Standard{shown}")), "{shown}");
+    }
+    assert!(!has("StandardOutput=kmsg") && !has("StandardError=null"));
 }
 
 #[test]

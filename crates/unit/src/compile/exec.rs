@@ -278,16 +278,6 @@ impl Unit<'_> {
         config.standard_output = out.unwrap_or(default_output);
         let error = merged.value(id!(Exec "StandardError"), value::output);
         config.standard_error = error.unwrap_or_else(|| self.defaults.standard_error.clone());
-        for (id, output) in [
-            (id!(Exec "StandardOutput"), &config.standard_output),
-            (id!(Exec "StandardError"), &config.standard_error),
-        ] {
-            if let (Output::JournalConsole | Output::KmsgConsole, Some(entry)) =
-                (output, merged.raw(id).last())
-            {
-                merged.remark(entry, Code::NotActedOn, 0, "the console gets no copy");
-            }
-        }
     }
 
     fn rlimits(&self) -> Rlimits {

@@ -518,15 +518,17 @@ fn what_is_read_but_not_acted_on_is_said_once() {
 }
 
 #[test]
-fn what_the_console_does_not_get_is_said() {
-    assert!(service("StandardOutput=journal+console\nStandardOutput=journal").1.is_empty());
-    assert_eq!(
-        service("StandardOutput=journal+console\nStandardError=kmsg+console").1,
-        [
-            "f:3:16: warning: StandardOutput=: the console gets no copy [not-acted-on]",
-            "f:4:15: warning: StandardError=: the console gets no copy [not-acted-on]",
-        ]
-    );
+fn who_gets_what_is_logged() {
+    let copies = |output: &str| {
+        let (config, faults) = service(&format!("StandardOutput={output}"));
+        assert!(faults.is_empty(), "{faults:?}");
+        config.exec.standard_output.copies().map(|Copies { kmsg, console }| (kmsg, console))
+    };
+    let outputs = ["journal", "kmsg", "journal+console", "syslog+console", "kmsg+console", "tty"];
+    let (no, yes) = (false, true);
+    let all =
+        [Some((no, no)), Some((yes, no)), Some((no, yes)), Some((no, yes)), Some((yes, yes)), None];
+    assert_eq!(outputs.map(copies), all);
 }
 
 /// As with systemd 252: what a drop-in says wrong of these is as if it was not said.

@@ -75,11 +75,11 @@ pub enum Output {
     Tty,
     /// The log.
     Journal,
-    /// The kernel's log.
+    /// The log and the kernel's log.
     Kmsg,
     /// The log and the console.
     JournalConsole,
-    /// The kernel's log and the console.
+    /// The log, the kernel's log and the console.
     KmsgConsole,
     /// A file, written from its start without truncation, or an AF_UNIX stream socket.
     File(Box<str>),
@@ -93,11 +93,31 @@ pub enum Output {
     Fd(Box<str>),
 }
 
+/// Who gets the lines of a logged stream besides the log; systemd.exec(5), `StandardOutput=`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Copies {
+    /// The kernel's log.
+    pub kmsg: bool,
+    /// The console.
+    pub console: bool,
+}
+
 impl Output {
-    /// Whether it is read by the log daemon, of which the kernel's log is a source.
+    /// Whether it is read by the log daemon.
     pub fn is_logged(&self) -> bool {
-        use Output::{Journal, JournalConsole, Kmsg, KmsgConsole};
-        matches!(self, Journal | JournalConsole | Kmsg | KmsgConsole)
+        self.copies().is_some()
+    }
+
+    /// Who gets what is logged besides the log; none if it does not go there.
+    pub fn copies(&self) -> Option<Copies> {
+        let (kmsg, console) = match self {
+            Output::Journal => (false, false),
+            Output::Kmsg => (true, false),
+            Output::JournalConsole => (false, true),
+            Output::KmsgConsole => (true, true),
+            _ => return None,
+        };
+        Some(Copies { kmsg, console })
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::daemon::core::{Core, Moment};
+use crate::daemon::forward::Came;
 use crate::daemon::now_us;
 use crate::daemon::sender::Origin;
 use crate::entry::Fields;
@@ -71,13 +72,8 @@ impl Core {
     }
 
     /// Hands an entry on.
-    pub(super) fn forward(
-        &mut self,
-        entry: (&Fields, &Fields),
-        syslog: Option<&[u8]>,
-        realtime_us: u64,
-    ) {
-        if !self.forwarder.put(entry, syslog, realtime_us) {
+    pub(super) fn forward(&mut self, entry: (&Fields, &Fields), came: Came<'_>, realtime_us: u64) {
+        if !self.forwarder.put(entry, came, realtime_us) {
             self.lose_of(b"", None, (Kind::Syslog, "", 1));
         }
     }
