@@ -157,7 +157,8 @@ impl Tree {
         }
     }
 
-    /// Plans a link, unless it is there or something is in its way.
+    /// Plans a link, unless it is there or something is in its way. In a directory of dependencies the name says
+    /// all, so that a link that leads elsewhere is replaced, as by systemctl 252.
     fn symlink(&self, path: String, target: &str, options: Options, plan: &mut Plan) {
         let before = plan.links.get(&path);
         if path == target || before.is_some_and(|before| before == target) {
@@ -167,15 +168,28 @@ impl Tree {
             path: path.clone(),
             target: target.cloned(),
         };
+        let replaces = options.force || is_dependency_link(&path);
         match (self.nodes.get(&path), before) {
-            (Some(Node::Link(there)), _) if there == target => {}
+            (Some(Node::Link(there)), _) if self.is_same_unit(there, target) => {}
             (Some(Node::File(_)), _) => plan.left_out.push(in_the_way(None)),
-            (Some(Node::Link(there)), _) if !options.force => {
+            (Some(Node::Link(there)), _) if !replaces => {
                 plan.left_out.push(in_the_way(Some(there)));
             }
-            (_, Some(there)) if !options.force => plan.left_out.push(in_the_way(Some(there))),
+            (_, Some(there)) if !replaces => plan.left_out.push(in_the_way(Some(there))),
             _ => plan.link(path, target.to_owned()),
         }
+    }
+
+    /// Whether links to both mean one unit: by name, wherever below the search path it is or was, as with
+    /// systemctl 252. `/lib` may be `/usr/lib`, and files move.
+    fn is_same_unit(&self, one: &str, other: &str) -> bool {
+        let is_found = |path: &str| {
+            let below = |directory: &String| {
+                path.strip_prefix(directory.as_str()).is_some_and(|rest| rest.starts_with('/'))
+            };
+            self.search_path.iter().any(below)
+        };
+        one == other || last_part(one) == last_part(other) && is_found(one) && is_found(other)
     }
 
     /// `disable UNIT...`: removes every link by one of the units' names or to one of them, also

@@ -504,6 +504,41 @@ fn what_is_in_the_way_is_kept() {
     assert_eq!((forced.errors.len(), forced.changes.len()), (0, 6));
 }
 
+/// In a directory of dependencies the name says all; of an alias a link to the same name in another directory of
+/// units is that link.
+#[test]
+fn links_that_lead_elsewhere_are_replaced_as_systemctl_does() {
+    let elsewhere = [
+        "/lib/systemd/system/a.service",
+        "/run/systemd/system/a.service",
+        "/usr/lib/systemd/system/multi-user.target.wants/a.service",
+        "/lib/systemd/user/a.service",
+        "/opt/a.service",
+        "/usr/lib/systemd/system/b.service",
+        "/dev/null",
+    ];
+    for (at, target) in elsewhere.into_iter().enumerate() {
+        for force in [false, true] {
+            let Some(root) = root(&format!("elsewhere-{at}-{force}")) else { return };
+            let lines = "[Install]\nAlias=moved.service\nWantedBy=multi-user.target\n";
+            root.write(&format!("{VENDOR}/a.service"), lines);
+            root.write(&format!("{VENDOR}/b.service"), "");
+            for link in ["moved.service", "multi-user.target.wants/a.service"] {
+                let link = root.0.join("etc/systemd/system").join(link);
+                std::fs::create_dir_all(link.parent().expect("it has one"))
+                    .expect("it can be made");
+                symlink(target, link).expect("a link can be made");
+            }
+            let options = Options { force, ..PERSISTENT };
+            let args: &[&str] = match force {
+                true => &["enable", "--force", "a.service"],
+                false => &["enable", "a.service"],
+            };
+            root.step(args, |t| t.enable(&["a.service"], options));
+        }
+    }
+}
+
 #[test]
 fn presets_as_systemctl_does() {
     let Some(root) = root("preset") else { return };
