@@ -50,9 +50,6 @@ const QUIET: Duration = Duration::from_secs(2);
 /// And again after each of these.
 const TOLD_APART: Duration = Duration::from_secs(1);
 
-/// After this time the end goes on, whatever is still up.
-const DEADLINE: Duration = Duration::from_secs(30 * 60);
-
 /// The last steps are over in this time, or go on as long as less and less is to be written: each of them
 /// has a bound of its own, and this is for the process that takes them.
 const LAST_STEPS_MAX: Duration = Duration::from_secs(10 * 60);
@@ -448,7 +445,7 @@ impl Daemon {
             return;
         }
         let (jobs, is_stopping) = (self.core.totals().jobs, self.core.totals().stopping);
-        let overdue = moment.since(ending.asked) > DEADLINE;
+        let overdue = moment.since(ending.asked) > self.options.end_within;
         let (action, goes_on) = (ending.action, ending.takes_last_steps);
         match action {
             // What the files described is over, and nothing was to follow.
@@ -470,6 +467,7 @@ impl Daemon {
             // Files name what follows when all else is over, but it is known by their target.
             None if overdue => {
                 if let Some(action) = words::follows(&self.core.view()) {
+                    say!("the time for the end is over: {jobs} units are left");
                     return self.end_without_stopping(action, AskedBy::Plan);
                 }
             }
@@ -629,9 +627,10 @@ impl Daemon {
     /// How long processes that outlived their units have, as each unit would by itself, within the time for
     /// everything. A session has less: its unit has a time, of which some is to be left for its units.
     fn grace(&self) -> Duration {
-        let usual = self.shared.facts().defaults.timeout_stop.unwrap_or(DEADLINE);
+        let within = self.options.end_within;
+        let usual = self.shared.facts().defaults.timeout_stop.unwrap_or(within);
         let so_far = self.ending.as_ref().map(|ending| now().monotonic.since(ending.asked));
-        let left = DEADLINE.saturating_sub(so_far.unwrap_or_default());
+        let left = within.saturating_sub(so_far.unwrap_or_default());
         if self.options.scope == Scope::System { usual.min(left).max(GRACE_MIN) } else { GRACE_MIN }
     }
 

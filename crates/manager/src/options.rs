@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use warren_sys::usage;
-use warren_unit::{Context, Defaults, Diagnostic, Scope};
+use warren_unit::{Context, Defaults, Diagnostic, Scope, value};
 use warren_unit_files::Root;
 
 use crate::environment::Sources;
@@ -31,6 +32,8 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --no-bus              do not serve systemctl
   --record-path=DIR     keep recordings of boots, reloads and shutdowns there
   --console=PATH        read keys there while everything ends; default on a host: /dev/console
+  --end-within=SPAN     everything is stopped within that time, or the machine ends with what is still
+                        up; default: 30min
   --log-target=TARGET   where own messages go: auto, console, journal or null
   --version             print the version
   --help                this text
@@ -59,6 +62,8 @@ pub struct Options {
     pub run_generators: bool,
     /// Overrides where keys are read while everything ends.
     pub console: Option<PathBuf>,
+    /// The time for an end before its last steps.
+    pub end_within: Duration,
     /// Overrides where recordings are kept.
     pub record_path: Option<PathBuf>,
     /// Take the last steps of a shutdown and end: warrend starts itself with this.
@@ -73,6 +78,15 @@ pub struct Options {
     pub log_target: Target,
     /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
     pub runtime_dir: PathBuf,
+}
+
+/// As long as systemd's files give an end (`JobTimeoutSec=` of poweroff.target).
+const END_WITHIN: Duration = Duration::from_secs(30 * 60);
+
+fn end_within(text: &str) -> Result<Duration, String> {
+    let span = value::span(text).map_err(|e| format!("--end-within=: {}", e.message))?;
+    let some = span.filter(|span| !span.is_zero());
+    some.ok_or_else(|| format!("--end-within={text}: an end has some time, and no more"))
 }
 
 impl Options {
@@ -91,6 +105,7 @@ impl Options {
             shutdown_path: None,
             run_generators: false,
             console: None,
+            end_within: END_WITHIN,
             record_path: None,
             last_steps: None,
             last_step: None,
@@ -111,6 +126,7 @@ impl Options {
                 ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
                 ("--shutdown-path", path) => options.shutdown_path = Some(path.to_owned()),
                 ("--console", path) => options.console = Some(path.into()),
+                ("--end-within", span) => options.end_within = end_within(span)?,
                 ("--record-path", path) => options.record_path = Some(path.into()),
                 ("--fleet-path", path) => options.fleet_path = Some(PathBuf::from(path)),
                 (RUN_GENERATORS, _) => options.run_generators = true,
@@ -266,9 +282,19 @@ mod tests {
         let options: Vec<&str> = words.filter(|word| word.starts_with("--")).collect();
         assert!(options.contains(&"--help"));
         for option in options {
-            let argument = option.replace("=TARGET", "=console");
+            let argument = option.replace("=TARGET", "=console").replace("=SPAN", "=5min");
             let parsed = Options::parse(["--help".to_owned(), argument].into_iter());
             assert!(parsed.is_ok(), "{option}: {:?}", parsed.err());
+        }
+    }
+
+    #[test]
+    fn an_end_has_some_time() {
+        let parse = |word: &str| Options::parse([word.to_owned(), "--help".to_owned()].into_iter());
+        let parsed = parse("--end-within=1min 30s").expect("a time span");
+        assert_eq!(parsed.end_within, Duration::from_secs(90));
+        for bad in ["", "0", "infinity", "soon"] {
+            assert!(parse(&format!("--end-within={bad}")).is_err(), "{bad}");
         }
     }
 }

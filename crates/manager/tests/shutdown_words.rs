@@ -176,6 +176,25 @@ fn an_end_whose_target_leads_nowhere_or_is_overtaken_comes_all_the_same() {
     assert!(console.contains("The poweroff is overtaken: it boots again"), "{console}");
 }
 
+/// What no unit's own time ends.
+#[test]
+fn all_of_an_end_has_a_time() {
+    let arguments = ["--", "--end-within=1500ms"];
+    let of_files = [POWEROFF[0], POWEROFF[1], ("deaf.service", DEAF)];
+    for (name, units) in [("in-time-files", &of_files[..]), ("in-time", &of_files[2..])] {
+        let Some(mut m) = Machine::start_with(name, units, &arguments) else { return };
+        m.expect_job("start", "deaf.service", "done");
+        match name {
+            "in-time" => m.leave("poweroff"),
+            _ => begin_poweroff_target(&m),
+        }
+        let console = m.wait_for_end();
+        assert!(console.contains("the time for the end is over: "), "{name}: {console}");
+        assert!(console.contains("as SIGTERM was not enough: player"), "{name}: {console}");
+        assert!(console.contains("The system is down."), "{name}: {console}");
+    }
+}
+
 /// Nobody would end it else.
 #[test]
 fn what_holds_nothing_to_save_is_not_asked_by_an_end_of_files() {

@@ -229,7 +229,7 @@ pub static SETTINGS: &[Setting] = &[
         "path",
         "`/dev/console`",
         tty_path = path,
-        "the terminal of `ForwardToConsole=`"
+        "the terminal of `ForwardToConsole=` and of `StandardOutput=journal+console`"
     ),
     setting!(
         "LineMax",

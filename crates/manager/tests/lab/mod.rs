@@ -169,9 +169,11 @@ impl Machine {
         Machine::start_with(name, units, &[])
     }
 
-    /// The same with more arguments for init.
+    /// The same with more arguments for init, and after `--` for the manager.
     pub fn start_with(name: &str, units: &[(&str, &str)], arguments: &[&str]) -> Option<Machine> {
         remove_leftovers();
+        let mut parts = arguments.split(|argument| *argument == "--");
+        let [for_init, for_manager] = [(); 2].map(|()| parts.next().unwrap_or_default());
         let unshare = ["unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child"];
         let works = Command::new(unshare[0]).args(&unshare[1..]).arg("true").status();
         let mount = warren_sys::cgroup::mount_point().ok().flatten();
@@ -201,7 +203,7 @@ impl Machine {
             .arg(format!("--manager={}", env!("CARGO_BIN_EXE_warrend")))
             .arg(format!("--cgroup-root={}", tree.display()))
             .arg("--healthy=0")
-            .args(arguments)
+            .args(for_init)
             .arg("--")
             .arg(format!(
                 "--unit-path={}:/run/systemd/generator",
@@ -212,6 +214,7 @@ impl Machine {
             .arg(format!("--fleet-path={}", directory.join("rules").display()))
             .arg(format!("--console={}", directory.join("keys").display()))
             .arg(format!("--shutdown-path={}", directory.join("shutdown").display()))
+            .args(for_manager)
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
             .stdout(console)
