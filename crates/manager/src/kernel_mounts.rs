@@ -40,6 +40,9 @@ const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Mounts that are needed to the last.
 const KEPT: [&str; 3] = ["/", "/usr", "/run"];
 
+/// Where an initial RAM file system is that may have the last word, with all that is mounted below.
+const INITRAMFS: &str = "/run/initramfs";
+
 /// What a soft reboot makes the root: it must not be stopped before. At other ends it is unmounted
 /// by the last steps.
 const NEXT_ROOT: &str = "/run/nextroot";
@@ -73,7 +76,8 @@ pub struct FoundMounts {
 
 /// Whether what is mounted at this path is left alone by the end.
 pub fn stays(path: &str) -> bool {
-    KEPT.contains(&path) || KERNEL.into_iter().any(|dir| is_at_or_below(path, dir))
+    let trees = KERNEL.into_iter().chain([INITRAMFS]);
+    KEPT.contains(&path) || trees.into_iter().any(|dir| is_at_or_below(path, dir))
 }
 
 fn is_at_or_below(path: &str, dir: &str) -> bool {
@@ -269,9 +273,17 @@ mod tests {
 
     #[test]
     fn what_is_needed_to_the_last_stays() {
-        let gone = ["/home", "/usr/local", "/run/user/7", "/processes", "/boot/efi"];
+        let gone = ["/home", "/usr/local", "/run/user/7", "/processes", "/run/initramfsx"];
         assert!(gone.iter().all(|path| !stays(path)));
-        let kept = ["/", "/usr", "/run", "/proc", "/sys/kernel/debug", "/dev/shm"];
+        let kept = [
+            "/",
+            "/usr",
+            "/run",
+            "/proc",
+            "/sys/kernel/debug",
+            "/run/initramfs",
+            "/run/initramfs/a",
+        ];
         assert!(kept.iter().all(|path| stays(path)));
     }
 

@@ -1,13 +1,13 @@
-//! Another root directory for a machine that goes on running, as switch_root(8) gives one to a
-//! machine that leaves its initial RAM file system.
+//! Another root directory for a machine: one for a machine that goes on running, as switch_root(8) gives one
+//! to a machine that leaves its initial RAM file system, and one below which the old root is taken apart.
 
 use std::path::Path;
 
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
-    MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_bind_recursive, mount_move, move_mount,
-    open_tree, unmount,
+    MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_bind, mount_bind_recursive, mount_move,
+    move_mount, open_tree, unmount,
 };
 
 use crate::error::{Context, Result};
@@ -46,6 +46,34 @@ pub fn switch_root(new_root: &Path) -> Result<()> {
         Err(Errno::INVAL) => rustix::process::chroot(".").call_on("chroot", new_root)?,
         Err(error) => return Err(error).call_on("pivot_root", new_root),
     }
+    std::env::set_current_dir("/").call_on("chdir", "/")
+}
+
+/// Makes a directory the root of this mount namespace, with the old root below it at `old`, which is made:
+/// whoever runs there takes that apart. The kernel's own file systems come along, and `/run`, below which the
+/// new root may lie, is in both, as they are.
+///
+/// All mounts are private to this namespace afterwards.
+///
+/// # Errors
+/// The directory is not there, or the kernel refuses, as where the root is that of an initial RAM file system,
+/// which cannot be left below another; the old root is then still in force.
+pub fn enter_root(new_root: &Path, old: &str) -> Result<()> {
+    set_propagation_of_all(Sharing::Private)?;
+    mount_bind_recursive(new_root, new_root).call_on("mount --bind", new_root)?;
+    // What was mounted now, not what it lies on.
+    let root = rustix::fs::openat(CWD, new_root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    rustix::process::fchdir(root.call_on("open", new_root)?).call_on("fchdir", new_root)?;
+    for name in ["dev", "proc", "sys"] {
+        let _ = std::fs::create_dir(name);
+        mount_bind_recursive(format!("/{name}"), name).call_on("mount --bind", name)?;
+    }
+    // Not what is mounted below it: that is this root, again and again.
+    let _ = std::fs::create_dir("run");
+    mount_bind("/run", "run").call_on("mount --bind", "run")?;
+    let _ = std::fs::create_dir(old);
+    rustix::process::pivot_root(".", old).call_on("pivot_root", new_root)?;
+    rustix::process::chroot(".").call_on("chroot", new_root)?;
     std::env::set_current_dir("/").call_on("chdir", "/")
 }
 

@@ -1,9 +1,10 @@
 //! `cargo xtask vm ending`: four machines. The first starts over twice without another kernel, from its
 //! initial RAM file system to the disk and there by `soft-reboot.target`, with a service that goes on, and
-//! runs a program at its very end. The programs of the second are replaced while they run. The third takes a
-//! stack apart on a slow disk: a swap file on ext4 on a loop device on ext4 on the device-mapper on an MD
-//! mirror of two loop devices. The fourth has another kernel loaded, is refused `kexec` before, and ends in
-//! that one at a time of day to which the clock is set ahead.
+//! runs a program at its very end. The programs of the second are replaced while they run. The third leaves
+//! its end to an initial RAM file system, which unmounts the root. The fourth takes a stack apart on a slow
+//! disk: a swap file on ext4 on a loop device on ext4 on the device-mapper on an MD mirror of two loop
+//! devices. The fifth has another kernel loaded, is refused `kexec` before, and ends in that one at a time of
+//! day to which the clock is set ahead.
 //!
 //! Needs what `vm` needs, and dmsetup, mdadm and kexec.
 
@@ -117,6 +118,28 @@ else
 fi
 ";
 
+/// From the disk, with an initial RAM file system that was unpacked for the end: its program unmounts what
+/// was the root. That there is one more mount below, and a file that was written last, tells whether it does.
+const GOES_BACK: &str = "\
+exec > /dev/console 2>&1
+n=$(($(cat /run/count || echo 0) + 1)); echo $n > /run/count
+case $n in
+1) mkdir /run/nextroot; mount -t ext4 /dev/vda /run/nextroot; /bin/warren --no-block soft-reboot;;
+*) at=/run/initramfs; mkdir -p $at/bin; /bin/busybox cp /bin/busybox $at/bin/
+   mkdir /lower; mount -t tmpfs lower /lower
+   cat > $at/shutdown <<'END'
+#!/bin/busybox sh
+echo REPORT back as $$ to $1, $# argument, root $(/bin/busybox ls /oldroot/report.sh)
+for i in $(/bin/busybox grep ' /oldroot' /proc/mounts | /bin/busybox cut -d' ' -f2 | /bin/busybox sort -r); do
+    /bin/busybox umount $i
+done
+echo REPORT left $(/bin/busybox grep -c oldroot /proc/mounts)
+/bin/busybox poweroff -f
+END
+   /bin/busybox chmod +x $at/shutdown; /bin/warren --no-block poweroff;;
+esac
+";
+
 /// What the disk has.
 #[derive(Clone, Copy)]
 enum Disk {
@@ -138,7 +161,7 @@ struct Case {
     unwanted: &'static [&'static str],
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     Case {
         name: "soft-reboot",
         script: STARTS_OVER,
@@ -167,6 +190,19 @@ const CASES: [Case; 4] = [
             "reboot: Power down",
         ],
         unwanted: &["could not be taken apart", "warren-init: / cannot", "Kernel panic"],
+    },
+    Case {
+        name: "initramfs",
+        script: GOES_BACK,
+        disk: Disk::Root,
+        drive: "",
+        expected: &[
+            "REPORT back as 1 to poweroff, 1 argument, root /oldroot/report.sh",
+            "(vda): unmounting",
+            "REPORT left 0",
+            "reboot: Power down",
+        ],
+        unwanted: &["could not be taken apart", "umount:", "Kernel panic"],
     },
     Case {
         name: "stack",

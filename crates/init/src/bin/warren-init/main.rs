@@ -13,6 +13,7 @@ mod boot;
 mod closing;
 mod control;
 mod helper;
+mod initramfs;
 mod looks;
 mod machine_id;
 mod options;

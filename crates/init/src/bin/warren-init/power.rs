@@ -82,10 +82,14 @@ const FINISHES: [(&str, PowerAction); 4] = [
     ("kexec", PowerAction::Kexec),
 ];
 
+/// What an action is called: an exit of a host is the end of its power.
+pub fn word(action: PowerAction) -> &'static str {
+    FINISHES.iter().find(|(_, one)| *one == action).map_or("poweroff", |(word, _)| word)
+}
+
 /// The argument for an action.
 pub fn finish_argument(action: PowerAction) -> String {
-    let word = FINISHES.iter().find(|(_, one)| *one == action).map_or("poweroff", |(word, _)| word);
-    format!("{FINISH}={word}")
+    format!("{FINISH}={}", word(action))
 }
 
 /// Reads a word.

@@ -29,7 +29,7 @@ use crate::looks::{Found, Looks};
 use crate::options::{OnExit, Options};
 use crate::program::Program;
 use crate::store::Store;
-use crate::{power, say};
+use crate::{initramfs, power, say};
 
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
@@ -618,11 +618,19 @@ impl Init {
         let is_replaced = again::is_replaced(own);
         let keeps_root =
             self.place.is_host && (is_replaced || pids.iter().any(|&pid| again::is_replaced(pid)));
+        let has_last_word = |action: &PowerAction| initramfs::has_last_word(*action, &self.place);
+        let left_to_it = match ending {
+            Ending::Power(action) => Some(action).filter(has_last_word),
+            Ending::Stop(_) => None,
+        };
         pids.iter().for_each(|&pid| drop(process::kill(pid, SIGKILL)));
         // Process 1 takes all with it. Of a session's root that is waited for: who stops it would
         // find its helpers in its group, and take them for left over.
-        if !self.place.is_pid_1 || keeps_root {
+        if !self.place.is_pid_1 || keeps_root || left_to_it.is_some() {
             reap_killed(&pids);
+        }
+        if let Some(action) = left_to_it {
+            say(&initramfs::give_last_word(action).to_string());
         }
         match ending {
             Ending::Power(PowerAction::SoftReboot) => {
