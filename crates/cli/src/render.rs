@@ -154,7 +154,7 @@ pub fn shutdown(answer: &Value) -> String {
 fn shutdown_waits(answer: &Value) -> String {
     let mut out = String::new();
     let waits: Vec<&Value> = answer["waits"].as_array().into_iter().flatten().collect();
-    let width = width_of(&waits, "unit", "");
+    let width = width_of(&waits, "unit", "no unit");
     for wait in &waits {
         let process = match text(wait, "process") {
             "" => String::new(),
@@ -168,7 +168,8 @@ fn shutdown_waits(answer: &Value) -> String {
             Some(left) => format!("{} left", span_us(left)),
             None => "no limit".to_owned(),
         };
-        let (unit, phase) = (text(wait, "unit"), text(wait, "phase"));
+        let phase = text(wait, "phase");
+        let unit = wait["unit"].as_str().unwrap_or("no unit");
         let so_far = span_us(number(wait, "so_far_us"));
         put!(out, "  waits for {unit:width$} {phase}{process}{server}, {so_far}, {left}");
     }

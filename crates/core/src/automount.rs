@@ -79,7 +79,9 @@ impl Core {
             answered: Vec::new(),
             closing: None,
         };
-        self.history_mut(unit).outcome = Outcome::Success;
+        let history = self.history_mut(unit);
+        history.outcome = Outcome::Success;
+        history.status_text = String::new();
         self.transit(unit, false, |u| {
             u.state = TypeState::Automount(Automount::Up(Part::new(run)))
         });

@@ -64,7 +64,9 @@ impl Core {
             outcome: Outcome::Success,
             reload_outcome: Outcome::Success,
         };
-        self.history_mut(unit).outcome = Outcome::Success;
+        let history = self.history_mut(unit);
+        history.outcome = Outcome::Success;
+        history.status_text = String::new();
         let state = self.of_type(unit, Mount::Up(Part::new(run)));
         self.transit(unit, false, |u| u.state = state);
         if self.is_unknown_how(unit) {
@@ -124,6 +126,7 @@ impl Core {
     }
 
     fn begin_unmount(&mut self, unit: UnitId) {
+        self.history_mut(unit).status_text = String::new();
         self.set_mount_phase(unit, MountPhase::Unmounting);
         self.ask_unmount(unit);
     }
@@ -135,6 +138,7 @@ impl Core {
             return false;
         }
         self.mount_mut(unit).reload_outcome = Outcome::Success;
+        self.history_mut(unit).status_text = String::new();
         self.set_mount_phase(unit, MountPhase::Remounting);
         self.ask_mount(unit, true);
         true
@@ -289,6 +293,18 @@ impl Core {
         match self.compiled(unit).mount().kill.send_sigkill {
             true => self.end_mounting(unit, phase),
             false => self.leave_mounting(unit),
+        }
+    }
+
+    /// Somebody is tired of waiting: its processes are killed. A server that does not answer may keep them.
+    pub(crate) fn hurry_mount(&mut self, unit: UnitId) {
+        use MountPhase::*;
+        let Some(run) = self.mount(unit).filter(|run| run.asked.is_some()) else { return };
+        match run.phase {
+            Mounting | MountingDone | MountingSigterm => self.end_mounting(unit, MountingSigkill),
+            Remounting | RemountingSigterm => self.end_mounting(unit, RemountingSigkill),
+            Unmounting | UnmountingSigterm => self.end_mounting(unit, UnmountingSigkill),
+            Mounted | MountingSigkill | RemountingSigkill | UnmountingSigkill => {}
         }
     }
 

@@ -61,6 +61,7 @@ impl Core {
         };
         let history = self.history_mut(unit);
         history.outcome = Outcome::Success;
+        history.status_text = String::new();
         history.begin_account();
         self.transit(unit, false, |u| u.state = TypeState::Socket(Socket::Up(Part::new(run))));
         self.run_socket_list(unit, CommandList::StartPre);
@@ -421,6 +422,23 @@ impl Core {
             signal: signal.number(),
             then: FollowUp { hangup: kill.send_sighup && !kills, resume: !kills },
         });
+    }
+
+    /// Somebody is tired of waiting: what is under way is killed, or not waited for any longer. False if
+    /// nothing is.
+    pub(crate) fn hurry_socket(&mut self, unit: UnitId) -> bool {
+        use SocketPhase::*;
+        let is_under_way = |run: &&SocketRun| run.listen_asked.is_some() || run.control.is_some();
+        let Some(run) = self.socket(unit).filter(is_under_way) else { return false };
+        match run.phase {
+            StopPreSigkill | FinalSigkill => {
+                self.abandon_socket_control(unit);
+                self.socket_leaves_if_free(unit);
+            }
+            StopPost | FinalSigterm => self.socket_leave(unit, FinalSigkill),
+            _ => self.socket_leave(unit, StopPreSigkill),
+        }
+        true
     }
 
     /// Not even SIGKILL ended it in time: it is left behind.

@@ -26,10 +26,13 @@ use crate::control::{Caller, is_privileged};
 use crate::control_jobs;
 use crate::daemon::Daemon;
 use crate::ending::scheduled::{self, Scheduled};
+use crate::ending::words::AskedBy;
 use crate::fleet::RuleCause;
+use crate::last::left_over::Waited;
 use crate::load_faults;
 use crate::log_tail::Tails;
 use crate::orders::{Ended, Order, Reload, Report};
+use crate::say;
 use crate::shared::Shared;
 
 /// What a method answers, or the name and text of an error.
@@ -601,13 +604,13 @@ fn reexecute(_: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
 /// Whether everything is being stopped, and what that waits for.
 fn shutdown(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
-    let waits = crate::ending::waits::waits(&view, crate::daemon::now().monotonic);
+    let waits = crate::ending::waits::values(shared, &view, crate::daemon::now().monotonic);
     let follows = crate::ending::words::follows(&view);
     Ok(json!({
         "stopping": view.is_going_down(),
         "follows": follows.map(crate::ending::code::text),
         "jobs": view.totals.jobs,
-        "waits": crate::ending::waits::value(&view, &waits),
+        "waits": waits,
         "unwritten_bytes": crate::ending::waits::unwritten_bytes(&view),
         "planned": shared.plan().as_ref().map(planned),
         "planned_by_logind": planned_by_logind(shared),
@@ -625,7 +628,18 @@ fn planned_by_logind(shared: &Shared) -> Option<Value> {
 }
 
 fn hurry(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let unit = find(&shared.view(), parameters)?;
+    let view = shared.view();
+    let unit = find(&view, parameters)?;
+    let name = view.graph.name(unit).as_str();
+    // Units are down by then: what is left of them is waited for by those who take the last steps.
+    if view.totals.stopping
+        && let Some(left_over) = Waited::read(&shared.left_over)
+        && left_over.kill(name) > 0
+    {
+        let by = AskedBy::Client(caller.asker).text(&view.graph);
+        say!("{name}: what is left of it is killed{by}");
+        return Ok(json!({}));
+    }
     ask(shared, caller.asker, Request::Hurry(unit))
 }
 

@@ -35,10 +35,9 @@ pub fn top(shared: &Shared) -> Value {
     jobs.sort_by_key(|job| (job.since, job.id));
     let (failed, failed_total) = failed(&view);
     let waits = match view.is_going_down() {
-        true => waits::waits(&view, Monotonic(now_us)),
+        true => waits::values(shared, &view, Monotonic(now_us)),
         false => Vec::new(),
     };
-    let shown = &waits[..waits.len().min(ROWS_MAX)];
     json!({
         "now_us": now_us,
         "cpu_us": warren_sys::time::process_cpu_ns() / 1000,
@@ -54,7 +53,7 @@ pub fn top(shared: &Shared) -> Value {
         "jobs_running": jobs.iter().filter(|job| job.running).count(),
         "job_rows": jobs.iter().take(ROWS_MAX).map(|j| job(&view, j, now_us)).collect::<Vec<_>>(),
         "waits_total": waits.len(),
-        "waits": waits::value(&view, shown),
+        "waits": waits.iter().take(ROWS_MAX).collect::<Vec<_>>(),
         "unwritten_bytes": waits::unwritten_bytes(&view),
         "failed_total": failed_total,
         "failed": failed,

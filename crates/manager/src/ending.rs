@@ -72,10 +72,7 @@ const SYNC_EFFECT: EffectId = EffectId((1 << 61) + 1);
 const WALL_EFFECT: EffectId = EffectId((1 << 61) + 2);
 const LAST_SYNC_EFFECT: EffectId = EffectId((1 << 61) + 3);
 
-/// Under which the last steps leave their report, below the manager's directory of run-time files.
-const REPORT: &str = "warren/last-steps";
-
-/// Where the cgroups are listed that the last steps leave alone, likewise.
+/// Where the cgroups are listed that the last steps leave alone, below the manager's directory of run-time files.
 const SPARED: &str = "warren/spared";
 
 /// The end, once it has begun.
@@ -570,10 +567,6 @@ impl Daemon {
         }
     }
 
-    fn report_path(&self) -> PathBuf {
-        self.options.runtime_dir.join(REPORT)
-    }
-
     fn take_last_steps(&mut self) {
         let mut steps = self.last_steps();
         let storage_is_next = steps.storage && steps.stragglers_may_be_left();
@@ -593,7 +586,9 @@ impl Daemon {
             ending.is_past_soft_reboot |= !steps.soft;
         }
         self.recorder.units_stopped(now(), steps.storage, self.core.graph());
-        let _ = std::fs::remove_file(self.report_path());
+        for told_before in [self.options.last_report(), self.options.left_over()] {
+            let _ = std::fs::remove_file(told_before);
+        }
         match steps.are_needed() {
             true => self.run_last_steps(&steps),
             false => self.end_now(),
@@ -615,7 +610,7 @@ impl Daemon {
             // What is mounted outside of units stays for what comes.
             storage: owns_machine(self.options.scope) && !soft,
             programs: self.last_programs().filter(|_| !soft),
-            report: Some(self.report_path()),
+            report: Some(self.options.last_report()),
         }
     }
 
@@ -657,7 +652,7 @@ impl Daemon {
             return false;
         }
         ending.stage = Stage::last_steps(now().monotonic, warren_sys::storage::dirty_bytes());
-        let last = LastDone::read(&self.report_path()).unwrap_or_default();
+        let last = LastDone::read(&self.options.last_report()).unwrap_or_default();
         self.recorder.stragglers_ended(now(), &last, self.core.graph());
         let steps = self.last_steps();
         if let Some(ending) = &mut self.ending {
@@ -759,7 +754,7 @@ impl Daemon {
         }
         let Some(ending) = &self.ending else { return };
         let summary = ending.stops.summary();
-        let last = LastDone::read(&self.report_path()).unwrap_or_default();
+        let last = LastDone::read(&self.options.last_report()).unwrap_or_default();
         let ended = now();
         let took = ended.monotonic.since(ending.began.monotonic);
         let longest = summary.longest.map_or(String::new(), |(unit, time)| {

@@ -8,6 +8,7 @@
 //! the process that it waits for, or at its bound. Start at [`run`].
 
 pub(crate) mod holders;
+pub(crate) mod left_over;
 mod look;
 pub(crate) mod programs;
 pub(crate) mod progress;
@@ -157,7 +158,8 @@ pub fn run(steps: &LastSteps) -> Done {
         });
         let spared = spared.unwrap_or_default().lines().map(str::to_owned).collect();
         let LastSteps { soft, grace, console, .. } = steps.clone();
-        let hunt = stragglers::Hunt { spared, soft, grace, console };
+        let told = steps.report.as_deref().map(left_over::path);
+        let hunt = stragglers::Hunt { spared, soft, grace, console, told };
         let ended = hunt.end_all(steps.groups.as_deref());
         done.left_over += ended.found;
         done.killed += ended.killed;

@@ -12,7 +12,7 @@ use crate::environment::Sources;
 use crate::fleet::Fleet;
 use crate::generators::{Generators, RUN_GENERATORS};
 use crate::last::programs::DIRECTORIES;
-use crate::last::{LAST_STEP, LAST_STEPS, LastSteps};
+use crate::last::{LAST_STEP, LAST_STEPS, LastSteps, left_over};
 use crate::log::Target;
 use crate::mounts::MOUNT_AT;
 
@@ -79,6 +79,9 @@ pub struct Options {
     /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
     pub runtime_dir: PathBuf,
 }
+
+/// Below the directory of run-time files.
+const LAST_REPORT: &str = "warren/last-steps";
 
 /// As long as systemd's files give an end (`JobTimeoutSec=` of poweroff.target).
 const END_WITHIN: Duration = Duration::from_secs(30 * 60);
@@ -158,6 +161,16 @@ impl Options {
                 .ok_or("XDG_RUNTIME_DIR is not set")?;
         }
         Ok(options)
+    }
+
+    /// Under which the last steps of an end leave their report.
+    pub fn last_report(&self) -> PathBuf {
+        self.runtime_dir.join(LAST_REPORT)
+    }
+
+    /// Where they say whom they wait for.
+    pub fn left_over(&self) -> PathBuf {
+        left_over::path(&self.last_report())
     }
 
     /// The search directories, highest precedence first.

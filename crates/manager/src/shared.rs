@@ -156,6 +156,8 @@ pub struct Shared {
     pub journal_socket: PathBuf,
     /// Recordings that are kept.
     pub records: Records,
+    /// Where the last steps of an end say whom they wait for.
+    pub left_over: PathBuf,
 }
 
 /// What a cgroup uses and has used; none where its controller is missing.
@@ -185,6 +187,8 @@ pub struct Places {
     pub records: Records,
     /// Where the next manager finds who holds locks against an end.
     pub locks: PathBuf,
+    /// Where the last steps of an end say whom they wait for.
+    pub left_over: PathBuf,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -227,6 +231,7 @@ impl Shared {
             log_dir: places.log_dir,
             journal_socket: places.journal_socket,
             records: places.records,
+            left_over: places.left_over,
         }
     }
 

@@ -251,6 +251,7 @@ fn make(
         rules: options.rules_directory(),
         records,
         locks: options.runtime_dir.join("warren/locks"),
+        left_over: options.left_over(),
     };
     let shared = Shared::new(settings.clone(), shared_tree, facts, places, orders_in, wake.clone());
     let shared = Arc::new(shared);

@@ -83,14 +83,14 @@ pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>)
     let units: Vec<Value> =
         roots.iter().map(|(root, held)| cause_of(&view, &mut asked, *root, held)).collect();
     let waits = match view.is_going_down() {
-        true => waits::waits(&view, now().monotonic),
+        true => waits::values(shared, &view, now().monotonic),
         false => Vec::new(),
     };
     Ok(json!({
         "units": units,
         "log_withheld": !is_privileged(asker),
         "stopping": view.is_going_down(),
-        "waits": waits::value(&view, &waits),
+        "waits": waits,
         "unwritten_bytes": waits::unwritten_bytes(&view),
     }))
 }

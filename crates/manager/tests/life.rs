@@ -13,6 +13,20 @@ fn with(name: &str, units: &[(&str, &str)], check: impl FnOnce(&Machine)) {
 }
 
 #[test]
+fn what_is_said_of_a_try_goes_with_the_next() {
+    let service = ("p.service", "[Service]\nExecStart=@P stay");
+    let units = [("p.socket", "[Socket]\nListenStream=192.0.2.1:7790"), service];
+    let Some(m) = Machine::start("said", &units) else { return };
+    m.expect_job("start", "p.socket", "failed");
+    let said = m.status("p.socket")["status_text"].to_string();
+    assert!(said.contains("192.0.2.1"), "{said}");
+    m.write("p.socket", "[Socket]\nListenStream=@D/p");
+    m.call("ReloadConfiguration", &json!({}));
+    m.expect_job("start", "p.socket", "done");
+    assert_eq!(m.status("p.socket")["status_text"], "");
+}
+
+#[test]
 fn simple_oneshot_and_notify_services_start_and_stop() {
     let units = [
         ("a.service", "[Service]\nExecStart=@P stay"),

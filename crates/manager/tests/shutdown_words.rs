@@ -176,6 +176,33 @@ fn an_end_whose_target_leads_nowhere_or_is_overtaken_comes_all_the_same() {
     assert!(console.contains("The poweroff is overtaken: it boots again"), "{console}");
 }
 
+/// By when all units are down; the wait can be ended by who has it.
+#[test]
+fn who_outlived_his_unit_is_named_and_can_be_skipped() {
+    let stays =
+        "[Service]\nType=notify\nSendSIGKILL=no\nTimeoutStopSec=100ms\nExecStart=@P deaf:ready";
+    let Some(mut m) = Machine::start("outlives", &[("stays.service", stays)]) else { return };
+    m.expect_job("start", "stays.service", "done");
+    let pid = m.main_pid("stays.service").expect("it runs");
+    m.leave("poweroff");
+    let waited = until("its process is waited for", || {
+        let waits = m.call("Shutdown", &json!({}))["waits"].clone();
+        waits[0]["phase"].as_str().filter(|phase| *phase == "left over")?;
+        Some(waits)
+    });
+    assert_eq!((&waited[0]["unit"], &waited[0]["pid"]), (&json!("stays.service"), &json!(pid)));
+    assert!(waited[0]["left_us"].as_u64().is_some_and(|left| left > 60_000_000), "{waited}");
+    assert_eq!(m.call("Why", &json!({}))["waits"][0]["phase"], "left over");
+    assert_eq!(m.call("Top", &json!({}))["waits"][0]["phase"], "left over");
+    m.skip("stays.service");
+    let console = m.wait_for_end();
+    assert!(
+        console.contains("stays.service: what is left of it is killed, asked for by"),
+        "{console}"
+    );
+    assert!(!console.contains("SIGTERM was not enough"), "{console}");
+}
+
 /// What no unit's own time ends.
 #[test]
 fn all_of_an_end_has_a_time() {

@@ -192,10 +192,21 @@ impl Core {
             return Err(Refusal::NotStopping(self.graph.name(unit).clone()));
         }
         self.note(unit, Code::Hurried, cause, String::new());
-        match self.run(unit).state {
-            TypeState::Service(Service::Up(_)) => self.hurry_service(unit),
-            // It goes on by itself; nobody waits for it any more.
-            _ => self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Hurried, cause)),
+        let goes_on_by_itself = match self.run(unit).state {
+            TypeState::Service(Service::Up(_)) => {
+                self.hurry_service(unit);
+                false
+            }
+            TypeState::Socket(_) => !self.hurry_socket(unit),
+            TypeState::Mount(_) | TypeState::Swap(_) => {
+                self.hurry_mount(unit);
+                true
+            }
+            _ => true,
+        };
+        if goes_on_by_itself {
+            // Nobody waits for it any more.
+            self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Hurried, cause));
         }
         Ok(Reply::Done)
     }

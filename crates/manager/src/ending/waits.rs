@@ -13,6 +13,8 @@ use warren_core::view::View;
 use warren_sys::mount::{self, Mount};
 use warren_unit::UnitType;
 
+use crate::last::left_over::Waited;
+use crate::shared::Shared;
 use crate::traps::{GOES_WITHIN, GoingTrap};
 
 /// Units that are named in one line.
@@ -182,8 +184,18 @@ pub(crate) fn process(pid: u32) -> String {
     format!("pid {pid} {}", command.trim()).trim_end().to_owned()
 }
 
-/// The same for programs.
-pub fn value(view: &View, waits: &[Wait]) -> Value {
+/// All that an end waits for, for programs: units, and processes that outlived theirs. Whatever else is being
+/// stopped is among them where none is under way.
+pub(crate) fn values(shared: &Shared, view: &View, now: Monotonic) -> Vec<Value> {
+    let mut all = values_of(view, &waits(view, now));
+    if view.totals.stopping {
+        let left_over = Waited::read(&shared.left_over);
+        all.extend(left_over.into_iter().flat_map(|waited| waited.values(now.0)));
+    }
+    all
+}
+
+fn values_of(view: &View, waits: &[Wait]) -> Vec<Value> {
     let one = |wait: &Wait| {
         json!({
             "unit": view.graph.name(wait.unit).as_str(),

@@ -17,6 +17,7 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
 use super::holders::{REMOVED, all_pids};
+use super::left_over::{LeftOver, Waited};
 use super::progress::Progress;
 use super::{Wait, look};
 use crate::ending::console::{Console, SKIP};
@@ -92,6 +93,8 @@ pub struct Hunt {
     pub grace: Duration,
     /// Where a key ends that.
     pub console: Option<PathBuf>,
+    /// Where the manager finds who is waited for.
+    pub told: Option<PathBuf>,
 }
 
 impl Hunt {
@@ -136,14 +139,31 @@ impl Hunt {
             }
             // A look may take long, where processes do not let themselves be looked at.
             let grace = grace.get_or_insert_with(|| Grace::begin(self));
+            self.publish(grace, &left);
             if !wait_for(&left, grace.until, Some(grace)) {
                 break;
             }
+        }
+        if let Some(path) = &self.told {
+            // None is there if nobody was waited for.
+            let _ = std::fs::remove_file(path);
         }
         // Who does not end by SIGTERM, or is held by the kernel, is left.
         if !self.soft {
             self.kill(tree, ended);
         }
+    }
+
+    /// Says to the manager who is waited for.
+    fn publish(&self, grace: &Grace, left: &[Straggler]) {
+        let Some(path) = &self.told else { return };
+        let us = |at: Instant| now_us().saturating_add_signed(since_now_us(at));
+        let one = |it: &Straggler| {
+            let group = it.group.as_ref().and_then(|_| process::cgroup_path(it.pid).ok());
+            LeftOver::of(it.pid, &it.pidfd, group.as_deref())
+        };
+        let processes = left.iter().map(one).collect();
+        Waited { from_us: us(grace.began), until_us: us(grace.until), processes }.write(path);
     }
 
     fn kill(&self, tree: Option<&Tree>, ended: &mut Ended) {
@@ -303,6 +323,13 @@ fn is_to_be_ended(pid: i32) -> bool {
 
 fn now_us() -> u64 {
     warren_sys::time::monotonic_ns() / 1000
+}
+
+/// From now until then, or back to it.
+fn since_now_us(at: Instant) -> i64 {
+    let now = Instant::now();
+    let us = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    us(at.saturating_duration_since(now)) - us(now.saturating_duration_since(at))
 }
 
 /// The time in which those that were asked may end, and what is told of it.
@@ -486,7 +513,7 @@ mod tests {
             groups.add_of(12345, "user.slice/session-1.scope", "@user"),
         ];
         let spared = vec!["system.slice/spared.service".to_owned()];
-        let hunt = Hunt { spared, soft: false, grace: Duration::ZERO, console: None };
+        let hunt = Hunt { spared, soft: false, grace: Duration::ZERO, console: None, told: None };
         let tree = Tree::open(groups.0.path().join(&groups.1)).expect("the groups are there");
         let mut ended = Ended::default();
         hunt.kill(Some(&tree), &mut ended);
