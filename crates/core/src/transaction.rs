@@ -3,7 +3,8 @@
 //! A pure function of the graph, the units' states, the installed jobs and the request. The steps:
 //!
 //! 1. *closure*: the anchor job and everything that its relations pull in; a job that has nothing
-//!    to do pulls in nothing but stops for the sake of `Conflicts=`;
+//!    to do pulls in nothing but stops for the sake of `Conflicts=`, unless the machine is to be as the
+//!    anchor describes it (mode `isolate`);
 //! 2. *merge*: one job per unit; of two that contradict each other the one that is not required
 //!    gives way;
 //! 3. *drop redundant*: jobs whose unit is already where they lead;
@@ -181,8 +182,7 @@ fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
 
 /// Builds the plan for `anchor`, or says why there is none.
 pub fn build(graph: &Graph, world: &dyn World, anchor: Anchor) -> Result<Plan, Refusal> {
-    let mut draft = Draft::new(graph, world, anchor);
-    draft.close()?;
+    let mut draft = Draft::closed(graph, world, anchor)?;
     draft.add_mode_jobs();
     draft.merge()?;
     draft.drop_redundant();
@@ -233,6 +233,20 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
+    /// With everything that the anchor pulls in. `isolate` looks behind jobs that have nothing to do as well,
+    /// as with systemd 252, unless something there cannot be.
+    fn closed(graph: &'a Graph, world: &'a dyn World, anchor: Anchor) -> Result<Self, Refusal> {
+        if anchor.mode == JobMode::Isolate {
+            let mut draft = Draft { whole: true, ..Draft::new(graph, world, anchor) };
+            if draft.close().is_ok() {
+                return Ok(draft);
+            }
+        }
+        let mut draft = Draft::new(graph, world, anchor);
+        draft.close()?;
+        Ok(draft)
+    }
+
     fn new(graph: &'a Graph, world: &'a dyn World, anchor: Anchor) -> Self {
         Draft {
             graph,

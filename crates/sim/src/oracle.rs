@@ -165,7 +165,7 @@ impl Small {
         let mut verdicts = BTreeSet::new();
         let mut pending = vec![BTreeSet::new()];
         while let Some(gone) = pending.pop() {
-            let closure = self.closure(anchor, &roots, &gone, self.whole);
+            let closure = self.closure(anchor, &roots, &gone, self.looks_behind(mode));
             for fate in self.fates(&closure, anchor, mode) {
                 match fate {
                     Fate::Refused => {
@@ -175,7 +175,7 @@ impl Small {
                         verdicts.insert(self.meet_installed(jobs, mode));
                     }
                     Fate::Drop(losers) => {
-                        let more = self.with_dependents(anchor, losers, &closure);
+                        let more = self.with_dependents(anchor, losers, &closure, mode);
                         if more.contains(&anchor) {
                             verdicts.insert(None);
                         } else {
@@ -186,6 +186,12 @@ impl Small {
             }
         }
         verdicts
+    }
+
+    /// Whether jobs that have nothing to do bring what they bring: "Start the unit specified on the command line
+    /// and its dependencies and stop all others".
+    fn looks_behind(&self, mode: JobMode) -> bool {
+        self.whole || mode == JobMode::Isolate
     }
 
     /// What may happen next to a closure.
@@ -216,7 +222,14 @@ impl Small {
     /// Jobs that cannot be without those that give way. What falls with others may be the stop that is to
     /// make room for a unit, if it has something to do: that unit is not started either, for the two
     /// "never both run".
-    fn with_dependents(&self, anchor: Job, losers: Vec<Job>, closure: &Closure) -> BTreeSet<Job> {
+    fn with_dependents(
+        &self,
+        anchor: Job,
+        losers: Vec<Job>,
+        closure: &Closure,
+        mode: JobMode,
+    ) -> BTreeSet<Job> {
+        let whole = self.looks_behind(mode);
         let given: BTreeSet<Job> = losers.into_iter().collect();
         let mut gone = given.clone();
         loop {
@@ -226,7 +239,7 @@ impl Small {
                 .copied()
                 .filter(|job| !gone.contains(job))
                 .filter(|&job| {
-                    self.acts(job, anchor, self.whole).iter().any(|(other, needed, conflicted)| {
+                    self.acts(job, anchor, whole).iter().any(|(other, needed, conflicted)| {
                         let makes_room = || {
                             *conflicted && !given.contains(other) && !self.has_nothing_to_do(*other)
                         };

@@ -270,7 +270,9 @@ impl Draft<'_> {
     }
 
     fn add_isolate_stops(&mut self) {
-        let named = self.needed_units();
+        // What the anchor pulls in, whether it has anything to do or not, is not stopped.
+        let live = self.entries.iter().filter(|entry| entry.live);
+        let named: BTreeSet<UnitId> = live.map(|entry| entry.unit).collect();
         let stays = |unit: &UnitId| {
             let flags = self.graph.definition(*unit).flags;
             flags.ignore_on_isolate() || flags.perpetual() || named.contains(unit)
@@ -286,16 +288,6 @@ impl Draft<'_> {
                 self.add_from_anchor(unit, JobKind::Stop, Strength::Wanted);
             }
         }
-    }
-
-    /// The units of everything that the anchor pulls in, whether it has anything to do or not:
-    /// these are not stopped by `isolate`.
-    fn needed_units(&self) -> BTreeSet<UnitId> {
-        let mut whole = Draft::new(self.graph, self.world, self.anchor);
-        whole.whole = true;
-        let closed = whole.close();
-        let entries = if closed.is_ok() { &whole.entries } else { &self.entries };
-        entries.iter().filter(|e| e.live).map(|e| e.unit).collect()
     }
 
     /// `restart-dependencies`: what depends on the unit is restarted with it.
