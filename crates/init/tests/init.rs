@@ -50,6 +50,18 @@ fn check_failure(lab: &Lab, step: ExecStep, errno: i32, exec: ExecSpec) {
     }
 }
 
+/// They come from the kernel's command line, and the end of process 1 is that of the machine.
+#[test]
+fn words_that_are_not_utf_8_end_nobody() {
+    use std::os::unix::ffi::OsStrExt;
+    let word = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    for program in [env!("CARGO_BIN_EXE_warren-init"), env!("CARGO_BIN_EXE_warren-exec")] {
+        let mut command = std::process::Command::new(program);
+        let output = command.args([word, "--version".as_ref()]).output().expect("it runs");
+        assert!(output.status.success(), "{program}: {}", output.status);
+    }
+}
+
 #[test]
 fn what_was_started_ends_with_a_test_that_fails_before_the_manager_calls() {
     let begun = Begun::by(&["sh", "-c", "exec sleep infinity"], "fails", &[], None);

@@ -5,7 +5,7 @@ use warren_manager::start;
 use warren_sys::usage;
 
 fn main() {
-    let options = match Options::parse(std::env::args().skip(1)) {
+    let options = match Options::parse(usage::words().skip(1)) {
         Ok(options) if options.help => {
             print!("{HELP}");
             return;

@@ -4,6 +4,12 @@
 /// Exit status for arguments that were refused.
 pub const EXIT_USAGE: u8 = 2;
 
+/// The words of this program's command line, its name first. What is not UTF-8 in them is replaced: it comes
+/// from the kernel's command line, and must not be the end of process 1, which is the end of the machine.
+pub fn words() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
+}
+
 /// The answer to `--version`.
 pub fn version(program: &str) -> String {
     format!("{program} {}\n", env!("CARGO_PKG_VERSION"))

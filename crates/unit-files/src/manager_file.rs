@@ -25,9 +25,20 @@ pub fn read(context: &Context) -> (Defaults, Vec<Diagnostic>) {
         Scope::System => read_in(None, &directories, "system.conf", context),
         Scope::User => {
             let own = Path::new(&*context.config_dir).join("systemd");
-            read_in(Some(&own), &directories, "user.conf", context)
+            let (mut defaults, said) = read_in(Some(&own), &directories, "user.conf", context);
+            if !rustix::process::geteuid().is_root() {
+                let own = fs::read_to_string("/proc/self/oom_score_adj").unwrap_or_default();
+                defaults.oom_score_adjust.get_or_insert(above(own.trim().parse().unwrap_or(0)));
+            }
+            (defaults, said)
         }
     }
+}
+
+/// What services of a user's manager that has this value get, so that they go before it
+/// (systemd-system.conf(5), `DefaultOOMScoreAdjust=`).
+fn above(own: i16) -> i16 {
+    own.saturating_add(100).min(1000)
 }
 
 /// The same, where these are the directories of configuration, the strongest first. A file in `own`, which has
@@ -85,6 +96,11 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn services_of_a_user_are_killed_before_their_manager() {
+        assert_eq!([-1000, 0, 100, 950, 1000].map(above), [-900, 100, 200, 1000, 1000]);
+    }
 
     #[test]
     fn drop_ins_hide_each_other_by_name_and_come_in_their_order() {

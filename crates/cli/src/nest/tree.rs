@@ -1,5 +1,6 @@
 //! The one cgroup that a nested manager gets.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,8 +27,8 @@ impl Group {
     pub fn make(machine: &str) -> Result<Group, String> {
         let parent = open_parent()?;
         let name = format!("warren-{}", safe(machine));
-        parent.make(&name).map_err(|e| e.to_string())?;
         let group = Group { parent, name };
+        group.make_anew()?;
         match group.is_enterable() {
             Ok(()) => Ok(group),
             Err(why) => {
@@ -35,6 +36,18 @@ impl Group {
                 Err(why)
             }
         }
+    }
+
+    /// One that is there is of a machine that was killed. So was the group as a whole: whoever would be born in it
+    /// would be killed, too.
+    fn make_anew(&self) -> Result<(), String> {
+        let is_new = || self.parent.make(&self.name).map_err(|e| e.to_string());
+        if is_new()? {
+            return Ok(());
+        }
+        let busy = |e: warren_sys::Error| format!("{} is in use: {e}", self.path().display());
+        self.parent.prune(&self.name).map_err(busy)?;
+        is_new().map(|_| ())
     }
 
     /// The group that *run* made, for the other stages.
@@ -76,8 +89,14 @@ impl Group {
         let wait = || -> warren_sys::Result<()> {
             let file = std::fs::File::open(self.path().join("cgroup.events"));
             let epoll = Epoll::new()?;
-            if let Ok(file) = &file {
+            if let Ok(mut file) = file.as_ref() {
                 epoll.add(file, 0, Interest::PRIORITY)?;
+                // What was not read yet is news; and it may have emptied meanwhile.
+                let mut events = String::new();
+                let read = file.read_to_string(&mut events);
+                if read.is_ok() && events.lines().any(|line| line == "populated 0") {
+                    return Ok(());
+                }
             }
             epoll.wait(&mut Events::with_capacity(1), Some(BUSY_WAIT))
         };
@@ -106,6 +125,33 @@ fn safe(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_that_was_left_is_made_anew() {
+        use std::os::unix::fs::MetadataExt;
+        let machine = format!("left-{}", std::process::id());
+        let group = match Group::make(&machine) {
+            Ok(group) => group,
+            Err(why) => return println!("NOT RUN: {why}"),
+        };
+        let made = |group: &Group| std::fs::metadata(group.path()).expect("it is there").ino();
+        let before = made(&group);
+        let inner = format!("{}/a.slice/b.service", group.name);
+        group.parent.make(&inner).expect("groups can be made below");
+        group.parent.kill(&group.name).expect("it can be killed");
+        let again = Group::make(&machine).expect("nobody is there");
+        assert_ne!(made(&again), before);
+        // One that somebody is in is another machine's.
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep(1)");
+        again.parent.attach(&again.name, child.id() as i32).expect("our child can be moved");
+        let refused = Group::make(&machine).expect_err("it is in use");
+        assert!(refused.contains("is in use"), "{refused}");
+        assert!(child.try_wait().expect("our child").is_none());
+        let began = std::time::Instant::now();
+        again.remove();
+        child.wait().expect("our child");
+        assert!(!again.path().exists(), "after {:?}", began.elapsed());
+    }
 
     #[test]
     fn names_become_one_component() {

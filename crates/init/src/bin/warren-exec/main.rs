@@ -30,7 +30,7 @@ Usage: warren-exec --socket=FD [--cgroup-root=FD]   (started by warren-init)
 ";
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<String> = usage::words().skip(1).collect();
     let asks = |long: &str, short: &str| words.iter().any(|word| word == long || word == short);
     if asks("--help", "-h") {
         print!("{HELP}");

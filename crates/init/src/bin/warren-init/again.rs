@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use warren_init::protocol::{Packet, decode, encode};
 use warren_sys::child::{self, ExecStrings};
 use warren_sys::namespace::{self, Namespaces};
-use warren_sys::{Error, Result, fdpass, memfd, process, root};
+use warren_sys::{Error, Result, fdpass, memfd, process, root, usage};
 
 use crate::boot::Place;
 use crate::say;
@@ -266,7 +266,7 @@ fn strings(path: &Path, memory: &OwnedFd) -> Result<(CString, ExecStrings, ExecS
     let text = path.to_string_lossy();
     let path = CString::new(text.as_bytes()).map_err(|_| Error::at("execve", path, EINVAL))?;
     let mut argv = ExecStrings::with_capacity(0);
-    std::env::args().try_for_each(|argument| argv.push(&argument))?;
+    usage::words().try_for_each(|argument| argv.push(&argument))?;
     argv.finish();
     let mut env = ExecStrings::with_capacity(0);
     environment(&[HANDED_OVER_ENV]).iter().try_for_each(|entry| env.push(entry))?;

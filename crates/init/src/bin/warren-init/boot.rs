@@ -7,7 +7,7 @@ use std::path::Path;
 
 use warren_sys::cgroup::{self, Tree};
 use warren_sys::mount::{self, MountFlags};
-use warren_sys::{Error, child, namespace, process, reboot, text};
+use warren_sys::{Error, child, namespace, process, reboot, text, usage};
 
 use crate::again::Before;
 use crate::options::Options;
@@ -49,11 +49,14 @@ pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
         }
     }
     let is_host = is_host();
+    if is_host && before.is_none() {
+        mount_host_file_systems();
+    }
     if is_host {
         warn("Ctrl-Alt-Del", reboot::catch_ctrl_alt_del());
     }
     if before.is_none() && (is_host || is_container(is_pid_1)) {
-        let of_process = || std::env::args().skip(1).collect::<Vec<String>>().join(" ");
+        let of_process = || usage::words().skip(1).collect::<Vec<String>>().join(" ");
         let of_kernel = || text::read("/proc/cmdline").unwrap_or_default();
         let command_line = if is_host { of_kernel() } else { of_process() };
         // Who made a container has given it a name, if its files have none.
@@ -111,8 +114,24 @@ fn warn(what: &str, result: Result<(), Error>) {
     }
 }
 
-/// Type, place, flags, options. Order matters: `/dev` before what is in it.
-fn api_file_systems() -> [(&'static str, &'static str, MountFlags, &'static str); 7] {
+/// Type, place, flags, options.
+type ApiFileSystem = (&'static str, &'static str, MountFlags, &'static str);
+
+/// Those that a host has besides, as with systemd on Debian 12: where the kernel has them it has made the place.
+/// `/run/lock` is for everybody, who is not to fill up `/run`.
+fn host_file_systems() -> [ApiFileSystem; 5] {
+    let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    [
+        ("securityfs", "/sys/kernel/security", strict, ""),
+        ("pstore", "/sys/fs/pstore", strict, ""),
+        ("bpf", "/sys/fs/bpf", strict, "mode=0700"),
+        ("efivarfs", "/sys/firmware/efi/efivars", strict, ""),
+        ("tmpfs", "/run/lock", strict, "mode=1777,size=5120k"),
+    ]
+}
+
+/// Those without which nothing works. Order matters: `/dev` before what is in it.
+fn api_file_systems() -> [ApiFileSystem; 7] {
     let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let data = MountFlags::NOSUID | MountFlags::NODEV;
     let pts = MountFlags::NOSUID | MountFlags::NOEXEC;
@@ -138,6 +157,17 @@ fn mount_api_file_systems() {
         let result = mount::mount(fstype, target, fstype, flags, data)
             .or_else(|_| mount::mount(fstype, target, fstype, flags, ""));
         warn("early mount", result);
+    }
+}
+
+fn mount_host_file_systems() {
+    // In /run nobody has made a place yet.
+    let _ = fs::create_dir_all("/run/lock");
+    for (fstype, target, flags, data) in host_file_systems() {
+        let place = Path::new(target);
+        if place.is_dir() && !mount::is_mount_point(place) {
+            warn("early mount", mount::mount(fstype, target, fstype, flags, data));
+        }
     }
 }
 
@@ -170,6 +200,9 @@ fn open_tree(root: Option<&Path>) -> Result<Option<Tree>, Error> {
             None => return Ok(None),
         },
     };
+    // One of a machine before this was killed as a whole, with all that is to be born there. If it is ours
+    // already, or somebody is there, it stays.
+    let _ = tree.remove(OWN_GROUP);
     tree.make(OWN_GROUP)?;
     tree.attach(OWN_GROUP, 0)?;
     Ok(Some(tree))

@@ -62,19 +62,35 @@ struct Pong {
     until_ns: u64,
 }
 
+/// What messages are taken into. Every manager's link has the same: there may be no memory for another.
+pub struct Inbox {
+    buffer: Box<[u8; PACKET_BYTES_MAX]>,
+    fds: Vec<OwnedFd>,
+    /// Where an accepted connection is stored.
+    accepted_name: String,
+}
+
+impl Inbox {
+    /// Empty.
+    pub fn new() -> Inbox {
+        Inbox {
+            buffer: Box::new([0; PACKET_BYTES_MAX]),
+            fds: Vec::with_capacity(FDS_PER_MESSAGE_MAX),
+            accepted_name: String::with_capacity(STORE_NAME_BYTES_MAX),
+        }
+    }
+}
+
 /// The connection to one manager.
 pub struct Link {
     socket: OwnedFd,
-    buffer: Box<[u8; PACKET_BYTES_MAX]>,
-    fds: Vec<OwnedFd>,
+    inbox: Inbox,
     welcome_due: bool,
     welcomed: bool,
     listing: Option<usize>,
     helpers_due: u32,
     pong_due: Option<Pong>,
     accepted_due: Option<Accepted>,
-    /// Where the accepted connection is stored.
-    accepted_name: String,
     /// The peer has closed its end.
     pub ended: bool,
     interest: Interest,
@@ -87,24 +103,29 @@ pub struct Link {
 
 impl Link {
     /// A connection over which nothing was said yet.
-    pub fn new(socket: OwnedFd) -> Link {
+    pub fn new(socket: OwnedFd, inbox: Inbox) -> Link {
         Link {
             socket,
-            buffer: Box::new([0; PACKET_BYTES_MAX]),
-            fds: Vec::with_capacity(FDS_PER_MESSAGE_MAX),
+            inbox,
             welcome_due: false,
             welcomed: false,
             listing: None,
             helpers_due: 0,
             pong_due: None,
             accepted_due: None,
-            accepted_name: String::with_capacity(STORE_NAME_BYTES_MAX),
             ended: false,
             interest: Interest::READ,
             told_interest: Interest::READ,
             last_ping_ns: None,
             told_signals: [SignalSet::EMPTY; 2],
         }
+    }
+
+    /// Ends it, and what it has taken but not understood; its inbox is for the next.
+    pub fn into_inbox(mut self) -> Inbox {
+        self.inbox.fds.clear();
+        self.inbox.accepted_name.clear();
+        self.inbox
     }
 
     /// Signals that the manager may not have acted on. It sends the next heartbeat when it has taken in what it
@@ -183,9 +204,9 @@ impl Link {
         if self.ended {
             return Asked::Nothing;
         }
-        self.fds.clear();
-        let buffer = self.buffer.as_mut_slice();
-        let received = match fdpass::recv(self.socket.as_fd(), buffer, &mut self.fds, false) {
+        self.inbox.fds.clear();
+        let buffer = self.inbox.buffer.as_mut_slice();
+        let received = match fdpass::recv(self.socket.as_fd(), buffer, &mut self.inbox.fds, false) {
             Ok(received) => received,
             Err(e) => {
                 self.ended = !e.is_would_block();
@@ -194,7 +215,7 @@ impl Link {
         };
         if received.truncated {
             // Too long, or our table of fds is full: then it is known what was to be kept.
-            let packet = self.buffer.get(..received.bytes).unwrap_or_default();
+            let packet = self.inbox.buffer.get(..received.bytes).unwrap_or_default();
             let name = match decode::<InitRequest<'_>>(packet) {
                 Ok(InitRequest::StoreFd { name }) => name,
                 _ => "",
@@ -210,7 +231,7 @@ impl Link {
     }
 
     fn handle(&mut self, bytes: usize, shared: &mut Shared) -> Asked {
-        let packet = self.buffer.get(..bytes).unwrap_or_default();
+        let packet = self.inbox.buffer.get(..bytes).unwrap_or_default();
         match decode::<InitRequest<'_>>(packet) {
             Err(_) => self.refuse(Refusal::Malformed, ""),
             Ok(InitRequest::Hello) => {
@@ -234,15 +255,15 @@ impl Link {
             }
             Ok(InitRequest::Accept { token, listener, name }) => {
                 let errno = accept(&mut shared.store, listener, name).err().unwrap_or(0);
-                self.accepted_name.clear();
+                self.inbox.accepted_name.clear();
                 if errno == 0 {
-                    self.accepted_name.push_str(name); // it fits, or it were not stored
+                    self.inbox.accepted_name.push_str(name); // it fits, or it were not stored
                 }
                 self.accepted_due = Some(Accepted { token, errno });
             }
             Ok(InitRequest::StoreFd { name }) => {
-                let result = match self.fds.pop() {
-                    Some(fd) if self.fds.is_empty() => shared.store.put(name, fd),
+                let result = match self.inbox.fds.pop() {
+                    Some(fd) if self.inbox.fds.is_empty() => shared.store.put(name, fd),
                     _ => Err(Refusal::NoFd),
                 };
                 if let Err(why) = result {
@@ -283,7 +304,7 @@ impl Link {
             shared.signals = shared.signals.without(signal);
         }
         if let Some(Accepted { token, errno }) = self.accepted_due {
-            let connection = shared.store.by_name(&self.accepted_name).filter(|_| errno == 0);
+            let connection = shared.store.by_name(&self.inbox.accepted_name).filter(|_| errno == 0);
             self.send(&InitMessage::Accepted { token, errno }, connection.as_slice())?;
             self.accepted_due = None;
         }

@@ -26,7 +26,7 @@ use options::Options;
 use warren_sys::{process, usage};
 
 fn main() {
-    let status = match Options::parse(std::env::args().skip(1), std::process::id() == 1) {
+    let status = match Options::parse(usage::words().skip(1), std::process::id() == 1) {
         Ok(options) if options.help => {
             print!("{}", options::HELP);
             0

@@ -23,7 +23,7 @@ use warren_sys::{Result, fdpass, time};
 use crate::again::{self, Before};
 use crate::backoff::Backoff;
 use crate::boot::Place;
-use crate::control::Link;
+use crate::control::{Inbox, Link};
 use crate::helper::Helper;
 use crate::looks::{Found, Looks};
 use crate::options::{OnExit, Options};
@@ -117,6 +117,8 @@ pub struct Init {
     shared: Shared,
     manager: Option<Manager>,
     link: Option<Link>,
+    /// For the next link.
+    inbox: Option<Inbox>,
     manager_at_ns: Option<u64>,
     manager_backoff: Backoff,
     /// A manager has called: there may be services.
@@ -218,6 +220,7 @@ impl Init {
             stack: Stack::new()?,
             manager: None,
             link: None,
+            inbox: Some(Inbox::new()),
             manager_at_ns: Some(now),
             manager_backoff: backoff,
             was_served: reason == StartReason::SoftReboot,
@@ -363,6 +366,7 @@ impl Init {
             self.was_served |= link.is_welcomed();
             let unheeded = link.unheeded().iter().filter(|&signal| self.ends_all(signal));
             self.shared.signals = unheeded.fold(self.shared.signals, SignalSet::with);
+            self.inbox = Some(link.into_inbox());
         }
         let Some(manager) = self.manager.take() else { return };
         let reason = match exit.kind {
@@ -472,9 +476,10 @@ impl Init {
 
     fn try_start_manager(&mut self, now: u64) -> Result<()> {
         let (ours, theirs) = fdpass::seqpacket_pair(false)?;
-        let child = self.manager_program.start(&mut self.stack, &[theirs.as_fd()])?;
         self.epoll.add(&ours, TOKEN_CONTROL, Interest::READ)?;
-        self.link = Some(Link::new(ours));
+        let child = self.manager_program.start(&mut self.stack, &[theirs.as_fd()])?;
+        let inbox = self.inbox.take().unwrap_or_else(Inbox::new);
+        self.link = Some(Link::new(ours, inbox));
         self.manager = Some(Manager {
             pid: child.pid,
             pidfd: child.pidfd,
