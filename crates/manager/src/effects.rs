@@ -330,14 +330,16 @@ impl Daemon {
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::unmount(settings.mount()));
         }
+        let is_of_kernel = is_of_kernel(self.core.graph().definition(unit));
+        let step = Some(config).filter(|_| is_of_kernel).and_then(mounts::unmount_step);
         self.tools.unmounts(id, &config.where_);
+        if step.is_some() {
+            self.tools.takes_step(id);
+        }
         if self.resuming && self.take_up_tool(id, unit, |_| true) {
             return;
         }
-        let command = match is_of_kernel(self.core.graph().definition(unit)) {
-            true => mounts::plain_unmount_command(config),
-            false => mounts::unmount_command(config),
-        };
+        let command = step.unwrap_or_else(|| mounts::unmount_command(config));
         if let Err(error) = self.run_tool(id, unit, &settings, command) {
             self.tools.forget(id);
             self.done(id, Done::Failed { error });

@@ -25,7 +25,7 @@ use std::time::Duration;
 use crate::say;
 
 use programs::Programs;
-pub use steps::{Step, run_step};
+pub use steps::{EXIT_BUSY, Step, run_step};
 
 /// The argument with which warrend takes the last steps and ends.
 pub const LAST_STEPS: &str = "--last-steps";

@@ -325,15 +325,14 @@ pub fn mount_command(config: &MountConfig, remount: bool) -> Vec<String> {
     argv
 }
 
-/// The same for a mount that is in no file. Where its file system has no `umount.TYPE`, the system
-/// call is all there is to it, and looks at nothing: umount(8) asks the mount's server first.
-pub fn plain_unmount_command(config: &MountConfig) -> Vec<String> {
+/// What unmounts a mount that is in no file, unless umount(8) has to. Where its file system has no
+/// `umount.TYPE`, the system call is all there is to it, and looks at nothing: umount(8) asks the mount's
+/// server first.
+pub fn unmount_step(config: &MountConfig) -> Option<Vec<String>> {
     let fs_type = config.fs_type.as_deref().unwrap_or_default();
     let helper = |directory: &&str| Path::new(directory).join(format!("umount.{fs_type}")).exists();
-    match HELPERS.iter().any(helper) {
-        false => vec![own_program(), Step::Unmount(config.where_.to_string()).to_command()],
-        true => unmount_command(config),
-    }
+    let step = || vec![own_program(), Step::Unmount(config.where_.to_string()).to_command()];
+    (!HELPERS.iter().any(helper)).then(step)
 }
 
 /// The command line of umount(8) for this unit.

@@ -1,7 +1,7 @@
 //! Commands that the manager runs for itself (mount(8), umount(8)), as children in the unit's
 //! cgroup: their exit is the answer to the effect that asked for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use warren_core::event::Done;
 use warren_core::ids::EffectId;
@@ -9,6 +9,7 @@ use warren_core::state::ExitStatus;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 use warren_unit::UnitName;
 
+use crate::last::EXIT_BUSY;
 use crate::mounts::{STACKED_MAX, too_many};
 
 /// Spawns of tools are told from those of the machine by this bit of their id.
@@ -20,6 +21,8 @@ pub struct Tools {
     running: BTreeMap<u32, EffectId>,
     /// What they unmount.
     unmounts: BTreeMap<EffectId, Box<str>>,
+    /// Those that are steps of warrend's.
+    steps: BTreeSet<EffectId>,
     /// What they mount.
     mounts: BTreeMap<EffectId, UnitName>,
     /// Paths at which something was mounted still when one had unmounted what was on top, and how often.
@@ -76,6 +79,11 @@ impl Tools {
         self.unmounts.insert(effect, mount_point.into());
     }
 
+    /// It is a step of warrend's, whose exit status is none of umount(8)'s.
+    pub fn takes_step(&mut self, effect: EffectId) {
+        self.steps.insert(effect);
+    }
+
     /// The tool has unmounted what was at a path, and something is there still: what to say of it.
     pub fn unmount_again(&mut self, mount_point: &str) -> Done {
         let times = self.again.entry(mount_point.into()).or_default();
@@ -106,6 +114,7 @@ impl Tools {
     pub fn forget(&mut self, effect: EffectId) {
         self.mounts.remove(&effect);
         self.unmounts.remove(&effect);
+        self.steps.remove(&effect);
     }
 
     /// What the tool for an effect was to unmount, asked once when it has ended.
@@ -131,8 +140,12 @@ impl Tools {
     /// Takes the end of a process if it was a tool.
     pub fn ended(&mut self, pid: u32, status: ExitStatus) -> Option<(EffectId, Done)> {
         let effect = self.running.remove(&pid)?;
+        let is_step = self.steps.remove(&effect);
         let result = match status {
             ExitStatus::Exited(0) => Done::Ok,
+            ExitStatus::Exited(code) if is_step && i32::from(code) == EXIT_BUSY => {
+                Done::Failed { error: "Device or resource busy".to_owned() }
+            }
             ExitStatus::Exited(code) => Done::Failed { error: format!("exit code {code}") },
             ExitStatus::Killed(n) | ExitStatus::Dumped(n) => {
                 Done::Failed { error: format!("killed by signal {n}") }

@@ -391,6 +391,36 @@ fn a_mount_that_its_helper_only_claims_fails() {
     assert!(text.contains("nothing is mounted there"), "{text}");
 }
 
+/// Of processes in a namespace of their own some see another file system at that path.
+#[test]
+fn who_uses_a_busy_mount_is_named_and_nobody_else() {
+    let script = "umount /run/busy; mkdir -p /run/busy/own; mount -t tmpfs x /run/busy/own; cd /run/busy/own; \
+                  mkfifo @D/out/ready; exec sleep 10000";
+    let elsewhere = format!(
+        "[Unit]\nAfter=run-busy.mount\n[Service]\nExecStart=unshare -m --propagation private sh -c '{script}'"
+    );
+    let holder = "[Service]\nExecStart=/bin/sh -c 'exec 9</run/busy/file; mkfifo @D/out/held; exec sleep 10000'";
+    let mount = "[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/run/busy";
+    let units =
+        [("run-busy.mount", mount), ("elsewhere.service", &*elsewhere), ("holder.service", holder)];
+    let Some(m) = Machine::start("busy", &units) else { return };
+    m.expect_job("start", "run-busy.mount", "done");
+    m.run(&["sh", "-c", "echo x > /run/busy/file; mount -t tmpfs y /run/busy/below 2>&1 || mkdir /run/busy/below && mount -t tmpfs y /run/busy/below"]).expect("a mount by hand");
+    for (unit, ready) in [("elsewhere.service", "ready"), ("holder.service", "held")] {
+        m.expect_job("start", unit, "done");
+        until("it is there", || m.out(ready).exists().then_some(()));
+    }
+    let pid = m.main_pid("holder.service").expect("it runs");
+    let said = m.run(&["umount", "/run/busy"]);
+    assert!(said.is_err(), "it is busy");
+    let mode = json!({"type": "stop", "unit": "run-busy.mount", "mode": "ignore-dependencies"});
+    m.call("Job", &mode);
+    let text = m.status("run-busy.mount")["status_text"].as_str().unwrap_or_default().to_owned();
+    let named =
+        format!("sleep (pid {pid}, holder.service, file /run/busy/file), mount /run/busy/below");
+    assert!(text.ends_with(&format!("in use by {named}")), "{text}");
+}
+
 /// The lines of the kernel's table with a mount at this path.
 fn lines_of(m: &Machine, path: &str) -> Vec<String> {
     let table = m.run(&["cat", "/proc/self/mountinfo"]).expect("procfs");

@@ -1,12 +1,15 @@
-//! Who uses a mount: by the directories, files and mappings of every process.
+//! Who uses a mount: by the directories, files and mappings of every process, which tell of what mount they
+//! are; and by what lies on it.
 
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use warren_sys::process;
+use warren_sys::{mount, process};
 
+use super::left_over::unit_of;
 use super::look;
+use super::stack::swap_areas;
 use super::stragglers::is_own;
 
 /// How the name of a file ends that was removed (proc_pid_exe(5)).
@@ -18,11 +21,64 @@ const MEMORY: &str = "/memfd:";
 /// Holders that are named.
 const NAMED_MAX: usize = 5;
 
-/// Processes that use something below `mount_point`, each with how: `bash (pid 12, cwd)`. One that
-/// does not let itself be looked at may be one of them, and is named too.
+/// Devices and what they are made of.
+const SYS_BLOCK: &str = "/sys/class/block";
+
+/// Where something is looked for.
+#[derive(Clone)]
+enum Place {
+    /// In this mount: another namespace may have others at the same path.
+    Mount(u64),
+    /// Below this path, where the kernel does not tell mounts apart, or none is there.
+    Path(PathBuf),
+}
+
+impl Place {
+    fn of(mount_point: &str) -> Place {
+        match mount::mount_of(Path::new(mount_point)) {
+            Some((id, true)) => Place::Mount(id),
+            _ => Place::Path(mount_point.into()),
+        }
+    }
+
+    /// Whether a link of `/proc` leads there.
+    fn has(&self, link: &Path) -> bool {
+        match self {
+            Place::Mount(id) => mount::mount_of(link).is_some_and(|(found, _)| found == *id),
+            Place::Path(path) => fs::read_link(link).is_ok_and(|target| target.starts_with(path)),
+        }
+    }
+}
+
+/// Who uses what is mounted at `mount_point`: processes, each with its unit and how, as
+/// `bash (pid 12, a.service, cwd)`, and what lies on it. A process that does not let itself be looked at may be
+/// one of them, and is named too.
 pub fn holders(mount_point: &str) -> Vec<String> {
-    let place = mount_point.to_owned();
-    named(move |process| use_of(process, &place))
+    let place = Place::of(mount_point);
+    let mut all = named({
+        let path = PathBuf::from(mount_point);
+        move |process| use_of(process, &place, &path)
+    });
+    all.extend(on_it(mount_point).into_iter().take(NAMED_MAX));
+    all
+}
+
+/// What lies on a mount: loop devices, swap files, other mounts.
+fn on_it(mount_point: &str) -> Vec<String> {
+    let is_there = |path: &str| Path::new(path).starts_with(mount_point);
+    let devices = fs::read_dir(SYS_BLOCK).into_iter().flatten().flatten();
+    let loops = devices.filter_map(|device| {
+        let file = fs::read_to_string(device.path().join("loop/backing_file")).ok()?;
+        let file = file.trim_end_matches('\n');
+        is_there(file).then(|| format!("{} (file {file})", device.file_name().display()))
+    });
+    let swaps = swap_areas().into_iter().filter(|area| is_there(area));
+    let swaps = swaps.map(|area| format!("swap area {area}"));
+    let table = mount::table().unwrap_or_default();
+    let top = table.iter().rfind(|mount| mount.mount_point == mount_point).map(|mount| mount.id);
+    let mounts = table.iter().filter(|mount| Some(mount.parent) == top && Some(mount.id) != top);
+    let mounts = mounts.map(|mount| format!("mount {}", mount.mount_point));
+    loops.chain(swaps).chain(mounts).collect()
 }
 
 /// Processes that keep the file system on `mount_point` from being made read-only, likewise: by files that
@@ -75,7 +131,9 @@ fn named(say: impl Fn(&Path) -> Option<String> + Clone + Send + 'static) -> Vec<
     let mut out = Vec::new();
     look_at_all(say, |pid, how| {
         let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        out.push(format!("{} (pid {pid}, {how})", command.trim()));
+        let group = process::cgroup_path(pid).unwrap_or_default();
+        let unit = unit_of(&group).map_or(String::new(), |unit| format!("{unit}, "));
+        out.push(format!("{} (pid {pid}, {unit}{how})", command.trim()));
         if out.len() < NAMED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     out
@@ -95,24 +153,34 @@ fn look_at_all(
     });
 }
 
-fn use_of(process: &Path, mount_point: &str) -> Option<String> {
-    let below =
-        |link: &Path| fs::read_link(link).ok().filter(|target| target.starts_with(mount_point));
-    for how in ["cwd", "root", "exe"] {
-        if below(&process.join(how)).is_some() {
-            return Some(how.to_owned());
-        }
+/// How a process uses it. What it has mapped of one mount only who has CAP_SYS_ADMIN may know
+/// (proc_pid_map_files(5)): for others the path tells.
+fn use_of(process: &Path, place: &Place, mount_point: &Path) -> Option<String> {
+    let how = ["cwd", "root", "exe"].into_iter().find(|how| place.has(&process.join(how)));
+    if let Some(how) = how {
+        return Some(how.to_owned());
     }
-    let fds = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    for fd in fds {
-        if let Some(file) = below(&fd.path()) {
-            return Some(format!("file {}", file.display()));
-        }
+    let first_in = |directory: &str| {
+        let links = fs::read_dir(process.join(directory)).into_iter().flatten().flatten();
+        let link = links.map(|entry| entry.path()).find(|link| place.has(link))?;
+        Some(fs::read_link(link).unwrap_or_default().display().to_string())
+    };
+    if let Some(file) = first_in("fd") {
+        return Some(format!("file {file}"));
+    }
+    if matches!(place, Place::Mount(_)) && is_told(&process.join("map_files")) {
+        return first_in("map_files").map(|file| format!("mapped {file}"));
     }
     let maps = warren_sys::text::read(process.join("maps")).unwrap_or_default();
     let mapped = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
     let mapped = mapped.map(Path::new).find(|path| path.starts_with(mount_point));
     mapped.map(|path| format!("mapped {}", path.display()))
+}
+
+/// Whether the links of a directory can be followed.
+fn is_told(directory: &Path) -> bool {
+    let first = fs::read_dir(directory).ok().and_then(|mut links| links.next());
+    first.is_some_and(|link| link.is_ok_and(|link| link.path().metadata().is_ok()))
 }
 
 /// How a process keeps a file system writable.

@@ -60,7 +60,7 @@ impl LeftOver {
 
 /// The unit that a cgroup is of: what is below it is the unit's own affair, and slices are none that had
 /// processes.
-fn unit_of(group: &str) -> Option<&str> {
+pub(super) fn unit_of(group: &str) -> Option<&str> {
     let is_unit =
         |part: &&str| UnitName::parse(part).is_ok_and(|name| name.unit_type() != UnitType::Slice);
     group.split('/').find(is_unit)

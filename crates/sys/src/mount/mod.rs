@@ -297,6 +297,19 @@ pub fn is_mount_point(path: &Path) -> bool {
     }
 }
 
+/// The mount that a path leads into, links followed, and whether it leads to its root. Ids are as in
+/// proc_pid_mountinfo(5), and say which mount whatever namespace it is in. Triggers no automount and asks no
+/// server; none where that is so, or before Linux 5.8.
+pub fn mount_of(path: &Path) -> Option<(u64, bool)> {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    let flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let found = statx(CWD, path, flags, StatxFlags::MNT_ID).ok()?;
+    let is_root = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    StatxFlags::from_bits_retain(found.stx_mask)
+        .contains(StatxFlags::MNT_ID)
+        .then_some((found.stx_mnt_id, is_root))
+}
+
 /// Whether something other than a trap of autofs is mounted at what this path leads to. Triggers none, and reads the
 /// table only where the path itself does not tell.
 pub fn is_covered(path: &Path) -> bool {
