@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use warren_unit::compile::Compiler;
 use warren_unit::config::{
-    AutomountConfig, Command, MountConfig, SandboxSetting, ServiceConfig, SliceConfig,
-    SocketConfig, TriggerLimit, UnitSection,
+    AutomountConfig, CgroupConfig, Command, MountConfig, SandboxSetting, ServiceConfig,
+    SliceConfig, SocketConfig, TriggerLimit, UnitSection,
 };
 use warren_unit::load::Sources;
 use warren_unit::{Context, Defaults, Diagnostic, Severity, UnitType};
@@ -146,6 +146,92 @@ impl Compiled {
             },
             _ => &[],
         }
+    }
+}
+
+impl TypeSettings {
+    /// Whether what is up by these settings would be another if it were started by those. The rest is in force
+    /// with a reload: what is done with the run, its limits, how it ends and what follows.
+    pub fn is_begun_otherwise(&self, by: &TypeSettings) -> bool {
+        match (self, by) {
+            (TypeSettings::Service(own), TypeSettings::Service(by)) => {
+                **own != alike_service(own, by)
+            }
+            (TypeSettings::Socket(own), TypeSettings::Socket(by)) => **own != alike_socket(own, by),
+            (TypeSettings::Mount(own), TypeSettings::Mount(by)) => **own != alike_mount(own, by),
+            // What is in them stays where it is.
+            (TypeSettings::Slice(_) | TypeSettings::None, _) => false,
+            (own, by) => own != by,
+        }
+    }
+}
+
+/// The group that it is begun in.
+fn alike_group(own: &CgroupConfig, by: &CgroupConfig) -> Box<CgroupConfig> {
+    let CgroupConfig { slice, delegate, .. } = by.clone();
+    Box::new(CgroupConfig { slice, delegate, ..own.clone() })
+}
+
+/// Those settings, but for what follows a reload.
+fn alike_service(own: &ServiceConfig, by: &ServiceConfig) -> ServiceConfig {
+    ServiceConfig {
+        exec_reload: own.exec_reload.clone(),
+        exec_stop: own.exec_stop.clone(),
+        exec_stop_post: own.exec_stop_post.clone(),
+        exit_type: own.exit_type,
+        remain_after_exit: own.remain_after_exit,
+        restart: own.restart,
+        restart_delay: own.restart_delay,
+        restart_delay_max: own.restart_delay_max,
+        restart_steps: own.restart_steps,
+        timeout_start: own.timeout_start,
+        timeout_stop: own.timeout_stop,
+        timeout_abort: own.timeout_abort,
+        timeout_start_failure_mode: own.timeout_start_failure_mode,
+        timeout_stop_failure_mode: own.timeout_stop_failure_mode,
+        stop_policy: own.stop_policy,
+        stop_budget: own.stop_budget,
+        runtime_max: own.runtime_max,
+        runtime_randomized_extra: own.runtime_randomized_extra,
+        success_exit_status: own.success_exit_status.clone(),
+        restart_prevent_exit_status: own.restart_prevent_exit_status.clone(),
+        restart_force_exit_status: own.restart_force_exit_status.clone(),
+        fd_store_max: own.fd_store_max,
+        fd_store_preserve: own.fd_store_preserve,
+        oom_policy: own.oom_policy,
+        reload_signal: own.reload_signal,
+        kill: own.kill.clone(),
+        cgroup: alike_group(&own.cgroup, &by.cgroup),
+        ..by.clone()
+    }
+}
+
+fn alike_socket(own: &SocketConfig, by: &SocketConfig) -> SocketConfig {
+    SocketConfig {
+        flush_pending: own.flush_pending,
+        max_connections: own.max_connections,
+        max_connections_per_source: own.max_connections_per_source,
+        exec_stop_pre: own.exec_stop_pre.clone(),
+        exec_stop_post: own.exec_stop_post.clone(),
+        timeout: own.timeout,
+        remove_on_stop: own.remove_on_stop,
+        trigger_limit: own.trigger_limit,
+        kill: own.kill.clone(),
+        cgroup: alike_group(&own.cgroup, &by.cgroup),
+        ..by.clone()
+    }
+}
+
+fn alike_mount(own: &MountConfig, by: &MountConfig) -> MountConfig {
+    MountConfig {
+        lazy_unmount: own.lazy_unmount,
+        force_unmount: own.force_unmount,
+        directory_mode: own.directory_mode,
+        timeout: own.timeout,
+        exec: own.exec.clone(),
+        kill: own.kill.clone(),
+        cgroup: own.cgroup.clone(),
+        ..by.clone()
     }
 }
 

@@ -490,7 +490,7 @@ fn reload(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
         "added": names(&report.added),
         "changed": names(&report.changed),
         "removed": names(&report.removed),
-        "needs_restart": names(&report.needs_restart),
+        "needs_restart": names(&report.changed_up.needs_restart(&shared.settings())),
         "made_by": causes.iter().map(made_by).collect::<Vec<_>>(),
         "diagnostics": report.diagnostics.iter().map(diagnostic).collect::<Vec<_>>(),
         "files_looked_at": report.work.looked_at,

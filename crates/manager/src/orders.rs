@@ -10,6 +10,7 @@ use warren_core::graph::{Delta, Graph};
 use warren_core::ids::UnitId;
 use warren_core::job::JobResult;
 use warren_core::request::{Asker, Request};
+use warren_core::settings::Settings;
 use warren_core::time::{Moment, Monotonic};
 use warren_trace::event::Event;
 use warren_trace::record::Head;
@@ -174,6 +175,28 @@ impl Reload {
         Reload { full: false, dry_run: false, unit: None, rules_only: false, rollback: None };
 }
 
+/// Units that are up by what their files were.
+#[derive(Debug, Default)]
+pub struct ChangedUp {
+    /// Which.
+    pub units: Vec<UnitId>,
+    /// The generations before and after.
+    pub graphs: Option<[Arc<Graph>; 2]>,
+}
+
+impl ChangedUp {
+    /// Those that would be others if they were started by their new settings. Of thousands that takes a moment.
+    pub fn needs_restart(&self, settings: &Settings) -> Vec<UnitName> {
+        let Some([before, after]) = &self.graphs else { return Vec::new() };
+        let own = |graph: &Graph, unit| graph.get(unit).map(|it| settings.compile(it).own);
+        let is_another = |unit: &&UnitId| match (own(before, **unit), own(after, **unit)) {
+            (Some(own), Some(by)) => own.is_begun_otherwise(&by),
+            _ => true,
+        };
+        self.units.iter().filter(is_another).map(|unit| after.name(*unit).clone()).collect()
+    }
+}
+
 /// What a reload did, or would do.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -185,8 +208,8 @@ pub struct Report {
     pub changed: Vec<UnitName>,
     /// Names of units.
     pub removed: Vec<UnitName>,
-    /// Active units whose settings changed: a restart would apply them.
-    pub needs_restart: Vec<UnitName>,
+    /// Active units whose files changed.
+    pub changed_up: ChangedUp,
     /// What rules made before and after, where that differs.
     pub rules: Option<RulesChange>,
     /// What was wrong.

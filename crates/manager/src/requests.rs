@@ -23,7 +23,7 @@ use crate::answers::AnswerTo;
 use crate::control::is_privileged;
 use crate::daemon::{Client, Daemon, Leaving, now};
 use crate::ending::words::AskedBy;
-use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch};
+use crate::orders::{ChangedUp, Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch};
 use crate::recorder::Done;
 use crate::say;
 use crate::unit_files::Question;
@@ -340,6 +340,7 @@ impl Daemon {
         let began = Instant::now();
         let LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states, .. } = answer;
         let delta = loading.delta.clone();
+        let before = self.core.graph().clone();
         if !dry_run {
             let commit_began = now().monotonic;
             if let Some(defaults) = answer.defaults {
@@ -401,7 +402,8 @@ impl Daemon {
                 };
                 report.name(&loading.graph, &delta);
                 report.rules = loading.rules.clone();
-                report.needs_restart = self.needs_restart(&delta);
+                let graphs = Some([before, loading.graph.clone()]);
+                report.changed_up = ChangedUp { units: self.changed_up(&delta), graphs };
                 report.loop_us = began.elapsed().as_micros() as u64;
                 report.took_us = ordered.elapsed().as_micros() as u64;
                 reply.send(report);
@@ -504,16 +506,13 @@ impl Daemon {
         }
     }
 
-    /// Active units whose settings changed. A target has none that a restart would apply.
-    fn needs_restart(&self, delta: &Delta) -> Vec<UnitName> {
-        let graph = self.core.graph();
-        let active = |unit: &&warren_core::ids::UnitId| {
-            matches!(
-                self.core.unit_run(**unit).active_state(),
-                ActiveState::Active | ActiveState::Reloading
-            ) && graph.definition(**unit).unit_type() != UnitType::Target
+    /// Active units whose files changed.
+    fn changed_up(&self, delta: &Delta) -> Vec<UnitId> {
+        let is_up = |unit: &UnitId| {
+            let state = self.core.unit_run(*unit).active_state();
+            matches!(state, ActiveState::Active | ActiveState::Reloading)
         };
-        delta.changed.iter().filter(active).map(|unit| graph.name(*unit).clone()).collect()
+        delta.changed.iter().copied().filter(is_up).collect()
     }
 
     pub(crate) fn announce(&self, what: Announcement) {
