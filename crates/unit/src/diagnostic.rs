@@ -53,7 +53,7 @@ codes! {
     LineTooLong = "line-too-long",
     /// More diagnostics than the bound; the rest is not listed.
     TooManyDiagnostics = "too-many-diagnostics",
-    /// Bytes that are not UTF-8 outside of comments; nothing of the file is used.
+    /// Bytes that are not UTF-8 outside of comments. Nothing of a unit's file is used; of a drop-in what comes before.
     NotUtf8 = "not-utf8",
     /// A NUL byte; it ends the line.
     NulByte = "nul-byte",

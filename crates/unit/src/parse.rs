@@ -239,7 +239,9 @@ impl Scanner {
             Ok(text) => self.lines(text.strip_prefix('\u{feff}').unwrap_or(text)),
             Err(_) => match without_bytes_in_comments(bytes) {
                 Ok(text) => self.lines(text.strip_prefix('\u{feff}').unwrap_or(&text)),
-                Err(line) => {
+                Err((before, line)) => {
+                    // Of a drop-in what comes before counts, as with systemd 252.
+                    self.lines(before.strip_prefix('\u{feff}').unwrap_or(&before));
                     self.refuse(line, 0, Code::NotUtf8, "the line is not UTF-8".to_owned());
                 }
             },
@@ -357,9 +359,9 @@ fn is_comment(line: &[u8]) -> bool {
     start.is_some_and(|byte| b"#;".contains(byte))
 }
 
-/// The text of a file that is not UTF-8, if only its comments are not; else the number of the first
-/// other line that is not.
-fn without_bytes_in_comments(bytes: &[u8]) -> Result<String, u32> {
+/// The text of a file that is not UTF-8, if only its comments are not; else what comes before the first other
+/// line that is not, and the number of that.
+fn without_bytes_in_comments(bytes: &[u8]) -> Result<String, (String, u32)> {
     let mut text = String::with_capacity(bytes.len());
     let mut rest = bytes;
     let mut number = 0;
@@ -375,11 +377,27 @@ fn without_bytes_in_comments(bytes: &[u8]) -> Result<String, u32> {
         match std::str::from_utf8(whole) {
             Ok(line) => text.push_str(line),
             Err(_) if is_comment(whole) => text.push_str(&String::from_utf8_lossy(whole)),
-            Err(_) => return Err(number),
+            Err(_) => {
+                text.truncate(without_begun_line(&text).len());
+                return Err((text, number));
+            }
         }
         rest = after;
     }
     Ok(text)
+}
+
+/// Whole lines, without those at the end that go on in the next.
+fn without_begun_line(text: &str) -> &str {
+    let mut whole = text;
+    while let Some(lines) = whole.strip_suffix('\n') {
+        let start = lines.rfind('\n').map_or(0, |at| at + 1);
+        if before_continuation(&lines[start..]).is_none() {
+            break;
+        }
+        whole = &lines[..start];
+    }
+    whole
 }
 
 /// Joins continuation lines: each backslash becomes a space, comment lines in between go away.

@@ -102,6 +102,12 @@ fn bytes_that_are_no_text_are_allowed_in_comments_alone() {
     check(b"[Unit]\nWants=\xff\n", "f:2: error: the line is not UTF-8 [not-utf8]");
     check(b"#\xff\r[X-a]\rb=\xff\n", "f:3: error: the line is not UTF-8 [not-utf8]");
     check(b"[Unit]\n\xc2\xa0;\xff\n", "f:2: error: the line is not UTF-8 [not-utf8]");
+    // What comes before counts, of a drop-in: a line that goes on in that one does not.
+    check(
+        b"#\xff\n[Unit]\nWants=a\nAfter=b \\\nc \\\nBefore=\xff\nAfter=d\n",
+        "3:7 Wants=a
+         f:6: error: the line is not UTF-8 [not-utf8]",
+    );
 }
 
 #[test]
