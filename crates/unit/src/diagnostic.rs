@@ -49,7 +49,7 @@ macro_rules! codes {
 codes! {
     /// The file, or all files together, are larger than the bound; nothing of it is used.
     FileTooLarge = "file-too-large",
-    /// A line is longer than the bound; nothing of the file is used.
+    /// A line is longer than the bound. Nothing of a unit's file is used; of a drop-in what comes before.
     LineTooLong = "line-too-long",
     /// More diagnostics than the bound; the rest is not listed.
     TooManyDiagnostics = "too-many-diagnostics",

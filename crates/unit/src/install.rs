@@ -269,7 +269,8 @@ impl Tree {
         file: &Arc<UnitFile>,
         owners: Option<&DropinOwners<'_>>,
     ) -> Installable {
-        let files = std::iter::once(file).chain(self.dropins(&name, owners)).cloned().collect();
+        let whole = Some(file).filter(|file| !file.is_broken());
+        let files = whole.into_iter().chain(self.dropins(&name, owners)).cloned().collect();
         Installable { name, path, files, context: self.context.clone() }
     }
 

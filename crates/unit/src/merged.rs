@@ -53,7 +53,9 @@ impl<'a> Merged<'a> {
         let specifiers = Specifiers { name, context, fragment: fragment.map(|f| &**f.path()) };
         let dropins = sources.dropins.iter().map(|f| &**f);
         let mut entries = Vec::with_capacity(16);
-        fragment.into_iter().chain(dropins).for_each(|file| entries.extend(file.entries()));
+        // Of a broken drop-in what was read of it counts, of a broken file of the unit nothing.
+        let whole = fragment.filter(|file| !file.is_broken());
+        whole.into_iter().chain(dropins).for_each(|file| entries.extend(file.entries()));
         entries.sort_by_key(|e| e.setting);
         let mut stated = Stated::default();
         entries.iter().for_each(|e| stated.note(e.setting));
@@ -80,7 +82,8 @@ impl<'a> Merged<'a> {
 
     /// Everything in the order of the files.
     pub fn in_file_order(&self) -> Vec<Entry<'a>> {
-        let files = self.fragment.into_iter().chain(self.dropins.iter().map(|f| &**f));
+        let whole = self.fragment.filter(|file| !file.is_broken());
+        let files = whole.into_iter().chain(self.dropins.iter().map(|f| &**f));
         files.flat_map(UnitFile::entries).collect()
     }
 

@@ -59,7 +59,8 @@ impl UnitFile {
     }
 
     /// Whether systemd would refuse the whole file: a broken section header, bytes that are not
-    /// UTF-8 outside of comments, or a size beyond the bound. Nothing of it is used then.
+    /// UTF-8 outside of comments, or a size beyond the bound. Nothing of a unit's file is used then; of a
+    /// drop-in what comes before that, as with systemd 252.
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
@@ -168,7 +169,7 @@ fn parse_as(path: Arc<str>, bytes: &[u8], what: What) -> (UnitFile, Vec<Diagnost
     let Scanner { path, assignments, sink, broken, .. } = scanner;
     let file = UnitFile {
         path,
-        assignments: if broken { Box::default() } else { assignments.finish() },
+        assignments: assignments.finish(),
         is_empty: bytes.is_empty(),
         is_broken: broken,
     };

@@ -72,7 +72,8 @@ fn faults_are_reported_where_they_are() {
     );
     check(
         b"[Service]\nType=idle\n[broken\nType=exec\n",
-        "f:3:1: error: invalid section header '[broken' [bad-section-header]",
+        "2:6 Type=idle
+         f:3:1: error: invalid section header '[broken' [bad-section-header]",
     );
 }
 
