@@ -302,18 +302,35 @@ impl Picture {
         self.y += BAND + ROW / 2.0;
     }
 
+    /// How many of the bars ran at once at most within each column. What ends at a moment does not run beside
+    /// what begins then, and what took no time was over before the next began.
     fn running(&self, bars: &[&Bar], end_us: u64) -> Vec<u32> {
         let column = |us| {
             let at = (self.x(us) - PLOT.0) / (PLOT.1 - PLOT.0) * COLUMNS as f64;
             (at as usize).min(COLUMNS - 1)
         };
+        // By how many more run then: at the same moment ends come first, then what took no time.
+        let ran = bars.iter().filter(|bar| bar.start.is_some());
+        let spans = ran.map(|bar| (bar.start_us(), bar.end_us(end_us)));
+        let mut changes: Vec<(u64, i32)> = spans
+            .flat_map(|(from_us, until_us)| match from_us == until_us {
+                true => [Some((from_us, 0)), None],
+                false => [Some((from_us, 1)), Some((until_us, -1))],
+            })
+            .flatten()
+            .collect();
+        changes.sort_unstable();
         let mut out = vec![0; COLUMNS];
-        for bar in bars {
-            out[column(bar.ran_from_us(end_us))..=column(bar.end_us(end_us))]
-                .iter_mut()
-                .for_each(|n| *n += 1);
+        let (mut running, mut last) = (0, 0);
+        for (us, change) in changes {
+            let at = column(us).max(last);
+            out[last + 1..=at].fill(running);
+            running += change;
+            let passes = i32::from(change == 0);
+            out[at] = out[at].max(running + passes);
+            last = at;
         }
-        out
+        out.into_iter().map(|count| count.max(0) as u32).collect()
     }
 
     /// Times above and lines through all rows that were drawn.

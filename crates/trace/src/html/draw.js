@@ -349,7 +349,7 @@ class Painter {
     });
   }
 
-  /** One column for each pixel; its height is the root of how many run there. */
+  /** One column for each pixel; its height is the root of how many run at once there. */
   densities(run, which, members, { bottom, height, color, most }) {
     const columns = Math.max(1, Math.round(this.width - NAME_WIDTH));
     const counts = density(run, which, members, this.view, columns);

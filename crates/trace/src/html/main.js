@@ -64,19 +64,26 @@ class Page {
     paintOverview(this.overview, this.painter, this.state, clientWidth);
   }
 
-  /** Shows from..until, not narrower than can be told apart, not wider than twice the whole. */
+  /** How wide a view may be: not narrower than can be told apart, not wider than twice the whole. */
+  widthOf(us) {
+    return Math.min(Math.max(us, VIEW_US_MIN), this.model.total * 2);
+  }
+
+  /** Shows from..until, as far as it may be as wide as that. */
   setView(from, until) {
     const widest = this.model.total * 2;
-    const width = Math.min(Math.max(until - from, VIEW_US_MIN), widest);
+    const width = this.widthOf(until - from);
     const middle = (from + until) / 2;
     const left = Math.min(Math.max(middle - width / 2, -widest / 2), this.model.total);
     this.state.view = { from: left, until: left + width };
     this.repaint();
   }
 
+  /** What is at `at` stays in its place. */
   zoom(factor, at = (this.state.view.from + this.state.view.until) / 2) {
     const { from, until } = this.state.view;
-    this.setView(at - (at - from) * factor, at + (until - at) * factor);
+    const by = this.widthOf((until - from) * factor) / (until - from);
+    this.setView(at - (at - from) * by, at + (until - at) * by);
   }
 
   pan(share) {
@@ -209,7 +216,10 @@ class Page {
 
   wheel(event) {
     const sideways = event.shiftKey ? event.deltaY : event.deltaX;
-    if (event.ctrlKey) this.zoom(Math.exp(event.deltaY / 300), this.usAt(event.offsetX));
+    const { from, until } = this.state.view;
+    // Over the names, which no time belongs to, the first moment stays where it is.
+    const at = Math.min(Math.max(this.usAt(event.offsetX), from), until);
+    if (event.ctrlKey) this.zoom(Math.exp(event.deltaY / 300), at);
     else if (sideways !== 0) this.pan(sideways / this.scroll.clientWidth);
     else return;
     event.preventDefault();

@@ -171,22 +171,73 @@ function groupStats(members) {
   };
 }
 
-/** How many bars of units run at each of `columns` columns of the view. */
-function density(run, which, members, view, columns) {
-  const steps = new Int32Array(columns + 1);
-  const scale = columns / (view.until - view.from);
-  for (const unit of members) {
-    const row = unit.rows[which];
-    if (row === NONE) continue;
-    for (const bar of run.barsOfRow[row]) {
-      if (run.bars.wait[bar] === NONE) continue;
-      const from = (run.shown.start[bar] - view.from) * scale;
-      const until = (run.shown.end[bar] - view.from) * scale;
-      if (until < 0 || from >= columns) continue;
-      steps[Math.max(0, Math.floor(from))]++;
-      steps[Math.min(columns, Math.floor(until) + 1)]--;
-    }
+/** Changes of how many bars run at once, by the members whose bars they are and the number of the run. */
+const SWEEPS = new WeakMap();
+
+/** The changes of some units, computed once for where their bars are shown now. */
+function sweepOf(run, which, members) {
+  if (!SWEEPS.has(members)) SWEEPS.set(members, []);
+  const kept = SWEEPS.get(members);
+  if (kept[which]?.shown !== run.shown) kept[which] = sweep(run, which, members);
+  return kept[which];
+}
+
+/**
+ * At each of `times`, how many bars run at most and how many do from then on. What ends at a moment
+ * does not run beside what begins then, and what took no time was over before the next began.
+ */
+function sweep(run, which, members) {
+  const { shown, bars } = run;
+  const ran = members.flatMap((unit) => (unit.rows[which] === NONE ? []
+    : run.barsOfRow[unit.rows[which]].filter((bar) => bars.wait[bar] !== NONE)));
+  const begins = Float64Array.from(ran, (bar) => shown.start[bar]).sort();
+  const ends = Float64Array.from(ran, (bar) => shown.end[bar]).sort();
+  const instants = Float64Array.from(ran.filter((bar) => shown.start[bar] === shown.end[bar]),
+    (bar) => shown.start[bar]).sort();
+  const [times, most, after] = [[], [], []];
+  let [begin, end, instant, running] = [0, 0, 0, 0];
+  while (end < ends.length) {
+    const time = Math.min(begins[begin] ?? Infinity, ends[end]);
+    const [began, ended, passed] = [begin, end, instant];
+    while (begins[begin] === time) begin++;
+    while (ends[end] === time) end++;
+    while (instants[instant] === time) instant++;
+    const passing = instant - passed;
+    const left = running - (end - ended - passing);
+    running = left + (begin - began - passing);
+    times.push(time);
+    most.push(Math.max(running, passing > 0 ? left + 1 : 0));
+    after.push(running);
   }
-  for (let column = 1; column < columns; column++) steps[column] += steps[column - 1];
-  return steps.subarray(0, columns);
+  return { shown, times: Float64Array.from(times), most, after };
+}
+
+/** The position of the first of sorted values that is not less. */
+function firstFrom(values, least) {
+  let [low, high] = [0, values.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] < least) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** How many bars of units run at once at most within each of `columns` columns of the view. */
+function density(run, which, members, view, columns) {
+  const { times, most, after } = sweepOf(run, which, members);
+  const scale = columns / (view.until - view.from);
+  const counts = new Int32Array(columns);
+  let at = firstFrom(times, view.from);
+  let running = at > 0 ? after[at - 1] : 0;
+  let column = 0;
+  counts[0] = running;
+  for (; at < times.length; at++) {
+    const next = Math.floor((times[at] - view.from) * scale);
+    if (next >= columns) break;
+    counts.fill(running, column + 1, next + 1);
+    counts[next] = Math.max(counts[next], most[at]);
+    [running, column] = [after[at], next];
+  }
+  return counts.fill(running, column + 1);
 }

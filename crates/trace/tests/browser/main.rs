@@ -10,9 +10,9 @@ use devtools::Browser;
 use serde_json::Value;
 use warren_trace::analysis::Analysis;
 use warren_trace::analysis::repeat::Repeats;
-use warren_trace::export::html;
+use warren_trace::export::{html, svg};
 use warren_trace::record::Recording;
-use warren_trace::sample::host;
+use warren_trace::sample::{Sample, SampleUnit, host};
 use warren_trace::words::Subject;
 
 /// Four units each, and some more: 32,085 rows.
@@ -20,6 +20,9 @@ const SETS: usize = 8_000;
 
 /// A point of the plot, in pixels.
 const PLOT: (f64, f64) = (800.0, 600.0);
+
+/// A point of the names of units.
+const NAMES: (f64, f64) = (100.0, 600.0);
 
 /// Runs `test` with a browser; complains of what the console complains of.
 fn in_browser(name: &str, test: impl FnOnce(&mut Browser)) {
@@ -88,6 +91,15 @@ fn opens_pans_zooms_and_filters_32_000_rows() {
         assert!(dragged.0 < right.0, "dragging to the right shows what was before");
         browser.key("0");
         assert_eq!(view(browser), whole);
+        for delta in [-400.0, -4_000.0, 400.0] {
+            browser.zoom_wheel(NAMES, delta);
+            let (from, until) = view(browser);
+            assert!(
+                (from - whole.0).abs() < 0.01 && until != whole.1,
+                "over the names: {from} to {until}"
+            );
+        }
+        browser.key("0");
 
         browser.key("/");
         browser.write("nginx-77 service");
@@ -119,6 +131,43 @@ fn opens_pans_zooms_and_filters_32_000_rows() {
             return (performance.now() - t) / 50; })()",
         );
         println!("a frame took {took} ms with single rows, {groups} ms with all groups");
+    });
+}
+
+/// What is painted of a chain, each unit after the one before, does not look as if all ran side by side, however
+/// many of them lie in one column.
+#[test]
+fn how_many_run_at_once_is_no_matter_of_the_windows_width() {
+    in_browser("at-once", |browser| {
+        let unit = |number: usize, own_us, after: &[usize]| SampleUnit {
+            name: format!("chain-{number}.service"),
+            own_us,
+            after: after.into(),
+            ..SampleUnit::default()
+        };
+        let chain = |number: usize| match number {
+            0 => unit(0, 25_000_000, &[]),
+            // In between, some that take no time.
+            _ => unit(number, [9, 0, 200][number % 3], &[number - 1]),
+        };
+        let mut units: Vec<SampleUnit> = (0..2_000).map(chain).collect();
+        let (plan_us, latency_us, begin_us, subject) = (0, 0, 0, Subject::Boot);
+        units.extend([2_000, 2_001].map(|number| unit(number, 25_000_100, &[])));
+        let recording = Sample { subject, units, plan_us, latency_us, begin_us }.record();
+        let analysis = Analysis::of(&recording);
+        browser.open("at-once.html", &html::html(&analysis));
+        let counts = browser.eval(
+            "[150, 433, 1140, 5000].map((columns) => { const run = page.model.runs[0]; \
+             const counts = density(run, 0, page.model.units, page.whole(), columns); \
+             const some = density(run, 0, page.model.units, { from: 25000000, until: 25000200 }, columns); \
+             const late = density(run, 0, page.model.units, { from: 25000101, until: 25090000 }, columns); \
+             return [counts, some, late].map((all) => [all[0], largest(all, 0)]); })",
+        );
+        let at_each_width = serde_json::json!([[3, 3], [3, 3], [1, 1]]);
+        assert_eq!(counts, Value::from(vec![at_each_width; 4]));
+        browser.picture("at-once.png");
+        let picture = svg::svg(&analysis);
+        assert!(picture.contains("how many ran (at most 1 at once)"), "{picture}");
     });
 }
 
