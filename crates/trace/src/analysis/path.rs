@@ -5,6 +5,8 @@
 //! parts of the headline add up to the total, whatever was recorded. A job that nothing recorded held
 //! before it was asked for may have been asked for by what was under way then (a service that connects
 //! to a socket): the path goes on with that, and only time in which nothing was under way is nobody's.
+//! A stretch of time has no such beginning: its path ends there, and what was under way before is a part of
+//! its own.
 
 use super::links::Links;
 use super::timeline::{Bar, Timeline};
@@ -39,6 +41,8 @@ pub struct Parts {
     pub units_us: u64,
     /// Pauses before restarts, and other waits that neither a unit nor the manager could hasten.
     pub outside_us: u64,
+    /// Before the path of a stretch of time began, something else was under way.
+    pub before_us: u64,
     /// Nothing that was asked for was under way.
     pub idle_us: u64,
     /// The rest: the manager.
@@ -48,10 +52,10 @@ pub struct Parts {
 impl Parts {
     /// All of it.
     pub fn total_us(&self) -> u64 {
-        self.units_us + self.outside_us + self.idle_us + self.manager_us
+        self.units_us + self.outside_us + self.before_us + self.idle_us + self.manager_us
     }
 
-    /// What would be left with a manager that costs nothing.
+    /// The critical path: what of it would be left with a manager that costs nothing.
     pub fn path_us(&self) -> u64 {
         self.units_us + self.outside_us
     }
@@ -73,20 +77,17 @@ impl Path {
         // What is still under way at the end of a stretch of time is what it is about.
         let is_open = |bar: &u32| timeline.bars[*bar as usize].is_under_way();
         let open = walk.under_way().filter(is_open);
-        let (mut next, mut steps) = (open.or_else(|| goal(subject, timeline)), None);
+        let mut next = open.or_else(|| goal(subject, timeline));
         // A holder ended before the bar that it held began, and what is under way began before the
         // moment that is looked at, so this ends by itself.
         while let Some(bar) = next {
             walk.unasked_to(timeline.bars[bar as usize].end_us(timeline.end_us));
             let holder = links.holder[bar as usize];
             walk.step(bar, holder);
-            // What went on before in a stretch of time was for other reasons: it counts, and is no step.
-            if holder.is_none() && subject == Subject::Live {
-                steps.get_or_insert(walk.path.steps.len());
-            }
+            // What went on before in a stretch of time was for other reasons.
+            walk.is_before |= holder.is_none() && subject == Subject::Live;
             next = holder.or_else(|| walk.under_way());
         }
-        walk.path.steps.truncate(steps.unwrap_or(usize::MAX));
         walk.finish()
     }
 
@@ -126,6 +127,8 @@ struct Walk<'a> {
     timeline: &'a Timeline,
     subject: Subject,
     cursor_us: u64,
+    /// The path is complete; what was under way before is counted.
+    is_before: bool,
     path: Path,
     /// By their begin, which bar of those that had begun until then lasted longest.
     lasting: Vec<(u64, u32)>,
@@ -151,7 +154,7 @@ impl<'a> Walk<'a> {
     fn new(subject: Subject, timeline: &'a Timeline) -> Walk<'a> {
         let cursor_us = timeline.end_us.max(timeline.begin_us);
         let lasting = lasting(subject, timeline);
-        Walk { timeline, subject, cursor_us, path: Path::default(), lasting }
+        Walk { timeline, subject, cursor_us, is_before: false, path: Path::default(), lasting }
     }
 
     /// The bar that was under way at the cursor, or the last one before it. Of several the one that lasted
@@ -198,7 +201,7 @@ impl<'a> Walk<'a> {
         let bar = &self.timeline.bars[index as usize];
         let by = bar.start.map_or(Release::AtOnce, |start| start.by);
         let until_us = self.cursor_us;
-        self.path.parts.units_us += self.back_to(bar.ran_from_us(until_us));
+        let own_us = self.back_to(bar.ran_from_us(until_us));
         let from_us = self.cursor_us;
         let held_until = match holder {
             Some(holder) => self.timeline.bars[holder as usize].end_us(from_us),
@@ -207,11 +210,19 @@ impl<'a> Walk<'a> {
             None => bar.queued.time_us,
         };
         let gap_us = self.back_to(held_until);
-        if by.is_outside() {
-            self.path.parts.outside_us += gap_us;
+        let parts = &mut self.path.parts;
+        if by.is_outside() && !self.is_before {
+            parts.outside_us += gap_us;
+        } else if by.is_outside() {
+            parts.before_us += gap_us;
         } else {
-            self.path.parts.manager_us += gap_us;
+            parts.manager_us += gap_us;
         }
+        if self.is_before {
+            parts.before_us += own_us;
+            return;
+        }
+        parts.units_us += own_us;
         self.path.steps.push(Step { bar: index, from_us, until_us, gap_us, by });
     }
 

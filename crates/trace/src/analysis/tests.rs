@@ -245,7 +245,9 @@ fn the_pause_before_a_restart_is_waited_for() {
     let analysis = Analysis::of(&recording);
     let start = analysis.timeline.bars[2].start.expect("it ran");
     assert_eq!((start.by, start.edge), (Release::Timer, None));
-    let expect = path::Parts { units_us: 6, outside_us: 51, idle_us: 9, manager_us: 0 };
+    // Its start and its end before had other reasons.
+    let expect =
+        path::Parts { units_us: 2, outside_us: 51, before_us: 4, idle_us: 9, manager_us: 0 };
     assert_eq!(analysis.path.parts, expect);
 
     let recording = recorded(Subject::Live, &events[..6]);
@@ -330,17 +332,28 @@ fn what_is_under_way_is_neither_idle_nor_the_managers() {
         (61, 1, NO_UNIT, ended(2, Ending::Done)),
     ];
     let parts = |subject, events: &[_]| Analysis::of(&recorded(subject, events)).path;
+    // The path of a stretch of time is that of what ended last: its number is that of the steps.
     let live = parts(Subject::Live, &events);
-    let expect = path::Parts { units_us: 50, outside_us: 0, idle_us: 10, manager_us: 1 };
+    let expect =
+        path::Parts { units_us: 1, outside_us: 0, before_us: 49, idle_us: 10, manager_us: 1 };
     assert_eq!((live.parts, live.steps.len()), (expect, 1));
+    let recording = recorded(Subject::Live, &events);
+    let text = crate::export::table::table(&Analysis::of(&recording));
+    let (headline, _) = text.split_once('\n').expect("a first line");
+    let of_path =
+        "(critical path 0.000 s, before it something else was under way for 0.000 s, manager 1 us)";
+    assert!(headline.contains(of_path), "{headline}");
+    assert!(text.contains("       49 us   80.3 %  something else was under way\n"), "{text}");
     // A connection to a socket, made by what had started before, is asked for late in a boot.
     let boot = parts(Subject::Boot, &events);
-    let expect = path::Parts { units_us: 50, outside_us: 0, idle_us: 0, manager_us: 11 };
+    let expect =
+        path::Parts { units_us: 50, outside_us: 0, before_us: 0, idle_us: 0, manager_us: 11 };
     assert_eq!((boot.parts, boot.steps.len()), (expect, 2));
     // What hangs is what the stretch is about.
     let hangs = [events[0], events[1], (90, 1, NO_UNIT, queued(2, Work::Start))];
     let live = parts(Subject::Live, &hangs);
-    let expect = path::Parts { units_us: 89, outside_us: 0, idle_us: 0, manager_us: 1 };
+    let expect =
+        path::Parts { units_us: 89, outside_us: 0, before_us: 0, idle_us: 0, manager_us: 1 };
     assert_eq!((live.parts, live.steps.len()), (expect, 1));
     let recording = recorded(Subject::Live, &hangs);
     let hung = &Analysis::of(&recording).timeline.bars[0];
@@ -374,7 +387,8 @@ fn of_a_boot_that_was_given_up_what_was_under_way_is_the_path() {
         (analysis.name(bar.row), bar.own_us(), bar.is_under_way())
     });
     assert_eq!(names.collect::<Vec<_>>(), [("c", 83, true)]);
-    let expect = path::Parts { units_us: 83, outside_us: 0, idle_us: 0, manager_us: 7 };
+    let expect =
+        path::Parts { units_us: 83, outside_us: 0, before_us: 0, idle_us: 0, manager_us: 7 };
     assert_eq!(analysis.path.parts, expect);
     assert!(analysis.timeline.is_over && !analysis.is_whole(), "it did not come to its end");
     let spans = analysis.timeline.spans.iter().map(|span| (span.phase, span.until_us));
@@ -427,7 +441,8 @@ fn who_fails_with_another_has_waited_for_that_one() {
         (analysis.name(row), step.from_us, step.own_us(), step.gap_us)
     });
     assert_eq!(steps.collect::<Vec<_>>(), [("a", 6, 74, 1), ("b", 80, 0, 0), ("c", 81, 18, 1)]);
-    let expect = path::Parts { units_us: 92, outside_us: 0, idle_us: 0, manager_us: 7 };
+    let expect =
+        path::Parts { units_us: 92, outside_us: 0, before_us: 0, idle_us: 0, manager_us: 7 };
     assert_eq!(analysis.path.parts, expect);
     let table = blockers::blockers(&analysis);
     let shown = table.iter().map(|b| {
@@ -445,7 +460,8 @@ fn who_fails_with_another_has_waited_for_that_one() {
     events.swap(6, 7);
     let recording = recorded(Subject::Boot, &events);
     let parts = Analysis::of(&recording).path.parts;
-    let expect = path::Parts { units_us: 93, outside_us: 0, idle_us: 0, manager_us: 6 };
+    let expect =
+        path::Parts { units_us: 93, outside_us: 0, before_us: 0, idle_us: 0, manager_us: 6 };
     assert_eq!(parts, expect);
 }
 
@@ -465,7 +481,8 @@ fn what_was_given_up_after_it_had_begun_took_its_time() {
     ];
     let analysis = |recording: &Recording| Analysis::of(recording).path.parts;
     let parts = analysis(&recorded(Subject::Shutdown, &events));
-    let expect = path::Parts { units_us: 97, outside_us: 0, idle_us: 0, manager_us: 2 };
+    let expect =
+        path::Parts { units_us: 97, outside_us: 0, before_us: 0, idle_us: 0, manager_us: 2 };
     assert_eq!(parts, expect);
 }
 
@@ -490,7 +507,8 @@ fn a_shutdown_waits_for_what_it_starts() {
     let path = Analysis::of(&recording).path;
     let steps: Vec<u32> = path.steps.iter().map(|step| step.bar).collect();
     assert_eq!(steps, [0, 1, 2]);
-    let expect = path::Parts { units_us: 77, outside_us: 0, idle_us: 0, manager_us: 13 };
+    let expect =
+        path::Parts { units_us: 77, outside_us: 0, before_us: 0, idle_us: 0, manager_us: 13 };
     assert_eq!(path.parts, expect);
 }
 
@@ -515,7 +533,8 @@ fn processes_that_outlive_their_units_are_neither_a_units_nor_the_managers() {
     ];
     let recording = recorded(Subject::Shutdown, &events);
     let analysis = Analysis::of(&recording);
-    let expect = path::Parts { units_us: 20, outside_us: 68, idle_us: 0, manager_us: 3 };
+    let expect =
+        path::Parts { units_us: 20, outside_us: 68, before_us: 0, idle_us: 0, manager_us: 3 };
     assert_eq!(analysis.path.parts, expect);
     let depths = analysis.timeline.spans.iter().map(|span| (span.phase, span.depth));
     let expect = [
@@ -563,7 +582,8 @@ fn the_time_before_a_request_is_idle_and_a_device_is_outside() {
         ],
     );
     let parts = Analysis::of(&recording).path.parts;
-    let expect = path::Parts { units_us: 10, outside_us: 59, idle_us: 31, manager_us: 0 };
+    let expect =
+        path::Parts { units_us: 10, outside_us: 59, before_us: 0, idle_us: 31, manager_us: 0 };
     assert_eq!(parts, expect);
 }
 

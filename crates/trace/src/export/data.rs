@@ -38,7 +38,8 @@ fn run(analysis: &Analysis<'_>, repeats: Option<&Repeats>) -> String {
     let timeline = &analysis.timeline;
     let parts = analysis.path.parts;
     let host = format!("{}, Linux {}, Warrener {}", head.host, head.kernel, head.version);
-    let parts = [parts.units_us, parts.outside_us, parts.idle_us, parts.manager_us];
+    let parts =
+        [parts.units_us, parts.outside_us, parts.before_us, parts.idle_us, parts.manager_us];
     let rows = &timeline.rows;
     object(&[
         ("subject", quoted(head.subject.text())),
@@ -48,6 +49,7 @@ fn run(analysis: &Analysis<'_>, repeats: Option<&Repeats>) -> String {
         ("remarks", strings(show::remarks(analysis).iter().map(String::as_str))),
         ("parts", numbers(parts)),
         ("outside", quoted(show::outside(head.subject))),
+        ("before", quoted(show::BEFORE)),
         ("inTheMidst", timeline.is_in_the_midst(head.subject).to_string()),
         ("names", strings(rows.iter().map(|row| row.name.as_str()))),
         ("slices", numbers(rows.iter().map(|row| row.slice.map_or(-1, i64::from)))),

@@ -118,6 +118,9 @@ pub fn outside(subject: Subject) -> &'static str {
     }
 }
 
+/// What a stretch of time was full of before its critical path began.
+pub const BEFORE: &str = "something else was under way";
+
 /// What let a bar go: the unit, or in words what was no unit.
 pub fn held_by<'a>(analysis: &'a Analysis<'_>, start: &Start) -> &'a str {
     start.edge.map_or(start.by.text(), |edge| analysis.name(edge))
@@ -174,7 +177,11 @@ fn units(analysis: &Analysis<'_>) -> String {
         Subject::Shutdown => format!("{} killed", totals.killed),
         _ => format!("{} failed", totals.failed),
     };
-    format!("(critical path {path}, manager {manager}): {units}{longest}, {bad}")
+    let before = match parts.before_us {
+        0 => String::new(),
+        us => format!(", before it something else was under way for {}", seconds(us)),
+    };
+    format!("(critical path {path}{before}, manager {manager}): {units}{longest}, {bad}")
 }
 
 /// What a reload came to: for how long nothing else could be done, and how many units it touched.

@@ -162,6 +162,7 @@ fn parts(out: &mut String, analysis: &Analysis<'_>) {
     let all = [
         (parts.units_us, "units of the critical path"),
         (parts.outside_us, show::outside(analysis.recording.head.subject)),
+        (parts.before_us, show::BEFORE),
         (parts.idle_us, "nothing was asked for"),
         (parts.manager_us, "the manager"),
     ];

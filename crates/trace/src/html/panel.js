@@ -28,10 +28,10 @@ function unitLink(name, page) {
 
 /** What the parts of a run are called, in their order. */
 function partNames(run) {
-  return ["units of the critical path", run.outside, "nothing was asked for", "the manager"];
+  return ["units of the critical path", run.outside, run.before, "nothing was asked for", "the manager"];
 }
 
-const PART_COLORS = ["critical", "wait", "grid", "manager"];
+const PART_COLORS = ["critical", "wait", "before", "grid", "manager"];
 
 /** A text that breaks at its spaces only, as browsers also break names at their hyphens. */
 function words(text) {
