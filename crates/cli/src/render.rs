@@ -125,6 +125,20 @@ pub fn shutdown(answer: &Value) -> String {
         }
         _ => "No shutdown is under way.\n".to_owned(),
     };
+    planned(&mut out, answer);
+    let elsewhere = &answer["planned_by_logind"];
+    if elsewhere.is_object() {
+        let (mode, left) = (text(elsewhere, "mode"), span_us(number(elsewhere, "left_us")));
+        put!(out, "Planned by systemd-logind in {left}: {mode}.");
+        put!(out, "To take it back: shutdown -c");
+    }
+    inhibitors(&mut out, answer);
+    out += &shutdown_waits(answer);
+    out
+}
+
+/// An end that is planned, if one is.
+fn planned(out: &mut String, answer: &Value) {
     let planned = &answer["planned"];
     if planned.is_object() {
         let left = match number(planned, "left_us") {
@@ -135,20 +149,16 @@ pub fn shutdown(answer: &Value) -> String {
         put!(out, "{}", line.trim_end());
         put!(out, "To take it back: warren shutdown --cancel");
     }
-    let elsewhere = &answer["planned_by_logind"];
-    if elsewhere.is_object() {
-        let (mode, left) = (text(elsewhere, "mode"), span_us(number(elsewhere, "left_us")));
-        put!(out, "Planned by systemd-logind in {left}: {mode}.");
-        put!(out, "To take it back: shutdown -c");
-    }
+}
+
+/// Who has a lock against an end.
+fn inhibitors(out: &mut String, answer: &Value) {
     for lock in answer["inhibitors"].as_array().into_iter().flatten() {
         let (who, why) = (text(lock, "who"), text(lock, "why"));
         let holder =
             lock["pid"].as_u64().map_or("from outside".to_owned(), |pid| format!("pid {pid}"));
         put!(out, "  inhibited by {who} ({holder}): {why}");
     }
-    out += &shutdown_waits(answer);
-    out
 }
 
 fn shutdown_waits(answer: &Value) -> String {
@@ -364,6 +374,11 @@ pub fn why(answer: &Value, style: Style) -> String {
     let units: Vec<&Value> = answer["units"].as_array().into_iter().flatten().collect();
     if answer["stopping"].as_bool() == Some(true) {
         out += &shutdown_waits(answer);
+    }
+    let is_due = answer["planned"]["left_us"].as_u64() == Some(0);
+    if is_due && answer["inhibitors"].as_array().is_some_and(|locks| !locks.is_empty()) {
+        planned(&mut out, answer);
+        inhibitors(&mut out, answer);
     }
     if units.is_empty() && out.is_empty() {
         return "No unit has failed or waits.\n".to_owned();

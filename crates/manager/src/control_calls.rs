@@ -697,7 +697,7 @@ fn cancel_leave(_: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answere
     }
 }
 
-fn planned(scheduled: &Scheduled) -> Value {
+pub(crate) fn planned(scheduled: &Scheduled) -> Value {
     json!({
         "what": crate::ending::code::text(scheduled.action),
         "left_us": scheduled.left(crate::daemon::now()).as_micros() as u64,

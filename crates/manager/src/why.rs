@@ -21,12 +21,13 @@ use warren_unit::{Loaded, Relation, UnitType};
 
 use crate::control::{Caller, is_privileged};
 use crate::control_calls::{
-    Answered, cause, diagnostic, find, log_tail, log_tails, moment, reason, row, rules_of,
+    Answered, cause, diagnostic, find, log_tail, log_tails, moment, planned, reason, row, rules_of,
 };
 use crate::daemon::now;
 use crate::device_report;
 use crate::ending::waits;
 use crate::held_starts;
+use crate::inhibit;
 use crate::load_faults;
 use crate::log_tail::Tails;
 use crate::looks::Looks;
@@ -92,6 +93,8 @@ pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>)
         "stopping": view.is_going_down(),
         "waits": waits,
         "unwritten_bytes": waits::unwritten_bytes(&view),
+        "planned": shared.plan().as_ref().map(planned),
+        "inhibitors": inhibit::value(&shared.locks()),
     }))
 }
 
@@ -188,6 +191,10 @@ fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
         _ => view.is_at_work(unit),
     };
     let is_up = !view.active_state(unit).is_down() && waited_for.is_none();
+    // Whoever is up was brought up: what else they wait for who asked for it has no part in that.
+    if seen.len() > 1 && is_up_for_good(view, seen[0]) {
+        return None;
+    }
     let is_explanation = is_up && seen.len() > 1 || is_under_way;
     let by_reason = match told.cause {
         _ if is_explanation => None,
@@ -205,6 +212,11 @@ fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
         .or(by_reason)
         .or_else(by_trigger)
         .filter(|other| !seen.contains(other) && view.graph.get(*other).is_some())
+}
+
+/// Whether the unit is up and nothing else is asked of it.
+fn is_up_for_good(view: &View, unit: UnitId) -> bool {
+    view.active_state(unit).is_up() && view.job(unit).is_none()
 }
 
 /// Whether the unit's own file is what kept it from being started.

@@ -372,6 +372,25 @@ fn all_that_is_waited_for_is_named_and_so_is_what_takes_long() {
     });
 }
 
+/// Who asked for it may still wait for another, which did not bring it up.
+#[test]
+fn who_is_up_is_explained_by_who_brought_it_up_alone() {
+    let units = [
+        ("boot.service", "[Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart=@P stay"),
+        ("slow.service", "[Service]\nExecStart=@P stay"),
+        ("all.target", "[Unit]\nWants=boot.service slow.service\nAfter=boot.service slow.service"),
+    ];
+    let Some(m) = Machine::start("brought-up", &units) else { return };
+    m.call("Job", &json!({"type": "start", "unit": "all.target", "wait": false}));
+    m.wait_for("boot.service", "activating/start");
+    m.wait_for("slow.service", "active/running");
+    let path = m.call("Why", &json!({"unit": "slow.service"}))["units"][0]["path"].clone();
+    let names = path.as_array().expect("a path").iter().map(|step| step["name"].clone());
+    assert_eq!(names.collect::<Vec<_>>(), ["slow.service", "all.target"], "{path}");
+    let path = m.call("Why", &json!({"unit": "all.target"}))["units"][0]["path"].clone();
+    assert_eq!(path[1]["name"], "boot.service", "{path}");
+}
+
 /// A start that waits tells for whom, and one whose place a stop took tells whose stop that was.
 #[test]
 fn a_waiting_and_a_cancelled_start_are_explained() {

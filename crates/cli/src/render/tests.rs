@@ -261,6 +261,14 @@ fn why_starts_at_the_root_cause() {
     ]});
     check("why-stopping", &why(&stopping, PLAIN));
     check("why-nothing", &why(&json!({"units": []}), PLAIN));
+    let planned =
+        |left_us| json!({"what": "power off", "left_us": left_us, "message": "new disks"});
+    let locks = json!([{"who": "backup", "why": "half done", "uid": 0, "pid": 7}]);
+    let held = json!({"units": [], "planned": planned(0), "inhibitors": locks});
+    check("why-inhibited", &why(&held, PLAIN));
+    let nothing = why(&json!({"units": []}), PLAIN);
+    let later = json!({"units": [], "planned": planned(1), "inhibitors": locks});
+    assert_eq!(why(&later, PLAIN), nothing, "it is not due");
 }
 
 #[test]
