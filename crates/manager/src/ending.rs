@@ -87,7 +87,6 @@ pub struct Ending {
     /// When units were last told to go, since which they have their time.
     asked: Monotonic,
     stage: Stage,
-    stops: path::Stops,
     told_at: Monotonic,
     console: Option<Console>,
     /// The unit that the last line named first: it is the one that the key is for.
@@ -151,6 +150,10 @@ impl Stage {
     }
 }
 
+fn say_dated(text: &str) {
+    say!("{} {text}", jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z"));
+}
+
 fn is_start(happening: &Happening) -> bool {
     matches!(happening.what, What::JobQueued { kind: JobKind::Start, .. })
 }
@@ -159,7 +162,6 @@ impl Ending {
     /// An end that begins then, or that an earlier manager had begun.
     pub fn new(action: Option<PowerAction>, scope: Scope, began: Moment) -> Ending {
         let leaves_groups = owns_machine(scope);
-        let stops = path::Stops::default();
         let told_at = began.monotonic.after(QUIET);
         Ending {
             action,
@@ -167,7 +169,6 @@ impl Ending {
             began,
             asked: began.monotonic,
             stage: Stage::Units,
-            stops,
             told_at,
             console: None,
             named: None,
@@ -195,7 +196,6 @@ impl Ending {
             matches!(event.what(), Some(trace::What::PhaseBegin { phase: Phase::Storage, .. }))
         };
         self.is_past_soft_reboot = recorded.iter().any(takes_apart);
-        self.stops.recall(recorded);
         (self.began, self.asked) = (began, began.monotonic);
         self.told_at = began.monotonic.after(QUIET);
     }
@@ -221,11 +221,6 @@ impl Ending {
     /// Whether what is mounted goes with the last process: in a container that ends.
     pub fn takes_mounts(&self) -> bool {
         self.takes_init() && self.is_container
-    }
-
-    /// SIGKILL has met processes of a unit.
-    pub fn killed(&mut self, unit: UnitId) {
-        self.stops.killed(unit);
     }
 
     /// Whether the counters of one more unit are to be read.
@@ -367,9 +362,7 @@ impl Daemon {
         self.recorder.boot_given_up(began, self.core.graph());
         self.recorder.shutdown_began(began, &jobs);
         crate::log::set_ending(true);
-        let mut ending = Ending::new(None, self.options.scope, began);
-        ending.stops.recall(&jobs);
-        ending
+        Ending::new(None, self.options.scope, began)
     }
 
     /// The end that the last incarnation had begun, whether or not it knew what follows: files that
@@ -395,7 +388,7 @@ impl Daemon {
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.
     pub(crate) fn say_dated(&self, text: &str) {
-        say!("{} {text}", jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z"));
+        say_dated(text);
     }
 
     /// Takes note of what the machine says happened. A start of `shutdown.target`, which conflicts
@@ -412,9 +405,6 @@ impl Daemon {
                 self.tell_end_of_files();
                 self.sync_file_systems();
             }
-        }
-        if let Some(ending) = &mut self.ending {
-            ending.stops.hear(happenings);
         }
     }
 
@@ -753,30 +743,18 @@ impl Daemon {
             return self.go_on_ending();
         }
         let Some(ending) = &self.ending else { return };
-        let summary = ending.stops.summary();
         let last = LastDone::read(&self.options.last_report()).unwrap_or_default();
-        let ended = now();
-        let took = ended.monotonic.since(ending.began.monotonic);
-        let longest = summary.longest.map_or(String::new(), |(unit, time)| {
-            format!(", longest {} {:.3} s", self.core.graph().name(unit), time.as_secs_f64())
-        });
         let failed = match last.failed {
             0 => String::new(),
             1 => ", 1 thing could not be taken apart".to_owned(),
             failed => format!(", {failed} things could not be taken apart"),
         };
-        self.say_dated(&format!(
-            "The system is down. Shutdown took {:.3} s (critical path {:.3} s): {} units{longest}, \
-             {} killed{failed}.",
-            took.as_secs_f64(),
-            summary.critical.as_secs_f64(),
-            summary.units,
-            summary.killed + last.killed,
-        ));
         self.leaving = ending.action.map(Leaving::Power);
         let outlasts = self.is_soft_reboot();
         let untold = last.since(&ending.told_last);
-        self.recorder.shutdown_ended(ended, &untold, outlasts, self.core.graph());
+        let took = (ending.began, now());
+        let tell = |material| say_dated(&format!("{}{failed}.", path::words(material)));
+        self.recorder.shutdown_ended(took, &untold, outlasts, self.core.graph(), tell);
     }
 }
 

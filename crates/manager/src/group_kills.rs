@@ -113,9 +113,6 @@ impl Daemon {
     /// SIGKILL meets processes of a unit: so many, 0 when that is not known, or one alone.
     pub(crate) fn note_killed(&mut self, unit: UnitId, pid: Option<u32>, count: usize) {
         self.recorder.killed(now().monotonic, Some(unit), pid, count);
-        if let Some(ending) = &mut self.ending {
-            ending.killed(unit);
-        }
     }
 
     /// Names those whom SIGKILL is for, among the unit's messages; not where that is the ordinary way, as

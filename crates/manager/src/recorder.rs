@@ -432,7 +432,7 @@ impl Recorder {
     fn keep_part_of_shutdown(&mut self, graph: &Arc<Graph>) {
         let Some(shutdown) = self.under_way(SHUTDOWN) else { return };
         let part = self.material(Subject::Shutdown, shutdown, graph);
-        match self.thread.write(part, false) {
+        match self.thread.write(part, false, || {}) {
             Written::Kept => self.ring.set_note(PART, PART_KEPT),
             // Whoever comes to the end without a part says so.
             Written::NotThere(_) | Written::Nowhere => {}
@@ -450,16 +450,21 @@ impl Recorder {
 
     /// Everything is over, with what `last` tells of the processes that outlived their units. Written at once,
     /// because this process is about to be ended; where that can no longer be, the part that was
-    /// written before has to do, unless memory `outlasts` it.
+    /// written before has to do, unless memory `outlasts` it. What there is of the shutdown that `began`
+    /// then is handed to `tell` meanwhile.
     pub fn shutdown_ended(
         &mut self,
-        ended: Moment,
+        (began, ended): (Moment, Moment),
         last: &LastDone,
         outlasts: bool,
         graph: &Arc<Graph>,
+        tell: impl FnOnce(Material),
     ) {
-        let Some(whole) = self.whole_shutdown(ended, last, graph) else { return };
-        match self.thread.write(whole, true) {
+        let Some(whole) = self.whole_shutdown(ended, last, graph) else {
+            return tell(self.unkept_shutdown(began, ended, last, graph));
+        };
+        let told = whole.clone();
+        match self.thread.write(whole, true, || tell(told)) {
             Written::NotThere(_) | Written::Nowhere if outlasts => {
                 return self.ring.set_note(TO_BE_JOINED, self.ring.next() + 1);
             }
@@ -468,6 +473,24 @@ impl Recorder {
         }
         // Not before: who comes after a SIGKILL writes it.
         self.set_under_way(SHUTDOWN, None);
+    }
+
+    /// A shutdown of which no recording is made, because the one before waits to be written.
+    fn unkept_shutdown(
+        &mut self,
+        began: Moment,
+        ended: Moment,
+        last: &LastDone,
+        graph: &Arc<Graph>,
+    ) -> Material {
+        self.tell_stragglers(ended, last);
+        let stretch = UnderWay { began, first: self.ring.since(began.monotonic.0) };
+        let mut material = self.material(Subject::Shutdown, stretch, graph);
+        let (phase, detail) = (Phase::Shutdown, 0);
+        let event = |at: Moment, what| Event::new(at.monotonic.0, NO_UNIT, NO_UNIT, what);
+        material.events.insert(0, event(began, What::PhaseBegin { phase, detail }));
+        material.events.push(event(ended, What::PhaseEnd { phase, detail }));
+        material
     }
 
     /// The shutdown that is under way, with its end. It is under way until it is written.
@@ -588,16 +611,16 @@ mod tests {
         recorder.shutdown_began(moment(1), &[]);
         recorder.before_unmount("/", &graph);
         assert_eq!(recorder.ring.note(PART), PART_KEPT);
-        recorder.shutdown_ended(moment(2), &LastDone::default(), true, &graph);
+        recorder.shutdown_ended((moment(1), moment(2)), &LastDone::default(), true, &graph, drop);
 
         recorder.shutdown_began(moment(3), &[]);
         assert_eq!(recorder.ring.note(PART), PART_NONE);
         // The thread has looked where the directory is when it has done what comes behind that.
         let other = UnderWay { began: moment(3), first: recorder.ring.next() };
         let other = recorder.material(Subject::Reload, other, &graph);
-        assert!(matches!(recorder.thread.write(other, true), Written::Kept));
+        assert!(matches!(recorder.thread.write(other, true, || {}), Written::Kept));
         std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
-        recorder.shutdown_ended(moment(4), &LastDone::default(), false, &graph);
+        recorder.shutdown_ended((moment(3), moment(4)), &LastDone::default(), false, &graph, drop);
         assert_eq!(recorder.ring.note(PART), PART_LOST);
     }
 
@@ -608,7 +631,7 @@ mod tests {
         recorder.shutdown_began(moment(1), &[]);
         recorder.whole_shutdown(moment(2), &LastDone::default(), &graph).expect("it is under way");
         assert_eq!(recorder.shutdown_since(), Some(moment(1)), "the next one goes on with it");
-        recorder.shutdown_ended(moment(3), &LastDone::default(), false, &graph);
+        recorder.shutdown_ended((moment(1), moment(3)), &LastDone::default(), false, &graph, drop);
         assert_eq!(recorder.shutdown_since(), None);
         assert_eq!(recorder.records.list().len(), 1);
     }
@@ -655,11 +678,23 @@ mod tests {
         assert_eq!(recorder.shutdown_since(), Some(moment(1)));
         let part = recorder.under_way(SHUTDOWN).expect("it is under way");
         let part = recorder.material(Subject::Shutdown, part, &graph);
-        assert!(matches!(recorder.thread.write(part, false), Written::Kept));
+        assert!(matches!(recorder.thread.write(part, false, || {}), Written::Kept));
         std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
-        recorder.shutdown_ended(moment(2), &LastDone::default(), true, &graph);
+        recorder.shutdown_ended((moment(1), moment(2)), &LastDone::default(), true, &graph, drop);
         assert!(recorder.under_way(SHUTDOWN).is_some(), "for the next manager");
         assert_eq!(recorder.shutdown_since(), None);
+        // One that comes before that is done has no recording, and last words all the same.
+        recorder.shutdown_began(moment(5), &[]);
+        let tell = |material| {
+            let words = crate::ending::path::words(material);
+            let expect = "The system is down. Shutdown took 2.500 s (critical path 2.000 s, 2.000 s of it processes that \
+                          outlived their units, manager 500 ms): 0 units, 1 killed";
+            assert_eq!(words, expect);
+        };
+        let wait = Wait { from_us: 5_250_000, killed_us: 7_000_000, until_us: 7_250_000, held: 0 };
+        let last = LastDone { left_over: 1, killed: 1, wait, ..LastDone::default() };
+        let ended = Moment { monotonic: Monotonic(7_500_000), ..moment(7) };
+        recorder.shutdown_ended((moment(5), ended), &last, true, &graph, tell);
     }
 
     #[test]

@@ -463,18 +463,20 @@ impl RecordsThread {
     }
 
     /// Has a recording written, whole or so far, and waits for that, but not for ever: the end goes on
-    /// without it.
-    pub fn write(&mut self, material: Material, whole: bool) -> Written {
+    /// without it. What `meanwhile` does takes no time from that.
+    pub fn write(&mut self, material: Material, whole: bool, meanwhile: impl FnOnce()) -> Written {
         let silent = || {
             let (directory, seconds) = (self.directory.display(), ANSWERS_WITHIN.as_secs());
             Written::Lost(format!("{directory} has not answered within {seconds} s"))
         };
         if self.is_silent {
+            meanwhile();
             return silent();
         }
         let (tell, told) = sync_channel(1);
         let order = Order::Write { material, whole, tell };
         let sent = self.orders.send(order).is_ok();
+        meanwhile();
         match told.recv_timeout(ANSWERS_WITHIN).ok().filter(|_| sent) {
             Some(written) => written,
             None => {

@@ -74,14 +74,15 @@ impl Path {
     /// The path of a recording of `subject`.
     pub fn of(subject: Subject, timeline: &Timeline, links: &Links) -> Path {
         let mut walk = Walk::new(subject, timeline);
-        // What is still under way at the end of a stretch of time is what it is about.
+        // What is still under way at the end of a stretch of time is what it is about; and what a shutdown did
+        // not wait for any more has held it up.
         let is_open = |bar: &u32| timeline.bars[*bar as usize].is_under_way();
         let open = walk.under_way().filter(is_open);
         let mut next = open.or_else(|| goal(subject, timeline));
         // A holder ended before the bar that it held began, and what is under way began before the
         // moment that is looked at, so this ends by itself.
         while let Some(bar) = next {
-            walk.unasked_to(timeline.bars[bar as usize].end_us(timeline.end_us));
+            walk.unasked_to(timeline.bars[bar as usize].went_on_until_us(timeline.end_us));
             let holder = links.holder[bar as usize];
             walk.step(bar, holder);
             // What went on before in a stretch of time was for other reasons.
@@ -140,7 +141,7 @@ fn lasting(subject: Subject, timeline: &Timeline) -> Vec<(u64, u32)> {
     let bars = bars.filter(|(bar, _)| counts(subject, timeline, bar));
     let mut begun: Vec<(u64, u32)> = bars.map(|(bar, index)| (bar.start_us(), index)).collect();
     begun.sort_unstable();
-    let end_us = |bar: u32| timeline.bars[bar as usize].end_us(timeline.end_us);
+    let end_us = |bar: u32| timeline.bars[bar as usize].went_on_until_us(timeline.end_us);
     let mut longest = None;
     for (_, bar) in &mut begun {
         let had = *longest.get_or_insert(*bar);

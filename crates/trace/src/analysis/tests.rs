@@ -504,12 +504,48 @@ fn a_shutdown_waits_for_what_it_starts() {
         (90, none, none, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 }),
     ];
     let recording = recorded(Subject::Shutdown, &events);
+    let words = crate::export::show::words(&Analysis::of(&recording));
+    assert!(words.contains("1 unit, 2 started for it, longest b"), "{words}");
     let path = Analysis::of(&recording).path;
     let steps: Vec<u32> = path.steps.iter().map(|step| step.bar).collect();
     assert_eq!(steps, [0, 1, 2]);
     let expect =
         path::Parts { units_us: 77, outside_us: 0, before_us: 0, idle_us: 0, manager_us: 13 };
     assert_eq!(path.parts, expect);
+}
+
+/// The time for the end was over before the stop was; what a unit does by itself then is not waited for.
+#[test]
+fn a_stop_that_a_shutdown_does_not_wait_for_any_more_has_held_it_up() {
+    let none = NO_UNIT;
+    let begin = |time, phase| (time, none, none, What::PhaseBegin { phase, detail: 0 });
+    let end = |time, phase| (time, none, none, What::PhaseEnd { phase, detail: 0 });
+    let events = [
+        begin(0, Phase::Shutdown),
+        begin(0, Phase::StopUnits),
+        (0, 0, none, queued(1, Work::Stop)),
+        (0, 1, none, queued(2, Work::Stop)),
+        (0, 2, none, queued(3, Work::Stop)),
+        (1, 0, none, released(1, Release::AtOnce)),
+        (4, 0, none, ended(1, Ending::Done)),
+        (6, 1, 0, released(2, Release::Unit)),
+        (7, 3, none, state(Active::Activating)),
+        end(70, Phase::StopUnits),
+        begin(70, Phase::Stragglers),
+        (95, 1, none, What::Signal { signal: 9, pid: 0, count: 1 }),
+        end(99, Phase::Shutdown),
+    ];
+    let recording = recorded(Subject::Shutdown, &events);
+    let analysis = Analysis::of(&recording);
+    let steps = analysis.path.steps.iter().map(|step| (step.bar, step.from_us, step.until_us));
+    assert_eq!(steps.collect::<Vec<_>>(), [(0, 1, 4), (1, 6, 70)]);
+    let expect =
+        path::Parts { units_us: 67, outside_us: 0, before_us: 0, idle_us: 0, manager_us: 32 };
+    assert_eq!(analysis.path.parts, expect);
+    let bars = analysis.timeline.bars.iter().map(|bar| (bar.own_us(), bar.is_under_way()));
+    assert_eq!(bars.collect::<Vec<_>>(), [(3, false), (64, true), (0, false), (0, false)]);
+    let words = crate::export::show::words(&analysis);
+    assert!(words.ends_with(": 2 units, longest b 0.000 s, 1 killed"), "{words}");
 }
 
 #[test]
@@ -536,6 +572,9 @@ fn processes_that_outlive_their_units_are_neither_a_units_nor_the_managers() {
     let expect =
         path::Parts { units_us: 20, outside_us: 68, before_us: 0, idle_us: 0, manager_us: 3 };
     assert_eq!(analysis.path.parts, expect);
+    let words = crate::export::show::words(&analysis);
+    let told = "(critical path 0.000 s, 68 us of it processes that outlived their units, manager 3 us): 1 unit, longest";
+    assert!(words.contains(told), "{words}");
     let depths = analysis.timeline.spans.iter().map(|span| (span.phase, span.depth));
     let expect = [
         (Phase::Shutdown, 0),

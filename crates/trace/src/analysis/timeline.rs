@@ -26,6 +26,8 @@ pub struct Row {
     pub slice: Option<u32>,
     /// The last reading of each counter, in the order of [`Counter`]'s numbers.
     pub counters: [Option<u64>; Counter::ALL.len()],
+    /// SIGKILLs that it got, also when nothing was under way.
+    pub kills: u32,
 }
 
 /// A moment and the position of its event.
@@ -82,7 +84,8 @@ pub struct Bar {
     /// When it ended.
     pub end: Option<End>,
     /// Until when what it did is known to have gone on: its end, or that of a recording in whose midst it
-    /// is. None for one that never could run, and for what a recording that is over does not wait for.
+    /// is, or of a shutdown's wait for it. None for one that never could run, and for what a recording that is
+    /// over does not wait for.
     pub until: Option<Mark>,
     /// Its unit had failed when it was over, however it ended.
     pub left_failed: bool,
@@ -101,6 +104,11 @@ impl Bar {
     /// When it ended, or `until_us` when it had not.
     pub fn end_us(&self, until_us: u64) -> u64 {
         self.end.map_or(until_us, |end| end.at.time_us).max(self.start_us())
+    }
+
+    /// Until when it went on, or `until_us` when that is not known.
+    pub fn went_on_until_us(&self, until_us: u64) -> u64 {
+        self.until.map_or_else(|| self.end_us(until_us), |until| until.time_us.max(self.start_us()))
     }
 
     /// Its own time: from when it could run to its end, or as far as is recorded, in µs; 0 when it never
@@ -200,6 +208,9 @@ pub struct Timeline {
     pub is_over: bool,
     /// What was recorded came to no end of its own: a boot that a shutdown ended.
     pub is_given_up: bool,
+    /// Until when jobs that have no end went on, in µs: where the recording ends in their midst, and where a
+    /// shutdown that is over waited no longer for them.
+    pub open_until_us: Option<u64>,
 }
 
 impl Timeline {
@@ -256,6 +267,7 @@ impl<'a> Builder<'a> {
             name: unit.name.clone(),
             slice: row_of(unit.slice).map(|row| row as u32),
             counters: Default::default(),
+            kills: 0,
         };
         let rows: Vec<Row> = recording.units.iter().map(row).collect();
         let is_there = |event: &&Event| !matches!(event.what(), Some(What::Lost { .. }));
@@ -338,7 +350,10 @@ impl<'a> Builder<'a> {
             What::Exit { pid, exit, .. } if exit != Exit::Unknown || pid != 0 => {
                 self.each_open(row, |bar| bar.last_pid = pid);
             }
-            What::Signal { signal: SIGKILL, .. } => self.each_open(row, |bar| bar.kills += 1),
+            What::Signal { signal: SIGKILL, .. } => {
+                self.timeline.rows[row as usize].kills += 1;
+                self.each_open(row, |bar| bar.kills += 1);
+            }
             What::GroupEmpty { last_pid } if last_pid != 0 => {
                 self.each_open(row, |bar| bar.last_pid = last_pid);
             }
@@ -471,9 +486,19 @@ impl<'a> Builder<'a> {
         if let Some(span) = timeline.spans.iter().find(is_whole) {
             (timeline.begin_us, timeline.end_us) = (span.from_us, span.until_us);
         }
-        let last = Mark { time_us: timeline.end_us, event: u32::MAX };
-        let last = timeline.is_in_the_midst(recording.head.subject).then_some(last);
+        let is_in_the_midst = timeline.is_in_the_midst(recording.head.subject);
+        timeline.open_until_us = match recording.head.subject {
+            _ if is_in_the_midst => Some(timeline.end_us),
+            // The time for it was over before they were.
+            Subject::Shutdown => {
+                let stop = timeline.spans.iter().find(|span| span.phase == Phase::StopUnits);
+                stop.map(|span| span.until_us)
+            }
+            _ => None,
+        };
+        let last = timeline.open_until_us.map(|time_us| Mark { time_us, event: u32::MAX });
         for bar in &mut timeline.bars {
+            let last = last.filter(|_| is_in_the_midst || bar.job.is_some());
             let under_way = last.filter(|last| bar.start_us() <= last.time_us);
             bar.until = bar.start.and(bar.end.map(|end| end.at).or(under_way));
         }

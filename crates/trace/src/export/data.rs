@@ -41,6 +41,7 @@ fn run(analysis: &Analysis<'_>, repeats: Option<&Repeats>) -> String {
     let parts =
         [parts.units_us, parts.outside_us, parts.before_us, parts.idle_us, parts.manager_us];
     let rows = &timeline.rows;
+    let open_until_us = timeline.open_until_us.map(|us| us.saturating_sub(timeline.begin_us));
     object(&[
         ("subject", quoted(head.subject.text())),
         ("headline", quoted(&show::headline(analysis))),
@@ -51,6 +52,7 @@ fn run(analysis: &Analysis<'_>, repeats: Option<&Repeats>) -> String {
         ("outside", quoted(show::outside(head.subject))),
         ("before", quoted(show::BEFORE)),
         ("inTheMidst", timeline.is_in_the_midst(head.subject).to_string()),
+        ("openUntil", open_until_us.map_or(-1, |us| us as i64).to_string()),
         ("names", strings(rows.iter().map(|row| row.name.as_str()))),
         ("slices", numbers(rows.iter().map(|row| row.slice.map_or(-1, i64::from)))),
         ("counters", counters(analysis)),

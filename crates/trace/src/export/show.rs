@@ -4,7 +4,7 @@ use crate::analysis::Analysis;
 use crate::analysis::repeat::Repeats;
 use crate::analysis::timeline::{Bar, Span, Start};
 use crate::record::Damage;
-use crate::words::{Ending, Phase, Subject};
+use crate::words::{Ending, Phase, Subject, Work};
 
 /// A length of time, three digits or so: `12 us`, `4.1 ms`, `842 ms`, `1.533 s`, `2 min 3 s`. Halves
 /// are rounded up, by whole numbers, as the page's program does too.
@@ -69,8 +69,10 @@ fn civil(days: u64) -> (u64, u64, u64) {
 /// What is counted of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Units that had a bar.
+    /// Units that had a bar; of a shutdown, those that were stopped.
     pub units: u64,
+    /// Units that were started as a part of a shutdown, and not stopped.
+    pub started: u64,
     /// Units of which a bar ended in failure.
     pub failed: u64,
     /// Units that got a SIGKILL, and processes of none that did.
@@ -83,17 +85,25 @@ impl Totals {
     /// Counts.
     pub fn of(analysis: &Analysis<'_>) -> Totals {
         let bars = &analysis.timeline.bars;
-        let rows = |wanted: &dyn Fn(&Bar) -> bool| {
+        let rows_of = |wanted: &dyn Fn(&Bar) -> bool| {
             let mut rows: Vec<u32> = bars.iter().filter(|b| wanted(b)).map(|b| b.row).collect();
             rows.sort_unstable();
             rows.dedup();
-            rows.len() as u64
+            rows
         };
+        let rows = |wanted: &dyn Fn(&Bar) -> bool| rows_of(wanted).len() as u64;
+        let is_shutdown = analysis.recording.head.subject == Subject::Shutdown;
+        let is_stop = |bar: &Bar| bar.start.is_some() && bar.work.is_stopping();
+        let is_start = |bar: &Bar| bar.start.is_some() && bar.work == Work::Start;
+        let stopped = rows_of(&is_stop);
+        let is_started = |bar: &Bar| is_start(bar) && stopped.binary_search(&bar.row).is_err();
+        let killed = analysis.timeline.rows.iter().filter(|row| row.kills > 0);
         let longest = (0..bars.len()).max_by_key(|bar| bars[*bar].own_us());
         Totals {
-            units: rows(&|_| true),
+            units: rows(&|bar| !is_shutdown || is_stop(bar)),
+            started: if is_shutdown { rows(&is_started) } else { 0 },
             failed: rows(&has_failed),
-            killed: rows(&|bar| bar.kills > 0).saturating_add(analysis.timeline.stragglers),
+            killed: (killed.count() as u64).saturating_add(analysis.timeline.stragglers),
             longest: longest.map(|bar| bar as u32),
         }
     }
@@ -139,8 +149,13 @@ pub fn is_failure(ending: Ending) -> bool {
 
 /// One line that says it all.
 pub fn headline(analysis: &Analysis<'_>) -> String {
+    let date = date(analysis.recording.realtime_us(analysis.timeline.end_us));
+    format!("{date} {}.", words(analysis))
+}
+
+/// The same without the date and the full stop: the last words of a shutdown are made of it too.
+pub fn words(analysis: &Analysis<'_>) -> String {
     let recording = analysis.recording;
-    let date = date(recording.realtime_us(analysis.timeline.end_us));
     let total_us = analysis.path.parts.total_us();
     let subject = recording.head.subject;
     let begin = match (subject, analysis.timeline.is_over) {
@@ -158,8 +173,8 @@ pub fn headline(analysis: &Analysis<'_>) -> String {
     };
     match subject {
         // Too short for seconds, and no unit does anything for it.
-        Subject::Reload => format!("{date} {begin}{}{}.", time(total_us), reloaded(analysis)),
-        _ => format!("{date} {begin}{} {}.", seconds(total_us), units(analysis)),
+        Subject::Reload => format!("{begin}{}{}", time(total_us), reloaded(analysis)),
+        _ => format!("{begin}{} {}", seconds(total_us), units(analysis)),
     }
 }
 
@@ -168,20 +183,30 @@ fn units(analysis: &Analysis<'_>) -> String {
     let totals = Totals::of(analysis);
     let parts = analysis.path.parts;
     let (path, manager) = (seconds(parts.path_us()), time(parts.manager_us));
-    let units = format!("{} unit{}", count(totals.units), plural(totals.units));
+    let mut units = format!("{} unit{}", count(totals.units), plural(totals.units));
+    if totals.started > 0 {
+        units.push_str(&format!(", {} started for it", count(totals.started)));
+    }
     let longest = totals.longest.map_or(String::new(), |bar| {
         let bar = &analysis.timeline.bars[bar as usize];
         format!(", longest {} {}", analysis.name(bar.row), seconds(bar.own_us()))
     });
-    let bad = match analysis.recording.head.subject {
+    let subject = analysis.recording.head.subject;
+    let bad = match subject {
         Subject::Shutdown => format!("{} killed", totals.killed),
         _ => format!("{} failed", totals.failed),
+    };
+    let of_it = match (subject, parts.outside_us) {
+        (Subject::Shutdown, 1..) => {
+            format!(", {} of it {}", time(parts.outside_us), outside(subject))
+        }
+        _ => String::new(),
     };
     let before = match parts.before_us {
         0 => String::new(),
         us => format!(", before it something else was under way for {}", seconds(us)),
     };
-    format!("(critical path {path}{before}, manager {manager}): {units}{longest}, {bad}")
+    format!("(critical path {path}{of_it}{before}, manager {manager}): {units}{longest}, {bad}")
 }
 
 /// What a reload came to: for how long nothing else could be done, and how many units it touched.

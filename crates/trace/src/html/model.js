@@ -44,12 +44,14 @@ function decodeRun(run, words) {
     queued += bars.queued[bar];
     bars.queued[bar] = queued;
     bars.start[bar] = queued + Math.max(0, bars.wait[bar]);
-    bars.end[bar] = bars.own[bar] === NONE ? Math.max(run.total, bars.start[bar])
-      : bars.start[bar] + bars.own[bar];
     const isOver = bars.own[bar] !== NONE;
+    const wasWaitedFor = run.inTheMidst || words.work[bars.work[bar]] !== "by itself";
+    const openUntil = wasWaitedFor && run.openUntil >= bars.start[bar] ? run.openUntil : NONE;
+    bars.end[bar] = isOver ? bars.start[bar] + bars.own[bar]
+      : openUntil !== NONE ? openUntil : Math.max(run.total, bars.start[bar]);
     if (bars.wait[bar] !== NONE) {
       bars.letGo[bar] = bars.start[bar];
-      if (isOver || run.inTheMidst) bars.took[bar] = bars.end[bar] - bars.start[bar];
+      if (isOver || openUntil !== NONE) bars.took[bar] = bars.end[bar] - bars.start[bar];
     } else if (isOver && words.ending[bars.ending[bar]] === "dependency") {
       [bars.letGo[bar], bars.took[bar]] = [bars.end[bar], 0];
     }
