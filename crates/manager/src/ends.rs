@@ -7,6 +7,7 @@ pub(crate) mod since;
 use warren_core::event::{Done, Event};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::state::ExitStatus;
+use warren_core::time::Monotonic;
 use warren_sys::process::ExitKind;
 
 use self::early::EarlyExit;
@@ -44,6 +45,7 @@ impl Daemon {
                 let (record, time_ns) = (record.seq, record.time_ns);
                 self.early_exits.keep(pid, EarlyExit { status, record, time_ns, sent });
             } else {
+                self.recorder.reaped(pid, Monotonic(record.time_ns / 1000));
                 self.process_ended(pid, status);
             }
         }

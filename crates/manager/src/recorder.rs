@@ -9,6 +9,7 @@
 //!
 //! Recording decides nothing and must never fail: what does not fit is counted as lost.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -87,6 +88,8 @@ pub struct Recorder {
     cpu_told: Monotonic,
     /// Something has happened since.
     has_news: bool,
+    /// When processes ended of which this manager hears while it takes up what runs.
+    reaped: BTreeMap<u32, Monotonic>,
 }
 
 /// Places of the ring's notes: a stretch takes three, its first event's number plus one or 0 and
@@ -131,6 +134,7 @@ impl Recorder {
             formers: Formers::default(),
             cpu_told: Monotonic(0),
             has_news: false,
+            reaped: BTreeMap::new(),
         })
     }
 
@@ -158,6 +162,14 @@ impl Recorder {
         // Ends what lies within it too.
         self.manager(at, What::PhaseEnd { phase: Phase::Recover, detail: 0 });
         self.ring.set_note(RECOVERS, 0);
+    }
+
+    /// A process was reaped then. Of what ended while no manager was there that is told later; of all else the
+    /// manager tells at once.
+    pub fn reaped(&mut self, pid: u32, at: Monotonic) {
+        if self.ring.note(RECOVERS) != 0 {
+            self.reaped.insert(pid, at);
+        }
     }
 
     fn under_way(&self, place: usize) -> Option<UnderWay> {
@@ -199,9 +211,19 @@ impl Recorder {
     pub fn take(&mut self, happenings: &[Happening], lost: u64) {
         self.has_news |= !happenings.is_empty();
         for happening in happenings {
-            if !matches!(happening.what, Happened::Signal { signal: SIGKILL, .. }) {
-                self.ring.push(event(happening));
+            let mut event = event(happening);
+            match happening.what {
+                Happened::Signal { signal: SIGKILL, .. } => continue,
+                Happened::ProcessEnded { pid, .. } => {
+                    let reaped = self.reaped.remove(&pid).map_or(event.time_us, |at| at.0);
+                    event.time_us = event.time_us.min(reaped);
+                }
+                _ => {}
             }
+            self.ring.push(event);
+        }
+        if self.ring.note(RECOVERS) == 0 {
+            self.reaped.clear();
         }
         if lost > 0 {
             let time_us = happenings.last().map_or(0, |happening| happening.at.0);
@@ -588,6 +610,7 @@ fn is_sample(event: &Event) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use warren_core::state::ExitStatus;
     use warren_trace::analysis::timeline::{Sample, Timeline};
     use warren_unit::Context;
 
@@ -723,6 +746,29 @@ mod tests {
         let kept = recorder.ring.cut(0, recorder.ring.next());
         let times = kept.iter().filter(|event| is_sample(event)).map(|event| event.time_us);
         assert!(times.is_sorted(), "{kept:?}");
+    }
+
+    #[test]
+    fn what_ended_while_no_manager_was_there_has_its_own_time() {
+        let scratch = Scratch::new("recorder-reaped");
+        let mut recorder = recorder(&scratch);
+        let at = |seconds| moment(seconds).monotonic;
+        let end = |pid, seconds| {
+            let what = Happened::ProcessEnded { pid, status: ExitStatus::Exited(0) };
+            Happening { at: at(seconds), unit: UnitId(3), what }
+        };
+        recorder.reaped(4, at(1));
+        recorder.take(&[end(4, 2)], 0);
+        recorder.came_back(at(5));
+        recorder.reaped(7, at(4));
+        recorder.goes_on(at(6));
+        recorder.take(&[end(7, 6), end(8, 6)], 0);
+        recorder.take(&[end(7, 9)], 0);
+        let events = recorder.ring.cut(0, recorder.ring.next());
+        let is_end = |event: &&Event| matches!(event.what(), Some(What::Exit { .. }));
+        let seconds = events.iter().filter(is_end).map(|event| event.time_us / 1_000_000);
+        assert_eq!(seconds.collect::<Vec<_>>(), [2, 4, 6, 9]);
+        assert!(recorder.reaped.is_empty());
     }
 
     #[test]

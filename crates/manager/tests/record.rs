@@ -392,6 +392,34 @@ fn a_shutdown_that_files_describe_goes_on_over_the_death_of_the_manager() {
     assert!(began_us < again_us && again_us <= analysis.timeline.begin_us);
 }
 
+/// It had ended before there was another manager, which cannot make it have taken longer.
+#[test]
+fn who_ends_while_there_is_no_manager_took_until_then() {
+    let slow = "[Service]\nExecStart=/bin/sh -c 'trap \"\" TERM; : >@D/out/deaf; exec sleep 99'";
+    let Some(mut m) = Machine::start("record-gap", &[("slow.service", slow)]) else { return };
+    m.expect_job("start", "slow.service", "done");
+    until("it ignores SIGTERM", || m.out("deaf").exists().then_some(()));
+    m.leave("poweroff");
+    // Each time it takes longer until there is another one.
+    for _ in 0..3 {
+        m.wait_for("slow.service", "deactivating/stop-sigterm");
+        assert!(m.kill_manager());
+    }
+    m.wait_for("slow.service", "deactivating/stop-sigterm");
+    let pid = m.main_pid("slow.service").expect("it runs").to_string();
+    assert!(m.kill_manager());
+    m.run(&["kill", "-KILL", &pid]).expect("it is there");
+    m.wait_for_end();
+    let shutdown = recording(&m, "shutdown").expect("it is kept");
+    let analysis = Analysis::of(&shutdown);
+    check_path(&analysis);
+    let ended_us = bar(&analysis, "slow.service", Work::Stop).end.map(|end| end.at.time_us);
+    let last = analysis.timeline.spans.iter().rfind(|span| span.phase == Phase::Restore);
+    let (ended_us, back_us) = (ended_us.expect("it ended"), last.expect("one came back").from_us);
+    assert!(ended_us < back_us, "{ended_us} {back_us}");
+    assert!(analysis.path.parts.manager_us >= back_us - ended_us, "{:?}", analysis.path.parts);
+}
+
 #[test]
 fn recordings_of_one_subject_are_drawn_together() {
     let Some(m) = Machine::start("record-many", &[]) else { return };

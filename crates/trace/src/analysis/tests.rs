@@ -514,6 +514,43 @@ fn a_shutdown_waits_for_what_it_starts() {
     assert_eq!(path.parts, expect);
 }
 
+/// The manager is killed at 20 and another one is there at 60; `a` ended at 30, and `b` has no process.
+#[test]
+fn the_time_without_a_manager_is_not_that_of_who_ended_in_it() {
+    let none = NO_UNIT;
+    let begin = |time, phase| (time, none, none, What::PhaseBegin { phase, detail: 0 });
+    let end = |time, phase| (time, none, none, What::PhaseEnd { phase, detail: 0 });
+    let exit = |pid| What::Exit { pid, exit: Exit::Exited, status: 0, main: false };
+    let events = [
+        begin(0, Phase::Shutdown),
+        (0, 0, none, queued(1, Work::Stop)),
+        (0, 1, none, queued(2, Work::Stop)),
+        (1, 0, none, released(1, Release::AtOnce)),
+        (5, 0, none, exit(4)),
+        begin(20, Phase::Recover),
+        (30, 0, none, exit(7)),
+        begin(60, Phase::Restore),
+        (61, 0, none, ended(1, Ending::Done)),
+        (62, 1, 0, released(2, Release::Unit)),
+        (64, 1, none, ended(2, Ending::Done)),
+        end(65, Phase::Recover),
+        end(70, Phase::Shutdown),
+    ];
+    let recording = recorded(Subject::Shutdown, &events);
+    assert_eq!(bars(&recording), ["a stop 0-1-30", "b stop 0-62-64"]);
+    let path = Analysis::of(&recording).path;
+    let expect =
+        path::Parts { units_us: 31, outside_us: 0, before_us: 0, idle_us: 0, manager_us: 39 };
+    assert_eq!((path.parts, path.steps[1].gap_us), (expect, 32));
+
+    // It ended when the manager was there already.
+    let mut events = events;
+    events[7] = end(55, Phase::Recover);
+    events.swap(6, 7);
+    events[7].0 = 60;
+    assert_eq!(bars(&recorded(Subject::Shutdown, &events))[0], "a stop 0-1-61");
+}
+
 /// The time for the end was over before the stop was; what a unit does by itself then is not waited for.
 #[test]
 fn a_stop_that_a_shutdown_does_not_wait_for_any_more_has_held_it_up() {

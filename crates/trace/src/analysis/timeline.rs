@@ -42,7 +42,7 @@ pub struct Mark {
 /// How a bar ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// When.
+    /// When; of what ended while no manager was there, when its last process did.
     pub at: Mark,
     /// The job's result; done or failed for what a unit did by itself.
     pub ending: Ending,
@@ -247,6 +247,8 @@ struct Open {
     pause: Option<Mark>,
     /// The bar of the job that came when that time was over.
     paused: Option<u32>,
+    /// When a process of it ended last.
+    exit_us: Option<u64>,
 }
 
 struct Builder<'a> {
@@ -348,6 +350,7 @@ impl<'a> Builder<'a> {
             }
             What::State { .. } => self.state(row, cause, mark, what),
             What::Exit { pid, exit, .. } if exit != Exit::Unknown || pid != 0 => {
+                self.open[row as usize].exit_us = Some(mark.time_us);
                 self.each_open(row, |bar| bar.last_pid = pid);
             }
             What::Signal { signal: SIGKILL, .. } => {
@@ -367,6 +370,7 @@ impl<'a> Builder<'a> {
 
     fn job_ended(&mut self, job: u32, row: u32, end: End) {
         let Some(bar) = self.jobs.remove(&job) else { return };
+        let end = End { at: self.ended_at(row, end.at), ..end };
         let open = &mut self.open[row as usize];
         let reason = open.reason.filter(|_| end.ending == Ending::Done).unwrap_or(end.reason);
         let bar_of_job = &mut self.timeline.bars[bar as usize];
@@ -374,6 +378,16 @@ impl<'a> Builder<'a> {
         if open.job == Some(bar) {
             open.job = None;
         }
+    }
+
+    /// What a manager finds to be over when it takes up what runs was over when the last process ended: from
+    /// then on it was the manager that was waited for.
+    fn ended_at(&self, row: u32, mark: Mark) -> Mark {
+        let mut phases = self.phases.iter().map(|&span| &self.timeline.spans[span]);
+        let found = phases.rfind(|span| span.phase == Phase::Recover);
+        let exit_us = self.open[row as usize].exit_us;
+        let meanwhile = exit_us.filter(|us| found.is_some_and(|span| span.from_us <= *us));
+        meanwhile.map_or(mark, |time_us| Mark { time_us, ..mark })
     }
 
     /// Keeps the time in which a unit is active, and makes a bar of a change that no job asked for.
@@ -405,7 +419,7 @@ impl<'a> Builder<'a> {
         let under_way = matches!(active, Active::Activating | Active::Deactivating);
         if let Some(own) = self.open[row as usize].own.take_if(|_| !under_way || is_pause) {
             let ending = if failed { Ending::Failed } else { Ending::Done };
-            let end = End { at: mark, ending, reason, edge: None };
+            let end = End { at: self.ended_at(row, mark), ending, reason, edge: None };
             self.timeline.bars[own as usize].end = Some(end);
         }
         if is_pause {

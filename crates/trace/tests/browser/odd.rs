@@ -211,6 +211,36 @@ fn nobody_leaves_the_path_of_a_boot_for_one_that_has_none() {
     });
 }
 
+/// The page computes of each unit what the library does.
+fn check_units(browser: &mut Browser, analysis: &Analysis<'_>) {
+    for row in 0..analysis.timeline.rows.len() as u32 {
+        let saved = format!("savedWithout(page.model.runs[0], page.model.words, {row})");
+        let saved = browser.eval(&saved).as_f64().expect("a number");
+        assert_eq!(saved as u64, analysis.saved_without_us(row), "{}", analysis.name(row));
+        let own = format!("ownOf(page.model.runs[0], {row})");
+        let own_us = analysis.timeline.bars.iter().filter(|bar| bar.row == row);
+        let own_us: u64 = own_us.map(Bar::own_us).sum();
+        assert_eq!(browser.eval(&own).as_u64(), Some(own_us), "{}", analysis.name(row));
+    }
+}
+
+/// The time for the end was over before the last stop was.
+#[test]
+fn a_shutdown_whose_time_was_over_is_computed_as_the_library_does() {
+    in_browser("overdue", |browser| {
+        let mut shutdown = small(Subject::Shutdown);
+        let whole = Analysis::of(&shutdown);
+        let last = whole.path.goal().and_then(|bar| whole.timeline.bars[bar as usize].job);
+        let is_its_end = |event: &Event| matches!(event.what(), Some(What::JobEnded { job, .. }) if Some(job) == last);
+        shutdown.events.retain(|event| !is_its_end(event));
+        let analysis = Analysis::of(&shutdown);
+        let goal = analysis.path.goal().expect("there is a path");
+        assert!(analysis.timeline.is_over && analysis.timeline.bars[goal as usize].is_under_way());
+        read(browser, &html::html(&analysis));
+        check_units(browser, &analysis);
+    });
+}
+
 /// Half of it is done when the shutdown comes, and what waits then had failed with what held it.
 #[test]
 fn a_boot_that_was_given_up_is_computed_as_the_library_does() {
@@ -236,15 +266,7 @@ fn a_boot_that_was_given_up_is_computed_as_the_library_does() {
         assert!(analysis.timeline.bars.iter().any(Bar::is_under_way));
         let headline = read(browser, &html::html(&analysis));
         assert!(headline.contains("The system did not come up. It was shut down after "));
-        for row in 0..analysis.timeline.rows.len() as u32 {
-            let saved = format!("savedWithout(page.model.runs[0], page.model.words, {row})");
-            let saved = browser.eval(&saved).as_f64().expect("a number");
-            assert_eq!(saved as u64, analysis.saved_without_us(row), "{}", analysis.name(row));
-            let own = format!("ownOf(page.model.runs[0], {row})");
-            let own_us = analysis.timeline.bars.iter().filter(|bar| bar.row == row);
-            let own_us: u64 = own_us.map(Bar::own_us).sum();
-            assert_eq!(browser.eval(&own).as_u64(), Some(own_us), "{}", analysis.name(row));
-        }
+        check_units(browser, &analysis);
         let open = analysis.path.goal().expect("it is under way");
         let name = analysis.name(analysis.timeline.bars[open as usize].row).to_owned();
         browser.eval(&format!("page.chooseName('{name}')"));
