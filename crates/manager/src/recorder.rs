@@ -164,8 +164,8 @@ impl Recorder {
         self.ring.set_note(RECOVERS, 0);
     }
 
-    /// A process was reaped then. Of what ended while no manager was there that is told later; of all else the
-    /// manager tells at once.
+    /// A process was reaped then. Of what ended while no manager was there that is told later; of all
+    /// else the manager tells at once.
     pub fn reaped(&mut self, pid: u32, at: Monotonic) {
         if self.ring.note(RECOVERS) != 0 {
             self.reaped.insert(pid, at);
@@ -710,8 +710,8 @@ mod tests {
         recorder.shutdown_began(moment(5), &[]);
         let tell = |material| {
             let words = crate::ending::path::words(material);
-            let expect = "The system is down. Shutdown took 2.500 s (critical path 2.000 s, 2.000 s of it processes that \
-                          outlived their units, manager 500 ms): 0 units, 1 killed";
+            let expect = "The system is down. Shutdown took 2.500 s (critical path 2.000 s, 2.000 s of it \
+                          processes that outlived their units, manager 500 ms): 0 units, 1 killed";
             assert_eq!(words, expect);
         };
         let wait = Wait { from_us: 5_250_000, killed_us: 7_000_000, until_us: 7_250_000, held: 0 };

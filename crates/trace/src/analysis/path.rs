@@ -74,8 +74,8 @@ impl Path {
     /// The path of a recording of `subject`.
     pub fn of(subject: Subject, timeline: &Timeline, links: &Links) -> Path {
         let mut walk = Walk::new(subject, timeline);
-        // What is still under way at the end of a stretch of time is what it is about; and what a shutdown did
-        // not wait for any more has held it up.
+        // What is still under way at the end of a stretch of time is what it is about; and what a shutdown
+        // did not wait for any more has held it up.
         let is_open = |bar: &u32| timeline.bars[*bar as usize].is_under_way();
         let open = walk.under_way().filter(is_open);
         let mut next = open.or_else(|| goal(subject, timeline));

@@ -84,8 +84,8 @@ pub struct Bar {
     /// When it ended.
     pub end: Option<End>,
     /// Until when what it did is known to have gone on: its end, or that of a recording in whose midst it
-    /// is, or of a shutdown's wait for it. None for one that never could run, and for what a recording that is
-    /// over does not wait for.
+    /// is, or of a shutdown's wait for it. None for one that never could run, and for what a recording
+    /// that is over does not wait for.
     pub until: Option<Mark>,
     /// Its unit had failed when it was over, however it ended.
     pub left_failed: bool,

@@ -134,8 +134,8 @@ fn opens_pans_zooms_and_filters_32_000_rows() {
     });
 }
 
-/// What is painted of a chain, each unit after the one before, does not look as if all ran side by side, however
-/// many of them lie in one column.
+/// What is painted of a chain, each unit after the one before, does not look as if all ran side by side,
+/// however many of them lie in one column.
 #[test]
 fn how_many_run_at_once_is_no_matter_of_the_windows_width() {
     in_browser("at-once", |browser| {
