@@ -150,11 +150,17 @@ pub fn is_failure(ending: Ending) -> bool {
 /// One line that says it all.
 pub fn headline(analysis: &Analysis<'_>) -> String {
     let date = date(analysis.recording.realtime_us(analysis.timeline.end_us));
-    format!("{date} {}.", words(analysis))
+    let manager = format!(", manager {}", time(analysis.path.parts.manager_us));
+    format!("{date} {}.", words_with(analysis, &manager))
 }
 
-/// The same without the date and the full stop: the last words of a shutdown are made of it too.
+/// The same without the date, the manager's part and the full stop: a shutdown says it as its last words.
 pub fn words(analysis: &Analysis<'_>) -> String {
+    words_with(analysis, "")
+}
+
+/// The same with this behind the critical path, where there is one.
+fn words_with(analysis: &Analysis<'_>, manager: &str) -> String {
     let recording = analysis.recording;
     let total_us = analysis.path.parts.total_us();
     let subject = recording.head.subject;
@@ -174,15 +180,15 @@ pub fn words(analysis: &Analysis<'_>) -> String {
     match subject {
         // Too short for seconds, and no unit does anything for it.
         Subject::Reload => format!("{begin}{}{}", time(total_us), reloaded(analysis)),
-        _ => format!("{begin}{} {}", seconds(total_us), units(analysis)),
+        _ => format!("{begin}{} {}", seconds(total_us), units(analysis, manager)),
     }
 }
 
 /// What a boot, a shutdown or a stretch of time came to.
-fn units(analysis: &Analysis<'_>) -> String {
+fn units(analysis: &Analysis<'_>, manager: &str) -> String {
     let totals = Totals::of(analysis);
     let parts = analysis.path.parts;
-    let (path, manager) = (seconds(parts.path_us()), time(parts.manager_us));
+    let path = seconds(parts.path_us());
     let mut units = format!("{} unit{}", count(totals.units), plural(totals.units));
     if totals.started > 0 {
         units.push_str(&format!(", {} started for it", count(totals.started)));
@@ -206,7 +212,7 @@ fn units(analysis: &Analysis<'_>) -> String {
         0 => String::new(),
         us => format!(", before it something else was under way for {}", seconds(us)),
     };
-    format!("(critical path {path}{of_it}{before}, manager {manager}): {units}{longest}, {bad}")
+    format!("(critical path {path}{of_it}{before}{manager}): {units}{longest}, {bad}")
 }
 
 /// What a reload came to: for how long nothing else could be done, and how many units it touched.
