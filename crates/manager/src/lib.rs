@@ -94,6 +94,7 @@ pub mod state_file;
 mod strangers;
 pub mod swap_table;
 mod sweep;
+mod threads;
 pub mod tools;
 pub mod traps;
 pub mod unit_files;

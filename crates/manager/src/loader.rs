@@ -28,6 +28,7 @@ use warren_unit::{Context, Defaults, Diagnostic, LoadState, UnitName};
 use crate::fleet::{self, Applied, Fleet};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, MountsNow};
 use crate::snapshot::{KnownFiles, Snapshot, Work};
+use crate::threads;
 use define::perpetual_units;
 use names::is_for_template;
 use pending::Pending;
@@ -139,12 +140,14 @@ impl Loader {
         known: KnownFiles,
         begin: fn(&mut Fleet),
     ) -> Loader {
-        let mut snapshot = std::thread::scope(|scope| {
-            if let Some(fleet) = &mut fleet {
-                scope.spawn(|| begin(fleet));
+        let read = || Snapshot::read_knowing(paths, known);
+        let mut snapshot = match &mut fleet {
+            None => read(),
+            Some(fleet) => {
+                let thread = threads::with_stack(fleet::STACK_BYTES);
+                threads::both(thread, || begin(fleet), read).1
             }
-            Snapshot::read_knowing(paths, known)
-        });
+        };
         if let Some(fleet) = &mut fleet {
             let paths: Vec<PathBuf> = snapshot.paths().map(Path::to_path_buf).collect();
             snapshot.add_made(fleet::place_in(&paths), fleet.directory().to_owned());

@@ -262,6 +262,7 @@ fn make(
     let stated = options.states_defaults().then_some(faults);
     std::thread::Builder::new()
         .name("loader".into())
+        .stack_size(crate::fleet::STACK_BYTES)
         .spawn(move || LoaderThread::new(first, generators, stated, for_loader).run(loader_orders))
         .map_err(text("starting the loader"))?;
 

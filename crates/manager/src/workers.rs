@@ -108,7 +108,15 @@ impl Workers {
         let pool = Arc::new(Pool { queue, ready, answers, wake, keeps, always });
         let workers = Workers { pool, results };
         let numbers: Vec<u64> = (0..always).map(|_| workers.pool.lock().one_more()).collect();
-        numbers.into_iter().try_for_each(|number| workers.pool.start_thread(number))?;
+        for number in numbers {
+            let Err(e) = workers.pool.start_thread(number) else { continue };
+            let mut queue = workers.pool.lock();
+            queue.withdraw();
+            // One serves all, and whoever waits behind it is relieved.
+            if queue.threads == 0 {
+                return Err(e);
+            }
+        }
         Ok(workers)
     }
 

@@ -33,12 +33,13 @@ use warren_unit::{Code, Context, Diagnostic, UnitName};
 use crate::loader::RulesChange;
 use crate::say;
 use crate::snapshot::{KnownFiles, Snapshot};
+use crate::threads;
 
 pub use cause::{RuleCause, causes};
 pub use show::{Shown, relative};
 
-/// Evaluation may be some hundred levels deep, in bytes.
-const STACK_BYTES: usize = 64 << 20;
+/// Stack of a thread that evaluates, in bytes: that may be some hundred levels deep.
+pub const STACK_BYTES: usize = 64 << 20;
 
 /// Warnings that are kept, those of earlier edits among them.
 const WARNINGS_MAX: usize = 200;
@@ -357,13 +358,11 @@ fn options() -> Options<'static> {
     Options { threads, now, facts: &Host, bounds: BOUNDS, ..Options::default() }
 }
 
-/// Evaluation is recursive: it gets a thread with room for that.
+/// Evaluation is recursive: it gets a thread with room for that. Where none can be had, this one has the
+/// room as well, but for a manager's first: that one needs threads anyway.
 fn on_deep_stack<T: Send>(evaluate: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("rules".into()).stack_size(STACK_BYTES);
-        let started = thread.spawn_scoped(scope, evaluate).expect("a thread can be started");
-        started.join().expect("evaluation does not panic")
-    })
+    let thread = threads::with_stack(STACK_BYTES).name("rules".into());
+    threads::both(thread, evaluate, || ()).0
 }
 
 /// What rules made for a unit: its file, and its drop-ins.

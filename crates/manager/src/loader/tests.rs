@@ -1025,3 +1025,37 @@ fn names_of_all_files_together_are_bounded() {
     }
     assert!(graph.definition(unit("z.service")).load_state == LoadState::Loaded);
 }
+
+/// As in a cgroup with as many processes as it may have.
+#[test]
+fn many_files_are_loaded_where_no_thread_can_be_had() {
+    const FILES: usize = 3000;
+    let scratch = Scratch::new("no-threads");
+    for number in 0..FILES {
+        let text = "[Service]\nExecStart=/bin/true\n";
+        fs::write(scratch.0.join(format!("a{number}.service")), text).expect("a file");
+    }
+    fs::create_dir(scratch.0.join("rules")).expect("a directory");
+    let rule = "object Service \"b\" { ExecStart = \"/bin/true\" }\n";
+    fs::write(scratch.0.join("rules/1.conf"), rule).expect("a file");
+    let settings =
+        Settings { context: Arc::new(Context::system()), defaults: Arc::new(Defaults::default()) };
+    let context = settings.context.clone();
+    let fleet = Fleet::new(scratch.0.join("rules"), scratch.0.join("made"), context);
+    let loaded = crate::threads::shortage::during(|| {
+        let paths = vec![scratch.0.clone()];
+        let mut loader = Loader::new(paths, settings, Some(fleet), FoundMounts::default());
+        let graph = loader.load_all(&Arc::new(Graph::default())).graph;
+        for number in 0..FILES {
+            let text = "[Service]\nExecStart=/bin/false\n";
+            fs::write(scratch.0.join(format!("a{number}.service")), text).expect("a file");
+        }
+        loader.look(true);
+        assert_eq!(loader.reload(&graph, false).delta.changed.len(), FILES);
+        graph
+    });
+    for name in ["a0.service", "a2999.service", "b.service"] {
+        let unit = loaded.lookup(&UnitName::parse(name).expect("a name")).expect(name);
+        assert_eq!(loaded.definition(unit).load_state, LoadState::Loaded, "{name}");
+    }
+}

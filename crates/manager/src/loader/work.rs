@@ -8,6 +8,7 @@ use warren_unit::{Code, Diagnostic, LoadState, Severity, UnitName, UnitType};
 
 use super::{Loader, Loading};
 use crate::snapshot::Work;
+use crate::threads;
 
 /// Definitions that are made before they are put into the graph.
 const CHANGES_PER_PIECE: usize = 512;
@@ -298,6 +299,15 @@ impl Loader {
         loading
     }
 
+    /// All of them, piece by piece.
+    fn define_pieces<'a>(
+        &'a self,
+        names: &'a [UnitName],
+    ) -> impl Iterator<Item = Vec<(UnitName, Defined)>> + 'a {
+        let mut names = names.iter();
+        std::iter::from_fn(move || (names.len() > 0).then(|| self.define_piece(names.by_ref())))
+    }
+
     fn define_piece<'a>(
         &self,
         names: impl Iterator<Item = &'a UnitName>,
@@ -322,15 +332,17 @@ impl Loader {
         let mut more = BTreeSet::new();
         let (sender, pieces) = std::sync::mpsc::sync_channel(PIECES_AHEAD_MAX);
         std::thread::scope(|scope| {
-            scope.spawn(move || {
-                let mut names = names.iter();
-                while names.len() > 0 {
-                    if sender.send(self.define_piece(names.by_ref())).is_err() {
+            let ahead = self.define_pieces(names);
+            let started = threads::builder().spawn_scoped(scope, move || {
+                for piece in ahead {
+                    if sender.send(piece).is_err() {
                         return;
                     }
                 }
             });
-            for (name, defined) in pieces.iter().flatten() {
+            // Without that thread nothing comes from it.
+            let own = started.is_err().then(|| self.define_pieces(names));
+            for (name, defined) in pieces.iter().chain(own.into_iter().flatten()).flatten() {
                 if !work.done.contains(&name) {
                     more.extend(work.take(self, name, defined));
                     work.apply_if_many();

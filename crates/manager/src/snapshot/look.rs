@@ -23,6 +23,7 @@ use warren_unit::{Code, Diagnostic, UnitName, UnitType};
 use super::watch::is_link_nearby;
 use super::{ENTRIES_MAX, Entry, File, Identity, Leads, Snapshot, Work};
 use crate::on_disk::changed_at;
+use crate::threads;
 
 /// Files for which a further thread pays.
 const FILES_PER_THREAD_MIN: usize = 512;
@@ -32,6 +33,9 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// What is not there is nothing; an error says nothing of what is there.
 type Looked<T> = io::Result<Option<T>>;
+
+/// Entries that are not the same as before, by name; nothing for one that is gone.
+type Found = Vec<(String, Option<Entry>)>;
 
 /// What looking at files said and cost.
 #[derive(Default)]
@@ -116,46 +120,39 @@ impl Snapshot {
 
     /// Looks at many entries that are no directories, by several threads; `names` is sorted. Those
     /// that are the same as before are left out, and those that cannot be looked at.
-    pub(super) fn look_at_files(
-        &mut self,
-        index: usize,
-        names: Vec<String>,
-    ) -> Vec<(String, Option<Entry>)> {
-        let this = &*self;
-        let look = |names: Vec<String>| {
-            let mut notes = Notes::default();
-            (this.look_at_share(index, names, &mut notes), notes)
-        };
+    pub(super) fn look_at_files(&mut self, index: usize, names: Vec<String>) -> Found {
         let share = names.len().div_ceil(crate::host::threads()).max(FILES_PER_THREAD_MIN);
         let mut shares: Vec<Vec<String>> = Vec::new();
         let mut names = names.into_iter();
         while names.len() > 0 {
             shares.push(names.by_ref().take(share).collect());
         }
-        let Some(own) = shares.pop() else { return Vec::new() };
-        let looked: Vec<_> = std::thread::scope(|scope| {
-            let shares = shares.into_iter().map(|share| scope.spawn(move || look(share)));
-            let shares: Vec<_> = shares.collect();
-            let own = look(own);
-            let looked =
-                shares.into_iter().map(|t| t.join().expect("looking at files does not panic"));
-            looked.chain([own]).collect()
-        });
         let mut found = Vec::new();
-        for (some, notes) in looked {
+        for (some, notes) in self.look_at_shares(index, shares) {
             found.extend(some);
             self.take_notes(index, notes);
         }
         found
     }
 
+    /// Each share by a thread, as far as there are any: each begins the next one's.
+    fn look_at_shares(&self, index: usize, mut shares: Vec<Vec<String>>) -> Vec<(Found, Notes)> {
+        let Some(own) = shares.pop() else { return Vec::new() };
+        let own = || {
+            let mut notes = Notes::default();
+            (self.look_at_share(index, own, &mut notes), notes)
+        };
+        if shares.is_empty() {
+            return vec![own()];
+        }
+        let others = || self.look_at_shares(index, shares);
+        let (mut looked, own) = threads::both(threads::builder(), others, own);
+        looked.push(own);
+        looked
+    }
+
     /// Walks along the names and what was there before, side by side.
-    fn look_at_share(
-        &self,
-        index: usize,
-        names: Vec<String>,
-        notes: &mut Notes,
-    ) -> Vec<(String, Option<Entry>)> {
+    fn look_at_share(&self, index: usize, names: Vec<String>, notes: &mut Notes) -> Found {
         let directory = &self.directories[index];
         let opened = fs::File::open(&directory.path).ok();
         let first = names.first().map_or("", String::as_str);
