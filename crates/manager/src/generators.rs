@@ -14,7 +14,7 @@ mod turn;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
@@ -39,6 +39,40 @@ const TAKES_MAX: Duration = Duration::from_secs(60);
 
 /// The argument with which warrend runs the generators and ends.
 pub const RUN_GENERATORS: &str = "--run-generators";
+
+/// When they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// The machine starts: what can be had of them counts.
+    Boot,
+    /// What they made before counts until all of them have written what they make.
+    Reload,
+}
+
+impl Occasion {
+    /// What [`RUN_GENERATORS`] was given.
+    pub fn parse(value: &str) -> Occasion {
+        if value == RELOAD { Occasion::Reload } else { Occasion::Boot }
+    }
+
+    fn argument(self) -> String {
+        match self {
+            Occasion::Boot => RUN_GENERATORS.to_owned(),
+            Occasion::Reload => format!("{RUN_GENERATORS}={RELOAD}"),
+        }
+    }
+}
+
+const RELOAD: &str = "reload";
+
+/// Room that a reload wants for what generators write, bytes: as much as systemd 252 wants.
+const ROOM_BYTES_MIN: u64 = 16 << 20;
+
+/// Of a file system that is small, it wants such a part of it.
+const ROOM_PART: u64 = 4;
+
+/// Longest reason that a run is believed to give, bytes.
+const REASON_BYTES_MAX: u64 = 4096;
 
 /// Names of the three output directories below the manager's own, in the order of the arguments.
 const OUTPUTS: [&str; 3] = ["generator", "generator.early", "generator.late"];
@@ -103,86 +137,129 @@ impl Generators {
         Begun { configured, generated }
     }
 
-    /// Has another process [`Generators::run`], and waits for it; whether that came to its end.
-    pub fn run_apart(&self) -> bool {
-        let ended = Command::new("/proc/self/exe")
-            .arg0("warrend")
-            .args(std::env::args().skip(1))
-            .arg(RUN_GENERATORS)
-            .stdin(Stdio::null())
-            .status();
-        match &ended {
-            Ok(status) if status.success() => {}
-            Ok(status) => say!("generators did not run to their end: {status}"),
-            Err(e) => say!("generators cannot run: {e}"),
+    /// Has another process [`Generators::run`], and waits for it. A reload wants room for that.
+    ///
+    /// # Errors
+    /// Why what they made last is still what counts, or on a boot nothing.
+    pub fn run_apart(&self, occasion: Occasion) -> Result<(), String> {
+        if occasion == Occasion::Reload {
+            self.check_room()?;
         }
-        ended.is_ok_and(|status| status.success())
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("warrend").args(std::env::args().skip(1)).arg(occasion.argument());
+        let cannot = |e: io::Error| format!("generators cannot run: {e}");
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
+        let mut why = String::new();
+        if let Some(said) = &mut child.stdout {
+            // Without a reason, the status is one.
+            let _ = said.take(REASON_BYTES_MAX).read_to_string(&mut why);
+        }
+        match child.wait().map_err(cannot)? {
+            status if status.success() => Ok(()),
+            status if why.is_empty() => {
+                Err(format!("generators did not run to their end: {status}"))
+            }
+            _ => Err(why),
+        }
+    }
+
+    /// What cannot be found out is no reason against a reload.
+    fn check_room(&self) -> Result<(), String> {
+        let Ok(room) = warren_sys::file::room(&self.runtime) else { return Ok(()) };
+        let wanted = ROOM_BYTES_MIN.min(room.size / ROOM_PART);
+        if room.free >= wanted && room.has_files {
+            return Ok(());
+        }
+        let (place, free) = (self.runtime.display(), room.free >> 10);
+        let wanted = wanted >> 10;
+        Err(format!("{place} has {free} KB of room, and a reload wants {wanted} KB for generators"))
     }
 
     /// Runs all of them and puts what they made in place. What goes wrong is told, and no reason
     /// not to go on: what the others made counts.
-    pub fn run(&self) {
-        let programs = programs::find(&self.search);
-        let turn = match Turn::take(&self.runtime) {
-            Ok(turn) => turn,
-            Err(e) => return say!("generators cannot run: {}: {e}", self.runtime.display()),
-        };
-        let fresh = turn.directory();
-        let outputs = OUTPUTS.map(|name| fresh.join(name));
-        let made = outputs.iter().try_for_each(fs::create_dir_all);
-        if let Err(e) = made {
-            return say!("generators cannot run: {}: {e}", fresh.display());
-        }
-        if let Some(fstab) =
-            self.fstab.as_ref().filter(|_| !programs.contains_key(OsStr::new(GENERATOR)))
-        {
-            self.read_fstab(fstab, &fresh);
-        }
-        let mut inherited = self.sources.read();
-        let made = environment::run(&self.environment_search, &inherited, &fresh);
-        if let Err(e) = environment::write(&made, &fresh) {
-            say!("what generators made of the environment cannot be written: {e}");
-        }
-        inherited.extend(made);
-        let programs = programs.values().flatten();
-        let running = programs.filter_map(|program| self.start(program, &outputs, &inherited));
-        wait_for(running.collect(), Instant::now() + TAKES_MAX);
-        if let Err(e) = turn.if_last(|| self.put_in_place(&fresh)) {
-            say!("what generators made cannot be put in place: {}: {e}", self.runtime.display());
+    ///
+    /// # Errors
+    /// On a reload, if what one makes may not be all there because the machine had no room for it: then
+    /// nothing is put in place.
+    pub fn run(&self, occasion: Occasion) -> Result<(), String> {
+        let run = self.turn(occasion);
+        match occasion {
+            Occasion::Reload => run,
+            Occasion::Boot => {
+                run.unwrap_or_else(|why| say!("{why}"));
+                Ok(())
+            }
         }
     }
 
-    fn put_in_place(&self, fresh: &Path) {
-        for name in OUTPUTS {
-            let (from, to) = (fresh.join(name), self.runtime.join(name));
-            let place = Place { fresh, last: &self.runtime };
-            if let Err(e) = place.put(&from, &to, 0) {
-                say!("what generators made cannot be put in place: {}: {e}", to.display());
-            }
+    fn turn(&self, occasion: Occasion) -> Result<(), String> {
+        let cannot = |path: &Path| {
+            let path = path.display().to_string();
+            move |e: io::Error| format!("generators cannot run: {path}: {e}")
+        };
+        let programs = programs::find(&self.search);
+        let turn = Turn::take(&self.runtime).map_err(cannot(&self.runtime))?;
+        let fresh = turn.directory();
+        let outputs = OUTPUTS.map(|name| fresh.join(name));
+        outputs.iter().try_for_each(fs::create_dir_all).map_err(cannot(&fresh))?;
+        let mut wants = Wants::default();
+        if let Some(fstab) =
+            self.fstab.as_ref().filter(|_| !programs.contains_key(OsStr::new(GENERATOR)))
+            && let Err(e) = self.read_fstab(fstab, &fresh)
+        {
+            wants.tell(format!("{}: its units cannot be written: {e}", fstab.display()));
         }
-        for name in [LAST_FSTAB, environment::FILE] {
+        let mut inherited = self.sources.read();
+        let made = environment::run(&self.environment_search, &inherited, &fresh, &mut wants);
+        if let Err(e) = environment::write(&made, &fresh) {
+            wants.tell(format!("what generators made of the environment cannot be written: {e}"));
+        }
+        inherited.extend(made);
+        let programs = programs.values().flatten();
+        let start = |path: &PathBuf| self.start(path, &outputs, &inherited, &mut wants);
+        wait_for(programs.filter_map(start).collect(), Instant::now() + TAKES_MAX);
+        if warren_sys::file::room(&fresh).is_ok_and(|room| is_full(&room)) {
+            wants.tell(format!("{}: generators have left no room there", fresh.display()));
+        }
+        if let (Occasion::Reload, Some(why)) = (occasion, wants.first) {
+            return Err(why);
+        }
+        let mut put = Ok(());
+        turn.if_last(|| put = self.put_in_place(&fresh)).and(put).map_err(|e| {
+            let place = self.runtime.display();
+            format!("what generators made cannot be put in place: {place}: {e}")
+        })
+    }
+
+    /// As much as can be.
+    fn put_in_place(&self, fresh: &Path) -> io::Result<()> {
+        let place = Place { fresh, last: &self.runtime };
+        let outputs = OUTPUTS.map(|name| place.put(&fresh.join(name), &self.runtime.join(name), 0));
+        let files = [LAST_FSTAB, environment::FILE].map(|name| {
             let (new, last) = (fresh.join(name), self.runtime.join(name));
-            let kept = if new.exists() { put_file(&new, &last) } else { remove(&last) };
-            if let Err(e) = kept {
-                say!("what generators made cannot be kept: {}: {e}", last.display());
-            }
-        }
+            if new.exists() { put_file(&new, &last) } else { remove(&last) }
+        });
+        outputs.into_iter().chain(files).collect()
     }
 
     /// Where systemd's generator for it is not installed. One that is masked stays away. A table that cannot
     /// be read says what it said before.
-    fn read_fstab(&self, fstab: &Path, fresh: &Path) {
+    ///
+    /// # Errors
+    /// Not all that it says could be written.
+    fn read_fstab(&self, fstab: &Path, fresh: &Path) -> io::Result<()> {
         let command_line = boot_options::command_line();
         let (is_read, swaps) = fstab::is_asked_for(&boot_options::words(&command_line));
         if !is_read {
-            return;
+            return Ok(());
         }
         let table = match fstab::read(fstab) {
             Ok(table) => table,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(e) => {
                 say!("{} cannot be read, and says what it said before: {e}", fstab.display());
-                let Ok(last) = fs::read(self.runtime.join(LAST_FSTAB)) else { return };
+                let Ok(last) = fs::read(self.runtime.join(LAST_FSTAB)) else { return Ok(()) };
                 last
             }
         };
@@ -198,13 +275,17 @@ impl Generators {
             },
         );
         made.complaints.iter().for_each(|why| say!("{}: {why}", fstab.display()));
-        let written = made.write(&fresh.join(OUTPUTS[0]));
-        if let Err(e) = written.and_then(|()| fs::write(fresh.join(LAST_FSTAB), table)) {
-            say!("{}: its units cannot be written: {e}", fstab.display());
-        }
+        made.write(&fresh.join(OUTPUTS[0]))?;
+        fs::write(fresh.join(LAST_FSTAB), table)
     }
 
-    fn start(&self, path: &Path, outputs: &[PathBuf; 3], inherited: &Variables) -> Option<Running> {
+    fn start(
+        &self,
+        path: &Path,
+        outputs: &[PathBuf; 3],
+        inherited: &Variables,
+        wants: &mut Wants,
+    ) -> Option<Running> {
         let child = Command::new(path)
             .args(outputs)
             .envs(inherited.iter().map(|(name, value)| (&**name, &**value)))
@@ -216,11 +297,42 @@ impl Generators {
         match child {
             Ok(child) => Some(Running { path: path.to_owned(), child }),
             Err(e) => {
-                say!("generator {} cannot be started: {e}", path.display());
+                let why = format!("generator {} cannot be started: {e}", path.display());
+                if is_want(&e) {
+                    wants.tell(why)
+                } else {
+                    say!("{why}")
+                }
                 None
             }
         }
     }
+}
+
+/// What the machine lacked for a run.
+#[derive(Default)]
+struct Wants {
+    first: Option<String>,
+}
+
+impl Wants {
+    fn tell(&mut self, why: String) {
+        say!("{why}");
+        self.first.get_or_insert(why);
+    }
+}
+
+/// Whether this says nothing of a file or program: room, memory, processes or descriptors are wanting.
+fn is_want(error: &io::Error) -> bool {
+    use io::ErrorKind::{OutOfMemory, QuotaExceeded, StorageFull, WouldBlock};
+    let is_of_kind = matches!(error.kind(), OutOfMemory | QuotaExceeded | StorageFull | WouldBlock);
+    is_of_kind || crate::snapshot::is_shortage(error)
+}
+
+/// Who wrote last may have failed with it.
+fn is_full(room: &warren_sys::file::Room) -> bool {
+    let is_bounded = room.size > 0;
+    (is_bounded && room.free == 0) || !room.has_files
 }
 
 /// fsck(8) finds the program for a type by its name, and a type that is not given by itself.
@@ -460,7 +572,7 @@ mod tests {
         symlink("/dev/null", scratch.0.join("high/masked")).expect("a link");
         scratch.script("low/fails", "echo partly > $1/partly.service; exit 1");
         fs::write(scratch.0.join("low/no-program"), "text").expect("a file");
-        scratch.generators().run();
+        scratch.generators().run(Occasion::Reload).expect("it has room");
         assert_eq!(
             scratch.outputs(),
             [
@@ -486,7 +598,7 @@ mod tests {
         scratch.script("low/a", "echo $A $SYSTEMD_SCOPE > $1/a.service");
         let generators = scratch.generators();
         assert!(generators.environment().generated.is_empty());
-        generators.run();
+        generators.run(Occasion::Reload).expect("it has room");
         let made = |generators: &Generators| -> Vec<String> {
             let pairs = generators.environment().generated.into_iter();
             pairs.map(|(name, value)| format!("{name}={value}")).collect()
@@ -495,7 +607,7 @@ mod tests {
         assert_eq!(made(&generators), expected);
         assert_eq!(scratch.outputs(), ["generator/a.service=1-two words system"]);
         fs::remove_dir_all(scratch.0.join("low/environment")).expect("it is there");
-        generators.run();
+        generators.run(Occasion::Reload).expect("it has room");
         assert!(generators.environment().generated.is_empty());
     }
 
@@ -513,13 +625,13 @@ mod tests {
         // What was left behind is nobody's.
         fs::create_dir_all(scratch.0.join("run/generator.new.1.0/generator")).expect("mkdir");
         let first = scratch.generators();
-        let first = std::thread::spawn(move || first.run());
+        let first = std::thread::spawn(move || first.run(Occasion::Reload));
         fs::read(begun).expect("it has begun");
         scratch.script("low/a", "echo new > $1/a.service");
-        scratch.generators().run();
+        scratch.generators().run(Occasion::Reload).expect("it has room");
         let is_of_second = fs::read_to_string(scratch.0.join("run/generator/a.service"));
         fs::write(gate, "").expect("it goes on");
-        first.join().expect("it ends");
+        first.join().expect("it ends").expect("it has room");
         assert_eq!(is_of_second.expect("a file"), "new\n");
         assert_eq!(scratch.outputs(), ["generator/a.service=new"]);
         assert!(!scratch.0.join("run/generator.new.1.0").exists());
@@ -529,7 +641,7 @@ mod tests {
     fn fstab_counts_where_no_generator_reads_it() {
         let scratch = Scratch::for_generators("generators-fstab");
         fs::write(scratch.0.join("fstab"), "none /x tmpfs size=1m\n").expect("a table");
-        scratch.generators().run();
+        scratch.generators().run(Occasion::Reload).expect("it has room");
         let names = |scratch: &Scratch| -> Vec<String> {
             let name = |line: String| line.split('=').next().unwrap_or_default().to_owned();
             scratch.outputs().into_iter().map(name).collect()
@@ -537,10 +649,10 @@ mod tests {
         let link = "generator/local-fs.target.requires/x.mount->../x.mount";
         assert_eq!(names(&scratch), [link, "generator/x.mount"]);
         scratch.script("low/systemd-fstab-generator", "echo theirs > $1/y.mount");
-        scratch.generators().run();
+        scratch.generators().run(Occasion::Reload).expect("it has room");
         assert_eq!(names(&scratch), ["generator/y.mount"]);
         symlink("/dev/null", scratch.0.join("high/systemd-fstab-generator")).expect("a link");
-        scratch.generators().run();
+        scratch.generators().run(Occasion::Reload).expect("it has room");
         assert!(scratch.outputs().is_empty(), "who masks it wants none");
     }
 
@@ -549,7 +661,7 @@ mod tests {
         let scratch = Scratch::for_generators("generators-fstab-unread");
         let fstab = scratch.0.join("fstab");
         let is_made = || {
-            scratch.generators().run();
+            scratch.generators().run(Occasion::Reload).expect("it has room");
             !scratch.outputs().is_empty()
         };
         fs::write(&fstab, b"# gr\xfc\xdfe\nnone /x tmpfs size=1m\n").expect("a table");
@@ -567,14 +679,14 @@ mod tests {
     fn what_is_the_same_stays_and_what_is_no_more_goes() {
         let scratch = Scratch::for_generators("generators-again");
         scratch.script("low/a", "echo same > $1/same.service; echo old > $1/old.service");
-        scratch.generators().run();
+        scratch.generators().run(Occasion::Reload).expect("it has room");
         let inode = || {
             let path = scratch.0.join("run/generator/same.service");
             fs::metadata(path).expect("it is there").ino()
         };
         let before = inode();
         scratch.script("low/a", "echo same > $1/same.service; mkdir $1/new.service.d");
-        scratch.generators().run();
+        scratch.generators().run(Occasion::Reload).expect("it has room");
         assert_eq!(scratch.outputs(), ["generator/same.service=same"]);
         assert_eq!(inode(), before, "a file that is the same is not touched");
         assert!(scratch.0.join("run/generator/new.service.d").is_dir());

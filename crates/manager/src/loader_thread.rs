@@ -17,7 +17,7 @@ use crate::daemon::now;
 use crate::first::First;
 use crate::fleet::Applied;
 use crate::generation_file::GenerationFile;
-use crate::generators::Generators;
+use crate::generators::{Generators, Occasion};
 use crate::loader::{Loader, Loading, RulesChange};
 use crate::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
 use crate::recorder::{Done, cpu_us};
@@ -218,7 +218,10 @@ impl LoaderThread {
         let all = how.unit.is_none() && !how.dry_run;
         let (cpu_us, mut done) = (cpu_us(), Vec::new());
         if all {
-            done.extend(self.generate());
+            match self.generate() {
+                Ok(ran) => done.extend(ran),
+                Err(why) => return self.refuse(token, why),
+            }
         }
         let began = now().monotonic;
         let (defaults, faults) = if all { self.look_at_defaults() } else { Default::default() };
@@ -265,14 +268,13 @@ impl LoaderThread {
         (changed, told)
     }
 
-    /// Runs the generators, if there are any.
-    fn generate(&mut self) -> Option<Done> {
+    /// Runs the generators, if there are any. Without all that they make, the last is what counts.
+    fn generate(&mut self) -> Result<Option<Done>, String> {
         let began = now().monotonic;
-        let ran = self.generators.as_ref().map(Generators::run_apart);
-        if ran != Some(false) {
-            self.generated_at_ns = generated_at_ns(self.generators.as_ref());
-        }
-        ran.map(|_| did(Phase::Generators, began, 0))
+        let ran =
+            self.generators.as_ref().map(|all| all.run_apart(Occasion::Reload)).transpose()?;
+        self.generated_at_ns = generated_at_ns(self.generators.as_ref());
+        Ok(ran.map(|()| did(Phase::Generators, began, 0)))
     }
 
     /// A name that nothing has led to so far may be that of a file that was written just now: such a

@@ -20,11 +20,13 @@ fn main() {
             std::process::exit(usage::EXIT_USAGE.into());
         }
     };
-    if options.run_generators {
+    if let Some(occasion) = options.run_generators {
         let context = warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope);
         let sources = options.environment_sources(&options.defaults(&context).0);
-        if let Some(generators) = options.generators(&context.architecture, sources) {
-            generators.run();
+        let generators = options.generators(&context.architecture, sources);
+        if let Some(Err(why)) = generators.map(|generators| generators.run(occasion)) {
+            print!("{why}");
+            std::process::exit(1);
         }
         return;
     }

@@ -10,7 +10,7 @@ use warren_unit_files::Root;
 
 use crate::environment::Sources;
 use crate::fleet::Fleet;
-use crate::generators::{Generators, RUN_GENERATORS};
+use crate::generators::{Generators, Occasion, RUN_GENERATORS};
 use crate::last::programs::DIRECTORIES;
 use crate::last::{LAST_STEP, LAST_STEPS, LastSteps, left_over};
 use crate::log::Target;
@@ -59,7 +59,7 @@ pub struct Options {
     /// Overrides where programs are looked for that run at the very end.
     pub shutdown_path: Option<String>,
     /// Run the generators and end: warrend starts itself with this.
-    pub run_generators: bool,
+    pub run_generators: Option<Occasion>,
     /// Overrides where keys are read while everything ends.
     pub console: Option<PathBuf>,
     /// The time for an end before its last steps.
@@ -106,7 +106,7 @@ impl Options {
             generator_path: None,
             fleet_path: None,
             shutdown_path: None,
-            run_generators: false,
+            run_generators: None,
             console: None,
             end_within: END_WITHIN,
             record_path: None,
@@ -132,7 +132,7 @@ impl Options {
                 ("--end-within", span) => options.end_within = end_within(span)?,
                 ("--record-path", path) => options.record_path = Some(path.into()),
                 ("--fleet-path", path) => options.fleet_path = Some(PathBuf::from(path)),
-                (RUN_GENERATORS, _) => options.run_generators = true,
+                (RUN_GENERATORS, how) => options.run_generators = Some(Occasion::parse(how)),
                 (LAST_STEP, step) => options.last_step = Some(step.to_owned()),
                 (MOUNT_AT, place) => {
                     options.mount_at = Some((place.to_owned(), args.by_ref().collect()));

@@ -25,7 +25,8 @@ use warren_unit::search::directory_kind;
 
 pub use untold::LinkedDirectory;
 
-use look::{both_files, is_shortage, names_in, said};
+pub(crate) use look::is_shortage;
+use look::{both_files, names_in, said};
 
 /// Entries of one directory that are looked at.
 const ENTRIES_MAX: usize = 1 << 20;

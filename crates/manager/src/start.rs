@@ -34,7 +34,7 @@ use crate::environment_files::Reads;
 use crate::fd_store::FdStore;
 use crate::first::First;
 use crate::first_boot;
-use crate::generators::Generators;
+use crate::generators::{Generators, Occasion};
 use crate::groups::Groups;
 use crate::helpers::{Answered, Helpers, KeptHelpers};
 use crate::host::{lengthen_unix_queues, owns_machine};
@@ -206,7 +206,9 @@ fn make(
     let generators = options.generators(&settings.context.architecture, sources.clone());
     // After a crash what they made at the start is still there.
     if let Some(generators) = generators.as_ref().filter(|_| is_boot) {
-        generators.run_apart();
+        if let Err(why) = generators.run_apart(Occasion::Boot) {
+            say!("{why}");
+        }
         boot.generators = (began, now());
     }
     let alone = || Begun { configured: sources.read(), ..Begun::default() };

@@ -759,3 +759,42 @@ fn instances_that_were_loaded_one_by_one_do_not_count_as_edited_after_a_crash() 
     m.write("t@.service.d/own.conf", "[Unit]\nDescription=edited\n");
     check(&reload(&m, &json!({"dry_run": true})), [&[], &instances, &[], &[]]);
 }
+
+/// What a generator cannot write is not gone: its units would be, and what they say of those that run.
+#[test]
+fn without_room_for_generators_a_reload_changes_nothing_and_says_so() {
+    let Some(m) = Machine::start("full-run", &[]) else { return };
+    let generator = |text: &str| {
+        let unit = format!("[Unit]\\nDescription={text}\\n[Service]\\nExecStart={}", lab::player());
+        m.write_generator("generates", &format!("printf '{unit} stay\\n' > $1/gened.service"));
+    };
+    std::fs::create_dir(m.directory.join("generators/environment")).expect("a directory");
+    m.write_generator("environment/generates", "echo FROMGEN=1");
+    generator("first");
+    reload(&m, &json!({}));
+    m.expect_job("start", "gened.service", "done");
+    let is_in_force = |description: &str| {
+        let unit = m.status("gened.service");
+        assert_eq!((&unit["description"], &unit["load"]), (&json!(description), &json!("loaded")));
+        let environment = std::fs::read(m.inside("/run/systemd/generator.environment"));
+        assert_eq!(environment.expect("a file"), b"FROMGEN=1\0");
+    };
+    is_in_force("first");
+    generator("second");
+    let refused = || {
+        let said = lab::ask(&m.connect().expect("it listens"), "ReloadConfiguration", &json!({}));
+        said.expect("it is served").to_string()
+    };
+    m.run(&["mount", "-o", "remount,size=32M", "/run"]).expect("it is a tmpfs");
+    m.run(&["fallocate", "-l", "28M", "/run/filler"]).expect("there is room");
+    assert!(refused().contains("of room"), "{}", refused());
+    is_in_force("first");
+    // There is room, until one of them takes it all.
+    m.run(&["rm", "/run/filler"]).expect("it is there");
+    m.write_generator("takes", "dd if=/dev/zero of=$1/all bs=1M 2>/dev/null");
+    assert!(refused().contains("no room"), "{}", refused());
+    is_in_force("first");
+    m.remove_generator("takes");
+    reload(&m, &json!({}));
+    is_in_force("second");
+}

@@ -115,6 +115,41 @@ pub fn is_writable_mount(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|s| !s.f_flag.contains(read_only))
 }
 
+/// Whether what lies there is made by the kernel as it is read: proc(5), sysfs(5) and their like.
+pub fn is_of_kernel(fd: BorrowedFd<'_>) -> bool {
+    const KINDS: [u64; 8] = [
+        0x9fa0,      // proc
+        0x6265_6572, // sysfs
+        0x6462_6720, // debugfs
+        0x7472_6163, // tracefs
+        0x7363_6673, // securityfs
+        0x6367_7270, // cgroup2
+        0x0027_e0eb, // cgroup
+        0x6265_6570, // configfs
+    ];
+    #[allow(clippy::unnecessary_cast, reason = "the type is another on other machines")]
+    rustix::fs::fstatfs(fd).is_ok_and(|found| KINDS.contains(&(found.f_type as u64)))
+}
+
+/// What room a file system has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// In all, bytes; 0 if it has no bound.
+    pub size: u64,
+    /// For who asks, bytes.
+    pub free: u64,
+    /// Whether one more file can be made.
+    pub has_files: bool,
+}
+
+/// The room of the file system that holds `path`; statvfs(3).
+pub fn room(path: &Path) -> Result<Room> {
+    let found = rustix::fs::statvfs(path).call_on("statvfs", path)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    let has_files = found.f_files == 0 || found.f_favail > 0;
+    Ok(Room { size: bytes(found.f_blocks), free: bytes(found.f_bavail), has_files })
+}
+
 /// Major and minor number of a device, as stat(2) gives it; makedev(3).
 pub fn device_numbers(device: u64) -> (u32, u32) {
     (libc::major(device), libc::minor(device))

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use warren_unit::value::environment_file;
 
-use super::{Running, TAKES_MAX, programs, wait_for};
+use super::{Running, TAKES_MAX, Wants, is_want, programs, wait_for};
 use crate::environment::{ENVIRONMENT_BYTES_MAX, Variables};
 use crate::say;
 
@@ -19,7 +19,12 @@ pub(super) const FILE: &str = "generator.environment";
 
 /// Runs those of these directories within the bound for all; scratch files go to `scratch`. What one that
 /// fails or has to be killed has printed counts, as with systemd.
-pub(super) fn run(search: &[PathBuf], begin: &Variables, scratch: &Path) -> Variables {
+pub(super) fn run(
+    search: &[PathBuf],
+    begin: &Variables,
+    scratch: &Path,
+    wants: &mut Wants,
+) -> Variables {
     let end = Instant::now() + TAKES_MAX;
     let (mut made, output) = (Variables::new(), scratch.join("output"));
     for path in programs::find(search).into_values().flatten() {
@@ -36,6 +41,7 @@ pub(super) fn run(search: &[PathBuf], begin: &Variables, scratch: &Path) -> Vari
         });
         match printed {
             Ok(text) => merge(&mut made, &text, &path),
+            Err(e) if is_want(&e) => wants.tell(format!("generator {}: {e}", path.display())),
             Err(e) => say!("generator {}: {e}", path.display()),
         }
     }

@@ -406,7 +406,7 @@ fn is_absence(error: &io::Error) -> bool {
 }
 
 /// Whether this says nothing of the file: descriptors or memory are wanting, here or in the system.
-pub(super) fn is_shortage(error: &io::Error) -> bool {
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
     const ENOMEM: i32 = 12;
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
@@ -414,7 +414,7 @@ pub(super) fn is_shortage(error: &io::Error) -> bool {
 }
 
 /// The error in words, without its number.
-pub(super) fn said(error: &io::Error) -> String {
+pub(crate) fn said(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), warren_sys::error::errno_text)
 }
 
