@@ -14,6 +14,7 @@ use warren_unit::parse::FILE_BYTES_MAX;
 use crate::control::{Caller, is_privileged};
 use crate::control_calls::{Answered, NO_SUCH_UNIT, find_or_load, look_at_file, unit_name};
 use crate::shared::Shared;
+use crate::snapshot::open_to_read;
 
 /// Answers `Cat`: the files of a unit with their texts; of a template, which is no unit, its file.
 pub(crate) fn cat(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
@@ -56,18 +57,28 @@ fn template_path(
 /// himself.
 ///
 /// # Errors
-/// As open(2) and read(2), and if it is larger than a unit file may be.
-pub(crate) fn text_for(asker: Asker, path: &Path) -> io::Result<Option<String>> {
-    let file = File::open(path)?;
+/// As [`bytes_for`], and if it is larger than a unit file may be.
+fn text_for(asker: Asker, path: &Path) -> io::Result<Option<String>> {
+    let Some(bytes) = bytes_for(asker, path)? else { return Ok(None) };
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// What is in a unit file, one byte more than one may have at most; nothing if the asker could not read it
+/// himself.
+///
+/// # Errors
+/// As open(2) and read(2), and if it is no file that the loader would read.
+pub(crate) fn bytes_for(asker: Asker, path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let file = open_to_read(path)?;
     if !is_privileged(asker) && !is_open_to_all(&file) {
         return Ok(None);
     }
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > FILE_BYTES_MAX {
-        return Err(io::Error::other(format!("it is larger than {FILE_BYTES_MAX} bytes")));
-    }
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    Ok(Some(bytes))
 }
 
 /// Whether every user may read a file: it, and each directory on the way to it, lets all others in. What

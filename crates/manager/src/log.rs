@@ -8,7 +8,7 @@
 //! [`line()`] is for everything; what concerns a unit has fields as systemd.journal-fields(7) has
 //! them and, where systemd has an id for such a message (`journalctl --list-catalog`), that id.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +24,7 @@ use warren_core::view::View;
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass;
 use warren_unit::settings::{Group, Id};
-use warren_unit::{Diagnostic, Scope, UnitName};
+use warren_unit::{Diagnostic, Scope, Severity, UnitName};
 
 use crate::ending::words::client;
 use crate::log_link::put_field;
@@ -32,6 +32,9 @@ use crate::unmet;
 
 /// Diagnostics that are written out after one load; the rest is counted.
 const DIAGNOSTICS_SHOWN_MAX: usize = 50;
+
+/// Of one file, so that it does not hide what is wrong with others.
+const DIAGNOSTICS_OF_FILE_MAX: usize = 10;
 
 /// Entries are put together up to this size of a packet, bytes.
 const PACKET_BYTES: usize = 32 << 10;
@@ -483,6 +486,7 @@ pub fn diagnostics_of(view: &View, settings: &Settings, unit: UnitId, all: &[Dia
     shown(all).for_each(|text| warn(view, settings, unit, &text));
 }
 
+/// Errors first: they say why a unit cannot be used.
 fn shown(all: &[Diagnostic]) -> impl Iterator<Item = String> {
     let line = |diagnostic: &Diagnostic| {
         let Diagnostic { path, line, column, severity, message, .. } = diagnostic;
@@ -491,9 +495,20 @@ fn shown(all: &[Diagnostic]) -> impl Iterator<Item = String> {
             column => format!("{path}:{line}:{column}: {severity}: {message}"),
         }
     };
-    let more = all.len().saturating_sub(DIAGNOSTICS_SHOWN_MAX);
+    let mut of_files = BTreeMap::<&str, usize>::new();
+    let (errors, others): (Vec<_>, Vec<_>) =
+        all.iter().partition(|diagnostic| diagnostic.severity == Severity::Error);
+    let mut shown = Vec::new();
+    for diagnostic in errors.into_iter().chain(others) {
+        let of_file = of_files.entry(&diagnostic.path).or_default();
+        if *of_file < DIAGNOSTICS_OF_FILE_MAX && shown.len() < DIAGNOSTICS_SHOWN_MAX {
+            *of_file += 1;
+            shown.push(line(diagnostic));
+        }
+    }
+    let more = all.len() - shown.len();
     let more = (more > 0).then(|| format!("and {more} more; see warren verify"));
-    all.iter().take(DIAGNOSTICS_SHOWN_MAX).map(line).chain(more)
+    shown.into_iter().chain(more)
 }
 
 #[cfg(test)]
@@ -538,6 +553,21 @@ mod tests {
         let full = Err(warren_sys::Error::new("sendmsg", 11));
         assert!(!outbox.sent(Packet { bytes: b"C".to_vec(), messages: 1 }, full), "EAGAIN");
         assert_eq!((outbox.packets.len(), outbox.lost), (1, 1));
+    }
+
+    #[test]
+    fn no_file_hides_what_is_wrong_with_another_and_errors_come_first() {
+        let one = |path: &str, line, severity| {
+            let (path, code, message) = (path.into(), warren_unit::Code::NotUtf8, String::new());
+            Diagnostic { path, line, column: 0, severity, code, message }
+        };
+        let mut all: Vec<_> = (1..=256).map(|line| one("a", line, Severity::Warning)).collect();
+        all.extend((1..=60).map(|n| one(&format!("b{n}"), 1, Severity::Warning)));
+        all.push(one("c", 7, Severity::Error));
+        let shown: Vec<String> = shown(&all).collect();
+        assert!(shown[0].starts_with("c:7: "), "{}", shown[0]);
+        assert_eq!(shown.iter().filter(|line| line.starts_with("a:")).count(), 10);
+        assert_eq!((shown.len(), &*shown[50]), (51, "and 267 more; see warren verify"));
     }
 
     #[test]

@@ -25,8 +25,8 @@ use warren_unit::search::directory_kind;
 
 pub use untold::LinkedDirectory;
 
-pub(crate) use look::is_shortage;
-use look::{both_files, names_in, said};
+use look::{both_files, names_in};
+pub(crate) use look::{is_shortage, open_to_read, said};
 
 /// Entries of one directory that are looked at.
 const ENTRIES_MAX: usize = 1 << 20;

@@ -47,12 +47,24 @@ fn files_that_are_no_unit_files_are_said_to_be_so() {
         std::fs::create_dir(path("dir.service")).expect("mkdir");
         std::os::unix::fs::symlink("loop-b.service", path("loop-a.service")).expect("symlink");
         std::os::unix::fs::symlink("loop-a.service", path("loop-b.service")).expect("symlink");
+        // Whoever reads it waits for what the kernel says next, for ever.
+        std::os::unix::fs::symlink("/proc/kmsg", path("kmsg.service")).expect("symlink");
         let name = std::ffi::OsStr::from_bytes(b"\xff\xfe.service");
         std::fs::write(m.directory.join("units").join(name), "[Service]").expect("write");
         let report = reload(m);
         assert!(report["diagnostics"].as_array().is_some_and(|d| !d.is_empty()), "{report}");
-        for unit in ["big", "nul", "line", "text", "dir", "loop-a"] {
+        for (unit, why) in [
+            ("big", "larger than"),
+            ("nul", "no ExecStart="),
+            ("line", "longer"),
+            ("text", "not UTF-8"),
+            ("dir", "is a directory"),
+            ("loop-a", "Too many levels of symbolic links"),
+            ("kmsg", "is no unit file"),
+        ] {
             let unit = format!("{unit}.service");
+            let fault = m.status(&unit)["load_fault"].to_string();
+            assert!(fault.contains(why), "{unit}: {fault}");
             let ended = m.job("start", &unit);
             assert!(
                 matches!(ended, Ended::Refused(_)),

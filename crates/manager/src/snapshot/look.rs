@@ -11,7 +11,7 @@ use std::fs;
 use std::io;
 use std::ops::Bound;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -373,8 +373,23 @@ fn read_bounded(path: &Path, size: u64) -> io::Result<Vec<u8>> {
     use std::io::Read;
     let bound = size.clamp(1 << 20, FILE_BYTES_MAX) + 1;
     let mut bytes = Vec::with_capacity(size.min(1 << 16) as usize);
-    fs::File::open(path)?.take(bound).read_to_end(&mut bytes)?;
+    open_to_read(path)?.take(bound).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Opens what is to be read as a unit file. What is no regular file any more since it was looked at is
+/// refused, and so is what the kernel makes as it is read: some of that does not end, or has who reads wait.
+pub(crate) fn open_to_read(path: &Path) -> io::Result<fs::File> {
+    const O_NONBLOCK: i32 = 0o4000;
+    // So that opening a FIFO does not wait for who writes.
+    let file = fs::OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if warren_sys::file::is_of_kernel(file.as_fd()) {
+        return Err(io::Error::other("what the kernel makes as it is read is no unit file"));
+    }
+    Ok(file)
 }
 
 /// The names in a directory, in order; nothing if it is not there, or not for us to read.
