@@ -12,7 +12,7 @@ use warren_sys::process::ExitKind;
 
 use self::early::EarlyExit;
 use crate::daemon::Daemon;
-use crate::groups::Groups;
+use crate::groups::{Groups, News};
 use crate::say;
 
 /// Exit records taken in one turn.
@@ -22,7 +22,10 @@ impl Daemon {
     pub(crate) fn read_exits(&mut self) {
         // Answers to spawns that were just read: the machine is to know those processes.
         self.turn();
-        for record in self.init.ended(EXITS_PER_TURN_MAX) {
+        const KILL: ExitKind = ExitKind::Killed(9);
+        let ended = self.init.ended(EXITS_PER_TURN_MAX);
+        self.look_at_groups_after(!ended.is_empty(), ended.iter().any(|one| one.exit.kind == KILL));
+        for record in ended {
             if let Some(unborn) = self.helpers.held.ended(record.exit.pid, record.time_ns) {
                 self.born(unborn);
                 self.turn();
@@ -54,6 +57,10 @@ impl Daemon {
 
     pub(crate) fn read_groups(&mut self) {
         let news = self.groups.drain();
+        self.take_news_of_groups(news);
+    }
+
+    pub(crate) fn take_news_of_groups(&mut self, news: News) {
         news.out_of_memory.into_iter().for_each(|unit| self.out_of_memory(unit));
         news.empty.into_iter().for_each(|unit| self.group_emptied(unit));
         self.look_whom_it_froze();
@@ -67,6 +74,7 @@ impl Daemon {
             return self.done(id, Done::Failed { error });
         }
         self.freezing.insert(unit, (id, frozen));
+        self.await_groups();
         self.look_whom_it_froze();
     }
 

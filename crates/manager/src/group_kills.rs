@@ -93,6 +93,7 @@ impl Daemon {
         if self.groups.found_empty(unit) {
             self.group_emptied(unit);
         }
+        self.await_groups();
     }
 
     /// The main and the control process of a unit, if they have moved to a group that is not the unit's: a kill of

@@ -4,6 +4,8 @@
 //! Whether somebody is left in a group is looked at when a process ends that the machine knows, and
 //! a group is watched only when there is: of most services the main process is the last. Where a
 //! group has the memory controller, what the kernel kills in it for want of memory is watched too.
+//! What cannot be watched (inotify(7), `max_user_watches`) is looked at again when processes end, and now and
+//! then ([`Groups::look_at_unwatched`]).
 
 mod controllers;
 mod limits;
@@ -27,6 +29,7 @@ use warren_trace::words::Counter;
 use warren_unit::config::Delegate;
 use warren_unit::{UnitName, UnitType};
 
+use crate::say;
 use controllers::Enabled;
 use limits::{HostTasks, Wanted};
 
@@ -49,6 +52,12 @@ pub struct Groups {
     watch: Option<Watch>,
     by_watch: BTreeMap<WatchId, Watched>,
     made: BTreeMap<UnitId, Group>,
+    /// Units whose group was to be watched and could not be.
+    unwatched: BTreeSet<UnitId>,
+    /// The same of want of memory in it.
+    memory_unwatched: BTreeSet<UnitId>,
+    /// That a group cannot be watched was said.
+    is_want_told: bool,
     /// Controllers that the root of the tree offers.
     controllers: Vec<String>,
     /// Units whose group is being killed elsewhere: until that is over nothing is said of it, so
@@ -98,15 +107,27 @@ struct Group {
 
 /// A group with the memory controller.
 struct Memory {
-    watch: WatchId,
+    watch: Option<WatchId>,
     /// Processes that were killed for want of memory, as far as the machine was told.
     kills: u64,
 }
 
+impl Group {
+    fn watches(&self) -> impl Iterator<Item = WatchId> + use<> {
+        let of_memory = self.memory.as_ref().and_then(|memory| memory.watch);
+        self.watch.into_iter().chain(of_memory)
+    }
+}
+
 impl Groups {
     /// Over this tree, or without cgroups.
-    pub fn new(tree: Option<Tree>) -> Result<Groups> {
-        let watch = tree.as_ref().map(|_| Watch::new()).transpose()?;
+    pub fn new(tree: Option<Tree>) -> Groups {
+        let watch = tree.as_ref().map(|_| Watch::new()).transpose();
+        let is_want_told = watch.as_ref().is_err_and(|error| {
+            tell_want(error);
+            true
+        });
+        let watch = watch.ok().flatten();
         let controllers =
             tree.as_ref().map(|t| t.controllers("").unwrap_or_default()).unwrap_or_default();
         let (by_watch, made) = (BTreeMap::new(), BTreeMap::new());
@@ -115,18 +136,21 @@ impl Groups {
         let root = tree.as_ref().map(root_path).unwrap_or_default();
         let tree = tree.map(Arc::new);
         let host_tasks = HostTasks::default();
-        Ok(Groups {
+        Groups {
             tree,
             root,
             watch,
             by_watch,
             made,
+            unwatched: BTreeSet::new(),
+            memory_unwatched: BTreeSet::new(),
+            is_want_told,
             controllers,
             killing,
             together,
             enabled,
             host_tasks,
-        })
+        }
     }
 
     /// Whether processes are tracked by cgroups.
@@ -285,20 +309,35 @@ impl Groups {
     /// Whether memory runs out is not asked of slices: their groups count what their units' do.
     fn adopt(&mut self, graph: &Graph, unit: UnitId, path: String, stale: bool, killed: bool) {
         let memory = if is_slice(graph, unit) { None } else { self.watch_memory(&path) };
-        self.by_watch.extend(memory.iter().map(|memory| (memory.watch, Watched::Memory(unit))));
+        match memory.as_ref().map(|memory| memory.watch) {
+            Some(Some(watch)) => _ = self.by_watch.insert(watch, Watched::Memory(unit)),
+            Some(None) => _ = self.memory_unwatched.insert(unit),
+            None => {}
+        }
         let (watch, removed) = (None, None);
         let (empty, used) = (false, false);
         let group = Group { path, watch, memory, stale, killed, empty, used, removed };
         self.made.insert(unit, group);
     }
 
-    fn watch_memory(&self, path: &str) -> Option<Memory> {
-        let (tree, watch) = (self.tree.as_ref()?, self.watch.as_ref()?);
+    fn watch_memory(&mut self, path: &str) -> Option<Memory> {
+        let tree = self.tree.as_ref()?;
         if !self.controllers.iter().any(|name| name == "memory") {
             return None;
         }
-        let watch = watch.add_memory(tree, path).ok()?;
-        Some(Memory { watch, kills: tree.oom_kills(path).ok()? })
+        let watch = self.watch.as_ref().map(|watch| watch.add_memory(tree, path)).transpose();
+        let kills = tree.oom_kills(path).ok()?;
+        let watch = watch.unwrap_or_else(|error| {
+            self.tell_want(&error);
+            None
+        });
+        Some(Memory { watch, kills })
+    }
+
+    fn tell_want(&mut self, error: &warren_sys::Error) {
+        if !std::mem::replace(&mut self.is_want_told, true) {
+            tell_want(error);
+        }
     }
 
     /// Whether a process of the unit was killed for want of memory since this was last asked.
@@ -342,6 +381,9 @@ impl Groups {
         if let Some(group) = self.made.get_mut(&unit) {
             group.empty = empty;
             group.used = false;
+        }
+        if empty {
+            self.unwatched.remove(&unit);
         }
         empty
     }
@@ -582,7 +624,9 @@ impl Groups {
     pub fn forget(&mut self, unit: UnitId) -> Option<String> {
         let group = self.made.remove(&unit)?;
         self.killing.remove(&unit);
-        for id in group.watch.into_iter().chain(group.memory.map(|memory| memory.watch)) {
+        self.unwatched.remove(&unit);
+        self.memory_unwatched.remove(&unit);
+        for id in group.watches() {
             self.by_watch.remove(&id);
             if let Some(watch) = &self.watch {
                 watch.remove(id);
@@ -611,12 +655,30 @@ impl Groups {
             units.sort_unstable();
             units.dedup();
         }
+        self.confirm(news)
+    }
+
+    /// What is so and was not known.
+    fn confirm(&mut self, mut news: News) -> News {
         news.empty.retain(|&unit| {
             let is_known = self.made.get(&unit).is_none_or(|group| group.empty);
             !is_known && !self.killing.contains(&unit) && self.found_empty(unit)
         });
         news.out_of_memory.retain(|&unit| self.ran_out_of_memory(unit));
         news
+    }
+
+    /// Whether [`Groups::look_at_unwatched`] may find something; `killed`: a process was killed since it was
+    /// last asked.
+    pub fn has_unwatched(&self, killed: bool) -> bool {
+        !self.unwatched.is_empty() || killed && !self.memory_unwatched.is_empty()
+    }
+
+    /// What the kernel would have reported of groups that cannot be watched. Those that can be by now are.
+    pub fn look_at_unwatched(&mut self, killed: bool) -> News {
+        let empty = self.unwatched.iter().copied().collect();
+        let out_of_memory = self.memory_unwatched.iter().copied().filter(|_| killed).collect();
+        self.confirm(News { empty, out_of_memory })
     }
 
     /// A process was put into the unit's group, and may be gone already.
@@ -628,17 +690,24 @@ impl Groups {
 
     /// Has the kernel report when the unit's group is empty; whether it was not asked to before.
     fn begin_watch(&mut self, unit: UnitId) -> bool {
-        let (Some(tree), Some(watch), Some(group)) =
-            (&self.tree, &self.watch, self.made.get_mut(&unit))
-        else {
+        let (Some(tree), Some(group)) = (&self.tree, self.made.get_mut(&unit)) else {
             return false;
         };
         if group.watch.is_some() {
             return false;
         }
-        group.watch = watch.add(tree, &group.path).ok();
-        self.by_watch.extend(group.watch.map(|id| (id, Watched::Empty(unit))));
-        group.watch.is_some()
+        match self.watch.as_ref().map(|watch| watch.add(tree, &group.path)).transpose() {
+            Ok(watch) => group.watch = watch,
+            Err(error) if error.is_gone() => {}
+            Err(error) => self.tell_want(&error),
+        }
+        let watch = self.made.get(&unit).and_then(|group| group.watch);
+        self.by_watch.extend(watch.map(|id| (id, Watched::Empty(unit))));
+        match watch {
+            Some(_) => self.unwatched.remove(&unit),
+            None => self.unwatched.insert(unit),
+        };
+        watch.is_some()
     }
 
     /// Forgets the unit's group where it is, if nobody is known to be in it, or if it is one of
@@ -649,7 +718,9 @@ impl Groups {
         let unused = |group: &Group| (group.empty || holds_groups) && usable(group);
         let is_left = self.made.get(&unit).is_none_or(unused);
         if is_left && let Some(group) = self.made.remove(&unit) {
-            for id in group.watch.into_iter().chain(group.memory.map(|memory| memory.watch)) {
+            self.unwatched.remove(&unit);
+            self.memory_unwatched.remove(&unit);
+            for id in group.watches() {
                 self.by_watch.remove(&id);
             }
         }
@@ -673,6 +744,11 @@ impl Groups {
             named.or_else(|| core.stray_at(path))
         })
     }
+}
+
+/// Once: it is so for all, and for as long as others have so many.
+fn tell_want(error: &warren_sys::Error) {
+    say!("not all cgroups can be watched, and those are looked at as processes end: {error}");
 }
 
 /// The unit in whose group a process is, by where groups of units lie; none for a group that only has the name

@@ -273,6 +273,12 @@ pub fn line(text: std::fmt::Arguments<'_>) {
     Message { level: INFO, text: &text.to_string(), fields: &[] }.say(true);
 }
 
+/// Says why the manager does not come up: on standard error whatever is said where else, as this process ends
+/// before it sends anything.
+pub fn last_words(text: &str) {
+    Message { level: ERR, text, fields: &[] }.print();
+}
+
 /// [`line()`] with format arguments.
 #[macro_export]
 macro_rules! say {

@@ -363,6 +363,7 @@ impl Daemon {
         if let Some(unit) = unit.filter(|&unit| self.groups.emptied(unit)) {
             self.group_emptied(unit);
         }
+        self.await_groups();
     }
 
     /// A helper is gone. The process that it was at goes on alone if it is its program or on the way

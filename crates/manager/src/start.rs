@@ -145,7 +145,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let link = greeted.as_ref().ok().map(|(init, _)| init.socket().try_clone_to_owned());
     let made = greeted.and_then(|(init, greeting)| make(options, began, init, greeting));
     if let Err(error) = &made {
-        say!("{error}");
+        crate::log::last_words(error);
         std::mem::forget(link);
     }
     made
@@ -272,7 +272,7 @@ fn make(
     core.set_without_cgroups(tree.is_none());
     core.set_without_swaps(warren_sys::process::in_container());
     core.set_boot_times(boot);
-    let groups = Groups::new(tree).map_err(text("watching cgroups"))?;
+    let groups = Groups::new(tree);
     let traps = match std::mem::take(&mut kept.pipe) {
         [Some(reader), Some(writer)] => Traps::new(Some((reader, writer)), wake.clone()),
         _ => Traps::new(None, wake.clone()),

@@ -1,5 +1,6 @@
 //! Main processes whose end nobody has told of: init may be about to write the record, or there will be
-//! none, because they were no children of init.
+//! none, because they were no children of init. And the ends of all in cgroups that cannot be watched, which
+//! nobody tells of either: those are looked at when some process has ended, and every few seconds.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,6 +16,13 @@ use crate::daemon::{Daemon, now};
 /// A process that is gone for so long has no record to come.
 const MISSING_AFTER: Duration = Duration::from_secs(2);
 
+/// Groups that cannot be watched are looked at so often while nothing ends, as with a lost process of a
+/// debugger or another namespace.
+const LOOK_AT_GROUPS: Duration = Duration::from_secs(3);
+
+/// And not more often than this, however many processes end.
+const GROUPS_REST: Duration = Duration::from_millis(100);
+
 const ESRCH: i32 = 3;
 
 /// One of them.
@@ -25,14 +33,24 @@ struct Absent {
     pid: u32,
 }
 
-/// All of them, the first first.
+/// All of them.
 #[derive(Default)]
-pub(crate) struct Missing(VecDeque<Absent>);
+pub(crate) struct Missing {
+    /// The first first.
+    processes: VecDeque<Absent>,
+    /// When groups that cannot be watched are looked at next.
+    groups_due: Option<Monotonic>,
+    /// When they were last.
+    groups_at: Option<Monotonic>,
+    /// Whether a process was killed since.
+    killed: bool,
+}
 
 impl Missing {
     /// When the next is to be told of.
     pub(crate) fn deadline(&self) -> Option<Monotonic> {
-        self.0.front().map(|absent| absent.told_at)
+        let process = self.processes.front().map(|absent| absent.told_at);
+        process.into_iter().chain(self.groups_due).min()
     }
 }
 
@@ -41,15 +59,54 @@ impl Daemon {
     /// record comes.
     pub(crate) fn await_record(&mut self, unit: Option<UnitId>, pid: u32) {
         let told_at = now().monotonic.after(MISSING_AFTER);
-        self.missing.0.push_back(Absent { told_at, unit, pid });
+        self.missing.processes.push_back(Absent { told_at, unit, pid });
     }
 
     /// Tells of processes whose end nobody has told of.
     pub(crate) fn tell_missing(&mut self) {
         let moment = now().monotonic;
-        while let Some(absent) = self.missing.0.pop_front_if(|absent| absent.told_at <= moment) {
+        while let Some(absent) =
+            self.missing.processes.pop_front_if(|absent| absent.told_at <= moment)
+        {
             self.look_for(absent.unit, absent.pid);
         }
+        self.look_at_groups(moment);
+    }
+
+    /// Processes have ended, of which the last of some group may be one.
+    pub(crate) fn look_at_groups_after(&mut self, ended: bool, killed: bool) {
+        self.missing.killed |= killed;
+        if !ended || !self.groups.has_unwatched(self.missing.killed) {
+            return;
+        }
+        let moment = now().monotonic;
+        let rested = self.missing.groups_at.map_or(moment, |at| at.after(GROUPS_REST).max(moment));
+        let due = self.missing.groups_due.map_or(rested, |due| due.min(rested));
+        self.missing.groups_due = Some(due);
+    }
+
+    /// A group may just have been found that cannot be watched.
+    pub(crate) fn await_groups(&mut self) {
+        if self.groups.has_unwatched(false) {
+            self.missing.groups_due.get_or_insert_with(|| now().monotonic.after(LOOK_AT_GROUPS));
+        }
+    }
+
+    fn look_at_groups(&mut self, moment: Monotonic) {
+        let killed = self.missing.killed;
+        if !self.groups.has_unwatched(killed) {
+            self.missing.groups_due = None;
+            self.missing.killed = false;
+            return;
+        }
+        let later = moment.after(LOOK_AT_GROUPS);
+        if *self.missing.groups_due.get_or_insert(later) > moment {
+            return;
+        }
+        (self.missing.groups_due, self.missing.groups_at) = (Some(later), Some(moment));
+        self.missing.killed = false;
+        let news = self.groups.look_at_unwatched(killed);
+        self.take_news_of_groups(news);
     }
 
     fn look_for(&mut self, unit: Option<UnitId>, pid: u32) {

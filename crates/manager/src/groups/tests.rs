@@ -118,11 +118,11 @@ fn a_group_that_another_manager_left_is_made_anew_or_entered_while_somebody_is_i
     tree.kill(&path).expect("it can be killed");
     let mut cat = cat_in(&tree, &path);
     // The unit is down, so that nothing is taken up.
-    let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+    let mut groups = Groups::new(Some(lab.tree()));
     groups.make(&graph, unit, &path, &settings).expect("it is there");
     assert!(groups.is_killed(unit), "nobody knows, and somebody is in it");
     // The unit is up.
-    let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+    let mut groups = Groups::new(Some(lab.tree()));
     groups.take_up(&graph, unit, &path);
     assert!(groups.is_killed(unit), "nobody knows");
     drop(cat.stdin.take());
@@ -131,7 +131,7 @@ fn a_group_that_another_manager_left_is_made_anew_or_entered_while_somebody_is_i
     groups.make(&graph, unit, &path, &settings).expect("it can be made anew");
     assert!(!groups.is_killed(unit) && tree.id(&path).expect("it is there") != old);
     // The unit is down.
-    let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+    let mut groups = Groups::new(Some(lab.tree()));
     let old = tree.id(&path).expect("it is there");
     groups.make(&graph, unit, &path, &settings).expect("it can be made anew");
     assert!(!groups.is_killed(unit) && tree.id(&path).expect("it is there") != old);
@@ -146,7 +146,7 @@ fn a_group_that_is_gone_is_one_in_which_nobody_is() {
     let service = ("a.service", "[Service]\nExecStart=/bin/true\n");
     let graph = graph_of(&scratch, &[service, ("mnt.mount", "[Mount]\nWhat=a\nWhere=/mnt\n")]);
     let (service, mount) = (unit(&graph, "a.service"), unit(&graph, "mnt.mount"));
-    let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+    let mut groups = Groups::new(Some(lab.tree()));
     groups.take_up(&graph, service, "gone.slice/a.service");
     groups.take_up(&graph, mount, "gone.slice/mnt.mount");
     assert!(groups.emptied_by_end(service), "it is told when its main process has ended");
@@ -174,7 +174,7 @@ fn a_group_whose_kill_another_manager_did_not_end_has_room_for_processes_again()
         let unit = unit(&graph, name);
         let settings = settings().compile(graph.definition(unit));
         let path = defined_path(&graph, unit);
-        let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+        let mut groups = Groups::new(Some(lab.tree()));
         groups.make(&graph, unit, &path, &settings).expect("it can be made");
         let mut cat = cat_in(&tree, &path);
         let room = || tree.read(&path, PIDS_MAX).expect("the controller is on").trim().to_owned();
@@ -186,16 +186,52 @@ fn a_group_whose_kill_another_manager_did_not_end_has_room_for_processes_again()
             room()
         };
         // The unit is up.
-        let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+        let mut groups = Groups::new(Some(lab.tree()));
         groups.take_up(&graph, unit, &path);
         assert_eq!(limit_of(&mut groups), limit, "{name}");
         assert_eq!(limit == "7", name == "b.service");
         let _task = groups.kill_task(unit).expect("it has a group");
         assert_eq!(limit_of(&mut groups), NO_PIDS, "it is being killed");
         // The unit is down.
-        let mut groups = Groups::new(Some(lab.tree())).expect("watches");
+        let mut groups = Groups::new(Some(lab.tree()));
         assert_eq!(limit_of(&mut groups), limit, "{name}");
         drop(cat.stdin.take());
         cat.wait().expect("it is a child");
     }
+}
+
+/// As where inotify(7) has no instance or no watch left for this user.
+#[test]
+fn a_group_that_cannot_be_watched_is_found_empty_when_it_is_looked_at() {
+    let Some(lab) = Lab::new("unwatched") else {
+        return eprintln!("NOT RUN: a_group_that_cannot... needs root and cgroup2");
+    };
+    let scratch = Scratch::new("groups-unwatched");
+    let graph = graph_of(&scratch, &[("a.service", "[Service]\nExecStart=/bin/true\n")]);
+    let unit = unit(&graph, "a.service");
+    let settings = settings().compile(graph.definition(unit));
+    let path = defined_path(&graph, unit);
+    let tree = lab.tree();
+    let mut groups = Groups::new(Some(lab.tree()));
+    groups.watch = None;
+    groups.make(&graph, unit, &path, &settings).expect("it can be made");
+    let mut cat = cat_in(&tree, &path);
+    assert!(!groups.has_unwatched(false), "nobody asked for a report");
+    groups.note_use(unit);
+    assert!(!groups.emptied_by_end(unit), "somebody is left");
+    assert!(groups.has_unwatched(false));
+    assert_eq!(groups.look_at_unwatched(false).empty, []);
+    drop(cat.stdin.take());
+    cat.wait().expect("it is a child");
+    assert_eq!(groups.look_at_unwatched(false).empty, [unit]);
+    assert!(!groups.has_unwatched(false), "it is told once");
+    // One for which there is a watch by now is not looked at any more.
+    let mut cat = cat_in(&tree, &path);
+    groups.note_use(unit);
+    assert!(!groups.emptied_by_end(unit) && groups.has_unwatched(false));
+    groups.watch = Watch::new().ok();
+    assert_eq!(groups.look_at_unwatched(false).empty, []);
+    assert!(!groups.has_unwatched(false));
+    drop(cat.stdin.take());
+    cat.wait().expect("it is a child");
 }
