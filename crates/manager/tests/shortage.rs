@@ -254,3 +254,97 @@ fn a_socket_that_init_cannot_keep_does_not_listen() {
     assert!(m.kill_manager());
     m.wait_for("a.socket", "active/listening");
 }
+
+/// The kernel reports of no group that is not watched: whoever is left there is looked for as processes end.
+#[test]
+fn who_is_left_is_waited_for_without_watches() {
+    let spawns = |how: &str| format!("ExecStart=/bin/sh -c 'sleep 1000 & echo $$! > @D/out/{how}'");
+    let forks = format!("[Service]\nType=forking\nGuessMainPID=no\n{}", spawns("forks"));
+    let deaf = "[Service]\nTimeoutStopSec=60\nExecStart=/bin/sh -c \"(trap '' TERM; \
+                : > @D/out/deaf; sleep 1; : > @D/out/over) & exec sleep 999\"";
+    let units = [("forks.service", &*forks), ("deaf.service", deaf)];
+    for (kind, said) in [("watches", "No space left"), ("instances", "Too many open files")] {
+        let name = format!("short-{kind}");
+        let wrapper = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
+        let script = format!(
+            "exec unshare --user --map-root-user sh -c \
+             'echo 0 > /proc/sys/user/max_inotify_{kind} && exec {} \"$@\"' sh \"$@\"",
+            env!("CARGO_BIN_EXE_warrend")
+        );
+        lab::install_script(&wrapper, &script);
+        let manager = format!("--manager={}", wrapper.display());
+        let Some(m) = Machine::start_with(&name, &units, &[&manager]) else { return };
+        m.expect_job("start", "forks.service", "done");
+        m.wait_for("forks.service", "active/running");
+        let left = m.lines("forks").remove(0);
+        m.run(&["kill", "-KILL", &left]).expect("it can be killed");
+        m.wait_for("forks.service", "inactive/dead");
+        m.expect_job("start", "deaf.service", "done");
+        until("it is deaf", || m.out("deaf").exists().then_some(()));
+        m.expect_job("stop", "deaf.service", "done");
+        assert!(m.out("over").exists(), "he was waited for");
+        let console = m.console();
+        let told = console.lines().filter(|line| line.contains("not all cgroups can be watched"));
+        let told: Vec<&str> = told.collect();
+        assert!(told.len() == 1 && told[0].contains(said), "{told:?}");
+        assert!(m.kill_manager());
+        m.wait_for("deaf.service", "inactive/dead");
+        drop(m);
+        let _ = std::fs::remove_file(&wrapper);
+    }
+}
+
+/// A group that bounds processes, for a test; nothing where there can be none.
+struct Bound(std::path::PathBuf);
+
+impl Bound {
+    fn new(name: &str) -> Option<Bound> {
+        let tops = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"].into_iter();
+        tops.map(|top| std::path::Path::new(top).join(name)).find_map(|path| {
+            std::fs::create_dir(&path).ok()?;
+            let bound = Bound(path);
+            bound.0.join("pids.max").exists().then_some(bound)
+        })
+    }
+
+    fn write(&self, file: &str, value: &str) {
+        std::fs::write(self.0.join(file), value).expect("the kernel takes it");
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn without_threads_a_reload_of_many_files_ends_nobody() {
+    let Some(bound) = Bound::new(&format!("warren-short-threads-{}", std::process::id())) else {
+        return lab::not_run("without_threads...", "a cgroup with the pids controller");
+    };
+    let Some(m) = Machine::start("short-threads", &[("a.service", STAYS)]) else { return };
+    let client = control(&m);
+    let manager = settled_manager(&m);
+    bound.write("cgroup.procs", &manager.to_string());
+    bound.write("pids.max", "1");
+    for number in 0..3000 {
+        m.write(&format!("many{number}.service"), STAYS);
+    }
+    m.write("a.service", &format!("[Unit]\nDescription=other\n{STAYS}"));
+    // Generators need a process.
+    let refused = said(&client, "ReloadConfiguration", &json!({})).to_string();
+    assert!(refused.contains("generators cannot run"), "{refused}");
+    let one = said(&client, "ReloadConfiguration", &json!({"unit": "a.service"}));
+    assert!(one["error"].is_null(), "{one}");
+    let status = said(&client, "Status", &json!({"unit": "a.service"}));
+    assert_eq!(status["parameters"]["description"], "other", "{status}");
+    let dry = said(&client, "ReloadConfiguration", &json!({"dry_run": true})).to_string();
+    assert!(dry.contains("many2999.service"), "all are looked at");
+    bound.write("pids.max", "max");
+    let all = said(&client, "ReloadConfiguration", &json!({}));
+    assert!(all["error"].is_null(), "{all}");
+    m.expect_job("start", "many2999.service", "done");
+    assert_eq!(m.manager_pid(), Some(manager));
+    drop(m);
+}
