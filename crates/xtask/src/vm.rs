@@ -93,6 +93,7 @@ echo REPORT queue $(cat /proc/sys/net/unix/max_dgram_qlen)
 echo REPORT name $(cat /proc/sys/kernel/hostname) lo $(cat /sys/class/net/lo/flags)
 read id </etc/machine-id; echo REPORT id ${#id}
 [ -e /run/systemd/first-boot ] && echo REPORT first boot
+echo REPORT mounted $(grep -c -e ' /sys/kernel/security ' -e ' /sys/fs/bpf ' -e ' /run/lock ' /proc/self/mounts)
 echo REPORT slice pids.max $(cat ../pids.max)
 sed -i -e '/^MemoryMax/d' -e s/TasksMax=20/TasksMax=30/ /etc/systemd/system/limits.service
 sed -i s/500/600/ /etc/systemd/system/system.slice
@@ -117,10 +118,11 @@ setsid sleep 1000 &
 ";
 
 /// Lines that the console must have.
-const EXPECTED: [&str; 26] = [
+const EXPECTED: [&str; 27] = [
     "REPORT name in-a-machine lo 0x9",
     "REPORT id 32",
     "REPORT first boot",
+    "REPORT mounted 3",
     "REPORT stop 3 Result=oom-kill",
     "REPORT kill 3 Result=oom-kill",
     "REPORT continue 0 Result=success",
