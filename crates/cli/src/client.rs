@@ -64,6 +64,17 @@ impl CallError {
         matches!(self, CallError::NoManager(_, e) if e.kind() != ErrorKind::WouldBlock)
     }
 
+    /// The manager ended over the call.
+    pub fn is_end(&self) -> bool {
+        match self {
+            CallError::Ended => true,
+            CallError::Broken(e) => {
+                matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+            }
+            _ => false,
+        }
+    }
+
     /// The unit does not exist.
     pub fn is_no_such_unit(&self) -> bool {
         matches!(self, CallError::Refused(name, _) if name == NO_SUCH_UNIT)

@@ -170,7 +170,7 @@ impl Session {
             Command::Clear(a) => self.clear(&a.units),
             Command::ResetFailed(a) => self.reset_failed(&a.units),
             Command::Totals => self.totals(),
-            Command::Reexec => self.plain("Reexecute", json!({})),
+            Command::Reexec => self.reexec(),
             Command::Poweroff(a) => self.plain("Leave", leaving::now("poweroff", &a)),
             Command::Reboot(a) => self.plain("Leave", leaving::now("reboot", &a)),
             Command::Halt(a) => self.plain("Leave", leaving::now("halt", &a)),
@@ -199,6 +199,15 @@ impl Session {
     fn plain(&mut self, method: &str, parameters: Value) -> Result<i32> {
         self.client.call(method, parameters)?;
         Ok(0)
+    }
+
+    /// Answered by the end of the manager, so that the next command meets the next one; one of an earlier version
+    /// answers before.
+    fn reexec(&mut self) -> Result<i32> {
+        match self.client.call("Reexecute", json!({})) {
+            Err(e) if e.is_end() => Ok(0),
+            other => Ok(other.map(|_| 0)?),
+        }
     }
 
     fn shutdown_verb(&mut self, args: &ShutdownArgs) -> Result<i32> {

@@ -16,11 +16,13 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use warren_core::request::Asker;
-use warren_sys::{endings, fdpass};
+use warren_sys::eventfd::EventFd;
+use warren_sys::{endings, fdpass, socket};
 
 use crate::answers::{AnswerTo, Awaited, Bell, Unanswered, awaited};
 use crate::control_calls::{self, Answered, Method, refused};
@@ -56,13 +58,37 @@ const UNENDED_OF_ONE_USER_MAX: usize = 16;
 /// ends: nothing tells when others give some back.
 const REST: Duration = Duration::from_secs(1);
 
+/// So long the thread that takes clients has to leave those who come to the next manager.
+const LEAVING_TIME: Duration = Duration::from_secs(1);
+
+/// The control socket, served.
+#[derive(Debug)]
+pub struct Control {
+    /// A copy of the one that clients come to.
+    listener: UnixListener,
+    /// Readable once those who come are the next manager's.
+    leaving: Arc<EventFd>,
+    /// Hangs up when nobody is taken any more.
+    left: Receiver<()>,
+}
+
+impl Control {
+    /// Whoever keeps it keeps those who connect while nobody serves.
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Whoever comes from now on is served by the manager that comes.
+    pub fn leave_others_to_the_next(&self) {
+        self.leaving.notify();
+        // Nothing is ever sent: it hangs up, or does not in time.
+        let _ = self.left.recv_timeout(LEAVING_TIME);
+    }
+}
+
 /// Listens at `path` and serves in threads of its own. `kept` is the listener of an earlier manager:
-/// who connected since that one ended is served now. Returns a copy of the listener, to be kept.
-pub fn start(
-    path: &Path,
-    kept: Option<OwnedFd>,
-    shared: Arc<Shared>,
-) -> std::io::Result<UnixListener> {
+/// who connected since that one ended is served now.
+pub fn start(path: &Path, kept: Option<OwnedFd>, shared: Arc<Shared>) -> std::io::Result<Control> {
     let is_there =
         || std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     let listener = match kept.filter(|_| is_there()) {
@@ -72,8 +98,18 @@ pub fn start(
     // Older kernels do not know it.
     let _ = fdpass::refuse_fds(listener.as_fd());
     let copy = listener.try_clone()?;
-    std::thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &shared))?;
-    Ok(copy)
+    let leaving = Arc::new(EventFd::new().map_err(of_kernel)?);
+    let (taking, left) = channel();
+    let is_leaving = leaving.clone();
+    std::thread::Builder::new().name("control".into()).spawn(move || {
+        accept(&listener, &is_leaving, &shared);
+        drop::<Sender<()>>(taking);
+    })?;
+    Ok(Control { listener: copy, leaving, left })
+}
+
+fn of_kernel(error: warren_sys::Error) -> std::io::Error {
+    std::io::Error::from_raw_os_error(error.errno)
 }
 
 fn bind(path: &Path) -> std::io::Result<UnixListener> {
@@ -84,11 +120,24 @@ fn bind(path: &Path) -> std::io::Result<UnixListener> {
     Ok(listener)
 }
 
-fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+/// The next client; nothing once those who come are left to the next manager.
+fn next_client(
+    listener: &UnixListener,
+    is_leaving: &EventFd,
+) -> Option<std::io::Result<UnixStream>> {
+    match socket::wait_readable_or(listener, is_leaving) {
+        Ok(true) => None,
+        // Nobody else takes from it, so that there is somebody.
+        Ok(false) => Some(listener.accept().map(|(stream, _)| stream)),
+        Err(error) => Some(Err(of_kernel(error))),
+    }
+}
+
+fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>) {
     let places = Places::default();
     let turns = Turns::default();
     let acceptor = std::thread::current();
-    for stream in listener.incoming() {
+    while let Some(stream) = next_client(listener, is_leaving) {
         let Ok(stream) = stream else {
             // He who waits is still in the queue, and would be refused again at once.
             std::thread::park_timeout(REST);
@@ -342,6 +391,23 @@ mod tests {
         drop(own);
         assert!(written.is_err());
         reads.join().expect("it ends");
+    }
+
+    #[test]
+    fn who_comes_when_the_manager_leaves_is_left_in_the_queue() {
+        let scratch = crate::scratch::Scratch::new("queue");
+        let path = scratch.0.join("control");
+        let listener = bind(&path).expect("it can be bound");
+        let leaving = EventFd::new().expect("an eventfd");
+        let connect = || UnixStream::connect(&path).expect("it listens");
+        let (_first, second) = (connect(), connect());
+        assert!(next_client(&listener, &leaving).is_some_and(|taken| taken.is_ok()));
+        leaving.notify();
+        assert!(next_client(&listener, &leaving).is_none());
+        // Of the next manager.
+        let (taken, _) = listener.accept().expect("it is still there");
+        drop(second);
+        assert_eq!((&taken).read(&mut [0]).expect("the end"), 0);
     }
 
     #[test]

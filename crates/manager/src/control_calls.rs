@@ -442,7 +442,7 @@ fn clear(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answe
     ask(shared, caller.asker, Request::Clear(unit))
 }
 
-fn call_and_answer(
+pub(crate) fn call_and_answer(
     shared: &Shared,
     caller: &Caller<'_>,
     call: Call,
@@ -597,8 +597,11 @@ fn reset_failed(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -
     call_and_answer(shared, caller, Call::ResetFailed(unit)).map(|_| json!({}))
 }
 
+/// Answered by the end of the connection, which is that of the process: whoever comes then is served by the next.
 fn reexecute(_: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    call_and_answer(shared, caller, Call::Reexecute).map(|_| json!({}))
+    call_and_answer(shared, caller, Call::Reexecute)?;
+    let (_unused, never) = caller.awaited();
+    caller.wait(never, RESTARTED)
 }
 
 /// Whether everything is being stopped, and what that waits for.

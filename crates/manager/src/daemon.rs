@@ -29,6 +29,7 @@ use warren_unit::config::EmergencyAction;
 use warren_unit::{LoadState, UnitName};
 
 use crate::answers::AnswerTo;
+use crate::control::Control;
 use crate::ending::words::AskedBy;
 use crate::ends::early::EarlyExits;
 use crate::ends::missing::Missing;
@@ -140,6 +141,7 @@ pub struct Daemon {
     pub(crate) recorder: crate::recorder::Recorder,
     pub(crate) state: StateFile,
     pub(crate) bus: Option<Bus>,
+    pub(crate) control: Option<Control>,
     /// What the last manager listened at for clients.
     pub(crate) listeners: crate::start::Listeners,
     pub(crate) epoll: Epoll,
@@ -712,6 +714,8 @@ impl Daemon {
     fn leave(mut self, leaving: Leaving) -> i32 {
         match leaving {
             Leaving::Restart => {
+                // Before the bus ends, which answers who asked for this there.
+                self.control.iter().for_each(Control::leave_others_to_the_next);
                 self.bus.iter_mut().for_each(Bus::leave_socket);
                 // Init takes a link that is closed before the process has ended for a fault.
                 std::mem::forget(self.init);

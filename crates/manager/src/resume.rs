@@ -109,6 +109,7 @@ impl Daemon {
                 let _ = self.init.drop_stored(mark);
             }
         }
+        self.take_up_plan();
         // Questions are answered from here on, orders wait.
         self.shared.publish(Arc::new(self.core.view()));
         self.serve()?;
@@ -149,7 +150,6 @@ impl Daemon {
         if !started {
             self.start_first_unit();
         }
-        self.take_up_plan();
         // What happened meanwhile nobody was told.
         self.announce(Announcement::Reloading(false));
         Ok(())

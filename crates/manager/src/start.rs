@@ -303,6 +303,7 @@ fn make(
         mounts: MountTable::unread(),
         state,
         bus: None,
+        control: None,
         listeners: std::mem::take(&mut kept.listeners),
         epoll: Epoll::new().map_err(text("making an epoll instance"))?,
         loader: loader_in,
@@ -531,9 +532,10 @@ impl Daemon {
             }
         }
         let (path, kept) = (self.options.control_socket(), self.listeners.control.take());
-        let listener = crate::control::start(&path, kept, self.shared.clone())
+        let control = crate::control::start(&path, kept, self.shared.clone())
             .map_err(text("starting the control socket"))?;
-        self.keep_listener(CONTROL_NAME, listener.as_fd());
+        self.keep_listener(CONTROL_NAME, control.listener());
+        self.control = Some(control);
         self.serving = true;
         Ok(())
     }

@@ -204,3 +204,41 @@ fn after_daemon_reexec_the_next_command_meets_the_next_manager() {
         assert_ne!(m.manager_pid(), before);
     }
 }
+
+/// The same of `warren reexec`, whichever way the next command takes.
+#[test]
+fn after_warren_reexec_the_next_command_meets_the_next_manager() {
+    let units = [("a.service", "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("warren-reexec", &units) else { return };
+    let warren = lab::program_of("warren-cli", "warren");
+    let mut next = vec![format!("{warren} reexec"), format!("{warren} restart a.service")];
+    if lab::has_systemctl("after_warren_reexec_the_next_command_meets_the_next_manager") {
+        next.extend([
+            "systemctl daemon-reexec".to_owned(),
+            format!("{warren} restart a.service"),
+            format!("{warren} reexec"),
+            "systemctl restart a.service".to_owned(),
+        ]);
+    }
+    let before = m.manager_pid();
+    let once = format!("{warren} reexec && {} && ", next.join(" && "));
+    let said = m.run(&["sh", "-c", &format!("{}true", once.repeat(8))]);
+    assert_eq!(said, Ok(String::new()), "{}", m.console());
+    assert_ne!(m.manager_pid(), before);
+    // Nothing is said before the end.
+    assert_eq!(m.try_call("Reexecute", &json!({})), None);
+    m.expect_job("restart", "a.service", "done");
+}
+
+/// It is there before the first question is answered.
+#[test]
+fn a_planned_shutdown_is_told_of_by_the_next_manager_from_its_first_answer_on() {
+    let Some(m) = Machine::start("reexec-plan", UNITS) else { return };
+    let warren = lab::program_of("warren-cli", "warren");
+    m.run(&[&warren, "shutdown", "--in", "50min"]).expect("it is planned");
+    for _ in 0..12 {
+        let both = format!("{warren} reexec && {warren} shutdown");
+        let said = m.run(&["sh", "-c", &both]).expect("both are done");
+        assert!(said.contains("Planned in "), "{said}");
+    }
+}

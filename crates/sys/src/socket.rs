@@ -711,5 +711,17 @@ pub fn wait_or_hang_up(connection: BorrowedFd<'_>, other: impl AsFd) -> Result<b
     }
 }
 
+/// Waits until one of two can be read; true if that is `other`, whether the first can be or not.
+pub fn wait_readable_or(fd: impl AsFd, other: impl AsFd) -> Result<bool> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut fds = [PollFd::new(&fd, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
+    loop {
+        match poll(&mut fds, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            ready => return ready.call("poll").map(|_| !fds[1].revents().is_empty()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
