@@ -16,7 +16,7 @@ use warren_unit::{LoadState, UnitName};
 
 use crate::answers::Awaited;
 use crate::control::Caller;
-use crate::control_calls::{Answered, NO_SUCH_UNIT, ask, invalid, refused};
+use crate::control_calls::{Answered, NO_SUCH_UNIT, ask, call_and_answer, invalid, refused};
 use crate::orders::{Ended, Order};
 use crate::shared::Shared;
 
@@ -86,7 +86,7 @@ impl Asked {
         };
         let name = UnitName::parse(unit).map_err(|e| invalid(format!("unit {unit}: {e}")))?;
         let job_type = JobType::from_word(&word("type", "start")).ok_or_else(|| invalid("type"))?;
-        refuse_at_once(&shared.view(), &name, job_type)?;
+        refuse_at_once(&name, job_type, caller, shared)?;
         let call = Call::Enqueue {
             unit: name.clone(),
             job_type,
@@ -123,15 +123,21 @@ impl Asked {
     }
 }
 
-/// Refuses what needs no question to the loop, as the bus does: a template, and a stop of what is not there.
-fn refuse_at_once(view: &View, name: &UnitName, job_type: JobType) -> Result<(), Refused> {
+/// Refuses what makes no job, as the bus does: a template, and a stop of what is not there, which is known when it
+/// was tried to load it.
+fn refuse_at_once(
+    name: &UnitName,
+    job_type: JobType,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Result<(), Refused> {
     refusals::unit_name(name.as_str()).map_err(|error| invalid(error.text))?;
-    match job_type {
-        JobType::Stop => {
-            refusals::stoppable(view, name.as_str()).map_err(|error| (NO_SUCH_UNIT, error.text))
-        }
-        _ => Ok(()),
+    let stoppable = || refusals::stoppable(&shared.view(), name.as_str());
+    if job_type != JobType::Stop || stoppable().is_ok() {
+        return Ok(());
     }
+    call_and_answer(shared, caller, Call::LoadUnit(name.clone()))?;
+    stoppable().map_err(|error| (NO_SUCH_UNIT, error.text))
 }
 
 /// What is for units that are up says nothing of one that is down, or that it is down; that it cannot be up is the

@@ -350,6 +350,24 @@ fn what_is_not_there_is_neither_stopped_nor_restarted() {
     assert_eq!(status, "warren: Unit name some@.service is missing the instance name.\n= 1\n");
 }
 
+/// It is loaded to see that, with both commands.
+#[test]
+fn what_nothing_has_led_to_and_has_a_file_or_needs_none_is_stopped_already() {
+    let test = "what_nothing_has_led_to_and_has_a_file_or_needs_none_is_stopped_already";
+    let units = [("some@.service", "[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("verbs-unloaded", &units) else { return };
+    m.write("late-1.service", "[Service]\nExecStart=@P stay");
+    m.write("late-2.service", "[Service]\nExecStart=@P stay");
+    for line in ["some@1 some@1", "dev-no1.device no1.slice", "late-1", "some@2 --no-block"] {
+        assert_eq!(warren(&m, &format!("stop {line}")), "= 0\n", "{line}");
+    }
+    if lab::has_systemctl(test) {
+        for line in ["some@3 some@3", "dev-no2.device no2.slice", "late-2", "some@4 --no-block"] {
+            assert_eq!(systemctl(&m, &format!("stop {line}")), "= 0\n", "{line}");
+        }
+    }
+}
+
 #[test]
 fn a_start_that_was_refused_leaves_no_unit_behind() {
     let Some(m) = Machine::start("verbs-ghost", &[]) else { return };

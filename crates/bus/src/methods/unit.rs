@@ -141,15 +141,25 @@ pub fn enqueue_verb(
     if mode == JobMode::Isolate && verb.job_type != JobType::Start {
         return refuse("Isolate is only valid for start.");
     }
-    if stops {
-        refusals::stoppable(call.view, unit.as_str())?;
-    } else if let Some(step) = look_before_start(call, &unit, mode)? {
+    let first = match stops {
+        true => look_before_stop(call, &unit)?,
+        false => look_before_start(call, &unit, mode)?,
+    };
+    if let Some(step) = first {
         return Ok(step);
     }
     let then = if in_full { Then::JobDetails } else { Then::Job };
     let (job_type, reload_if_possible) = (verb.job_type, verb.reload_if_possible);
     let question = Call::Enqueue { unit: unit.clone(), job_type, mode, reload_if_possible };
     Ok(Step::Ask(question, then(verb.word, unit)))
+}
+
+/// A stop is for what is in memory, or has a file: a unit that nothing has led to is loaded to see.
+fn look_before_stop(call: &Invocation<'_>, name: &UnitName) -> Result<Option<Step>, BusError> {
+    match refusals::stoppable(call.view, name.as_str()) {
+        Err(_) if !call.done.tried.contains(name) => Ok(Some(Step::Load(vec![name.clone()]))),
+        stoppable => stoppable.map(|()| None),
+    }
 }
 
 /// Verbs other than stop are for units that there are: one that is not in memory is loaded to

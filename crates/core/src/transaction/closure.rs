@@ -120,7 +120,11 @@ impl Draft<'_> {
         let definition = self.graph.definition(unit);
         let name = || definition.name.clone();
         match kind {
-            JobKind::Stop if definition.flags.perpetual() || self.graph.is_device(unit) => {
+            // Of a device that is not there it has nothing to do, as with systemd 252.
+            JobKind::Stop
+                if definition.flags.perpetual()
+                    || self.graph.is_device(unit) && !self.world.active_state(unit).is_down() =>
+            {
                 return Some(Refusal::NotApplicable(name()));
             }
             JobKind::Stop | JobKind::Nop => return None,
