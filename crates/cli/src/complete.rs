@@ -125,7 +125,7 @@ fn kind(argument: &Arg) -> Option<Kind> {
     match (argument.get_id().as_str(), name.map(|name| name.as_str())) {
         ("machine", _) => Some(Kind::Machine),
         ("what" | "compare", Some("WHAT" | "A")) => Some(Kind::Chart),
-        (_, Some("UNIT" | "UNIT|FILE")) => Some(Kind::Unit),
+        (_, Some(name)) if name.split('|').any(|one| one == "UNIT") => Some(Kind::Unit),
         // Of list, and of logs, which takes units too.
         ("patterns" | "matches", _) => Some(Kind::Unit),
         _ => None,
@@ -178,9 +178,17 @@ mod tests {
 
     #[test]
     fn what_a_word_is_to_be_follows_from_the_words_before_it() {
-        for line in
-            ["start ", "stop a we", "why ", "list ", "logs ", "logs -u ", "verify x", "run --unit "]
-        {
+        for line in [
+            "start ",
+            "stop a we",
+            "why ",
+            "list ",
+            "logs ",
+            "logs -u ",
+            "verify x",
+            "run --unit ",
+            "status ",
+        ] {
             check(line, Some(Kind::Unit));
         }
         for line in ["-M ", "--machine ", "status -M ", "-qM "] {
@@ -194,6 +202,19 @@ mod tests {
         {
             check(line, None);
         }
+    }
+
+    #[test]
+    fn words_that_are_units_are_known_of_every_command() {
+        fn check(command: &clap::Command) {
+            for argument in command.get_positionals() {
+                let is_unit = matches!(argument.get_id().as_str(), "unit" | "units");
+                let named = (command.get_name(), argument.get_id());
+                assert!(!is_unit || kind(argument) == Some(Kind::Unit), "{named:?}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&<Cli as CommandFactory>::command());
     }
 
     #[test]

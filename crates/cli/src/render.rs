@@ -108,7 +108,7 @@ fn list_row(
 }
 
 /// What a shutdown waits for, and other stops that are under way.
-pub fn shutdown(answer: &Value) -> String {
+pub fn shutdown(answer: &Value, machine: Option<&str>) -> String {
     let answer = &*cleaned(answer);
     let mut out = match answer["stopping"].as_bool() {
         Some(true) => {
@@ -125,7 +125,7 @@ pub fn shutdown(answer: &Value) -> String {
         }
         _ => "No shutdown is under way.\n".to_owned(),
     };
-    planned(&mut out, answer);
+    planned(&mut out, answer, machine);
     let elsewhere = &answer["planned_by_logind"];
     if elsewhere.is_object() {
         let (mode, left) = (text(elsewhere, "mode"), span_us(number(elsewhere, "left_us")));
@@ -138,7 +138,7 @@ pub fn shutdown(answer: &Value) -> String {
 }
 
 /// An end that is planned, if one is.
-fn planned(out: &mut String, answer: &Value) {
+fn planned(out: &mut String, answer: &Value, machine: Option<&str>) {
     let planned = &answer["planned"];
     if planned.is_object() {
         let left = match number(planned, "left_us") {
@@ -147,7 +147,7 @@ fn planned(out: &mut String, answer: &Value) {
         };
         let line = format!("{left}: {}. {}", text(planned, "what"), text(planned, "message"));
         put!(out, "{}", line.trim_end());
-        put!(out, "To take it back: warren shutdown --cancel");
+        put!(out, "To take it back: {} shutdown --cancel", crate::verbs::command(machine));
     }
 }
 
@@ -368,7 +368,7 @@ fn processes(out: &mut String, unit: &Value, style: Style) {
 }
 
 /// The answer of `Why`.
-pub fn why(answer: &Value, style: Style) -> String {
+pub fn why(answer: &Value, style: Style, machine: Option<&str>) -> String {
     let answer = &*cleaned(answer);
     let mut out = String::new();
     let units: Vec<&Value> = answer["units"].as_array().into_iter().flatten().collect();
@@ -377,7 +377,7 @@ pub fn why(answer: &Value, style: Style) -> String {
     }
     let is_due = answer["planned"]["left_us"].as_u64() == Some(0);
     if is_due && answer["inhibitors"].as_array().is_some_and(|locks| !locks.is_empty()) {
-        planned(&mut out, answer);
+        planned(&mut out, answer, machine);
         inhibitors(&mut out, answer);
     }
     if units.is_empty() && out.is_empty() {

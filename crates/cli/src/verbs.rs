@@ -226,16 +226,13 @@ impl Session {
         let answer = self.client.call("Shutdown", json!({}))?;
         match self.global.json {
             true => print_json(answer),
-            false => print(&render::shutdown(&answer)),
+            false => print(&render::shutdown(&answer, self.global.machine.as_deref())),
         }
         Ok(0)
     }
 
     fn skip(&mut self, units: &[String]) -> Result<i32> {
-        for unit in self.expand(units)? {
-            self.client.call("Hurry", json!({"unit": unit}))?;
-        }
-        Ok(0)
+        self.for_each("Hurry", units, drop)
     }
 
     fn jobs(&mut self, kind: &str, units: &[String], reload_if_possible: bool) -> Result<i32> {
@@ -282,10 +279,7 @@ impl Session {
     }
 
     fn clear(&mut self, units: &[String]) -> Result<i32> {
-        for unit in self.expand(units)? {
-            self.client.call("Clear", json!({"unit": unit}))?;
-        }
-        Ok(0)
+        self.for_each("Clear", units, drop)
     }
 
     fn refresh(&mut self, args: &RefreshArgs) -> Result<i32> {
@@ -378,6 +372,10 @@ impl Session {
                     }
                     status = EXIT_NO_SUCH_UNIT;
                 }
+                Err(error @ CallError::Refused(..)) => {
+                    complain_of(&error);
+                    status = status.max(1);
+                }
                 Err(e) => return Err(e.into()),
             }
         }
@@ -426,18 +424,18 @@ impl Session {
         Ok(0)
     }
 
-    /// What the manager answers of each unit. One that it refuses is said, with status 1, and keeps none of the
-    /// others from being shown.
+    /// Asks for each unit, and takes what the manager answers. One that it refuses is said, with status 1, and keeps
+    /// nothing from being done for the others.
     fn for_each(
         &mut self,
         method: &str,
         units: &[String],
-        mut show: impl FnMut(Value),
+        mut take: impl FnMut(Value),
     ) -> Result<i32> {
         let mut status = 0;
         for unit in self.expand(units)? {
             match self.client.call(method, json!({"unit": unit})) {
-                Ok(answer) => show(answer),
+                Ok(answer) => take(answer),
                 Err(error @ CallError::Refused(..)) => {
                     complain_of(&error);
                     status = 1;
@@ -480,7 +478,7 @@ impl Session {
         };
         match self.global.json {
             true => print_json(answer),
-            false => print(&render::why(&answer, self.style)),
+            false => print(&render::why(&answer, self.style, self.global.machine.as_deref())),
         }
         Ok(0)
     }
@@ -545,10 +543,7 @@ impl Session {
         if units.is_empty() {
             return self.plain("ResetFailed", json!({}));
         }
-        for unit in self.expand(units)? {
-            self.client.call("ResetFailed", json!({"unit": unit}))?;
-        }
-        Ok(0)
+        self.for_each("ResetFailed", units, drop)
     }
 
     fn totals(&mut self) -> Result<i32> {
@@ -578,15 +573,22 @@ impl Session {
         self.now(wanted)
     }
 
-    /// One word for each unit; 0 when at least one is enabled.
+    /// One word for each unit; 0 when at least one is enabled, and none is refused.
     fn is_enabled(&mut self, units: &[String]) -> Result<i32> {
-        let mut states = Vec::new();
+        let (mut states, mut refused) = (Vec::new(), 0);
         for unit in self.expand(units)? {
-            let answer = self.client.call("FileState", json!({"unit": unit}))?;
+            let answer = match self.client.call("FileState", json!({"unit": unit})) {
+                Err(error @ CallError::Refused(..)) => {
+                    complain_of(&error);
+                    refused = 1;
+                    continue;
+                }
+                other => other?,
+            };
             let state = answer["state"].as_str().unwrap_or("not-found").to_owned();
             states.push((unit, state));
         }
-        Ok(print_states(states.into_iter(), &self.global))
+        Ok(print_states(states.into_iter(), &self.global).max(refused))
     }
 
     fn now(&mut self, wanted: &Wanted) -> Result<i32> {
@@ -625,11 +627,13 @@ fn job_ended(kind: &str, row: &Value, is_json: bool, machine: Option<&str>) -> i
         complain!("Failed to {kind} {unit}: {text}");
         return exit_of_refusal(error, &text);
     }
-    let result = row["result"].as_str().unwrap_or("done");
+    // One that is not waited for has a number, and no result yet.
+    let otherwise = if row["job"].is_null() { "done" } else { "queued" };
+    let result = row["result"].as_str().unwrap_or(otherwise);
     if is_json {
         tell_json(json!({"unit": unit, "type": kind, "result": result}));
     }
-    if matches!(result, "done" | "skipped") {
+    if matches!(result, "done" | "skipped" | "queued") {
         return 0;
     }
     complain!("{}", failed_job(unit, result, machine));
@@ -681,8 +685,12 @@ fn failed_job(unit: &str, result: &str, machine: Option<&str>) -> String {
         "timeout" => "timed out".to_owned(),
         other => format!("ended with: {other}"),
     };
-    let machine = machine.map(|name| format!("-M {name} ")).unwrap_or_default();
-    format!("Job for {unit} {said}. See 'warren {machine}why {unit}'.")
+    format!("Job for {unit} {said}. See '{} why {unit}'.", command(machine))
+}
+
+/// The command for a hint to the same manager.
+pub(crate) fn command(machine: Option<&str>) -> String {
+    machine.map_or_else(|| "warren".to_owned(), |name| format!("warren -M {name}"))
 }
 
 /// Says which nested managers there are when the usual one does not answer.

@@ -369,6 +369,40 @@ fn what_nothing_has_led_to_and_has_a_file_or_needs_none_is_stopped_already() {
 }
 
 #[test]
+fn one_wrong_name_keeps_nothing_from_being_done_for_the_others() {
+    let units = [
+        ("bad.service", "[Service]\nExecStart=@P exit:7"),
+        ("web.service", "[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("verbs-wrong", &units) else { return };
+    let not_found = "warren: Unit typo.service not found.\n= 1\n";
+    m.job("start", "bad.service");
+    lab::until("it has failed", || (m.state("bad.service") == "failed/failed").then_some(()));
+    assert_eq!(warren(&m, "reset-failed typo bad"), not_found);
+    assert_eq!(m.state("bad.service"), "inactive/dead");
+    m.expect_job("start", "web.service", "done");
+    assert_eq!(warren(&m, "mark web degraded --comment slow"), "= 0\n");
+    assert_eq!(warren(&m, "clear typo web"), not_found);
+    assert!(!warren(&m, "status web").contains("slow"));
+    let said = warren(&m, "shutdown skip typo web");
+    assert!(said.starts_with("warren: Unit typo.service not found.\nwarren: "), "{said}");
+    let said = warren(&m, "is-enabled 'a b' web");
+    assert!(said.starts_with("warren: unit a b.service: "), "{said}");
+    assert!(said.ends_with("\nstatic\n= 1\n"), "{said}");
+    let said = warren(&m, "status 'a b' web");
+    assert!(said.contains("a b.service: ") && said.contains("● web.service\n"), "{said}");
+    assert!(said.ends_with("= 1\n"), "{said}");
+}
+
+#[test]
+fn a_job_that_is_not_waited_for_is_told_as_queued() {
+    let units = [("slow.service", "[Service]\nType=notify\nExecStart=@P stay")];
+    let Some(m) = Machine::start("verbs-queued", &units) else { return };
+    let said = warren(&m, "--json start --no-block slow");
+    assert!(said.contains(r#""result":"queued""#) && said.ends_with("= 0\n"), "{said}");
+}
+
+#[test]
 fn a_start_that_was_refused_leaves_no_unit_behind() {
     let Some(m) = Machine::start("verbs-ghost", &[]) else { return };
     let asked = ["mark typo maintenance", "cat typo", "show typo", "why typo", "clear typo"];

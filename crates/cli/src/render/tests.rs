@@ -28,6 +28,11 @@ fn rows() -> Vec<Value> {
     ]
 }
 
+/// Of the manager that is asked without `-M`.
+fn why(answer: &Value, style: Style) -> String {
+    super::why(answer, style, None)
+}
+
 #[test]
 fn a_list_fits_the_terminal_and_longer_names_are_shortened_before_descriptions_go() {
     let long = "run-containers-0123456789abcdef0123456789abcdef.mount";
@@ -120,7 +125,7 @@ fn what_services_and_files_say_is_no_word_to_the_terminal() {
         show(&unit),
         why(&json!({"units": [{"path": [path]}]}), PLAIN),
         refresh(&json!({"diagnostics": [{"path": evil, "message": evil}]}), false, PLAIN),
-        shutdown(&json!({"inhibitors": [{"who": evil, "why": evil}]})),
+        shutdown(&json!({"inhibitors": [{"who": evil, "why": evil}]}), None),
     ];
     for text in shown {
         let is_forbidden = |c: char| c.is_control() && c != '\n';
@@ -360,25 +365,32 @@ fn what_is_started_again_says_how_often_and_when() {
 
 #[test]
 fn a_shutdown_tells_what_comes_when_all_jobs_are_over() {
-    let told = |jobs: u64| shutdown(&json!({"stopping": true, "jobs": jobs}));
+    let told = |jobs: u64| shutdown(&json!({"stopping": true, "jobs": jobs}), None);
     assert_eq!(told(2), "Everything is being stopped: 2 jobs left.\n");
     assert_eq!(told(1), "Everything is being stopped: 1 job left.\n");
     let over = "Everything is being stopped: no job is left, the last processes are ended.\n";
     assert_eq!(told(0), over);
     let follows = json!({"stopping": true, "jobs": 1, "follows": "it boots again"});
     assert_eq!(
-        shutdown(&follows),
+        shutdown(&follows, None),
         "Everything is being stopped: 1 job left, then it boots again.\n"
     );
     let planned = |left_us: u64, message: &str| {
         let planned = json!({"what": "the power goes off", "left_us": left_us, "message": message});
-        let told = shutdown(&json!({"planned": planned}));
+        let told = shutdown(&json!({"planned": planned}), None);
         told.lines().nth(1).unwrap_or_default().to_owned()
     };
     assert_eq!(planned(0, "bye"), "Planned, and due: the power goes off. bye");
     assert_eq!(planned(2_000_000, ""), "Planned in 2.00 s: the power goes off.");
+    let hint = |machine: Option<&str>| {
+        let planned = json!({"what": "it boots again", "left_us": 2_000_000});
+        let told = shutdown(&json!({"planned": planned}), machine);
+        told.lines().nth(2).unwrap_or_default().to_owned()
+    };
+    assert_eq!(hint(None), "To take it back: warren shutdown --cancel");
+    assert_eq!(hint(Some("lab")), "To take it back: warren -M lab shutdown --cancel");
     let elsewhere = json!({"mode": "reboot", "left_us": 60_000_000});
-    let told = shutdown(&json!({"planned_by_logind": elsewhere}));
+    let told = shutdown(&json!({"planned_by_logind": elsewhere}), None);
     assert!(told.contains("Planned by systemd-logind in 1min 0s: reboot.\n"), "{told}");
 }
 
