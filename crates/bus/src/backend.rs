@@ -8,7 +8,7 @@ use std::any::Any;
 use std::sync::{Arc, Weak};
 use warren_core::graph::Definition;
 use warren_core::ids::{JobId, UnitId};
-use warren_core::job::{JobMode, JobType};
+use warren_core::job::{JobKind, JobMode, JobType};
 use warren_core::request::{Asker, KillWhom};
 use warren_core::settings::Compiled;
 use warren_core::state::BootTimes;
@@ -300,8 +300,10 @@ pub enum Answer {
         job: JobId,
         /// Its unit.
         unit: UnitId,
+        /// What it was when it was made; it may be over by now.
+        kind: JobKind,
         /// The others.
-        affected: Vec<(JobId, UnitId)>,
+        affected: Vec<(JobId, UnitId, JobKind)>,
     },
     /// A unit.
     Unit(UnitId),

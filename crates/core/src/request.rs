@@ -106,8 +106,10 @@ pub enum Reply {
         job: JobId,
         /// Its unit.
         unit: UnitId,
+        /// What it was when it was made; it may be over by now.
+        kind: JobKind,
         /// The others.
-        affected: Vec<(JobId, UnitId)>,
+        affected: Vec<(JobId, UnitId, JobKind)>,
     },
     /// Done; nothing to tell.
     Done,

@@ -55,7 +55,7 @@ pub(crate) enum AfterLoad {
 /// The machine's reply in the bus's terms.
 pub fn bus_answer(reply: Reply) -> Outcome {
     match reply {
-        Reply::Job { job, unit, affected } => Ok(Answer::Job { job, unit, affected }),
+        Reply::Job { job, unit, kind, affected } => Ok(Answer::Job { job, unit, kind, affected }),
         Reply::Done => Ok(Answer::Done),
         Reply::Refused(refusal) => Err(refusal.into()),
     }

@@ -20,6 +20,7 @@ use crate::path;
 use crate::wire::{Reader, WireError, Writer};
 use std::collections::BTreeSet;
 use warren_core::ids::{JobId, UnitId};
+use warren_core::job::JobKind;
 use warren_core::view::View;
 use warren_unit::UnitName;
 use warren_unit::install::Remark;
@@ -201,8 +202,14 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
         (Then::Job(..), Answer::Job { job, .. }) => {
             w.str(&path::job(job.0));
         }
-        (Then::JobDetails(..), Answer::Job { job, unit, affected }) => {
-            job_details(&mut w, view, job, unit, &affected);
+        (Then::JobDetails(..), Answer::Job { job, unit, kind, affected }) => {
+            job_fields(&mut w, view, (job, unit, kind));
+            w.array(b'(', |w| {
+                for made in affected {
+                    w.structure();
+                    job_fields(w, view, made);
+                }
+            });
         }
         (Then::Unit, Answer::Unit(unit)) => {
             w.str(&path::unit(view.definition(unit).name.as_str()));
@@ -237,28 +244,10 @@ pub fn explain(then: &Then, error: BusError) -> BusError {
     }
 }
 
-fn job_details(
-    w: &mut Writer,
-    view: &View,
-    job: JobId,
-    unit: UnitId,
-    affected: &[(JobId, UnitId)],
-) {
-    job_fields(w, view, job, unit);
-    w.array(b'(', |w| {
-        for (job, unit) in affected {
-            w.structure();
-            job_fields(w, view, *job, *unit);
-        }
-    });
-}
-
-/// `uosos`. A job that has ended already is shown as what it most likely was.
-fn job_fields(w: &mut Writer, view: &View, job: JobId, unit: UnitId) {
+/// `uosos`.
+fn job_fields(w: &mut Writer, view: &View, (job, unit, kind): (JobId, UnitId, JobKind)) {
     let name = view.definition(unit).name.as_str();
-    let installed = view.job(unit).filter(|installed| installed.id == job);
-    let kind = installed.map_or("nop", |installed| installed.kind.as_str());
-    w.u32(job.0).str(&path::job(job.0)).str(name).str(&path::unit(name)).str(kind);
+    w.u32(job.0).str(&path::job(job.0)).str(name).str(&path::unit(name)).str(kind.as_str());
 }
 
 /// What was passed over is told as changes of kinds that systemctl 252 has words for.

@@ -445,8 +445,8 @@ impl Inner {
         let effects = self.core.step(now, Event::Request { client, asker, request });
         self.carry_out(effects);
         match self.replies.pop() {
-            Some((_, Reply::Job { job, unit, affected })) => {
-                Ok(Answer::Job { job, unit, affected })
+            Some((_, Reply::Job { job, unit, kind, affected })) => {
+                Ok(Answer::Job { job, unit, kind, affected })
             }
             Some((_, Reply::Refused(refusal))) => Err(refusal.into()),
             _ => Ok(Answer::Done),

@@ -117,14 +117,16 @@ impl Core {
         for unit in plan.cancelled {
             self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Canceled, cause));
         }
-        let mut ids = Vec::with_capacity(plan.jobs.len());
+        let mut made = Vec::with_capacity(plan.jobs.len());
         for planned in &plan.jobs {
             let reason = reason_of(&self.graph, planned, anchor, cause);
-            ids.push((self.install_one(planned, anchor.mode, reason), planned.unit));
+            let (unit, job) = (planned.unit, self.install_one(planned, anchor.mode, reason));
+            let installed = self.run(unit).job.as_ref().filter(|installed| installed.id == job);
+            made.push((job, unit, installed.map_or(planned.kind, |installed| installed.kind)));
         }
         out_of_turn.into_iter().for_each(|unit| self.let_out_of_turn(unit));
-        let (job, unit) = ids.remove(0);
-        Reply::Job { job, unit, affected: ids }
+        let (job, unit, kind) = made.remove(0);
+        Reply::Job { job, unit, kind, affected: made }
     }
 
     /// A unit that was wanted stays down, as its start would wait for itself: it tells the circle, which
