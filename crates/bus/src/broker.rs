@@ -7,7 +7,7 @@
 use crate::connection::CALLS_WAITING_MAX;
 use crate::names::DBUS;
 use crate::wire::{Header, Kind, MAX_MESSAGE_BYTES, Message, WireError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use warren_core::ids::{JobId, UnitId};
 
@@ -41,6 +41,11 @@ struct Client {
     /// Calls that wait for the manager, and bytes of those that are looked at again.
     waiting: usize,
     waiting_bytes: usize,
+    /// Those of them that later ones wait for.
+    holding: usize,
+    /// Calls that wait for those.
+    later: VecDeque<Vec<u8>>,
+    later_bytes: usize,
     is_subscribed: bool,
     references: BTreeMap<UnitId, u32>,
 }
@@ -61,12 +66,12 @@ pub enum Heard {
     Stranger(Arc<str>),
     /// A client that is known calls.
     Call(Arc<str>, Caller),
-    /// A client became known: these are its calls so far.
-    Known(Arc<str>, Caller, Vec<Vec<u8>>),
+    /// A client became known: its calls so far are the next ([`Broker::next_later`]).
+    Known,
     /// A client that is not known yet calls too often.
     TooMuch,
-    /// A client went: nobody else refers to these units.
-    Gone(Vec<UnitId>),
+    /// A client went, and is to be forgotten ([`Broker::forget`]) once what it called last was looked at.
+    Gone(Arc<str>, Caller, VecDeque<Vec<u8>>),
     /// The name is ours.
     Named,
     /// Somebody else has the name, or the bus's policy keeps it from us.
@@ -81,6 +86,8 @@ pub struct Broker {
     held_bytes: usize,
     asked: BTreeMap<u32, Question>,
     subscribed: BTreeSet<Arc<str>>,
+    /// Clients whose next calls wait no longer.
+    released: VecDeque<Arc<str>>,
     /// Jobs that clients asked for, who are told of them without a subscription.
     jobs: BTreeMap<JobId, Arc<str>>,
     /// Some subscribed with an earlier manager, which has not said who.
@@ -111,7 +118,7 @@ impl Broker {
             Kind::Signal if header.sender != DBUS => Heard::Nothing,
             Kind::Signal if is_activation(header) => self.call(DBUS, frame),
             Kind::Signal if header.member == "NameOwnerChanged" => match gone(message) {
-                Ok(Some(client)) => Heard::Gone(self.forget(client)),
+                Ok(Some(client)) => self.goes(client),
                 _ => Heard::Nothing,
             },
             Kind::Signal | Kind::Unknown => Heard::Nothing,
@@ -139,7 +146,16 @@ impl Broker {
             return Heard::Stranger(name);
         };
         if let Some(caller) = client.caller {
-            return Heard::Call(name, caller);
+            if client.holding == 0 && client.later.is_empty() {
+                return Heard::Call(name, caller);
+            }
+            let bytes = client.later_bytes + frame.len();
+            if bytes > MAX_MESSAGE_BYTES || client.later.len() >= CALLS_WAITING_MAX {
+                return Heard::TooMuch;
+            }
+            client.later_bytes = bytes;
+            client.later.push_back(frame.to_vec());
+            return Heard::Nothing;
         }
         let bytes = client.held_bytes + frame.len();
         let is_over = bytes > MAX_MESSAGE_BYTES || all_bytes > HELD_BYTES_MAX;
@@ -166,8 +182,11 @@ impl Broker {
         match (caller, self.clients.get_mut(name)) {
             (Some(caller), Some(client)) => {
                 client.caller = Some(caller);
-                self.held_bytes -= std::mem::take(&mut client.held_bytes);
-                Heard::Known(name.clone(), caller, std::mem::take(&mut client.held))
+                client.later_bytes = std::mem::take(&mut client.held_bytes);
+                self.held_bytes -= client.later_bytes;
+                client.later = std::mem::take(&mut client.held).into();
+                self.released.push_back(name.clone());
+                Heard::Known
             }
             // It went before it was known, or the bus does not know who it is.
             _ => {
@@ -177,8 +196,31 @@ impl Broker {
         }
     }
 
+    /// A client went. What it called waits no longer.
+    fn goes(&mut self, name: &str) -> Heard {
+        let Some((name, client)) = self.find(name) else { return Heard::Nothing };
+        // Of one that is not known yet there is nothing to be looked at.
+        let caller = client.caller.unwrap_or(Caller { uid: u32::MAX, pid: 0 });
+        Heard::Gone(name, caller, std::mem::take(&mut client.later))
+    }
+
+    /// The next call that waited for one before it, and does no longer.
+    pub fn next_later(&mut self) -> Option<(Arc<str>, Caller, Vec<u8>)> {
+        while let Some(name) = self.released.front() {
+            let client = self.clients.get_mut(name).filter(|client| client.holding == 0);
+            if let Some(client) = client
+                && let (Some(caller), Some(frame)) = (client.caller, client.later.pop_front())
+            {
+                client.later_bytes -= frame.len();
+                return Some((name.clone(), caller, frame));
+            }
+            self.released.pop_front();
+        }
+        None
+    }
+
     /// Forgets a client; gives the units that only it referred to.
-    fn forget(&mut self, name: &str) -> Vec<UnitId> {
+    pub fn forget(&mut self, name: &str) -> Vec<UnitId> {
         self.subscribed.remove(name);
         self.jobs.retain(|_, asker| **asker != *name);
         let Some(client) = self.remove(name) else { return Vec::new() };
@@ -192,7 +234,7 @@ impl Broker {
     }
 
     /// One more of the client's calls waits for the manager; not if there are too many.
-    pub fn begin(&mut self, name: &str, bytes: usize) -> bool {
+    pub fn begin(&mut self, name: &str, bytes: usize, holds: bool) -> bool {
         let has_room = |client: &Client| {
             client.waiting < CALLS_WAITING_MAX && client.waiting_bytes + bytes <= MAX_MESSAGE_BYTES
         };
@@ -200,6 +242,8 @@ impl Broker {
             Some(client) if has_room(client) => {
                 client.waiting += 1;
                 client.waiting_bytes += bytes;
+                // The bus asks for units on behalf of many.
+                client.holding += usize::from(holds && name != DBUS);
                 true
             }
             _ => false,
@@ -212,10 +256,15 @@ impl Broker {
     }
 
     /// One fewer.
-    pub fn end(&mut self, name: &str, bytes: usize) {
-        if let Some(client) = self.clients.get_mut(name) {
+    pub fn end(&mut self, name: &str, bytes: usize, holds: bool) {
+        if let Some((name, client)) = self.find(name) {
+            client.holding = client.holding.saturating_sub(holds.into());
+            let is_released = client.holding == 0 && !client.later.is_empty();
             client.waiting = client.waiting.saturating_sub(1);
             client.waiting_bytes = client.waiting_bytes.saturating_sub(bytes);
+            if is_released {
+                self.released.push_back(name);
+            }
         }
     }
 

@@ -4,7 +4,8 @@
 //! Everything here is bounded: the greeting, one message, the calls that wait for the manager and
 //! their bytes. A client that overruns a bound is dropped, or not read from until there is room. What
 //! waits for the client is bounded by that: with [`HIGH_WATER_BYTES`] unsent, no call is looked at,
-//! so there is one reply more at most.
+//! so there is one reply more at most. While a call waits for what it asked the manager to do, those behind it
+//! are not looked at: each sees what those before it have done.
 //!
 //! A message bus is not dropped for what one of its clients sent: what is too long is passed over as
 //! it comes, and is not kept.
@@ -88,6 +89,10 @@ pub struct Connection {
     pub waiting: usize,
     /// ... and bytes of those that are looked at again.
     pub waiting_bytes: usize,
+    /// Those of them that later calls wait for.
+    pub holding: usize,
+    /// It has said its last word: what it said is looked at, answered or not.
+    pub is_over: bool,
     /// What it has yet to be told. On a private socket all are told, subscribed or not:
     /// systemctl waits for jobs without subscribing.
     pub signals: SignalQueue,
@@ -149,6 +154,8 @@ impl Connection {
             there: Arc::default(),
             waiting: 0,
             waiting_bytes: 0,
+            holding: 0,
+            is_over: false,
             signals: SignalQueue::default(),
             is_subscribed: false,
             is_closing: false,
@@ -174,8 +181,20 @@ impl Connection {
         }
     }
 
-    /// Whether its calls are to be read and looked at.
+    /// Whether its calls are to be looked at: each sees what those before it have done.
     pub fn is_ready_for_calls(&self) -> bool {
+        let is_held = self.holding > 0 && !self.is_over;
+        !is_held && self.may_say_more()
+    }
+
+    /// Whether what it says is to be read. Who waits for each answer is, also meanwhile, so that nothing need be
+    /// changed for it.
+    pub fn is_to_be_read(&self) -> bool {
+        let is_looked_at = self.taken == self.input.len();
+        self.is_ready_for_calls() || is_looked_at && self.may_say_more()
+    }
+
+    fn may_say_more(&self) -> bool {
         let is_idle = self.waiting < CALLS_WAITING_MAX && self.waiting_bytes < WAITING_BYTES_MAX;
         is_idle && self.has_room()
     }

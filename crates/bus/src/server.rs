@@ -11,10 +11,10 @@ pub use mailbox::{Mail, Mailbox};
 pub use over_bus::Link;
 
 use mailbox::Hears;
-use waiting::{After, Again, Waiting};
+use waiting::{After, Again, Waiting, holds_later};
 
 use crate::backend::{Backend, Call};
-use crate::broker::Caller;
+use crate::broker::{Broker, Caller};
 use crate::connection::{Connection, Frame, Gone};
 use crate::dispatch::{self, Context, Dispatched};
 use crate::error::BusError;
@@ -323,6 +323,7 @@ impl Server {
         let readable = flags
             .intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR);
         let received = if readable { client.receive() } else { Ok(()) };
+        client.is_over = received.is_err();
         // What came before the end is still answered.
         if self.pump(id).and(received).is_err() {
             self.end(id);
@@ -346,6 +347,7 @@ impl Server {
     /// Handles the calls that are there while the client reads; says whether there were any.
     fn handle_messages(&mut self, id: u64) -> Result<bool, Gone> {
         let mut any = self.handle_again(id)?;
+        any |= self.handle_later(id);
         while let Some(client) = self.connections.get_mut(&id)
             && client.is_ready_for_calls()
             && let Some(frame) = client.next_message()?
@@ -367,7 +369,7 @@ impl Server {
                 self.again.get_mut(&id).and_then(VecDeque::pop_front)
         {
             any = true;
-            self.end_waiting(&origin, again.message.len());
+            self.end_waiting(&origin, again.message.len(), again.holds);
             let handled = self.handle_call(&origin, reply_to, again.message, again.done);
             // A bus does not end with what one of its clients sent.
             if origin.client.is_none() {
@@ -378,6 +380,18 @@ impl Server {
             self.again.remove(&id);
         }
         Ok(any)
+    }
+
+    /// Looks at calls of clients on the bus that waited for those before them, while the bus reads.
+    fn handle_later(&mut self, id: u64) -> bool {
+        let mut any = false;
+        while self.connections.get(&id).is_some_and(Connection::has_room)
+            && let Some((client, caller, frame)) = self.broker(id).and_then(Broker::next_later)
+        {
+            any = true;
+            self.take_from_bus(id, client, caller, frame);
+        }
+        any
     }
 
     /// Encodes and sends signals while there is room, and says what to wait for next.
@@ -401,7 +415,7 @@ impl Server {
             }
         }
         let mut interest = epoll::EventFlags::empty();
-        interest.set(epoll::EventFlags::IN, client.is_ready_for_calls());
+        interest.set(epoll::EventFlags::IN, client.is_to_be_read());
         interest.set(epoll::EventFlags::OUT, client.has_output());
         if interest == client.interest {
             return Ok(());
@@ -496,8 +510,8 @@ impl Server {
             },
             Step::Ask(call, then) => {
                 let then = After::Render(then);
-                let origin = origin.clone();
-                self.ask(call, Waiting { origin, reply_to, signature, then });
+                let (origin, holds) = (origin.clone(), holds_later(&call));
+                self.ask(call, Waiting { origin, reply_to, signature, holds, then });
             }
             Step::Load(names) if done.tried.len() + names.len() > LOADS_PER_CALL_MAX => {
                 let text = "Too many units to load at once.";
@@ -507,14 +521,16 @@ impl Server {
                 done.tried.extend(to_load.iter().cloned());
                 to_load.reverse();
                 let Some(name) = to_load.pop() else { return };
-                let then = After::Again(Again { message, done, to_load });
-                let waiting = Waiting { origin: origin.clone(), reply_to, signature, then };
+                let holds = true;
+                let then = After::Again(Again { message, done, to_load, holds });
+                let waiting = Waiting { origin: origin.clone(), reply_to, signature, holds, then };
                 self.ask(Call::LoadUnit(name), waiting);
             }
             Step::LookAtFiles(unit) => {
                 done.has_looked = true;
-                let then = After::Again(Again { message, done, to_load: Vec::new() });
-                let waiting = Waiting { origin: origin.clone(), reply_to, signature, then };
+                let holds = false;
+                let then = After::Again(Again { message, done, to_load: Vec::new(), holds });
+                let waiting = Waiting { origin: origin.clone(), reply_to, signature, holds, then };
                 self.ask(Call::LookAtUnitFiles(unit), waiting);
             }
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use support::client::*;
 use support::played::*;
 use support::*;
+use warren_bus::Answer;
 use warren_bus::wire::{self, Kind, To, Writer};
 
 const UNITS: &str = "\
@@ -163,6 +164,44 @@ fn a_client_is_asked_about_once_and_may_do_what_its_user_may() {
     bus.call(":1.8", "StartUnit", &["a.service", "replace"]);
     bus.introduce(":1.8", 0);
     assert_eq!(bus.says(), "to :1.8: reply \"o\"");
+}
+
+#[test]
+fn a_clients_calls_are_answered_in_order_and_hold_up_no_other() {
+    let (ground, mut bus) = joined("order");
+    bus.call(":1.7", "LoadUnit", &["late.service"]);
+    bus.call(":1.7", "GetUnit", &["late.service"]);
+    bus.call(":1.7", "ListJobs", &[]);
+    bus.introduce(":1.7", 0);
+    assert_eq!(bus.says(), "to :1.7: reply \"o\"");
+    let absent = "org.freedesktop.systemd1.NoSuchUnit: Unit late.service not loaded.";
+    assert_eq!(bus.says(), format!("to :1.7: {absent}"), "it has no file");
+    assert_eq!(bus.says(), "to :1.7: reply \"a(usssoo)\"");
+    *ground.machine.unanswered.lock().unwrap() = Some(Vec::new());
+    bus.call(":1.7", "ClearJobs", &[]);
+    bus.call(":1.7", "ListJobs", &[]);
+    bus.call(":1.7", "StartUnit", &["a.service", "replace"]);
+    bus.call(":1.8", "GetDefaultTarget", &[]);
+    bus.introduce(":1.8", 4711);
+    assert_eq!(bus.says(), "to :1.8: reply \"s\"");
+    let replies = ground.machine.unanswered.lock().unwrap().take().expect("it is asked");
+    replies.into_iter().for_each(|reply| reply.send(Ok(Answer::Done)));
+    for reply in ["", "a(usssoo)", "o"] {
+        assert_eq!(bus.says(), format!("to :1.7: reply {reply:?}"));
+    }
+}
+
+#[test]
+fn what_a_client_called_before_it_went_is_done() {
+    let (ground, mut bus) = joined("went");
+    bus.call(":1.7", "GetDefaultTarget", &[]);
+    bus.introduce(":1.7", 0);
+    assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+    *ground.machine.unanswered.lock().unwrap() = Some(Vec::new());
+    bus.call(":1.7", "ClearJobs", &[]);
+    bus.call(":1.7", "StartUnit", &["a.service", "replace"]);
+    bus.signal(DBUS, "DBus.NameOwnerChanged", &[":1.7", ":1.7", ""]);
+    assert_eq!(bus.says(), "to :1.7: reply \"o\"");
 }
 
 #[test]

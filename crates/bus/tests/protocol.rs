@@ -102,6 +102,51 @@ fn a_question_is_in_vain_when_the_client_who_asked_has_gone() {
     machine.stop();
 }
 
+#[test]
+fn a_call_sees_what_those_before_it_have_done() {
+    let (dir, machine) = serve("order");
+    let mut client = Client::new(&dir.socket());
+    let mut sent = Vec::new();
+    for at in 0..50 {
+        let name = format!("tmpl@{at}.service");
+        sent.push(client.send(MANAGER, MANAGER_INTERFACE, "LoadUnit", strings(&[&name])));
+        sent.push(client.send(MANAGER, MANAGER_INTERFACE, "GetUnit", strings(&[&name])));
+        sent.push(client.send(
+            MANAGER,
+            MANAGER_INTERFACE,
+            "StartUnit",
+            strings(&[&name, "replace"]),
+        ));
+        sent.push(client.send(MANAGER, MANAGER_INTERFACE, "ListJobs", strings(&[])));
+    }
+    for serial in sent {
+        let reply = std::iter::from_fn(|| client.receive()).find(|it| it.reply_serial != 0);
+        let reply = reply.expect("all are answered");
+        assert_eq!((reply.reply_serial, reply.kind), (serial, Kind::MethodReturn));
+    }
+    machine.stop();
+}
+
+#[test]
+fn what_a_client_called_before_it_hung_up_is_done_though_nobody_waits() {
+    let (dir, machine) = serve("hung-up");
+    *machine.unanswered.lock().unwrap() = Some(Vec::new());
+    let mut client = Client::new(&dir.socket());
+    let mut other = Client::new(&dir.socket());
+    client.send(MANAGER, MANAGER_INTERFACE, "ClearJobs", strings(&[]));
+    let (signature, body) = arguments("as:LAST=word");
+    client.send(MANAGER, MANAGER_INTERFACE, "SetEnvironment", (&signature, body));
+    let mut is_asked = || {
+        assert_eq!(other.manager("ListJobs", &[]).kind, Kind::MethodReturn);
+        let asked = machine.asked.lock().unwrap();
+        asked.iter().any(|call| matches!(call, Call::Environment { .. }))
+    };
+    assert!(!is_asked(), "the order before it is not carried out");
+    drop(client);
+    assert!((0..10_000).any(|_| is_asked()));
+    machine.stop();
+}
+
 /// Each line: `path interface.member arguments => answer`. The answer is an error's name after
 /// its prefix and its text, or the reply's types. `M` is the manager, `U/x` the unit `x`.
 /// Every error was taken from systemd 252's answer to the same call.

@@ -191,14 +191,12 @@ impl Server {
         let Some(broker) = self.broker(id) else { return Ok(()) };
         match broker.hear(&message, &frame) {
             Heard::Nothing => Ok(()),
-            Heard::Call(client, caller) => {
-                self.take_from_bus(id, client, caller, frame);
+            Heard::Known => {
+                self.handle_later(id);
                 Ok(())
             }
-            Heard::Known(client, caller, frames) => {
-                frames.into_iter().for_each(|frame| {
-                    self.take_from_bus(id, client.clone(), caller, frame);
-                });
+            Heard::Call(client, caller) => {
+                self.take_from_bus(id, client, caller, frame);
                 Ok(())
             }
             Heard::Stranger(client) => {
@@ -214,7 +212,11 @@ impl Server {
                 self.refuse(id, &message.header, "Too many calls at once.");
                 Ok(())
             }
-            Heard::Gone(units) => {
+            Heard::Gone(client, caller, later) => {
+                for frame in later {
+                    self.take_from_bus(id, client.clone(), caller, frame);
+                }
+                let units = self.broker(id).map_or_else(Vec::new, |broker| broker.forget(&client));
                 units.into_iter().for_each(|unit| self.backend.refer(unit, false));
                 Ok(())
             }
@@ -245,7 +247,13 @@ impl Server {
         self.fail(&origin, &ReplyTo::of(header), &BusError::limits_exceeded(text));
     }
 
-    fn take_from_bus(&mut self, id: u64, client: Arc<str>, caller: Caller, frame: Vec<u8>) {
+    pub(super) fn take_from_bus(
+        &mut self,
+        id: u64,
+        client: Arc<str>,
+        caller: Caller,
+        frame: Vec<u8>,
+    ) {
         let origin = Origin { connection: id, client: Some(client), caller };
         let Ok(message) = wire::parse(&frame) else { return };
         match is_activation(&message.header) {

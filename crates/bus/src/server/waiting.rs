@@ -15,6 +15,8 @@ pub(super) struct Waiting {
     pub(super) origin: Origin,
     pub(super) reply_to: ReplyTo,
     pub(super) signature: String,
+    /// Later calls of the same client wait for it.
+    pub(super) holds: bool,
     pub(super) then: After,
 }
 
@@ -29,6 +31,18 @@ pub(super) struct Again {
     pub(super) done: Done,
     /// Units that are loaded before, the last one first.
     pub(super) to_load: Vec<UnitName>,
+    /// Later calls of the same client wait for it.
+    pub(super) holds: bool,
+}
+
+/// Whether what a client calls behind this one waits for its answer: it is about what this one does. Questions about
+/// files may take long, and freezing processes, which the client may want to undo.
+pub(super) fn holds_later(call: &Call) -> bool {
+    let is_apart = matches!(
+        call,
+        Call::GetUnitFileLinks { .. } | Call::LookAtUnitFiles(_) | Call::Freeze { .. }
+    );
+    !is_apart
 }
 
 impl After {
@@ -43,7 +57,7 @@ impl After {
 
 impl Server {
     pub(super) fn ask(&mut self, call: Call, waiting: Waiting) {
-        if !self.begin_waiting(&waiting.origin, waiting.then.held_bytes()) {
+        if !self.begin_waiting(&waiting.origin, waiting.then.held_bytes(), waiting.holds) {
             let text = "Too many calls at once.";
             return self.fail(&waiting.origin, &waiting.reply_to, &BusError::limits_exceeded(text));
         }
@@ -70,15 +84,17 @@ impl Server {
 
     /// Clients of the private socket are not read from when they have too many calls waiting; of
     /// those on the bus each has its own bound.
-    fn begin_waiting(&mut self, origin: &Origin, bytes: usize) -> bool {
+    fn begin_waiting(&mut self, origin: &Origin, bytes: usize, holds: bool) -> bool {
         match (&origin.client, self.connections.get_mut(&origin.connection)) {
             (None, Some(client)) => {
                 client.waiting += 1;
                 client.waiting_bytes += bytes;
+                client.holding += usize::from(holds);
                 true
             }
             (Some(name), Some(_)) => {
-                self.broker(origin.connection).is_some_and(|broker| broker.begin(name, bytes))
+                let broker = self.broker(origin.connection);
+                broker.is_some_and(|broker| broker.begin(name, bytes, holds))
             }
             (_, None) => false,
         }
@@ -93,15 +109,16 @@ impl Server {
         there.map_or_else(Weak::new, Arc::downgrade)
     }
 
-    pub(super) fn end_waiting(&mut self, origin: &Origin, bytes: usize) {
+    pub(super) fn end_waiting(&mut self, origin: &Origin, bytes: usize, holds: bool) {
         match (&origin.client, self.connections.get_mut(&origin.connection)) {
             (None, Some(client)) => {
                 client.waiting -= 1;
                 client.waiting_bytes -= bytes;
+                client.holding -= usize::from(holds);
             }
             (Some(name), Some(_)) => {
                 if let Some(broker) = self.broker(origin.connection) {
-                    broker.end(name, bytes);
+                    broker.end(name, bytes, holds);
                 }
             }
             (_, None) => {}
@@ -127,11 +144,11 @@ impl Server {
             }
             After::Again(_) => {}
             After::Render(Then::HangUp) if outcome.is_ok() => {
-                self.end_waiting(&origin, 0);
+                self.end_waiting(&origin, 0, waiting.holds);
                 self.leave_others_to_the_next();
             }
             After::Render(then) => {
-                self.end_waiting(&origin, 0);
+                self.end_waiting(&origin, 0, waiting.holds);
                 if let (Ok(Answer::Job { job, .. }), Some(client), ReplyTo::Call(_)) =
                     (&outcome, &origin.client, &waiting.reply_to)
                     && let Some(broker) = self.broker(id)

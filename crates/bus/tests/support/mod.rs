@@ -37,7 +37,7 @@ pub struct Machine {
     bus: Mutex<Option<Bus>>,
     /// What was asked for, for tests that look at it.
     pub asked: Mutex<Vec<Call>>,
-    /// Questions about links, for tests that leave them unanswered.
+    /// Questions about links, and orders to end all jobs, for tests that leave them unanswered.
     pub unanswered: Mutex<Option<Vec<ReplySender>>>,
     /// How often the unit files were listed.
     pub listed: AtomicUsize,
@@ -273,8 +273,8 @@ impl Backend for Machine {
 
     fn call(&self, asker: Asker, call: Call, reply: ReplySender) {
         self.asked.lock().unwrap().push(call.clone());
-        let is_of_links = matches!(call, Call::GetUnitFileLinks { .. });
-        if let Some(unanswered) = self.unanswered.lock().unwrap().as_mut().filter(|_| is_of_links) {
+        let is_left = matches!(call, Call::GetUnitFileLinks { .. } | Call::ClearJobs);
+        if let Some(unanswered) = self.unanswered.lock().unwrap().as_mut().filter(|_| is_left) {
             return unanswered.push(reply);
         }
         let mut inner = self.inner.lock().unwrap();
