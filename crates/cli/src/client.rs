@@ -68,9 +68,7 @@ impl CallError {
     pub fn is_end(&self) -> bool {
         match self {
             CallError::Ended => true,
-            CallError::Broken(e) => {
-                matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
-            }
+            CallError::Broken(e) => is_unheard(e),
             _ => false,
         }
     }
@@ -135,8 +133,7 @@ impl Client {
 
     /// Calls a method of `io.warrener.Manager` and returns the parameters of its answer.
     pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, CallError> {
-        self.send(&json!({"method": full_name(method), "parameters": parameters}))?;
-        Ok(self.receive()?.parameters)
+        Ok(self.ask(&json!({"method": full_name(method), "parameters": parameters}))?.parameters)
     }
 
     /// The same for a method with several answers: `take` gets all but the last.
@@ -146,13 +143,24 @@ impl Client {
         parameters: Value,
         mut take: impl FnMut(Value),
     ) -> Result<Value, CallError> {
-        self.send(&json!({"method": full_name(method), "parameters": parameters, "more": true}))?;
-        loop {
-            let answer = self.receive()?;
-            if !answer.continues {
-                return Ok(answer.parameters);
-            }
+        let request = json!({"method": full_name(method), "parameters": parameters, "more": true});
+        let mut answer = self.ask(&request)?;
+        while answer.continues {
             take(answer.parameters);
+            answer = self.receive()?;
+        }
+        Ok(answer.parameters)
+    }
+
+    /// Sends a request and takes the first answer. A manager that ended before it read the request has done nothing
+    /// for it: then the next one is asked.
+    fn ask(&mut self, request: &Value) -> Result<Received, CallError> {
+        match self.send(request).and_then(|()| self.receive()) {
+            Err(CallError::Broken(e)) if is_unheard(&e) && self.connect_again().is_ok() => {
+                self.send(request)?;
+                self.receive()
+            }
+            other => other,
         }
     }
 
@@ -165,7 +173,10 @@ impl Client {
     fn receive(&mut self) -> Result<Received, CallError> {
         let mut answer = Vec::new();
         let mut limited = self.stream.by_ref().take(ANSWER_BYTES_MAX);
-        limited.read_until(0, &mut answer).map_err(CallError::Broken)?;
+        match limited.read_until(0, &mut answer) {
+            Err(e) if is_unheard(&e) && !answer.is_empty() => return Err(cut_short(&answer)),
+            read => read.map_err(CallError::Broken)?,
+        };
         answer.pop_if(|last| *last == 0).ok_or_else(|| cut_short(&answer))?;
         let mut answer: Value =
             serde_json::from_slice(&answer).map_err(|e| CallError::Broken(e.into()))?;
@@ -191,6 +202,12 @@ impl Client {
     }
 }
 
+/// What the kernel says of a connection whose other end was closed with something unread in it, or before that was
+/// sent.
+fn is_unheard(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+}
+
 fn full_name(method: &str) -> String {
     format!("io.warrener.Manager.{method}")
 }
@@ -199,5 +216,44 @@ fn cut_short(answer: &[u8]) -> CallError {
     match answer {
         [] => CallError::Ended,
         _ => CallError::Broken(std::io::Error::other("it is cut short")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixListener;
+
+    use warren_sys::fdpass;
+
+    use super::*;
+
+    #[test]
+    fn who_was_not_heard_by_a_manager_that_ended_asks_the_next_one() {
+        let path = std::env::temp_dir().join(format!("warren-client-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).expect("a socket can be made");
+        let mut client = Client::connect(&path).expect("it listens");
+        let managers = std::thread::spawn(move || {
+            let take = || BufReader::new(listener.accept().expect("the client comes").0);
+            let hear = |stream: &mut BufReader<UnixStream>| {
+                let mut request = Vec::new();
+                stream.read_until(0, &mut request).expect("it asks");
+            };
+            // The first one ends when a byte is there.
+            let first = take();
+            let heard = fdpass::wait_readable(first.get_ref().as_fd(), Duration::from_secs(20));
+            assert_eq!(heard, Ok(true));
+            drop(first);
+            let mut second = take();
+            hear(&mut second);
+            second.get_mut().write_all(b"{\"parameters\": {\"is\": 2}}\0").expect("it reads");
+            // What it was asked next it has heard.
+            hear(&mut second);
+        });
+        assert_eq!(client.call("Totals", json!({})).expect("an answer")["is"], 2);
+        assert!(matches!(client.call("Job", json!({})), Err(CallError::Ended)));
+        managers.join().expect("all came");
+        let _ = std::fs::remove_file(&path);
     }
 }
