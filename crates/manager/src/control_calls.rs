@@ -28,7 +28,7 @@ use crate::daemon::Daemon;
 use crate::ending::scheduled::{self, Scheduled};
 use crate::ending::words::AskedBy;
 use crate::fleet::RuleCause;
-use crate::last::left_over::Waited;
+use crate::last::left_over::{self, Waited};
 use crate::load_faults;
 use crate::log_tail::Tails;
 use crate::orders::{Ended, Order, Reload, Report};
@@ -637,8 +637,9 @@ fn hurry(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answe
     // Units are down by then: what is left of them is waited for by those who take the last steps.
     if view.totals.stopping
         && let Some(left_over) = Waited::read(&shared.left_over)
-        && left_over.kill(name) > 0
+        && let count @ 1.. = left_over.kill(name)
     {
+        left_over::note_killed(&shared.left_over, count);
         let by = AskedBy::Client(caller.asker).text(&view.graph);
         say!("{name}: what is left of it is killed{by}");
         return Ok(json!({}));

@@ -1,6 +1,7 @@
 //! From a spawn effect, and what its environment files say, to the request for an exec helper.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use warren_core::event::Spawn;
@@ -52,6 +53,9 @@ pub struct SpawnHost<'a> {
     pub input_data: Option<u16>,
 }
 
+/// The kernel's log.
+const KMSG: &str = "/dev/kmsg";
+
 /// Where `StandardOutput=journal` leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogOutput {
@@ -82,11 +86,12 @@ impl LogOutput {
         }
     }
 
-    /// The same for what the kernel's log gets too: without a log daemon it gets it alone.
+    /// The same for what the kernel's log gets too: without a log daemon it gets it alone, if it is there, as it is
+    /// not in containers.
     fn as_kmsg(&self) -> StdOutput {
         match self {
-            LogOutput::File(_) => StdOutput::File("/dev/kmsg".to_owned()),
-            LogOutput::Stream { .. } => self.as_output(),
+            LogOutput::File(_) if Path::new(KMSG).exists() => StdOutput::File(KMSG.to_owned()),
+            _ => self.as_output(),
         }
     }
 }

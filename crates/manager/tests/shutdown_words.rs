@@ -201,6 +201,7 @@ fn who_outlived_his_unit_is_named_and_can_be_skipped() {
         "{console}"
     );
     assert!(!console.contains("SIGTERM was not enough"), "{console}");
+    assert!(console.contains(", 1 killed."), "{console}");
 }
 
 /// What no unit's own time ends.

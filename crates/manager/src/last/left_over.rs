@@ -4,6 +4,7 @@
 //! steps see it end.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -122,6 +123,25 @@ impl Waited {
     }
 }
 
+/// Has who takes the last steps know that so many were killed, for the last words; `path` is as of
+/// [`Waited::read`].
+pub fn note_killed(path: &Path, count: usize) {
+    let file = std::fs::File::options().append(true).create(true).open(killed(path));
+    let _ = file.and_then(|mut file| writeln!(file, "{count}"));
+}
+
+/// How many were, since this was last asked.
+pub(super) fn take_killed(path: &Path) -> usize {
+    let path = killed(path);
+    let counts = std::fs::read_to_string(&path).unwrap_or_default();
+    let _ = std::fs::remove_file(path);
+    counts.lines().filter_map(|line| line.parse::<usize>().ok()).fold(0, usize::saturating_add)
+}
+
+fn killed(path: &Path) -> PathBuf {
+    path.with_extension("killed")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +158,8 @@ mod tests {
         let waited = Waited { from_us: 5, until_us: 6, processes };
         waited.write(&path);
         assert_eq!(Waited::read(&path), Some(waited));
+        [2, 1].into_iter().for_each(|count| note_killed(&path, count));
+        assert_eq!((take_killed(&path), take_killed(&path)), (3, 0));
     }
 
     #[test]

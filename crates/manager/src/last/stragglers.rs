@@ -17,7 +17,7 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
 use super::holders::{REMOVED, all_pids};
-use super::left_over::{LeftOver, Waited};
+use super::left_over::{LeftOver, Waited, take_killed};
 use super::progress::Progress;
 use super::{Wait, look};
 use crate::ending::console::{Console, SKIP};
@@ -116,11 +116,25 @@ impl Hunt {
     }
 
     fn end(&self, tree: Option<&Tree>, ended: &mut Ended) {
+        let are_gone = self.ask(tree, ended);
+        if let Some(path) = &self.told {
+            // None is there if nobody was waited for.
+            let _ = std::fs::remove_file(path);
+            ended.killed += take_killed(path);
+        }
+        // Who does not end by SIGTERM, or is held by the kernel, is left.
+        if !self.soft && !are_gone {
+            self.kill(tree, ended);
+        }
+    }
+
+    /// Asks all to end, and waits for them; whether nobody is left.
+    fn ask(&self, tree: Option<&Tree>, ended: &mut Ended) -> bool {
         let mut grace: Option<Grace> = None;
         for _ in 0..LOOKS_MAX {
             let left = self.look(tree).left;
             if left.is_empty() {
-                return;
+                return true;
             }
             let (held, left): (Vec<_>, Vec<_>) = left.into_iter().partition(|one| one.is_held);
             if left.is_empty() {
@@ -144,14 +158,7 @@ impl Hunt {
                 break;
             }
         }
-        if let Some(path) = &self.told {
-            // None is there if nobody was waited for.
-            let _ = std::fs::remove_file(path);
-        }
-        // Who does not end by SIGTERM, or is held by the kernel, is left.
-        if !self.soft {
-            self.kill(tree, ended);
-        }
+        false
     }
 
     /// Says to the manager who is waited for.
@@ -172,12 +179,13 @@ impl Hunt {
             return;
         }
         let held = left.iter().filter(|straggler| straggler.is_held).count();
-        ended.killed = left.len() - held;
-        match ended.killed {
+        let to_kill = left.len() - held;
+        ended.killed += to_kill;
+        match to_kill {
             0 => name(&left, "killed before and not gone yet"),
             _ => name(&left, "to be killed, as SIGTERM was not enough"),
         }
-        let time = if ended.killed == 0 { HELD_WAIT_MAX } else { KILL_WAIT_MAX };
+        let time = if to_kill == 0 { HELD_WAIT_MAX } else { KILL_WAIT_MAX };
         for (tree, group) in
             tree.iter().flat_map(|tree| groups(tree).into_iter().map(move |it| (tree, it)))
         {

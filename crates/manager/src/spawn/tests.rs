@@ -99,7 +99,9 @@ fn streams_of_commands_by_list() {
     check(tty, &[], &[Condition, StartPre, Start, StopPost], taken);
     check(tty, &[], &[StartPost, Reload, Stop], "Null Tty Inherit");
     let parted = "StandardOutput=kmsg+console\nStandardError=journal";
-    check(parted, &[], &[Start], "Null File(\"/dev/kmsg\") Log(\"/err\")");
+    let kmsg =
+        if std::path::Path::new(KMSG).exists() { "File(\"/dev/kmsg\")" } else { "Log(\"/log\")" };
+    check(parted, &[], &[Start], &format!("Null {kmsg} Log(\"/err\")"));
     check("StandardInput=tty\nStandardOutput=null", &[], &[Stop], "Null Null Inherit");
 }
 
