@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use warren_sys::{mount, process};
 
-use super::left_over::unit_of;
+use super::left_over::unit_of_process;
 use super::look;
-use super::stack::swap_areas;
+use super::stack::Stack;
 use super::stragglers::is_own;
 
 /// How the name of a file ends that was removed (proc_pid_exe(5)).
@@ -20,9 +20,6 @@ const MEMORY: &str = "/memfd:";
 
 /// Holders that are named.
 const NAMED_MAX: usize = 5;
-
-/// Devices and what they are made of.
-const SYS_BLOCK: &str = "/sys/class/block";
 
 /// Where something is looked for.
 #[derive(Clone)]
@@ -66,15 +63,14 @@ pub fn holders(mount_point: &str) -> Vec<String> {
 /// What lies on a mount: loop devices, swap files, other mounts.
 fn on_it(mount_point: &str) -> Vec<String> {
     let is_there = |path: &str| Path::new(path).starts_with(mount_point);
-    let devices = fs::read_dir(SYS_BLOCK).into_iter().flatten().flatten();
-    let loops = devices.filter_map(|device| {
-        let file = fs::read_to_string(device.path().join("loop/backing_file")).ok()?;
-        let file = file.trim_end_matches('\n');
-        is_there(file).then(|| format!("{} (file {file})", device.file_name().display()))
-    });
-    let swaps = swap_areas().into_iter().filter(|area| is_there(area));
-    let swaps = swaps.map(|area| format!("swap area {area}"));
     let table = mount::table().unwrap_or_default();
+    let stack = Stack::find(table.clone());
+    let loops = stack.devices.values().filter_map(|device| {
+        let file = device.file.as_deref().filter(|file| is_there(file))?;
+        Some(format!("{} (file {file})", device.name))
+    });
+    let swaps = stack.swaps.iter().filter(|(area, _)| is_there(area));
+    let swaps = swaps.map(|(area, _)| format!("swap area {area}"));
     let top = table.iter().rfind(|mount| mount.mount_point == mount_point).map(|mount| mount.id);
     let mounts = table.iter().filter(|mount| Some(mount.parent) == top && Some(mount.id) != top);
     let mounts = mounts.map(|mount| format!("mount {}", mount.mount_point));
@@ -131,8 +127,7 @@ fn named(say: impl Fn(&Path) -> Option<String> + Clone + Send + 'static) -> Vec<
     let mut out = Vec::new();
     look_at_all(say, |pid, how| {
         let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let group = process::cgroup_path(pid).unwrap_or_default();
-        let unit = unit_of(&group).map_or(String::new(), |unit| format!("{unit}, "));
+        let unit = unit_of_process(pid).map_or(String::new(), |unit| format!("{unit}, "));
         out.push(format!("{} (pid {pid}, {unit}{how})", command.trim()));
         if out.len() < NAMED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });

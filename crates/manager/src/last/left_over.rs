@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use warren_sys::process;
 use warren_unit::{UnitName, UnitType};
 
+use super::stragglers::OWN_GROUP;
+
 const SIGKILL: i32 = 9;
 
 /// What it is at, for the list of what an end waits for.
@@ -45,10 +47,9 @@ pub fn path(report: &Path) -> PathBuf {
 }
 
 impl LeftOver {
-    /// What is to be known of a process and the cgroup that it is in.
-    pub fn of(pid: i32, pidfd: &OwnedFd, group: Option<&str>) -> LeftOver {
-        let unit = group.and_then(unit_of).map(str::to_owned);
-        LeftOver { pid, inode: process::pidfd_inode(pidfd.as_fd()), unit }
+    /// What is to be known of a process.
+    pub fn of(pid: i32, pidfd: &OwnedFd) -> LeftOver {
+        LeftOver { pid, inode: process::pidfd_inode(pidfd.as_fd()), unit: unit_of_process(pid) }
     }
 
     /// The process, if it is there.
@@ -59,12 +60,20 @@ impl LeftOver {
     }
 }
 
-/// The unit that a cgroup is of: what is below it is the unit's own affair, and slices are none that had
-/// processes.
-pub(super) fn unit_of(group: &str) -> Option<&str> {
+/// The unit of a process, if its cgroup is one of this machine's: what is above those are the units of another,
+/// as where this one is nested. Whoever asks is in a group of the machine's own.
+pub(super) fn unit_of_process(pid: i32) -> Option<String> {
+    let own = process::cgroup_path(std::process::id() as i32).ok()?;
+    let group = process::cgroup_path(pid).ok()?;
+    unit_of(&own, &group).map(str::to_owned)
+}
+
+/// What is below the group of a unit is the unit's own affair, and slices are none that had processes.
+fn unit_of<'g>(own: &str, group: &'g str) -> Option<&'g str> {
+    let root = own.strip_suffix(OWN_GROUP)?;
     let is_unit =
         |part: &&str| UnitName::parse(part).is_ok_and(|name| name.unit_type() != UnitType::Slice);
-    group.split('/').find(is_unit)
+    group.strip_prefix(root)?.split('/').find(is_unit)
 }
 
 impl Waited {
@@ -98,7 +107,7 @@ impl Waited {
         Some(Waited { from_us: from.parse().ok()?, until_us: until.parse().ok()?, processes })
     }
 
-    /// Those that are still there, in the form of [`crate::ending::waits::value`].
+    /// Those that are still there, in the form of [`crate::ending::waits::values`].
     pub fn values(&self, now_us: u64) -> Vec<Value> {
         let there = self.processes.iter().filter(|one| one.open().is_some());
         let one = |one: &LeftOver| {
@@ -164,13 +173,20 @@ mod tests {
 
     #[test]
     fn the_unit_of_a_group() {
-        for (group, unit) in [
-            ("system.slice/a.service", Some("a.service")),
-            ("/x/machine.slice/b.scope/payload/c.service", Some("b.scope")),
-            ("system.slice", None),
-            ("", None),
+        let nested = "/user.slice/user@7.service/warren-x/init.scope";
+        for (own, group, unit) in [
+            ("/init.scope", "/system.slice/a.service", Some("a.service")),
+            ("/init.scope", "/machine.slice/b.scope/payload/c.service", Some("b.scope")),
+            (
+                nested,
+                "/user.slice/user@7.service/warren-x/system.slice/a.service",
+                Some("a.service"),
+            ),
+            (nested, "/user.slice/user@7.service/other.service", None),
+            ("/init.scope", "/system.slice", None),
+            ("/elsewhere", "/system.slice/a.service", None),
         ] {
-            assert_eq!(unit_of(group), unit, "{group}");
+            assert_eq!(unit_of(own, group), unit, "{own} {group}");
         }
     }
 
@@ -179,7 +195,8 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep(1)");
         let pid = child.id() as i32;
         let pidfd = process::pidfd_open(pid).expect("our child");
-        let own = LeftOver::of(pid, &pidfd, Some("system.slice/a.service"));
+        let unit = Some("a.service".to_owned());
+        let own = LeftOver { unit, ..LeftOver::of(pid, &pidfd) };
         let other =
             LeftOver { inode: own.inode.map_or(Some(1), |inode| Some(inode + 1)), ..own.clone() };
         let of = |one: &LeftOver| Waited { processes: vec![one.clone()], ..Waited::default() };

@@ -42,7 +42,7 @@ const TOLD_MAX: usize = 3;
 const ANCESTORS_MAX: usize = 64;
 
 /// Where Warrener's own processes live.
-const OWN_GROUP: &str = "init.scope";
+pub(super) const OWN_GROUP: &str = "init.scope";
 
 /// What those of them are called that are neither process 1 nor this one.
 const OWN_PROGRAMS: [&str; 2] = ["warrend", "warren-exec"];
@@ -165,11 +165,7 @@ impl Hunt {
     fn publish(&self, grace: &Grace, left: &[Straggler]) {
         let Some(path) = &self.told else { return };
         let us = |at: Instant| now_us().saturating_add_signed(since_now_us(at));
-        let one = |it: &Straggler| {
-            let group = it.group.as_ref().and_then(|_| process::cgroup_path(it.pid).ok());
-            LeftOver::of(it.pid, &it.pidfd, group.as_deref())
-        };
-        let processes = left.iter().map(one).collect();
+        let processes = left.iter().map(|it| LeftOver::of(it.pid, &it.pidfd)).collect();
         Waited { from_us: us(grace.began), until_us: us(grace.until), processes }.write(path);
     }
 
