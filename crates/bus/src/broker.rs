@@ -9,7 +9,7 @@ use crate::names::DBUS;
 use crate::wire::{Header, Kind, MAX_MESSAGE_BYTES, Message, WireError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use warren_core::ids::{JobId, UnitId};
+use warren_core::model::ids::{JobId, UnitId};
 
 /// The name that the manager has on a bus.
 pub const NAME: &str = "org.freedesktop.systemd1";

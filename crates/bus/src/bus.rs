@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-use warren_core::ids::UnitId;
-use warren_core::request::Notice;
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::request::Notice;
 use warren_core::view::View;
 
 const BACKLOG: i32 = 4096;

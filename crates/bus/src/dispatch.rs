@@ -13,7 +13,7 @@ use crate::path::{self, Object};
 use crate::properties::{self, Interface, Subject, job, manager};
 use crate::refusals;
 use crate::wire::{Header, Message, Writer};
-use warren_core::ids::{JobId, UnitId};
+use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
 use warren_unit::UnitName;
 

@@ -1,7 +1,7 @@
 //! Errors as clients see them: a name and a text. Both are systemd 252's where it has one, taken
 //! from its answers.
 
-use warren_core::request::Refusal;
+use warren_core::protocol::request::Refusal;
 
 const SYSTEMD: &str = "org.freedesktop.systemd1.";
 const DBUS: &str = "org.freedesktop.DBus.Error.";

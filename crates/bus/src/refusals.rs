@@ -2,10 +2,10 @@
 
 use crate::error::BusError;
 use warren_core::graph::Definition;
-use warren_core::ids::UnitId;
-use warren_core::job::{JobMode, JobType};
-use warren_core::request::KillWhom;
-use warren_core::state::ActiveState;
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::{JobMode, JobType};
+use warren_core::protocol::request::KillWhom;
 use warren_core::view::View;
 use warren_unit::{LoadState, UnitName};
 

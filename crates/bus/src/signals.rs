@@ -11,8 +11,8 @@ use crate::properties::{self, Emits, Interface, Subject};
 use crate::wire::{self, To, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use warren_core::ids::UnitId;
-use warren_core::request::Notice;
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::request::Notice;
 use warren_core::view::View;
 
 /// Most entries of one subscriber's queue; beyond it, it has stopped reading and is dropped.

@@ -5,21 +5,26 @@
 //! all generations, so run state needs no translation after a reload. Only what nothing refers to
 //! and nothing runs of is forgotten ([`Graph::forget`]); its id rests before another name gets it.
 
+pub mod cgroup_path;
 mod definition;
 mod edit;
 
 pub use definition::{Definition, Edge, Files, NewDefinition};
 pub use edit::{Change, Delta, Edit};
 
-use crate::chunked::Chunked;
-use crate::ids::UnitId;
-use crate::job::{JobKind, must_wait};
+use crate::model::chunked::Chunked;
+use crate::model::ids::UnitId;
+use crate::model::job::{JobKind, must_wait};
 use std::sync::Arc;
 use warren_unit::{LoadState, Relation, UnitName, UnitType};
 
 /// Ids of forgotten units that rest at a time: what is under way somewhere and still names one of
 /// them is over long before it means another unit.
 const RESTING_IDS_DEFAULT: usize = 256;
+
+/// What a stop of the other unit does to units that are tied to it by these.
+pub(crate) const STOPPED_WITH: [Relation; 2] =
+    [Relation::RestartOnRestartOf, Relation::RestartOnRefreshOf];
 
 /// One generation of all units.
 #[derive(Clone, Debug)]
@@ -69,7 +74,7 @@ impl Graph {
         graph
     }
 
-    /// The generation that was written down as these definitions (see [`crate::written`]): ids are
+    /// The generation that was written down as these definitions (see [`crate::persist::generation`]): ids are
     /// those of `names` in order, and what has no definition has no file.
     pub(crate) fn of_definitions(
         names: Vec<Option<UnitName>>,

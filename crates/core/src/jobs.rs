@@ -6,19 +6,18 @@
 
 mod ends;
 mod install;
-mod outlast;
 mod requests;
-mod turns;
+pub(crate) mod start_limit;
+mod survival;
 mod waits;
 
-pub(crate) use turns::{JOBS_PER_STEP_MAX, Turns};
-
-use crate::happening::What;
-use crate::ids::UnitId;
-use crate::job::{Ignores, JobKind, JobResult};
 use crate::machine::Core;
-use crate::reason::{Cause, Code, Reason};
-use crate::state::*;
+use crate::machine::job_queue::Turn;
+use crate::model::active_state::ActiveState;
+use crate::model::ids::UnitId;
+use crate::model::job::{Ignores, JobKind, JobResult};
+use crate::model::reason::{Cause, Code, Reason};
+use crate::protocol::trace_event::What;
 use crate::transaction::World;
 use warren_unit::{LoadState, Relation};
 
@@ -305,14 +304,4 @@ impl Core {
             false => Turn::Over(JobResult::Failed, history.reason),
         })
     }
-}
-
-/// What came of telling a unit to do its job.
-pub(crate) enum Turn {
-    /// Not yet: the job waits for a change of the unit itself.
-    Wait,
-    /// It is at it.
-    Begun,
-    /// The job is over.
-    Over(JobResult, Reason),
 }

@@ -1,33 +1,45 @@
 //! The machine: [`Core::step`] takes one event and returns the effects that follow from it.
 //!
-//! One step runs until nothing more follows, or until it has looked at many jobs: transitions are
-//! propagated, jobs that became free are run, due deadlines are served. Where to look next: `jobs` (install, run, finish), `ripple`
-//! (what a change of state does to others), `service`, `socket`, `mount`, `automount`, `simple`
-//! (the unit types).
+//! One step runs until nothing more follows, or until it has looked at many jobs: it propagates
+//! transitions, runs jobs that became free and serves due deadlines.
+//!
+//! Owns: [`Core`] and its queues. `propagate` is what a change of one unit does to others,
+//! `deadlines` says when units want to be looked at, `generations` puts another generation in force.
+//! Must not: know what a service or a socket is; that is in `types`.
 
-use crate::cgroup::Strays;
-use crate::chunked::Chunked;
-use crate::clearing::Removals;
-use crate::event::{Done, Effect, Event};
+use crate::graph::cgroup_path::Strays;
 use crate::graph::{Definition, Graph};
-use crate::happening::{Untaken, What};
-use crate::ids::{ClientId, EffectId, JobId, UnitId};
-use crate::job::{JobKind, JobResult};
-use crate::jobs::{JOBS_PER_STEP_MAX, Turns};
-use crate::part::Part;
-use crate::reason::{Cause, Code, Reason};
-use crate::request::Notice;
+use crate::machine::job_queue::{JOBS_PER_STEP_MAX, Turns};
+use crate::machine::removals::Removals;
+use crate::machine::trace_queue::Untaken;
+use crate::model::active_state::ActiveState;
+use crate::model::chunked::Chunked;
+use crate::model::ids::Serial;
+use crate::model::ids::{ClientId, EffectId, JobId, UnitId};
+use crate::model::job::{JobKind, JobResult};
+use crate::model::part::Part;
+use crate::model::process::*;
+use crate::model::reason::{Cause, Code, Reason};
+use crate::model::state::*;
+use crate::model::time::{Moment, Monotonic};
+use crate::protocol::event::{Done, Effect, Event};
+use crate::protocol::request::Notice;
+use crate::protocol::trace_event::What;
 use crate::settings::{AtHand, Compiled, Settings};
-use crate::state::*;
-use crate::time::{Moment, Monotonic};
 use crate::view::{Totals, View};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use warren_unit::config::UnitSection;
 use warren_unit::{UnitFlags, UnitType};
 
+mod check;
 mod deadlines;
 mod generations;
+pub(crate) mod job_queue;
+mod propagate;
+pub(crate) mod removals;
+pub(crate) mod stop_budget;
+pub(crate) mod trace_queue;
 
 /// A change of a unit's state that has not been propagated yet.
 #[derive(Clone, Copy, Debug)]
@@ -133,17 +145,6 @@ struct EarlyExit {
 
 /// Ends of unknown processes that are remembered; the oldest pids go first.
 const EARLY_EXITS_MAX: usize = 4096;
-
-/// Numbers that the next incarnation goes on with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Serial {
-    /// The next job.
-    pub job: u32,
-    /// The next effect.
-    pub effect: u64,
-    /// State of the generator of invocation ids.
-    pub invocation: u128,
-}
 
 impl Core {
     /// A machine without units. `seed` makes invocation ids unpredictable; the simulator passes

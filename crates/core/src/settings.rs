@@ -5,8 +5,8 @@
 //! they are some 2 KB, and made again in a fraction of the time that whatever needs them takes.
 
 use crate::graph::{Definition, Files};
-use crate::ids::UnitId;
-use crate::state::CommandList;
+use crate::model::ids::UnitId;
+use crate::model::process::CommandList;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use warren_unit::compile::Compiler;

@@ -26,10 +26,10 @@ mod merge;
 mod order;
 
 use crate::graph::Graph;
-use crate::ids::UnitId;
-use crate::job::{JobKind, JobMode, JobType};
-use crate::request::Refusal;
-use crate::state::ActiveState;
+use crate::model::active_state::ActiveState;
+use crate::model::ids::UnitId;
+use crate::model::job::{JobKind, JobMode, JobType};
+use crate::protocol::request::Refusal;
 use std::collections::BTreeMap;
 use warren_unit::Relation;
 

@@ -3,17 +3,21 @@
 //! A view costs a few pointers to make and never changes. The bus, the control socket and the
 //! charts read views; they never wait for the loop and the loop never waits for them.
 
-use crate::cgroup::Strays;
-use crate::chunked::Chunked;
-use crate::device::Sight;
+use crate::graph::cgroup_path;
+use crate::graph::cgroup_path::Strays;
 use crate::graph::{Definition, Graph};
-use crate::groups::comes_up;
-use crate::ids::{EffectId, JobId, UnitId};
-use crate::job::{Job, JobKind};
-use crate::notes::Marked;
-use crate::reason::{Cause, Code, Reason};
-use crate::state::*;
-use crate::time::Moment;
+use crate::model::active_state::ActiveState;
+use crate::model::admin_marks::Marked;
+use crate::model::chunked::Chunked;
+use crate::model::device_news::Sight;
+use crate::model::ids::{EffectId, JobId, UnitId};
+use crate::model::job::comes_up;
+use crate::model::job::{Job, JobKind};
+use crate::model::process::*;
+use crate::model::reason::{Cause, Code, Reason};
+use crate::model::state::*;
+use crate::model::time::Moment;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use warren_unit::{LoadState, Relation, UnitName, UnitType};
@@ -448,6 +452,13 @@ impl MountPhase {
             Remounting | RemountingSigterm | RemountingSigkill => ActiveState::Reloading,
             _ => ActiveState::Deactivating,
         }
+    }
+}
+
+impl View {
+    /// The path of a unit's group below the root of the tree, or where it would be made.
+    pub fn group_path(&self, unit: UnitId) -> Cow<'_, str> {
+        cgroup_path::path(&self.graph, &self.strays, unit)
     }
 }
 

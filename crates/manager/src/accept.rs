@@ -9,11 +9,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use warren_core::event::Event;
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
+use warren_core::model::process::CommandList;
+use warren_core::model::state::TypeState;
+use warren_core::model::time::Monotonic;
+use warren_core::protocol::event::Event;
 use warren_core::settings::{Compiled, TypeSettings};
-use warren_core::state::{CommandList, TypeState};
-use warren_core::time::Monotonic;
 use warren_sys::{credentials, fdpass, socket};
 use warren_unit::UnitName;
 use warren_unit::config::SocketConfig;
@@ -229,7 +230,7 @@ impl Daemon {
         let number = self.doors.door(unit).next;
         let socket = self.core.graph().name(unit).clone();
         let stored = stored_name(socket.as_str(), number);
-        let TypeState::Socket(warren_core::state::Socket::Up(run)) =
+        let TypeState::Socket(warren_core::model::state::Socket::Up(run)) =
             &self.core.unit_run(unit).state
         else {
             return self.turn_away(fd, &stored);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
 use warren_sys::eventfd::EventFd;
 
 /// Pieces that are done with one call.

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use warren_core::graph::Delta;
-use warren_core::ids::UnitId;
-use warren_core::time::Monotonic;
+use warren_core::model::ids::UnitId;
+use warren_core::model::time::Monotonic;
 use warren_unit::{LoadState, UnitName};
 
 use crate::daemon::{Daemon, now};

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use warren_bus::glob::matches as glob;
-use warren_core::cgroup::slice_path;
+use warren_core::graph::cgroup_path::slice_path;
 use warren_sys::cgroup::Tree;
 use warren_sys::passwd::Database;
 use warren_unit::config::{Condition, ConditionKind};

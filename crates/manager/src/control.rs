@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use warren_core::request::Asker;
+use warren_core::protocol::request::Asker;
 use warren_sys::eventfd::EventFd;
 use warren_sys::{endings, fdpass, socket};
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
+use warren_core::model::state::{Socket, TypeState};
 use warren_core::settings::TypeSettings;
-use warren_core::state::{Socket, TypeState};
 use warren_core::view::View;
 use warren_unit::Relation;
 use warren_unit::config::{Listen, SocketConfig};

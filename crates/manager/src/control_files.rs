@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use warren_core::request::Asker;
+use warren_core::protocol::request::Asker;
 use warren_unit::parse::FILE_BYTES_MAX;
 
 use crate::control::{Caller, is_privileged};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call};
 use warren_bus::{Answer, Outcome, ReplySender, is_only_named, refusals};
-use warren_core::job::{JobMode, JobType};
-use warren_core::request::{Asker, Request};
+use warren_core::model::job::{JobMode, JobType};
+use warren_core::protocol::request::{Asker, Request};
 use warren_core::view::View;
 use warren_unit::{LoadState, UnitName};
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
 use warren_bus::backend::Backend;
-use warren_core::time::Monotonic;
+use warren_core::model::time::Monotonic;
 use warren_trace::event::{Event, What};
 use warren_trace::words::Subject;
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::graph::Definition;
-use warren_core::ids::UnitId;
-use warren_core::job::Job;
-use warren_core::time::Monotonic;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::Job;
+use warren_core::model::time::Monotonic;
 use warren_core::view::View;
 use warren_unit::{LoadState, UnitType};
 

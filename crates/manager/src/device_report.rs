@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use warren_bus::backend::Backend;
-use warren_core::device::Sight;
-use warren_core::device_table::{DeviceFacts, DeviceTable, GroupFacts};
 use warren_core::graph::Definition;
-use warren_core::ids::UnitId;
+use warren_core::model::device_news::Sight;
+use warren_core::model::device_table::{DeviceFacts, DeviceTable, GroupFacts};
+use warren_core::model::ids::UnitId;
 use warren_core::view::View;
 use warren_unit::{Relation, UnitName, UnitType};
 

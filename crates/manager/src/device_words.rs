@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use warren_core::device_table::{DeviceBatch, DeviceFacts, GroupFacts};
+use warren_core::model::device_table::{DeviceBatch, DeviceFacts, GroupFacts};
 
 /// Longest value that is believed, in bytes; longer ones are left out.
 const VALUE_BYTES_MAX: usize = 4096;

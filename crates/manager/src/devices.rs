@@ -7,20 +7,20 @@
 //!
 //! Whether anybody looks for devices is decided before anything is started: the daemon's unit must
 //! be there and wanted, and when it is down without a job, each device is taken for plugged in, as
-//! in a container. `warren_core::device` says what that means.
+//! in a container. `warren_core::types::device` says what that means.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use warren_core::device::{DeviceChange, DeviceNews, Sight};
-use warren_core::device_table::DeviceTable;
-use warren_core::event::Event;
 use warren_core::graph::{Delta, Graph};
-use warren_core::ids::UnitId;
-use warren_core::record::Restored;
-use warren_core::state::{Device, TypeState, UnitRun};
-use warren_core::time::Monotonic;
+use warren_core::model::device_news::{DeviceChange, DeviceNews, Sight};
+use warren_core::model::device_table::DeviceTable;
+use warren_core::model::ids::UnitId;
+use warren_core::model::state::{Device, TypeState, UnitRun};
+use warren_core::model::time::Monotonic;
+use warren_core::persist::run_state::Restored;
+use warren_core::protocol::event::Event;
 use warren_sys::{fdpass, memfd};
 use warren_trace::words::Phase;
 use warren_unit::{LoadState, Relation, UnitName, UnitType};

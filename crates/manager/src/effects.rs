@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use warren_bus::backend::Backend;
 use warren_bus::names::{NameState, NameWatcher};
-use warren_core::clearing::Trace;
-use warren_core::event::{BusName, Done, Effect, Event, Verdict};
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::model::leftover::Trace;
+use warren_core::protocol::event::{BusName, Done, Effect, Event, Verdict};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::control::REBOOT_ARGUMENT;
 use warren_init::protocol::exec::StdOutput;

@@ -4,10 +4,10 @@ pub(crate) mod early;
 pub(crate) mod missing;
 pub(crate) mod since;
 
-use warren_core::event::{Done, Event};
-use warren_core::ids::{EffectId, UnitId};
-use warren_core::state::ExitStatus;
-use warren_core::time::Monotonic;
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::model::process::ExitStatus;
+use warren_core::model::time::Monotonic;
+use warren_core::protocol::event::{Done, Event};
 use warren_sys::process::ExitKind;
 
 use self::early::EarlyExit;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use warren_core::event::{Done, Spawn};
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::protocol::event::{Done, Spawn};
 use warren_sys::error::io_text;
 use warren_unit::config::EnvironmentFile;
 

@@ -1,8 +1,8 @@
 //! What is wrong with the values of a unit's files, and what protects the host and is not applied:
 //! said when the unit is used, because its settings are compiled then and not when it is loaded.
 
-use warren_core::event::Effect;
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::event::Effect;
 use warren_core::settings::Compiled;
 use warren_unit::load::load;
 use warren_unit::settings::is_of_credentials;

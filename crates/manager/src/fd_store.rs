@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use warren_core::event::Event;
-use warren_core::ids::UnitId;
-use warren_core::job::JobKind;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::JobKind;
+use warren_core::protocol::event::Event;
 use warren_core::settings::TypeSettings;
 
 use warren_sys::epoll::Interest;

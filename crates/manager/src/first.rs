@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use warren_core::graph::Graph;
-use warren_core::record::Restored;
+use warren_core::persist::run_state::Restored;
 use warren_core::settings::Settings;
 use warren_unit::{Diagnostic, UnitName};
 

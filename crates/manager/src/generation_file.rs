@@ -4,14 +4,15 @@
 //! reloaded out of force after a crash. The loader's thread writes what a generation changes before
 //! the loop puts it in force, and the whole behind the loop; the state file says which generation
 //! was in force, and when this file does not lead to that one, all is read as at the first start.
-//! See `warren_core::written` for what is in it.
+//! See `warren_core::persist::generation` for what is in it.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use warren_core::graph::Graph;
-use warren_core::written::{self, Reader, Taken};
+use warren_core::persist::generation;
+use warren_core::persist::generation::{Reader, Taken};
 use warren_sys::memfd;
 use warren_unit::UnitName;
 
@@ -112,7 +113,7 @@ impl GenerationFile {
             out.extend(MAGIC);
             out.extend(own_identity().to_le_bytes());
         }
-        for piece in written::write_batch(self.written.as_deref(), graph) {
+        for piece in generation::write_batch(self.written.as_deref(), graph) {
             write_frame(&mut out, &piece).map_err(|e| e.to_string())?;
         }
         let fd = self.fd.as_fd();

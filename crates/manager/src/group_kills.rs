@@ -1,9 +1,9 @@
 //! SIGKILL for whole groups: one by one, off the loop where there are many processes, and at the end
 //! with one write for all units of a slice that go together.
 
-use warren_core::event::Done;
-use warren_core::ids::{EffectId, UnitId};
-use warren_core::state::{Service, TypeState};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::model::state::{Service, TypeState};
+use warren_core::protocol::event::Done;
 
 use crate::daemon::{Daemon, now};
 use crate::say;

@@ -17,10 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use warren_core::cgroup::slice_path;
 use warren_core::graph::Graph;
-use warren_core::ids::UnitId;
+use warren_core::graph::cgroup_path::slice_path;
 use warren_core::machine::Core;
+use warren_core::model::ids::UnitId;
 use warren_core::settings::Compiled;
 use warren_sys::Result;
 use warren_sys::cgroup::Tree;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use warren_core::time::Monotonic;
+use warren_core::model::time::Monotonic;
 
 use crate::daemon::Daemon;
 

@@ -2,8 +2,8 @@
 //! before there is one. The kernel's mount table says so; no server is asked.
 
 use warren_bus::backend::Backend;
-use warren_core::ids::UnitId;
-use warren_core::job::JobKind;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::JobKind;
 use warren_core::settings::Compiled;
 use warren_core::view::View;
 use warren_sys::mount;

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use warren_core::ids::EffectId;
+use warren_core::model::ids::EffectId;
 use warren_init::protocol::birth::Birth;
 use warren_init::protocol::exec::{
     ExecSpec, FromHelper, HelperReply, LARGE, MANY, REQUEST_FDS_MAX, SpawnError, SpawnReply,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use warren_core::request::Asker;
+use warren_core::protocol::request::Asker;
 
 use crate::ending::plan::replace;
 use crate::orders::Order;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warren_core::graph::{Definition, Files};
-use warren_core::request::Asker;
+use warren_core::protocol::request::Asker;
 use warren_unit::compile::Compiler;
 use warren_unit::load::load;
 use warren_unit::parse::{UnitFile, parse, refused};

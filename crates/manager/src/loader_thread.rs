@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 
 use warren_bus::Outcome;
 use warren_core::graph::{Delta, Graph};
-use warren_core::time::Monotonic;
+use warren_core::model::time::Monotonic;
 use warren_trace::words::Phase;
 use warren_unit::install::{UnitFileState, says_how_to_install, state_without_links};
 use warren_unit::{Defaults, Diagnostic, UnitName};

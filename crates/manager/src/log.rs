@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-use warren_core::ids::{JobId, UnitId};
-use warren_core::job::{JobKind, JobResult};
-use warren_core::reason::{Cause, Code};
-use warren_core::request::{Asker, Notice};
+use warren_core::model::ids::{JobId, UnitId};
+use warren_core::model::job::{JobKind, JobResult};
+use warren_core::model::process::Outcome;
+use warren_core::model::reason::{Cause, Code};
+use warren_core::protocol::request::{Asker, Notice};
 use warren_core::settings::{Settings, TypeSettings};
-use warren_core::state::Outcome;
 use warren_core::view::View;
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass;

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warren_core::graph::Graph;
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
 use warren_core::settings::Compiled;
 use warren_sys::epoll::Interest;
 use warren_sys::fdpass;

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use warren_bus::backend::Backend;
-use warren_core::state::Tested;
+use warren_core::model::state::Tested;
 use warren_sys::process;
 use warren_unit::config::Condition;
 

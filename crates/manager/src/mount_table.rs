@@ -8,9 +8,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warren_core::event::Event;
 use warren_core::graph::Graph;
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::event::Event;
 use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
 use warren_sys::mount::{Mount, MountDelta, MountWatch};

@@ -10,7 +10,7 @@ use crate::last::Step;
 use crate::last::holders::holders;
 use crate::swap_table::{areas, lead};
 
-use warren_core::event::Done;
+use warren_core::protocol::event::Done;
 use warren_sys::mount::{self, Now, Unmount};
 use warren_unit::config::MountConfig;
 use warren_unit::{UnitName, UnitType};

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use warren_core::event::{Done, Spawn};
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::protocol::event::{Done, Spawn};
 use warren_init::protocol::exec::{Served, ServedGroup, ServedUser};
 use warren_sys::eventfd::EventFd;
 use warren_sys::passwd::{self, Current, parse_id};

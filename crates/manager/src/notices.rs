@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use warren_core::event::Event;
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::event::Event;
 use warren_sys::epoll::Interest;
 use warren_sys::{process, time};
 

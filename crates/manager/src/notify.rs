@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use warren_core::event::{Done, Notify};
-use warren_core::ids::EffectId;
-use warren_core::time::Monotonic;
+use warren_core::model::ids::EffectId;
+use warren_core::model::time::Monotonic;
+use warren_core::protocol::event::{Done, Notify};
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::{self, Mark, Received};
 use warren_sys::signal::Interrupting;

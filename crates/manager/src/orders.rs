@@ -7,11 +7,11 @@ use std::sync::mpsc::Sender;
 use warren_bus::backend::{Call, ReplySender};
 use warren_bus::names::NameState;
 use warren_core::graph::{Delta, Graph};
-use warren_core::ids::UnitId;
-use warren_core::job::JobResult;
-use warren_core::request::{Asker, Request};
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::JobResult;
+use warren_core::model::time::{Moment, Monotonic};
+use warren_core::protocol::request::{Asker, Request};
 use warren_core::settings::Settings;
-use warren_core::time::{Moment, Monotonic};
 use warren_trace::event::Event;
 use warren_trace::record::Head;
 use warren_trace::words::Subject;
@@ -308,7 +308,7 @@ impl LoaderAnswer {
 impl Report {
     /// The names in a delta.
     pub fn name(&mut self, graph: &Graph, delta: &Delta) {
-        let names = |ids: &[warren_core::ids::UnitId]| -> Vec<UnitName> {
+        let names = |ids: &[warren_core::model::ids::UnitId]| -> Vec<UnitName> {
             ids.iter().map(|id| graph.name(*id).clone()).collect()
         };
         self.added = names(&delta.added);

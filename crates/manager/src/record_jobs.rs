@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use warren_core::happening::{Happening, What as Happened};
-use warren_core::job::Job;
-use warren_core::time::Monotonic;
+use warren_core::model::job::Job;
+use warren_core::model::time::Monotonic;
+use warren_core::protocol::trace_event::{Happening, What as Happened};
 use warren_trace::event::{Event, What};
 
 use crate::recorder::event;
@@ -99,9 +99,9 @@ impl JobsBefore {
 
 #[cfg(test)]
 mod tests {
-    use warren_core::ids::{JobId, UnitId};
-    use warren_core::job::JobKind;
-    use warren_core::reason::Reason;
+    use warren_core::model::ids::{JobId, UnitId};
+    use warren_core::model::job::JobKind;
+    use warren_core::model::reason::Reason;
     use warren_trace::event::NO_UNIT;
     use warren_trace::words::{Asked, Ending, Release, Work};
 
@@ -129,7 +129,7 @@ mod tests {
             kind: JobKind::Start,
             running,
             irreversible: false,
-            ignores: warren_core::job::Ignores::default(),
+            ignores: warren_core::model::job::Ignores::default(),
             blockers: 0,
             released_by: None,
             since: Monotonic(since_us),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use warren_core::graph::Graph;
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
 use warren_trace::event::{Event, NO_UNIT, What};
 use warren_trace::record::Unit;
 use warren_unit::UnitName;

@@ -1,6 +1,6 @@
 //! The record: what happened, in a ring, and when a stretch of it is kept as a recording.
 //!
-//! The core says what happened after each batch ([`warren_core::happening`]); this turns it into
+//! The core says what happened after each batch ([`warren_core::protocol::trace_event`]); this turns it into
 //! events of [`warren_trace`] and adds what the core does not know: what the manager itself did and
 //! what it cost. Boot, reloads and shutdown are cut out and handed to [`crate::records`].
 //!
@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warren_core::graph::Graph;
-use warren_core::happening::{Happening, What as Happened};
-use warren_core::ids::UnitId;
-use warren_core::time::{Moment, Monotonic};
+use warren_core::model::ids::UnitId;
+use warren_core::model::time::{Moment, Monotonic};
+use warren_core::protocol::trace_event::{Happening, What as Happened};
 use warren_trace::event::{Event, NO_UNIT, What};
 use warren_trace::record::{Anchor, Head};
 use warren_trace::words::{Counter, Phase, Reading, Subject};
@@ -610,7 +610,7 @@ fn is_sample(event: &Event) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use warren_core::state::ExitStatus;
+    use warren_core::model::process::ExitStatus;
     use warren_trace::analysis::timeline::{Sample, Timeline};
     use warren_unit::Context;
 

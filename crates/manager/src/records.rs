@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use warren_core::graph::{Definition, Graph};
-use warren_core::ids::UnitId;
-use warren_core::reason::Code;
+use warren_core::model::ids::UnitId;
+use warren_core::model::reason::Code;
 use warren_trace::event::{Event, NO_UNIT};
 use warren_trace::record::{self, Head, Recording, Unit, Writer};
 use warren_trace::words::Subject;

@@ -10,9 +10,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use warren_core::ids::UnitId;
-use warren_core::notes::{Remark, remark_text};
-use warren_core::request::Asker;
+use warren_core::model::admin_marks::{Remark, remark_text};
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::request::Asker;
 use warren_core::view::View;
 use warren_unit::UnitName;
 

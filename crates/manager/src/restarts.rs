@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use warren_core::graph::Definition;
-use warren_core::ids::UnitId;
-use warren_core::reason::Code;
-use warren_core::state::{
-    Ended, ExitStatus, History, RateWindow, Relapse, Service, ServicePhase, ServiceRun, TypeState,
-    UnitRun,
+use warren_core::model::ids::UnitId;
+use warren_core::model::process::{Ended, ExitStatus};
+use warren_core::model::reason::Code;
+use warren_core::model::state::{
+    History, RateWindow, Relapse, Service, ServicePhase, ServiceRun, TypeState, UnitRun,
 };
-use warren_core::time::{Moment, Monotonic};
+use warren_core::model::time::{Moment, Monotonic};
 use warren_core::view::View;
 use warren_unit::Signal;
 use warren_unit::compile::Compiler;

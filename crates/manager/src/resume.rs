@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use warren_bus::Announcement;
-use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget};
 use warren_core::graph::{Definition, Graph};
-use warren_core::ids::{EffectId, UnitId};
-use warren_core::record::{ClientSettings, Late, Restored};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::model::state::{Automount, Mount, TypeState, UnitRun};
+use warren_core::model::time::Monotonic;
+use warren_core::persist::run_state::{ClientSettings, Late, Restored};
+use warren_core::protocol::event::{Done, Effect, Event, FollowUp, KillTarget};
 use warren_core::settings::Settings;
-use warren_core::state::{Automount, Mount, TypeState, UnitRun};
-use warren_core::time::Monotonic;
 use warren_init::protocol::control::StartReason;
 use warren_unit::config::EmergencyAction;
 use warren_unit::settings::{Group, Id};

@@ -8,12 +8,13 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warren_bus::backend::{Backend, Call, DeviceWords, Facts, Live, ReplySender, UnitFiles};
-use warren_core::device_table::{self, DeviceFacts, DeviceTable};
 use warren_core::graph::Definition;
-use warren_core::ids::UnitId;
-use warren_core::request::Asker;
+use warren_core::model::device_table;
+use warren_core::model::device_table::{DeviceFacts, DeviceTable};
+use warren_core::model::ids::UnitId;
+use warren_core::model::time::Monotonic;
+use warren_core::protocol::request::Asker;
 use warren_core::settings::{Compiled, Settings};
-use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;

@@ -9,8 +9,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsFd;
 
-use warren_core::event::{Done, FollowUp, KillTarget};
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::protocol::event::{Done, FollowUp, KillTarget};
 use warren_sys::process;
 
 use crate::daemon::Daemon;

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use warren_core::event::{Done, Event};
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::model::state::{Socket, TypeState};
+use warren_core::protocol::event::{Done, Event};
 use warren_core::settings::Compiled;
-use warren_core::state::{Socket, TypeState};
 use warren_init::protocol::control::Refusal;
 use warren_sys::epoll::Interest;
 use warren_sys::eventfd::EventFd;

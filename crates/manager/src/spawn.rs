@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use warren_core::event::Spawn;
+use warren_core::model::process::CommandList;
+use warren_core::protocol::event::Spawn;
 use warren_core::settings::{Compiled, TypeSettings};
-use warren_core::state::CommandList;
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
     LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TtyMode, WorkingDirectory,

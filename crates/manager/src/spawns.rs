@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
-use warren_core::event::{Done, Spawn};
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::model::process::CommandList;
+use warren_core::protocol::event::{Done, Spawn};
 use warren_core::settings::TypeSettings;
-use warren_core::state::CommandList;
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::{Birth, Phase};
 use warren_init::protocol::exec::{ExecSpec, Served, SpawnError, SpawnReply, Spawned};

@@ -9,14 +9,14 @@ use std::sync::mpsc::channel;
 
 use warren_bus::Bus;
 use warren_bus::backend::Facts;
-use warren_core::event::Event;
 use warren_core::graph::Graph;
-use warren_core::ids::UnitId;
 use warren_core::machine::Core;
-use warren_core::record::Restored;
+use warren_core::model::ids::UnitId;
+use warren_core::model::state::BootTimes;
+use warren_core::model::time::{Moment, Monotonic};
+use warren_core::persist::run_state::Restored;
+use warren_core::protocol::event::Event;
 use warren_core::settings::Settings;
-use warren_core::state::BootTimes;
-use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::{
     BEGAN_ENV, CGROUP_ROOT_ENV, SOFT_REBOOTS_ENV, STATE_NAME, StartReason,
 };

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use warren_core::ids::UnitId;
 use warren_core::machine::Core;
-use warren_core::record::{self, ClientSettings, Late, Manager, Restored, Unusable};
-use warren_core::state::BootTimes;
+use warren_core::model::ids::UnitId;
+use warren_core::model::state::BootTimes;
+use warren_core::persist::run_state;
+use warren_core::persist::run_state::{ClientSettings, Late, Manager, Restored, Unusable};
 use warren_sys::memfd;
 
 /// Largest state file that is read back, in bytes.
@@ -58,7 +59,7 @@ impl fmt::Display for OpenError {
             OpenError::System(error) => return write!(f, "reading the state file: {error}"),
             OpenError::Unusable(Unusable::NotAStateFile) => "is damaged".to_owned(),
             OpenError::Unusable(Unusable::Version(version)) => {
-                let own = record::VERSION;
+                let own = run_state::VERSION;
                 format!("has version {version}, and this warrend reads versions up to {own}")
             }
         };
@@ -74,7 +75,7 @@ impl StateFile {
     /// A new, empty file.
     pub fn create() -> Result<StateFile, StateError> {
         let fd = memfd::create("warren-state")?;
-        let header = record::header();
+        let header = run_state::header();
         warren_sys::file::write_at(fd.as_fd(), &header, 0)?;
         let end = header.len() as u64;
         Ok(StateFile {
@@ -96,7 +97,7 @@ impl StateFile {
     /// Goes on with the file of the last incarnation.
     pub fn open(fd: OwnedFd) -> Result<(StateFile, Restored), OpenError> {
         let bytes = memfd::read_all(fd.as_fd(), STATE_BYTES_MAX).map_err(OpenError::System)?;
-        let restored = record::read(&bytes).map_err(OpenError::Unusable)?;
+        let restored = run_state::read(&bytes).map_err(OpenError::Unusable)?;
         let (end, names) = (restored.valid_bytes as u64, restored.names.len());
         // What is left of a batch that was cut would be read after shorter ones to come.
         warren_sys::file::set_length(fd.as_fd(), end).map_err(OpenError::System)?;
@@ -176,7 +177,7 @@ impl StateFile {
         if records > 0 || !late.is_empty() || self.late_written {
             let has_late = !late.is_empty();
             let mut out = Vec::with_capacity(frames.len() + 64);
-            record::write_batch(&mut out, &frames, records, late);
+            run_state::write_batch(&mut out, &frames, records, late);
             result = warren_sys::file::write_at(self.fd.as_fd(), &out, self.end);
             match result {
                 Ok(()) => {
@@ -206,30 +207,30 @@ impl StateFile {
         let graph = core.graph();
         let mut records = 0;
         for &unit in renamed.iter().filter(|unit| unit.index() < self.names_written) {
-            record::write_name(out, graph, unit);
+            run_state::write_name(out, graph, unit);
             records += 1;
         }
         if self.names_written < graph.len() {
-            records += record::write_names(out, graph, self.names_written);
+            records += run_state::write_names(out, graph, self.names_written);
             self.names_written = graph.len();
         }
         for &unit in changed {
             let group = core.placed_at(unit);
-            records += record::write_unit(out, unit, core.unit_run(unit), group.as_deref());
+            records += run_state::write_unit(out, unit, core.unit_run(unit), group.as_deref());
         }
         let manager = core.manager_record();
         if self.manager_written != Some(manager) {
-            record::write_manager(out, manager);
+            run_state::write_manager(out, manager);
             self.manager_written = Some(manager);
             records += 1;
         }
         if self.boot_written != core.boot_times() {
             self.boot_written = core.boot_times();
-            record::write_boot(out, self.boot_written);
+            run_state::write_boot(out, self.boot_written);
             records += 1;
         }
         if std::mem::take(&mut self.owes_settings) {
-            record::write_client_settings(out, &self.client_settings);
+            run_state::write_client_settings(out, &self.client_settings);
             records += 1;
         }
         records
@@ -268,17 +269,17 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::sync::Arc;
 
-    use warren_core::event::Event;
     use warren_core::graph::{Delta, Graph};
+    use warren_core::model::time::Moment;
+    use warren_core::protocol::event::Event;
     use warren_core::settings::Settings;
-    use warren_core::time::Moment;
     use warren_unit::{Context, Defaults, UnitName};
 
     use super::*;
 
     fn restored(file: &StateFile) -> Restored {
         let bytes = memfd::read_all(file.fd(), STATE_BYTES_MAX).expect("it can be read");
-        record::read(&bytes).expect("a state file")
+        run_state::read(&bytes).expect("a state file")
     }
 
     /// The kernel may have no memory for it.

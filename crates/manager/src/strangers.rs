@@ -3,8 +3,8 @@
 
 use std::os::fd::AsFd;
 
-use warren_core::ids::UnitId;
-use warren_core::state::ExitStatus;
+use warren_core::model::ids::UnitId;
+use warren_core::model::process::ExitStatus;
 use warren_sys::epoll::Interest;
 use warren_sys::process;
 

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warren_core::event::{Done, Effect, Event};
-use warren_core::ids::UnitId;
-use warren_core::record::Late;
+use warren_core::model::ids::UnitId;
+use warren_core::persist::run_state::Late;
+use warren_core::protocol::event::{Done, Effect, Event};
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
 use warren_sys::process;

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use warren_core::event::Done;
-use warren_core::ids::EffectId;
-use warren_core::state::ExitStatus;
+use warren_core::model::ids::EffectId;
+use warren_core::model::process::ExitStatus;
+use warren_core::protocol::event::Done;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 use warren_unit::UnitName;
 

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use warren_core::event::{Done, Event};
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::protocol::event::{Done, Event};
 use warren_sys::autofs::{self, Device, ExpireHow, Packet, Point};
 use warren_sys::eventfd::EventFd;
 use warren_sys::{Result, mount, process};

@@ -1,8 +1,8 @@
 //! Conditions and assertions that stood in the way of a start, in the words of unit files. Pure.
 
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
+use warren_core::model::state::Tested;
 use warren_core::settings::Settings;
-use warren_core::state::Tested;
 use warren_core::view::View;
 use warren_unit::config::Condition;
 

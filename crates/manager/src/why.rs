@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use warren_bus::backend::Backend;
-use warren_core::clearing;
-use warren_core::ids::UnitId;
-use warren_core::job::{Job, JobKind, JobResult};
-use warren_core::notes::Marked;
-use warren_core::reason::{Cause, Code, Reason};
-use warren_core::request::Asker;
-use warren_core::state::ActiveState::{Activating, Deactivating, Reloading};
-use warren_core::state::{CommandEnd, History, LostJob, Outcome, Tested};
-use warren_core::time::Monotonic;
+use warren_core::features::cleanup;
+use warren_core::model::active_state::ActiveState::{Activating, Deactivating, Reloading};
+use warren_core::model::admin_marks::Marked;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::{Job, JobKind, JobResult};
+use warren_core::model::process::Outcome;
+use warren_core::model::reason::{Cause, Code, Reason};
+use warren_core::model::state::{CommandEnd, History, LostJob, Tested};
+use warren_core::model::time::Monotonic;
+use warren_core::protocol::request::Asker;
 use warren_core::view::View;
 use warren_unit::{Loaded, Relation, UnitType};
 
@@ -342,14 +343,14 @@ fn removal(view: &View, shared: &Shared, unit: UnitId) -> Value {
     };
     let context = &shared.settings().context;
     let own = shared.compiled(view.definition(unit));
-    if !clearing::may_meet(&own, context) {
+    if !cleanup::may_meet(&own, context) {
         return Value::Null;
     }
     let all = (0..view.units.len() as u32).map(UnitId);
     let met =
         std::iter::once(unit).chain(all).filter(|&other| is_cleared(other)).find_map(|other| {
             let removed = shared.compiled(view.definition(other));
-            clearing::met(&own, &removed, context).map(|path| (other, path))
+            cleanup::met(&own, &removed, context).map(|path| (other, path))
         });
     met.map_or(Value::Null, |(other, path)| {
         json!({"unit": view.graph.name(other).as_str(), "path": path.to_string_lossy()})

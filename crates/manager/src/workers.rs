@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use warren_core::event::Done;
-use warren_core::ids::EffectId;
+use warren_core::model::ids::EffectId;
+use warren_core::protocol::event::Done;
 use warren_sys::eventfd::EventFd;
 use warren_sys::process;
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use warren_core::device_table::DeviceTable;
+use warren_core::model::device_table::DeviceTable;
 use warren_device::Uuid;
 use warren_device::btrfs::BtrfsMember;
 use warren_device::daemon::{Daemon, Options};

@@ -2,7 +2,7 @@
 //! they ask for. Killed in between, it has neither written nor done anything; whoever told of the events
 //! keeps them until they are written, and tells the next manager.
 
-use warren_core::event::{Effect, Event};
+use warren_core::protocol::event::{Effect, Event};
 
 use crate::groups::Owed;
 use crate::jobs::Jobs;

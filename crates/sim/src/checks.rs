@@ -6,16 +6,18 @@
 
 use std::collections::BTreeSet;
 
-use warren_core::event::Effect;
 use warren_core::graph::{Definition, Graph};
-use warren_core::happening::{Happening, What};
-use warren_core::ids::UnitId;
-use warren_core::job::{JobKind, JobResult};
 use warren_core::machine::Core;
-use warren_core::reason::{Cause, Code, Reason};
-use warren_core::record::Restored;
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::{JobKind, JobResult};
+use warren_core::model::process::*;
+use warren_core::model::reason::{Cause, Code, Reason};
+use warren_core::model::state::*;
+use warren_core::persist::run_state::Restored;
+use warren_core::protocol::event::Effect;
+use warren_core::protocol::trace_event::{Happening, What};
 use warren_core::settings::TypeSettings;
-use warren_core::state::*;
 use warren_unit::config::{Preserve, ServiceType, StopBudget};
 use warren_unit::{Relation, UnitType};
 
@@ -143,7 +145,7 @@ fn no_circle(core: &Core) -> Vec<String> {
     let (graph, view) = (core.graph(), core.view());
     let mut left: Vec<_> = view.jobs();
     loop {
-        let waits_for_left = |job: &&&warren_core::job::Job| {
+        let waits_for_left = |job: &&&warren_core::model::job::Job| {
             !job.ignores_order()
                 && !job.running
                 && left.iter().any(|other| {
@@ -153,7 +155,7 @@ fn no_circle(core: &Core) -> Vec<String> {
                     };
                     let first = comes_first(other.unit, job.unit);
                     let tied = first || comes_first(job.unit, other.unit);
-                    tied && warren_core::job::must_wait(job.kind, other.kind, first)
+                    tied && warren_core::model::job::must_wait(job.kind, other.kind, first)
                 })
         };
         let next: Vec<_> = left.iter().filter(waits_for_left).copied().collect();
@@ -291,8 +293,9 @@ fn settled(world: &World) -> Vec<String> {
     for definition in world.core.graph().definitions() {
         let run = world.core.unit_run(definition.id);
         let name = &definition.name;
-        let stuck =
-            |job: &warren_core::job::Job| now - job.since.0 > JOB_MAX && (job.running || !goes_on);
+        let stuck = |job: &warren_core::model::job::Job| {
+            now - job.since.0 > JOB_MAX && (job.running || !goes_on)
+        };
         if let Some(job) = run.job.as_ref().filter(|job| stuck(job)) {
             wrong.push(format!("liveness: the {} job of {name} never ends", job.kind.as_str()));
         }

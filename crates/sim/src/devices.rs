@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use warren_core::device::{DeviceChange, DeviceNews, Sight};
-use warren_core::event::{Effect, Event};
-use warren_core::ids::UnitId;
-use warren_core::state::{Device, TypeState};
+use warren_core::model::device_news::{DeviceChange, DeviceNews, Sight};
+use warren_core::model::ids::UnitId;
+use warren_core::model::state::{Device, TypeState};
+use warren_core::protocol::event::{Effect, Event};
 use warren_unit::{Relation, UnitName, UnitType};
 
 use crate::random::Random;
@@ -179,7 +179,7 @@ fn draw_user(random: &mut Random, index: u64, device: &str) -> String {
 
 fn draw_action(random: &mut Random, index: u64, device: &str) -> Action {
     let job = |verb: &str, name: String| {
-        Action::Job(verb.to_owned(), name, warren_core::job::JobMode::Replace)
+        Action::Job(verb.to_owned(), name, warren_core::model::job::JobMode::Replace)
     };
     match random.below(16) {
         0..=3 => Action::Plug(device.to_owned()),

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use warren_core::job::{JobKind, JobMode, JobType};
-use warren_core::state::ActiveState;
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::job::{JobKind, JobMode, JobType};
 use warren_unit::Relation;
 
 use crate::exhaustive::{Case, draw_case};

@@ -9,10 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use warren_core::graph::{Change, Files, Graph, NewDefinition};
-use warren_core::ids::UnitId;
-use warren_core::job::{JobKind, JobMode, JobType};
-use warren_core::request::Refusal;
-use warren_core::state::ActiveState;
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::{JobKind, JobMode, JobType};
+use warren_core::protocol::request::Refusal;
 use warren_core::transaction::{self, Anchor, World};
 use warren_unit::{LoadState, Relation, UnitFlags, UnitName};
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use warren_core::graph::Definition;
-use warren_core::ids::UnitId;
-use warren_core::job::{JobKind, JobMode, JobResult};
 use warren_core::machine::Core;
-use warren_core::notes::Marked;
-use warren_core::reason::{Cause, Code};
-use warren_core::state::ActiveState;
-use warren_core::time::Moment;
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::admin_marks::Marked;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::{JobKind, JobMode, JobResult};
+use warren_core::model::reason::{Cause, Code};
+use warren_core::model::time::Moment;
 use warren_unit::{Relation, UnitName, UnitType};
 
 use crate::random::Random;

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use warren_core::graph::Graph;
-use warren_core::happening::{Happening, What};
-use warren_core::ids::{JobId, UnitId};
-use warren_core::job::{Job, JobKind, JobResult};
 use warren_core::machine::Core;
-use warren_core::state::ActiveState;
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::ids::{JobId, UnitId};
+use warren_core::model::job::{Job, JobKind, JobResult};
+use warren_core::protocol::trace_event::{Happening, What};
 use warren_unit::Relation;
 
 /// An installed job.

@@ -11,11 +11,11 @@ mod mounts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use warren_core::clearing::Trace;
-use warren_core::event::{Done, Effect, Event, KillTarget, Notify, Spawn, Verdict};
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::model::leftover::Trace;
+use warren_core::model::process::ExitStatus;
+use warren_core::protocol::event::{Done, Effect, Event, KillTarget, Notify, Spawn, Verdict};
 use warren_core::settings::TypeSettings;
-use warren_core::state::ExitStatus;
 use warren_unit::config::{Command, Condition, UnitSection};
 
 use crate::faults::Faults;

@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use warren_core::job::{JobKind, JobMode, JobType};
-use warren_core::state::ActiveState;
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::job::{JobKind, JobMode, JobType};
 use warren_unit::Relation;
 
 /// A unit's number; names sort as numbers do.

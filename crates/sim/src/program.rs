@@ -27,7 +27,7 @@
 //!
 //! A path of `/none` cannot be executed, and for one of `/full` there is no room for a process.
 
-use warren_core::event::Notify;
+use warren_core::protocol::event::Notify;
 use warren_unit::config::Command;
 
 use crate::kernel::MS;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use warren_core::event::{Done, Event};
-use warren_core::happening::{Happening, What};
-use warren_core::ids::UnitId;
-use warren_core::job::{JobKind, JobResult};
 use warren_core::machine::Core;
-use warren_core::reason::{Cause, Code};
-use warren_core::state::{CommandList, Control, Outcome, Service, ServicePhase, TypeState};
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::{JobKind, JobResult};
+use warren_core::model::process::{CommandList, Control, Outcome};
+use warren_core::model::reason::{Cause, Code};
+use warren_core::model::state::{Service, ServicePhase, TypeState};
+use warren_core::protocol::event::{Done, Event};
+use warren_core::protocol::trace_event::{Happening, What};
 use warren_unit::Relation;
 
 /// A service that works, and whose reload is answered with the news that it has no process.

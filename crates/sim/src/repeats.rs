@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use warren_core::event::{Done, Event};
-use warren_core::ids::EffectId;
+use warren_core::model::ids::EffectId;
+use warren_core::protocol::event::{Done, Event};
 
 /// How long a failure counts, µs.
 const COUNTED_US: u64 = 10_000_000;

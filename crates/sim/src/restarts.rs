@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 
 use warren_core::graph::Definition;
-use warren_core::happening::{Happening, What};
-use warren_core::ids::UnitId;
-use warren_core::job::{JobKind, JobResult};
 use warren_core::machine::Core;
-use warren_core::reason::Code;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::{JobKind, JobResult};
+use warren_core::model::process::Outcome;
+use warren_core::model::reason::Code;
+use warren_core::model::state::UnitRun;
+use warren_core::protocol::trace_event::{Happening, What};
 use warren_core::settings::TypeSettings;
-use warren_core::state::{Outcome, UnitRun};
 use warren_unit::config::Restart;
 use warren_unit::{LoadState, UnitType};
 

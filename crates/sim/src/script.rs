@@ -16,12 +16,12 @@
 
 use std::fmt;
 
-use warren_core::device::Sight;
-use warren_core::event::Event;
-use warren_core::ids::UnitId;
-use warren_core::job::JobMode;
-use warren_core::notes::Marked;
-use warren_core::request::Request;
+use warren_core::model::admin_marks::Marked;
+use warren_core::model::device_news::Sight;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::JobMode;
+use warren_core::protocol::event::Event;
+use warren_core::protocol::request::Request;
 use warren_unit::{Relation, UnitName};
 
 use crate::faults::Faults;
@@ -145,7 +145,7 @@ impl Action {
             Action::Unmount(name) => by_hand(world, name, false),
             Action::Kill(name, signal) => {
                 let Some(unit) = unit(world, name) else { return };
-                let whom = warren_core::request::KillWhom::All;
+                let whom = warren_core::protocol::request::KillWhom::All;
                 world.request(Request::Kill { unit, whom, signal: *signal });
             }
             Action::Freeze(name, frozen) => {

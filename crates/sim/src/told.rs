@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use warren_core::happening::{Happening, What};
-use warren_core::ids::{JobId, UnitId};
 use warren_core::machine::Core;
+use warren_core::model::ids::{JobId, UnitId};
+use warren_core::protocol::trace_event::{Happening, What};
 
 /// What a listener knows who hears of nothing but happenings.
 #[derive(Clone, Debug, Default)]

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use warren_core::event::{Event, Notify};
-use warren_core::ids::UnitId;
 use warren_core::machine::Core;
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::event::{Event, Notify};
 use warren_core::settings::TypeSettings;
 
 use crate::world::World;

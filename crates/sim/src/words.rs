@@ -1,8 +1,8 @@
 //! Words for the timeline: events, effects, states.
 
-use warren_core::event::{Effect, Event, KillTarget, Notify};
-use warren_core::ids::UnitId;
-use warren_core::request::{Notice, Reply, Request};
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::event::{Effect, Event, KillTarget, Notify};
+use warren_core::protocol::request::{Notice, Reply, Request};
 
 use crate::world::World;
 

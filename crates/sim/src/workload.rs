@@ -1,6 +1,6 @@
 //! Random plans: unit files as real ones are tied together, and requests as real ones come.
 
-use warren_core::job::JobMode;
+use warren_core::model::job::JobMode;
 use warren_unit::UnitName;
 
 use crate::faults::Faults;

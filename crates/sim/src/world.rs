@@ -8,17 +8,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use warren_core::event::{Effect, Event};
 use warren_core::graph::Graph;
-use warren_core::ids::{ClientId, JobId, UnitId};
-use warren_core::job::{JobKind, JobResult};
 use warren_core::machine::Core;
-use warren_core::record::{self, Restored};
-use warren_core::request::{Asker, Notice, Reply, Request};
+use warren_core::model::ids::{ClientId, JobId, UnitId};
+use warren_core::model::job::{JobKind, JobResult};
+use warren_core::model::state::{Socket, TypeState};
+use warren_core::model::time::{Moment, Monotonic};
+use warren_core::persist::generation;
+use warren_core::persist::generation::Reader;
+use warren_core::persist::run_state;
+use warren_core::persist::run_state::Restored;
+use warren_core::protocol::event::{Effect, Event};
+use warren_core::protocol::request::{Asker, Notice, Reply, Request};
 use warren_core::settings::Settings;
-use warren_core::state::{Socket, TypeState};
-use warren_core::time::{Moment, Monotonic};
-use warren_core::written::{self, Reader};
 use warren_unit::{Context, Defaults, UnitName, UnitType};
 
 use crate::batches::{self, Batch, Heard};
@@ -99,7 +101,7 @@ impl World {
             crashes: 0,
             devices: crate::devices::Devices::default(),
             events: 0,
-            file: record::header(),
+            file: run_state::header(),
             heard: Heard::default(),
             batch: Batch::default(),
             names_written: 0,
@@ -238,7 +240,7 @@ impl World {
             Happening::LookAtSocket(unit) => self.look_at_socket(unit),
             Happening::Drain(units) => self.kernel.drain(&units),
             Happening::Ask(verb, name) => {
-                self.order(verb, &name, warren_core::job::JobMode::Replace);
+                self.order(verb, &name, warren_core::model::job::JobMode::Replace);
             }
             Happening::Workload => {}
         }
@@ -353,7 +355,7 @@ impl World {
         }
         if crashes && self.wrong.is_empty() {
             self.crash();
-            // The head of the batch names them, with others (`record::Late`): the next manager gives them
+            // The head of the batch names them, with others (`run_state::Late`): the next manager gives them
             // again.
             let answers = effects.filter(|effect| matches!(effect, Effect::AnswerTrap { .. }));
             answers.for_each(|effect| self.kernel.accept(effect));
@@ -474,8 +476,8 @@ impl World {
     }
 
     /// Asks for a job by systemctl's verb. Unknown names are refused by the loader, not here.
-    pub fn order(&mut self, verb: &str, name: &str, mode: warren_core::job::JobMode) {
-        use warren_core::job::{JobMode, JobType};
+    pub fn order(&mut self, verb: &str, name: &str, mode: warren_core::model::job::JobMode) {
+        use warren_core::model::job::{JobMode, JobType};
         let Some(unit) = self.unit(name) else { return };
         let (job_type, reload_if_possible) = match verb {
             "reload-or-restart" => (JobType::Restart, true),
@@ -513,20 +515,20 @@ impl World {
         let graph = self.core.graph().clone();
         for unit in self.core.take_renamed() {
             if unit.index() < self.names_written {
-                record::write_name(&mut self.file, &graph, unit);
+                run_state::write_name(&mut self.file, &graph, unit);
             }
         }
-        record::write_names(&mut self.file, &graph, self.names_written);
+        run_state::write_names(&mut self.file, &graph, self.names_written);
         self.names_written = graph.len();
         for unit in self.core.take_changed().into_iter().chain(self.core.take_rearmed()) {
             self.write_unit(unit);
         }
-        record::write_manager(&mut self.file, self.core.manager_record());
+        run_state::write_manager(&mut self.file, self.core.manager_record());
     }
 
     fn write_unit(&mut self, unit: UnitId) {
         let group = self.core.placed_at(unit);
-        record::write_unit(&mut self.file, unit, self.core.unit_run(unit), group.as_deref());
+        run_state::write_unit(&mut self.file, unit, self.core.unit_run(unit), group.as_deref());
     }
 
     /// Kills the manager and starts another one.
@@ -534,7 +536,7 @@ impl World {
         if !self.batch.is_empty() {
             return self.lose_batch();
         }
-        let written = record::read(&self.file);
+        let written = run_state::read(&self.file);
         let same = written.map(|restored| checks::same_state(&self.core, &restored));
         self.wrong.extend(same.unwrap_or_default());
         self.begin_again();
@@ -545,7 +547,7 @@ impl World {
         self.crashes += 1;
         self.note("the manager is killed".to_owned());
         self.kernel.manager_died();
-        let restored = match record::read(&self.file) {
+        let restored = match run_state::read(&self.file) {
             Ok(restored) => restored,
             Err(error) => return self.wrong.push(format!("state-file: {error:?}")),
         };
@@ -576,7 +578,7 @@ impl World {
         let (in_force, names) = (self.core.graph(), &restored.names);
         let is_in_force = restored.manager.is_some_and(|m| m.generation == in_force.generation());
         let mut reader = Reader::new(names.clone(), in_force.generation());
-        let mut pieces = written::write_batch(None, in_force);
+        let mut pieces = generation::write_batch(None, in_force);
         let is_kept = is_in_force && !self.crashes.is_multiple_of(3);
         let is_read = is_kept && pieces.all(|piece| reader.take(&piece).is_ok());
         let read = is_read.then(|| reader.finish().ok()).flatten();
@@ -588,10 +590,10 @@ impl World {
 
     /// The new manager's file: a compaction of the old one.
     fn start_file_again(&mut self) {
-        self.file = record::header();
+        self.file = run_state::header();
         self.names_written = 0;
         let graph = self.core.graph().clone();
-        record::write_names(&mut self.file, &graph, 0);
+        run_state::write_names(&mut self.file, &graph, 0);
         self.names_written = graph.len();
         for index in 0..graph.len() {
             let unit = UnitId(index as u32);
@@ -600,7 +602,7 @@ impl World {
         self.core.take_changed();
         self.core.take_rearmed();
         self.core.take_renamed();
-        record::write_manager(&mut self.file, self.core.manager_record());
+        run_state::write_manager(&mut self.file, self.core.manager_record());
     }
 
     /// What the new manager finds in the kernel and in init, as events.

@@ -4,16 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warren_core::event::{Done, Effect, Event, KillTarget, Notify, Spawn};
 use warren_core::graph::{Change, Delta, Graph};
-use warren_core::happening::What;
-use warren_core::ids::{ClientId, EffectId, UnitId};
-use warren_core::job::{JobMode, JobType};
 use warren_core::machine::Core;
-use warren_core::request::{Asker, Request};
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::ids::{ClientId, EffectId, UnitId};
+use warren_core::model::job::{JobMode, JobType};
+use warren_core::model::process::ExitStatus;
+use warren_core::model::time::{Moment, Monotonic};
+use warren_core::protocol::event::{Done, Effect, Event, KillTarget, Notify, Spawn};
+use warren_core::protocol::request::{Asker, Request};
+use warren_core::protocol::trace_event::What;
 use warren_core::settings::Settings;
-use warren_core::state::{ActiveState, ExitStatus};
-use warren_core::time::{Moment, Monotonic};
 use warren_sim::units::UnitTexts;
 use warren_unit::config::TasksLimit;
 use warren_unit::{Context, Defaults, UnitName};

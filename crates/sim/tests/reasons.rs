@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use warren_core::ids::UnitId;
-use warren_core::reason::{Code, documentation};
+use warren_core::model::ids::UnitId;
+use warren_core::model::reason::{Code, documentation};
 use warren_core::view::View;
 use warren_sim::kernel::{Kernel, MS};
 use warren_sim::random::Random;

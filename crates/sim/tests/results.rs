@@ -1,6 +1,7 @@
 //! What is kept of a run for those who ask: its result, and which commands it had.
 
-use warren_core::state::{ActiveState, CommandList, Outcome};
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::process::{CommandList, Outcome};
 use warren_sim::kernel::{Kernel, MS};
 use warren_sim::random::Random;
 use warren_sim::script::Plan;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use warren_core::record;
+use warren_core::persist::run_state;
 use warren_sim::exhaustive::{self, Which};
 use warren_sim::run::run;
 use warren_sim::script::Plan;
@@ -92,16 +92,16 @@ fn state_files_of_all_versions_are_understood() {
     for entry in fs::read_dir(directory).expect("the files are there") {
         let path = entry.expect("an entry can be read").path();
         let bytes = fs::read(&path).expect("a file can be read");
-        let restored = record::read(&bytes).unwrap_or_else(|why| panic!("{path:?}: {why:?}"));
+        let restored = run_state::read(&bytes).unwrap_or_else(|why| panic!("{path:?}: {why:?}"));
         assert_eq!(restored.valid_bytes, bytes.len(), "{path:?} is read to its end");
         assert!(restored.runs.len() > 3 && restored.manager.is_some(), "{path:?}");
-        if version_of(&path) != record::VERSION {
+        if version_of(&path) != run_state::VERSION {
             continue;
         }
         for (&unit, run) in &restored.runs {
             let mut written = Vec::new();
             let group = restored.groups.get(&unit).map(|path| &**path);
-            record::write_unit(&mut written, unit, run, group);
+            run_state::write_unit(&mut written, unit, run, group);
             let is_there = bytes.windows(written.len()).any(|part| part == written);
             assert!(is_there, "{path:?}: {:?} is written otherwise: raise VERSION", run.state);
             let history = run.history.as_deref();

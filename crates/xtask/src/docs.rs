@@ -20,7 +20,7 @@ fn pages() -> Vec<(PathBuf, String)> {
         (page("settings.md"), warren_unit::doc::compatibility()),
         (page("commands.md"), commands()),
         (page("journald.md"), warren_journal::config::documentation()),
-        (page("reasons.md"), warren_core::reason::documentation()),
+        (page("reasons.md"), warren_core::model::reason::documentation()),
     ]
 }
 

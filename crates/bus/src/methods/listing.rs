@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use warren_core::graph::{Definition, Graph};
-use warren_core::ids::{JobId, UnitId};
-use warren_core::job::Job;
+use warren_core::model::ids::{JobId, UnitId};
+use warren_core::model::job::Job;
 use warren_core::view::View;
 use warren_unit::{LoadState, Relation, UnitName, UnitType};
 

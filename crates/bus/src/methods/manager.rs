@@ -9,7 +9,7 @@ use crate::error::BusError;
 use crate::wire::Writer;
 use crate::{path, refusals};
 use std::fmt::Write as _;
-use warren_core::ids::{JobId, UnitId};
+use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
 use warren_unit::UnitName;
 
@@ -176,7 +176,7 @@ fn get_unit_by_invocation(call: &mut Invocation<'_>) -> Out {
 
 /// The unit of this run; looks at every unit.
 pub fn unit_of_invocation(view: &View, id: u128) -> Option<UnitId> {
-    let is_it = |run: &std::sync::Arc<warren_core::state::UnitRun>| {
+    let is_it = |run: &std::sync::Arc<warren_core::model::state::UnitRun>| {
         id != 0 && run.history.as_ref().is_some_and(|history| history.invocation == id)
     };
     let at = view.units.iter().position(is_it)?;

@@ -6,9 +6,9 @@ use crate::backend::Call;
 use crate::error::BusError;
 use crate::refusals;
 use crate::wire::Writer;
-use warren_core::ids::{JobId, UnitId};
-use warren_core::job::{JobMode, JobType};
-use warren_core::request::KillWhom;
+use warren_core::model::ids::{JobId, UnitId};
+use warren_core::model::job::{JobMode, JobType};
+use warren_core::protocol::request::KillWhom;
 use warren_unit::{LoadState, UnitName, UnitType};
 
 type Out = Result<Step, Refused>;

@@ -2,7 +2,7 @@
 
 use super::subject::Subject;
 use crate::wire::Writer;
-use warren_core::state::CommandList;
+use warren_core::model::process::CommandList;
 use warren_unit::config::Command;
 
 /// `a(sasbttttuii)`: with a boolean that says whether a failure is ignored.

@@ -1,7 +1,7 @@
 //! org.freedesktop.systemd1.Job.
 
 use super::{Interface, properties};
-use warren_core::job::Job;
+use warren_core::model::job::Job;
 
 /// The interface of jobs. Its subject is the job's unit.
 pub static JOB_INTERFACE: Interface =

@@ -2,7 +2,7 @@
 
 use super::values::*;
 use super::{Interface, properties};
-use warren_core::state::ActiveState;
+use warren_core::model::active_state::ActiveState;
 use warren_core::view::View;
 use warren_unit::UnitName;
 use warren_unit::config::Resource;

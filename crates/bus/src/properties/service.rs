@@ -3,7 +3,7 @@
 use super::commands::{commands, commands_ex};
 use super::properties;
 use super::values::*;
-use warren_core::state::CommandList;
+use warren_core::model::process::CommandList;
 
 properties! {
     /// The table of the interface.

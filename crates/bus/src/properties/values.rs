@@ -2,8 +2,9 @@
 
 use crate::wire::Writer;
 use std::time::Duration;
-use warren_core::state::{Ended, ExitStatus, Process, Tested};
-use warren_core::time::Moment;
+use warren_core::model::process::{Ended, ExitStatus, Process};
+use warren_core::model::state::Tested;
+use warren_core::model::time::Moment;
 use warren_unit::config::*;
 
 /// A duration in microseconds; saturates.

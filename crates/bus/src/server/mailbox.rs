@@ -9,8 +9,8 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use warren_core::ids::UnitId;
-use warren_core::request::Notice;
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::request::Notice;
 use warren_core::view::View;
 use warren_unit::UnitName;
 
@@ -165,9 +165,9 @@ fn is_quiet(view: &View, changed: &[UnitId], notices: &[Notice]) -> bool {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use warren_core::ids::JobId;
-    use warren_core::job::{JobKind, JobResult};
     use warren_core::machine::Core;
+    use warren_core::model::ids::JobId;
+    use warren_core::model::job::{JobKind, JobResult};
     use warren_core::settings::Settings;
     use warren_unit::{Context, Defaults};
 

@@ -16,8 +16,8 @@ use rustix::net::{connect, socket_with};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use warren_core::ids::UnitId;
-use warren_core::request::Notice;
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::request::Notice;
 use warren_unit::UnitName;
 
 /// The unit of the bus, whichever program it is.

@@ -7,7 +7,7 @@ use crate::error::BusError;
 use crate::methods::{Done, Then, explain, render};
 use crate::server::mailbox::{Hears, Mail};
 use std::sync::{Arc, Weak};
-use warren_core::request::Asker;
+use warren_core::protocol::request::Asker;
 use warren_unit::UnitName;
 
 /// A call that waits for the manager.

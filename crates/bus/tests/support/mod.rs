@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use warren_bus::backend::*;
 use warren_bus::{Announcement, Bus, BusError};
-use warren_core::event::{Done, Effect, Event, Verdict};
 use warren_core::graph::{Change, Definition, Files, NewDefinition};
-use warren_core::ids::{ClientId, UnitId};
 use warren_core::machine::Core;
-use warren_core::request::{Asker, Notice, Reply, Request};
+use warren_core::model::ids::{ClientId, UnitId};
+use warren_core::model::process::ExitStatus;
+use warren_core::model::time::{Moment, Monotonic};
+use warren_core::protocol::event::{Done, Effect, Event, Verdict};
+use warren_core::protocol::request::{Asker, Notice, Reply, Request};
 use warren_core::settings::{Compiled, Settings};
-use warren_core::state::ExitStatus;
-use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
 use warren_unit::config::Condition;
 use warren_unit::install::Remark;
@@ -217,8 +217,8 @@ impl Machine {
     pub fn start(&self, unit: &str) {
         let call = Call::Enqueue {
             unit: name(unit),
-            job_type: warren_core::job::JobType::Start,
-            mode: warren_core::job::JobMode::Replace,
+            job_type: warren_core::model::job::JobType::Start,
+            mode: warren_core::model::job::JobMode::Replace,
             reload_if_possible: false,
         };
         self.call(Asker::default(), call, ReplySender::new(|_| ()));
@@ -504,16 +504,16 @@ impl Inner {
 
     fn spawn(
         &mut self,
-        id: warren_core::ids::EffectId,
-        spawn: &warren_core::event::Spawn,
+        id: warren_core::model::ids::EffectId,
+        spawn: &warren_core::protocol::event::Spawn,
     ) -> Vec<Event> {
         self.next_pid += 1;
         let (pid, unit) = (self.next_pid, spawn.unit);
         let program = match &spawn.settings.own {
             warren_core::settings::TypeSettings::Service(config) => {
                 let list = match spawn.list {
-                    warren_core::state::CommandList::Start => &config.exec_start,
-                    warren_core::state::CommandList::Reload => &config.exec_reload,
+                    warren_core::model::process::CommandList::Start => &config.exec_start,
+                    warren_core::model::process::CommandList::Reload => &config.exec_reload,
                     _ => &config.exec_start_pre,
                 };
                 list.get(usize::from(spawn.index)).map_or("", |command| &command.path).to_owned()
@@ -540,7 +540,7 @@ impl Inner {
 
     fn kill(
         &mut self,
-        effect: warren_core::ids::EffectId,
+        effect: warren_core::model::ids::EffectId,
         unit: UnitId,
         signal: i32,
     ) -> Vec<Event> {

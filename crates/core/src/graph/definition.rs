@@ -1,6 +1,6 @@
 //! What the files say about one unit, and what becomes of it in a generation.
 
-use crate::ids::UnitId;
+use crate::model::ids::UnitId;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;

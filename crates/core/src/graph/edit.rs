@@ -6,7 +6,7 @@
 
 use super::Graph;
 use super::definition::{Definition, Edge, Files, NewDefinition};
-use crate::ids::UnitId;
+use crate::model::ids::UnitId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use warren_unit::{LoadState, Loaded, Relation, UnitName};

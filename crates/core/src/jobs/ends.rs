@@ -1,13 +1,15 @@
 //! How jobs end: with their unit's state, with a result, by their time.
 
-use crate::event::Effect;
-use crate::happening::What;
-use crate::ids::UnitId;
-use crate::job::{Ignores, Job, JobKind, JobResult};
 use crate::machine::Core;
-use crate::reason::{Cause, Code, Reason};
-use crate::request::Notice;
-use crate::state::{ActiveState, LostJob, Mount, Outcome, Service, TypeState};
+use crate::model::active_state::ActiveState;
+use crate::model::ids::UnitId;
+use crate::model::job::{Ignores, Job, JobKind, JobResult};
+use crate::model::process::Outcome;
+use crate::model::reason::{Cause, Code, Reason};
+use crate::model::state::{LostJob, Mount, Service, TypeState};
+use crate::protocol::event::Effect;
+use crate::protocol::request::Notice;
+use crate::protocol::trace_event::What;
 use std::collections::BTreeSet;
 use warren_unit::Relation;
 use warren_unit::config::EmergencyAction;

@@ -1,15 +1,15 @@
 //! From the anchor to installed jobs: the plan is made by [`transaction::build`].
 
 use crate::graph::Graph;
-use crate::groups::STOPPED_WITH;
-use crate::happening::What;
-use crate::ids::{JobId, UnitId};
-use crate::job::{Ignores, Job, JobKind, JobMode, JobResult, JobType};
+use crate::graph::STOPPED_WITH;
 use crate::machine::Core;
-use crate::part::Part;
-use crate::reason::{Cause, Code, Reason};
-use crate::request::{Notice, Refusal, Reply};
-use crate::state::ActiveState;
+use crate::model::active_state::ActiveState;
+use crate::model::ids::{JobId, UnitId};
+use crate::model::job::{Ignores, Job, JobKind, JobMode, JobResult, JobType};
+use crate::model::part::Part;
+use crate::model::reason::{Cause, Code, Reason};
+use crate::protocol::request::{Notice, Refusal, Reply};
+use crate::protocol::trace_event::What;
 use crate::transaction::{self, Anchor, Circle, LeftOut, Plan, Planned};
 use warren_unit::LoadState;
 

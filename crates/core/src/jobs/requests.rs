@@ -1,15 +1,16 @@
 //! What clients ask for, and what is asked of all units at once.
 
-use crate::event::{Effect, FollowUp, KillTarget};
-use crate::ids::{ClientId, JobId, UnitId};
-use crate::job::{JobKind, JobMode, JobResult, JobType};
 use crate::machine::Core;
-use crate::reason::{Cause, Code, Reason};
-use crate::request::{Asker, KillWhom, Refusal, Reply, Request};
-use crate::state::{
-    ActiveState, Automount, History, Mount, Outcome, RateWindow, Service, ServicePhase, Socket,
-    TypeState,
+use crate::model::active_state::ActiveState;
+use crate::model::ids::{ClientId, JobId, UnitId};
+use crate::model::job::{JobKind, JobMode, JobResult, JobType};
+use crate::model::process::Outcome;
+use crate::model::reason::{Cause, Code, Reason};
+use crate::model::state::{
+    Automount, History, Mount, RateWindow, Service, ServicePhase, Socket, TypeState,
 };
+use crate::protocol::event::{Effect, FollowUp, KillTarget};
+use crate::protocol::request::{Asker, KillWhom, Refusal, Reply, Request};
 use crate::transaction::Anchor;
 use warren_unit::Relation;
 

@@ -1,16 +1,16 @@
 //! Who waits for whom.
 //!
 //! A job waits while `blockers` > 0: the number of installed jobs of units that it is ordered
-//! against and that must go first ([`crate::job::must_wait`]). The number is kept up to date at
+//! against and that must go first ([`crate::model::job::must_wait`]). The number is kept up to date at
 //! every change of a job, so that finding the next job looks at nobody who waits.
 
 use crate::graph::Graph;
-use crate::ids::UnitId;
-use crate::job::{Ignores, Job, JobKind, JobResult};
 use crate::machine::Core;
-use crate::part::Part;
-use crate::reason::{Cause, Code, Reason};
-use crate::request::Notice;
+use crate::model::ids::UnitId;
+use crate::model::job::{Ignores, Job, JobKind, JobResult};
+use crate::model::part::Part;
+use crate::model::reason::{Cause, Code, Reason};
+use crate::protocol::request::Notice;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Core {

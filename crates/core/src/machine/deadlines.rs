@@ -1,8 +1,8 @@
 //! When units want to be looked at: one deadline for each, the earliest of its own.
 
-use crate::ids::UnitId;
-use crate::state::{Mount, Service, Socket, TypeState};
-use crate::time::Monotonic;
+use crate::model::ids::UnitId;
+use crate::model::state::{Mount, Service, Socket, TypeState};
+use crate::model::time::Monotonic;
 
 use super::{Core, note_write};
 

@@ -1,11 +1,11 @@
 //! Generations: what putting another one in force does to units.
 
 use crate::graph::{Delta, Graph};
-use crate::ids::UnitId;
-use crate::reason::{Cause, Code, Reason};
-use crate::request::Notice;
+use crate::model::ids::UnitId;
+use crate::model::reason::{Cause, Code, Reason};
+use crate::model::state::{Mount, Slice, TypeState, UnitRun};
+use crate::protocol::request::Notice;
 use crate::settings::Settings;
-use crate::state::{Mount, Slice, TypeState, UnitRun};
 use std::sync::Arc;
 use warren_unit::{Defaults, LoadState};
 

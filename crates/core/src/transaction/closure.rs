@@ -1,9 +1,9 @@
 //! What a request pulls in, and what cannot be of it.
 
 use super::{Draft, Entry, LeftOut, Link, Strength, pulls};
-use crate::ids::UnitId;
-use crate::job::{JobKind, JobMode, JobType};
-use crate::request::Refusal;
+use crate::model::ids::UnitId;
+use crate::model::job::{JobKind, JobMode, JobType};
+use crate::protocol::request::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use warren_unit::{LoadState, Relation};
 

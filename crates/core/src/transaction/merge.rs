@@ -1,9 +1,9 @@
 //! One job for each unit, and none for what is there already.
 
 use super::{Draft, Entry, Link, Strength};
-use crate::ids::UnitId;
-use crate::job::JobKind;
-use crate::request::Refusal;
+use crate::model::ids::UnitId;
+use crate::model::job::JobKind;
+use crate::protocol::request::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use warren_unit::Relation;
 

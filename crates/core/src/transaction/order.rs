@@ -1,9 +1,9 @@
 //! What stops nothing, waits in no circle, and gets along with the installed jobs.
 
 use super::{Circle, Draft, Half};
-use crate::ids::UnitId;
-use crate::job::{JobKind, JobMode};
-use crate::request::Refusal;
+use crate::model::ids::UnitId;
+use crate::model::job::{JobKind, JobMode};
+use crate::protocol::request::Refusal;
 use std::collections::BTreeSet;
 
 impl Draft<'_> {

@@ -5,9 +5,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use warren_core::ids::EffectId;
-use warren_core::request::Asker;
-use warren_core::time::Monotonic;
+use warren_core::model::ids::EffectId;
+use warren_core::model::time::Monotonic;
+use warren_core::protocol::request::Asker;
 use warren_init::protocol::control::{PowerAction, SOFT_REBOOTS_ENV};
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec};
 use warren_sys::epoll::Interest;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use jiff::civil::{DateTime, Time};
-use warren_core::time::{Moment, Monotonic};
+use warren_core::model::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 
 use super::code;

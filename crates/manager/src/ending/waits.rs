@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use warren_core::ids::UnitId;
-use warren_core::job::{Job, JobKind};
-use warren_core::state::{self, Service, Socket, TypeState};
-use warren_core::time::Monotonic;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::{Job, JobKind};
+use warren_core::model::state;
+use warren_core::model::state::{Service, Socket, TypeState};
+use warren_core::model::time::Monotonic;
 use warren_core::view::View;
 use warren_sys::mount::{self, Mount};
 use warren_unit::UnitType;

@@ -1,9 +1,9 @@
 //! What people are told of an end: what follows, and who asked for it.
 
 use warren_core::graph::Graph;
-use warren_core::ids::UnitId;
-use warren_core::reason::Cause;
-use warren_core::request::Asker;
+use warren_core::model::ids::UnitId;
+use warren_core::model::reason::Cause;
+use warren_core::protocol::request::Asker;
 use warren_core::view::View;
 use warren_init::protocol::control::PowerAction;
 

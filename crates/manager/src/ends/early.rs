@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use warren_core::state::ExitStatus;
+use warren_core::model::process::ExitStatus;
 
 /// Ends that are kept; then those that were recorded first go.
 const KEPT_MAX: usize = 4096;

@@ -5,9 +5,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use warren_core::ids::UnitId;
-use warren_core::state::ExitStatus;
-use warren_core::time::Monotonic;
+use warren_core::model::ids::UnitId;
+use warren_core::model::process::ExitStatus;
+use warren_core::model::time::Monotonic;
 use warren_sys::{process, time};
 
 use super::since::Since;

@@ -1,6 +1,6 @@
 use std::process::{Child, Command, Stdio};
 
-use warren_core::cgroup::defined_path;
+use warren_core::graph::cgroup_path::defined_path;
 use warren_core::settings::Settings;
 use warren_unit::{Context, Defaults};
 

@@ -9,7 +9,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use warren_core::ids::EffectId;
+use warren_core::model::ids::EffectId;
 use warren_sys::{process, time};
 
 const SIGKILL: i32 = 9;

@@ -335,7 +335,7 @@ fn drop_ins_alone_make_no_unit() {
     write_files(&scratch, &dropins.map(|path| (path, text)));
     loader.look(false);
     let loading = loader.reload(&graph, false);
-    let names = |units: &[warren_core::ids::UnitId]| -> Vec<String> {
+    let names = |units: &[warren_core::model::ids::UnitId]| -> Vec<String> {
         units.iter().map(|&unit| loading.graph.name(unit).to_string()).collect()
     };
     assert_eq!(

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use warren_core::ids::UnitId;
-use warren_core::job::JobKind;
-use warren_core::state::ActiveState;
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::JobKind;
 use warren_unit::LoadState;
 
 use crate::daemon::Daemon;

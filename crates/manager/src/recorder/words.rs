@@ -1,12 +1,13 @@
 //! What the core tells, in the words of recordings.
 
-use warren_core::event::KillTarget;
-use warren_core::happening::{Happening, What as Happened};
-use warren_core::ids::UnitId;
-use warren_core::job::{JobKind, JobResult};
-use warren_core::reason::{Cause, Reason};
-use warren_core::request::Asker;
-use warren_core::state::{ActiveState, CommandList, ExitStatus};
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::{JobKind, JobResult};
+use warren_core::model::process::{CommandList, ExitStatus};
+use warren_core::model::reason::{Cause, Reason};
+use warren_core::protocol::event::KillTarget;
+use warren_core::protocol::request::Asker;
+use warren_core::protocol::trace_event::{Happening, What as Happened};
 use warren_trace::event::{Event, NO_UNIT, What};
 use warren_trace::words::{Active, Asked, Command, Ending, Exit, Release, Sub, Work};
 

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use warren_core::event::Done;
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::protocol::event::Done;
 use warren_core::settings::Compiled;
 use warren_sys::eventfd::EventFd;
 use warren_sys::{Result, fdpass};

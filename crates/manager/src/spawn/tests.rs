@@ -1,5 +1,5 @@
 use super::*;
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
 use warren_unit::compile::Compiler;
 use warren_unit::load::Sources;
 use warren_unit::{Defaults, UnitName};

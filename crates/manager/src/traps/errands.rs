@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use warren_core::event::Done;
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::protocol::event::Done;
 use warren_sys::Result;
 use warren_sys::autofs::{self, Detached, Device, Point};
 use warren_sys::eventfd::EventFd;

@@ -1,7 +1,7 @@
 //! The message bus: who has which name.
 
-use warren_core::event::{BusName, Event};
-use warren_core::ids::UnitId;
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::event::{BusName, Event};
 
 use super::{Happening, Kernel, MS};
 

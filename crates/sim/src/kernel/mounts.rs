@@ -1,7 +1,7 @@
 //! What is mounted, and what swaps are used.
 
-use warren_core::event::Done;
-use warren_core::ids::{EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::protocol::event::Done;
 
 use super::{Happening, Kernel, SIGKILL, SIGTERM};
 

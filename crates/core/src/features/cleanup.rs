@@ -1,0 +1,241 @@
+//! What a run of a service leaves in the file system and nobody is to find afterwards: `PIDFile=`
+//! (systemd.service(5)) and `RuntimeDirectory=` (systemd.exec(5)); a terminal that its user was given is taken back.
+//!
+//! It is removed by an effect that is awaited, for a path may lie where nobody answers. The unit is
+//! down meanwhile, but the job that stops it is over when its traces are, and so do starts wait that
+//! would have the same paths, of this unit or of another: nothing that a new run has made is removed
+//! for the sake of an old one. A stop waits for it no longer than `WAIT_MAX`; a start has to.
+
+use crate::machine::Core;
+use crate::model::ids::{EffectId, UnitId};
+use crate::model::job::{Job, JobKind, JobResult};
+use crate::model::leftover::Trace;
+use crate::model::state::{Clearing, TypeState};
+use crate::protocol::event::{Done, Effect};
+use crate::settings::{Compiled, TypeSettings};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use warren_unit::config::{ExecConfig, Preserve, ServiceConfig};
+use warren_unit::{Context, Scope};
+
+/// How long the stop of a unit waits for the removal of what it has left.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// What of a run of a service with these settings is to be removed. `restarting`: it is about to run
+/// again.
+fn traces(settings: &Compiled, context: &Context, restarting: bool) -> Vec<Trace> {
+    match &settings.own {
+        TypeSettings::Service(config) => {
+            traces_of(config, context, !keeps_directories(config, restarting))
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What a run of a service has, the directories only if they are asked for.
+fn traces_of(config: &ServiceConfig, context: &Context, directories: bool) -> Vec<Trace> {
+    let base = Path::new(&*context.runtime_dir);
+    let below = |path: &str| base.join(path).to_string_lossy().into_owned();
+    let mut out = Vec::new();
+    for directory in config.exec.runtime_directory.paths.iter().filter(|_| directories) {
+        out.push(Trace::Directory(below(&directory.path)));
+        out.extend(directory.symlinks.iter().map(|link| Trace::Link(below(link))));
+    }
+    out.extend(config.pid_file.iter().map(|path| Trace::File(path.to_string())));
+    out.extend(given_terminal(&config.exec, context.scope));
+    out
+}
+
+/// The terminal of a service belongs to its user while it runs.
+fn given_terminal(exec: &ExecConfig, scope: Scope) -> Option<Trace> {
+    let is_given = exec.user.is_some() && scope == Scope::System;
+    let terminal = exec.input_terminal().filter(|_| is_given);
+    terminal.map(|path| Trace::Terminal(path.to_owned()))
+}
+
+/// `RuntimeDirectoryPreserve=`
+fn keeps_directories(config: &ServiceConfig, restarting: bool) -> bool {
+    match config.exec.runtime_directory_preserve {
+        Preserve::Yes => true,
+        Preserve::Restart => restarting,
+        Preserve::No => false,
+    }
+}
+
+/// Whether a start of a unit with these settings can wait for a removal at all: it has something that a
+/// run may leave.
+pub fn may_meet(own: &Compiled, context: &Context) -> bool {
+    matches!(&own.own, TypeSettings::Service(config) if !traces_of(config, context, true).is_empty())
+}
+
+/// What is met by a start of a unit with the settings `own` of that which is being removed of one with the
+/// settings `removed`, the same or another: the path of the latter.
+pub fn met(own: &Compiled, removed: &Compiled, context: &Context) -> Option<PathBuf> {
+    let TypeSettings::Service(config) = &own.own else { return None };
+    let own = traces_of(config, context, true);
+    let meets = |path: &Path| {
+        let mut own = own.iter().map(Trace::path);
+        own.any(|own| own.starts_with(path) || path.starts_with(own))
+    };
+    let removed = traces(removed, context, false);
+    removed.iter().map(Trace::path).find(|path| meets(path)).map(Path::to_owned)
+}
+
+impl Core {
+    /// Has the traces of a run removed that has ended; a unit without any pays nothing.
+    pub(crate) fn clear_away(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
+        let traces = traces(settings, &self.settings.context, restarting);
+        if traces.is_empty() {
+            return;
+        }
+        // Nothing has run since: only what was to stay for a restart is left to be removed.
+        if let Some(clearing) = &mut self.history_mut(unit).clearing {
+            clearing.again |= clearing.restarting && !restarting;
+            return;
+        }
+        let id = self.new_effect(unit);
+        let until = Some(self.now.monotonic.after(WAIT_MAX));
+        self.history_mut(unit).clearing = Some(Clearing { id, restarting, again: false, until });
+        self.note_removal(unit, settings);
+        self.out.push(Effect::ClearAway { id, unit, traces });
+    }
+
+    /// Has removed what stayed for a job that was there when its unit went down, and that is over now without having
+    /// brought it up again.
+    pub(crate) fn clear_what_was_kept(&mut self, unit: UnitId, job: &Job) {
+        let went_down = self.run(unit).history.as_ref().map(|h| h.inactive_enter.monotonic);
+        let is_service = matches!(self.run(unit).state, TypeState::Service(_));
+        if !is_service || job.kind == JobKind::Stop || went_down.is_none_or(|at| at < job.since) {
+            return;
+        }
+        let settings = self.compiled(unit);
+        let TypeSettings::Service(config) = &settings.own else { return };
+        if config.exec.runtime_directory_preserve == Preserve::Restart {
+            self.clear_away(unit, &settings, false);
+        }
+    }
+
+    /// The removal that is under way.
+    pub(crate) fn clearing(&self, unit: UnitId) -> Option<Clearing> {
+        self.run(unit).history.as_ref()?.clearing
+    }
+
+    /// Whether the stop of a unit that is down waits for what it has left to be removed.
+    pub(crate) fn is_stop_held(&self, unit: UnitId) -> bool {
+        self.clearing(unit).is_some_and(|clearing| clearing.until.is_some())
+    }
+
+    /// What stays for a restart may be removed after all: starts of others wait for all of it.
+    fn note_removal(&mut self, unit: UnitId, settings: &Compiled) {
+        let traces = traces(settings, &self.settings.context, false);
+        self.removals.insert(unit, &traces);
+    }
+
+    /// Whether a start has to wait because something is being removed that it would have; it is
+    /// looked at again when that is done.
+    pub(crate) fn waits_for_clearing(&mut self, unit: UnitId) -> bool {
+        let met = match self.clearing(unit) {
+            Some(_) => Some(unit),
+            None => self.meets_clearing(unit),
+        };
+        match met {
+            Some(other) => self.removals.wait(unit, other),
+            None => self.removals.stop_waiting(unit),
+        }
+        met.is_some()
+    }
+
+    fn meets_clearing(&mut self, unit: UnitId) -> Option<UnitId> {
+        if self.removals.units.is_empty() {
+            return None;
+        }
+        let settings = self.compiled(unit);
+        let TypeSettings::Service(config) = &settings.own else { return None };
+        let own = traces_of(config, &self.settings.context, true);
+        own.iter().find_map(|trace| self.removals.met_by(trace.path()))
+    }
+
+    /// Whether the job of the unit waits for a removal.
+    pub(crate) fn is_clearing_waiter(&self, unit: UnitId) -> bool {
+        self.removals.waiting.contains_key(&unit)
+    }
+
+    /// Serves the answer to a removal; returns whether it was one.
+    pub(crate) fn clearing_done(&mut self, unit: UnitId, effect: EffectId, _: &Done) -> bool {
+        let Some(clearing) = self.clearing(unit).filter(|clearing| clearing.id == effect) else {
+            return false;
+        };
+        self.history_mut(unit).clearing = None;
+        self.removals.remove(unit);
+        if clearing.again {
+            let settings = self.compiled(unit);
+            self.clear_away(unit, &settings, false);
+        }
+        if !self.is_stop_held(unit) {
+            self.end_held_stop(unit);
+        }
+        for waiter in self.removals.take_waiters(unit) {
+            match self.waits_idly(waiter) {
+                true if self.has_idled_enough(waiter) => self.service_idle_over(waiter),
+                true => _ = self.idle_queue.insert(waiter),
+                false => self.queue_job(waiter),
+            }
+        }
+        true
+    }
+
+    /// The stop of the unit has waited long enough for what cannot be removed.
+    pub(crate) fn clearing_deadline(&mut self, unit: UnitId) {
+        let now = self.now.monotonic;
+        let due = |clearing: &Clearing| clearing.until.is_some_and(|until| until <= now);
+        if !self.clearing(unit).as_ref().is_some_and(due) {
+            return;
+        }
+        if let Some(clearing) = &mut self.history_mut(unit).clearing {
+            clearing.until = None;
+        }
+        self.end_held_stop(unit);
+    }
+
+    fn end_held_stop(&mut self, unit: UnitId) {
+        let job = self.run(unit).job.as_ref().filter(|job| job.running);
+        let stop = job.filter(|job| job.kind == JobKind::Stop).map(|job| job.reason);
+        if let Some(reason) = stop.filter(|_| self.active_state(unit).is_down()) {
+            self.finish_job(unit, JobResult::Done, reason);
+            // When it went down this job stood against what is to bring it up again.
+            self.upheld_queue.insert(unit);
+            self.return_if_allowed(unit);
+        }
+    }
+
+    /// What was being removed when the last manager ended is removed by this one.
+    pub(crate) fn resume_clearing(&mut self, unit: UnitId) {
+        let Some(clearing) = self.clearing(unit) else { return };
+        let settings = Arc::new(self.settings.compile_running(self.graph.definition(unit)));
+        let traces = traces(&settings, &self.settings.context, clearing.restarting);
+        self.expect_effect(clearing.id, unit);
+        self.note_removal(unit, &settings);
+        self.out.push(Effect::ClearAway { id: clearing.id, unit, traces });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_unit::config::Input;
+
+    #[test]
+    fn a_terminal_is_taken_back_from_whom_it_was_given_to() {
+        let left = |user: Option<&str>, input: Input, scope: Scope| {
+            let user = user.map(Into::into);
+            let exec = ExecConfig { user, standard_input: input, ..ExecConfig::default() };
+            given_terminal(&exec, scope)
+        };
+        let console = Some(Trace::Terminal("/dev/console".to_owned()));
+        assert_eq!(left(Some("a"), Input::TtyForce, Scope::System), console);
+        assert_eq!(left(None, Input::TtyForce, Scope::System), None);
+        assert_eq!(left(Some("a"), Input::Null, Scope::System), None);
+        assert_eq!(left(Some("a"), Input::Tty, Scope::User), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! Limits of units that are up (systemd.resource-control(5)): what an edit says of them holds for the group that
+//! there is, as with systemd, and slices that nobody starts have theirs too.
+
+use crate::graph::{Definition, Graph};
+use crate::machine::Core;
+use crate::model::ids::UnitId;
+use crate::protocol::event::Effect;
+use crate::settings::Settings;
+use std::sync::Arc;
+use warren_unit::settings::{Group, Id};
+use warren_unit::{LoadState, UnitType};
+
+/// Settings that are written to a group.
+const LIMITS: [Id; 20] = [
+    Id::of(Group::Cgroup, "CPUWeight"),
+    Id::of(Group::Cgroup, "CPUQuota"),
+    Id::of(Group::Cgroup, "CPUQuotaPeriodSec"),
+    Id::of(Group::Cgroup, "AllowedCPUs"),
+    Id::of(Group::Cgroup, "AllowedMemoryNodes"),
+    Id::of(Group::Cgroup, "MemoryMin"),
+    Id::of(Group::Cgroup, "MemoryLow"),
+    Id::of(Group::Cgroup, "MemoryHigh"),
+    Id::of(Group::Cgroup, "MemoryMax"),
+    Id::of(Group::Cgroup, "MemoryLimit"),
+    Id::of(Group::Cgroup, "MemorySwapMax"),
+    Id::of(Group::Cgroup, "MemoryZSwapMax"),
+    Id::of(Group::Cgroup, "TasksMax"),
+    Id::of(Group::Cgroup, "IOWeight"),
+    Id::of(Group::Cgroup, "IODeviceWeight"),
+    Id::of(Group::Cgroup, "IOReadBandwidthMax"),
+    Id::of(Group::Cgroup, "IOWriteBandwidthMax"),
+    Id::of(Group::Cgroup, "IOReadIOPSMax"),
+    Id::of(Group::Cgroup, "IOWriteIOPSMax"),
+    Id::of(Group::Cgroup, "IODeviceLatencyTargetSec"),
+];
+
+impl Core {
+    /// The unit was edited, and `before` is the generation before that.
+    pub(crate) fn renew_limits(&mut self, unit: UnitId, before: &Graph) {
+        let new = self.graph.definition(unit);
+        if !has_group(new.unit_type()) || self.active_state(unit).is_down() {
+            return;
+        }
+        let is_used = |definition: &&Arc<Definition>| definition.load_state == LoadState::Loaded;
+        let Some(old) = before.get(unit).filter(is_used) else { return };
+        if !is_used(&new) || !says_limits(old) && !says_limits(new) {
+            return;
+        }
+        let before = Some(Arc::new(self.settings().compile_running(old)));
+        let settings = self.compiled(unit);
+        self.out.push(Effect::LimitGroup { unit, before, settings });
+    }
+
+    /// Other defaults are in force, and `before` is what units were compiled with. `DefaultTasksMax=` is the only
+    /// one that is written to a group, and not to that of a slice (systemd-system.conf(5)).
+    pub(crate) fn renew_default_limits(&mut self, unit: UnitId, before: &Settings) {
+        let definition = self.graph.definition(unit);
+        let unit_type = definition.unit_type();
+        if unit_type == UnitType::Slice
+            || !has_group(unit_type)
+            || definition.flags.perpetual()
+            || definition.load_state != LoadState::Loaded
+            || definition.mentions(Id::of(Group::Cgroup, "TasksMax"))
+            || before.defaults.tasks_max == self.settings().defaults.tasks_max
+        {
+            return;
+        }
+        let before = Some(Arc::new(before.compile_running(definition)));
+        let settings = self.compiled(unit);
+        self.out.push(Effect::LimitGroup { unit, before, settings });
+    }
+
+    /// A slice is there that nobody has started: its group is made with its first unit, and not limited by
+    /// that.
+    pub(crate) fn limit_perpetual(&mut self, unit: UnitId) {
+        let definition = self.graph.definition(unit);
+        if definition.unit_type() == UnitType::Slice && says_limits(definition) {
+            let settings = self.compiled(unit);
+            self.out.push(Effect::LimitGroup { unit, before: None, settings });
+        }
+    }
+}
+
+fn has_group(unit_type: UnitType) -> bool {
+    use UnitType::{Mount, Service, Slice, Socket, Swap};
+    matches!(unit_type, Mount | Service | Slice | Socket | Swap)
+}
+
+fn says_limits(definition: &Definition) -> bool {
+    LIMITS.iter().any(|&limit| definition.mentions(limit))
+}

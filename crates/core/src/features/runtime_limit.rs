@@ -1,0 +1,94 @@
+//! `RuntimeMaxSec=`: services that have been up for too long (systemd.service(5)).
+
+use crate::graph::{Definition, Graph};
+use crate::machine::Core;
+use crate::model::ids::UnitId;
+use crate::model::process::Outcome;
+use crate::model::reason::Code;
+use crate::model::state::ServicePhase;
+use std::time::Duration;
+use warren_unit::config::ServiceConfig;
+use warren_unit::settings::{Group, Id};
+
+const RUNTIME_MAX: Id = Id::of(Group::Service, "RuntimeMaxSec");
+
+impl Core {
+    /// The service was edited, and `before` is the generation before that: `RuntimeMaxSec=` holds for what
+    /// runs too, counted from its start, as with systemd 252. More time that it has asked for by
+    /// `EXTEND_TIMEOUT_USEC=` (sd_notify(3)) stays.
+    pub(crate) fn renew_runtime_limit(&mut self, unit: UnitId, before: &Graph) {
+        let runs = |phase| {
+            use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running};
+            matches!(phase, Running | Reload | ReloadSignal | ReloadNotify)
+        };
+        let Some(run) = self.service(unit).filter(|run| runs(run.phase)) else { return };
+        let deadline = run.runtime_deadline;
+        let invocation = self.invocation(unit);
+        let before = before.get(unit);
+        let was = before.and_then(|definition| self.runtime_max_of(definition, invocation));
+        let max = self.runtime_max_of(self.graph.definition(unit), invocation);
+        if was == max {
+            return;
+        }
+        let history = self.run(unit).history.as_ref();
+        let since = history.map_or(self.now.monotonic, |history| history.active_enter.monotonic);
+        let [until_now, until] = [was, max].map(|max| max.map(|max| since.after(max)));
+        let extended = deadline.filter(|_| deadline > until_now);
+        self.service_mut(unit).runtime_deadline =
+            until.map(|until| extended.map_or(until, |at| at.max(until)));
+    }
+
+    /// What the files say, or those that there were. Most say nothing of it, and are not compiled for it.
+    fn runtime_max_of(&self, definition: &Definition, invocation: u128) -> Option<Duration> {
+        let is_said = definition.files.in_use().mention(RUNTIME_MAX);
+        let settings = is_said.then(|| self.settings().compile_running(definition))?;
+        runtime_max(settings.service(), invocation)
+    }
+
+    /// Of its last run; 0 if it has had none.
+    pub(crate) fn invocation(&self, unit: UnitId) -> u128 {
+        self.run(unit).history.as_ref().map_or(0, |history| history.invocation)
+    }
+
+    /// A service has come up.
+    pub(crate) fn begin_runtime_limit(&mut self, unit: UnitId, config: &ServiceConfig) {
+        let max = runtime_max(config, self.invocation(unit));
+        let now = self.now.monotonic;
+        self.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
+    }
+
+    /// Its time is over: it is stopped as somebody would stop it, by `ExecStop=` first, as with systemd 252.
+    pub(crate) fn ran_too_long(&mut self, unit: UnitId) {
+        if self.active_state(unit).is_up() {
+            self.fail_service(unit, Outcome::Timeout, Code::RuntimeTimeout);
+            self.enter_stop(unit);
+        }
+    }
+}
+
+/// How long a run may last.
+fn runtime_max(config: &ServiceConfig, invocation: u128) -> Option<Duration> {
+    Some(with_share(config.runtime_max?, config.runtime_randomized_extra, invocation))
+}
+
+/// The share of `RuntimeRandomizedExtraSec=` that each run has of its own comes from its id: so it stays the same for as
+/// long as the run lasts.
+fn with_share(max: Duration, extra: Duration, invocation: u128) -> Duration {
+    let share = (extra.as_micros() * (invocation & u128::from(u32::MAX))) >> 32;
+    max.saturating_add(Duration::from_micros(share as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_share_of_the_extra_time() {
+        let seconds = Duration::from_secs;
+        let minute = |invocation| with_share(seconds(60), seconds(10), invocation);
+        assert_eq!(minute(0), seconds(60));
+        assert_eq!(minute(1 << 31), seconds(65));
+        assert!((seconds(69)..seconds(70)).contains(&minute(u128::MAX)));
+        assert_eq!(with_share(Duration::MAX, seconds(10), u128::MAX), Duration::MAX);
+    }
+}

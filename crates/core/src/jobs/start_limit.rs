@@ -1,0 +1,242 @@
+//! Start limits: how often a unit may be started within an interval, and what else goes by the same
+//! count. systemd.unit(5), "StartLimitIntervalSec=".
+
+use crate::machine::Core;
+use crate::machine::job_queue::Turn;
+use crate::model::active_state::ActiveState;
+use crate::model::ids::UnitId;
+use crate::model::job::{JobKind, JobResult};
+use crate::model::process::*;
+use crate::model::reason::{Code, Reason};
+use crate::model::state::*;
+use crate::model::time::{Moment, Monotonic};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use warren_unit::{Relation, UnitType};
+
+/// How often a rule, or the end of another unit, starts a unit whose start limit is off.
+const RETURN_LIMIT: (Duration, u32) = (Duration::from_secs(10), 5);
+
+/// A unit that more than this many name, over others too, is taken for held in memory.
+const HOLDERS_MAX: usize = 256;
+
+/// A start limit, or the usual one where that is off.
+fn or_usual((interval, burst): (Duration, u32)) -> (Duration, u32) {
+    if interval.is_zero() || burst == 0 { RETURN_LIMIT } else { (interval, burst) }
+}
+
+impl Core {
+    fn start_limit(&mut self, unit: UnitId) -> (Duration, u32) {
+        if self.flags(unit).has_job_settings() {
+            let section = self.compiled(unit).section.clone();
+            return (section.start_limit_interval, section.start_limit_burst);
+        }
+        let defaults = &self.settings.defaults;
+        (defaults.start_limit_interval, defaults.start_limit_burst)
+    }
+
+    /// Only units that are started by themselves are limited; targets and slices cost nothing.
+    pub(crate) fn is_limited(&self, unit: UnitId) -> bool {
+        matches!(
+            self.definition(unit).unit_type(),
+            UnitType::Service
+                | UnitType::Socket
+                | UnitType::Mount
+                | UnitType::Swap
+                | UnitType::Automount
+        )
+    }
+
+    /// Counts one start; true when it is one too many.
+    pub(crate) fn count_start(&mut self, unit: UnitId) -> bool {
+        let (interval, burst) = self.start_limit(unit);
+        if interval.is_zero() || burst == 0 || !self.is_limited(unit) {
+            return false;
+        }
+        let now = self.now.monotonic;
+        self.history_mut(unit).starts.count_one(now, interval, burst)
+    }
+
+    /// Whether the next start of the unit counts by itself: its type has a start limit, and the last
+    /// start came so far as to begin, as the next one will.
+    fn is_counted(&self, unit: UnitId) -> bool {
+        let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
+        self.is_limited(unit) && lost.is_none_or(|lost| lost.kind != JobKind::Start)
+    }
+
+    /// Types without a start limit go by it all the same when they are upheld: files may let such a
+    /// unit come up and go down for ever, in no time. So does what was not begun last time.
+    pub(crate) fn count_upheld(&mut self, unit: UnitId) {
+        let (interval, burst) = self.start_limit(unit);
+        let now = self.now.monotonic;
+        if !self.is_counted(unit) && !interval.is_zero() {
+            self.history_mut(unit).starts.count_one(now, interval, burst);
+        }
+    }
+
+    /// If one more start now would be one too many for its type, or for a unit that is upheld: when it would not be any more.
+    pub(crate) fn start_limit_ends(&mut self, unit: UnitId) -> Option<Monotonic> {
+        let (interval, burst) = self.start_limit(unit);
+        let now = self.now.monotonic;
+        let limited = !interval.is_zero() && burst > 0;
+        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
+        (limited && starts.is_full(now, interval, burst)).then(|| starts.begin.after(interval))
+    }
+
+    // ---- what is not held in memory ----
+
+    /// A unit is down and has no job: its starts, and those of units that it names, may be forgotten.
+    pub(crate) fn look_whom_it_held(&mut self, unit: UnitId) {
+        // What is counted now matters to nobody, and all are looked at in one go.
+        if self.is_going_down() {
+            return;
+        }
+        let named = self.definition(unit).edges.iter().map(|edge| edge.other).chain([unit]);
+        let unheld: Vec<UnitId> = named.filter(|&u| self.has_forgettable_starts(u)).collect();
+        self.unheld_queue.extend(unheld);
+    }
+
+    /// systemd unloads a unit that is inactive and that no loaded unit names, and the count of its
+    /// starts with it: a service may be started by hand as often as one likes. Here nothing is
+    /// unloaded, but the count is kept by the same rule (compared with systemd 252).
+    pub(crate) fn forget_starts_if_unheld(&mut self, unit: UnitId) {
+        if self.has_forgettable_starts(unit) && !self.is_held(unit) {
+            self.history_mut(unit).starts = RateWindow::default();
+        }
+    }
+
+    /// Files that were edited may be mended: what was counted of the unit, and of what starts it for traffic, was
+    /// of the old ones. (systemd 252 forgets all counts at each reload.)
+    pub(crate) fn forget_starts_of_edited(&mut self, unit: UnitId) {
+        let triggers: Vec<UnitId> = self.graph.related(unit, Relation::TriggeredBy).collect();
+        for unit in triggers.into_iter().chain([unit]) {
+            if self.run(unit).history.as_ref().is_some_and(|h| h.starts.count > 0) {
+                self.history_mut(unit).starts = RateWindow::default();
+            }
+        }
+    }
+
+    fn has_forgettable_starts(&self, unit: UnitId) -> bool {
+        let run = self.run(unit);
+        run.history.as_ref().is_some_and(|h| h.starts.count > 0) && self.is_limited(unit)
+    }
+
+    /// Whether a unit that is not at rest names this one, over others too.
+    fn is_held(&self, unit: UnitId) -> bool {
+        let mut seen = BTreeSet::from([unit]);
+        let mut left = vec![unit];
+        while let Some(unit) = left.pop() {
+            let is_at_rest =
+                self.run(unit).job.is_none() && self.active_state(unit) == ActiveState::Inactive;
+            if !is_at_rest {
+                return true;
+            }
+            for holder in self.graph.holders(unit) {
+                // Thousands may name one target.
+                if seen.len() > HOLDERS_MAX {
+                    return true;
+                }
+                if seen.insert(holder) {
+                    left.push(holder);
+                }
+            }
+        }
+        false
+    }
+
+    /// Counts a start that a rule of `[X-Warren]` asks for. If it is one too many, when it would not
+    /// be any more: files may let two units stop and start each other for ever, in no time. Where the
+    /// start limit is off, the usual one counts.
+    pub(crate) fn count_return(&mut self, unit: UnitId) -> Option<Monotonic> {
+        let limit = self.start_limit(unit);
+        let (interval, burst) = or_usual(limit);
+        let now = self.now.monotonic;
+        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
+        if starts.is_full(now, interval, burst) {
+            return Some(starts.begin.after(interval));
+        }
+        // Others are counted when they start.
+        if limit != (interval, burst) || !self.is_counted(unit) {
+            self.history_mut(unit).starts.count_one(now, interval, burst);
+        }
+        None
+    }
+
+    /// Counts that `OnFailure=` or `OnSuccess=` of another unit asks for this one; whether it is once
+    /// too often. Files may let two units ask for each other for ever, in no time: types without a
+    /// start limit, and units that a condition skips, which counts as no start. Other starts are the
+    /// start limit's: what that has refused is not asked for again to be refused again.
+    pub(crate) fn is_asked_too_often(&mut self, unit: UnitId) -> bool {
+        let history = self.run(unit).history.as_deref();
+        let failed = |check: Option<(Moment, bool)>| check.is_some_and(|(_, held)| !held);
+        let was_skipped = history.is_some_and(|h| failed(h.conditions) || failed(h.asserts));
+        let code = history.map(|h| h.reason.code);
+        let was_refused = matches!(code, Some(Code::StartLimit | Code::OutcomeLimit));
+        let counts_itself = self.is_limited(unit) && !was_skipped;
+        if !self.active_state(unit).is_down() || counts_itself && !was_refused {
+            return false;
+        }
+        let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.now.monotonic);
+        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
+        let too_often = starts.is_full(now, interval, burst);
+        if !too_often && !counts_itself {
+            self.history_mut(unit).starts.count_one(now, interval, burst);
+        }
+        too_often
+    }
+
+    /// Counts that `OnFailure=` or `OnSuccess=` of this unit is answered for something that counts as no
+    /// start, because it never began or the type has no limit; whether it is once too often. What is
+    /// started may ask for this unit again, also when it is up or on its way, and so on for ever, in
+    /// no time.
+    pub(crate) fn answers_too_often(&mut self, unit: UnitId) -> bool {
+        let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.now.monotonic);
+        self.history_mut(unit).account_mut().answers.count_one(now, interval, burst)
+    }
+
+    /// Whether it is down because one more start was one too many.
+    pub(crate) fn hit_start_limit(&self, unit: UnitId) -> bool {
+        let reason = self.run(unit).history.as_ref().map(|h| h.reason.code);
+        reason == Some(Code::StartLimit) && self.active_state(unit).is_down()
+    }
+
+    pub(crate) fn refuse_start_limit(&mut self, unit: UnitId, reason: Reason) -> Turn {
+        self.note(unit, Code::StartLimit, reason.cause, String::new());
+        // What ended it before says more than that it was not tried again; as systemd has it.
+        let history = self.history_mut(unit);
+        if history.outcome == Outcome::Success {
+            history.outcome = Outcome::StartLimitHit;
+        }
+        let outcome = history.outcome;
+        self.transit(unit, false, |run| match &mut run.state {
+            TypeState::Service(state) => *state = Service::Failed(outcome),
+            TypeState::Socket(state) => *state = Socket::Failed(outcome),
+            TypeState::Mount(state) | TypeState::Swap(state) => *state = Mount::Failed(outcome),
+            TypeState::Automount(state) => *state = Automount::Failed(outcome),
+            _ => {}
+        });
+        if self.flags(unit).has_job_settings() {
+            let section = self.compiled(unit).section.clone();
+            self.emergency(section.start_limit_action, unit, None, &section.reboot_argument);
+        }
+        Turn::Over(JobResult::Failed, Reason::new(Code::StartLimit, reason.cause))
+    }
+}
+
+impl RateWindow {
+    /// Counts one event; true when the interval has had more than `burst`.
+    pub(crate) fn count_one(&mut self, now: Monotonic, interval: Duration, burst: u32) -> bool {
+        if self.begin.0 == 0 || now.since(self.begin) >= interval {
+            *self = RateWindow { begin: now, count: 0 };
+        }
+        if self.count >= burst {
+            return true;
+        }
+        self.count += 1;
+        false
+    }
+
+    fn is_full(self, now: Monotonic, interval: Duration, burst: u32) -> bool {
+        self.begin.0 != 0 && now.since(self.begin) < interval && self.count >= burst
+    }
+}

@@ -1,0 +1,63 @@
+//! What administrators say of a unit: marks, and the comment of its last stop.
+//!
+//! Only data; what a mark does is in `features::admin_marks`.
+
+use crate::model::reason::Cause;
+use crate::model::time::Moment;
+use serde::{Deserialize, Serialize};
+
+/// Longest text of a remark, in bytes.
+pub const REMARK_BYTES_MAX: usize = 1024;
+
+/// What somebody said, and when.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Remark {
+    /// Who.
+    pub by: Cause,
+    /// When.
+    pub at: Moment,
+    /// What; may be empty.
+    pub text: String,
+}
+
+/// What an administrator clears.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Marked {
+    /// Put aside: not started by anybody.
+    Maintenance,
+    /// Up, with less than it should have.
+    Degraded,
+}
+
+impl Marked {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Marked::Maintenance => "maintenance",
+            Marked::Degraded => "degraded",
+        }
+    }
+}
+
+/// What is kept of what was said of one unit.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Notes {
+    /// It is marked, and who did it.
+    pub mark: Option<(Marked, Remark)>,
+    /// Said with the last stop.
+    pub comment: Option<Remark>,
+}
+
+impl Notes {
+    /// Nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.mark.is_none() && self.comment.is_none()
+    }
+}
+
+/// The text of a remark as it is kept: one line, bounded.
+pub fn remark_text(text: &str) -> String {
+    let line: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let end = (0..=REMARK_BYTES_MAX.min(line.len())).rev().find(|&at| line.is_char_boundary(at));
+    line[..end.unwrap_or(0)].to_owned()
+}

@@ -1,0 +1,281 @@
+//! Going on after a restart of the manager: restores the run state and asks again for every effect
+//! that was under way.
+//!
+//! The runner knows which of them were carried out meanwhile: replies of the exec helpers wait in
+//! their sockets, open sockets are in init's store. What happened in the kernel while nobody
+//! looked is fed in afterwards as ordinary events.
+
+use crate::graph::Graph;
+use crate::machine::Core;
+use crate::model::ids::{EffectId, UnitId};
+use crate::model::process::*;
+use crate::model::state::*;
+use crate::model::time::Moment;
+use crate::persist::run_state::{Manager, Restored};
+use crate::protocol::event::{Effect, Spawn};
+use std::sync::Arc;
+use std::time::Duration;
+use warren_unit::Relation;
+
+/// Nothing is late sooner than this after a restart of the manager.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Core {
+    /// The manager's own state, to be written down.
+    pub fn manager_record(&self) -> Manager {
+        Manager {
+            serial: self.serial,
+            startup_finished: self.totals.startup_finished,
+            stopping: self.totals.stopping,
+            jobs_ever: self.totals.jobs_ever,
+            failed_jobs_ever: self.totals.failed_jobs_ever,
+            generation: self.graph.generation(),
+            ending: self.totals.ending,
+        }
+    }
+
+    /// Notes what the runner does when everything is stopped, in its own words, for the next
+    /// incarnation.
+    pub fn set_ending(&mut self, ending: u16) {
+        self.totals.ending = ending;
+    }
+
+    /// Notes when the boot was at what, for the next incarnation.
+    pub fn set_boot_times(&mut self, boot: BootTimes) {
+        self.boot = boot;
+    }
+
+    /// When the boot was at what.
+    pub fn boot_times(&self) -> BootTimes {
+        self.boot
+    }
+
+    /// Puts `graph` (whose ids are those of `restored`) and the restored run state in force, and
+    /// returns the effects that were under way.
+    pub fn recover(&mut self, now: Moment, graph: Arc<Graph>, restored: Restored) -> Vec<Effect> {
+        self.now = now;
+        self.totals.now = now;
+        if let Some(manager) = restored.manager {
+            self.serial = manager.serial;
+            self.totals.startup_finished = manager.startup_finished;
+            self.totals.stopping = manager.stopping;
+            self.totals.jobs_ever = manager.jobs_ever;
+            self.totals.failed_jobs_ever = manager.failed_jobs_ever;
+            self.totals.ending = manager.ending;
+        }
+        self.adopt(graph);
+        for (unit, run) in restored.runs {
+            if self.known(unit).is_some() {
+                self.restore(unit, run);
+            }
+        }
+        for (unit, path) in restored.groups {
+            if self.known(unit).is_some() {
+                self.restore_place(unit, &path);
+            }
+        }
+        // Of an end with stops that is as far no unit is up that has commands.
+        self.given_up = self.totals.stopping && self.totals.jobs == 0;
+        self.recount_blockers(&self.busy());
+        self.guess_starting_reloads();
+        self.circles_possible = true;
+        self.break_circles();
+        for index in 0..self.units.len() {
+            self.clear_dead_socket(UnitId(index as u32));
+            self.resume_clearing(UnitId(index as u32));
+        }
+        let busy = self.busy();
+        for &unit in &busy {
+            self.resume(unit);
+            self.upheld_queue.extend(self.graph.related(unit, Relation::Upholds));
+        }
+        // What stood off, or waited for a start limit, is not written down.
+        for queue in [&mut self.unneeded_queue, &mut self.bound_queue] {
+            queue.append(&mut busy.iter().copied().collect());
+        }
+        busy.iter().for_each(|&unit| self.queue_job(unit));
+        self.look_back(&busy);
+        self.settle();
+        self.take_effects()
+    }
+
+    /// What was to follow from the end of a job, or from the return of a unit, and was not reached: it
+    /// is looked at again whether it is due.
+    fn look_back(&mut self, busy: &[UnitId]) {
+        for &unit in busy {
+            let triggered = self.graph.related(unit, Relation::Triggers);
+            self.job_end_queue.extend(triggered.chain([unit]).map(|unit| (unit, self.now)));
+        }
+        for index in 0..self.units.len() {
+            let unit = UnitId(index as u32);
+            if self.may_return(unit) {
+                self.return_if_allowed(unit);
+            }
+        }
+    }
+
+    /// Spawns that were given up while they were under way: they are not asked for again, but
+    /// their answers are waited for.
+    pub fn given_up(&self) -> Vec<EffectId> {
+        let busy = self.busy();
+        let doomed = busy.into_iter().filter_map(|unit| match &self.run(unit).state {
+            TypeState::Service(Service::Up(run)) => Some(run.doomed.iter().copied()),
+            _ => None,
+        });
+        doomed.flatten().collect()
+    }
+
+    /// Whether the process of a spawn that is under way would be ended as soon as it is there: its time is
+    /// over, or its unit is on the way down. If it has not begun, the answer is
+    /// [`NeverBegun`](crate::protocol::event::Done::NeverBegun).
+    pub fn is_unwanted(&self, spawn: EffectId) -> bool {
+        match self.effect_unit(spawn).map(|unit| &self.run(unit).state) {
+            Some(TypeState::Service(Service::Up(run))) => {
+                let is_late = run.main_asked == Some(spawn) && run.phase.is_signalled();
+                is_late || run.doomed.contains(&spawn)
+            }
+            _ => false,
+        }
+    }
+
+    fn resume(&mut self, unit: UnitId) {
+        if let Some(id) = self.run(unit).history.as_ref().and_then(|h| h.checking) {
+            let section = self.compiled(unit).section.clone();
+            self.again(id, unit, Effect::CheckConditions { id, unit, section });
+        }
+        self.resume_freezer(unit);
+        match self.run(unit).state.clone() {
+            TypeState::Service(Service::Up(run)) => self.resume_service(unit, &run),
+            TypeState::Socket(Socket::Up(run)) => self.resume_socket(unit, &run),
+            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => {
+                self.resume_mount(unit, &run);
+            }
+            TypeState::Automount(Automount::Up(run)) => self.resume_automount(unit, &run),
+            TypeState::Slice(Slice::Asked(id)) => {
+                let settings = self.compiled(unit);
+                self.again(id, unit, Effect::MakeCgroup { id, unit, settings });
+            }
+            _ => {}
+        }
+    }
+
+    fn again(&mut self, id: EffectId, unit: UnitId, effect: Effect) {
+        self.expect_effect(id, unit);
+        self.out.push(effect);
+    }
+
+    /// What a service said and what its processes did while the manager was away is heard before
+    /// it is called late.
+    fn grace(&mut self, unit: UnitId, run: &ServiceRun) {
+        let soonest = self.now.monotonic.after(GRACE);
+        if run.phase != ServicePhase::AutoRestart {
+            let deadline = &mut self.service_mut(unit).deadline;
+            *deadline = deadline.map(|at| at.max(soonest));
+        }
+        if run.watchdog_deadline.is_some() {
+            self.arm_watchdog(unit);
+        }
+    }
+
+    fn resume_service(&mut self, unit: UnitId, run: &ServiceRun) {
+        self.grace(unit, run);
+        let (list, index) = run.command;
+        if let Some(id) = run.main_asked {
+            let spawn = self.spawn_again(unit, CommandList::Start, index, true);
+            self.again(id, unit, Effect::Spawn(id, spawn));
+        }
+        if let Some(Control::Asked(id)) = run.control {
+            let spawn = self.spawn_again(unit, list, index, false);
+            self.again(id, unit, Effect::Spawn(id, spawn));
+        }
+        self.watch_bus_name(unit, true);
+        if let Some(id) = run.main_search {
+            let pid_file = self.compiled(unit).service().pid_file.clone();
+            let is_last_look = run.phase == ServicePhase::StartPost && self.has_no_main_yet(unit);
+            let waits = run.phase == ServicePhase::Start || is_last_look;
+            self.again(id, unit, Effect::FindMain { id, unit, pid_file, waits });
+        }
+        for &id in &run.doomed {
+            self.expect_effect(id, unit);
+        }
+        let kills = matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill);
+        if kills || run.kill_asked.is_some() {
+            self.signal_latecomer(unit);
+        }
+        let may_idle = run.control.is_none() && run.main_search.is_none();
+        if may_idle && self.waits_idly(unit) {
+            self.idle_queue.insert(unit);
+        }
+    }
+
+    fn spawn_again(
+        &mut self,
+        unit: UnitId,
+        list: CommandList,
+        index: u16,
+        main: bool,
+    ) -> Box<Spawn> {
+        let settings = self.compiled(unit);
+        let sockets = self.sockets_for(unit, list, main, &settings);
+        let invocation = self.invocation(unit);
+        let environment = self.service_environment(unit, list);
+        Box::new(Spawn { unit, list, index, main, settings, environment, sockets, invocation })
+    }
+
+    fn resume_socket(&mut self, unit: UnitId, run: &SocketRun) {
+        if let Some(Control::Asked(id)) = run.control {
+            let (list, index) = run.command;
+            let spawn = self.spawn_again(unit, list, index, false);
+            self.again(id, unit, Effect::Spawn(id, spawn));
+        }
+        if let Some(id) = run.listen_asked {
+            let settings = self.compiled(unit);
+            self.again(id, unit, Effect::Listen { id, unit, settings });
+        }
+        if self.is_leaving(unit) {
+            self.signal_socket_control(unit);
+        }
+        if run.phase == SocketPhase::Listening {
+            let accept = self.accepts(unit);
+            self.out.push(Effect::WatchSockets { unit, on: true, accept });
+        }
+    }
+
+    /// The order to kill what the commands of a socket left behind may have been lost.
+    fn clear_dead_socket(&mut self, unit: UnitId) {
+        let run = self.run(unit);
+        let dead = matches!(run.state, TypeState::Socket(Socket::Dead | Socket::Failed(_)));
+        if dead && run.history.as_ref().is_some_and(|h| h.last_control.is_some()) {
+            self.kill_socket_group(unit);
+            self.forget_settings(unit);
+        }
+    }
+
+    fn resume_mount(&mut self, unit: UnitId, run: &MountRun) {
+        use MountPhase::*;
+        let Some(id) = run.asked else { return };
+        let settings = self.compiled(unit);
+        let remount = matches!(run.phase, Remounting | RemountingSigterm | RemountingSigkill);
+        let effect = match run.phase {
+            Mounted | Unmounting | UnmountingSigterm | UnmountingSigkill => {
+                Effect::Unmount { id, unit, settings }
+            }
+            _ => Effect::Mount { id, unit, settings, remount },
+        };
+        self.again(id, unit, effect);
+        if !matches!(run.phase, Mounting | MountingDone | Mounted | Remounting | Unmounting) {
+            self.end_mounting(unit, run.phase);
+        }
+    }
+
+    fn resume_automount(&mut self, unit: UnitId, run: &AutomountRun) {
+        self.answer_again(unit);
+        if let Some(id) = run.asked {
+            let settings = self.compiled(unit);
+            self.again(id, unit, Effect::SetTrap { id, unit, settings });
+        }
+        if run.running && self.compiled(unit).automount().timeout_idle.is_some() {
+            self.out.push(Effect::WatchIdle { unit, on: true });
+        }
+    }
+}
