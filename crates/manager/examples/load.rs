@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use warren_core::graph::Graph;
 use warren_core::settings::Settings;
-use warren_manager::kernel_mounts::FoundMounts;
-use warren_manager::loader::Loader;
+use warren_manager::config::loader::Loader;
+use warren_manager::mount::kernel_mounts::FoundMounts;
 use warren_unit::{Context, Defaults};
 
 fn main() {

@@ -1,16 +1,77 @@
 //! The loop: waits, feeds events to the machine, writes down what changed, carries out effects,
-//! publishes the view. It decides nothing.
+//! publishes the view.
 //!
-//! One turn takes everything that is ready. Run state is written before effects are carried out,
-//! and the exit ring is released after its records are written, so that nothing is lost if this
-//! process ends at any instruction.
+//! Owns: [`Daemon`], the state of the manager, and everything that changes it; one file for each source
+//! of events. Run state is written before effects are carried out, and the exit ring is released after
+//! its records are written, so that nothing is lost if this process ends at any instruction.
+//! Must not: decide what is to become of a unit (that is the core), or wait for anybody.
+//! Thread: the loop.
 
+mod accept;
+mod devices;
+mod effects;
+mod environment_files;
+mod exits;
+pub(crate) mod foreign_mains;
+mod group_kills;
+mod heartbeat;
+mod log_link;
+mod log_wait;
+mod names;
+mod notify;
+mod planned_shutdown;
+mod presets;
+pub(crate) mod requests;
+mod resume;
+mod shutdown;
+mod signals;
+mod sockets;
+mod spawns;
+pub mod start;
+mod start_times;
+mod stored_fds;
+mod sweep;
+mod unit_faults;
+mod unit_gc;
+pub(crate) mod unit_log;
+mod unreported_exits;
+
+use crate::base::answers::AnswerTo;
+use crate::base::clock::now;
+use crate::base::environment::Environment;
+use crate::base::fair_queue::Questions;
+use crate::base::heartbeat::HEARTBEAT;
+use crate::base::host::is_nested;
+use crate::base::token::{self, NOBODY};
+use crate::base::worker_pool::Workers;
+use crate::cgroup::tree::Groups;
+use crate::control::server::Control;
+use crate::daemon::requests::AfterLoad;
+use crate::daemon::start::{soft_reboot_mark, soft_reboots};
+use crate::mount::automounts::{Asked, Traps};
+use crate::mount::table::MountTable;
+use crate::options::Options;
+use crate::process::early_exits::EarlyExits;
+use crate::process::init_link::{FromInit, InitLink};
+use crate::process::notify_messages::EarlyNotice;
+use crate::process::notify_socket::NotifySocket;
+use crate::process::pid_file::searches::Searches;
+use crate::process::start_times::Since;
+use crate::process::unreported_exits::Missing;
+use crate::published::orders::{Ended, LoaderOrder, Order};
+use crate::published::shared::Shared;
+use crate::recording::state_file::StateFile;
+use crate::say;
+use crate::shutdown::words::AskedBy;
+use crate::socket::sockets::Sockets;
+use crate::spawn::environment_files::Reads;
+use crate::spawn::helpers::{Answered, Helpers};
+use crate::spawn::users::Names;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
-
 use warren_bus::Bus;
 use warren_bus::backend::{Backend, Call, ReplySender};
 use warren_core::machine::Core;
@@ -28,68 +89,14 @@ use warren_sys::mount::Now;
 use warren_unit::config::EmergencyAction;
 use warren_unit::{LoadState, UnitName};
 
-use crate::answers::AnswerTo;
-use crate::control::Control;
-use crate::ending::words::AskedBy;
-use crate::ends::early::EarlyExits;
-use crate::ends::missing::Missing;
-use crate::ends::since::Since;
-use crate::environment::Environment;
-use crate::environment_files::Reads;
-use crate::groups::Groups;
-use crate::heartbeat::HEARTBEAT;
-use crate::helpers::{Answered, Helpers};
-use crate::host::is_nested;
-use crate::init_link::{FromInit, InitLink};
-use crate::mount_table::MountTable;
-use crate::names::Names;
-use crate::notices::EarlyNotice;
-use crate::notify::NotifySocket;
-use crate::options::Options;
-use crate::orders::{Ended, LoaderOrder, Order};
-use crate::pid_file::searches::Searches;
-use crate::questions::Questions;
-use crate::requests::AfterLoad;
-use crate::say;
-use crate::shared::Shared;
-use crate::sockets::Sockets;
-use crate::start::{soft_reboot_mark, soft_reboots};
-use crate::state_file::StateFile;
-use crate::traps::{Asked, Traps};
-use crate::workers::Workers;
-
 /// Messages of init read in one turn.
 const INIT_MESSAGES_PER_TURN_MAX: usize = 64;
-
-/// Sources of the loop, as epoll names them: the kind in the upper half, a number in the lower.
-pub(crate) mod token {
-    pub const INIT: u64 = 1 << 32;
-    pub const EXITS: u64 = 2 << 32;
-    pub const HELPER: u64 = 3 << 32;
-    pub const WAKE: u64 = 4 << 32;
-    pub const NOTIFY: u64 = 5 << 32;
-    pub const GROUPS: u64 = 6 << 32;
-    pub const TRAPS: u64 = 7 << 32;
-    pub const SOCKET: u64 = 8 << 32;
-    pub const LOG: u64 = 9 << 32;
-    pub const DEVICES: u64 = 10 << 32;
-    pub const CONSOLE: u64 = 11 << 32;
-    pub const STRANGER: u64 = 12 << 32;
-    pub const HELD: u64 = 13 << 32;
-    pub const STORED: u64 = 14 << 32;
-    pub const CLOCK: u64 = 15 << 32;
-    pub const PID_FILES: u64 = 16 << 32;
-    pub const KIND: u64 = 0xffff_ffff << 32;
-}
 
 /// More than so many Ctrl-Alt-Del ...
 const CTRL_ALT_DELS_MAX: usize = 7;
 
 /// ... within so long start the machine again at once, as in systemd(1).
 const CTRL_ALT_DEL_WITHIN: Duration = Duration::from_secs(2);
-
-/// Nobody waits for the answer: clients are numbered from 1.
-pub(crate) const NOBODY: ClientId = ClientId(0);
 
 /// How the process is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,11 +128,11 @@ pub struct Daemon {
     pub(crate) shared: Arc<Shared>,
     pub(crate) init: InitLink,
     pub(crate) helpers: Helpers,
-    pub(crate) log_link: crate::log_link::LogLink,
-    pub(crate) devices: crate::devices::Devices,
+    pub(crate) log_link: crate::peer::log_link::LogLink,
+    pub(crate) devices: crate::peer::devices::Devices,
     pub(crate) groups: Groups,
     /// Groups whose main process was signalled, and others are to be.
-    pub(crate) others: crate::signals::Others,
+    pub(crate) others: crate::process::signals::Others,
     /// Groups all of which were signalled at once in this turn.
     pub(crate) told_at_once: usize,
     /// Units whose processes are to be killed in this turn.
@@ -138,12 +145,12 @@ pub struct Daemon {
     pub(crate) killers: Workers,
     pub(crate) pid_files: Searches,
     pub(crate) mounts: MountTable,
-    pub(crate) recorder: crate::recorder::Recorder,
+    pub(crate) recorder: crate::recording::recorder::Recorder,
     pub(crate) state: StateFile,
     pub(crate) bus: Option<Bus>,
     pub(crate) control: Option<Control>,
     /// What the last manager listened at for clients.
-    pub(crate) listeners: crate::start::Listeners,
+    pub(crate) listeners: crate::daemon::start::Listeners,
     pub(crate) epoll: Epoll,
     pub(crate) loader: Sender<LoaderOrder>,
     pub(crate) orders: Receiver<Order>,
@@ -159,11 +166,11 @@ pub struct Daemon {
     pub(crate) job_waiters: BTreeMap<JobId, JobWaiters>,
     /// Jobs that somebody began to wait for in this turn.
     pub(crate) new_waits: Vec<JobId>,
-    pub(crate) tools: crate::tools::Tools,
-    pub(crate) connections: BTreeMap<UnitId, crate::accept::Connection>,
+    pub(crate) tools: crate::spawn::tools::Tools,
+    pub(crate) connections: BTreeMap<UnitId, crate::socket::accept::Connection>,
     /// Instances whose process has its connection.
     pub(crate) handed_over: Vec<UnitId>,
-    pub(crate) stored_fds: crate::fd_store::FdStore,
+    pub(crate) stored_fds: crate::process::stored_fds::FdStore,
     pub(crate) environment: Environment,
     /// Units that are being frozen or thawed, and which of both.
     pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,
@@ -176,7 +183,7 @@ pub struct Daemon {
     pub(crate) name_watcher: Option<warren_bus::names::NameWatcher>,
     /// Services of `Type=dbus` by the name that they are to take.
     pub(crate) bus_names: BTreeMap<Box<str>, Vec<UnitId>>,
-    pub(crate) loads: BTreeMap<u64, crate::requests::AfterLoad>,
+    pub(crate) loads: BTreeMap<u64, crate::daemon::requests::AfterLoad>,
     pub(crate) next_load: u64,
     /// What strangers ask of the loader.
     pub(crate) questions: Questions<(Call, ReplySender)>,
@@ -194,18 +201,18 @@ pub struct Daemon {
     /// Counts the managers of this init.
     pub(crate) incarnation: u64,
     /// What is done when everything is stopped, once the manager is going down.
-    pub(crate) ending: Option<crate::ending::Ending>,
+    pub(crate) ending: Option<crate::shutdown::stages::Ending>,
     /// An end that is to come.
-    pub(crate) planned: crate::ending::plan::Planned,
+    pub(crate) planned: crate::shutdown::plan::Planned,
     /// When Ctrl-Alt-Del was typed of late.
     pub(crate) ctrl_alt_dels: Vec<Monotonic>,
     /// What is taken away off the loop, and what waits for it.
-    pub(crate) sweep: crate::sweep::Sweep,
+    pub(crate) sweep: crate::shutdown::sweep::Sweep,
     /// Units that may be forgotten.
-    pub(crate) collector: crate::collect::Collector,
+    pub(crate) collector: crate::daemon::unit_gc::Collector,
     /// `Accept=yes` sockets.
-    pub(crate) doors: crate::accept::Doors,
-    pub(crate) pings: crate::heartbeat::Pings,
+    pub(crate) doors: crate::socket::accept::Doors,
+    pub(crate) pings: crate::base::heartbeat::Pings,
     pub(crate) started: Moment,
     /// Ends of processes that no helper has told of yet.
     pub(crate) early_exits: EarlyExits,
@@ -227,14 +234,6 @@ pub struct Daemon {
     /// Spawns that the last incarnation may have asked for, and that were given up before this one did: they are
     /// answered when all helpers have told what they did then.
     pub(crate) given_up: BTreeSet<EffectId>,
-}
-
-/// The current moment on both clocks.
-pub fn now() -> Moment {
-    Moment {
-        monotonic: Monotonic(warren_sys::time::monotonic_ns() / 1000),
-        realtime_us: warren_sys::time::realtime_ns() / 1000,
-    }
 }
 
 impl Daemon {
@@ -418,7 +417,7 @@ impl Daemon {
             run.is_some_and(|run| run.job.is_some() || !run.active_state().is_down())
         };
         let binds = |device: &warren_unit::UnitName| self.devices.binds_mounts(device);
-        if let Some(changes) = self.mounts.to_load(is_busy, binds) {
+        if let Some(changes) = self.mounts.take_to_load(is_busy, binds) {
             self.load(|token| LoaderOrder::Mounts { changes, token }, AfterLoad::Mounts);
         }
     }
@@ -439,7 +438,8 @@ impl Daemon {
                 continue;
             }
             let mut is_there = || {
-                crate::mounts::is_mounted_now(name, &mut now) && !self.mounts.is_given_away(name)
+                crate::spawn::mount_commands::is_mounted_now(name, &mut now)
+                    && !self.mounts.is_given_away(name)
             };
             if expected || is_there() == mounted {
                 self.events.push_back(change);
@@ -636,7 +636,7 @@ impl Daemon {
         }
         let view = self.shared.view();
         for notice in &notices {
-            crate::log::notice(&view, self.core.settings(), notice);
+            crate::daemon::unit_log::notice(&view, self.core.settings(), notice);
         }
         self.send_outgoing();
         for (client, reply) in replies {
@@ -708,7 +708,7 @@ impl Daemon {
             // be had, it stays.
             let _ = std::thread::Builder::new().spawn(warren_sys::heap::trim);
         }
-        crate::ready::tell("READY=1\nSTATUS=Ready.");
+        crate::base::readiness::tell("READY=1\nSTATUS=Ready.");
     }
 
     fn leave(mut self, leaving: Leaving) -> i32 {
@@ -751,7 +751,7 @@ impl Daemon {
 
     fn answer(&mut self, client: ClientId, reply: Reply) {
         match self.clients.remove(&client) {
-            Some(Client::Bus(sender)) => sender.send(crate::requests::bus_answer(reply)),
+            Some(Client::Bus(sender)) => sender.send(crate::daemon::requests::bus_answer(reply)),
             Some(Client::Waiter(waiter)) => match reply {
                 // A job that ended in the step that made it is among this turn's notices, which
                 // are looked at after the replies.

@@ -1,7 +1,7 @@
 //! warrend: started by warren-init, and again by it whenever it ends.
 
+use warren_manager::daemon::start;
 use warren_manager::options::{HELP, Options};
-use warren_manager::start;
 use warren_sys::usage;
 
 fn main() {
@@ -31,13 +31,13 @@ fn main() {
         return;
     }
     if let Some((place, command)) = &options.mount_at {
-        std::process::exit(warren_manager::mounts::mount_at(place, command));
+        std::process::exit(warren_manager::spawn::mount_commands::mount_at(place, command));
     }
     if let Some(step) = &options.last_step {
-        std::process::exit(warren_manager::last::run_step(step));
+        std::process::exit(warren_manager::last_steps::run_step(step));
     }
     if let Some(steps) = &options.last_steps {
-        warren_manager::last::run(steps);
+        warren_manager::last_steps::run(steps);
         return;
     }
     warren_sys::heap::limit_arenas();

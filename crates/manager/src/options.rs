@@ -8,13 +8,13 @@ use warren_sys::usage;
 use warren_unit::{Context, Defaults, Diagnostic, Scope, value};
 use warren_unit_files::Root;
 
-use crate::environment::Sources;
-use crate::fleet::Fleet;
-use crate::generators::{Generators, Occasion, RUN_GENERATORS};
-use crate::last::programs::DIRECTORIES;
-use crate::last::{LAST_STEP, LAST_STEPS, LastSteps, left_over};
-use crate::log::Target;
-use crate::mounts::MOUNT_AT;
+use crate::base::environment::Sources;
+use crate::base::say::Target;
+use crate::config::fleet::Fleet;
+use crate::config::generators::{Generators, Occasion, RUN_GENERATORS};
+use crate::last_steps::programs::DIRECTORIES;
+use crate::last_steps::{LAST_STEP, LAST_STEPS, LastSteps, left_over};
+use crate::spawn::mount_commands::MOUNT_AT;
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -70,7 +70,7 @@ pub struct Options {
     pub last_steps: Option<LastSteps>,
     /// Take one of them and end: those that take the last steps start themselves with this.
     pub last_step: Option<String>,
-    /// Prepare a mount point and become the command: see [`crate::mounts::MOUNT_AT`].
+    /// Prepare a mount point and become the command: see [`crate::spawn::mount_commands::MOUNT_AT`].
     pub mount_at: Option<(String, Vec<String>)>,
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
@@ -201,7 +201,7 @@ impl Options {
         match (&self.shutdown_path, &self.unit_path) {
             (Some(path), _) => path.split(':').map(PathBuf::from).collect(),
             (None, Some(_)) => Vec::new(),
-            (None, None) if crate::host::is_nested() => Vec::new(),
+            (None, None) if crate::base::host::is_nested() => Vec::new(),
             (None, None) => DIRECTORIES.map(PathBuf::from).to_vec(),
         }
     }

@@ -26,7 +26,7 @@ use warren_device::orders::{self, Answer, Order};
 use warren_device::read::ReadAt;
 use warren_device::readers::Readers;
 use warren_device::sysfs::Roots;
-use warren_manager::device_words;
+use warren_manager::peer::device_words;
 use warren_sys::namespace::{Namespaces, unshare};
 use warren_sys::{fdpass, memfd};
 use warren_unit::{UnitName, UnitType};

@@ -198,6 +198,12 @@ impl Definition {
         self.files.fragment.as_ref().is_some_and(|file| file.path().is_empty())
     }
 
+    /// Paths of the files that the definition was compiled from. What the kernel has mounted has none.
+    pub fn file_paths(&self) -> Vec<Arc<str>> {
+        let files = self.files.iter();
+        files.map(|file| file.path().clone()).filter(|path| !path.is_empty()).collect()
+    }
+
     /// Starts from what the last definition was completed with: most often it stays.
     pub(super) fn keep_completion(&mut self, old: &Definition) {
         if old.completed.is_empty() {

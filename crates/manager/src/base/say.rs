@@ -1,0 +1,385 @@
+//! What the manager itself says: entries for the log daemon, and lines on standard error, which
+//! init has connected to the console or to a file, for as long as there is no daemon.
+//!
+//! Any thread may say something; the loop alone sends ([`flush`], at the end of its turn), and
+//! neither waits. Until a daemon takes entries they wait in `OUTBOX`, so that the log has the
+//! beginning too; what does not fit is counted, and told with the next entry that does.
+//!
+//! [`line()`] is for everything; what concerns a unit has fields as systemd.journal-fields(7) has
+//! them and, where systemd has an id for such a message (`journalctl --list-catalog`), that id.
+
+use crate::base::journal_field::put_field;
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::ThreadId;
+use warren_sys::eventfd::EventFd;
+use warren_sys::fdpass;
+use warren_unit::Scope;
+use warren_unit::UnitName;
+
+/// Entries are put together up to this size of a packet, bytes.
+const PACKET_BYTES: usize = 32 << 10;
+
+/// Room for most entries, bytes.
+const ENTRY_BYTES: usize = 512;
+
+/// Longest text of a message and value of a field, bytes: the log daemon takes packets of 128 KiB.
+const TEXT_BYTES_MAX: usize = 48 << 10;
+
+/// What waits for the log daemon at most, bytes.
+const OUTBOX_BYTES_MAX: usize = 1 << 20;
+
+/// Room in it for the message of how many were lost, bytes.
+const LOST_BYTES_MAX: usize = 512;
+
+/// syslog(3): levels of entries.
+pub(crate) const ERR: u8 = 3;
+
+pub(crate) const WARNING: u8 = 4;
+
+pub(crate) const INFO: u8 = 6;
+
+/// What is sent at once, and how many messages are lost with it.
+#[derive(Debug, PartialEq, Eq)]
+struct Packet {
+    bytes: Vec<u8>,
+    messages: u64,
+}
+
+/// What waits to be sent.
+#[derive(Default)]
+struct Outbox {
+    packets: VecDeque<Packet>,
+    bytes: usize,
+    lost: u64,
+}
+
+static OUTBOX: Mutex<Outbox> = Mutex::new(Outbox { packets: VecDeque::new(), bytes: 0, lost: 0 });
+
+/// A log daemon takes entries.
+static HEARD: AtomicBool = AtomicBool::new(false);
+
+/// Everything is being stopped, the log daemon too: who watches the console is to see it.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+pub(crate) static SETUP: OnceLock<Setup> = OnceLock::new();
+
+pub(crate) struct Setup {
+    target: Target,
+    pub(crate) scope: Scope,
+    /// Wakes the loop, which has this thread.
+    wake: Arc<EventFd>,
+    loop_thread: ThreadId,
+}
+
+/// Where the manager's own messages go; systemd(1), `--log-target=`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// To the log daemon; while there is none, to standard error too.
+    #[default]
+    Auto,
+    /// To standard error only.
+    Console,
+    /// To the log daemon only.
+    Journal,
+    /// Nowhere.
+    Null,
+}
+
+impl Target {
+    /// A target by its name.
+    pub fn parse(name: &str) -> Option<Target> {
+        Some(match name {
+            "auto" => Target::Auto,
+            "console" => Target::Console,
+            "journal" => Target::Journal,
+            "null" => Target::Null,
+            _ => return None,
+        })
+    }
+}
+
+/// Says how messages are to be sent, once, from the thread of the loop. Before that they wait.
+pub fn set_up(target: Target, scope: Scope, wake: Arc<EventFd>) {
+    let loop_thread = std::thread::current().id();
+    // A second call would be a second loop, which does not exist.
+    let _ = SETUP.set(Setup { target, scope, wake, loop_thread });
+}
+
+/// Says whether there is a log daemon.
+pub fn set_heard(heard: bool) {
+    HEARD.store(heard, Ordering::Relaxed);
+}
+
+/// Says whether everything is being stopped.
+pub fn set_ending(ending: bool) {
+    ENDING.store(ending, Ordering::Relaxed);
+}
+
+fn outbox() -> MutexGuard<'static, Outbox> {
+    // Nothing that is done under this lock can panic half-way.
+    OUTBOX.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Something waits to be sent.
+pub fn is_behind() -> bool {
+    !outbox().packets.is_empty()
+}
+
+/// Sends what waits, as far as it is taken; whether all of it was. What can never be taken is counted as lost. For the
+/// loop.
+pub fn flush(socket: BorrowedFd<'_>) -> bool {
+    loop {
+        let Some(packet) = outbox().packets.pop_front() else { return true };
+        let sent = fdpass::try_send(socket, &packet.bytes, &[]);
+        if !outbox().sent(packet, sent) {
+            return false;
+        }
+    }
+}
+
+/// Has a packet's part sent with the next [`flush`].
+pub fn packet(part: Vec<u8>) {
+    let is_first = outbox().push(part);
+    if let Some(setup) = SETUP.get().filter(|_| is_first)
+        && std::thread::current().id() != setup.loop_thread
+    {
+        setup.wake.notify();
+    }
+}
+
+impl Outbox {
+    /// Adds a part, behind a message of how many were lost before; true when nothing was waiting.
+    fn push(&mut self, mut part: Vec<u8>) -> bool {
+        let is_first = self.packets.is_empty();
+        part.push(b'\n');
+        if self.bytes + part.len() + LOST_BYTES_MAX > OUTBOX_BYTES_MAX {
+            self.lost += 1;
+            return is_first;
+        }
+        if self.lost > 0 {
+            self.add(told_of_lost(self.lost), self.lost);
+            self.lost = 0;
+        }
+        self.add(part, 1);
+        is_first
+    }
+
+    /// Adds a part for which there is room; if nobody takes it, so many messages are lost.
+    fn add(&mut self, part: Vec<u8>, messages: u64) {
+        self.bytes += part.len();
+        match self.packets.back_mut() {
+            Some(last) if last.bytes.len() + part.len() <= PACKET_BYTES => {
+                last.bytes.extend(part);
+                last.messages += messages;
+            }
+            _ => self.packets.push_back(Packet { bytes: part, messages }),
+        }
+    }
+
+    /// Takes what came of sending the first packet; false when there is no room for it now.
+    fn sent(&mut self, packet: Packet, sent: warren_sys::Result<()>) -> bool {
+        if sent.as_ref().is_err_and(warren_sys::Error::is_would_block) {
+            self.packets.push_front(packet);
+            return false;
+        }
+        self.bytes -= packet.bytes.len();
+        self.lost += if sent.is_err() { packet.messages } else { 0 };
+        true
+    }
+}
+
+/// What is said of messages that were lost.
+fn told_of_lost(lost: u64) -> Vec<u8> {
+    let text = format!("{lost} messages of the manager were lost: nobody took them");
+    let mut part = Message { level: WARNING, text: &text, fields: &[] }.encode();
+    part.push(b'\n');
+    part
+}
+
+/// One message.
+pub(crate) struct Message<'a> {
+    pub(crate) level: u8,
+    pub(crate) text: &'a str,
+    pub(crate) fields: &'a [(&'a str, &'a str)],
+}
+
+impl Message<'_> {
+    /// Sends it, and prints it if it is of the kind that is printed and there is nobody to take it.
+    pub(crate) fn say(&self, to_console: bool) {
+        let target = SETUP.get().map_or(Target::Auto, |setup| setup.target);
+        let heard = HEARD.load(Ordering::Relaxed) && !ENDING.load(Ordering::Relaxed);
+        if to_console && (target == Target::Console || target == Target::Auto && !heard) {
+            self.print();
+        }
+        if matches!(target, Target::Auto | Target::Journal) {
+            packet(self.encode());
+        }
+    }
+
+    /// A log that cannot be written to is no reason to stop. One write for the line: init and the
+    /// services of a nested machine write there too, and this process may be killed.
+    fn print(&self) {
+        let now = warren_sys::time::monotonic_ns();
+        let (seconds, micros) = (now / 1_000_000_000, now % 1_000_000_000 / 1_000);
+        let line = format!("[{seconds:>5}.{micros:06}] warrend: {}\n", self.text);
+        warren_sys::terminal::say(line.as_bytes());
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(ENTRY_BYTES);
+        let time_us = warren_sys::time::realtime_ns() / 1000;
+        for (name, value) in [
+            ("KIND", "entry"),
+            ("TIME_US", &time_us.to_string()),
+            ("PRIORITY", &self.level.to_string()),
+            ("SYSLOG_FACILITY", "3"),
+            ("SYSLOG_IDENTIFIER", "warrend"),
+            ("MESSAGE", self.text),
+        ] {
+            put_field(&mut out, name, beginning(value).as_bytes());
+        }
+        for (name, value) in self.fields {
+            put_field(&mut out, name, beginning(value).as_bytes());
+        }
+        out
+    }
+}
+
+/// As much of a text as is sent.
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}
+
+/// Says one line.
+pub fn line(text: std::fmt::Arguments<'_>) {
+    Message { level: INFO, text: &text.to_string(), fields: &[] }.say(true);
+}
+
+/// Says why the manager does not come up: on standard error whatever is said where else, as this process ends
+/// before it sends anything.
+pub fn last_words(text: &str) {
+    Message { level: ERR, text, fields: &[] }.print();
+}
+
+/// Warns of what has this name, in that invocation: among its messages, and with the console.
+pub fn warn_named(name: &UnitName, invocation: u128, text: &str) {
+    about_named(name, invocation, WARNING, text, &[], true);
+}
+
+pub(crate) fn about_named(
+    name: &UnitName,
+    invocation: u128,
+    level: u8,
+    text: &str,
+    more: &[(&str, &str)],
+    to_console: bool,
+) {
+    let scope = SETUP.get().map_or(Scope::System, |setup| setup.scope);
+    let (unit_field, invocation_field) = match scope {
+        Scope::System => ("UNIT", "INVOCATION_ID"),
+        Scope::User => ("USER_UNIT", "USER_INVOCATION_ID"),
+    };
+    let invocation = format!("{invocation:032x}");
+    let mut fields = vec![(unit_field, name.as_str())];
+    if invocation.bytes().any(|digit| digit != b'0') {
+        fields.push((invocation_field, &invocation));
+    }
+    fields.extend(more);
+    Message { level, text, fields: &fields }.say(to_console);
+}
+
+/// [`line()`] with format arguments.
+#[macro_export]
+macro_rules! say {
+    ($($arg:tt)*) => { $crate::base::say::line(format_args!($($arg)*)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_put_together_and_what_is_too_much_is_counted() {
+        let mut outbox = Outbox::default();
+        assert!(outbox.push(b"A=1\n".to_vec()));
+        assert!(!outbox.push(b"B=2\n".to_vec()));
+        assert_eq!(outbox.packets, [Packet { bytes: b"A=1\n\nB=2\n\n".to_vec(), messages: 2 }]);
+        while outbox.lost == 0 {
+            outbox.push(vec![b'x'; 999]);
+            assert!(outbox.bytes <= OUTBOX_BYTES_MAX);
+        }
+        assert!(outbox.packets.iter().all(|packet| packet.bytes.len() <= PACKET_BYTES));
+        let bytes: usize = outbox.packets.iter().map(|packet| packet.bytes.len()).sum();
+        assert_eq!(bytes, outbox.bytes);
+    }
+
+    /// One that is larger than the socket's buffer would be tried for ever, and nothing come behind it.
+    #[test]
+    fn what_no_socket_takes_is_counted_and_the_next_one_sent() {
+        use std::os::fd::AsFd;
+        let (ours, theirs) = fdpass::seqpacket_pair(true).expect("sockets");
+        let mut outbox = Outbox::default();
+        outbox.push(b"A=1\n".to_vec());
+        outbox.push(vec![b'x'; 900 << 10]);
+        outbox.push(b"B=2\n".to_vec());
+        let mut goes_on = true;
+        while goes_on && let Some(packet) = outbox.packets.pop_front() {
+            let sent = fdpass::try_send(ours.as_fd(), &packet.bytes, &[]);
+            goes_on = outbox.sent(packet, sent);
+        }
+        assert_eq!((goes_on, outbox.bytes, outbox.lost), (true, 0, 1));
+        let (mut room, mut fds) = ([0; 16], Vec::new());
+        for expected in [b"A=1\n\n", b"B=2\n\n"] {
+            let got = fdpass::recv(theirs.as_fd(), &mut room, &mut fds, false).expect("it came");
+            assert_eq!(&room[..got.bytes], expected);
+        }
+        let full = Err(warren_sys::Error::new("sendmsg", 11));
+        assert!(!outbox.sent(Packet { bytes: b"C".to_vec(), messages: 1 }, full), "EAGAIN");
+        assert_eq!((outbox.packets.len(), outbox.lost), (1, 1));
+    }
+
+    #[test]
+    fn as_many_messages_are_told_of_as_were_lost() {
+        const MORE: u64 = 5000;
+        let mut outbox = Outbox::default();
+        while outbox.lost <= MORE {
+            outbox.push(vec![b'x'; 999]);
+        }
+        let first = outbox.packets.pop_front().expect("it is full");
+        assert!(outbox.sent(first, Ok(())));
+        outbox.push(b"A=1\n".to_vec());
+        let last = outbox.packets.back().expect("there was room");
+        let text = String::from_utf8_lossy(&last.bytes);
+        let told = format!("MESSAGE={} messages of the manager were lost", MORE + 1);
+        assert!(text.contains(&told) && text.ends_with("\n\nA=1\n\n"), "{text}");
+        assert_eq!(outbox.lost, 0);
+        // Nobody takes that either.
+        let last = outbox.packets.pop_back().expect("there was room");
+        let gone = Err(warren_sys::Error::new("sendmsg", 32));
+        assert!(outbox.sent(last, gone) && outbox.lost > MORE + 1);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let long = "\u{e9}".repeat(TEXT_BYTES_MAX) + "!";
+        let fields = [("UNIT", "a.service"), ("WHY", &*long)];
+        let bytes = Message { level: ERR, text: &format!("x{long}"), fields: &fields }.encode();
+        assert!(bytes.len() < 2 * TEXT_BYTES_MAX + ENTRY_BYTES);
+        let text = String::from_utf8(bytes).expect("whole characters");
+        assert!(text.contains("UNIT=a.service") && !text.contains('!'));
+    }
+
+    #[test]
+    fn a_message_has_its_fields() {
+        let fields = [("UNIT", "a.service")];
+        let bytes = Message { level: ERR, text: "two\nlines", fields: &fields }.encode();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert!(text.starts_with("KIND=entry\nTIME_US="), "{text:?}");
+        let end = "PRIORITY=3\nSYSLOG_FACILITY=3\nSYSLOG_IDENTIFIER=warrend\n\
+                   MESSAGE\n\u{9}\0\0\0\0\0\0\0two\nlines\nUNIT=a.service\n";
+        assert!(text.ends_with(end), "{text:?}");
+    }
+}

@@ -1,0 +1,24 @@
+//! The sources of the loop, as epoll names them: the kind in the upper half, a number in the lower.
+
+use warren_core::model::ids::ClientId;
+
+pub(crate) const INIT: u64 = 1 << 32;
+pub(crate) const EXITS: u64 = 2 << 32;
+pub(crate) const HELPER: u64 = 3 << 32;
+pub(crate) const WAKE: u64 = 4 << 32;
+pub(crate) const NOTIFY: u64 = 5 << 32;
+pub(crate) const GROUPS: u64 = 6 << 32;
+pub(crate) const TRAPS: u64 = 7 << 32;
+pub(crate) const SOCKET: u64 = 8 << 32;
+pub(crate) const LOG: u64 = 9 << 32;
+pub(crate) const DEVICES: u64 = 10 << 32;
+pub(crate) const CONSOLE: u64 = 11 << 32;
+pub(crate) const STRANGER: u64 = 12 << 32;
+pub(crate) const HELD: u64 = 13 << 32;
+pub(crate) const STORED: u64 = 14 << 32;
+pub(crate) const CLOCK: u64 = 15 << 32;
+pub(crate) const PID_FILES: u64 = 16 << 32;
+pub(crate) const KIND: u64 = 0xffff_ffff << 32;
+
+/// Nobody waits for the answer: clients are numbered from 1.
+pub(crate) const NOBODY: ClientId = ClientId(0);

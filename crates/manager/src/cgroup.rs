@@ -1,0 +1,9 @@
+//! The cgroup tree of the units.
+//!
+//! Owns: the directory descriptor of the tree and the groups that were made.
+//! Must not: touch a sibling of the group it works on, or walk the tree.
+//! Thread: the loop.
+
+pub(crate) mod controllers;
+pub(crate) mod limits;
+pub(crate) mod tree;

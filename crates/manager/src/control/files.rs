@@ -1,0 +1,143 @@
+//! What unit files say, for clients of the control socket: each is shown what he could read himself.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use warren_core::protocol::request::Asker;
+use warren_unit::parse::FILE_BYTES_MAX;
+
+use crate::config::snapshot::open_to_read;
+use crate::control::answer::{Answered, NO_SUCH_UNIT, find_or_load, look_at_file, unit_name};
+use crate::control::caller::{Caller, is_privileged};
+use crate::published::shared::Shared;
+
+/// Answers `Cat`: the files of a unit with their texts; of a template, which is no unit, its file.
+pub(crate) fn cat(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+    let files: Vec<Arc<str>> = match template_path(parameters, caller, shared)? {
+        Some(path) => vec![path.into()],
+        None => {
+            let (view, unit) = find_or_load(parameters, caller, shared)?;
+            view.definition(unit).file_paths()
+        }
+    };
+    if files.is_empty() {
+        return Err((NO_SUCH_UNIT, format!("No files found for {}.", unit_name(parameters)?)));
+    }
+    let row = |path: &Arc<str>| {
+        let made = shared.made_text(path).map(|text| Ok(Some(text)));
+        match made.unwrap_or_else(|| text_for(caller.asker, Path::new(&**path))) {
+            Ok(Some(text)) => json!({"path": &**path, "text": text}),
+            Ok(None) => json!({"path": &**path, "text": "", "withheld": true}),
+            Err(error) => json!({"path": &**path, "text": "", "unread": error.to_string()}),
+        }
+    };
+    Ok(json!({"files": files.iter().map(row).collect::<Vec<_>>()}))
+}
+
+/// Where the file of a template is, if it is one that is asked for.
+fn template_path(
+    parameters: &Value,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Result<Option<String>, (&'static str, String)> {
+    let name = unit_name(parameters)?;
+    if !name.is_template() {
+        return Ok(None);
+    }
+    look_at_file(&name, caller, shared)?;
+    Ok(shared.states().path(&name))
+}
+
+/// The text of a unit file, where bytes that are not UTF-8 are U+FFFD; nothing if the asker could not read it
+/// himself.
+///
+/// # Errors
+/// As [`bytes_for`], and if it is larger than a unit file may be.
+fn text_for(asker: Asker, path: &Path) -> io::Result<Option<String>> {
+    let Some(bytes) = bytes_for(asker, path)? else { return Ok(None) };
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// What is in a unit file, one byte more than one may have at most; nothing if the asker could not read it
+/// himself.
+///
+/// # Errors
+/// As open(2) and read(2), and if it is no file that the loader would read.
+pub(crate) fn bytes_for(asker: Asker, path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let file = open_to_read(path)?;
+    if !is_privileged(asker) && !is_open_to_all(&file) {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Whether every user may read a file: it, and each directory on the way to it, lets all others in. What
+/// cannot be looked at is not open.
+fn is_open_to_all(file: &File) -> bool {
+    const READ_BY_OTHERS: u32 = 0o004;
+    const SEARCHED_BY_OTHERS: u32 = 0o001;
+    // Where the file is that was opened: links may lead elsewhere by now.
+    let Ok(path) = std::fs::read_link(warren_sys::file::descriptor_path(file.as_fd())) else {
+        return false;
+    };
+    let is_searched = |directory: &Path| {
+        directory.metadata().is_ok_and(|found| found.mode() & SEARCHED_BY_OTHERS != 0)
+    };
+    file.metadata().is_ok_and(|found| found.mode() & READ_BY_OTHERS != 0)
+        && path.ancestors().skip(1).all(is_searched)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::base::scratch::Scratch;
+
+    #[test]
+    fn a_file_that_is_no_text_is_shown_and_one_that_cannot_be_read_is_said_to_be() {
+        let scratch = Scratch::new("cat");
+        let path = scratch.0.join("a.service");
+        fs::write(&path, b"# gr\xfc\xdfe\n[Unit]\n").expect("it is written");
+        let root = Asker { uid: 0, ..Asker::default() };
+        let shown = text_for(root, &path).expect("it can be read");
+        assert_eq!(shown.as_deref(), Some("# gr\u{fffd}\u{fffd}e\n[Unit]\n"));
+        assert!(text_for(root, &scratch.0).is_err(), "a directory");
+        assert!(text_for(root, &scratch.0.join("none")).is_err());
+    }
+
+    #[test]
+    fn a_file_is_open_to_all_if_others_may_read_it_and_reach_it() {
+        let scratch = Scratch::new("open-to-all");
+        let directory = scratch.0.join("units");
+        fs::create_dir(&directory).expect("it is made");
+        let path = directory.join("a.service");
+        fs::write(&path, "x").expect("it is written");
+        let link = scratch.0.join("link");
+        std::os::unix::fs::symlink(&path, &link).expect("it is made");
+        let check = |of_directory, of_file, expect| {
+            let set = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+            set(&directory, of_directory).and_then(|()| set(&path, of_file)).expect("it is ours");
+            for path in [&path, &link] {
+                let file = File::open(path).expect("it is there");
+                assert_eq!(is_open_to_all(&file), expect, "{of_directory:o} {of_file:o}");
+            }
+        };
+        check(0o755, 0o644, true);
+        check(0o711, 0o604, true);
+        check(0o755, 0o600, false);
+        check(0o755, 0o640, false);
+        check(0o750, 0o644, false);
+    }
+}

@@ -1,0 +1,202 @@
+//! Jobs asked for over the control socket, and waited for.
+//!
+//! All jobs of a request are queued before the first is waited for, as systemctl does it: so what
+//! is stopped together stops at the same time, and in the order of the units' relations.
+
+use std::io;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use warren_bus::backend::{Backend, Call};
+use warren_bus::{Answer, Outcome, ReplySender, is_only_named, refusals};
+use warren_core::model::job::{JobMode, JobType};
+use warren_core::protocol::request::{Asker, Request};
+use warren_core::view::View;
+use warren_unit::{LoadState, UnitName};
+
+use crate::base::answers::Awaited;
+use crate::control::answer::{Answered, NO_SUCH_UNIT, ask, call_and_answer, invalid, refused};
+use crate::control::caller::Caller;
+use crate::published::orders::{Ended, Order};
+use crate::published::shared::Shared;
+
+/// A job cannot be, or cannot end, because of another unit; or because of its own.
+const DEPENDENCY_REFUSED: &str = "io.warrener.DependencyRefused";
+const UNIT_REFUSED: &str = "io.warrener.UnitRefused";
+
+/// Name and text of an error.
+type Refused = (&'static str, String);
+
+/// A job that was asked for.
+struct Asked {
+    name: UnitName,
+    job_type: JobType,
+    answer: Waiting,
+    /// What became of the comment.
+    said: Result<(), Refused>,
+}
+
+/// What its answer comes with.
+enum Waiting {
+    /// The end of the job.
+    End(Awaited<Ended>),
+    /// That it is in the queue.
+    Queued(Awaited<Outcome>),
+}
+
+/// One job, for the unit `unit` of the parameters.
+pub(crate) fn job(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+    let unit = parameters["unit"].as_str().ok_or_else(|| invalid("unit"))?;
+    Asked::of(unit, parameters, caller, shared)?.answered(caller, shared)
+}
+
+/// A job for each of `units` of the parameters; `tell` gets one row for each, in the same order.
+pub(crate) fn jobs(
+    parameters: &Value,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+    mut tell: impl FnMut(Value) -> io::Result<()>,
+) -> io::Result<()> {
+    let names = parameters["units"].as_array().into_iter().flatten();
+    let names: Vec<&str> = names.map(|name| name.as_str().unwrap_or_default()).collect();
+    let asked: Vec<Result<Asked, Refused>> =
+        names.iter().map(|name| Asked::of(name, parameters, caller, shared)).collect();
+    for (name, asked) in names.into_iter().zip(asked) {
+        let mut row = match asked.and_then(|asked| asked.answered(caller, shared)) {
+            Ok(row) => row,
+            Err((error, message)) => json!({"error": error, "message": message}),
+        };
+        row["unit"] = json!(name);
+        tell(row)?;
+    }
+    Ok(())
+}
+
+impl Asked {
+    /// Puts the job into the queue of orders.
+    fn of(
+        unit: &str,
+        parameters: &Value,
+        caller: &Caller<'_>,
+        shared: &Arc<Shared>,
+    ) -> Result<Asked, Refused> {
+        let asker = caller.asker;
+        let word = |key: &str, default: &'static str| {
+            parameters[key].as_str().unwrap_or(default).to_owned()
+        };
+        let name = UnitName::parse(unit).map_err(|e| invalid(format!("unit {unit}: {e}")))?;
+        let job_type = JobType::from_word(&word("type", "start")).ok_or_else(|| invalid("type"))?;
+        refuse_at_once(&name, job_type, caller, shared)?;
+        let call = Call::Enqueue {
+            unit: name.clone(),
+            job_type,
+            mode: JobMode::from_word(&word("mode", "replace")).ok_or_else(|| invalid("mode"))?,
+            reload_if_possible: parameters["reload_if_possible"].as_bool().unwrap_or(false),
+        };
+        let answer = match parameters["wait"].as_bool() {
+            Some(false) => Waiting::Queued(queue(shared, caller, call)),
+            _ => {
+                let (reply, end) = caller.awaited();
+                shared.order(Order::CallAndWait { asker, call, reply });
+                Waiting::End(end)
+            }
+        };
+        // Said while the job is under way; it is refused with it.
+        let said = comment(&name, parameters, asker, shared);
+        Ok(Asked { name, job_type, answer, said })
+    }
+
+    /// Waits for the answer; the job goes on without its caller.
+    fn answered(self, caller: &Caller<'_>, shared: &Shared) -> Answered {
+        let answer = match self.answer {
+            Waiting::End(end) => {
+                let end = caller.wait(end, "the manager was restarted; the job goes on")?;
+                ended(&self.name, end)
+            }
+            Waiting::Queued(outcome) => queued(caller.wait(outcome, "the manager was restarted")?),
+        };
+        if matches!(self.job_type, JobType::TryRestart | JobType::TryReload | JobType::Reload) {
+            refuse_what_cannot_be_up(&shared.view(), &self.name)?;
+        }
+        let answer = answer?;
+        self.said.map(|()| answer)
+    }
+}
+
+/// Refuses what makes no job, as the bus does: a template, and a stop of what is not there, which is known when it
+/// was tried to load it.
+fn refuse_at_once(
+    name: &UnitName,
+    job_type: JobType,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Result<(), Refused> {
+    refusals::unit_name(name.as_str()).map_err(|error| invalid(error.text))?;
+    let stoppable = || refusals::stoppable(&shared.view(), name.as_str());
+    if job_type != JobType::Stop || stoppable().is_ok() {
+        return Ok(());
+    }
+    call_and_answer(shared, caller, Call::LoadUnit(name.clone()))?;
+    stoppable().map_err(|error| (NO_SUCH_UNIT, error.text))
+}
+
+/// What is for units that are up says nothing of one that is down, or that it is down; that it cannot be up is the
+/// error to be told. Its file has been looked for by now.
+fn refuse_what_cannot_be_up(view: &View, name: &UnitName) -> Result<(), Refused> {
+    let not_found = || (NO_SUCH_UNIT, refusals::not_found(name.as_str()).text);
+    let unit = view.lookup(name).ok_or_else(not_found)?;
+    let definition = view.definition(unit);
+    if !view.active_state(unit).is_down() || definition.load_state == LoadState::Masked {
+        return Ok(());
+    }
+    match refusals::of_load_state(definition) {
+        Some(_) if is_only_named(view, unit) => Err(not_found()),
+        Some(error) => Err((UNIT_REFUSED, error.text)),
+        None => Ok(()),
+    }
+}
+
+fn queue(shared: &Arc<Shared>, caller: &Caller<'_>, call: Call) -> Awaited<Outcome> {
+    let (sender, outcome) = caller.awaited();
+    let reply = ReplySender::new(move |outcome| sender.send(outcome));
+    shared.call(caller.asker, call, reply);
+    outcome
+}
+
+fn queued(outcome: Outcome) -> Answered {
+    match outcome {
+        Ok(Answer::Job { job, .. }) => Ok(json!({"job": job.0})),
+        Ok(_) => Ok(json!({})),
+        Err(error) => Err(refused(error.text)),
+    }
+}
+
+fn ended(name: &UnitName, ended: Ended) -> Answered {
+    match ended {
+        Ended::Job(result) => Ok(json!({"result": result.as_str()})),
+        Ended::Nothing => Ok(json!({"result": "done"})),
+        Ended::InVain(device) => {
+            let error = if device == *name { UNIT_REFUSED } else { DEPENDENCY_REFUSED };
+            let text =
+                format!("{device} is not there and is waited for without a limit; the job stays");
+            Err((error, text))
+        }
+        Ended::Refused { text, about: Some(unit) } if unit != *name => {
+            Err((DEPENDENCY_REFUSED, text))
+        }
+        Ended::Refused { text, about: Some(_) } => Err((UNIT_REFUSED, text)),
+        Ended::Refused { text, about: None } => Err(refused(text)),
+    }
+}
+
+/// Puts down what is said with a stop.
+fn comment(
+    name: &UnitName,
+    parameters: &Value,
+    asker: Asker,
+    shared: &Arc<Shared>,
+) -> Result<(), Refused> {
+    let Some(text) = parameters["comment"].as_str() else { return Ok(()) };
+    let Some(unit) = shared.view().lookup(name) else { return Ok(()) };
+    ask(shared, asker, Request::Comment { unit, text: text.to_owned() }).map(drop)
+}

@@ -1,0 +1,401 @@
+//! The control socket: what `warren` talks to. Messages are JSON objects, each ended by a NUL byte
+//! (the framing of varlink): `{"method": ..., "parameters": {...}}` in, `{"parameters": {...}}` or
+//! `{"error": ..., "parameters": {...}}` out. A request with `"more": true` may have several
+//! answers; all but the last have `"continues": true`.
+//!
+//! Reading is open to all who can connect, but for lines of logs and for unit files that the client
+//! could not read himself; what changes something is for root and the manager's own user.
+//!
+//! Readers are answered by threads of this room, from the published view. Some of them wait for the loop: `Record`,
+//! for which it cuts a recording into pieces, one a turn, `Status` and `Cat` of a unit that is loaded first, and
+//! `FileState` of a file that the loader has yet to look at. The loop waits for none of them.
+
+use crate::base::answers::Bell;
+use crate::control::answer::{Answered, refused};
+use crate::control::caller::{Caller, is_privileged};
+use crate::control::jobs;
+use crate::control::methods;
+use crate::control::methods::Method;
+use crate::control::parameters;
+use crate::control::quota::{Places, Turn, Turns};
+use crate::published::shared::Shared;
+use crate::say;
+use crate::shutdown::inhibitors;
+use crate::shutdown::inhibitors::Held;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use warren_core::protocol::request::Asker;
+use warren_sys::eventfd::EventFd;
+use warren_sys::{endings, fdpass, socket};
+
+/// Largest request, in bytes: the names of 100,000 units are about 4 MB.
+const REQUEST_BYTES_MAX: u64 = 16 << 20;
+
+/// The same for others than root and the manager's own user, who name one unit or a few patterns.
+const UNPRIVILEGED_REQUEST_BYTES_MAX: u64 = 64 << 10;
+
+/// Values in a request of theirs: one of seven bytes takes most of a KiB of memory.
+const UNPRIVILEGED_REQUEST_VALUES_MAX: usize = 1024;
+
+/// How long a client may take to read an answer, all of it.
+const READS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Bytes of an answer for one write(2): of a longer one each part may take the time that is left.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// After an answer of more bytes what it took of the heap is given back.
+const LARGE_ANSWER_BYTES: usize = 1 << 20;
+
+/// Connections to one user that cannot be closed for what he has sent: with more he gets none.
+const UNENDED_OF_ONE_USER_MAX: usize = 16;
+
+/// So long nobody is taken after accept(2) has failed, for want of descriptors or memory, unless a client
+/// ends: nothing tells when others give some back.
+const REST: Duration = Duration::from_secs(1);
+
+/// So long the thread that takes clients has to leave those who come to the next manager.
+const LEAVING_TIME: Duration = Duration::from_secs(1);
+
+/// The control socket, served.
+#[derive(Debug)]
+pub struct Control {
+    /// A copy of the one that clients come to.
+    listener: UnixListener,
+    /// Readable once those who come are the next manager's.
+    leaving: Arc<EventFd>,
+    /// Hangs up when nobody is taken any more.
+    left: Receiver<()>,
+}
+
+impl Control {
+    /// Whoever keeps it keeps those who connect while nobody serves.
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Whoever comes from now on is served by the manager that comes.
+    pub fn leave_others_to_the_next(&self) {
+        self.leaving.notify();
+        // Nothing is ever sent: it hangs up, or does not in time.
+        let _ = self.left.recv_timeout(LEAVING_TIME);
+    }
+}
+
+/// Listens at `path` and serves in threads of its own. `kept` is the listener of an earlier manager:
+/// who connected since that one ended is served now.
+pub fn start(path: &Path, kept: Option<OwnedFd>, shared: Arc<Shared>) -> std::io::Result<Control> {
+    let is_there =
+        || std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let listener = match kept.filter(|_| is_there()) {
+        Some(kept) => UnixListener::from(kept),
+        None => bind(path)?,
+    };
+    // Older kernels do not know it.
+    let _ = fdpass::refuse_fds(listener.as_fd());
+    let copy = listener.try_clone()?;
+    let leaving = Arc::new(EventFd::new().map_err(of_kernel)?);
+    let (taking, left) = channel();
+    let is_leaving = leaving.clone();
+    std::thread::Builder::new().name("control".into()).spawn(move || {
+        accept(&listener, &is_leaving, &shared);
+        drop::<Sender<()>>(taking);
+    })?;
+    Ok(Control { listener: copy, leaving, left })
+}
+
+fn of_kernel(error: warren_sys::Error) -> std::io::Error {
+    std::io::Error::from_raw_os_error(error.errno)
+}
+
+fn bind(path: &Path) -> std::io::Result<UnixListener> {
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path)?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(path, mode)?;
+    Ok(listener)
+}
+
+/// The next client; nothing once those who come are left to the next manager.
+fn next_client(
+    listener: &UnixListener,
+    is_leaving: &EventFd,
+) -> Option<std::io::Result<UnixStream>> {
+    match socket::wait_readable_or(listener, is_leaving) {
+        Ok(true) => None,
+        // Nobody else takes from it, so that there is somebody.
+        Ok(false) => Some(listener.accept().map(|(stream, _)| stream)),
+        Err(error) => Some(Err(of_kernel(error))),
+    }
+}
+
+fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>) {
+    let places = Places::default();
+    let turns = Turns::default();
+    let acceptor = std::thread::current();
+    while let Some(stream) = next_client(listener, is_leaving) {
+        let Ok(stream) = stream else {
+            // He who waits is still in the queue, and would be refused again at once.
+            std::thread::park_timeout(REST);
+            continue;
+        };
+        let Ok(peer) = warren_sys::credentials::peer(stream.as_fd()) else {
+            endings::end(stream.into(), u32::MAX);
+            continue;
+        };
+        let asker = Asker::client(peer.uid, peer.pid);
+        let is_over = !is_privileged(asker) && endings::unended(peer.uid) > UNENDED_OF_ONE_USER_MAX;
+        let place = places.take(peer.uid, is_privileged(asker)).filter(|_| !is_over);
+        let Some(place) = place else {
+            let _ = reply(&stream, error("io.warrener.Busy", "too many connections"));
+            endings::end(stream.into(), peer.uid);
+            continue;
+        };
+        let stream = Arc::new(stream);
+        let client = stream.clone();
+        let (shared, acceptor) = (shared.clone(), acceptor.clone());
+        let turns = turns.clone();
+        let serve = move || {
+            serve(&client, asker, &turns, &shared);
+            drop(client);
+            acceptor.unpark();
+            drop(place);
+        };
+        if let Err(e) = std::thread::Builder::new().name("client".into()).spawn(serve) {
+            say!("a client of the control socket is turned away: {e}");
+            let _ = reply(&stream, error("io.warrener.Busy", &format!("no thread for it: {e}")));
+        }
+        // His thread may have ended before.
+        Arc::into_inner(stream)
+            .into_iter()
+            .for_each(|stream| endings::end(stream.into(), peer.uid));
+    }
+}
+
+fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>) {
+    let request_bytes_max = match is_privileged(asker) {
+        true => REQUEST_BYTES_MAX,
+        false => UNPRIVILEGED_REQUEST_BYTES_MAX,
+    };
+    let mut reader = BufReader::new(stream);
+    let caller = Caller { asker, socket: stream.as_fd(), bell: Bell::new() };
+    let mut connection = Connection { stream, caller, shared, turns, turn: None, held: Vec::new() };
+    loop {
+        let mut request = Vec::new();
+        let read = reader.by_ref().take(request_bytes_max).read_until(0, &mut request);
+        // The end, or something that never ends.
+        if !matches!(read, Ok(n) if n > 0) || request.pop() != Some(0) {
+            return;
+        }
+        let answered = match parse(&request, asker) {
+            Ok(request) => connection.answer(&request),
+            Err(why) => Ok(error("io.warrener.Malformed", &why)),
+        };
+        let done = answered.and_then(|answer| reply(stream, answer));
+        connection.turn = None;
+        if done.is_err() {
+            return;
+        }
+    }
+}
+
+/// Errors: words for the client.
+fn parse(request: &[u8], asker: Asker) -> Result<Value, String> {
+    // No value begins without one of them, but the first; those in texts count too.
+    let values = || request.iter().filter(|byte| b"{[,:".contains(byte)).count();
+    if !is_privileged(asker) && values() > UNPRIVILEGED_REQUEST_VALUES_MAX {
+        return Err(format!("it has more than {UNPRIVILEGED_REQUEST_VALUES_MAX} values"));
+    }
+    serde_json::from_slice(request).map_err(|error| error.to_string())
+}
+
+fn reply(stream: &UnixStream, answer: Value) -> std::io::Result<()> {
+    let mut bytes = answer.to_string().into_bytes();
+    bytes.push(0);
+    // It has some times the size of its text, which alone is kept until the client has read it.
+    drop(answer);
+    let is_large = bytes.len() > LARGE_ANSWER_BYTES;
+    let written = write_within(stream, &bytes, READS_WITHIN);
+    drop(bytes);
+    if is_large {
+        // The heap keeps several times that.
+        warren_sys::heap::trim();
+    }
+    written
+}
+
+/// Writes all of it, or fails when that time is over: who reads too slowly is dropped, however little at a time
+/// he reads.
+fn write_within(mut stream: &UnixStream, bytes: &[u8], time: Duration) -> std::io::Result<()> {
+    let until = Instant::now() + time;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(&rest[..rest.len().min(PIECE_BYTES)]) {
+            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+            Ok(written) => rest = &rest[written..],
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn error(name: &str, message: &str) -> Value {
+    serde_json::json!({"error": name, "parameters": {"message": message}})
+}
+
+/// A client that is being served.
+struct Connection<'a> {
+    stream: &'a UnixStream,
+    caller: Caller<'a>,
+    shared: &'a Arc<Shared>,
+    /// Of those without privileges, at large answers.
+    turns: &'a Turns,
+    /// Until the answer is sent.
+    turn: Option<Turn>,
+    /// Gone with the connection.
+    held: Vec<Held>,
+}
+
+impl Connection<'_> {
+    /// The answer, or the last of several.
+    fn answer(&mut self, request: &Value) -> std::io::Result<Value> {
+        let method = request["method"].as_str().unwrap_or_default();
+        let name = method.strip_prefix("io.warrener.Manager.").unwrap_or_default();
+        let call = methods::CALLS.iter().find(|call| call.name == name);
+        let changes = matches!(name, "Inhibit" | "Jobs") || call.is_some_and(|call| call.changes);
+        if changes && !is_privileged(self.caller.asker) {
+            let text = "only root and the manager's own user may do this";
+            return Ok(error("io.warrener.AccessDenied", text));
+        }
+        let parameters = &request["parameters"];
+        if let Err((name, message)) = parameters::check(name, changes, parameters) {
+            return Ok(error(name, &message));
+        }
+        let answered = match (name, call) {
+            ("Inhibit", _) => self.inhibit(parameters),
+            ("Jobs", _) if request["more"].as_bool() == Some(true) => {
+                return self.jobs(parameters);
+            }
+            ("Jobs", _) => Err(("org.varlink.service.ExpectedMore", method.to_owned())),
+            ("Record" | "List" | "Why" | "Devices", Some(call)) => {
+                self.large(call, name == "Record", parameters)
+            }
+            (_, Some(call)) => (call.serve)(parameters, &self.caller, self.shared),
+            (_, None) => Err(("org.varlink.service.MethodNotFound", method.to_owned())),
+        };
+        Ok(match answered {
+            Ok(parameters) => serde_json::json!({"parameters": parameters}),
+            Err((name, message)) => error(name, &message),
+        })
+    }
+
+    /// This method leaves something with its connection.
+    fn inhibit(&mut self, parameters: &Value) -> Answered {
+        let lock = inhibitors::take(parameters, self.caller.asker, self.shared).map_err(refused)?;
+        self.held.push(lock);
+        Ok(serde_json::json!({}))
+    }
+
+    /// Methods whose answers are large for a large host: a recording, or something of all units.
+    fn large(&mut self, call: &Method, is_recording: bool, parameters: &Value) -> Answered {
+        let asker = self.caller.asker;
+        match (is_privileged(asker), is_recording) {
+            (true, _) => {}
+            (false, false) => self.turn = Some(self.turns.large(asker.uid)),
+            (false, true) => {
+                self.turn = self.turns.recording();
+                if self.turn.is_none() {
+                    let text = "a recording is being sent to another user: ask again when it is";
+                    return Err(("io.warrener.Busy", text.to_owned()));
+                }
+            }
+        }
+        (call.serve)(parameters, &self.caller, self.shared)
+    }
+
+    /// The one method with several answers: one for each unit, when its job has ended.
+    fn jobs(&self, parameters: &Value) -> std::io::Result<Value> {
+        jobs::jobs(parameters, &self.caller, self.shared, |row| {
+            reply(self.stream, serde_json::json!({"parameters": row, "continues": true}))
+        })?;
+        Ok(serde_json::json!({"parameters": {}}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn who_reads_a_little_now_and_then_is_dropped_when_his_time_is_over() {
+        let (own, client) = UnixStream::pair().expect("a pair");
+        let is_over = Arc::new(AtomicBool::new(false));
+        let reads = std::thread::spawn({
+            let is_over = is_over.clone();
+            move || {
+                while !is_over.load(Ordering::SeqCst) {
+                    let _ = (&client).read(&mut [0; 1024]);
+                    std::thread::park_timeout(Duration::from_millis(5));
+                }
+            }
+        });
+        let written = write_within(&own, &[0; 64 << 20], Duration::from_millis(200));
+        is_over.store(true, Ordering::SeqCst);
+        drop(own);
+        assert!(written.is_err());
+        reads.join().expect("it ends");
+    }
+
+    #[test]
+    fn who_comes_when_the_manager_leaves_is_left_in_the_queue() {
+        let scratch = crate::base::scratch::Scratch::new("queue");
+        let path = scratch.0.join("control");
+        let listener = bind(&path).expect("it can be bound");
+        let leaving = EventFd::new().expect("an eventfd");
+        let connect = || UnixStream::connect(&path).expect("it listens");
+        let (_first, second) = (connect(), connect());
+        assert!(next_client(&listener, &leaving).is_some_and(|taken| taken.is_ok()));
+        leaving.notify();
+        assert!(next_client(&listener, &leaving).is_none());
+        // Of the next manager.
+        let (taken, _) = listener.accept().expect("it is still there");
+        drop(second);
+        assert_eq!((&taken).read(&mut [0]).expect("the end"), 0);
+    }
+
+    #[test]
+    fn requests_of_who_may_change_nothing_have_few_values() {
+        let (root, other) = (Asker::client(0, 1), Asker::client(u32::MAX - 1, 1));
+        let of = |values: usize| format!("[{}0]", "{\"\":0},".repeat(values)).into_bytes();
+        assert!(parse(&of(9000), root).is_ok() && parse(&of(300), other).is_ok());
+        let refused = parse(&of(9000), other);
+        assert!(refused.is_err_and(|why| why.contains("1024 values")));
+    }
+
+    #[test]
+    fn an_answer_of_several_pieces_arrives_whole() {
+        let (own, client) = UnixStream::pair().expect("a pair");
+        let bytes: Vec<u8> = (0..3 * PIECE_BYTES + 1).map(|at| at as u8).collect();
+        let reads = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            (&client).read_to_end(&mut read).map(|_| read)
+        });
+        write_within(&own, &bytes, READS_WITHIN).expect("it is read");
+        drop(own);
+        assert_eq!(reads.join().expect("it ends").expect("it is sent"), bytes);
+    }
+}

@@ -1,0 +1,133 @@
+//! What `warren top` shows, as counters: the reader makes rates of them.
+//!
+//! Answered from the published view and from cgroup files by a thread of the control socket. It
+//! looks at every unit, once for each question.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use warren_bus::backend::Backend;
+use warren_core::graph::Definition;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::Job;
+use warren_core::model::time::Monotonic;
+use warren_core::view::View;
+use warren_unit::{LoadState, UnitType};
+
+use crate::published::shared::Shared;
+use crate::shutdown::waits;
+
+/// Rows of each list at most.
+const ROWS_MAX: usize = 64;
+
+/// Slices whose cgroups are read; those nearest to the root count.
+const SLICES_MAX: usize = 64;
+
+/// The answer.
+pub fn top(shared: &Shared) -> Value {
+    let view = shared.view();
+    let now_us = warren_sys::time::monotonic_ns() / 1000;
+    let loaded: Vec<&Arc<Definition>> =
+        view.graph.definitions().filter(|d| d.load_state == LoadState::Loaded).collect();
+    let active = loaded.iter().filter(|d| view.active_state(d.id).is_up()).count();
+    let restarts = |d: &&Arc<Definition>| view.run(d.id).history.as_ref().map_or(0, |h| h.restarts);
+    let mut jobs = view.jobs();
+    jobs.sort_by_key(|job| (job.since, job.id));
+    let (failed, failed_total) = failed(&view);
+    let waits = match view.is_going_down() {
+        true => waits::values(shared, &view, Monotonic(now_us)),
+        false => Vec::new(),
+    };
+    json!({
+        "now_us": now_us,
+        "cpu_us": warren_sys::time::process_cpu_ns() / 1000,
+        "resident_bytes": crate::control::answer::resident_bytes(),
+        "generation": view.graph.generation(),
+        "stopping": view.is_going_down(),
+        "reloading_us": shared.reloads_since().map(|since| now_us.saturating_sub(since.0)),
+        "jobs_ever": view.totals.jobs_ever,
+        "loaded": loaded.len(),
+        "active": active,
+        "restarts": loaded.iter().map(restarts).map(u64::from).sum::<u64>(),
+        "jobs": jobs.len(),
+        "jobs_running": jobs.iter().filter(|job| job.running).count(),
+        "job_rows": jobs.iter().take(ROWS_MAX).map(|j| job(&view, j, now_us)).collect::<Vec<_>>(),
+        "waits_total": waits.len(),
+        "waits": waits.iter().take(ROWS_MAX).collect::<Vec<_>>(),
+        "unwritten_bytes": waits::unwritten_bytes(&view),
+        "failed_total": failed_total,
+        "failed": failed,
+        "restarting": restarting(&view, &loaded, Monotonic(now_us)),
+        "slices": slices(shared, &view, &loaded),
+    })
+}
+
+fn job(view: &View, job: &Job, now_us: u64) -> Value {
+    // What is no job may stand against it, too.
+    let others = job.blockers.max(view.waited_for(job.unit).is_some().into());
+    json!({
+        "unit": view.graph.name(job.unit).as_str(),
+        "type": job.kind.as_str(),
+        "age_us": now_us.saturating_sub(job.since.0),
+        "waits_for": if job.running { 0 } else { others },
+    })
+}
+
+/// The units that failed last, be their files gone or not, and how many there are.
+fn failed(view: &View) -> (Vec<Value>, usize) {
+    let mut failed: Vec<(u64, UnitId)> = view
+        .graph
+        .definitions()
+        .filter(|d| view.active_state(d.id).as_str() == "failed")
+        .map(|d| (view.run(d.id).history.as_ref().map_or(0, |h| h.state_change.monotonic.0), d.id))
+        .collect();
+    failed.sort_unstable_by(|a, b| b.cmp(a));
+    let row = |(_, unit): &(u64, UnitId)| {
+        let code = view.run(*unit).history.as_ref().map(|h| h.reason.code).unwrap_or_default();
+        json!({"unit": view.graph.name(*unit).as_str(), "code": code.id(), "text": code.text()})
+    };
+    (failed.iter().take(ROWS_MAX).map(row).collect(), failed.len())
+}
+
+/// Services that fail and are started again, those that did so most often first.
+fn restarting(view: &View, loaded: &[&Arc<Definition>], now: Monotonic) -> Vec<Value> {
+    let mut rows: Vec<(u32, UnitId)> = loaded
+        .iter()
+        .filter(|d| crate::control::restarts::is_unsteady(view, d.id, now))
+        .map(|d| (view.run(d.id).history.as_ref().map_or(0, |h| h.restarts), d.id))
+        .collect();
+    rows.sort_unstable_by_key(|&(restarts, unit)| (std::cmp::Reverse(restarts), unit));
+    rows.truncate(ROWS_MAX);
+    let row = |(restarts, unit): (u32, UnitId)| {
+        let code = crate::control::restarts::failure(view, unit);
+        let name = view.graph.name(unit).as_str();
+        json!({"unit": name, "code": code.id(), "text": code.text(), "restarts": restarts})
+    };
+    rows.into_iter().map(row).collect()
+}
+
+/// Counters of active slices.
+fn slices(shared: &Shared, view: &View, loaded: &[&Arc<Definition>]) -> Vec<Value> {
+    let is_active_slice = |d: &&&Arc<Definition>| {
+        d.unit_type() == UnitType::Slice && d.slice.is_some() && view.active_state(d.id).is_up()
+    };
+    let mut found: Vec<(usize, &str, UnitId)> = loaded
+        .iter()
+        .filter(is_active_slice)
+        .map(|d| (d.name.as_str().matches('-').count(), d.name.as_str(), d.id))
+        .collect();
+    found.sort_unstable();
+    found.truncate(SLICES_MAX);
+    let row = |(_, name, unit): (usize, &str, UnitId)| {
+        let usage = shared.usage(&view.group_path(unit));
+        json!({
+            "name": name,
+            "cpu_us": usage.cpu_us,
+            "memory_bytes": usage.memory_bytes,
+            "read_bytes": usage.io_bytes.map(|(read, _)| read),
+            "written_bytes": usage.io_bytes.map(|(_, written)| written),
+            "tasks": usage.tasks,
+        })
+    };
+    found.into_iter().map(row).collect()
+}

@@ -1,0 +1,18 @@
+//! The pings to init.
+
+use crate::daemon::Daemon;
+
+impl Daemon {
+    /// Sends a ping if one is due. What was taken in must be written down.
+    pub(crate) fn heartbeat(&mut self) {
+        if let Some(number) = self.pings.take_due(crate::base::clock::now().monotonic) {
+            // If there is no room for it, what fills it is being taken.
+            let _ = self.init.ping(number);
+        }
+    }
+
+    /// Has init say when it has done what was asked for; the number that it will say.
+    pub(crate) fn ask_init(&mut self) -> u64 {
+        self.pings.ask(crate::base::clock::now().monotonic)
+    }
+}

@@ -1,0 +1,91 @@
+//! Messages of the notify socket, as the loop takes them.
+
+use crate::base::token;
+use crate::daemon::Daemon;
+use crate::process::notify_messages::{
+    DATAGRAMS_PER_TURN_MAX, EARLY_NOTICES_MAX, EarlyNotice, HELD_NOTICES_MAX, notify_interest,
+};
+use crate::process::notify_socket::Datagram;
+use std::time::Instant;
+use warren_core::model::ids::UnitId;
+use warren_core::protocol::event::Event;
+use warren_sys::{process, time};
+
+impl Daemon {
+    pub(crate) fn read_notify(&mut self) {
+        // Answers to spawns that were just read: the machine is to know those processes.
+        self.turn();
+        for _ in 0..DATAGRAMS_PER_TURN_MAX {
+            let Some(datagram) = self.notify.receive() else { break };
+            let pid = datagram.pid as u32;
+            let unit = self
+                .core
+                .unit_of_pid(pid)
+                .or_else(|| self.groups.unit_of_process(&self.core, datagram.pid));
+            // Who is in no group of a unit is nobody's, now and later.
+            let is_nobodys = || self.groups.can_tell(datagram.pid);
+            let under_way = self.helpers.last_sent().filter(|_| unit.is_none() && !is_nobodys());
+            match (unit, under_way) {
+                (Some(unit), _) => self.take_notice(unit, datagram),
+                (None, Some(sent)) if self.early_notices.len() < EARLY_NOTICES_MAX => {
+                    let heard_ns = time::monotonic_ns();
+                    self.early_notices.push(EarlyNotice { datagram, sent, heard_ns });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn take_notice(&mut self, unit: UnitId, mut datagram: Datagram) {
+        self.store_fds(unit, &datagram);
+        let main =
+            datagram.message.main_pid.filter(|&main| self.may_be_main(unit, main, &datagram));
+        datagram.message.main_pid = main;
+        self.named_mains.extend(main.map(|main| (unit, main)));
+        let (pid, message) = (datagram.pid as u32, datagram.message);
+        self.events.push_back(Event::Notify { unit, pid, message });
+    }
+
+    /// Whether the sender may name this process: it is there, and of the unit, or root says so.
+    fn may_be_main(&self, unit: UnitId, main: u32, datagram: &Datagram) -> bool {
+        let own = [std::process::id(), std::os::unix::process::parent_id()];
+        let is_its = || {
+            !self.groups.exist()
+                || self.groups.unit_of_process(&self.core, main as i32) == Some(unit)
+        };
+        !own.contains(&main) && process::exists(main as i32) && (datagram.uid == 0 || is_its())
+    }
+
+    /// A process is known now: what it said before. What was heard before `since_ns`, when it was made, another
+    /// one with its number has said.
+    pub(crate) fn take_early_notices(&mut self, unit: UnitId, pid: u32, since_ns: u64) {
+        let is_its = |early: &mut EarlyNotice| {
+            early.datagram.pid as u32 == pid && early.heard_ns >= since_ns
+        };
+        let its: Vec<EarlyNotice> = self.early_notices.extract_if(.., is_its).collect();
+        its.into_iter().for_each(|early| self.take_notice(unit, early.datagram));
+    }
+
+    /// While a sender is not known what was heard stays in the socket, but for too much of it: all
+    /// other senders would have to wait.
+    pub(crate) fn forget_notices(&mut self) {
+        let held = !self.early_notices.is_empty() && self.notify.seen() <= HELD_NOTICES_MAX;
+        if held || self.notify.seen() == 0 {
+            return;
+        }
+        self.notify.release();
+        self.ask_for_arrivals();
+    }
+
+    /// What came while threads threw away what was heard is heard now.
+    pub(crate) fn go_on_hearing(&mut self) {
+        if self.notify.has_released(Instant::now()) {
+            self.ask_for_arrivals();
+        }
+    }
+
+    /// Arrivals are reported, not what is there: what this turn left has to be asked for.
+    fn ask_for_arrivals(&self) {
+        let _ = self.epoll.modify(self.notify.fd(), token::NOTIFY, notify_interest());
+    }
+}

@@ -1,0 +1,595 @@
+//! Orders of other threads: calls of bus clients, of `warren`, and what the loader made.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use warren_bus::backend::{Answer, Call, Leave};
+use warren_bus::names::NameState;
+use warren_bus::{Announcement, BusError, Outcome, ReplySender};
+use warren_core::graph::Delta;
+use warren_core::model::active_state::ActiveState;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::{JobMode, JobType};
+use warren_core::model::time::{Moment, Monotonic};
+use warren_core::persist::run_state::ClientSettings;
+use warren_core::protocol::event::{BusName, Event};
+use warren_core::protocol::request::{Asker, Reply, Request};
+use warren_init::protocol::control::PowerAction;
+use warren_trace::words::Phase;
+use warren_unit::{Defaults, LoadState, UnitName, UnitType};
+
+use crate::base::answers::AnswerTo;
+use crate::base::clock::now;
+use crate::config::unit_files::Question;
+use crate::control::caller::is_privileged;
+use crate::daemon::{Client, Daemon, Leaving};
+use crate::published::orders::{
+    ChangedUp, Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch,
+};
+use crate::recording::recorder::Done;
+use crate::say;
+use crate::shutdown::words::AskedBy;
+
+/// What is to be done when the loader has answered.
+pub(crate) enum AfterLoad {
+    /// Make the job.
+    Enqueue { asker: Asker, call: Call, client: Client },
+    /// Tell which unit it is.
+    Unit { name: UnitName, reply: ReplySender },
+    /// Answer the bus.
+    BusReload(ReplySender),
+    /// Tell those who listen; who sent the signal hears nothing.
+    SignalReload,
+    /// Answer `warren`.
+    Report { reply: AnswerTo<Report>, ordered: Instant },
+    /// Hand a connection to its instance.
+    Connection(Box<crate::socket::accept::Waiting>),
+    /// These units were to be forgotten.
+    Forgotten(BTreeSet<UnitId>),
+    /// Names that gained or lost a mount were loaded.
+    Mounts,
+    /// Tell this device's unit, of which something was wanted that was not loaded.
+    Wanted(UnitName),
+    /// Nobody waits.
+    Nothing,
+}
+
+/// The machine's reply in the bus's terms.
+pub fn bus_answer(reply: Reply) -> Outcome {
+    match reply {
+        Reply::Job { job, unit, kind, affected } => Ok(Answer::Job { job, unit, kind, affected }),
+        Reply::Done => Ok(Answer::Done),
+        Reply::Refused(refusal) => Err(refusal.into()),
+    }
+}
+
+impl Daemon {
+    pub(crate) fn take_order(&mut self, order: Order) {
+        match order {
+            Order::Call { asker, call, reply } => self.take_call(asker, call, reply),
+            Order::CallAndWait { asker, call, reply } => {
+                self.take_job_call(asker, call, Client::Waiter(reply));
+            }
+            Order::Ask { asker, request, reply } => {
+                self.ask(asker, request, Client::Waiter(reply));
+            }
+            // Who no longer waits needs no answer.
+            Order::Plan { asker, scheduled, reply } => {
+                drop(reply.send(self.plan_end(asker, scheduled)));
+            }
+            Order::CancelPlan(asker, reply) => drop(reply.send(self.cancel_end(asker))),
+            Order::Unlocked => self.look_at_plan(),
+            Order::Reload { how, reply } => {
+                let after = AfterLoad::Report { reply, ordered: Instant::now() };
+                self.load(|token| LoaderOrder::Reload { how, token }, after);
+            }
+            Order::BusName(name, state) => {
+                let state = match state {
+                    NameState::Owned => BusName::Owned,
+                    NameState::Free => BusName::Free,
+                    NameState::NoBus => BusName::NoBus,
+                };
+                if let Some(&unit) =
+                    self.bus_names.get(name.as_str()).and_then(|units| units.first())
+                {
+                    self.events.push_back(Event::BusName { unit, state });
+                }
+            }
+            Order::Refer(unit, on) => self.refer(unit, on),
+            // Who no longer waits needs no answer.
+            Order::Stretch { from, until, reply } => {
+                let (kept, began) = self.recorder.kept_since(from.min(now().monotonic));
+                drop(reply.send(Stretch {
+                    head: self.recorder.live_head(now()),
+                    numbers: self.recorder.between(from, until),
+                    kept,
+                    began,
+                    graph: self.core.graph().clone(),
+                    formers: self.recorder.formers(),
+                }));
+            }
+            Order::UnderWay(reply) => drop(reply.send(self.recorder.being_recorded())),
+            Order::Cut { numbers, reply } => drop(reply.send(self.recorder.piece(numbers))),
+            Order::Answered => {
+                self.questions.end();
+                self.ask_for_strangers();
+            }
+            Order::Loaded(answer) => self.take_loaded(*answer),
+            Order::FilesChanged => self.announce(Announcement::UnitFilesChanged),
+        }
+    }
+
+    /// Sends an order to the loader.
+    pub(crate) fn load(&mut self, order: impl FnOnce(u64) -> LoaderOrder, after: AfterLoad) {
+        let token = self.next_load;
+        self.next_load += 1;
+        self.loads.insert(token, after);
+        self.publish_reload();
+        self.send_to_loader(order(token));
+    }
+
+    /// Says whether a reload is under way.
+    fn publish_reload(&self) {
+        let is_reload = |after: &AfterLoad| {
+            use AfterLoad::{BusReload, Report, SignalReload};
+            matches!(after, Report { .. } | BusReload(_) | SignalReload)
+        };
+        self.shared.publish_reload(self.loads.values().any(is_reload), now().monotonic);
+    }
+
+    /// The loader answers the client itself.
+    fn ask_of_files(&mut self, question: Question, reply: ReplySender) {
+        self.send_to_loader(LoaderOrder::Files { question, reply });
+    }
+
+    fn send_to_loader(&mut self, order: LoaderOrder) {
+        if self.loader.send(order).is_err() {
+            say!("the loader is gone");
+            self.leaving = Some(Leaving::Restart);
+        }
+    }
+
+    // ---- calls ----
+
+    fn take_call(&mut self, asker: Asker, call: Call, reply: ReplySender) {
+        match call {
+            Call::Enqueue { .. } => self.take_job_call(asker, call, Client::Bus(reply)),
+            Call::LoadUnit(_) | Call::GetUnitFileLinks { .. } | Call::LookAtUnitFiles(_) => {
+                match is_privileged(asker) {
+                    true => self.ask_loader(call, true, reply),
+                    false => self.take_stranger(asker, call, reply),
+                }
+            }
+            Call::CancelJob(job) => self.ask(asker, Request::CancelJob(job), Client::Bus(reply)),
+            Call::ClearJobs => self.ask(asker, Request::ClearJobs, Client::Bus(reply)),
+            Call::ResetFailed(unit) => {
+                self.ask(asker, Request::ResetFailed(unit), Client::Bus(reply));
+            }
+            Call::Kill { unit, whom, signal } => {
+                self.ask(asker, Request::Kill { unit, whom, signal }, Client::Bus(reply));
+            }
+            Call::Freeze { unit, frozen } => {
+                self.ask(asker, Request::Freeze { unit, frozen }, Client::Bus(reply));
+            }
+            Call::ReloadConfiguration => {
+                self.announce(Announcement::Reloading(true));
+                let how = Reload::ALL;
+                let after = AfterLoad::BusReload(reply);
+                self.load(|token| LoaderOrder::Reload { how, token }, after);
+            }
+            Call::Reexecute => {
+                reply.send(Ok(Answer::Done));
+                self.reexecute();
+            }
+            Call::UnitFiles(operation) => self.ask_of_files(Question::Do(operation), reply),
+            Call::Leave(how) => {
+                // Of these the manual says nothing like it.
+                let in_order = matches!(how, Leave::Exit | Leave::SoftReboot);
+                reply.send(self.leave_by_call(asker, how, in_order));
+            }
+            Call::LeaveInOrder(how) => reply.send(self.leave_by_call(asker, how, true)),
+            other => reply.send(self.take_question(other)),
+        }
+    }
+
+    /// Asks what may be for the loader to answer, who goes behind links to servers only if told to.
+    fn ask_loader(&mut self, call: Call, goes_far: bool, reply: ReplySender) {
+        match call {
+            Call::LoadUnit(name) => match self.loaded(&name) {
+                Some(unit) => reply.send(Ok(Answer::Unit(unit))),
+                None => {
+                    let after = AfterLoad::Unit { name: name.clone(), reply };
+                    self.load(|token| LoaderOrder::LoadOne { name, goes_far, token }, after);
+                }
+            },
+            Call::GetUnitFileLinks { file, runtime } => {
+                self.ask_of_files(Question::Links { file, runtime }, reply);
+            }
+            Call::LookAtUnitFiles(unit) => {
+                self.ask_of_files(Question::Look { unit, goes_far }, reply);
+            }
+            other => reply.send(self.take_question(other)),
+        }
+    }
+
+    /// What somebody who may change nothing asks of the loader waits for its turn.
+    fn take_stranger(&mut self, asker: Asker, call: Call, reply: ReplySender) {
+        if let Err((_, reply)) = self.questions.add(asker.uid, (call, reply)) {
+            let text = "Too many questions about unit files at once.";
+            reply.send(Err(BusError::limits_exceeded(text)));
+        }
+        self.ask_for_strangers();
+    }
+
+    /// Asks the next question of theirs that somebody still waits for.
+    fn ask_for_strangers(&mut self) {
+        while let Some((call, reply)) = self.questions.begin() {
+            if reply.is_in_vain() {
+                self.questions.end();
+                continue;
+            }
+            let shared = self.shared.clone();
+            let reply = ReplySender::new(move |outcome| {
+                reply.send(outcome);
+                shared.order(Order::Answered);
+            });
+            self.ask_loader(call, false, reply);
+        }
+    }
+
+    fn take_question(&mut self, call: Call) -> Outcome {
+        match call {
+            Call::Environment { unset, set } => self.change_environment(&unset, &set),
+            Call::SetExitCode(exit_code) => {
+                let settings = self.state.client_settings().clone();
+                self.set_client_settings(ClientSettings { exit_code, ..settings });
+                Ok(Answer::Done)
+            }
+            Call::SetProperty(setting) => Err(BusError::not_supported(format!(
+                "{} cannot be changed while this manager runs.",
+                setting.name()
+            ))),
+            // The rest is answered where it was taken.
+            _ => Err(BusError::not_supported("This version does not do this.")),
+        }
+    }
+
+    fn leave_by_call(&mut self, asker: Asker, how: Leave, in_order: bool) -> Outcome {
+        let action = match how {
+            Leave::Exit => PowerAction::Exit(self.shared_exit_code()),
+            Leave::Reboot => PowerAction::Reboot,
+            Leave::PowerOff => PowerAction::PowerOff,
+            Leave::Halt => PowerAction::Halt,
+            Leave::KExec => PowerAction::Kexec,
+            Leave::SoftReboot => PowerAction::SoftReboot,
+        };
+        if let Some(why) = self.cannot_overtake(action) {
+            return Err(BusError::failed(why));
+        }
+        match crate::base::power_action::cannot_follow(action, self.options.scope) {
+            // Once everything is down something must follow: init boots again then.
+            Some(why) if self.ending.is_none() => Err(BusError::failed(why)),
+            _ => {
+                let by = AskedBy::Client(asker);
+                match in_order {
+                    true => self.begin_end(action, by),
+                    false => self.end_without_stopping(action, by),
+                }
+                // It is written down before it is promised: the next manager goes on with it.
+                self.turn();
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    pub(crate) fn shared_exit_code(&self) -> u8 {
+        use warren_bus::backend::Backend;
+        self.shared.facts().exit_code
+    }
+
+    fn ask(&mut self, asker: Asker, request: Request, client: Client) {
+        if let Request::Enqueue { unit, job_type: JobType::Start, .. } = request {
+            self.look_where_it_is(unit);
+        }
+        let client = self.remember(client);
+        self.events.push_back(Event::Request { client, asker, request });
+    }
+
+    /// A call that makes a job: its unit is loaded first if nothing has led to it yet.
+    fn take_job_call(&mut self, asker: Asker, call: Call, client: Client) {
+        let Call::Enqueue { unit, job_type, mode, reload_if_possible } = &call else {
+            if let Client::Waiter(reply) = client {
+                let text = "only jobs can be waited for".to_owned();
+                reply.send(Ended::Refused { text, about: None });
+            }
+            return;
+        };
+        match self.loaded(unit) {
+            Some(unit) => {
+                let request = Request::Enqueue {
+                    unit,
+                    job_type: *job_type,
+                    mode: *mode,
+                    reload_if_possible: *reload_if_possible,
+                };
+                self.ask(asker, request, client);
+            }
+            None => {
+                let name = unit.clone();
+                let after = AfterLoad::Enqueue { asker, call, client };
+                self.load(|token| LoaderOrder::LoadOne { name, goes_far: true, token }, after);
+            }
+        }
+    }
+
+    /// The unit of that name, unless it is about to be forgotten.
+    fn known(&self, name: &UnitName) -> Option<UnitId> {
+        self.core.graph().lookup(name).filter(|&unit| !self.collector.is_leaving(unit))
+    }
+
+    /// The same, but for a name that is only mentioned somewhere: it may have got a file since.
+    fn loaded(&self, name: &UnitName) -> Option<UnitId> {
+        self.known(name).filter(|&unit| {
+            let definition = self.core.graph().definition(unit);
+            definition.load_state != LoadState::NotFound
+                || !self.core.unit_run(unit).active_state().is_down()
+        })
+    }
+
+    // ---- what the loader made ----
+
+    fn take_loaded(&mut self, answer: LoaderAnswer) {
+        let began = Instant::now();
+        let LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states, .. } = answer;
+        let delta = loading.delta.clone();
+        let before = self.core.graph().clone();
+        if !dry_run {
+            let commit_began = now().monotonic;
+            if let Some(defaults) = answer.defaults {
+                self.put_defaults(defaults);
+            }
+            self.commit(&loading.graph, &delta);
+            // What lost its file, and what nothing names any more.
+            let less = [&delta.changed, &delta.removed, &delta.rewired];
+            self.note_idle(less.into_iter().flatten());
+            self.record_reload(done, cpu_us, commit_began);
+        }
+        if let Some(begun) = answer.environment {
+            self.environment.set_begun(begun);
+            let all = self.environment.texts();
+            self.shared.change_facts(|facts| facts.environment = all);
+        }
+        if let Some(states) = states {
+            self.shared.publish_states(states);
+        }
+        if let Some(rules) = loading.rules.as_ref().filter(|_| !dry_run) {
+            self.shared.publish_rules(rules.after.clone());
+        }
+        if !matches!(self.loads.get(&token), Some(AfterLoad::Report { .. })) {
+            crate::daemon::unit_log::diagnostics(&loading.diagnostics);
+        }
+        let after = self.loads.remove(&token);
+        self.publish_reload();
+        match after {
+            Some(AfterLoad::Enqueue { asker, call, client }) => {
+                self.enqueue_loaded(asker, call, client)
+            }
+            Some(AfterLoad::Unit { name, reply }) => {
+                // Who asked is to see what is known of it, not what it was made as.
+                self.turn();
+                let unit = self.core.graph().lookup(&name);
+                // Nothing but this question may have led to it.
+                self.note_idle(&unit.into_iter().collect::<Vec<_>>());
+                reply.send(
+                    unit.map(Answer::Unit)
+                        .ok_or_else(|| BusError::no_such_unit(format!("Unit {name} not found."))),
+                );
+            }
+            Some(AfterLoad::BusReload(reply)) => {
+                self.announce(Announcement::Reloading(false));
+                reply.send(error.map_or(Ok(Answer::Done), |text| Err(BusError::failed(text))));
+            }
+            Some(AfterLoad::SignalReload) => {
+                self.announce(Announcement::Reloading(false));
+                if let Some(error) = error {
+                    say!("SIGHUP: nothing is loaded again: {error}");
+                }
+            }
+            Some(AfterLoad::Report { reply, ordered }) => {
+                let mut report = Report {
+                    work: loading.work,
+                    diagnostics: loading.diagnostics,
+                    error,
+                    ..Report::default()
+                };
+                report.name(&loading.graph, &delta);
+                report.rules = loading.rules.clone();
+                let graphs = Some([before, loading.graph.clone()]);
+                report.changed_up = ChangedUp { units: self.changed_up(&delta), graphs };
+                report.loop_us = began.elapsed().as_micros() as u64;
+                report.took_us = ordered.elapsed().as_micros() as u64;
+                reply.send(report);
+            }
+            Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
+            Some(AfterLoad::Forgotten(asked)) => self.forgotten(&asked, &delta),
+            Some(AfterLoad::Mounts) => {
+                self.mounts.loaded();
+            }
+            Some(AfterLoad::Wanted(device)) => self.wanted_loaded(device),
+            Some(AfterLoad::Nothing) | None => {}
+        }
+    }
+
+    /// Keeps a recording of what the loader did, if that was a reload, and of what followed; `cpu_us` is the
+    /// manager's CPU time when it began.
+    fn record_reload(&mut self, mut done: Vec<Done>, cpu_us: u64, commit_began: Monotonic) {
+        let Some(first) = done.first().copied() else { return };
+        let at = now();
+        self.shared.change_facts(|facts| facts.units_load = at);
+        // What was made lies there until the loop has a moment for it.
+        if let Some(began) = done.last().map(|last| last.ended) {
+            done.push(Done { phase: Phase::Loop, began, ended: commit_began, detail: 0 });
+        }
+        let linked = done.iter().find(|done| done.phase == Phase::Link);
+        let detail = linked.map_or(0, |linked| linked.detail);
+        let apply = Done { phase: Phase::Apply, began: commit_began, ended: at.monotonic, detail };
+        done.push(apply);
+        let whole = Done { phase: Phase::Reload, began: first.began, ..apply };
+        done.insert(0, whole);
+        let took_us = at.monotonic.0.saturating_sub(first.began.0);
+        let realtime_us = at.realtime_us.saturating_sub(took_us);
+        let began = Moment { monotonic: first.began, realtime_us };
+        self.recorder.reloaded(began, cpu_us, &done, self.core.graph());
+    }
+
+    /// Puts a generation in force, now: what follows in this turn sees it.
+    fn commit(&mut self, graph: &Arc<warren_core::graph::Graph>, delta: &Delta) {
+        if graph.generation() == self.core.graph().generation()
+            && graph.len() == self.core.graph().len()
+        {
+            return;
+        }
+        // What was asked before is of the generation before. A start that overtook the news that a
+        // mount of the new one is there would mount over it.
+        self.turn();
+        // To what has no history nothing ever happened.
+        let happened = |unit: &&UnitId| self.core.unit_run(**unit).history.is_some();
+        let forgotten: Vec<UnitId> = delta.forgotten.iter().filter(happened).copied().collect();
+        self.recorder.forgotten(now().monotonic, &forgotten, self.core.graph());
+        let event = Event::Commit { graph: graph.clone(), delta: Box::new(delta.clone()) };
+        let effects = self.core.step(now(), event);
+        self.finish_turn(effects);
+        // Also what nothing follows from, such as a unit that is not there.
+        self.shared.publish(Arc::new(self.core.view()));
+        self.tell_new_devices(graph, delta);
+        let units = delta.added.iter().chain(&delta.changed).chain(&delta.removed).copied();
+        self.mounts.tell_again(graph, units);
+        let changes = self.mounts.take(graph);
+        self.take_mount_changes(changes);
+    }
+
+    /// Has units that say nothing get this, now.
+    fn put_defaults(&mut self, defaults: Arc<Defaults>) {
+        self.turn();
+        self.shared.set_defaults(defaults.clone());
+        let effects = self.core.step(now(), Event::Defaults(defaults));
+        self.finish_turn(effects);
+    }
+
+    /// A mount that is to be started may not be where it was: then it is told of before.
+    fn look_where_it_is(&mut self, unit: UnitId) {
+        let graph = self.core.graph().clone();
+        let name = graph.name(unit);
+        if name.unit_type() == UnitType::Mount && self.mounts.is_mounted(name) {
+            self.mounts.look_again(name);
+            let changes = self.mounts.take(&graph);
+            self.take_mount_changes(changes);
+        }
+    }
+
+    fn enqueue_loaded(&mut self, asker: Asker, call: Call, client: Client) {
+        let Call::Enqueue { unit, job_type, mode, reload_if_possible } = call else { return };
+        match self.core.graph().lookup(&unit) {
+            Some(unit) => {
+                // If it is refused, nothing else leads to it.
+                self.note_idle(&[unit]);
+                let request = Request::Enqueue { unit, job_type, mode, reload_if_possible };
+                self.ask(asker, request, client);
+            }
+            None => {
+                let text = format!("Unit {unit} not found.");
+                match client {
+                    Client::Bus(reply) => reply.send(Err(BusError::no_such_unit(text))),
+                    Client::Waiter(reply) => {
+                        reply.send(Ended::Refused { text, about: Some(unit) });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Active units whose files changed.
+    fn changed_up(&self, delta: &Delta) -> Vec<UnitId> {
+        let is_up = |unit: &UnitId| {
+            let state = self.core.unit_run(*unit).active_state();
+            matches!(state, ActiveState::Active | ActiveState::Reloading)
+        };
+        delta.changed.iter().copied().filter(is_up).collect()
+    }
+
+    pub(crate) fn announce(&self, what: Announcement) {
+        if let Some(bus) = &self.bus {
+            bus.announce(what);
+        }
+    }
+
+    pub(crate) fn reload_by_signal(&mut self) {
+        self.announce(Announcement::Reloading(true));
+        let how = Reload::ALL;
+        self.load(|token| LoaderOrder::Reload { how, token }, AfterLoad::SignalReload);
+    }
+
+    /// A new manager takes over; everything it needs is written down already.
+    pub(crate) fn reexecute(&mut self) {
+        self.announce(Announcement::Reloading(true));
+        self.leaving = Some(Leaving::Restart);
+    }
+
+    // ---- the environment, references, the first unit ----
+
+    fn change_environment(&mut self, unset: &[String], set: &[String]) -> Outcome {
+        let environment = self.environment.changed(unset, set).map_err(BusError::invalid_args)?;
+        let settings = self.state.client_settings().clone();
+        let environment = Some(environment);
+        self.set_client_settings(ClientSettings { environment, ..settings });
+        Ok(Answer::Done)
+    }
+
+    /// What clients set is written down before it is promised.
+    fn set_client_settings(&mut self, settings: ClientSettings) {
+        // Nothing is written that is only half of what was read: the end that a signal asked for, and
+        // not that everything is to be stopped for it.
+        self.turn();
+        self.follow_client_settings(&settings);
+        self.state.set_client_settings(settings);
+        self.finish_turn(Vec::new());
+    }
+
+    /// Follows what clients set, of this manager or of the one before it.
+    pub(crate) fn follow_client_settings(&mut self, settings: &ClientSettings) {
+        if let Some(environment) = &settings.environment {
+            self.environment.set_clients(environment.clone());
+        }
+        let all = self.environment.texts();
+        self.shared.change_facts(|facts| {
+            facts.environment = all;
+            facts.exit_code = settings.exit_code;
+        });
+    }
+
+    /// The first transaction: what the manager is started for.
+    pub(crate) fn start_first_unit(&mut self) {
+        self.first_unit_asked = true;
+        self.recorder.first_unit_asked(now());
+        let name = self.options.unit.clone().unwrap_or_else(|| "default.target".to_owned());
+        let Ok(unit) = UnitName::parse(&name) else {
+            return say!("--unit={name} is no unit name");
+        };
+        if self
+            .core
+            .graph()
+            .lookup(&unit)
+            .is_none_or(|unit| self.core.graph().definition(unit).load_state == LoadState::NotFound)
+        {
+            return say!("{unit} does not exist: nothing is started");
+        }
+        let call = Call::Enqueue {
+            unit,
+            job_type: JobType::Start,
+            mode: JobMode::Replace,
+            reload_if_possible: false,
+        };
+        self.take_job_call(Asker::default(), call, Client::Waiter(AnswerTo::nobody()));
+    }
+}

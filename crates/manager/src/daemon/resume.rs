@@ -1,0 +1,442 @@
+//! Going on after the last incarnation: state, descriptors, processes and answers are taken up, and
+//! what the kernel knows better is told to the machine as events.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use warren_bus::Announcement;
+use warren_core::graph::{Definition, Graph};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::model::state::{Automount, Mount, TypeState, UnitRun};
+use warren_core::model::time::Monotonic;
+use warren_core::persist::run_state::{ClientSettings, Late, Restored};
+use warren_core::protocol::event::{Done, Effect, Event, FollowUp, KillTarget};
+use warren_core::settings::Settings;
+use warren_init::protocol::control::StartReason;
+use warren_unit::config::EmergencyAction;
+use warren_unit::settings::{Group, Id};
+
+use crate::base::clock::now;
+use crate::cgroup::tree::is_slice;
+use crate::daemon::Daemon;
+use crate::daemon::start::{Kept, StartError, read};
+use crate::mount::table::Reading;
+use crate::process::start_times::Since;
+use crate::say;
+use crate::socket::sockets;
+
+const FD_NAME: Id = Id::of(Group::Socket, "FileDescriptorName");
+
+/// Units that had something when the last incarnation ended.
+struct Held {
+    /// Open sockets.
+    sockets: BTreeSet<UnitId>,
+    /// An automount point that is set, or was to be set still: that is done again.
+    traps: Vec<UnitId>,
+    /// A cgroup.
+    groups: Vec<UnitId>,
+}
+
+impl Held {
+    fn of(restored: &Restored) -> Held {
+        let has_group = |run: &UnitRun| {
+            let mounts = match &run.state {
+                TypeState::Mount(Mount::Up(mount)) | TypeState::Swap(Mount::Up(mount)) => {
+                    mount.asked.is_some()
+                }
+                _ => false,
+            };
+            mounts || run.history.as_ref().is_some_and(|h| h.has_cgroup)
+        };
+        let has_trap = |unit: UnitId, run: &UnitRun| {
+            let is_up = matches!(run.state, TypeState::Automount(Automount::Up(_)));
+            is_up || restored.late.contains(&Late::CloseTrap(unit))
+        };
+        let runs = || restored.runs.iter().map(|(&unit, run)| (unit, run));
+        let ids = |(unit, _)| unit;
+        Held {
+            sockets: runs().filter(|(_, run)| run.holds_sockets()).map(ids).collect(),
+            traps: runs().filter(|(unit, run)| has_trap(*unit, run)).map(ids).collect(),
+            groups: runs().filter(|(_, run)| has_group(run)).map(ids).collect(),
+        }
+    }
+}
+
+impl Daemon {
+    /// After the death of the last incarnation: state, descriptors and replies are taken up, then
+    /// everything that the kernel knows better is told as events. After a soft reboot too, which is
+    /// the beginning of a boot.
+    pub(crate) fn go_on(
+        &mut self,
+        graph: Arc<Graph>,
+        restored: Restored,
+        kept: Kept,
+        reason: StartReason,
+        mounts: Reading,
+    ) -> Result<(), StartError> {
+        self.answered = self.helpers.synchronise(self.incarnation);
+        let (births, slots) = self.helpers.take_kept(kept.helpers);
+        self.answered.births = births;
+        slots.into_iter().for_each(|slot| self.watch_held(slot));
+        self.keep_births();
+        for index in 0..self.helpers.count() {
+            // Who asked for a new manager gets new helpers too.
+            if reason == StartReason::Asked || self.helpers.is_foreign(index) {
+                self.helpers.dismiss(index);
+            }
+            self.watch_helper(index);
+        }
+        self.ready_told = restored.manager.is_some_and(|m| m.startup_finished);
+        // The transaction of the first unit is the first that makes jobs.
+        let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
+        self.first_unit_asked = started;
+        self.take_up_ending(&restored);
+        match reason {
+            // Its userspace begins with what the manager does.
+            StartReason::SoftReboot => self.state.set_client_settings(ClientSettings::default()),
+            _ => self.follow_client_settings(&restored.client_settings),
+        }
+        let late = restored.late.clone();
+        let held = Held::of(&restored);
+        self.take_up_devices(&graph, &restored);
+        let resumed = self.core.recover(now(), graph.clone(), restored);
+        self.given_up = self.core.given_up().into_iter().collect();
+        if reason == StartReason::SoftReboot {
+            // The next manager is not to find that everything is being stopped.
+            self.write_state_anew(&late);
+            for mark in &kept.soft_reboots {
+                let _ = self.init.drop_stored(mark);
+            }
+        }
+        self.take_up_plan();
+        // Questions are answered from here on, orders wait.
+        self.shared.publish(Arc::new(self.core.view()));
+        self.serve()?;
+        // With thousands of mounts this takes as long as all that was done before.
+        self.mounts = read(mounts)?;
+        self.take_up_sockets(&graph, &held, &late, kept.sockets);
+        held.sockets.iter().for_each(|&unit| self.look_for_lost_sockets(unit));
+        self.take_up_traps(&graph, &held);
+        let (connections, kept_fds): (Vec<_>, Vec<_>) = kept
+            .fd_store
+            .into_iter()
+            .partition(|(name, _)| crate::socket::accept::parse_stored_name(name).is_some());
+        kept_fds.into_iter().for_each(|(name, fd)| self.take_up_stored_fd(&name, fd));
+        for &unit in held.groups.iter().filter(|&&unit| graph.get(unit).is_some()) {
+            self.groups.take_up(&graph, unit, &self.core.group_path(unit));
+        }
+        self.reopen_processes();
+        let mut effects: Vec<Effect> =
+            late.iter().filter_map(|late| self.late_effect(&graph, late)).collect();
+        effects.extend(resumed);
+        for (name, fd) in connections {
+            self.take_up_connection(&name, fd);
+        }
+        if self.helpers.owe() {
+            let waits = |effect: &mut Effect| effect.makes_process() && !self.is_answered(effect);
+            self.unsettled = effects.extract_if(.., waits).collect();
+        }
+        self.resuming = true;
+        self.finish_turn(effects);
+        self.resuming = false;
+        self.settle();
+        self.turn();
+        self.tell_what_is_gone();
+        let changes = self.mounts.take(&graph);
+        self.take_mount_changes(changes);
+        self.tell_vanished_mounts(&graph);
+        self.turn();
+        if !started {
+            self.start_first_unit();
+        }
+        // What happened meanwhile nobody was told.
+        self.announce(Announcement::Reloading(false));
+        Ok(())
+    }
+
+    /// What followed from the last batch and may not have been done, as far as it still makes
+    /// sense: each is harmless when done twice.
+    fn late_effect(&self, graph: &Graph, late: &Late) -> Option<Effect> {
+        let unit = late.unit();
+        let definition = graph.get(unit)?;
+        let run = self.core.unit_run(unit);
+        let at_rest = run.active_state().is_down() || run.main_process().is_none();
+        // Sockets and mounts that come up again have processes, and none that is their main process.
+        let ends_only = matches!(run.state, TypeState::Service(_)) && at_rest;
+        let settings = || Arc::new(self.core.settings().compile_running(definition));
+        let is_for_good = self.ending.as_ref().is_some_and(|ending| ending.is_for_good());
+        Some(match *late {
+            Late::CleanUp(_, restarting) if at_rest && !self.groups.is_populated(unit) => {
+                Effect::CleanUp { unit, settings: settings(), restarting }
+            }
+            Late::CloseSockets(_) if !run.holds_sockets() => {
+                let settings = settings();
+                let removes = settings.socket().remove_on_stop;
+                Effect::CloseSockets { unit, remove: removes.then_some(settings) }
+            }
+            Late::CloseTrap(_) if run.active_state().is_down() => Effect::CloseTrap { unit },
+            Late::Emergency(_, ref word, status) if !is_for_good => {
+                let action = EmergencyAction::from_word(word)?;
+                let section = settings().section.clone();
+                // Which of the two it was is not written down; hardly a unit has both.
+                let of_job = || section.job_timeout_reboot_argument.clone();
+                let argument = section.reboot_argument.clone().or_else(of_job);
+                Effect::Emergency { action, unit, status, argument }
+            }
+            Late::AnswerTrap(_, ref tokens, ok) => {
+                Effect::AnswerTrap { unit, tokens: tokens.clone(), ok }
+            }
+            Late::LimitGroup(_) if is_slice(graph, unit) || !run.active_state().is_down() => {
+                Effect::LimitGroup { unit, before: None, settings: settings() }
+            }
+            Late::KillGroup(_) if ends_only || run.active_state().is_down_or_going() => {
+                Effect::KillGroup { unit }
+            }
+            Late::Kill(_, pid, signal, hangup, resume) if self.is_in_group(unit, pid) => {
+                let (target, then) = (KillTarget::Process(pid), FollowUp { hangup, resume });
+                Effect::Kill { id: EffectId(0), unit, target, signal, then }
+            }
+            _ => return None,
+        })
+    }
+
+    fn is_in_group(&self, unit: UnitId, pid: u32) -> bool {
+        self.core.unit_of_pid(pid) == Some(unit)
+            || self.groups.processes(unit).contains(&(pid as i32))
+    }
+
+    /// Whether a helper has answered what the last incarnation asked for this effect.
+    fn is_answered(&self, effect: &Effect) -> bool {
+        let replies = &self.answered.replies;
+        effect.id().is_some_and(|id| {
+            replies.contains_key(&id)
+                || replies.contains_key(&EffectId(id.0 | crate::spawn::tools::TOOL))
+        })
+    }
+
+    /// Takes up what helpers have answered to the last incarnation: one may be held up by what
+    /// follows from another's answer. Once all have, asks again for what they were not asked.
+    pub(crate) fn settle(&mut self) {
+        let owe = self.helpers.owe();
+        let given_up = self.core.given_up();
+        let (waits, due) = std::mem::take(&mut self.unsettled)
+            .into_iter()
+            .partition(|effect| owe && !self.is_answered(effect));
+        self.unsettled = waits;
+        self.resuming = true;
+        let due: Vec<Effect> = due;
+        for effect in due {
+            let Some(id) = effect.id() else { continue };
+            if self.core.effect_unit(id).is_some() && !given_up.contains(&id) {
+                self.carry_out(effect);
+            } else {
+                self.given_up.insert(id);
+            }
+        }
+        self.resuming = false;
+        if !owe {
+            self.take_late_replies();
+            self.forget_orphans();
+            self.close_unneeded();
+        }
+    }
+
+    /// Answers to spawns that are not asked for again: those that were given up before this manager asked for
+    /// them. What belongs to effects that wait is kept for them.
+    fn take_late_replies(&mut self) {
+        let mut answered = std::mem::take(&mut self.answered);
+        let waits: BTreeSet<EffectId> = self.sweep.held().filter_map(Effect::id).collect();
+        let (kept, replies) = split_replies(answered.replies, &waits);
+        if !waits.is_empty() {
+            self.answered.births = std::mem::take(&mut answered.births);
+            self.answered.replies = kept;
+        }
+        // What this manager has asked for and given up since is answered by its own helpers.
+        let mut given_up = std::mem::take(&mut self.given_up);
+        self.resuming = true;
+        for (id, (reply, pidfd)) in replies {
+            if given_up.remove(&id) {
+                self.spawned(reply, pidfd);
+            }
+        }
+        self.resuming = false;
+        self.turn();
+        for id in given_up {
+            self.done(id, Done::NeverBegun);
+        }
+    }
+
+    /// The effects that waited are carried out: what was kept for them need not be any longer.
+    pub(crate) fn settle_held(&mut self) {
+        let is_over = !self.helpers.owe() && self.sweep.held().next().is_none();
+        if is_over && !(self.answered.replies.is_empty() && self.answered.births.is_empty()) {
+            self.settle();
+        }
+    }
+
+    /// Sockets of units that listen, and of those that were to be closed: they are closed as ever. Others
+    /// are of nobody.
+    fn take_up_sockets(
+        &mut self,
+        graph: &Graph,
+        held: &Held,
+        late: &[Late],
+        kept: Vec<(String, OwnedFd)>,
+    ) {
+        let closes = |unit| late.contains(&Late::CloseSockets(unit));
+        let mut found: BTreeMap<(UnitId, usize), OwnedFd> = BTreeMap::new();
+        for (name, fd) in kept {
+            if let Some((unit, index)) = sockets::parse_stored_name(&name) {
+                match lookup(graph, unit) {
+                    Some(unit) => _ = found.insert((unit, index), fd),
+                    None => self.let_go(fd, &name),
+                }
+            } else if let Some(unit) = name.strip_prefix(sockets::LEFT) {
+                match lookup(graph, unit).filter(|&unit| closes(unit)) {
+                    Some(unit) => self.sockets.take_up_left(unit, name),
+                    None => _ = self.init.drop_stored(&name),
+                }
+            }
+        }
+        for ((unit, index), fd) in found {
+            let definition = graph.definition(unit);
+            if held.sockets.contains(&unit) || closes(unit) {
+                let name = fd_name(self.core.settings(), definition);
+                self.sockets.take_up(unit, fd, name);
+            } else {
+                self.let_go(fd, &sockets::stored_name(definition.name.as_str(), index));
+            }
+        }
+    }
+
+    /// Has init close a socket: what is in it may hold up who has the last of it.
+    fn let_go(&self, fd: OwnedFd, name: &str) {
+        drop(fd);
+        let _ = self.init.drop_stored(name);
+    }
+
+    /// A trap that was set and is not there any more was taken away while there was no manager; one that was being
+    /// set is set now.
+    fn take_up_traps(&mut self, graph: &Graph, held: &Held) {
+        let set = match warren_sys::autofs::points() {
+            Ok(set) => set,
+            Err(e) => return say!("automount points are not taken up: {e}"),
+        };
+        for &unit in held.traps.iter().filter(|&&unit| graph.get(unit).is_some()) {
+            let settings = self.core.settings().compile_running(graph.definition(unit));
+            let is_there = self.traps.take_up(unit, settings.automount(), &set);
+            let is_set = matches!(
+                &self.core.unit_run(unit).state,
+                TypeState::Automount(Automount::Up(run)) if run.asked.is_none()
+            );
+            if is_set && !is_there {
+                self.events.push_back(Event::TrapGone { unit });
+            }
+        }
+        for path in self.traps.leave_unclaimed(&set) {
+            say!("{path}: an automount point of no unit is taken away");
+        }
+    }
+
+    /// Pidfds of the processes that the machine knows; the exit ring says how those ended that are
+    /// gone. Init may be about to write a record: who has none is told of later.
+    fn reopen_processes(&mut self) {
+        for index in 0..self.core.graph().len() {
+            let unit = UnitId(index as u32);
+            let run = self.core.unit_run(unit);
+            let (main, control) = (run.main_process(), run.control_pid());
+            if let Some(main) = main {
+                self.reopen_process(unit, main.pid, main.started.monotonic);
+                self.watch_stranger(unit);
+            }
+            // When that was made is not asked: any end of its number is taken for its own.
+            control.into_iter().for_each(|pid| self.reopen_process(unit, pid, Monotonic(0)));
+        }
+    }
+
+    fn reopen_process(&mut self, unit: UnitId, pid: u32, known: Monotonic) {
+        let at = warren_sys::time::monotonic_ns();
+        if self.follow(pid).is_ok() {
+            self.since.insert(pid, Since::Found { at, known: known.0 * 1000 });
+        }
+        if !self.is_there(pid) {
+            self.await_record(Some(unit), pid);
+        }
+    }
+
+    /// What ended while nobody looked: records in the ring, groups that are empty.
+    fn tell_what_is_gone(&mut self) {
+        self.read_exits();
+        self.turn();
+        for index in 0..self.core.graph().len() {
+            let unit = UnitId(index as u32);
+            let run = self.core.unit_run(unit);
+            let has = run.history.as_ref().is_some_and(|h| h.has_cgroup);
+            // Slices have no processes whose end is waited for.
+            let may_end =
+                has && !run.active_state().is_down() && !is_slice(self.core.graph(), unit);
+            if may_end && !self.will_be_told(unit) && self.groups.found_empty(unit) {
+                self.group_emptied(unit);
+            }
+        }
+        self.turn();
+    }
+
+    fn tell_vanished_mounts(&mut self, graph: &Graph) {
+        for definition in graph.definitions() {
+            let up = matches!(
+                self.core.unit_run(definition.id).state,
+                TypeState::Mount(Mount::Up(ref run)) | TypeState::Swap(Mount::Up(ref run))
+                    if run.in_table
+            );
+            let name = &definition.name;
+            if self.mounts.is_mounted(name) || !self.mounts.is_followed(name) {
+                continue;
+            }
+            if up {
+                self.events.push_back(Event::Unmounted { unit: definition.id });
+            }
+            if definition.is_of_kernel() {
+                self.mounts.vanished(name);
+            }
+        }
+    }
+}
+
+/// Those of effects that wait, themselves or the tools that they run, and the rest.
+fn split_replies<T>(
+    replies: BTreeMap<EffectId, T>,
+    waits: &BTreeSet<EffectId>,
+) -> (BTreeMap<EffectId, T>, BTreeMap<EffectId, T>) {
+    replies
+        .into_iter()
+        .partition(|(id, _)| waits.contains(&EffectId(id.0 & !crate::spawn::tools::TOOL)))
+}
+
+/// `FileDescriptorName=` of a socket, or its default.
+fn fd_name(settings: &Settings, definition: &Definition) -> String {
+    let set = || settings.compile_running(definition).socket().fd_name.clone();
+    let set = definition.files.in_use().mention(FD_NAME).then(set).flatten();
+    set.as_deref().unwrap_or(definition.name.as_str()).to_owned()
+}
+
+/// Whose name this was when something was kept under it.
+fn lookup(graph: &Graph, name: &str) -> Option<UnitId> {
+    warren_unit::UnitName::parse(name).ok().and_then(|name| graph.lookup_own(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_effects_that_wait_are_told_from_the_rest() {
+        let replies = [1, 2, 3 | crate::spawn::tools::TOOL, 4].map(|id| (EffectId(id), ()));
+        let waits = BTreeSet::from([1, 3, 5].map(EffectId));
+        let (kept, late) = split_replies(BTreeMap::from(replies), &waits);
+        let ids =
+            |some: BTreeMap<EffectId, ()>| some.into_keys().map(|id| id.0).collect::<Vec<_>>();
+        assert_eq!((ids(kept), ids(late)), (vec![1, 3 | crate::spawn::tools::TOOL], vec![2, 4]));
+    }
+}

@@ -1,0 +1,553 @@
+//! From a fresh process to a running loop. What follows after the death of the last incarnation is in
+//! `resume`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use warren_bus::Bus;
+use warren_bus::backend::Facts;
+use warren_core::graph::Graph;
+use warren_core::machine::Core;
+use warren_core::model::ids::UnitId;
+use warren_core::model::state::BootTimes;
+use warren_core::model::time::{Moment, Monotonic};
+use warren_core::persist::run_state::Restored;
+use warren_core::protocol::event::Event;
+use warren_core::settings::Settings;
+use warren_init::protocol::control::{
+    BEGAN_ENV, CGROUP_ROOT_ENV, SOFT_REBOOTS_ENV, STATE_NAME, StartReason,
+};
+use warren_sys::cgroup::Tree;
+use warren_sys::epoll::{Epoll, Interest};
+use warren_sys::eventfd::EventFd;
+use warren_sys::virtualization;
+use warren_trace::words::Phase;
+use warren_unit::LoadState;
+
+use crate::base::clock::now;
+use crate::base::environment::{Begun, Environment};
+use crate::base::fair_queue::Questions;
+use crate::base::host::{lengthen_unix_queues, owns_machine};
+use crate::base::token;
+use crate::base::worker_pool::Workers;
+use crate::cgroup::tree::Groups;
+use crate::config::first_generation::First;
+use crate::config::generators::{Generators, Occasion};
+use crate::daemon::Daemon;
+use crate::daemon::presets;
+use crate::mount::automounts::{PIPE_NAMES, Traps};
+use crate::mount::table::{MountTable, Reading};
+use crate::options::Options;
+use crate::peer::devices::{Devices, KeptDevices};
+use crate::peer::log_link::{KeptLog, LogLink};
+use crate::process::init_link::{Greeting, InitLink};
+use crate::process::notify_messages::notify_interest;
+use crate::process::notify_socket::NotifySocket;
+use crate::process::pid_file::searches::Searches;
+use crate::process::stored_fds::FdStore;
+use crate::published::loader_thread::LoaderThread;
+use crate::published::shared::{Places, Shared};
+use crate::recording::files::Records;
+use crate::recording::recorder;
+use crate::recording::recorder::Recorder;
+use crate::recording::state_file::StateFile;
+use crate::say;
+use crate::shutdown::sweep::Sweep;
+use crate::socket::sockets::{LEFT, Sockets};
+use crate::spawn::environment_files::Reads;
+use crate::spawn::helpers::{Answered, Helpers, KeptHelpers};
+use crate::spawn::tools::Tools;
+use crate::spawn::users::Names;
+
+/// Why the manager cannot be started.
+pub type StartError = String;
+
+fn text<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> StartError {
+    move |e| format!("{what}: {e}")
+}
+
+/// What init kept, sorted by what it is.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) state: Option<OwnedFd>,
+    pub(crate) record: Option<OwnedFd>,
+    pub(crate) generation: Option<OwnedFd>,
+    pub(crate) notify: Option<OwnedFd>,
+    pub(crate) listeners: Listeners,
+    pub(crate) pipe: [Option<OwnedFd>; 2],
+    pub(crate) helpers: KeptHelpers,
+    pub(crate) sockets: Vec<(String, OwnedFd)>,
+    pub(crate) fd_store: Vec<(String, OwnedFd)>,
+    pub(crate) log: KeptLog,
+    pub(crate) devices: KeptDevices,
+    /// Marks of soft reboots.
+    pub(crate) soft_reboots: Vec<String>,
+}
+
+/// Where clients come in: init keeps both, so that who connects while there is no manager is served by
+/// the next one.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    private: Option<OwnedFd>,
+    control: Option<OwnedFd>,
+}
+
+const PRIVATE_NAME: &str = "listen/private";
+
+const CONTROL_NAME: &str = "listen/control";
+
+const NOTIFY_NAME: &str = "notify";
+
+const GENERATION_NAME: &str = "generation";
+
+const RECORD_NAME: &str = "record";
+
+/// Begins the name of [`soft_reboot_mark`].
+const SOFT_REBOOT: &str = "soft-reboot/";
+
+/// What was mounted before the first manager, below the directory of run-time files.
+const MOUNTED_BEFORE: &str = "warren/mounted-before";
+
+fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
+    let mut kept = Kept::default();
+    for (name, fd) in stored {
+        let Some((name, fd)) = kept.log.take(name, fd) else { continue };
+        let Some((name, fd)) = kept.devices.take(name, fd) else { continue };
+        let Some((name, fd)) = kept.helpers.take(name, fd) else { continue };
+        match name.as_str() {
+            STATE_NAME => kept.state = Some(fd),
+            RECORD_NAME => kept.record = Some(fd),
+            GENERATION_NAME => kept.generation = Some(fd),
+            NOTIFY_NAME => kept.notify = Some(fd),
+            PRIVATE_NAME => kept.listeners.private = Some(fd),
+            CONTROL_NAME => kept.listeners.control = Some(fd),
+            n if n == PIPE_NAMES[0] => kept.pipe[0] = Some(fd),
+            n if n == PIPE_NAMES[1] => kept.pipe[1] = Some(fd),
+            n if n.starts_with("socket/") || n.starts_with(LEFT) => kept.sockets.push((name, fd)),
+            n if n.starts_with(SOFT_REBOOT) => kept.soft_reboots.push(name),
+            _ => kept.fd_store.push((name, fd)),
+        }
+    }
+    kept
+}
+
+/// Under which name init keeps something over a soft reboot that comes after so many others, until the state is
+/// written that follows from it: managers may end before.
+pub(crate) fn soft_reboot_mark(others: u32) -> String {
+    format!("{SOFT_REBOOT}{others}")
+}
+
+/// Makes the daemon, or says why that cannot be.
+pub fn start(options: Options) -> Result<Daemon, StartError> {
+    let began = now();
+    let greeted = InitLink::connect().map_err(text("greeting init"));
+    // Init kills who lets go of it: what is wrong is said before that, and the status is our own.
+    let link = greeted.as_ref().ok().map(|(init, _)| init.socket().try_clone_to_owned());
+    let made = greeted.and_then(|(init, greeting)| make(options, began, init, greeting));
+    if let Err(error) = &made {
+        crate::base::say::last_words(error);
+        std::mem::forget(link);
+    }
+    made
+}
+
+fn make(
+    options: Options,
+    began: Moment,
+    init: InitLink,
+    greeting: Greeting,
+) -> Result<Daemon, StartError> {
+    if greeting.welcome.reason != StartReason::First {
+        say!("going on after the last manager: {:?}", greeting.welcome.reason);
+    }
+    let mut kept = sort_kept(greeting.stored);
+    let context =
+        Arc::new(warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope));
+    let (defaults, faults) = options.defaults(&context);
+    let settings = Settings { context, defaults: Arc::new(defaults) };
+    if greeting.welcome.reason == StartReason::First {
+        presets::enable_presets(&options, &settings.context);
+    }
+    make_runtime_directories(&options).map_err(text("making the run-time directories"))?;
+    let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
+    let (state, restored) = open_state(kept.state.take())?;
+    let is_first = restored.is_none();
+    // Everything begins as on a boot, but for what outlasted the end.
+    let last = soft_reboots().checked_sub(1).map(soft_reboot_mark);
+    // A manager that was the first after it may have ended before all that follows was written.
+    let is_soft_reboot = greeting.welcome.reason == StartReason::SoftReboot
+        || last.is_some_and(|last| kept.soft_reboots.contains(&last));
+    let reason = if is_soft_reboot { StartReason::SoftReboot } else { greeting.welcome.reason };
+    let is_boot = is_first || is_soft_reboot;
+    let restored = match is_soft_reboot {
+        true => restored.map(Restored::after_soft_reboot),
+        false => restored,
+    };
+    let list = options.runtime_dir.join(MOUNTED_BEFORE);
+    let (found, found_mounts) = channel();
+    let mounts = Reading::begin(wake.clone(), found, list, is_first, owns_machine(options.scope))
+        .map_err(text("starting a thread for the mount table"))?;
+    if is_first
+        && owns_machine(options.scope)
+        && let Err(e) = lengthen_unix_queues()
+    {
+        say!("datagrams of clients of the log will wait for one another: {e}");
+    }
+    let tree = open_tree();
+    crate::base::say::set_up(options.log_target, options.scope, wake.clone());
+    faults.iter().for_each(|fault| say!("{fault}"));
+    let log_link = LogLink::open(std::mem::take(&mut kept.log), &init)?;
+    let devices = Devices::open(std::mem::take(&mut kept.devices), &init)?;
+    let (orders_in, orders) = channel();
+    let mut facts = first_facts(&settings);
+    let mut boot = BootTimes { userspace: init_began().unwrap_or(began), ..BootTimes::default() };
+
+    let sources = options.environment_sources(&settings.defaults);
+    let generators = options.generators(&settings.context.architecture, sources.clone());
+    // After a crash what they made at the start is still there.
+    if let Some(generators) = generators.as_ref().filter(|_| is_boot) {
+        if let Err(why) = generators.run_apart(Occasion::Boot) {
+            say!("{why}");
+        }
+        boot.generators = (began, now());
+    }
+    let alone = || Begun { configured: sources.read(), ..Begun::default() };
+    let begun = generators.as_ref().map_or_else(alone, Generators::environment);
+    let environment = Environment::new(begun);
+    facts.environment = environment.texts();
+    let load_began = now();
+    // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
+    let reads_anew = matches!(reason, StartReason::Asked | StartReason::SoftReboot);
+    let written = kept.generation.take().filter(|_| !reads_anew);
+    let file =
+        First::open_file(restored.as_ref(), written).map_err(text("making the generation file"))?;
+    let (paths, fleet) = (options.search_path(), options.fleet());
+    let first = First::find(paths, fleet, &settings, restored.as_ref(), file, found_mounts);
+    let graph = first.graph.clone();
+    let loaded = now();
+    facts.units_load = loaded;
+    let boot = match &restored {
+        Some(restored) if !is_boot => restored.boot,
+        _ => BootTimes { load: (load_began, loaded), ..boot },
+    };
+    facts.boot = boot;
+    let units = graph.definitions().filter(|d| d.load_state == LoadState::Loaded).count();
+    say!(
+        "{units} units loaded in {:.3} s",
+        loaded.monotonic.since(load_began.monotonic).as_secs_f64()
+    );
+    if is_boot {
+        crate::daemon::unit_log::diagnostics(&first.diagnostics);
+    }
+
+    facts.unit_path = first.paths.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+    let shared_tree = open_tree();
+    let records = Records::at(options.record_dir());
+    // Its events name units by ids of the state file.
+    let left = kept.record.take().filter(|_| restored.is_some());
+    let recorder = Recorder::start(records.clone(), &settings.context, left)
+        .map_err(text("starting the recorder"))?;
+    let places = Places {
+        unit_path: first.paths_on_disk.clone(),
+        log_dir: options.log_dir(),
+        journal_socket: options.journal_socket(),
+        rules: options.rules_directory(),
+        records,
+        locks: options.runtime_dir.join("warren/locks"),
+        left_over: options.left_over(),
+    };
+    let shared = Shared::new(settings.clone(), shared_tree, facts, places, orders_in, wake.clone());
+    let shared = Arc::new(shared);
+    shared.publish_rules(first.applied.clone());
+    init.store(GENERATION_NAME, first.file.fd()).map_err(text("storing descriptors with init"))?;
+    let (loader_in, loader_orders) = channel();
+    let for_loader = shared.clone();
+    let stated = options.states_defaults().then_some(faults);
+    std::thread::Builder::new()
+        .name("loader".into())
+        .stack_size(crate::config::fleet::STACK_BYTES)
+        .spawn(move || LoaderThread::new(first, generators, stated, for_loader).run(loader_orders))
+        .map_err(text("starting the loader"))?;
+
+    let mut core = Core::new(settings, random_seed());
+    core.set_without_cgroups(tree.is_none());
+    core.set_without_swaps(warren_sys::process::in_container());
+    core.set_boot_times(boot);
+    let groups = Groups::new(tree);
+    let traps = match std::mem::take(&mut kept.pipe) {
+        [Some(reader), Some(writer)] => Traps::new(Some((reader, writer)), wake.clone()),
+        _ => Traps::new(None, wake.clone()),
+    };
+    let notify = match kept.notify.take() {
+        Some(fd) => NotifySocket::over(fd, wake.clone()),
+        None => NotifySocket::bind(&options.notify_socket(), wake.clone()),
+    };
+    let mut daemon = Daemon {
+        core,
+        shared: shared.clone(),
+        init,
+        helpers: Helpers::new(greeting.helpers),
+        log_link,
+        devices,
+        groups,
+        others: crate::process::signals::Others::new(),
+        told_at_once: 0,
+        dying: Vec::new(),
+        sweep: Sweep::new(wake.clone()),
+        sockets: Sockets::new(wake.clone(), &options.runtime_dir),
+        names: Names::new(wake.clone()),
+        traps: traps.map_err(text("making the autofs pipe"))?,
+        notify: notify.map_err(text("binding the notify socket"))?,
+        workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,
+        killers: Workers::start_beside(wake.clone()).map_err(text("starting workers"))?,
+        pid_files: Searches::start(wake.clone()).map_err(text("starting workers"))?,
+        mounts: MountTable::unread(),
+        state,
+        bus: None,
+        control: None,
+        listeners: std::mem::take(&mut kept.listeners),
+        epoll: Epoll::new().map_err(text("making an epoll instance"))?,
+        loader: loader_in,
+        orders,
+        wake,
+        events: Default::default(),
+        pidfds: BTreeMap::new(),
+        since: BTreeMap::new(),
+        parents: BTreeMap::new(),
+        clients: BTreeMap::new(),
+        next_client: 1,
+        job_waiters: BTreeMap::new(),
+        new_waits: Vec::new(),
+        tools: Tools::default(),
+        connections: BTreeMap::new(),
+        handed_over: Vec::new(),
+        stored_fds: FdStore::default(),
+        environment,
+        freezing: BTreeMap::new(),
+        environments: Reads::default(),
+        checks: Vec::new(),
+        name_watcher: None,
+        bus_names: BTreeMap::new(),
+        loads: BTreeMap::new(),
+        next_load: 1,
+        questions: Questions::default(),
+        leaving: None,
+        ready_told: false,
+        serving: false,
+        first_unit_asked: false,
+        resuming: false,
+        missing: Default::default(),
+        incarnation: greeting.welcome.incarnation,
+        ending: None,
+        planned: Default::default(),
+        ctrl_alt_dels: Vec::new(),
+        doors: Default::default(),
+        collector: Default::default(),
+        pings: crate::base::heartbeat::Pings::new(began.monotonic),
+        started: began,
+        early_exits: Default::default(),
+        early_notices: Vec::new(),
+        faults_said: BTreeMap::new(),
+        fresh_pids: BTreeMap::new(),
+        named_mains: Vec::new(),
+        too_many_held_told: false,
+        answered: Answered::default(),
+        unsettled: Vec::new(),
+        given_up: BTreeSet::new(),
+        recorder,
+        options,
+    };
+    daemon.keep_basics().map_err(text("storing descriptors with init"))?;
+    daemon.watch_sources().map_err(text("watching event sources"))?;
+    match restored {
+        Some(restored) if is_soft_reboot => {
+            daemon.record_beginning(units as u64);
+            daemon.go_on(graph, restored, kept, reason, mounts)?;
+        }
+        Some(restored) => {
+            daemon.recorder.came_back(began.monotonic);
+            daemon.go_on(graph, restored, kept, reason, mounts)?;
+            daemon.recorder.goes_on(now().monotonic);
+        }
+        None => {
+            daemon.record_beginning(units as u64);
+            daemon.mounts = read(mounts)?;
+            daemon.begin(graph);
+            daemon.serve()?;
+        }
+    }
+    daemon.turn();
+    daemon.note_all_idle();
+    daemon.tell_readiness();
+    Ok(daemon)
+}
+
+pub(crate) fn read(mounts: Reading) -> Result<MountTable, StartError> {
+    mounts.wait().map_err(text("reading the mount table"))
+}
+
+fn random_seed() -> u128 {
+    warren_sys::random::u128()
+}
+
+fn make_runtime_directories(options: &Options) -> std::io::Result<()> {
+    for file in [options.private_socket(), options.notify_socket(), options.control_socket()] {
+        if let Some(directory) = file.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+    }
+    // systemctl takes this directory's existence for 'the system was booted by this manager'.
+    std::fs::create_dir_all(options.runtime_dir.join("systemd/system"))?;
+    std::fs::create_dir_all(options.log_dir())
+}
+
+/// What the last manager wrote, or a new file for the first. One that is not understood ends this manager:
+/// without it nobody would know whose the processes and sockets are that there are already.
+fn open_state(kept: Option<OwnedFd>) -> Result<(StateFile, Option<Restored>), StartError> {
+    let Some(fd) = kept else {
+        return Ok((StateFile::create().map_err(text("making the state file"))?, None));
+    };
+    let (file, restored) = StateFile::open(fd).map_err(|e| e.to_string())?;
+    Ok((file, Some(restored)))
+}
+
+/// The cgroup tree that init told of.
+fn open_tree() -> Option<Tree> {
+    let path = std::env::var_os(CGROUP_ROOT_ENV).filter(|p| !p.is_empty()).map(PathBuf::from)?;
+    match Tree::open(&path) {
+        Ok(tree) => Some(tree),
+        Err(e) => {
+            say!("without cgroups: {e}");
+            None
+        }
+    }
+}
+
+fn first_facts(settings: &Settings) -> Facts {
+    Facts {
+        version: format!("(warrener {})", env!("CARGO_PKG_VERSION")),
+        machine_id: settings.context.machine_id.to_string(),
+        architecture: settings.context.architecture.to_string(),
+        virtualization: virtualization::container()
+            .or_else(virtualization::machine)
+            .unwrap_or_default()
+            .to_owned(),
+        control_group: String::new(),
+        soft_reboots: soft_reboots(),
+        defaults: settings.defaults.clone(),
+        memory_bytes: crate::cgroup::limits::host_memory(),
+        tasks_ceiling: crate::cgroup::limits::host_tasks(),
+        ..Facts::default()
+    }
+}
+
+/// How many soft reboots there were, by init's word.
+pub(crate) fn soft_reboots() -> u32 {
+    let told = std::env::var(SOFT_REBOOTS_ENV).unwrap_or_default();
+    told.parse().unwrap_or(0)
+}
+
+/// When init had prepared the ground, by its word.
+fn init_began() -> Option<Moment> {
+    let told = std::env::var(BEGAN_ENV).ok()?;
+    let (realtime, monotonic) = told.split_once(' ')?;
+    let monotonic = Monotonic(monotonic.parse().ok()?);
+    Some(Moment { monotonic, realtime_us: realtime.parse().ok()? })
+}
+
+impl Daemon {
+    /// Init keeps what must outlive this process.
+    fn keep_basics(&mut self) -> Result<(), warren_init::client::ClientError> {
+        self.init.store(STATE_NAME, self.state.fd())?;
+        self.init.store(RECORD_NAME, self.recorder.fd())?;
+        self.init.store(NOTIFY_NAME, self.notify.fd())?;
+        for (name, fd) in PIPE_NAMES.into_iter().zip(self.traps.pipe()) {
+            self.init.store(name, fd)?;
+        }
+        Ok(())
+    }
+
+    fn watch_sources(&mut self) -> warren_sys::Result<()> {
+        self.epoll.add(self.init.socket(), token::INIT, Interest::READ)?;
+        // Each notification is reported once: the counters need not be read.
+        let notified = Interest::READ | Interest::EDGE;
+        self.epoll.add(self.init.wake_fd(), token::EXITS, notified)?;
+        self.epoll.add(self.wake.as_fd(), token::WAKE, notified)?;
+        self.epoll.add(self.notify.fd(), token::NOTIFY, notify_interest())?;
+        self.epoll.add(self.log_link.fd(), token::LOG, Interest::READ)?;
+        self.watch_devices()?;
+        self.epoll.add(self.traps.reader(), token::TRAPS, Interest::READ)?;
+        if let Some(watch) = self.groups.watch() {
+            self.epoll.add(watch, token::GROUPS, Interest::READ)?;
+        }
+        if let Some(inotify) = self.pid_files.inotify() {
+            self.epoll.add(inotify, token::PID_FILES, Interest::READ)?;
+        }
+        Ok(())
+    }
+
+    /// What was done before there was a recorder.
+    fn record_beginning(&mut self, units: u64) {
+        use warren_bus::backend::Backend;
+        self.recorder.boot_began(self.started);
+        let boot = self.shared.facts().boot;
+        let phases = [(Phase::Generators, boot.generators, 0), (Phase::Load, boot.load, units)];
+        for (phase, (began, ended), detail) in phases {
+            if !began.is_never() {
+                let (began, ended) = (began.monotonic, ended.monotonic);
+                self.recorder.did(recorder::Done { phase, began, ended, detail });
+            }
+        }
+        self.recorder.loaded(boot.load.1.monotonic.max(self.started.monotonic));
+    }
+
+    /// The first start.
+    fn begin(&mut self, graph: Arc<Graph>) {
+        for index in 0..self.helpers.count() {
+            self.helpers.ask(index);
+            self.watch_helper(index);
+        }
+        let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
+        let delta = warren_core::graph::Delta { added, ..Default::default() };
+        self.foresee_devices(&graph);
+        let effects =
+            self.core.step(now(), Event::Commit { graph: graph.clone(), delta: Box::new(delta) });
+        self.finish_turn(effects);
+        let changes = self.mounts.take(&graph);
+        self.take_mount_changes(changes);
+        self.turn();
+        self.start_first_unit();
+    }
+
+    /// Lets clients in.
+    pub(crate) fn serve(&mut self) -> Result<(), StartError> {
+        if !self.options.no_bus {
+            let message_bus = Some(self.options.bus_socket());
+            let (path, kept) = (self.options.private_socket(), self.listeners.private.take());
+            match Bus::start(&path, kept, message_bus, self.shared.clone()) {
+                Ok(bus) => {
+                    self.keep_listener(PRIVATE_NAME, bus.listener());
+                    self.bus = Some(bus);
+                }
+                Err(e) => say!("systemctl is not served: {e}"),
+            }
+        }
+        let (path, kept) = (self.options.control_socket(), self.listeners.control.take());
+        let control = crate::control::server::start(&path, kept, self.shared.clone())
+            .map_err(text("starting the control socket"))?;
+        self.keep_listener(CONTROL_NAME, control.listener());
+        self.control = Some(control);
+        self.serving = true;
+        Ok(())
+    }
+
+    /// Without it clients are turned away while there is no manager.
+    fn keep_listener(&mut self, name: &str, listener: BorrowedFd<'_>) {
+        if let Err(e) = self.init.store(name, listener) {
+            say!("clients are not kept over a restart of the manager: {e}");
+        }
+    }
+}

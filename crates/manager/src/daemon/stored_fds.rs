@@ -1,0 +1,151 @@
+//! File descriptors that services store, as the loop takes them.
+
+use crate::base::token;
+use crate::daemon::Daemon;
+use crate::process::notify_socket::Datagram;
+use crate::process::stored_fds::{Offered, Stored, let_go, parse_stored_name};
+use crate::say;
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::JobKind;
+use warren_core::protocol::event::Event;
+use warren_core::settings::TypeSettings;
+use warren_sys::epoll::Interest;
+use warren_sys::{file, waits};
+use warren_unit::UnitName;
+use warren_unit::config::Preserve;
+
+impl Daemon {
+    /// Stores or removes what a datagram says.
+    pub(crate) fn store_fds(&mut self, unit: UnitId, datagram: &Datagram) {
+        if datagram.store.is_none() && datagram.unstore.is_none() {
+            return;
+        }
+        let definition = self.core.graph().definition(unit).clone();
+        let TypeSettings::Service(config) = self.core.settings().compile_running(&definition).own
+        else {
+            return;
+        };
+        if !self.core.hears(unit, datagram.pid as u32, config.notify_access) {
+            return;
+        }
+        if let Some(wanted) = &datagram.unstore {
+            self.remove_stored(unit, |s| s.name == *wanted);
+        }
+        let max = config.fd_store_max as usize;
+        if let Some(store) = datagram.store.as_ref().filter(|_| max > 0) {
+            let fds = self.notify.descriptors(store);
+            if fds.is_empty() {
+                say!("{}: file descriptors that it wanted stored are lost", definition.name);
+            }
+            for fd in fds {
+                self.store_fd(unit, &store.name, fd, datagram.polls, max);
+            }
+        }
+        self.tell_stored(unit);
+    }
+
+    /// Stores one, unless there is no room or it is there already.
+    fn store_fd(&mut self, unit: UnitId, name: &str, fd: OwnedFd, polls: bool, max: usize) {
+        let stored = Stored::new(name, self.stored_fds.next, polls, fd);
+        let is_same = |s: &Stored| {
+            s.file == stored.file && file::is_same(s.fd.as_fd(), stored.fd.as_fd()) == Ok(true)
+        };
+        let all = self.stored_fds.of(unit);
+        if all.len() >= max || all.iter().any(is_same) {
+            return;
+        }
+        self.stored_fds.next += 1;
+        let unit_name = self.core.graph().name(unit).to_string();
+        if self.init.store(&stored.kept_as(&unit_name), stored.fd.as_fd()).is_ok() {
+            self.watch_stored(&stored);
+            self.stored_fds.of(unit).push(stored);
+        }
+    }
+
+    /// Takes up one that init kept; one of a unit that is not there any more goes, or that went down for good and
+    /// would have given it up, had its manager not been killed over that.
+    pub(crate) fn take_up_stored_fd(&mut self, kept_as: &str, fd: OwnedFd) {
+        let Some((name, rest)) = parse_stored_name(kept_as) else { return };
+        let unit = UnitName::parse(name).ok().and_then(|name| self.core.graph().lookup_own(&name));
+        let unit = unit.filter(|&unit| self.keeps_stored(unit));
+        let Some((unit, (key, polls, name))) = unit.zip(Stored::parse(rest)) else {
+            drop(Offered::new(fd));
+            return drop(self.init.drop_stored(kept_as));
+        };
+        let stored = Stored::new(name, key, polls, fd);
+        self.stored_fds.next = self.stored_fds.next.max(stored.key + 1);
+        self.watch_stored(&stored);
+        self.stored_fds.of(unit).push(stored);
+    }
+
+    /// Whether what a unit stored stays: while it is up or has a job that is to bring it up, or as its file says.
+    fn keeps_stored(&self, unit: UnitId) -> bool {
+        let run = self.core.unit_run(unit);
+        let is_to_come = run.job.as_ref().is_some_and(|job| job.kind != JobKind::Stop);
+        if !run.active_state().is_down() || is_to_come {
+            return true;
+        }
+        match self.core.settings().compile_running(self.core.graph().definition(unit)).own {
+            TypeSettings::Service(config) => config.fd_store_preserve == Preserve::Yes,
+            _ => false,
+        }
+    }
+
+    /// Files do not hang up, and those that others serve ask a server whether they do.
+    fn watch_stored(&self, stored: &Stored) {
+        if stored.polls && waits::may_be_polled(stored.fd.as_fd()) {
+            let token = token::STORED | u64::from(stored.key);
+            let _ = self.epoll.add(stored.fd.as_fd(), token, Interest::NONE);
+        }
+    }
+
+    /// Whoever was at the other end is gone: nobody needs it any more (sd_notify(3), `FDPOLL=`).
+    pub(crate) fn stored_fd_hung_up(&mut self, key: u32) {
+        let has = |all: &[Stored]| all.iter().any(|s| s.key == key);
+        let unit = self.stored_fds.stored.iter().find_map(|(&unit, all)| has(all).then_some(unit));
+        if let Some(unit) = unit {
+            self.remove_stored(unit, |s| s.key == key);
+            self.tell_stored(unit);
+        }
+    }
+
+    /// The machine knows how many there are.
+    pub(crate) fn tell_stored(&mut self, unit: UnitId) {
+        let Some(all) = self.stored_fds.stored.get(&unit) else { return };
+        self.events.push_back(Event::FdsStored { unit, count: all.len() as u32 });
+    }
+
+    fn remove_stored(&mut self, unit: UnitId, goes: impl Fn(&Stored) -> bool) {
+        let gone: Vec<Stored> = self.stored_fds.of(unit).extract_if(.., |s| goes(s)).collect();
+        let name = self.core.graph().name(unit).to_string();
+        let kept_as: Vec<String> = gone.iter().map(|stored| stored.kept_as(&name)).collect();
+        for stored in &gone {
+            let _ = self.epoll.remove(stored.fd.as_fd());
+        }
+        // While init has them, too, no socket lingers. What a spawn has goes with it.
+        let_go(gone.into_iter().filter_map(|stored| Rc::into_inner(stored.fd)?.0.take()));
+        for kept_as in kept_as {
+            let _ = self.init.drop_stored(&kept_as);
+        }
+    }
+
+    /// The unit is down for good: what it stored goes.
+    pub(crate) fn drop_stored(&mut self, unit: UnitId) {
+        if self.stored_fds.stored.contains_key(&unit) {
+            self.remove_stored(unit, |_| true);
+            self.stored_fds.stored.remove(&unit);
+        }
+    }
+
+    /// What those of these units stored goes that were to come again and for which there is no job any more
+    /// (systemd.service(5), `FileDescriptorStoreMax=`).
+    pub(crate) fn drop_kept_in_vain(&mut self, changed: &BTreeSet<UnitId>) {
+        let stored =
+            changed.iter().copied().filter(|unit| self.stored_fds.stored.contains_key(unit));
+        let gone: Vec<UnitId> = stored.filter(|unit| !self.keeps_stored(*unit)).collect();
+        gone.into_iter().for_each(|unit| self.drop_stored(unit));
+    }
+}

@@ -1,0 +1,153 @@
+//! Forgetting units that nothing needs (systemd.unit(5), "UNIT GARBAGE COLLECTION"): instances
+//! whose connection is over or that somebody only asked about, mounts that are gone, slices that
+//! they lay in. What has a file stays loaded.
+//!
+//! The loader makes the generation without them, so between asking and putting it in force such a
+//! unit is *leaving*: whoever names it meanwhile is sent through the loader, which brings it back. That
+//! its mount has come back is told when the loader has answered.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use warren_core::graph::Delta;
+use warren_core::model::ids::UnitId;
+use warren_core::model::time::Monotonic;
+use warren_unit::{LoadState, UnitName};
+
+use crate::base::clock::now;
+use crate::daemon::Daemon;
+use crate::daemon::requests::AfterLoad;
+use crate::published::orders::LoaderOrder;
+
+/// A unit stays for so long at least after it was last busy: whoever started it may want to know
+/// how it ended.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
+
+/// What is known of units that may be forgotten.
+#[derive(Default)]
+pub struct Collector {
+    /// Seen at rest since the last collection.
+    idle: BTreeSet<UnitId>,
+    /// At rest for some time.
+    rested: BTreeSet<UnitId>,
+    /// Given to the loader to be forgotten.
+    leaving: BTreeSet<UnitId>,
+    /// Those of them whose mounts came back.
+    mounted: BTreeSet<UnitName>,
+    /// Clients on the bus refer to them.
+    referred: BTreeSet<UnitId>,
+    due: Option<Monotonic>,
+}
+
+impl Collector {
+    /// When `Daemon::collect` is due.
+    pub fn deadline(&self) -> Option<Monotonic> {
+        self.due
+    }
+
+    /// Whether the unit is about to be forgotten.
+    pub fn is_leaving(&self, unit: UnitId) -> bool {
+        self.leaving.contains(&unit)
+    }
+
+    /// Whether this is to be told later, as the unit is about to be forgotten.
+    pub(crate) fn holds_mounted(&mut self, unit: UnitId, name: &UnitName) -> bool {
+        self.is_leaving(unit) && {
+            self.mounted.insert(name.clone());
+            true
+        }
+    }
+}
+
+impl Daemon {
+    /// Notes which of these units could be forgotten.
+    pub(crate) fn note_idle<'a>(&mut self, units: impl IntoIterator<Item = &'a UnitId>) {
+        // Who has the name of a unit that is down stays no longer for its sake.
+        let units = units.into_iter().flat_map(|&unit| [Some(unit), self.namer_of(unit)]);
+        let groups = units.flatten().filter_map(|unit| self.forgotten_with(unit));
+        let found: Vec<UnitId> = groups.flatten().collect();
+        if found.is_empty() {
+            return;
+        }
+        self.collector.idle.extend(found);
+        self.collector.due.get_or_insert_with(|| now().monotonic.after(FORGOTTEN_AFTER));
+    }
+
+    /// All units are looked at once, when the manager starts.
+    pub(crate) fn note_all_idle(&mut self) {
+        let all: Vec<UnitId> = (0..self.core.graph().len()).map(|i| UnitId(i as u32)).collect();
+        self.note_idle(&all);
+    }
+
+    /// The unit that the name of a displaced one leads to.
+    fn namer_of(&self, unit: UnitId) -> Option<UnitId> {
+        let graph = self.core.graph();
+        let definition = graph.get(unit).filter(|d| d.load_state == LoadState::NotFound)?;
+        graph.lookup(&definition.name).filter(|&other| other != unit)
+    }
+
+    /// The unit and those that can be forgotten with it only, if they can be.
+    fn forgotten_with(&self, unit: UnitId) -> Option<Vec<UnitId>> {
+        self.core.forgotten_with(unit, |unit| self.is_kept(unit))
+    }
+
+    /// Whether something of the unit is kept here, or it is about to be forgotten.
+    fn is_kept(&self, unit: UnitId) -> bool {
+        self.collector.is_leaving(unit)
+            || self.collector.referred.contains(&unit)
+            || self.groups.path(unit).is_some()
+            || self.connections.contains_key(&unit)
+            || self.stored_fds.has(unit)
+            || self.devices.keeps(self.core.graph().name(unit))
+    }
+
+    /// Clients on the bus refer to a unit, or no longer do.
+    pub(crate) fn refer(&mut self, unit: UnitId, on: bool) {
+        match on {
+            true => drop(self.collector.referred.insert(unit)),
+            false => {
+                self.collector.referred.remove(&unit);
+                self.note_idle(&[unit]);
+            }
+        }
+    }
+
+    /// Has forgotten what was at rest through a whole period.
+    pub(crate) fn collect(&mut self) {
+        if self.collector.due.is_none_or(|due| now().monotonic < due) || !self.events.is_empty() {
+            return;
+        }
+        let rested = std::mem::take(&mut self.collector.rested);
+        self.collector.rested = std::mem::take(&mut self.collector.idle);
+        let more = !self.collector.rested.is_empty();
+        self.collector.due = more.then(|| now().monotonic.after(FORGOTTEN_AFTER));
+        // Who was busy in between is told of again when it rests.
+        let is_due = |unit: &UnitId| rested.contains(unit) && !self.collector.rested.contains(unit);
+        let may_leave = |unit: &UnitId| {
+            is_due(unit) && self.forgotten_with(*unit).is_some_and(|group| group.iter().all(is_due))
+        };
+        let leaving: BTreeSet<UnitId> = rested.iter().copied().filter(may_leave).collect();
+        if leaving.is_empty() {
+            return;
+        }
+        let graph = self.core.graph();
+        let names: Vec<UnitName> = leaving.iter().map(|&unit| graph.name(unit).clone()).collect();
+        self.collector.leaving.extend(&leaving);
+        let after = AfterLoad::Forgotten(leaving);
+        self.load(|token| LoaderOrder::Forget { names, token }, after);
+    }
+
+    /// These are forgotten, or the loader found a reason to keep them. What only they named may
+    /// follow.
+    pub(crate) fn forgotten(&mut self, asked: &BTreeSet<UnitId>, delta: &Delta) {
+        self.collector.leaving.retain(|unit| !asked.contains(unit));
+        self.note_idle(&delta.rewired);
+        if !self.collector.mounted.is_empty() {
+            // Those that are still leaving are held again.
+            let graph = self.core.graph().clone();
+            self.mounts.tell_again_of(std::mem::take(&mut self.collector.mounted));
+            let changes = self.mounts.take(&graph);
+            self.take_mount_changes(changes);
+        }
+    }
+}

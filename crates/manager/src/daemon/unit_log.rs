@@ -1,0 +1,251 @@
+//! Log entries about units: what a notice of the core says, and what is wrong with unit files.
+//!
+//! Each carries the fields of systemd.journal-fields(7) and, where systemd has an id for such a message
+//! (`journalctl --list-catalog`), that id. [`crate::base::say`] sends them.
+
+use crate::base::client_name::client;
+use crate::base::say::about_named;
+use crate::base::say::{ERR, INFO, WARNING};
+use crate::base::unmet;
+use crate::say;
+use std::collections::BTreeMap;
+use warren_core::model::ids::{JobId, UnitId};
+use warren_core::model::job::{JobKind, JobResult};
+use warren_core::model::process::Outcome;
+use warren_core::model::reason::{Cause, Code};
+use warren_core::protocol::request::{Asker, Notice};
+use warren_core::settings::{Settings, TypeSettings};
+use warren_core::view::View;
+use warren_unit::settings::{Group, Id};
+use warren_unit::{Diagnostic, Severity};
+
+/// Diagnostics that are written out after one load; the rest is counted.
+pub(crate) const DIAGNOSTICS_SHOWN_MAX: usize = 50;
+
+/// Of one file, so that it does not hide what is wrong with others.
+pub(crate) const DIAGNOSTICS_OF_FILE_MAX: usize = 10;
+
+/// Says what a notice has for the log.
+pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
+    match notice {
+        Notice::Log { unit, reason, .. } if reason.code == Code::Hurried => {
+            let by = match reason.cause {
+                Cause::Request { uid, pid } => format!(" ({})", client(Asker { uid, pid })),
+                _ => String::new(),
+            };
+            let (name, code) = (view.graph.name(*unit), reason.code.id());
+            let text = format!("{name}: {code} {}{by}", reason.code.text());
+            about(view, settings, *unit, INFO, &text, &[("WARREN_REASON", &code)], true);
+        }
+        Notice::Log { reason, .. } if !reason.code.is_trouble() => {}
+        Notice::Log { unit, reason, .. } if reason.code == Code::ConditionFailed => {
+            skipped(view, settings, *unit);
+        }
+        Notice::Log { unit, reason, detail } => {
+            let name = view.graph.name(*unit).as_str();
+            let by = match reason.cause {
+                Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other) => {
+                    format!(" ({})", view.graph.name(other))
+                }
+                _ => String::new(),
+            };
+            let asserts = match reason.code {
+                Code::AssertFailed => unmet::asserts(view, settings, *unit).join(", "),
+                _ => String::new(),
+            };
+            let detail = if detail.is_empty() { &asserts } else { detail };
+            let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+            let code = reason.code.id();
+            let text = format!("{name}: {code} {}{by}{detail}", reason.code.text());
+            // Of those there may be thousands, and the console tells of the end itself.
+            let to_console = reason.code != Code::ManagerExit;
+            about(view, settings, *unit, WARNING, &text, &[("WARREN_REASON", &code)], to_console);
+        }
+        Notice::CycleBroken { units, at, is_kept } => {
+            let names: Vec<&str> = units.iter().map(|u| view.graph.name(*u).as_str()).collect();
+            let name = view.graph.name(*at);
+            let how = match is_kept {
+                true => "does not wait",
+                false => "was dropped",
+            };
+            let text = format!("ordering circle {}: the job of {name} {how}", names.join(" -> "));
+            about(view, settings, *at, WARNING, &text, &[], true);
+        }
+        Notice::JobRemoved { result: JobResult::Done, changed: false, .. } => {}
+        Notice::JobRemoved { job, unit, kind, result, .. } => {
+            job_ended(view, settings, *unit, *job, *kind, *result);
+        }
+        _ => {}
+    }
+}
+
+/// Says that a unit was not started, since a condition of its own was not met or `ExecCondition=` said no.
+pub(crate) fn skipped(view: &View, settings: &Settings, unit: UnitId) {
+    /// Of the second kind.
+    const SKIPPED: &str = "0e4284a0caca4bfc81c0bb6786972673";
+    let code = Code::ConditionFailed.id();
+    let (text, more) = match unmet::why_skipped(view, settings, unit) {
+        Some(why) => (format!("{} was skipped because {why}.", title(view, unit)), Vec::new()),
+        None => {
+            let result = Outcome::ExecCondition.as_str();
+            let text = format!("{}: Skipped due to '{result}'.", view.graph.name(unit));
+            (text, vec![("UNIT_RESULT", result), ("MESSAGE_ID", SKIPPED)])
+        }
+    };
+    let fields = [vec![("WARREN_REASON", &*code)], more].concat();
+    about(view, settings, unit, INFO, &text, &fields, true);
+}
+
+/// A unit's name and, if it has one, its description.
+pub(crate) fn title(view: &View, unit: UnitId) -> String {
+    let definition = view.definition(unit);
+    let (name, description) = (definition.name.as_str(), definition.title());
+    match description.is_empty() || description == name {
+        true => name.to_owned(),
+        false => format!("{name} - {description}"),
+    }
+}
+
+/// Warns of a unit: among its messages, and with the console.
+pub fn warn(view: &View, settings: &Settings, unit: UnitId, text: &str) {
+    about(view, settings, unit, WARNING, text, &[], true);
+}
+
+/// Whether the manager says something of a unit at this level: `LogLevelMax=` is for its messages too
+/// (systemd.exec(5)). Few units have it: only theirs are compiled for that.
+pub(crate) fn is_said(view: &View, settings: &Settings, unit: UnitId, level: u8) -> bool {
+    const LEVEL_MAX: Id = Id::of(Group::Exec, "LogLevelMax");
+    let definition = view.definition(unit);
+    if !definition.files.in_use().mention(LEVEL_MAX) {
+        return true;
+    }
+    let level_max = match settings.compile_running(definition).own {
+        TypeSettings::Service(config) => config.exec.log_level_max,
+        TypeSettings::Socket(config) => config.exec.log_level_max,
+        TypeSettings::Mount(config) => config.exec.log_level_max,
+        TypeSettings::Automount(_) | TypeSettings::Slice(_) | TypeSettings::None => None,
+    };
+    level_max.is_none_or(|max| level <= max)
+}
+
+/// Says something about a unit, with the fields that name it.
+pub(crate) fn about(
+    view: &View,
+    settings: &Settings,
+    unit: UnitId,
+    level: u8,
+    text: &str,
+    more: &[(&str, &str)],
+    to_console: bool,
+) {
+    if !is_said(view, settings, unit, level) {
+        return;
+    }
+    let invocation = view.run(unit).history.as_ref().map_or(0, |h| h.invocation);
+    about_named(view.graph.name(unit), invocation, level, text, more, to_console);
+}
+
+/// What is said at the end of a job.
+pub(crate) struct Words {
+    level: u8,
+    /// Before and after the unit's name and description.
+    before: &'static str,
+    after: &'static str,
+    /// The id under which systemd says the same.
+    id: &'static str,
+}
+
+pub(crate) fn words_of(kind: JobKind, result: JobResult) -> Option<Words> {
+    const START_FAILED: &str = "be02cf6855d2428ba40df7e9d022f03d";
+    use JobResult::{Assert, Dependency, Done, Failed, Timeout};
+    let words = |level, before, after, id| Some(Words { level, before, after, id });
+    let failed = |before| words(ERR, before, ".", START_FAILED);
+    match (kind, result) {
+        (JobKind::Start, Done) => words(INFO, "Started ", ".", "39f53479d3a045ac8e11786248231fbf"),
+        (JobKind::Stop, Done) => words(INFO, "Stopped ", ".", "9d1aaa27d60140bd96365438aad20286"),
+        (JobKind::Reload, Done) => {
+            words(INFO, "Reloaded ", ".", "7b05ebc668384222baa8881179cfda54")
+        }
+        (JobKind::Start, Failed) => failed("Failed to start "),
+        (JobKind::Start, Timeout) => failed("Timed out starting "),
+        (JobKind::Start, Dependency) => failed("Dependency failed for "),
+        (JobKind::Start, Assert) => failed("Assertion failed for "),
+        _ => None,
+    }
+}
+
+/// Not on the console, where a boot of thousands of units would be told one by one: what went
+/// wrong is there by its reason.
+pub(crate) fn job_ended(
+    view: &View,
+    settings: &Settings,
+    unit: UnitId,
+    job: JobId,
+    kind: JobKind,
+    result: JobResult,
+) {
+    let Some(words) = words_of(kind, result) else { return };
+    let text = format!("{}{}{}", words.before, title(view, unit), words.after);
+    let more = [
+        ("JOB_ID", &*job.0.to_string()),
+        ("JOB_TYPE", kind.as_str()),
+        ("JOB_RESULT", result.as_str()),
+        ("MESSAGE_ID", words.id),
+    ];
+    about(view, settings, unit, words.level, &text, &more, false);
+}
+
+/// Says what was wrong with unit files.
+pub fn diagnostics(all: &[Diagnostic]) {
+    shown(all).for_each(|text| say!("{text}"));
+}
+
+/// The same, of a unit's own files.
+pub fn diagnostics_of(view: &View, settings: &Settings, unit: UnitId, all: &[Diagnostic]) {
+    shown(all).for_each(|text| warn(view, settings, unit, &text));
+}
+
+/// Errors first: they say why a unit cannot be used.
+pub(crate) fn shown(all: &[Diagnostic]) -> impl Iterator<Item = String> {
+    let line = |diagnostic: &Diagnostic| {
+        let Diagnostic { path, line, column, severity, message, .. } = diagnostic;
+        match column {
+            0 => format!("{path}:{line}: {severity}: {message}"),
+            column => format!("{path}:{line}:{column}: {severity}: {message}"),
+        }
+    };
+    let mut of_files = BTreeMap::<&str, usize>::new();
+    let (errors, others): (Vec<_>, Vec<_>) =
+        all.iter().partition(|diagnostic| diagnostic.severity == Severity::Error);
+    let mut shown = Vec::new();
+    for diagnostic in errors.into_iter().chain(others) {
+        let of_file = of_files.entry(&diagnostic.path).or_default();
+        if *of_file < DIAGNOSTICS_OF_FILE_MAX && shown.len() < DIAGNOSTICS_SHOWN_MAX {
+            *of_file += 1;
+            shown.push(line(diagnostic));
+        }
+    }
+    let more = all.len() - shown.len();
+    let more = (more > 0).then(|| format!("and {more} more; see warren verify"));
+    shown.into_iter().chain(more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_hides_what_is_wrong_with_another_and_errors_come_first() {
+        let one = |path: &str, line, severity| {
+            let (path, code, message) = (path.into(), warren_unit::Code::NotUtf8, String::new());
+            Diagnostic { path, line, column: 0, severity, code, message }
+        };
+        let mut all: Vec<_> = (1..=256).map(|line| one("a", line, Severity::Warning)).collect();
+        all.extend((1..=60).map(|n| one(&format!("b{n}"), 1, Severity::Warning)));
+        all.push(one("c", 7, Severity::Error));
+        let shown: Vec<String> = shown(&all).collect();
+        assert!(shown[0].starts_with("c:7: "), "{}", shown[0]);
+        assert_eq!(shown.iter().filter(|line| line.starts_with("a:")).count(), 10);
+        assert_eq!((shown.len(), &*shown[50]), (51, "and 267 more; see warren verify"));
+    }
+}

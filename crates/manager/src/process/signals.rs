@@ -1,0 +1,45 @@
+//! Signals to processes and groups.
+//!
+//! The main process of a group is signalled first. Whether others are in its group costs more to
+//! find out than the signal, and of most services nobody is; whether it is stopped and is to go on is
+//! no matter once it has ended. So where many stop at once both are seen to a moment later, after the
+//! ends that have come meanwhile, and not at all of a unit of which they left nobody. Where few do it
+//! is done at once: what the main process starts because of its signal is not to get it too.
+
+use std::collections::{BTreeSet, VecDeque};
+use warren_core::model::ids::{EffectId, UnitId};
+use warren_core::protocol::event::FollowUp;
+
+/// A group whose processes fork is listed so often for one signal.
+pub(crate) const LISTINGS_MAX: usize = 4;
+
+/// Groups that are looked at for others in one turn, so that ends are heard of in between.
+pub(crate) const LOOKED_AT_PER_TURN_MAX: usize = 64;
+
+/// Groups whose others are signalled right after their main process, in one turn.
+pub(crate) const AT_ONCE_PER_TURN_MAX: usize = 8;
+
+pub(crate) const SIGHUP: i32 = 1;
+
+pub(crate) const SIGKILL: i32 = 9;
+
+pub(crate) const SIGCONT: i32 = 18;
+
+/// Groups whose main process was signalled, and in which there may be others. One for each effect
+/// that is under way at most.
+pub(crate) type Others = VecDeque<Asked>;
+
+/// What the others of a group are to be asked.
+pub(crate) struct Asked {
+    /// The effect that is answered when they were.
+    pub(crate) id: EffectId,
+    pub(crate) unit: UnitId,
+    pub(crate) signal: i32,
+    pub(crate) then: FollowUp,
+    /// It had the signal, and is to go on with it if it was stopped.
+    pub(crate) main: Option<i32>,
+    /// Those who had the signal, or are not to have it.
+    pub(crate) seen: BTreeSet<i32>,
+    /// How many had it.
+    pub(crate) sent: u32,
+}

@@ -1,0 +1,101 @@
+//! File descriptors that services keep with the manager (`FDSTORE=1`, sd_notify(3)); init keeps
+//! them too, so that they outlive the manager.
+
+use crate::say;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use warren_core::model::ids::UnitId;
+use warren_sys::waits;
+
+/// Stands behind the key of one that is not dropped when it hangs up, in the name that init keeps.
+const UNPOLLED: &str = "!";
+
+/// A file descriptor that a service sent. Whatever it is of, that it is dropped holds nobody up.
+pub struct Offered(pub(crate) Option<OwnedFd>);
+
+impl Offered {
+    /// Takes it.
+    pub fn new(fd: OwnedFd) -> Offered {
+        Offered(Some(fd))
+    }
+}
+
+impl AsFd for Offered {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_ref().expect("it goes with the value").as_fd()
+    }
+}
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        let_go(self.0.take());
+    }
+}
+
+/// Closes what services sent, by as few processes as may be: the loop waits until each is made, a copy of the manager.
+pub fn let_go(fds: impl IntoIterator<Item = OwnedFd>) {
+    if let Err(e) = waits::close_all(fds, true) {
+        say!("a stored file descriptor cannot be closed: {e}");
+    }
+}
+
+/// All stored file descriptors.
+#[derive(Default)]
+pub struct FdStore {
+    pub(crate) stored: BTreeMap<UnitId, Vec<Stored>>,
+    pub(crate) next: u32,
+}
+
+pub(crate) struct Stored {
+    pub(crate) name: String,
+    pub(crate) key: u32,
+    pub(crate) polls: bool,
+    /// Spawns that are under way have it too.
+    pub(crate) fd: Rc<Offered>,
+    /// Device and inode: of those that differ none are the same open file.
+    pub(crate) file: (u64, u64),
+}
+
+impl Stored {
+    pub(crate) fn new(name: &str, key: u32, polls: bool, fd: OwnedFd) -> Stored {
+        // One that cannot be asked is compared with all that cannot.
+        let file = waits::identity(fd.as_fd()).unwrap_or_default();
+        Stored { name: name.to_owned(), key, polls, fd: Rc::new(Offered::new(fd)), file }
+    }
+
+    /// The name under which init keeps it.
+    pub(crate) fn kept_as(&self, unit: &str) -> String {
+        let unpolled = if self.polls { "" } else { UNPOLLED };
+        format!("fdstore/{unit}/{}{unpolled}/{}", self.key, self.name)
+    }
+
+    /// Key, whether it is polled, and name of one that init kept; nothing if it is none of these.
+    pub(crate) fn parse(rest: &str) -> Option<(u32, bool, &str)> {
+        let (key, name) = rest.split_once('/')?;
+        let polls = !key.ends_with(UNPOLLED);
+        Some((key.trim_end_matches(UNPOLLED).parse().ok()?, polls, name))
+    }
+}
+
+impl FdStore {
+    /// Whether the unit has any.
+    pub fn has(&self, unit: UnitId) -> bool {
+        self.stored.get(&unit).is_some_and(|stored| !stored.is_empty())
+    }
+
+    /// For a new run of the unit, with their names.
+    pub fn for_unit(&self, unit: UnitId) -> impl Iterator<Item = (String, Rc<Offered>)> {
+        let stored = self.stored.get(&unit).into_iter().flatten();
+        stored.map(|stored| (stored.name.clone(), stored.fd.clone()))
+    }
+
+    pub(crate) fn of(&mut self, unit: UnitId) -> &mut Vec<Stored> {
+        self.stored.entry(unit).or_default()
+    }
+}
+
+/// The unit and the rest of a name that init keeps a stored file descriptor under.
+pub fn parse_stored_name(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix("fdstore/")?.split_once('/')
+}

@@ -1,0 +1,71 @@
+//! Inhibitor locks: somebody does something that an end would spoil. A lock is held by an open
+//! connection of the control socket and is gone with it, so that nobody can forget one.
+//!
+//! An end that is asked for over the control socket is refused while there are locks, unless its
+//! asker says that they do not count; one that was planned waits for them. What is asked for over
+//! systemd's interface is not held up, as with systemd itself, where the locks are another
+//! program's.
+//!
+//! Who holds a lock takes it again from a manager that comes in this one's place. Until then it counts as
+//! held, by a file: an end must not slip through in between.
+
+use crate::published::locks::{LOCKS_MAX, Lock};
+use crate::published::orders::Order;
+use crate::published::shared::Shared;
+use serde_json::Value;
+use std::sync::Arc;
+use warren_core::protocol::request::Asker;
+
+/// Bytes of `who` and `why` that are kept.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// A lock of one connection; it ends with this value.
+pub struct Held {
+    number: u64,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shared.change_locks(|locks| locks.release(self.number));
+        // An end that waits for it can go on.
+        self.shared.order(Order::Unlocked);
+    }
+}
+
+/// Takes a lock for a connection.
+///
+/// # Errors
+/// Anything but `shutdown` to inhibit, or too many locks.
+pub fn take(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Result<Held, String> {
+    let word = |key: &str, default: &str| {
+        let text = parameters[key].as_str().unwrap_or(default);
+        let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        let mut plain: String = plain.collect();
+        plain.truncate(plain.floor_char_boundary(TEXT_BYTES_MAX));
+        plain
+    };
+    let what = word("what", "shutdown");
+    if what != "shutdown" {
+        return Err(format!("only shutdown can be inhibited, not {what}"));
+    }
+    let lock = Lock {
+        who: word("who", "somebody"),
+        why: word("why", "no reason given"),
+        uid: asker.uid,
+        pid: asker.pid,
+    };
+    let number = shared.change_locks(|locks| locks.take(lock));
+    let number = number.ok_or_else(|| format!("there are {LOCKS_MAX} locks already"))?;
+    Ok(Held { number, shared: shared.clone() })
+}
+
+/// For people: who holds locks, and what for.
+pub fn line(locks: &[Lock]) -> String {
+    let holder = |lock: &Lock| match lock.pid {
+        Asker::OUTSIDE => "from outside".to_owned(),
+        pid => format!("pid {pid}"),
+    };
+    let one = |lock: &Lock| format!("{} ({}): {}", lock.who, holder(lock), lock.why);
+    locks.iter().map(one).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,591 @@
+//! From a spawn effect, and what its environment files say, to the request for an exec helper.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use warren_core::model::process::CommandList;
+use warren_core::protocol::event::Spawn;
+use warren_core::settings::{Compiled, TypeSettings};
+use warren_init::protocol::exec::{
+    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
+    LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TtyMode, WorkingDirectory,
+};
+use warren_unit::config::{
+    Command, Copies, CpuSchedulingPolicy, ExecConfig, ExecDirectory, ExecDirectoryPath, Input,
+    IoSchedulingClass, KeyringMode, NotifyAccess, Output, Personality, Resource, ServiceConfig,
+    UnsetEnvironment, WorkingDirectory as Place, expand,
+};
+use warren_unit::{Context, Scope};
+
+use crate::base::environment::Variables;
+
+/// Variables that have the number of the process, which the helper knows.
+const PID_VARIABLES: [&str; 3] = ["LISTEN_PID", "SYSTEMD_EXEC_PID", "WATCHDOG_PID"];
+
+/// What stands for that number; no file can say it.
+const OF_PROCESS: &str = "\0";
+
+/// What the helper knows of the user.
+const LOGIN_VARIABLES: [&str; 4] = ["HOME", "LOGNAME", "USER", "SHELL"];
+
+/// What a spawn needs to know besides the effect.
+pub struct SpawnHost<'a> {
+    /// Host facts, as for specifiers.
+    pub context: &'a Context,
+    /// The manager's environment block for its services.
+    pub environment: &'a Variables,
+    /// What the command's environment files say.
+    pub file_variables: &'a [(String, String)],
+    /// Path of the notify socket.
+    pub notify_socket: &'a str,
+    /// The cgroup; [`CgroupPlace::Inherit`] where there are none.
+    pub cgroup: CgroupPlace,
+    /// Groups that its user is to have.
+    pub delegated: Vec<String>,
+    /// What takes the output of this unit.
+    pub log: LogOutputs,
+    /// Names of the file descriptors that are handed over as 3, 4, ...
+    pub fd_names: Vec<String>,
+    /// Environment of the connection of an `Accept=yes` instance (`REMOTE_ADDR`, `REMOTE_PORT`).
+    pub connection_environment: Vec<(&'static str, String)>,
+    /// Which of the packet's fds has what is to be read, with `StandardInput=data`.
+    pub input_data: Option<u16>,
+}
+
+/// The kernel's log.
+const KMSG: &str = "/dev/kmsg";
+
+/// Where `StandardOutput=journal` leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogOutput {
+    /// A file, while there is no log daemon.
+    File(String),
+    /// A stream to the log daemon.
+    Stream {
+        /// For `$JOURNAL_STREAM`.
+        name: String,
+        /// Which fd of the packet it is: they come after those that are handed over.
+        fd: u16,
+    },
+}
+
+impl LogOutput {
+    /// The standard output that it is.
+    fn as_output(&self) -> StdOutput {
+        match self {
+            LogOutput::File(path) => StdOutput::Log(path.clone()),
+            LogOutput::Stream { fd, .. } => StdOutput::Fd(*fd),
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        match self {
+            LogOutput::Stream { name, .. } => Some(name),
+            LogOutput::File(_) => None,
+        }
+    }
+
+    /// The same for what the kernel's log gets too: without a log daemon it gets it alone, if it is there, as it is
+    /// not in containers.
+    fn as_kmsg(&self) -> StdOutput {
+        match self {
+            LogOutput::File(_) if Path::new(KMSG).exists() => StdOutput::File(KMSG.to_owned()),
+            _ => self.as_output(),
+        }
+    }
+}
+
+/// Where standard output and standard error lead if they are logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOutputs {
+    /// Standard output.
+    pub out: LogOutput,
+    /// Standard error.
+    pub err: LogOutput,
+}
+
+impl LogOutputs {
+    /// What `$JOURNAL_STREAM` says: of standard error if both are streams (systemd.exec(5)).
+    fn name(&self, exec: &ExecConfig) -> Option<&str> {
+        let [out, err] = logged(exec);
+        let logs = [err.map(|_| &self.err), out.map(|_| &self.out)];
+        logs.into_iter().flatten().find_map(LogOutput::name)
+    }
+}
+
+/// Why a request could not be made; the text is for people.
+pub type SpawnError = String;
+
+/// Where a process is placed; by `enters` it is made first and put there then.
+pub fn cgroup_place(path: Option<String>, enters: bool) -> CgroupPlace {
+    match path {
+        None => CgroupPlace::Inherit,
+        Some(path) if enters => CgroupPlace::Enter(path),
+        Some(path) => CgroupPlace::Path(path),
+    }
+}
+
+/// The request for one spawn.
+pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnError> {
+    let (command, exec) = command_of(&spawn.settings, spawn.list, spawn.index)
+        .ok_or_else(|| "the command is not there any more".to_owned())?;
+    let service = match &spawn.settings.own {
+        TypeSettings::Service(config) => Some(&**config),
+        _ => None,
+    };
+    let login_user = exec.user.as_ref().filter(|_| exec.set_login_environment != Some(false));
+    let mut environment = environment(spawn, service, exec, login_user.is_some(), host)?;
+    let [set_listen_pid, set_exec_pid, set_watchdog_pid] =
+        PID_VARIABLES.map(|name| take_of_process(&mut environment, name));
+    let privileged = command.full_privileges || service.is_some_and(|s| is_spared(s, spawn.list));
+    let keeps_ids = privileged || command.no_setuid;
+    // As with systemd 252, such a command has the groups of the user database alone.
+    let groups = if keeps_ids { &[][..] } else { &exec.supplementary_groups[..] };
+    let mut spec = ExecSpec {
+        required_features: required_features(exec, privileged),
+        path: command.path.to_string(),
+        search_path: search_path(exec, host.context),
+        argv: expand(command, &with_login_variables(&environment, login_user.is_some())),
+        env: environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        cgroup: host.cgroup.clone(),
+        delegated: host.delegated.clone(),
+        set_listen_pid,
+        set_exec_pid,
+        set_watchdog_pid,
+        working_directory: working_directory(exec, host.context),
+        root_directory: exec.root_directory.as_ref().map(|r| r.to_string()),
+        user: exec.user.as_ref().map(|u| u.to_string()),
+        group: exec.group.as_ref().map(|g| g.to_string()),
+        supplementary_groups: groups.iter().map(|g| g.to_string()).collect(),
+        keeps_ids,
+        login_user: login_user.map(|user| user.to_string()),
+        unset_env: unset_words(exec),
+        login_defaults: login_user.map_or_else(Vec::new, |_| login_defaults(host.environment)),
+        nice: exec.nice,
+        oom_score_adjust: exec.oom_score_adjust,
+        umask: Some(exec.umask),
+        ignore_sigpipe: exec.ignore_sigpipe,
+        scheduling: scheduling(exec),
+        cpu_affinity: exec
+            .cpu_affinity
+            .as_ref()
+            .map(|set| set.ranges().iter().flat_map(|&(low, high)| low..=high).collect()),
+        io_priority: io_priority(exec),
+        timer_slack_ns: exec.timer_slack_nsec,
+        keyring: match exec.keyring_mode {
+            KeyringMode::Inherit => Keyring::Inherit,
+            KeyringMode::Private => Keyring::Private,
+            KeyringMode::Shared => Keyring::Shared,
+        },
+        directories: directories(exec, host.context),
+        log_sockets: exec.log_namespace.as_deref().map(log_sockets),
+        personality: exec.personality.map(persona),
+        tty_path: exec.tty_path.as_deref().unwrap_or("").to_owned(),
+        ..ExecSpec::default()
+    };
+    if !privileged {
+        restrict(&mut spec, exec, host.context.scope);
+    }
+    // The packet's fds are the ones handed over, in order; the standard streams refer to them by index.
+    if !exec.takes_socket() {
+        spec.listen_fds = (0..host.fd_names.len() as u16).collect();
+    }
+    let leaves_terminal = service.is_some() && leaves_terminal(spawn.list);
+    standard_streams(&mut spec, exec, leaves_terminal, host)?;
+    Ok(spec)
+}
+
+/// Where the sockets of a journal namespace are.
+pub fn log_sockets(namespace: &str) -> String {
+    format!("{LOG_SOCKETS}.{namespace}")
+}
+
+/// Whether standard output and standard error of a process of these settings are logged by themselves, and
+/// who gets a copy. Standard error that inherits is standard output.
+pub fn logged(exec: &ExecConfig) -> [Option<Copies>; 2] {
+    let inherits = exec.standard_output == Output::Inherit && !is_written_to(&exec.standard_input);
+    let out = exec.standard_output.copies().or_else(|| inherits.then(Copies::default));
+    [out, exec.standard_error.copies()]
+}
+
+/// Whether standard output can inherit it; else it goes to the log.
+fn is_written_to(input: &Input) -> bool {
+    !matches!(input, Input::Null | Input::File(_) | Input::Data)
+}
+
+/// A command of a unit and the environment it runs in.
+pub fn command_of(
+    settings: &Compiled,
+    list: CommandList,
+    index: u16,
+) -> Option<(&Command, &ExecConfig)> {
+    let exec = match &settings.own {
+        TypeSettings::Service(config) => &config.exec,
+        TypeSettings::Socket(config) => &config.exec,
+        _ => return None,
+    };
+    settings.commands(list).get(usize::from(index)).map(|command| (command, &**exec))
+}
+
+/// The execution domain of personality(2): architectures of 32 bits have one of their own. One
+/// that this machine cannot run is refused by the kernel, at the exec.
+fn persona(personality: Personality) -> u64 {
+    const PER_LINUX: u64 = 0;
+    const PER_LINUX32: u64 = 8;
+    match personality {
+        Personality::X86 | Personality::Ppc | Personality::PpcLe | Personality::S390 => PER_LINUX32,
+        Personality::X86_64 | Personality::Ppc64 | Personality::Ppc64Le | Personality::S390x => {
+            PER_LINUX
+        }
+    }
+}
+
+/// What must be refused rather than left out.
+fn required_features(exec: &ExecConfig, privileged: bool) -> Vec<String> {
+    let dynamic = exec.dynamic_user && !privileged;
+    dynamic.then(|| "DynamicUser=yes".to_owned()).into_iter().collect()
+}
+
+/// `PermissionsStartOnly=`: what is not for ExecStart= runs as with the prefix `+`.
+fn is_spared(service: &ServiceConfig, list: CommandList) -> bool {
+    service.permissions_start_only && list != CommandList::Start
+}
+
+fn restrict(spec: &mut ExecSpec, exec: &ExecConfig, scope: Scope) {
+    let all = warren_unit::config::CapabilitySet::ALL;
+    spec.capability_bounding_set =
+        (exec.capability_bounding_set != all).then_some(exec.capability_bounding_set.0);
+    spec.ambient_capabilities = exec.ambient_capabilities.0;
+    spec.rlimits = rlimits(exec);
+    spec.secure_bits = (exec.secure_bits != 0).then_some(exec.secure_bits);
+    spec.no_new_privileges = exec.has_no_new_privileges(is_admin(spec, scope));
+}
+
+/// Whether a process will have CAP_SYS_ADMIN, as far as its user and its ambient capabilities say.
+fn is_admin(spec: &ExecSpec, scope: Scope) -> bool {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let is_root = spec.keeps_ids || matches!(spec.user.as_deref(), None | Some("root" | "0"));
+    scope == Scope::System && (is_root || spec.ambient_capabilities & CAP_SYS_ADMIN != 0)
+}
+
+fn search_path(exec: &ExecConfig, context: &Context) -> String {
+    match exec.exec_search_path.is_empty() {
+        true => context.exec_search_path.to_string(),
+        false => exec.exec_search_path.join(":"),
+    }
+}
+
+fn working_directory(exec: &ExecConfig, context: &Context) -> WorkingDirectory {
+    let place = match &exec.working_directory {
+        Some(Place::Home) => DirectoryPlace::Home,
+        Some(Place::Path(path)) => DirectoryPlace::Path(path.to_string()),
+        None if context.scope == Scope::User => DirectoryPlace::Home,
+        None => DirectoryPlace::Root,
+    };
+    WorkingDirectory { place, ignore_missing: exec.working_directory_optional }
+}
+
+/// getrlimit(2) numbers on all architectures that Warrener knows.
+fn resource_number(resource: Resource) -> u8 {
+    match resource {
+        Resource::Cpu => 0,
+        Resource::Fsize => 1,
+        Resource::Data => 2,
+        Resource::Stack => 3,
+        Resource::Core => 4,
+        Resource::Rss => 5,
+        Resource::Nproc => 6,
+        Resource::Nofile => 7,
+        Resource::Memlock => 8,
+        Resource::As => 9,
+        Resource::Locks => 10,
+        Resource::Sigpending => 11,
+        Resource::Msgqueue => 12,
+        Resource::Nice => 13,
+        Resource::Rtprio => 14,
+        Resource::Rttime => 15,
+    }
+}
+
+fn rlimits(exec: &ExecConfig) -> Vec<Rlimit> {
+    let wire = |(resource, limit): &(Resource, warren_unit::config::Rlimit)| Rlimit {
+        resource: resource_number(*resource),
+        soft: limit.soft,
+        hard: limit.hard,
+    };
+    exec.rlimits.0.iter().map(wire).collect()
+}
+
+fn scheduling(exec: &ExecConfig) -> Option<Scheduling> {
+    let policy = match exec.cpu_scheduling_policy? {
+        CpuSchedulingPolicy::Other => 0,
+        CpuSchedulingPolicy::Fifo => 1,
+        CpuSchedulingPolicy::Rr => 2,
+        CpuSchedulingPolicy::Batch => 3,
+        CpuSchedulingPolicy::Idle => 5,
+    };
+    let priority = exec.cpu_scheduling_priority.unwrap_or(0);
+    Some(Scheduling { policy, priority, reset_on_fork: exec.cpu_scheduling_reset_on_fork })
+}
+
+fn io_priority(exec: &ExecConfig) -> Option<IoPriority> {
+    if exec.io_scheduling_class.is_none() && exec.io_scheduling_priority.is_none() {
+        return None;
+    }
+    let class = match exec.io_scheduling_class.unwrap_or(IoSchedulingClass::BestEffort) {
+        IoSchedulingClass::Realtime => 1,
+        IoSchedulingClass::None | IoSchedulingClass::BestEffort => 2,
+        IoSchedulingClass::Idle => 3,
+    };
+    Some(IoPriority { class, level: exec.io_scheduling_priority.unwrap_or(4) })
+}
+
+/// The five kinds of directories, with where they lie.
+pub fn directory_bases<'a>(
+    exec: &'a ExecConfig,
+    context: &'a Context,
+) -> [(DirectoryKind, &'a Arc<str>, &'a ExecDirectory); 5] {
+    [
+        (DirectoryKind::Runtime, &context.runtime_dir, &exec.runtime_directory),
+        (DirectoryKind::State, &context.state_dir, &exec.state_directory),
+        (DirectoryKind::Cache, &context.cache_dir, &exec.cache_directory),
+        (DirectoryKind::Logs, &context.log_dir, &exec.logs_directory),
+        (DirectoryKind::Configuration, &context.config_dir, &exec.configuration_directory),
+    ]
+}
+
+fn directories(exec: &ExecConfig, context: &Context) -> Vec<Directories> {
+    directory_bases(exec, context)
+        .into_iter()
+        .filter(|(_, _, directory)| !directory.paths.is_empty())
+        .map(|(kind, base, directory)| Directories {
+            kind,
+            base: base.to_string(),
+            names: directory.paths.iter().map(|p| p.path.to_string()).collect(),
+            mode: directory.mode,
+            links: directory
+                .paths
+                .iter()
+                .flat_map(|p| p.symlinks.iter().map(|link| (p.path.to_string(), link.to_string())))
+                .collect(),
+        })
+        .collect()
+}
+
+// ---- environment (systemd.exec(5), "ENVIRONMENT VARIABLES") ----
+
+fn environment(
+    spawn: &Spawn,
+    service: Option<&ServiceConfig>,
+    exec: &ExecConfig,
+    has_login: bool,
+    host: &SpawnHost<'_>,
+) -> Result<Variables, SpawnError> {
+    let mut out = host.environment.clone();
+    if has_login {
+        // The user's come after the manager's (see `login_defaults`).
+        LOGIN_VARIABLES.iter().for_each(|name| _ = out.remove(*name));
+    }
+    let mut set = |name: &str, value: String| {
+        out.insert(name.into(), value.into());
+    };
+    set("SYSTEMD_EXEC_PID", OF_PROCESS.to_owned());
+    if host.context.scope == Scope::User {
+        set("MANAGERPID", std::os::unix::process::parent_id().to_string());
+    }
+    if let Some(namespace) = &exec.log_namespace {
+        set("LOG_NAMESPACE", namespace.to_string());
+    }
+    if spawn.invocation != 0 {
+        set("INVOCATION_ID", format!("{:032x}", spawn.invocation));
+    }
+    for (name, value) in &spawn.environment {
+        set(name, value.clone());
+    }
+    for (name, value) in &host.connection_environment {
+        set(name, value.clone());
+    }
+    if let Some(config) = service {
+        if is_heard(spawn, config.notify_access) {
+            set("NOTIFY_SOCKET", host.notify_socket.to_owned());
+        }
+        let starts = spawn.main || spawn.list == CommandList::Start;
+        if let Some(watchdog) = config.watchdog.filter(|_| starts) {
+            set("WATCHDOG_USEC", watchdog.as_micros().to_string());
+            set("WATCHDOG_PID", OF_PROCESS.to_owned());
+        }
+        if let Some(pid_file) = &config.pid_file {
+            set("PIDFILE", pid_file.to_string());
+        }
+    }
+    if let Some(term) = terminal_type(exec) {
+        set("TERM", term);
+    }
+    for (kind, base, directory) in directory_bases(exec, host.context) {
+        if !directory.paths.is_empty() {
+            let path = |path: &ExecDirectoryPath| format!("{base}/{}", path.path);
+            let paths: Vec<String> = directory.paths.iter().map(path).collect();
+            set(directory_variable(kind), paths.join(":"));
+        }
+    }
+    if !exec.exec_search_path.is_empty() {
+        set("PATH", exec.exec_search_path.join(":"));
+    }
+    if exec.working_directory == Some(Place::Home) && exec.user.is_none() {
+        set("HOME", warren_sys::process::own_home());
+    }
+    if let Some(name) = host.log.name(exec) {
+        set("JOURNAL_STREAM", name.to_owned());
+    }
+    if !host.fd_names.is_empty() && !exec.takes_socket() {
+        set("LISTEN_PID", OF_PROCESS.to_owned());
+        set("LISTEN_FDS", host.fd_names.len().to_string());
+        set("LISTEN_FDNAMES", host.fd_names.join(":"));
+    }
+    for name in &exec.pass_environment {
+        if let Ok(value) = std::env::var(&**name) {
+            set(name, value);
+        }
+    }
+    for variable in &exec.environment {
+        set(&variable.name, variable.value.to_string());
+    }
+    for (name, value) in host.file_variables {
+        set(name, value.clone());
+    }
+    for unset in &exec.unset_environment {
+        if unset.value.is_none() || out.get(&unset.name) == unset.value.as_ref() {
+            out.remove(&unset.name);
+        }
+    }
+    Ok(out)
+}
+
+/// Whether this process may say something: the main process, or a command, too.
+fn is_heard(spawn: &Spawn, access: NotifyAccess) -> bool {
+    match access {
+        NotifyAccess::None => false,
+        NotifyAccess::Main => spawn.main || spawn.list == CommandList::Start,
+        NotifyAccess::Exec | NotifyAccess::All => true,
+    }
+}
+
+/// `$TERM` of a process that has to do with a terminal.
+fn terminal_type(exec: &ExecConfig) -> Option<String> {
+    let input = exec.input_terminal().is_some();
+    let is_shown =
+        |output: &Output| *output == Output::Tty || output.copies().is_some_and(|it| it.console);
+    let outputs = [&exec.standard_output, &exec.standard_error];
+    if !input && !outputs.into_iter().any(is_shown) && exec.tty_path.is_none() {
+        return None;
+    }
+    let path = exec.tty_path.as_deref().unwrap_or("/dev/console");
+    let is_virtual = path.strip_prefix("/dev/tty").is_some_and(|n| n.parse::<u8>().is_ok());
+    let own = std::env::var("TERM").ok().filter(|_| path == "/dev/console");
+    Some(own.unwrap_or_else(|| if is_virtual { "linux" } else { "vt220" }.to_owned()))
+}
+
+fn directory_variable(kind: DirectoryKind) -> &'static str {
+    match kind {
+        DirectoryKind::Runtime => "RUNTIME_DIRECTORY",
+        DirectoryKind::State => "STATE_DIRECTORY",
+        DirectoryKind::Cache => "CACHE_DIRECTORY",
+        DirectoryKind::Logs => "LOGS_DIRECTORY",
+        DirectoryKind::Configuration => "CONFIGURATION_DIRECTORY",
+    }
+}
+
+/// The environment that a command line is expanded with: what the helper knows stands in it by name.
+fn with_login_variables(environment: &Variables, are_set: bool) -> Cow<'_, Variables> {
+    if !are_set {
+        return Cow::Borrowed(environment);
+    }
+    let mut all = environment.clone();
+    for name in LOGIN_VARIABLES {
+        all.entry(name.into()).or_insert_with(|| format!("\0{name}\0").into());
+    }
+    Cow::Owned(all)
+}
+
+/// What the manager's environment says where a user has no home or shell.
+fn login_defaults(environment: &Variables) -> Vec<String> {
+    let entry = |name: &&str| environment.get(*name).map(|value| format!("{name}={value}"));
+    LOGIN_VARIABLES.iter().filter_map(entry).collect()
+}
+
+/// Takes a variable out if it is to have the number of the process.
+fn take_of_process(environment: &mut Variables, name: &str) -> bool {
+    let is_set = environment.get(name).is_some_and(|value| &**value == OF_PROCESS);
+    is_set && environment.remove(name).is_some()
+}
+
+fn unset_words(exec: &ExecConfig) -> Vec<String> {
+    let word = |unset: &UnsetEnvironment| match &unset.value {
+        Some(value) => format!("{}={value}", unset.name),
+        None => unset.name.to_string(),
+    };
+    exec.unset_environment.iter().map(word).collect()
+}
+
+// ---- file descriptors ----
+
+/// Whether commands of a service leave its terminal to the main process. As with systemd 252, their output
+/// may go there.
+fn leaves_terminal(list: CommandList) -> bool {
+    matches!(list, CommandList::StartPost | CommandList::Reload | CommandList::Stop)
+}
+
+fn standard_streams(
+    spec: &mut ExecSpec,
+    exec: &ExecConfig,
+    leaves_terminal: bool,
+    host: &SpawnHost<'_>,
+) -> Result<(), SpawnError> {
+    let only_fd = || match host.fd_names.len() {
+        1 => Ok(0),
+        0 => Err("a socket as standard stream, and there is none".to_owned()),
+        more => Err(format!("a socket as standard stream, and there are {more}")),
+    };
+    let named = |name: &str, default: &str| {
+        let wanted = if name.is_empty() { default } else { name };
+        let index = host.fd_names.iter().position(|n| n == wanted);
+        index.map(|i| i as u16).ok_or_else(|| format!("no file descriptor named {wanted}"))
+    };
+    let leaves_terminal = leaves_terminal && exec.input_terminal().is_some();
+    spec.stdin = match &exec.standard_input {
+        _ if leaves_terminal => StdInput::Null,
+        Input::Null => StdInput::Null,
+        Input::Tty | Input::TtyFail => StdInput::Tty(TtyMode::Fail),
+        Input::TtyForce => StdInput::Tty(TtyMode::Force),
+        Input::File(path) => StdInput::File(path.to_string()),
+        Input::Socket => StdInput::Fd(only_fd()?),
+        Input::Fd(name) => StdInput::Fd(named(name, "stdin")?),
+        Input::Data => host.input_data.map_or(StdInput::Null, StdInput::Fd),
+    };
+    let output = |output: &Output, default: &str| -> Result<StdOutput, SpawnError> {
+        let log = if default == "stdout" { &host.log.out } else { &host.log.err };
+        Ok(match output {
+            Output::Inherit if default == "stdout" && !is_written_to(&exec.standard_input) => {
+                log.as_output()
+            }
+            Output::Inherit if default == "stdout" && leaves_terminal => StdOutput::Tty,
+            Output::Inherit => StdOutput::Inherit,
+            Output::Null => StdOutput::Null,
+            Output::Tty => StdOutput::Tty,
+            Output::Journal | Output::JournalConsole => log.as_output(),
+            Output::Kmsg | Output::KmsgConsole => log.as_kmsg(),
+            Output::File(path) => StdOutput::File(path.to_string()),
+            Output::Append(path) => StdOutput::Append(path.to_string()),
+            Output::Truncate(path) => StdOutput::Truncate(path.to_string()),
+            Output::Socket => StdOutput::Fd(only_fd()?),
+            Output::Fd(name) => StdOutput::Fd(named(name, default)?),
+        })
+    };
+    spec.stdout = output(&exec.standard_output, "stdout")?;
+    spec.stderr = output(&exec.standard_error, "stderr")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
