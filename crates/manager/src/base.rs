@@ -24,6 +24,7 @@ pub(crate) mod journal_field;
 pub(crate) mod locale;
 pub(crate) mod parallel;
 pub(crate) mod path_globs;
+pub(crate) mod patience;
 pub(crate) mod power_action;
 pub(crate) mod programs;
 pub(crate) mod readiness;

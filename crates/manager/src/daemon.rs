@@ -42,6 +42,7 @@ use crate::base::environment::Environment;
 use crate::base::fair_queue::Questions;
 use crate::base::heartbeat::HEARTBEAT;
 use crate::base::host::is_nested;
+use crate::base::patience::Patient;
 use crate::base::token::{self, NOBODY};
 use crate::base::worker_pool::Workers;
 use crate::cgroup::tree::Groups;
@@ -270,12 +271,9 @@ impl Daemon {
             self.try_doors_again();
             self.collect();
             self.end_held_up();
-            self.workers.relieve(Instant::now());
-            self.bus.iter().for_each(|bus| bus.relieve(Instant::now()));
+            self.patients().for_each(|patient| patient.relieve(Instant::now()));
             self.look_for_pid_files();
             self.go_on_hearing();
-            self.traps.relieve(Instant::now());
-            self.names.relieve(Instant::now());
             self.leave_late_traps();
             self.leave_late_sockets();
             self.leave_late_environments();
@@ -290,31 +288,34 @@ impl Daemon {
         if is_due || self.init.has_early() || !self.others.is_empty() || self.core.is_behind() {
             return Duration::ZERO;
         }
-        let now = now().monotonic;
-        let deadlines = [
-            self.core.next_deadline(),
-            self.missing.deadline(),
-            self.doors.deadline(),
-            self.collector.deadline(),
-            self.ending.as_ref().and_then(|ending| ending.deadline()),
-            self.planned.deadline(),
+        let (monotonic, moment) = (now().monotonic, Instant::now());
+        let deadline = self.patients().filter_map(Patient::deadline).min();
+        let patience = self.patients().filter_map(|patient| patient.patience_left(moment)).min();
+        let left = deadline.map(|at| at.since(monotonic));
+        left.into_iter().chain(patience).chain([HEARTBEAT]).min().unwrap_or(HEARTBEAT)
+    }
+
+    /// All that is due at some time: the loop waits until the first of them is.
+    fn patients(&self) -> impl Iterator<Item = &dyn Patient> {
+        let all: [&dyn Patient; 16] = [
+            &self.core,
+            &self.missing,
+            &self.doors,
+            &self.collector,
+            &self.ending,
+            &self.planned,
+            &self.helpers,
+            &self.workers,
+            &self.pid_files,
+            &self.notify,
+            &self.traps,
+            &self.sockets,
+            &self.environments,
+            &self.names,
+            &self.log_link,
+            &self.bus,
         ];
-        let next = deadlines.into_iter().flatten().min();
-        let moment = Instant::now();
-        let held_up = [
-            self.helpers.patience_left(moment),
-            self.workers.patience_left(moment),
-            self.pid_files.patience_left(moment),
-            self.notify.patience_left(),
-            self.traps.patience_left(moment),
-            self.sockets.patience_left(moment),
-            self.environments.patience_left(moment),
-            self.names.patience_left(moment),
-            self.log_link.patience_left(moment),
-            self.bus.as_ref().and_then(|bus| bus.patience_left(moment)),
-        ];
-        let patience = held_up.into_iter().flatten().min().unwrap_or(HEARTBEAT);
-        next.map_or(HEARTBEAT, |at| at.since(now)).min(patience).min(HEARTBEAT)
+        all.into_iter()
     }
 
     // ---- sources ----

@@ -5,6 +5,7 @@
 //! alone: with somebody behind it, a worker that is at one piece for long keeps that piece, and a
 //! thread more does the rest ([`Workers::relieve`]).
 
+use crate::base::patience::Patient;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -146,30 +147,6 @@ impl Workers {
         self.results.try_iter().flatten()
     }
 
-    /// How long nobody is taken for held up, if somebody may be.
-    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
-        let queue = self.pool.lock();
-        let waits = queue.is_somebody_waiting();
-        let behind = |batch: &&Batch| waits || !batch.pieces.is_empty() || !batch.done.is_empty();
-        let since = queue.under_way.values().filter(behind).map(|batch| batch.since);
-        // What has been taken over leaves nothing behind the one that is held up.
-        let late = since.map(|since| (since + PATIENCE).saturating_duration_since(now));
-        late.min().filter(|_| queue.threads < WORKERS_MAX)
-    }
-
-    /// Has done by others what waits behind workers that are held up.
-    pub fn relieve(&self, now: Instant) {
-        let Some(Relief { done, thread }) = self.pool.lock().relieve(now) else { return };
-        self.pool.answer(done);
-        match thread {
-            // Without a thread more, they wait as before.
-            Some(number) if self.pool.start_thread(number).is_err() => self.pool.lock().withdraw(),
-            Some(_) => {}
-            // Behind several there may be something, and somebody for each.
-            None => self.pool.ready.notify_all(),
-        }
-    }
-
     /// Whether somebody waits, and no more threads may come.
     pub fn are_all_held(&self) -> bool {
         let queue = self.pool.lock();
@@ -179,6 +156,32 @@ impl Workers {
     /// The eventfd that the loop watches.
     pub fn wake(&self) -> &Arc<EventFd> {
         &self.pool.wake
+    }
+}
+
+impl Patient for Workers {
+    // How long nobody is taken for held up, if somebody may be.
+    fn patience_left(&self, now: Instant) -> Option<Duration> {
+        let queue = self.pool.lock();
+        let waits = queue.is_somebody_waiting();
+        let behind = |batch: &&Batch| waits || !batch.pieces.is_empty() || !batch.done.is_empty();
+        let since = queue.under_way.values().filter(behind).map(|batch| batch.since);
+        // What has been taken over leaves nothing behind the one that is held up.
+        let late = since.map(|since| (since + PATIENCE).saturating_duration_since(now));
+        late.min().filter(|_| queue.threads < WORKERS_MAX)
+    }
+
+    // Has done by others what waits behind workers that are held up.
+    fn relieve(&self, now: Instant) {
+        let Some(Relief { done, thread }) = self.pool.lock().relieve(now) else { return };
+        self.pool.answer(done);
+        match thread {
+            // Without a thread more, they wait as before.
+            Some(number) if self.pool.start_thread(number).is_err() => self.pool.lock().withdraw(),
+            Some(_) => {}
+            // Behind several there may be something, and somebody for each.
+            None => self.pool.ready.notify_all(),
+        }
     }
 }
 

@@ -145,7 +145,6 @@ impl Daemon {
 
     /// Waits no longer for what the way to does not answer.
     pub(crate) fn leave_late_sockets(&mut self) {
-        self.sockets.beside.relieve(Instant::now());
         for late in self.sockets.beside.leave_late(Instant::now()) {
             match late {
                 Late::Open(effect, settings) => {

@@ -6,6 +6,7 @@
 //! unit is *leaving*: whoever names it meanwhile is sent through the loader, which brings it back. That
 //! its mount has come back is told when the loader has answered.
 
+use crate::base::patience::Patient;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -40,11 +41,6 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// When `Daemon::collect` is due.
-    pub fn deadline(&self) -> Option<Monotonic> {
-        self.due
-    }
-
     /// Whether the unit is about to be forgotten.
     pub fn is_leaving(&self, unit: UnitId) -> bool {
         self.leaving.contains(&unit)
@@ -56,6 +52,13 @@ impl Collector {
             self.mounted.insert(name.clone());
             true
         }
+    }
+}
+
+impl Patient for Collector {
+    // When `Daemon::collect` is due.
+    fn deadline(&self) -> Option<Monotonic> {
+        self.due
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod errands;
 
+use crate::base::patience::Patient;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -431,15 +432,17 @@ impl Traps {
     pub fn give_up_late(&mut self, now: Instant) -> Vec<(EffectId, String)> {
         self.errands.leave_late(now)
     }
+}
 
-    /// Has done by others what waits behind threads that are held up.
-    pub fn relieve(&self, now: Instant) {
+impl Patient for Traps {
+    // Has done by others what waits behind threads that are held up.
+    fn relieve(&self, now: Instant) {
         self.errands.relieve(now);
         self.closers.iter().for_each(|closers| closers.relieve(now));
     }
 
-    /// How long nothing is to be done about those that are to go or being set, if there are any.
-    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+    // How long nothing is to be done about those that are to go or being set, if there are any.
+    fn patience_left(&self, now: Instant) -> Option<Duration> {
         let oldest = self.going.first_key_value().map(|(_, trap)| trap.since + GOES_WITHIN);
         let late = oldest.map(|at| at.saturating_duration_since(now));
         let held = self.closers.as_ref().and_then(|closers| closers.patience_left(now));

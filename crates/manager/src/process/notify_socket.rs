@@ -4,6 +4,7 @@
 //! lingers, a file's server is told. So none is taken but those that a unit may store, and messages that have some
 //! are thrown away by other threads ([`NotifySocket::release`]).
 
+use crate::base::patience::Patient;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -212,9 +213,11 @@ impl NotifySocket {
         let _ = fdpass::start_peeking(self.fd.as_fd());
         true
     }
+}
 
-    /// When [`NotifySocket::has_released`] is to be asked again, if it must be.
-    pub fn patience_left(&self) -> Option<Duration> {
+impl Patient for NotifySocket {
+    // When [`NotifySocket::has_released`] is to be asked again, if it must be.
+    fn patience_left(&self, _now: Instant) -> Option<Duration> {
         self.leaving.as_ref().map(|_| LOOKS_APART)
     }
 }

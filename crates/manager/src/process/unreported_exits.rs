@@ -2,6 +2,7 @@
 //! none, because they were no children of init. And the ends of all in cgroups that cannot be watched, which
 //! nobody tells of either: those are looked at when some process has ended, and every few seconds.
 
+use crate::base::patience::Patient;
 use std::collections::VecDeque;
 use std::time::Duration;
 use warren_core::model::ids::UnitId;
@@ -40,9 +41,9 @@ pub(crate) struct Missing {
     pub(crate) killed: bool,
 }
 
-impl Missing {
-    /// When the next is to be told of.
-    pub(crate) fn deadline(&self) -> Option<Monotonic> {
+impl Patient for Missing {
+    // When the next is to be told of.
+    fn deadline(&self) -> Option<Monotonic> {
         let process = self.processes.front().map(|absent| absent.told_at);
         process.into_iter().chain(self.groups_due).min()
     }

@@ -1,5 +1,6 @@
 //! The loop's part in an end that is to come: kept in a file, told, begun, taken back.
 
+use crate::base::patience::Patient;
 use crate::base::replace_file::replace;
 use crate::published::scheduled::Scheduled;
 use std::io;
@@ -25,9 +26,9 @@ pub struct Planned {
     pub(crate) has_begun: bool,
 }
 
-impl Planned {
-    /// When to look at it again.
-    pub fn deadline(&self) -> Option<Monotonic> {
+impl Patient for Planned {
+    // When to look at it again.
+    fn deadline(&self) -> Option<Monotonic> {
         self.due
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::base::console::Console;
 use crate::base::host::{ends_container, owns_machine};
+use crate::base::patience::Patient;
 use crate::last_steps::report::Done as LastDone;
 use crate::say;
 use std::time::Duration;
@@ -206,9 +207,11 @@ impl Ending {
         self.counted += usize::from(counts && !is_slice);
         counts
     }
+}
 
-    /// When to look again though nothing happens.
-    pub fn deadline(&self) -> Option<Monotonic> {
+impl Patient for Ending {
+    // When to look again though nothing happens.
+    fn deadline(&self) -> Option<Monotonic> {
         Some(match self.stage {
             Stage::Units => self.told_at,
             Stage::LastSteps { until, .. } => until,

@@ -4,6 +4,7 @@
 //! init had it too. While init is asked, the socket is not watched; when nobody waits any more, it
 //! is again. Start at `Daemon::open_door`.
 
+use crate::base::patience::Patient;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -73,11 +74,6 @@ pub struct Doors {
 }
 
 impl Doors {
-    /// When `Daemon::try_doors_again` is due.
-    pub fn deadline(&self) -> Option<Monotonic> {
-        self.again_at
-    }
-
     pub(crate) fn door(&mut self, unit: UnitId) -> &mut Door {
         self.doors.entry(unit).or_default()
     }
@@ -90,6 +86,13 @@ impl Doors {
     pub(crate) fn new_token(&mut self, unit: UnitId) -> u64 {
         self.asked += 1;
         self.asked << 32 | u64::from(unit.0)
+    }
+}
+
+impl Patient for Doors {
+    // When `Daemon::try_doors_again` is due.
+    fn deadline(&self) -> Option<Monotonic> {
+        self.again_at
     }
 }
 

@@ -4,6 +4,7 @@
 //! The threads hold nothing open but their end of a pair of sockets, through which they hand over what they
 //! have opened. For one unit they do one thing after another: what is removed is not what was made since.
 
+use crate::base::patience::Patient;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -219,14 +220,16 @@ impl Beside {
         }
         late
     }
+}
 
-    /// Has done by others what waits behind threads that are held up.
-    pub fn relieve(&self, now: Instant) {
+impl Patient for Beside {
+    // Has done by others what waits behind threads that are held up.
+    fn relieve(&self, now: Instant) {
         self.hands.iter().for_each(|hands| hands.workers.relieve(now));
     }
 
-    /// How long nothing is to be done about what is late, if something may be.
-    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+    // How long nothing is to be done about what is late, if something may be.
+    fn patience_left(&self, now: Instant) -> Option<Duration> {
         let late = self.due.first().map(|(due, _)| due.saturating_duration_since(now));
         let held = self.hands.as_ref().and_then(|hands| hands.workers.patience_left(now));
         late.into_iter().chain(held).min()

@@ -3,6 +3,7 @@
 //! What is the kernel's alone, or lies on the very file system of run-time files, is opened and removed on
 //! the loop; anything else by threads (`sockets/beside`).
 
+use crate::base::patience::Patient;
 use crate::socket::deferred::Beside;
 use crate::socket::flush::Flushes;
 use crate::socket::opening;
@@ -176,9 +177,15 @@ impl Sockets {
     pub fn removing(&self) -> impl Iterator<Item = UnitId> + '_ {
         self.beside.removing()
     }
+}
 
-    /// How long nothing is to be done about what is late, if something may be.
-    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+impl Patient for Sockets {
+    // How long nothing is to be done about what is late, if something may be.
+    fn patience_left(&self, now: Instant) -> Option<Duration> {
         self.beside.patience_left(now)
+    }
+
+    fn relieve(&self, now: Instant) {
+        self.beside.relieve(now);
     }
 }

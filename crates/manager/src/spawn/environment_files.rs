@@ -2,6 +2,7 @@
 //! the loop: the way to one may lead past a server that does not answer.
 
 use crate::base::path_globs::{STEPS_MAX, glob_paths, is_pattern};
+use crate::base::patience::Patient;
 use crate::base::worker_pool::Piece;
 use crate::spawn::request::SpawnError;
 use std::borrow::Cow;
@@ -62,10 +63,12 @@ impl Reads {
         let all = (unit, EffectId(0))..=(unit, EffectId(u64::MAX));
         self.of_units.range(all).map(|(_, id)| *id).collect()
     }
+}
 
-    /// How long nothing is to be done about files that do not come, if some may not. Who asked first has the
-    /// least id.
-    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+impl Patient for Reads {
+    // How long nothing is to be done about files that do not come, if some may not. Who asked first has the
+    // least id.
+    fn patience_left(&self, now: Instant) -> Option<Duration> {
         let (_, first) = self.waiting.first_key_value()?;
         Some((first.since + READ_WITHIN).saturating_duration_since(now))
     }

@@ -18,6 +18,7 @@ mod passed;
 #[cfg(test)]
 mod tests;
 
+use crate::base::patience::Patient;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -265,13 +266,6 @@ impl Helpers {
         self.helpers[index] = Helper::new(Some(socket));
         self.ask(index);
         lost
-    }
-
-    /// How long nobody is taken for held up, if somebody may be.
-    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
-        let until = |helper: &Helper| Some(helper.since? + self.patience(helper));
-        let until = self.helpers.iter().filter(|h| self.waits_behind(h)).filter_map(until);
-        until.min().map(|until| until.saturating_duration_since(now))
     }
 
     /// Helpers that may be held up while somebody waits behind them, and the spawn that each is at.
@@ -676,6 +670,15 @@ impl Helpers {
         // The kernel may have held it for a while still.
         let held_up = lost.given_up.map(|given_up| given_up.patience + given_up.at.elapsed());
         Lost { begun, birth: lost.birth, socket: lost.socket, owed, held_up }
+    }
+}
+
+impl Patient for Helpers {
+    // How long nobody is taken for held up, if somebody may be.
+    fn patience_left(&self, now: Instant) -> Option<Duration> {
+        let until = |helper: &Helper| Some(helper.since? + self.patience(helper));
+        let until = self.helpers.iter().filter(|h| self.waits_behind(h)).filter_map(until);
+        until.min().map(|until| until.saturating_duration_since(now))
     }
 }
 

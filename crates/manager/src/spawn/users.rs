@@ -4,6 +4,7 @@
 //!
 //! How long is waited is up to the unit: what nobody wants any more is not begun.
 
+use crate::base::patience::Patient;
 use crate::base::worker_pool::Workers;
 use crate::spawn::environment_files::Variables;
 use crate::spawn::request::command_of;
@@ -203,14 +204,16 @@ impl Names {
         }
         answered
     }
+}
 
-    /// Has others asked behind one that does not answer.
-    pub fn relieve(&self, now: Instant) {
+impl Patient for Names {
+    // Has others asked behind one that does not answer.
+    fn relieve(&self, now: Instant) {
         self.workers.iter().for_each(|workers| workers.relieve(now));
     }
 
-    /// How long nobody is taken for held up, if somebody may be.
-    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+    // How long nobody is taken for held up, if somebody may be.
+    fn patience_left(&self, now: Instant) -> Option<Duration> {
         self.workers.as_ref()?.patience_left(now)
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! The threads hold nothing open but the pipe's end that a new point gets, and `/dev/autofs`.
 
+use crate::base::patience::Patient;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -247,14 +248,16 @@ impl Errands {
         }
         late
     }
+}
 
-    /// Has done by others what waits behind threads that are held up.
-    pub fn relieve(&self, now: Instant) {
+impl Patient for Errands {
+    // Has done by others what waits behind threads that are held up.
+    fn relieve(&self, now: Instant) {
         self.hands.iter().for_each(|hands| hands.relieve(now));
     }
 
-    /// How long nothing is to be done about those that are held up, if somebody may be.
-    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+    // How long nothing is to be done about those that are held up, if somebody may be.
+    fn patience_left(&self, now: Instant) -> Option<Duration> {
         let late = self.since.front().map(|(since, _)| *since + SET_WITHIN);
         let late = late.map(|at| at.saturating_duration_since(now));
         let held = self.hands.as_ref().and_then(|hands| hands.patience_left(now));

@@ -2,6 +2,7 @@
 //! write, and the daemon gets it when it begins. One that does not come, or not in time, holds nobody up: what waits
 //! goes to the files of the units (`spill`), for as long as a service goes on to write or until a daemon says `HELLO`.
 
+use crate::base::patience::Patient;
 use crate::peer::log_link::LogLink;
 use crate::peer::log_link::spill::{Copied, Spill};
 use crate::peer::log_link::words::StreamName;
@@ -50,11 +51,6 @@ impl Awaited {
 }
 
 impl LogLink {
-    /// How long a daemon is waited for yet, if something waits for it.
-    pub(crate) fn patience_left(&self, now: Instant) -> Option<Duration> {
-        self.awaited.left(now)
-    }
-
     /// All streams are to be asked for but those that are copied, which come when they are let go.
     pub(crate) fn leave_out_all(&mut self) {
         let own = self.streams.keys().filter(|&&key| !self.awaited.copies(key));
@@ -70,5 +66,12 @@ impl LogLink {
         if self.left_out.remove(&name.key) {
             spill.copy(Copied { key: name.key, unit: name.unit, reader });
         }
+    }
+}
+
+impl Patient for LogLink {
+    // How long a daemon is waited for yet, if something waits for it.
+    fn patience_left(&self, now: Instant) -> Option<Duration> {
+        self.awaited.left(now)
     }
 }

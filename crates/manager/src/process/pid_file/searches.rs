@@ -3,6 +3,7 @@
 //! is found at once; and who is held up by a path keeps one thread and nobody else, until so many are that there may
 //! be no more threads (`workers`).
 
+use crate::base::patience::Patient;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -175,13 +176,6 @@ impl Searches {
         !self.searches.is_empty() && self.looked + LOOKS_APART <= now
     }
 
-    /// How long nothing is to be done, if something is.
-    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
-        let next = (self.looked + LOOKS_APART).saturating_duration_since(now);
-        let next = (!self.searches.is_empty()).then_some(next);
-        next.into_iter().chain(self.hands.patience_left(now)).min()
-    }
-
     /// Has those looked at that nobody looks at.
     fn look(&mut self, ids: &[EffectId]) {
         let pieces = ids.iter().filter_map(|&id| {
@@ -191,6 +185,15 @@ impl Searches {
         });
         let pieces = pieces.collect();
         self.hands.share_out(pieces, LOOKERS);
+    }
+}
+
+impl Patient for Searches {
+    // How long nothing is to be done, if something is.
+    fn patience_left(&self, now: Instant) -> Option<Duration> {
+        let next = (self.looked + LOOKS_APART).saturating_duration_since(now);
+        let next = (!self.searches.is_empty()).then_some(next);
+        next.into_iter().chain(self.hands.patience_left(now)).min()
     }
 }
 
