@@ -6,13 +6,12 @@ use std::time::Instant;
 
 use warren_bus::backend::Backend;
 use warren_bus::names::{NameState, NameWatcher};
-use warren_core::clearing::Trace;
 use warren_core::event::{BusName, Done, Effect, Event, Verdict};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::control::REBOOT_ARGUMENT;
 use warren_init::protocol::exec::StdOutput;
-use warren_sys::{process, terminal};
+use warren_sys::process;
 use warren_trace::words::Reading;
 use warren_unit::Scope;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
@@ -27,18 +26,7 @@ use crate::log_link::exec_of;
 use crate::orders::Order;
 use crate::pid_file::Wanted;
 use crate::say;
-use crate::{conditions, mounts};
-
-/// Removes one thing that a run has left. What cannot be removed stays: nobody is there to be told.
-fn clear_away(trace: &Trace) {
-    let _ = match trace {
-        Trace::File(path) => std::fs::remove_file(path),
-        Trace::Link(path) if Path::new(path).is_symlink() => std::fs::remove_file(path),
-        Trace::Link(_) => Ok(()),
-        Trace::Directory(path) => std::fs::remove_dir_all(path),
-        Trace::Terminal(path) => return terminal::take_back(Path::new(path)),
-    };
-}
+use crate::{conditions, mounts, removals};
 
 /// The daemon among the processes that a forking service has left: whoever forks one leaves it to init, and what
 /// it forks itself is its own. Nobody if there are several.
@@ -90,7 +78,7 @@ impl Daemon {
             }
             Effect::ClearAway { id, traces, .. } => {
                 self.workers.run(id, move || {
-                    traces.iter().for_each(clear_away);
+                    traces.iter().for_each(removals::clear_away);
                     Done::Ok
                 });
             }

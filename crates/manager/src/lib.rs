@@ -77,6 +77,7 @@ pub mod record_ring;
 pub mod recorder;
 pub mod records;
 mod remarks;
+pub mod removals;
 pub mod requests;
 mod restarts;
 mod resume;
