@@ -195,7 +195,7 @@ fn encode_notice(view: &View, notice: &Notice, out: &mut dyn FnMut(Signal)) {
             w.u32(job.0).str(&path::job(job.0)).str(name(unit)).str(result.as_str());
             from_manager("org.freedesktop.systemd1.Manager.JobRemoved", "uoss", w)
         }
-        Notice::Log { .. } | Notice::CycleBroken { .. } => return,
+        Notice::Log { .. } | Notice::RemovalGivenUp { .. } | Notice::CycleBroken { .. } => return,
     });
 }
 

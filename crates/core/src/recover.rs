@@ -80,9 +80,12 @@ impl Core {
         self.guess_starting_reloads();
         self.circles_possible = true;
         self.break_circles();
-        for index in 0..self.units.len() {
-            self.clear_dead_socket(UnitId(index as u32));
-            self.resume_clearing(UnitId(index as u32));
+        let mut given_up = Vec::new();
+        for unit in (0..self.units.len()).map(|index| UnitId(index as u32)) {
+            self.clear_dead_socket(unit);
+            if !self.resume_clearing(unit) {
+                given_up.push(unit);
+            }
         }
         let busy = self.busy();
         for &unit in &busy {
@@ -95,6 +98,7 @@ impl Core {
         }
         busy.iter().for_each(|&unit| self.queue_job(unit));
         self.look_back(&busy);
+        given_up.into_iter().for_each(|unit| self.end_held_stop(unit));
         self.settle();
         self.take_effects()
     }

@@ -413,7 +413,11 @@ impl Daemon {
             match self.found.get(&device).cloned() {
                 Some(found) => {
                     self.whole.entry(device).or_default().push(key);
-                    self.read(&found);
+                    match self.reading.get_mut(&device) {
+                        // A read that began before leaves the text out: its answer is none to this question.
+                        Some(again) => *again = true,
+                        None => self.read(&found),
+                    }
                 }
                 None => self.step(Event::Text { device, key, group: None }),
             }

@@ -92,6 +92,13 @@ impl Error {
         }
     }
 
+    /// Its file system, or the quota of its owner, has no room or no inode for it.
+    pub fn is_of_room(&self) -> bool {
+        /// ENOSPC, EDQUOT.
+        const OF_ROOM: [i32; 2] = [28, 122];
+        matches!(self, Error::Io { errno, .. } if OF_ROOM.contains(errno))
+    }
+
     /// The file is not there: vacuumed, sealed or merged since it was listed.
     pub fn is_gone(&self) -> bool {
         /// No such file or directory.

@@ -33,6 +33,9 @@ fn main() {
     if let Some((place, command)) = &options.mount_at {
         std::process::exit(warren_manager::spawn::mount_commands::mount_at(place, command));
     }
+    if let Some(directory) = &options.remove_directory {
+        std::process::exit(warren_manager::spawn::removals::remove_for(directory));
+    }
     if let Some(step) = &options.last_step {
         std::process::exit(warren_manager::last_steps::run_step(step));
     }

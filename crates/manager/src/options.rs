@@ -15,6 +15,7 @@ use crate::config::generators::{Generators, Occasion, RUN_GENERATORS};
 use crate::last_steps::programs::DIRECTORIES;
 use crate::last_steps::{LAST_STEP, LAST_STEPS, LastSteps, left_over};
 use crate::spawn::mount_commands::MOUNT_AT;
+use crate::spawn::removals::REMOVE_DIRECTORY;
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -72,6 +73,8 @@ pub struct Options {
     pub last_step: Option<String>,
     /// Prepare a mount point and become the command: see [`crate::spawn::mount_commands::MOUNT_AT`].
     pub mount_at: Option<(String, Vec<String>)>,
+    /// Remove a directory and end: see [`crate::spawn::removals::REMOVE_DIRECTORY`].
+    pub remove_directory: Option<String>,
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
     /// Where the manager's own messages go.
@@ -113,6 +116,7 @@ impl Options {
             last_steps: None,
             last_step: None,
             mount_at: None,
+            remove_directory: None,
             no_bus: false,
             log_target: Target::default(),
             runtime_dir: PathBuf::from("/run"),
@@ -137,6 +141,7 @@ impl Options {
                 (MOUNT_AT, place) => {
                     options.mount_at = Some((place.to_owned(), args.by_ref().collect()));
                 }
+                (REMOVE_DIRECTORY, what) => options.remove_directory = Some(what.to_owned()),
                 (LAST_STEPS, _) => options.last_steps = Some(LastSteps::parse(args.by_ref())?),
                 ("--log-target", target) => {
                     let unknown = || format!("--log-target={target}: no such target");
@@ -152,7 +157,8 @@ impl Options {
         // Who takes a step for a user's manager has no environment and needs no such place.
         let takes_steps = options.last_steps.is_some()
             || options.last_step.is_some()
-            || options.mount_at.is_some();
+            || options.mount_at.is_some()
+            || options.remove_directory.is_some();
         let only_tells = options.help || options.version;
         if options.scope == Scope::User && !takes_steps && !only_tells {
             options.runtime_dir = std::env::var_os("XDG_RUNTIME_DIR")

@@ -7,6 +7,7 @@
 pub(crate) mod environment_files;
 pub(crate) mod helpers;
 pub mod mount_commands;
+pub mod removals;
 pub(crate) mod request;
 pub(crate) mod tools;
 pub(crate) mod users;

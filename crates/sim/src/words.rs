@@ -119,6 +119,9 @@ impl World {
             Notice::JobRemoved { unit, result, .. } => {
                 format!("job of {}: {}", self.name(*unit), result.as_str())
             }
+            Notice::RemovalGivenUp { unit, .. } => {
+                format!("what {} left stays", self.name(*unit))
+            }
             Notice::CycleBroken { units, at, is_kept } => {
                 let names: Vec<&str> = units.iter().map(|u| self.name(*u)).collect();
                 let how = if *is_kept { "opened" } else { "broken" };

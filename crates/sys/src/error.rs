@@ -44,6 +44,11 @@ impl Error {
         matches!(self.errno, libc::ENOENT | libc::ESRCH | libc::ENODEV)
     }
 
+    /// True where the way leads to another mount (`EXDEV`).
+    pub fn is_other_mount(&self) -> bool {
+        self.errno == libc::EXDEV
+    }
+
     /// Something still uses it (`EBUSY`).
     pub fn is_busy(&self) -> bool {
         self.errno == libc::EBUSY

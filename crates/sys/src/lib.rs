@@ -34,6 +34,7 @@ pub mod passwd;
 pub mod process;
 pub mod random;
 pub mod reboot;
+pub mod removal;
 pub mod root;
 pub mod seccomp;
 pub mod signal;

@@ -103,6 +103,23 @@ fn make_below(base: &str, name: &Path) -> Result<OwnedFd> {
     Ok(dir)
 }
 
+/// Opens the directory at an absolute path, each step of it by the rule of this module. `EINVAL` for a path that
+/// is relative or has `..`.
+pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd> {
+    let mut parts = path.components();
+    let mut dir = match parts.next() {
+        Some(Component::RootDir) => open_base("/")?,
+        _ => return Err(Error::at("directory name", path, libc::EINVAL)),
+    };
+    for part in parts {
+        let Component::Normal(part) = part else {
+            return Err(Error::at("directory name", path, libc::EINVAL));
+        };
+        dir = enter(dir.as_fd(), part, LINKS_MAX).call_on("open", path)?;
+    }
+    Ok(dir)
+}
+
 /// False: it was there.
 fn make_one(dir: BorrowedFd<'_>, part: &OsStr) -> rustix::io::Result<bool> {
     match rustix::fs::mkdirat(dir, part, Mode::from_raw_mode(0o755)) {

@@ -12,6 +12,7 @@ use crate::model::job::{Job, JobKind, JobResult};
 use crate::model::leftover::Trace;
 use crate::model::state::{Clearing, TypeState};
 use crate::protocol::event::{Done, Effect};
+use crate::protocol::request::Notice;
 use crate::settings::{Compiled, TypeSettings};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,9 @@ use warren_unit::{Context, Scope};
 
 /// How long the stop of a unit waits for the removal of what it has left.
 const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// A removal during which so many managers ended is not begun by the next: it may be what ends them.
+const MANAGERS_MAX: u8 = 2;
 
 /// What of a run of a service with these settings is to be removed. `restarting`: it is about to run
 /// again.
@@ -96,7 +100,8 @@ impl Core {
         }
         let id = self.new_effect(unit);
         let until = Some(self.now.monotonic.after(WAIT_MAX));
-        self.history_mut(unit).clearing = Some(Clearing { id, restarting, again: false, until });
+        self.history_mut(unit).clearing =
+            Some(Clearing { id, restarting, again: false, until, managers_ended: 0 });
         self.note_removal(unit, settings);
         self.out.push(Effect::ClearAway { id, unit, traces });
     }
@@ -198,7 +203,8 @@ impl Core {
         self.end_held_stop(unit);
     }
 
-    fn end_held_stop(&mut self, unit: UnitId) {
+    /// The stop of a unit that is down waits for nothing any more.
+    pub(crate) fn end_held_stop(&mut self, unit: UnitId) {
         let job = self.run(unit).job.as_ref().filter(|job| job.running);
         let stop = job.filter(|job| job.kind == JobKind::Stop).map(|job| job.reason);
         if let Some(reason) = stop.filter(|_| self.active_state(unit).is_down()) {
@@ -209,14 +215,26 @@ impl Core {
         }
     }
 
-    /// What was being removed when the last manager ended is removed by this one.
-    pub(crate) fn resume_clearing(&mut self, unit: UnitId) {
-        let Some(clearing) = self.clearing(unit) else { return };
+    /// What was being removed when the last manager ended is removed by this one, unless managers ended during the
+    /// same removal before.
+    ///
+    /// False: it was given up, and what waits for it has to be told ([`Core::end_held_stop`]).
+    pub(crate) fn resume_clearing(&mut self, unit: UnitId) -> bool {
+        let Some(mut clearing) = self.clearing(unit) else { return true };
         let settings = Arc::new(self.settings.compile_running(self.graph.definition(unit)));
         let traces = traces(&settings, &self.settings.context, clearing.restarting);
+        clearing.managers_ended = clearing.managers_ended.saturating_add(1);
+        if clearing.managers_ended > MANAGERS_MAX {
+            self.history_mut(unit).clearing = None;
+            let paths = traces.iter().map(|trace| trace.path().to_owned()).collect();
+            self.tell(Notice::RemovalGivenUp { unit, paths });
+            return false;
+        }
+        self.history_mut(unit).clearing = Some(clearing);
         self.expect_effect(clearing.id, unit);
         self.note_removal(unit, &settings);
         self.out.push(Effect::ClearAway { id: clearing.id, unit, traces });
+        true
     }
 }
 

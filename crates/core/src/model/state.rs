@@ -399,6 +399,9 @@ pub struct Clearing {
     pub again: bool,
     /// The stop of the unit waits for it until then.
     pub until: Option<Monotonic>,
+    /// Managers that ended while it was under way; a record of its own.
+    #[serde(skip)]
+    pub managers_ended: u8,
 }
 
 /// Whether the processes of a unit get a processor.

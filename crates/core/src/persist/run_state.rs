@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -73,6 +73,8 @@ enum Record<'r> {
     Group { unit: UnitId, path: Cow<'r, str> },
     /// The commands that were run; follows the unit's own record. Since version 7.
     Lines { unit: UnitId, lines: Cow<'r, [CommandLine]> },
+    /// How many managers ended during the removal that is under way; follows its record. Since version 9.
+    ClearingEnds { unit: UnitId, managers: u8 },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -265,6 +267,11 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun, group: Option<
     if let Some(clearing) = run.history.as_ref().and_then(|history| history.clearing) {
         write_frame(out, &Record::Clearing { unit, clearing });
         records += 1;
+        if clearing.managers_ended > 0 {
+            let managers = clearing.managers_ended;
+            write_frame(out, &Record::ClearingEnds { unit, managers });
+            records += 1;
+        }
     }
     records
 }
@@ -404,6 +411,13 @@ impl Restored {
             Record::Clearing { unit, clearing } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().clearing = Some(clearing);
+            }
+            Record::ClearingEnds { unit, managers } => {
+                let history = self.runs.get_mut(&unit).and_then(|run| run.history.as_mut());
+                let Some(clearing) = history.and_then(|history| history.clearing.as_mut()) else {
+                    return false;
+                };
+                clearing.managers_ended = managers;
             }
             Record::OwedStop { unit, reason } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };

@@ -6,6 +6,7 @@ use crate::model::ids::{JobId, UnitId};
 use crate::model::job::{JobKind, JobMode, JobResult, JobType};
 use crate::model::reason::{Code, Reason};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use warren_unit::UnitName;
 
 /// Who asks, as the kernel vouches for it.
@@ -280,6 +281,14 @@ pub enum Notice {
         reason: Reason,
         /// More about it: an exit code, a path, an error text.
         detail: String,
+    },
+    /// What the last run of a service left in the file system stays, as several managers ended while it was
+    /// being removed.
+    RemovalGivenUp {
+        /// The service.
+        unit: UnitId,
+        /// Its paths.
+        paths: Vec<PathBuf>,
     },
     /// An order that goes in a circle was broken.
     CycleBroken {

@@ -5,4 +5,5 @@ mod boot;
 mod events;
 mod groups;
 mod machine;
+mod quick;
 mod restart;

@@ -42,6 +42,9 @@ const USE_PERCENT: u64 = 10;
 const KEEP_FREE_PERCENT: u64 = 15;
 const DEFAULT_BYTES_MAX: u64 = 4 << 30;
 
+/// So much of the newest is kept however little others leave free.
+const FLOOR_BYTES: u64 = 16 << 20;
+
 /// Files are joined to one of so much of `MaxUse=` by default, so that some are left to remove.
 const FILES_OF_USE: u64 = 8;
 
@@ -208,6 +211,7 @@ pub fn limits(config: &Config, place: Place, space: Space) -> Limits {
         bytes_max: Some(use_bytes_max(room, space)),
         // What others filled before is no reason to remove what is there.
         keep_free_bytes: Some(keep_free.min(space.free_bytes)),
+        floor_bytes: FLOOR_BYTES,
         files_max: (room.files_max > 0).then_some(room.files_max as usize),
         other: ClassLimits { age_max_us, ..ClassLimits::default() },
         classes: classes.map(|(name, room)| (name.clone(), room.limits(age_max_us))).collect(),
@@ -252,6 +256,7 @@ mod tests {
         let file = file_bytes_max(&read, Place::Persistent, space);
         let found = [limits.bytes_max, limits.keep_free_bytes, Some(file)];
         assert_eq!(found.map(|bytes| bytes.unwrap_or(0) >> 20), expected, "{config}");
+        assert_eq!(limits.floor_bytes >> 20, 16, "{config}");
     }
 
     #[test]

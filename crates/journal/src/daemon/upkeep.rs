@@ -131,6 +131,8 @@ fn work(
 ) {
     let (mut waiting, mut damaged) = (Vec::<FileName>::new(), BTreeSet::new());
     let mut ageless = BTreeSet::new();
+    // What is free is too little, and it was said.
+    let mut is_short = false;
     while let Ok(Job { logs, then }) = inbox.recv() {
         waiting.extend(logs);
         waiting.retain(|log| match seal(files, log, machine, new_id()) {
@@ -153,7 +155,20 @@ fn work(
         let now_us = warren_sys::time::realtime_ns() / 1000;
         match vacuum(files, &bounds.limits, now_us) {
             Err(e) => report(format!("Cannot remove old files now: {e}")),
-            Ok(Vacuumed { unreadable, .. }) => {
+            Ok(Vacuumed { unreadable, for_space, short_by, .. }) => {
+                if for_space > 0 {
+                    report(format!(
+                        "Removed the oldest messages ({for_space} files): the file system has less free than KeepFree="
+                    ));
+                }
+                if short_by > 0 && !is_short {
+                    let missing = short_by >> 10;
+                    report(format!(
+                        "The file system has less free than KeepFree=, and all old messages are {missing} KB too few to \
+                         change that: they stay"
+                    ));
+                }
+                is_short = short_by > 0;
                 let fresh = unreadable.into_iter().map(|e| e.to_string());
                 let fresh = fresh.filter(|text| ageless.insert(text.clone()));
                 fresh.for_each(|text| report(format!("The age of a file is not known: {text}")));

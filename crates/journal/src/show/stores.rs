@@ -209,7 +209,7 @@ pub fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
         },
         ..Limits::default()
     };
-    let Vacuumed { gone, bytes, unreadable } = vacuum(files, &limits, now_us())?;
+    let Vacuumed { gone, bytes, unreadable, .. } = vacuum(files, &limits, now_us())?;
     report(&unreadable);
     if !args.quiet {
         let directory = files.directory().display();

@@ -26,6 +26,9 @@ pub struct Limits {
     pub bytes_max: Option<u64>,
     /// Bytes to leave free in the file system.
     pub keep_free_bytes: Option<u64>,
+    /// Bytes of the newest segments that stay however little is free, and the newest one whatever the limits say;
+    /// 0: nothing has to stay.
+    pub floor_bytes: u64,
     /// Number of files.
     pub files_max: Option<usize>,
     /// For classes that are not in `classes`.
@@ -51,6 +54,17 @@ pub struct Candidate {
     pub realtime_max_us: Option<u64>,
 }
 
+/// What is to be removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Which segments go.
+    pub gone: Vec<SegmentName>,
+    /// How many of them, the last ones, go because too little is free.
+    pub for_space: usize,
+    /// So much more would have to be free than all that may go could give: then nothing goes for it, bytes.
+    pub short_by: u64,
+}
+
 /// Which segments go. `log_bytes` is what the logs take, which are never removed.
 pub fn plan(
     mut kept: Vec<Candidate>,
@@ -58,39 +72,66 @@ pub fn plan(
     limits: &Limits,
     space: Option<Space>,
     now_us: u64,
-) -> Vec<SegmentName> {
-    let mut gone = Vec::new();
+) -> Plan {
+    let (mut gone, mut freed) = (Vec::new(), 0);
     kept.sort_by_key(|segment| segment.name.last);
-    let remove = |kept: &mut Vec<Candidate>, gone: &mut Vec<SegmentName>, at: usize| {
+    let mut remove = |kept: &mut Vec<Candidate>, at: usize| {
         let segment = kept.remove(at);
         gone.push(segment.name);
-        segment.bytes
+        freed += segment.bytes;
     };
     while let Some(at) = kept.iter().position(|segment| is_too_old(segment, limits, now_us)) {
-        remove(&mut kept, &mut gone, at);
+        remove(&mut kept, at);
     }
     while let Some(at) = first_of_large_class(&kept, limits) {
-        remove(&mut kept, &mut gone, at);
+        remove(&mut kept, at);
     }
-    let mut freed = 0;
-    loop {
-        let bytes: u64 = log_bytes + kept.iter().map(|segment| segment.bytes).sum::<u64>();
-        let over = limits.bytes_max.is_some_and(|max| bytes > max)
-            || limits.files_max.is_some_and(|max| kept.len() > max)
-            || is_short_of_space(limits, space, freed);
-        if !over || kept.is_empty() {
-            return gone;
+    let stay = usize::from(limits.floor_bytes > 0);
+    while kept.len() > stay {
+        let over = limits.bytes_max.is_some_and(|max| log_bytes + bytes(&kept) > max)
+            || limits.files_max.is_some_and(|max| kept.len() > max);
+        if !over {
+            break;
         }
-        let at = kept.iter().position(|segment| is_free_to_go(segment, &kept, limits));
-        freed += remove(&mut kept, &mut gone, at.unwrap_or(0));
+        let others = &kept[..kept.len() - stay];
+        let at = others.iter().position(|segment| is_free_to_go(segment, &kept, limits));
+        remove(&mut kept, at.unwrap_or(0));
+    }
+    let short_by = match (limits.keep_free_bytes, space) {
+        (Some(keep), Some(space)) => keep.saturating_sub(space.free_bytes.saturating_add(freed)),
+        _ => 0,
+    };
+    match free(kept, short_by, limits) {
+        Ok(more) => {
+            let for_space = more.len();
+            gone.extend(more);
+            Plan { gone, for_space, short_by: 0 }
+        }
+        Err(short_by) => Plan { gone, for_space: 0, short_by },
     }
 }
 
-fn is_short_of_space(limits: &Limits, space: Option<Space>, freed: u64) -> bool {
-    match (limits.keep_free_bytes, space) {
-        (Some(keep), Some(space)) => space.free_bytes.saturating_add(freed) < keep,
-        _ => false,
+/// Which of these go so that so many bytes more are free; else how many are missing without those that have to stay:
+/// the log is not given away for what does not help, as where somebody else's file fills the disk.
+fn free(
+    mut kept: Vec<Candidate>,
+    bytes_min: u64,
+    limits: &Limits,
+) -> std::result::Result<Vec<SegmentName>, u64> {
+    let (mut gone, mut freed) = (Vec::new(), 0);
+    while freed < bytes_min {
+        let stays = |segment: &Candidate| bytes(&kept) - segment.bytes < limits.floor_bytes;
+        let may_go = |segment: &Candidate| is_free_to_go(segment, &kept, limits) && !stays(segment);
+        let at = kept.iter().position(may_go).ok_or(bytes_min - freed)?;
+        let segment = kept.remove(at);
+        freed += segment.bytes;
+        gone.push(segment.name);
     }
+    Ok(gone)
+}
+
+fn bytes(kept: &[Candidate]) -> u64 {
+    kept.iter().map(|segment| segment.bytes).sum()
 }
 
 fn is_too_old(segment: &Candidate, limits: &Limits, now_us: u64) -> bool {
@@ -125,6 +166,10 @@ pub struct Vacuumed {
     pub gone: Vec<SegmentName>,
     /// What they took, bytes.
     pub bytes: u64,
+    /// How many of them were removed because too little is free.
+    pub for_space: usize,
+    /// So much more should be free, and what may be removed does not reach that, bytes.
+    pub short_by: u64,
     /// Why the age of others is not known: their device does not give them.
     pub unreadable: Vec<Error>,
 }
@@ -150,7 +195,7 @@ pub fn vacuum(files: &dyn Files, limits: &Limits, now_us: u64) -> Result<Vacuume
     let logs = catalogue.files.iter().filter(|file| file.name.is_log());
     let log_bytes = logs.map(|file| file.bytes).sum();
     let space = limits.keep_free_bytes.map(|_| files.space()).transpose()?;
-    let gone = plan(candidates, log_bytes, limits, space, now_us);
+    let Plan { gone, for_space, short_by } = plan(candidates, log_bytes, limits, space, now_us);
     if !gone.is_empty() {
         // What these segments replaced must be gone for good before they are.
         catalogue
@@ -164,7 +209,7 @@ pub fn vacuum(files: &dyn Files, limits: &Limits, now_us: u64) -> Result<Vacuume
         |name: &SegmentName| catalogue.segments().find(|s| s.0 == name).map_or(0, |s| s.1);
     let bytes = gone.iter().map(bytes_of).sum();
     gone.iter().try_for_each(|name| files.unlink(&name.to_string()))?;
-    Ok(Vacuumed { gone, bytes, unreadable })
+    Ok(Vacuumed { gone, bytes, for_space, short_by, unreadable })
 }
 
 fn newest(files: &dyn Files, name: &SegmentName) -> Result<Option<u64>> {
@@ -201,6 +246,7 @@ mod tests {
             Some(Space { free_bytes: 10, total_bytes: 100 }),
             1000,
         );
+        let gone = gone.gone;
         assert_eq!(gone.iter().map(|name| name.last).collect::<Vec<_>>(), expected, "{limits}");
     }
 
@@ -212,6 +258,7 @@ mod tests {
             match key.split_once('.') {
                 None if key == "bytes" => limits.bytes_max = Some(value),
                 None if key == "free" => limits.keep_free_bytes = Some(value),
+                None if key == "floor" => limits.floor_bytes = value,
                 None if key == "files" => limits.files_max = Some(value as usize),
                 None if key == "age" => limits.other.age_max_us = Some(value),
                 Some((class, "bytes")) => {
@@ -240,6 +287,8 @@ mod tests {
         check(THREE, "free=10", &[]);
         check(THREE, "free=11", &[1]);
         check(THREE, "free=25", &[1, 2]);
+        check(THREE, "free=40", &[1, 2, 3]);
+        check(THREE, "age=750 free=30", &[1, 2]);
         check(THREE, "age=750", &[1, 2]);
         check(THREE, "a.bytes=15", &[1]);
         check(THREE, "b.age=1", &[2]);
@@ -249,5 +298,23 @@ mod tests {
         check(THREE, "bytes=25 a.min=10", &[1]);
         check(THREE, "bytes=15 a.min=20 b.min=10", &[1, 2]);
         check(THREE, "bytes=5 a.min=99", &[2, 1, 3]);
+    }
+
+    /// A disk that others fill takes no more of the log than helps, and never all of it.
+    #[test]
+    fn too_little_free_space_leaves_the_newest() {
+        const THREE: &str = "a 1 10 100,b 2 10 200,a 3 10 300";
+        check(THREE, "free=41", &[]);
+        check(THREE, "free=1000000", &[]);
+        check(THREE, "free=30 floor=10", &[1, 2]);
+        check(THREE, "free=31 floor=10", &[]);
+        check(THREE, "free=20 floor=20", &[1]);
+        check(THREE, "free=21 floor=11", &[]);
+        check(THREE, "free=20 a.min=20", &[2]);
+        check(THREE, "free=30 a.min=20", &[]);
+        check(THREE, "bytes=5 floor=1", &[1, 2]);
+        check(THREE, "bytes=5 floor=1 a.min=99 b.min=99", &[1, 2]);
+        check(THREE, "files=1 floor=99", &[1, 2]);
+        check("a 1 142 100", "bytes=100 floor=16", &[]);
     }
 }

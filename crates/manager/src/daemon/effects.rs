@@ -7,12 +7,11 @@ use std::time::Instant;
 use warren_bus::backend::Backend;
 use warren_bus::names::{NameState, NameWatcher};
 use warren_core::model::ids::{EffectId, UnitId};
-use warren_core::model::leftover::Trace;
 use warren_core::protocol::event::{BusName, Done, Effect, Event, Verdict};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::control::REBOOT_ARGUMENT;
 use warren_init::protocol::exec::StdOutput;
-use warren_sys::{process, terminal};
+use warren_sys::process;
 use warren_trace::words::Reading;
 use warren_unit::Scope;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
@@ -28,18 +27,7 @@ use crate::published::orders::Order;
 use crate::say;
 use crate::shutdown::words::AskedBy;
 use crate::spawn::helpers::Passed;
-use crate::spawn::mount_commands;
-
-/// Removes one thing that a run has left. What cannot be removed stays: nobody is there to be told.
-fn clear_away(trace: &Trace) {
-    let _ = match trace {
-        Trace::File(path) => std::fs::remove_file(path),
-        Trace::Link(path) if Path::new(path).is_symlink() => std::fs::remove_file(path),
-        Trace::Link(_) => Ok(()),
-        Trace::Directory(path) => std::fs::remove_dir_all(path),
-        Trace::Terminal(path) => return terminal::take_back(Path::new(path)),
-    };
-}
+use crate::spawn::{mount_commands, removals};
 
 /// The daemon among the processes that a forking service has left: whoever forks one leaves it to init, and what
 /// it forks itself is its own. Nobody if there are several.
@@ -91,7 +79,7 @@ impl Daemon {
             }
             Effect::ClearAway { id, traces, .. } => {
                 self.workers.run(id, move || {
-                    traces.iter().for_each(clear_away);
+                    traces.iter().for_each(removals::clear_away);
                     Done::Ok
                 });
             }

@@ -61,6 +61,15 @@ pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
             let to_console = reason.code != Code::ManagerExit;
             about(view, settings, *unit, WARNING, &text, &[("WARREN_REASON", &code)], to_console);
         }
+        Notice::RemovalGivenUp { unit, paths } => {
+            let name = view.graph.name(*unit);
+            let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+            let text = format!(
+                "{name}: {} stays: the manager ended several times while it was being removed. Remove it by hand",
+                paths.join(", ")
+            );
+            about(view, settings, *unit, WARNING, &text, &[], true);
+        }
         Notice::CycleBroken { units, at, is_kept } => {
             let names: Vec<&str> = units.iter().map(|u| view.graph.name(*u).as_str()).collect();
             let name = view.graph.name(*at);

@@ -25,6 +25,11 @@ impl Core {
         self.say(NOTICE, text, b"", &[]);
     }
 
+    /// The same of what wants somebody to look after it.
+    pub(super) fn warn(&mut self, text: &str) {
+        self.say(WARNING, text, b"", &[]);
+    }
+
     /// The same about a unit (`who` may also be a cgroup, or empty), with more fields.
     fn say(&mut self, level: &str, text: &str, who: &[u8], more: &[(&str, &str)]) {
         let fields = [("PRIORITY", level), ("SYSLOG_IDENTIFIER", "warren-journald")];

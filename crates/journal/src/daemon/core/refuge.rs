@@ -1,5 +1,5 @@
-//! When the device of the store on disk has given up (EIO, a file system that is read-only now), or says
-//! nothing: what comes, and what was not known to be durable, is kept in memory until it takes files again.
+//! When the device of the store on disk has given up (EIO, a file system that is read-only now), says nothing
+//! or has no room: what comes, and what was not known to be durable, is kept in memory until it takes files again.
 //!
 //! Bytes that were written and not synced may still come to the device. Their entries are kept in
 //! memory now, so on the way back the logs are cut to what was durable: nothing is there twice. What is
@@ -27,11 +27,15 @@ const WAIT_MAX_US: u64 = 64_000_000;
 /// A disk that was good for so long is tried soon again, µs.
 const GOOD_US: u64 = 3_600_000_000;
 
+/// So much more room than for what is kept in memory makes a disk worth going back to.
+const SPARE_BYTES: u64 = 1 << 20;
+const SPARE_FILES: u64 = 16;
+
 /// How it stands with a disk that has given up.
 #[derive(Debug, Default)]
 pub struct Refuge {
-    /// What was written last has failed.
-    is_wanted: bool,
+    /// Why what was written last has failed, if the disk is to be left for that.
+    is_wanted: Option<String>,
     /// When the disk is tried again, monotonic µs.
     due_us: Option<u64>,
     /// How long was waited the last time, µs.
@@ -73,15 +77,15 @@ impl Core {
     /// Takes notice of an error of the store that is open.
     pub(super) fn judge_disk(&mut self, error: &Error) {
         let is_there = self.has_place(Place::Persistent) && self.places.has_volatile();
-        self.refuge.is_wanted |= is_there && error.is_of_device();
+        if is_there && (error.is_of_device() || error.is_of_room()) {
+            self.refuge.is_wanted = Some(error.to_string());
+        }
     }
 
     /// Goes from a disk that has given up to memory, with everything that it may not have; true when
     /// that was done.
     pub(super) fn leave_dead_disk(&mut self) -> bool {
-        if !self.refuge.is_wanted {
-            return false;
-        }
+        let Some(why) = self.refuge.is_wanted.clone() else { return false };
         let answers = self.wait_for_disk().is_ok() && !self.door.hangs();
         if !self.syncer.is_idle() {
             // What comes of it when the disk answers is about a store that is not there any more.
@@ -93,7 +97,7 @@ impl Core {
                 }
             }
         }
-        self.refuge.is_wanted = false;
+        self.refuge.is_wanted = None;
         let keep = match self.opening().open(Place::Volatile) {
             Ok(Some((keep, _))) => keep,
             Ok(None) => return false,
@@ -119,8 +123,7 @@ impl Core {
                 if answers { self.config.disk_patience() } else { Duration::ZERO },
             );
         }
-        let why = self.trouble.clone().unwrap_or_default();
-        self.note(&format!("Messages are kept in memory, the disk does not take them: {why}"));
+        self.warn(&format!("Messages are kept in memory, the disk does not take them: {why}"));
         self.flush_or_say();
         if self.unwritten_us.is_none() {
             // Not before what is cut from the disk outlives this process elsewhere.
@@ -267,12 +270,16 @@ impl Core {
     }
 }
 
-/// Whether all that is kept in memory has room on the disk.
+/// Whether all that is kept in memory has room on the disk, with something to spare: else the disk would be left
+/// again at once.
 fn has_room(places: &Places, disk: &Disk) -> bool {
     let Ok(Some(memory)) = places.directory(Place::Volatile) else { return true };
     let listing = Disk::new(memory).list().unwrap_or_default();
     let bytes: u64 = listing.iter().map(|file| file.bytes).sum();
     let stat = rustix::fs::statvfs(disk.directory());
-    // Root may have all of it.
-    stat.is_ok_and(|stat| stat.f_bfree.saturating_mul(stat.f_frsize) >= bytes)
+    // Root may have all of it. Some file systems do not count their inodes.
+    stat.is_ok_and(|stat| {
+        let has_files = stat.f_files == 0 || stat.f_ffree >= SPARE_FILES;
+        has_files && stat.f_bfree.saturating_mul(stat.f_frsize) >= bytes + SPARE_BYTES
+    })
 }

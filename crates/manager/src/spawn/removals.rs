@@ -1,0 +1,111 @@
+//! Removes what a run of a service has left in the file system. It owns nothing, decides nothing about units, and
+//! runs on the threads of [`crate::base::worker_pool`].
+//!
+//! What a directory holds is a service's user's choice. So a worker looks at a few entries; where there are more,
+//! another warrend removes them, whose end is no loss.
+
+use std::io::Read as _;
+use std::os::unix::process::{CommandExt as _, parent_id};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use warren_core::model::leftover::Trace;
+use warren_sys::removal::{self, ENTRIES_MAX, Removal};
+use warren_sys::{process, terminal};
+
+use crate::say;
+
+/// Argument of the other warrend: `--remove-directory=PARENT:PATH`, with the process id of the manager.
+pub const REMOVE_DIRECTORY: &str = "--remove-directory";
+
+const SIGKILL: i32 = 9;
+
+/// Entries that a worker looks at itself.
+const WORKER_ENTRIES_MAX: u64 = 256;
+
+/// Bytes of what the other warrend says.
+const REASON_BYTES_MAX: u64 = 16 << 10;
+
+/// Characters of a path in the log: a user may make it as long as he likes.
+const PATH_CHARS_MAX: usize = 256;
+
+/// Removes one thing that a run has left, and says what cannot be removed.
+pub(crate) fn clear_away(trace: &Trace) {
+    let (path, removed) = match trace {
+        Trace::File(path) => (path, removal::remove_file(Path::new(path))),
+        Trace::Link(path) => (path, removal::remove_link(Path::new(path))),
+        Trace::Directory(path) => return clear_directory(path),
+        Trace::Terminal(path) => return terminal::take_back(Path::new(path)),
+    };
+    if let Some(e) = removed.err().filter(|e| !e.is_gone()) {
+        say!("{path} stays: {}", e.message());
+    }
+}
+
+fn clear_directory(path: &str) {
+    let why = match removal::remove_directory(Path::new(path), WORKER_ENTRIES_MAX) {
+        Ok(Removal::TooMuch) => remove_apart(path),
+        other => why_it_stays(other),
+    };
+    if let Some(why) = why {
+        say!("{path} stays, with what cannot be removed: {why}");
+    }
+}
+
+/// Has another process remove the directory, and waits for it. Returns what it says of what stays.
+fn remove_apart(path: &str) -> Option<String> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("warrend").arg(format!("{REMOVE_DIRECTORY}={}:{path}", std::process::id()));
+    let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() else {
+        // Without a process to be had this thread goes on.
+        return why_it_stays(removal::remove_directory(Path::new(path), ENTRIES_MAX));
+    };
+    let mut why = String::new();
+    if let Some(said) = &mut child.stdout {
+        // Without a reason, the status is one.
+        let _ = said.take(REASON_BYTES_MAX).read_to_string(&mut why);
+    }
+    match child.wait() {
+        Ok(status) if status.success() => None,
+        Ok(status) if why.is_empty() => Some(format!("the process that removes it: {status}")),
+        Ok(_) => Some(why),
+        Err(e) => Some(e.to_string()),
+    }
+}
+
+/// Is the other warrend; returns its exit status.
+pub fn remove_for(argument: &str) -> i32 {
+    let Some((parent, path)) = argument.split_once(':') else { return 1 };
+    // The next manager begins anew, and nothing is to be removed then that a new run has made.
+    let is_bound = process::set_parent_death_signal(SIGKILL).is_ok();
+    if !is_bound || parent.parse() != Ok(parent_id()) {
+        return 1;
+    }
+    match why_it_stays(removal::remove_directory(Path::new(path), ENTRIES_MAX)) {
+        None => 0,
+        Some(why) => {
+            print!("{why}");
+            1
+        }
+    }
+}
+
+fn why_it_stays(removal: warren_sys::Result<Removal>) -> Option<String> {
+    let error = match removal {
+        Ok(Removal::Done) => return None,
+        Ok(Removal::TooMuch) => {
+            return Some(format!(
+                "more than {ENTRIES_MAX} entries were removed, and there are more"
+            ));
+        }
+        Ok(Removal::Left(e)) | Err(e) => e,
+    };
+    let why = if error.is_other_mount() {
+        "something is mounted there".to_owned()
+    } else {
+        error.message()
+    };
+    let path = error.path.unwrap_or_default().to_string_lossy().into_owned();
+    let path: String = path.escape_debug().take(PATH_CHARS_MAX).collect();
+    Some(format!("{path}: {why}"))
+}
