@@ -2,15 +2,17 @@
 
 use anyhow::Result;
 
-use crate::{cargo, cargo_with, docs, purity};
+use crate::command::{cargo, cargo_with};
+use crate::{docs, order, purity};
 
 /// Test threads: the suites start processes of their own, and machines with two cores must do.
 const TEST_THREADS: &str = "--test-threads=4";
 
-/// Format, lints, purity.
+/// Format, lints, purity, order.
 pub fn quick() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     purity::check()?;
+    order::check()?;
     cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::{output, root};
+use crate::command::{output, root};
 use subject::{Place, Subject};
 
 /// What is measured when no sizes are given.

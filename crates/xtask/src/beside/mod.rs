@@ -101,7 +101,7 @@ fn shrink(mut text: String) -> Result<(String, Vec<String>)> {
 
 /// Cases that differ, and in what lines.
 fn differing(group: &Group) -> Result<Vec<(String, Vec<String>)>> {
-    let kept = crate::root().join("target/beside").join(&group.name);
+    let kept = crate::command::root().join("target/beside").join(&group.name);
     let [theirs, ours] = both(group, &kept)?;
     let mut found = Vec::new();
     for case in &group.cases {
@@ -112,13 +112,13 @@ fn differing(group: &Group) -> Result<Vec<(String, Vec<String>)>> {
 }
 
 fn build() -> Result<()> {
-    crate::cargo(&["build", "--workspace", "--bins"])?;
-    lab::copy_programs(SHARED, &crate::root().join("target/debug"))?;
+    crate::command::cargo(&["build", "--workspace", "--bins"])?;
+    lab::copy_programs(SHARED, &crate::command::root().join("target/debug"))?;
     Ok(())
 }
 
 fn data() -> PathBuf {
-    crate::root().join("crates/xtask/beside")
+    crate::command::root().join("crates/xtask/beside")
 }
 
 fn groups(names: &[&str]) -> Result<Vec<Group>> {
@@ -141,7 +141,7 @@ fn groups(names: &[&str]) -> Result<Vec<Group>> {
 
 /// Runs a group on both sides; how many of its cases differ unlike what was chosen.
 fn compare(group: &Group, chosen: &Differences) -> Result<usize> {
-    let kept = crate::root().join("target/beside").join(&group.name);
+    let kept = crate::command::root().join("target/beside").join(&group.name);
     let [theirs, ours] = both(group, &kept)?;
     let mut faults = 0;
     for case in &group.cases {
