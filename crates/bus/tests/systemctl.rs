@@ -32,8 +32,9 @@ fn can_run() -> bool {
         () if !runs(&["setpriv", "--version"]) => "setpriv",
         () => return true,
     };
-    println!("NOT RUN: tests/systemctl.rs needs {missing}, which this machine does not have");
-    eprintln!("NOT RUN: tests/systemctl.rs needs {missing}, which this machine does not have");
+    warren_testkit::not_run(&format!(
+        "tests/systemctl.rs needs {missing}, which this machine does not have"
+    ));
     false
 }
 

@@ -427,7 +427,7 @@ fn keys_and_signals_end_the_picture_though_the_manager_does_not_answer() {
         let mut command = Command::new("python3");
         command.args([script, keys, "the manager does not answer", env!("CARGO_BIN_EXE_warren")]);
         let Ok(output) = command.arg("--socket").arg(&socket).arg("top").output() else {
-            println!("NOT RUN: there is no python3");
+            warren_testkit::not_run("there is no python3");
             return;
         };
         let said = String::from_utf8_lossy(&output.stderr);

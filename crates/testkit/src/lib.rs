@@ -8,6 +8,6 @@ mod scratch;
 mod wait;
 
 pub use dice::{Dice, seed, variable};
-pub use not_run::{NOT_RUN_VARIABLE, not_run};
+pub use not_run::{NOT_RUN_VARIABLE, not_run, not_run_of};
 pub use scratch::Scratch;
 pub use wait::{WAIT_MAX, wait_for, wait_for_or, wait_until};

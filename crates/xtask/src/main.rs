@@ -8,6 +8,7 @@ mod command;
 mod docs;
 mod fuzz;
 mod lab;
+mod not_run;
 mod order;
 mod purity;
 mod test;

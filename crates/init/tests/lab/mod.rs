@@ -403,5 +403,5 @@ pub fn script(text: &str, output: &str) -> ExecSpec {
 
 /// Says past the test runner's capture that a test could not run here.
 pub fn not_run(test: &str, needs: &str) {
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {test} needs {needs}");
+    warren_testkit::not_run_of(test, &format!("needs {needs}"));
 }

@@ -65,7 +65,7 @@ pub enum Ended {
 
 /// Says past the test runner's capture that a test could not run here.
 pub fn not_run(test: &str, needs: &str) {
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {test} needs {needs}");
+    warren_testkit::not_run_of(test, &format!("needs {needs}"));
 }
 
 /// Waits a moment without being woken.
