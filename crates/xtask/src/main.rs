@@ -31,6 +31,7 @@ Usage: cargo xtask COMMAND
   docs [--check]    write the generated pages of docs/; or fail if they are old
   sim [ARG...]      the simulator (warren-sim), in release mode
   fuzz [SECONDS]    mutate unit files and rules against properties that must hold
+  lab setup         make the root file systems that beside and benches boot, once, as root
   beside [GROUP...] the same units and commands on systemd 252 and here, and what differs
   beside random FIRST..LAST
                     the same for units, relations and orders drawn by lot, one case for each seed
@@ -71,6 +72,7 @@ fn run(args: &[String]) -> Result<()> {
         }
         ["fuzz"] => fuzz::run(fuzz::SECONDS_DEFAULT),
         ["fuzz", seconds] => fuzz::run(seconds.parse().context("seconds")?),
+        ["lab", "setup"] => lab::setup(),
         ["beside", "random", seeds] => beside::run_random(seeds),
         ["beside", ref groups @ ..] => beside::run(groups),
         ["bench", "units", ref rest @ ..] => bench::units(rest),

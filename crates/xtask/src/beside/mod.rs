@@ -23,9 +23,6 @@ use crate::lab;
 use cases::Group;
 use differences::Differences;
 
-const NO_LAB: &str =
-    "LAB_SCRIPTS names no scripts that boot whole machines (CONTRIBUTING.md, \"Beside systemd\")";
-
 /// What both machines see of us, as `/lab/beside`.
 const SHARED: &str = "beside";
 
@@ -40,7 +37,7 @@ type Outputs = BTreeMap<String, String>;
 
 /// Compares these groups; all that there are if none is named. `GROUP/CASE` is one case.
 pub fn run(names: &[&str]) -> Result<()> {
-    ensure!(lab::is_there(), NO_LAB);
+    ensure!(lab::is_there(), lab::NO_LAB);
     let chosen = Differences::read(&data().join("differences.md"))?;
     let groups = groups(names)?;
     build()?;
@@ -62,7 +59,7 @@ pub fn run(names: &[&str]) -> Result<()> {
 
 /// Compares random cases, those of the seeds `FIRST..LAST`, and makes smaller what differs.
 pub fn run_random(seeds: &str) -> Result<()> {
-    ensure!(lab::is_there(), NO_LAB);
+    ensure!(lab::is_there(), lab::NO_LAB);
     let (first, last) = seeds.split_once("..").context("seeds are given as FIRST..LAST")?;
     let seeds: Range<u64> = first.parse().context("a seed")?..last.parse().context("a seed")?;
     build()?;
