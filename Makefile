@@ -57,8 +57,11 @@ programs:
 install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/warren $(DESTDIR)$(PREFIX)/share/man/man1
-	for p in $(DAEMONS) warren-echo; do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/lib/warren/; done
-	for p in $(COMMANDS); do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/; done
+	# Stripped, with the symbols in .debug beside them.
+	set -e; for p in $(DAEMONS) warren-echo; do \
+	    sh scripts/install-program.sh $(OUT)/$$p $(DESTDIR)$(PREFIX)/lib/warren; done
+	set -e; for p in $(COMMANDS); do \
+	    sh scripts/install-program.sh $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin; done
 	install -d $(UNITS)/sysinit.target.wants $(UNITS)/sockets.target.wants
 	$(ALL_READ); for u in units/*; do sed -e 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' \
 	    -e 's|/usr/bin/|$(PREFIX)/bin/|' $$u > $(UNITS)/$${u##*/}; done

@@ -18,11 +18,11 @@ struct Ground {
     watcher: NameWatcher,
     told: Receiver<String>,
     listener: UnixListener,
-    _dir: TempDir,
+    _dir: Scratch,
 }
 
 fn ground(test: &str) -> Ground {
-    let dir = TempDir::new(test);
+    let dir = Scratch::new(test);
     let path = dir.0.join("bus");
     let listener = UnixListener::bind(&path).expect("a socket can be made");
     let (tell, told) = channel();

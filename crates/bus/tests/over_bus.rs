@@ -31,16 +31,16 @@ struct MessageBus {
 /// Which manager, and what is to be removed at the end.
 struct Ground {
     machine: Arc<Machine>,
-    dir: TempDir,
+    dir: Scratch,
 }
 
 /// Starts a manager, its bus's service, and gets as far as the manager having its name.
 fn joined(test: &str) -> (Ground, MessageBus) {
-    let dir = TempDir::new(test);
+    let dir = Scratch::new(test);
     let machine = Machine::new(UNITS);
     let path = dir.0.join("bus");
     let listener = UnixListener::bind(&path).expect("a socket can be made");
-    machine.serve_and_join(&dir.socket(), Some(path));
+    machine.serve_and_join(&dir.path("private"), Some(path));
     machine.start("dbus.service");
     let played = PlayedBus::new(accept(&listener));
     let mut bus = MessageBus { listener, bus: played };
@@ -412,7 +412,7 @@ fn who_subscribed_with_an_earlier_manager_is_told_on() {
     bus.introduce(":1.7", 4711);
     assert_eq!(bus.says(), "to :1.7: reply \"\"");
     let path = ground.dir.0.join("bus");
-    ground.machine.inherit(&ground.dir.socket(), Some(path));
+    ground.machine.inherit(&ground.dir.path("private"), Some(path));
     ground.machine.announce(warren_bus::Announcement::UnitFilesChanged);
     bus.bus = PlayedBus::new(accept(&bus.listener));
     bus.name_it(1);

@@ -15,10 +15,10 @@ use warren_unit::UnitName;
 
 const UNITS: &str = include_str!("units.txt");
 
-fn serve(test: &str) -> (TempDir, std::sync::Arc<Machine>) {
-    let dir = TempDir::new(test);
+fn serve(test: &str) -> (Scratch, std::sync::Arc<Machine>) {
+    let dir = Scratch::new(test);
     let machine = Machine::new(UNITS);
-    machine.serve(&dir.socket());
+    machine.serve(&dir.path("private"));
     (dir, machine)
 }
 
@@ -49,7 +49,7 @@ fn drop_writer(_: &mut Writer) {}
 #[test]
 fn a_file_descriptor_that_a_client_sends_holds_nobody_up() {
     let (dir, _machine) = serve("descriptor");
-    let mut other = Client::new(&dir.socket());
+    let mut other = Client::new(&dir.path("private"));
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = tcp.local_addr().expect("bound");
     let mut stream = std::net::TcpStream::connect(to).expect("it listens");
@@ -57,7 +57,7 @@ fn a_file_descriptor_that_a_client_sends_holds_nobody_up() {
     rustix::net::sockopt::set_socket_linger(&stream, linger).expect("known");
     stream.set_nonblocking(true).expect("it can be set");
     while stream.write(&[0; 1 << 16]).is_ok() {}
-    let client = Client::raw(&dir.socket());
+    let client = Client::raw(&dir.path("private"));
     // Refused since Linux 6.16.
     let sent = fdpass::send(client.stream.as_fd(), b"\0", &[stream.as_fd()]);
     let is_refused = fdpass::refuse_fds(client.stream.as_fd()).is_ok();
@@ -80,8 +80,8 @@ fn a_file_descriptor_that_a_client_sends_holds_nobody_up() {
 fn a_question_is_in_vain_when_the_client_who_asked_has_gone() {
     let (dir, machine) = serve("in-vain");
     *machine.unanswered.lock().unwrap() = Some(Vec::new());
-    let mut clients: Vec<Client> = (0..3).map(|_| Client::new(&dir.socket())).collect();
-    let mut other = Client::new(&dir.socket());
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::new(&dir.path("private"))).collect();
+    let mut other = Client::new(&dir.path("private"));
     for client in &mut clients {
         let (_, body) = arguments("a.service b:false");
         client.send(MANAGER, MANAGER_INTERFACE, "GetUnitFileLinks", ("sb", body));
@@ -105,7 +105,7 @@ fn a_question_is_in_vain_when_the_client_who_asked_has_gone() {
 #[test]
 fn a_call_sees_what_those_before_it_have_done() {
     let (dir, machine) = serve("order");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     let mut sent = Vec::new();
     for at in 0..50 {
         let name = format!("tmpl@{at}.service");
@@ -131,8 +131,8 @@ fn a_call_sees_what_those_before_it_have_done() {
 fn what_a_client_called_before_it_hung_up_is_done_though_nobody_waits() {
     let (dir, machine) = serve("hung-up");
     *machine.unanswered.lock().unwrap() = Some(Vec::new());
-    let mut client = Client::new(&dir.socket());
-    let mut other = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
+    let mut other = Client::new(&dir.path("private"));
     client.send(MANAGER, MANAGER_INTERFACE, "ClearJobs", strings(&[]));
     let (signature, body) = arguments("as:LAST=word");
     client.send(MANAGER, MANAGER_INTERFACE, "SetEnvironment", (&signature, body));
@@ -156,7 +156,7 @@ fn answers_are_those_of_systemd() {
     machine.start("a.service");
     machine.start("one.service");
     machine.start("slow.service");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     let mut wrong = Vec::new();
     for line in include_str!("answers.txt").lines().filter(|line| !line.starts_with('#')) {
         let Some((call, want)) = line.split_once(" => ") else { continue };
@@ -194,7 +194,7 @@ fn a_signal_to_all_that_must_meet_somebody_fails_where_nobody_is() {
     let (dir, machine) = serve("all-fail");
     machine.start("a.service");
     machine.start("one.service");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     let mut kill = |unit: &str, whom: &str| {
         let mut body = Writer::new();
         body.str(unit).str(whom).i32(15);
@@ -210,7 +210,7 @@ fn a_signal_to_all_that_must_meet_somebody_fails_where_nobody_is() {
 #[test]
 fn all_interfaces_come_with_an_empty_name() {
     let (dir, machine) = serve("getall");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     let path = format!("{MANAGER}/unit/a_2eservice");
     let mut names = |interface: &str| {
         let reply = client.call(&path, PROPERTIES, "GetAll", strings(&[interface]));
@@ -232,7 +232,7 @@ fn all_interfaces_come_with_an_empty_name() {
 #[test]
 fn a_unit_that_is_not_in_memory_is_loaded_to_be_read() {
     let (dir, machine) = serve("load");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     let missing = client.manager("GetUnit", &["tmpl@7.service"]);
     assert!(missing.error().ends_with("Unit tmpl@7.service not loaded."));
     let path = format!("{MANAGER}/unit/tmpl_407_2eservice");
@@ -248,7 +248,7 @@ fn a_unit_that_is_not_in_memory_is_loaded_to_be_read() {
 #[test]
 fn a_job_ends_after_its_units_changes() {
     let (dir, machine) = serve("signals");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     let serial =
         client.send(MANAGER, MANAGER_INTERFACE, "StartUnit", strings(&["a.service", "replace"]));
     let mut heard = Vec::new();
@@ -279,7 +279,7 @@ fn a_job_ends_after_its_units_changes() {
 /// How often properties are compiled when `a.service` starts and so many clients hear of it.
 fn compiled_for(test: &str, count: usize) -> usize {
     let (dir, machine) = serve(test);
-    let mut clients: Vec<Client> = (0..count).map(|_| Client::new(&dir.socket())).collect();
+    let mut clients: Vec<Client> = (0..count).map(|_| Client::new(&dir.path("private"))).collect();
     for client in &mut clients {
         assert_eq!(client.manager("ListJobs", &[]).kind, Kind::MethodReturn);
     }
@@ -304,7 +304,7 @@ fn a_change_is_encoded_once_for_all_who_hear_of_it() {
 fn a_call_with_many_names_is_looked_at_twice_and_has_each_loaded_once() {
     const NAMES: usize = 1000;
     let (dir, machine) = serve("many-names");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     let names: Vec<String> = (0..NAMES).map(|n| format!("tmpl@{n}.service")).collect();
     let before = machine.viewed.load(Ordering::Relaxed);
     let names: Vec<&str> = names.iter().flat_map(|name| [&**name; 2]).collect();
@@ -328,7 +328,7 @@ fn unit_files_are_looked_at_before_something_is_told_of_them_that_is_not_known()
         ("look-all", "ListUnitFiles", &[], None),
     ] {
         let (dir, machine) = serve(test);
-        let mut client = Client::new(&dir.socket());
+        let mut client = Client::new(&dir.path("private"));
         machine.has_looked.store(false, Ordering::Relaxed);
         for _ in 0..2 {
             assert_eq!(client.manager(member, names).kind, Kind::MethodReturn);
@@ -343,7 +343,7 @@ fn unit_files_are_looked_at_before_something_is_told_of_them_that_is_not_known()
 #[test]
 fn a_unit_that_is_only_named_is_looked_for_while_files_are_not_known() {
     let (dir, machine) = serve("only-named");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     let name = "nowhere.service";
     assert_eq!(client.manager("LoadUnit", &[name]).kind, Kind::MethodReturn);
     let unit = UnitName::parse(name).expect("a name");
@@ -373,14 +373,14 @@ fn a_unit_that_is_only_named_is_looked_for_while_files_are_not_known() {
 #[test]
 fn garbage_ends_the_connection_and_nothing_else() {
     let (dir, machine) = serve("garbage");
-    let mut good = Client::new(&dir.socket());
+    let mut good = Client::new(&dir.path("private"));
     for garbage in [&b"GET / HTTP/1.0\r\n\r\n"[..], &[0xff; 64], b"l\x01\x00\x02aaaaaaaaaaaaaaaa"] {
-        let mut raw = Client::raw(&dir.socket());
+        let mut raw = Client::raw(&dir.path("private"));
         drop(raw.stream.write_all(garbage));
         if garbage[0] != b'l' {
             assert!(raw.is_dropped(), "{garbage:?} before the greeting");
         }
-        let mut greeted = Client::new(&dir.socket());
+        let mut greeted = Client::new(&dir.path("private"));
         drop(greeted.stream.write_all(garbage));
         assert!(greeted.is_dropped(), "{garbage:?} after the greeting");
     }
@@ -391,7 +391,7 @@ fn garbage_ends_the_connection_and_nothing_else() {
 #[test]
 fn a_body_that_is_not_what_it_says_ends_the_connection() {
     let (dir, machine) = serve("body");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     let mut body = Writer::new();
     body.u32(1000).raw(b"short");
     client.send(MANAGER, MANAGER_INTERFACE, "GetUnit", ("s", body));
@@ -404,7 +404,8 @@ fn a_body_that_is_not_what_it_says_ends_the_connection() {
 #[test]
 fn a_slow_subscriber_costs_little_and_misses_nothing() {
     let (dir, machine) = serve("slow");
-    let (mut slow, mut other) = (Client::new(&dir.socket()), Client::new(&dir.socket()));
+    let (mut slow, mut other) =
+        (Client::new(&dir.path("private")), Client::new(&dir.path("private")));
     assert_eq!(slow.manager("Subscribe", &[]).kind, Kind::MethodReturn);
     let view = warren_bus::Backend::view(&*machine);
     let all: Vec<_> = view.graph.definitions().map(|definition| definition.id).collect();
@@ -426,7 +427,7 @@ fn a_slow_subscriber_costs_little_and_misses_nothing() {
 #[test]
 fn calls_wait_while_replies_are_not_read() {
     let (dir, machine) = serve("backpressure");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     const CALLS: u32 = 3000;
     let mut writer = client.stream.try_clone().expect("a second handle");
     let sender = std::thread::spawn(move || {
@@ -460,13 +461,14 @@ fn calls_wait_while_replies_are_not_read() {
 #[test]
 fn a_client_that_reads_nothing_is_not_served_without_end() {
     const CALLS: usize = 150;
-    let dir = TempDir::new("unread");
+    let dir = Scratch::new("unread");
     let name = |number: usize| format!("{}{number}.service", "n".repeat(240));
     let units: String =
         (0..1000).map(|number| format!("== {}\n[Service]\n", name(number))).collect();
     let machine = Machine::new(&units);
-    machine.serve(&dir.socket());
-    let (mut slow, mut other) = (Client::new(&dir.socket()), Client::new(&dir.socket()));
+    machine.serve(&dir.path("private"));
+    let (mut slow, mut other) =
+        (Client::new(&dir.path("private")), Client::new(&dir.path("private")));
     for _ in 0..CALLS {
         slow.send(MANAGER, MANAGER_INTERFACE, "ListUnitFiles", strings(&[]));
     }
@@ -487,7 +489,7 @@ fn a_client_that_reads_nothing_is_not_served_without_end() {
 fn calls_that_wait_for_units_wait_for_the_client_too() {
     const CALLS: u32 = 40;
     let (dir, machine) = serve("again");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     let mut writer = Client::accepted(client.stream.try_clone().expect("a second handle"));
     let sender = std::thread::spawn(move || {
         for number in 0..CALLS {
@@ -513,15 +515,15 @@ fn calls_that_wait_for_units_wait_for_the_client_too() {
 #[test]
 fn a_bus_that_is_at_work_holds_up_nobody_who_ends_it() {
     let (dir, machine) = serve("busy");
-    let mut client = Client::new(&dir.socket());
+    let mut client = Client::new(&dir.path("private"));
     machine.while_held(|| {
         client.send(MANAGER, MANAGER_INTERFACE, "ListUnitFiles", strings(&[]));
-        while machine.listed.load(Ordering::Relaxed) == 0 {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the bus reads the files", || {
+            machine.listed.load(Ordering::Relaxed) > 0
+        });
         machine.stop();
     });
-    assert!(!dir.socket().exists());
+    assert!(!dir.path("private").exists());
     assert_eq!(client.receive().expect("what was begun is answered").signature, "a(ss)");
     assert!(client.is_dropped());
 }
@@ -529,7 +531,7 @@ fn a_bus_that_is_at_work_holds_up_nobody_who_ends_it() {
 #[test]
 fn the_socket_is_gone_when_the_bus_ends() {
     let (dir, machine) = serve("end");
-    assert!(dir.socket().exists());
+    assert!(dir.path("private").exists());
     machine.stop();
-    assert!(!dir.socket().exists());
+    assert!(!dir.path("private").exists());
 }

@@ -32,8 +32,9 @@ fn can_run() -> bool {
         () if !runs(&["setpriv", "--version"]) => "setpriv",
         () => return true,
     };
-    println!("NOT RUN: tests/systemctl.rs needs {missing}, which this machine does not have");
-    eprintln!("NOT RUN: tests/systemctl.rs needs {missing}, which this machine does not have");
+    warren_testkit::not_run(&format!(
+        "tests/systemctl.rs needs {missing}, which this machine does not have"
+    ));
     false
 }
 
@@ -66,12 +67,12 @@ fn everyday_verbs() {
     if !can_run() {
         return;
     }
-    let dir = TempDir::new("systemctl");
+    let dir = Scratch::new("systemctl");
     // Everyone may pass through, so that a client without privileges reaches the socket.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&dir.0, mode).expect("the directory is this test's own");
     let machine = Machine::new(include_str!("units.txt"));
-    machine.serve(&dir.socket());
+    machine.serve(&dir.path("private"));
     for unit in ["rich", "a", "one", "fail", "slow"] {
         machine.start(&format!("{unit}.service"));
     }
@@ -80,7 +81,7 @@ fn everyday_verbs() {
     }
     let lines = include_str!("systemctl.txt").lines();
     let lines = lines.filter(|line| !line.starts_with('#') && !line.is_empty());
-    let wrong: Vec<String> = lines.filter_map(|line| check(&dir.socket(), line)).collect();
+    let wrong: Vec<String> = lines.filter_map(|line| check(&dir.path("private"), line)).collect();
     machine.stop();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -8,29 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::JoinHandle;
 
-/// A directory of this test alone, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(test: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("warren-test-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a temporary directory can be made");
-        Scratch(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
-        std::fs::write(&path, text).expect("it can be written");
-        path.display().to_string()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use warren_testkit::Scratch;
 
 /// Runs the command; status, standard output and standard error as one text.
 fn warren(args: &[&str]) -> String {
@@ -196,9 +174,9 @@ fn what_was_passed_over_is_said_beside_what_was_done() {
 fn verify_looks_where_the_manager_has_units_of_its_own() {
     let scratch = Scratch(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("verify-own"));
     let _ = std::fs::remove_dir_all(&scratch.0);
-    scratch.file("lib/warren/warrend", "");
-    scratch.file("lib/warren/system/own-of-warrener.service", "[Service]\nExecStart=/bin/true\n");
-    let program = scratch.file("bin/placeholder", "");
+    scratch.write("lib/warren/warrend", "");
+    scratch.write("lib/warren/system/own-of-warrener.service", "[Service]\nExecStart=/bin/true\n");
+    let program = scratch.write("bin/placeholder", "");
     let program = Path::new(&program).with_file_name("warren");
     std::fs::hard_link(env!("CARGO_BIN_EXE_warren"), &program).expect("the same file system");
     let output = Command::new(program)
@@ -449,7 +427,7 @@ fn keys_and_signals_end_the_picture_though_the_manager_does_not_answer() {
         let mut command = Command::new("python3");
         command.args([script, keys, "the manager does not answer", env!("CARGO_BIN_EXE_warren")]);
         let Ok(output) = command.arg("--socket").arg(&socket).arg("top").output() else {
-            println!("NOT RUN: there is no python3");
+            warren_testkit::not_run("there is no python3");
             return;
         };
         let said = String::from_utf8_lossy(&output.stderr);
@@ -530,24 +508,24 @@ fn patterns_are_refused_where_unit_files_are_changed() {
 #[test]
 fn verify_names_file_line_and_column() {
     let scratch = Scratch::new("verify");
-    let good = scratch.file("good.service", "[Service]\nExecStart=/bin/true\n");
+    let good = scratch.write("good.service", "[Service]\nExecStart=/bin/true\n");
     assert_eq!(warren(&["verify", &good]), "= 0");
     let bad =
-        scratch.file("bad.service", "[Service]\nExecStart=/bin/true\nFoo=1\nType=sometimes\n");
+        scratch.write("bad.service", "[Service]\nExecStart=/bin/true\nFoo=1\nType=sometimes\n");
     let said = warren(&["verify", &bad]);
     assert!(said.contains(&format!("{bad}:3:")) && said.contains("[unknown-setting]"), "{said}");
     assert!(said.contains(&format!("{bad}:4:")) && said.contains("[bad-value]"), "{said}");
-    let empty = scratch.file("empty.service", "[Service]\n");
+    let empty = scratch.write("empty.service", "[Service]\n");
     assert!(warren(&["verify", &empty]).ends_with("= 1"), "{}", warren(&["verify", &empty]));
     let large = format!("[Service]\nExecStart=/bin/true\n{}", "#\n".repeat(8 << 20));
-    let large = scratch.file("large.service", &large);
+    let large = scratch.write("large.service", &large);
     let said = warren(&["verify", &large]);
     assert!(said.contains("[file-too-large]") && said.ends_with("= 1"), "{said}");
-    scratch.file("good.service.d/x.conf", "[Service]\nNice=99\n");
+    scratch.write("good.service.d/x.conf", "[Service]\nNice=99\n");
     let said = warren(&["verify", &good]);
     assert!(said.contains("good.service.d/x.conf:2:"), "{said}");
     let directory = scratch.0.display().to_string();
-    scratch.file("stronger/good.service/no-file", "");
+    scratch.write("stronger/good.service/no-file", "");
     let stronger = scratch.0.join("stronger").display().to_string();
     let said =
         warren(&["verify", "--units-in", &stronger, "--units-in", &directory, "good.service"]);
@@ -563,14 +541,14 @@ fn verify_checks_a_drop_in_with_its_unit_or_alone_where_it_is_for_many() {
     let scratch = Scratch::new("verify-dropin");
     let wrong = "[Slice]\nMemoryMax=many\n[Service]\nNice=1\n";
     let file =
-        |directory: &str, text: &str| scratch.file(&format!("{directory}/10-limits.conf"), text);
+        |directory: &str, text: &str| scratch.write(&format!("{directory}/10-limits.conf"), text);
     let said = warren(&["verify", &file("customers-.slice.d", wrong)]);
     assert!(said.contains("10-limits.conf:2:11: "), "{said}");
     assert!(said.contains("10-limits.conf:3:"), "a slice has no such section: {said}");
     for alone in ["service.d", "foo-.service.d", "foo-@.service.d", "absent.service.d"] {
         assert_eq!(warren(&["verify", &file(alone, "[Service]\nNice=1\n")]), "= 0", "{alone}");
     }
-    let unit = scratch.file("a@.service", "[Service]\nExecStart=/bin/true\nNice=x\n");
+    let unit = scratch.write("a@.service", "[Service]\nExecStart=/bin/true\nNice=x\n");
     let said = warren(&["verify", &file("a@b.service.d", "[Service]\nNice=y\n")]);
     assert!(
         said.contains("10-limits.conf:2:6: ") && said.contains(&format!("{unit}:3:")),
@@ -584,9 +562,9 @@ fn verify_checks_a_drop_in_with_its_unit_or_alone_where_it_is_for_many() {
 fn verify_checks_a_template_as_an_instance_of_it() {
     let scratch = Scratch::new("verify-template");
     let service = "[Service]\nExecStart=/bin/true\nSlice=user-%i.slice\n";
-    let service = scratch.file("user@.service", service);
+    let service = scratch.write("user@.service", service);
     let socket = "[Socket]\nListenStream=/run/%i\nService=log@%i.service\n";
-    let socket = scratch.file("log@.socket", socket);
+    let socket = scratch.write("log@.socket", socket);
     assert_eq!(warren(&["verify", &service, &socket]), "= 0");
 }
 

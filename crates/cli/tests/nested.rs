@@ -3,7 +3,6 @@
 //! Needs warren-init, warren-exec and warrend beside the command (`cargo build --workspace`), and
 //! the right to make namespaces. Where one is missing, this says NOT RUN and why.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -19,7 +18,7 @@ fn command() -> Command {
 
 /// Says loudly, past the test runner's capture, that a test could not run.
 fn not_run(test: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {test}: {why}");
+    warren_testkit::not_run_of(test, why);
 }
 
 /// What this machine lacks, if anything.

@@ -96,7 +96,7 @@ const WARREN: &str = env!("CARGO_BIN_EXE_warren");
 #[test]
 fn an_image_is_changed_as_systemctl_changes_it() {
     if !Command::new("systemctl").arg("--version").output().is_ok_and(|out| out.status.success()) {
-        println!("NOT RUN: there is no systemctl");
+        warren_testkit::not_run("there is no systemctl");
         return;
     }
     let (ours, theirs) = (Image::new("ours"), Image::new("theirs"));

@@ -54,8 +54,7 @@ fn have(test: &str, programs: &[&str]) -> bool {
 }
 
 fn not_run(test: &str, why: &str) {
-    println!("NOT RUN: {test}: {why}");
-    eprintln!("NOT RUN: {test}: {why}");
+    warren_testkit::not_run_of(test, why);
 }
 
 fn is_installed(program: &str) -> bool {

@@ -53,8 +53,7 @@ fn apart(test: &'static str, body: fn(&Path)) {
         if child::capabilities().map_or(0, |caps| caps.permitted) == 0
             || unshare(Namespaces::NET | Namespaces::MOUNT).is_err()
         {
-            println!("NOT RUN: {test} needs namespaces of its own (root)");
-            eprintln!("NOT RUN: {test} needs namespaces of its own (root)");
+            warren_testkit::not_run_of(test, "needs namespaces of its own (root)");
             return;
         }
         body(&make_top(test));

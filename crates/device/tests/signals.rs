@@ -11,8 +11,7 @@ use warren_sys::namespace::{Namespaces, unshare};
 fn who_asks_before_the_daemon_listens_does_not_end_it() {
     const TEST: &str = "who_asks_before_the_daemon_listens_does_not_end_it";
     if unshare(Namespaces::NET).is_err() {
-        println!("NOT RUN: {TEST} needs a network namespace of its own (root)");
-        eprintln!("NOT RUN: {TEST} needs a network namespace of its own (root)");
+        warren_testkit::not_run_of(TEST, "needs a network namespace of its own (root)");
         return;
     }
     let top = std::env::temp_dir().join(format!("warren-signals-{}", std::process::id()));

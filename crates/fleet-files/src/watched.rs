@@ -210,27 +210,12 @@ mod tests {
     use super::*;
     use std::fs;
     use warren_fleet::outside::Outside;
+    use warren_testkit::Scratch;
 
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Scratch {
-            let path =
-                std::env::temp_dir().join(format!("warren-fleet-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&path);
-            fs::create_dir_all(path.join("more")).expect("a scratch directory can be made");
-            Scratch(path)
-        }
-
-        fn write(&self, name: &str, text: &str) {
-            fs::write(self.0.join(name), text).expect("written");
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    fn scratch(name: &str) -> Scratch {
+        let scratch = Scratch::new(name);
+        fs::create_dir(scratch.path("more")).expect("it can be made");
+        scratch
     }
 
     /// Reads as a configuration with `include "more/*.conf"` in its first file would.
@@ -254,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_named_is_missed() {
-        let scratch = Scratch::new("named");
+        let scratch = scratch("named");
         let mut files = Files::new(scratch.0.clone(), true);
         scratch.write("more/named", "x");
         let root = files.root().path.to_string();
@@ -274,7 +259,7 @@ mod tests {
     }
 
     fn check_all_changes_are_seen(watched: bool) {
-        let scratch = Scratch::new(if watched { "watched" } else { "looked" });
+        let scratch = scratch(if watched { "watched" } else { "looked" });
         let mut files = Files::new(scratch.0.clone(), watched);
         scratch.write("a.conf", "a");
         scratch.write("b.conf~", "no");

@@ -279,7 +279,7 @@ const ASK_SECONDS_MAX: &str = "20";
 #[test]
 fn made_up_expressions_come_to_the_same() {
     if !common::is_installed() {
-        println!("NOT RUN: icinga2 is not installed");
+        warren_testkit::not_run("icinga2 is not installed");
         return;
     }
     let seed = std::env::var("FLEET_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
@@ -345,7 +345,7 @@ fn answers(batch: &[String]) -> Option<Vec<String>> {
 #[test]
 fn what_never_ends_there_costs_no_other_answer() {
     if !common::is_installed() {
-        println!("NOT RUN: icinga2 is not installed");
+        warren_testkit::not_run("icinga2 is not installed");
         return;
     }
     let batch = ["1 + 1", "var a = []; a.add(a); a", "\"a\" + \"b\""].map(str::to_owned);

@@ -144,7 +144,7 @@ fn configurations_make_the_same_objects() {
     let accepted = all.iter().filter(|(_, made)| made.is_some()).count();
     assert!(accepted > 10 && accepted < all.len(), "{accepted} accepted");
     if !is_installed() {
-        println!("NOT RUN: icinga2 is not installed");
+        warren_testkit::not_run("icinga2 is not installed");
         return;
     }
     let scratch = Scratch::new("objects");
@@ -167,7 +167,7 @@ fn configurations_make_the_same_objects() {
 #[test]
 fn zones_are_directories() {
     if !is_installed() {
-        println!("NOT RUN: icinga2 is not installed");
+        warren_testkit::not_run("icinga2 is not installed");
         return;
     }
     let scratch = Scratch::new("zones");
@@ -199,7 +199,7 @@ fn zones_are_directories() {
 fn the_shipped_configuration_makes_the_same_objects() {
     let root = Path::new("/etc/icinga2/icinga2.conf");
     if !is_installed() || !root.exists() {
-        println!("NOT RUN: icinga2 and its default configuration are not installed");
+        warren_testkit::not_run("icinga2 and its default configuration are not installed");
         return;
     }
     let scratch = Scratch::new("shipped");

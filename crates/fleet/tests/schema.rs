@@ -156,7 +156,7 @@ fn attributes_take_the_same_values() {
     let ours = load(&text);
     assert!(names.len() > 3000, "{} values", names.len());
     if !is_installed() {
-        println!("NOT RUN: icinga2 is not installed");
+        warren_testkit::not_run("icinga2 is not installed");
         return;
     }
     let scratch = Scratch::new("schema");
@@ -211,7 +211,7 @@ fn types_extend_the_same_types() {
     assert_eq!(chain(&ours, "Host"), host);
     assert_eq!(chain(&ours, "ApiUser"), json!(["ApiUser", "ConfigObject", "Object"]));
     if !is_installed() {
-        println!("NOT RUN: icinga2 is not installed");
+        warren_testkit::not_run("icinga2 is not installed");
         return;
     }
     let scratch = Scratch::new("bases");
@@ -283,7 +283,7 @@ fn made_up_times_are_read_the_same() {
     }
     let ours = load(&text);
     if !is_installed() {
-        println!("NOT RUN: icinga2 is not installed");
+        warren_testkit::not_run("icinga2 is not installed");
         return;
     }
     let scratch = Scratch::new("times");

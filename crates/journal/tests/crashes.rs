@@ -38,9 +38,9 @@ fn one_life(crowd: &Crowd, messages: u64, method: &str, lab: &mut Lab, end: impl
     std::thread::scope(|scope| {
         (0..SENDERS).for_each(|sender| _ = scope.spawn(move || crowd.send(sender)));
         scope.spawn(|| crowd.ask(method));
-        while crowd.sent() < messages && lab.is_alive() {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the crowd has sent enough", || {
+            crowd.sent() >= messages || !lab.is_alive()
+        });
         assert!(lab.is_alive(), "it lives until it is killed");
         end(Doomed(lab).0);
     });
@@ -345,10 +345,10 @@ fn a_flush_to_a_file_system_that_hangs_is_given_up_and_done_later() {
 /// Waits for what the daemon does, as long as it lives.
 #[track_caller]
 fn wait(lab: &mut Lab, is_done: impl Fn() -> bool) {
-    while !is_done() {
+    warren_testkit::wait_until("what the daemon does is done", || {
         assert!(lab.is_alive(), "it lives until it is ended");
-        std::thread::yield_now();
-    }
+        is_done()
+    });
 }
 
 /// A reader shows what came since. Gives what it says that it cannot read.

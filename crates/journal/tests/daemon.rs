@@ -136,10 +136,10 @@ fn a_standard_error_that_takes_nothing_does_not_end_it() {
     command.arg(lab.path("store")).arg("--socket-directory").arg(lab.path("run"));
     command.env("NOTIFY_SOCKET", lab.path("file")).stderr(full);
     lab.daemon = Some(command.spawn().expect("the daemon starts"));
-    while !lab.path("run/socket").exists() {
+    warren_testkit::wait_until("the daemon listens", || {
         assert!(lab.is_alive(), "it goes on");
-        std::thread::yield_now();
-    }
+        lab.path("run/socket").exists()
+    });
     while lab.native().send(b"MESSAGE=x\nFULL=1\n").is_err() {
         assert!(lab.is_alive(), "it goes on");
     }
@@ -258,9 +258,7 @@ fn segments_are_proved_by_a_key_that_is_elsewhere() {
     // Time goes on without messages, and is told.
     lab.start(&[]);
     let marks = lines().matches("mark ").count();
-    while lines().matches("mark ").count() < marks + 2 {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("two more marks", || lines().matches("mark ").count() >= marks + 2);
     lab.stop();
     let (proved, said) = verify(&key);
     assert!(proved, "{said}");
@@ -297,9 +295,7 @@ fn a_second_daemon_is_refused() {
 /// Waits until an entry can be read, without sleeping; each look reads the store anew.
 fn wait_for(lab: &Lab, number: usize) {
     let expr = || Expr::field("NUMBER", number.to_string());
-    while lab.read(expr()).is_empty() {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("the entry can be read", || !lab.read(expr()).is_empty());
 }
 
 #[test]

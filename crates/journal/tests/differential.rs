@@ -439,6 +439,5 @@ fn debian_cuts_the_same() {
 
 /// Says past the test runner's capture that a test could not run here.
 fn not_run(why: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+    warren_testkit::not_run(why);
 }

@@ -152,6 +152,5 @@ fn a_second_reader_reads_what_is_written_now() {
 
 /// Says past the test runner's capture that a test could not run here.
 fn not_run(why: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+    warren_testkit::not_run(why);
 }

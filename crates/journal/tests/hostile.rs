@@ -123,9 +123,7 @@ fn what_a_rate_limit_left_out_is_said_when_nothing_comes_after_it() {
     };
     let kept = |lab: &Lab| lab.read(Expr::field("FLOOD", "1")).len();
     flood(&lab);
-    while kept(&lab) + dropped(&lab) < 50 {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("the flood is kept or counted", || kept(&lab) + dropped(&lab) >= 50);
     // The same at the daemon's end, before the interval is over.
     lab.stop();
     lab.start(&["--set", "RateLimitBurst=5", "--set", "RateLimitIntervalSec=1h"]);
@@ -201,11 +199,10 @@ fn a_torrent_keeps_nobody_waiting_for_its_end() {
         lab.native().send(b"MESSAGE=quiet\nQUIET=1\n").expect("sent");
         let other = stream(&lab, b"quiet\n\n6\n0\n0\n0\n0\nquiet\n");
         let missing = |name, value| lab.read(Expr::field(name, value)).is_empty();
-        while !torrent.is_finished()
-            && (missing("QUIET", "1") || missing("SYSLOG_IDENTIFIER", "quiet"))
-        {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("both others are heard, or the torrent ends", || {
+            torrent.is_finished()
+                || !(missing("QUIET", "1") || missing("SYSLOG_IDENTIFIER", "quiet"))
+        });
         drop((ends, other));
         assert!(torrent.join().expect("no panic"), "they were heard before its end");
     });
@@ -248,9 +245,7 @@ fn one_stream_too_many_is_closed_at_once() {
         assert!(matches!(end, Ok(0) | Err(_)), "closed, and nobody is kept waiting");
     }
     let count = |lab: &Lab| lab.read(Expr::field("SYSLOG_IDENTIFIER", "hostile")).len();
-    while count(&lab) < room {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("the lines of all streams", || count(&lab) >= room);
     // Each that goes makes room for another one.
     kept.drain(..room / 2);
     lab.native().send(b"MESSAGE=between\n").expect("the daemon is there");
@@ -305,9 +300,7 @@ fn one_user_leaves_streams_to_others() {
     };
     let said = greedy.stdout.as_mut().expect("piped").read(&mut [0; 1]).expect("a pipe");
     let count = |lab: &Lab| lab.read(Expr::field("SYSLOG_IDENTIFIER", "greedy")).len();
-    while said == 1 && count(&lab) < ROOM {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("the lines of the greedy user", || said != 1 || count(&lab) >= ROOM);
     let other = stream(&lab, b"other\n\n6\n0\n0\n0\n0\nline\n");
     lab.stop();
     drop((greedy.stdin.take(), other));
@@ -349,9 +342,7 @@ fn connections_wait_while_there_are_no_descriptors() {
     lab.start(&["--set", "RateLimitBurst=0"]);
     let count = |lab: &Lab| lab.read(Expr::field("SYSLOG_IDENTIFIER", "hostile")).len();
     let mut early = stream(&lab, &[HEADER, b"early\n"].concat());
-    while count(&lab) < 1 {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("the early line", || count(&lab) >= 1);
     let before = watched(&lab);
     limit_descriptors(&lab, 3);
     let text = [HEADER, b"late\n"].concat();
@@ -360,14 +351,14 @@ fn connections_wait_while_there_are_no_descriptors() {
     assert!(is_resting, "{} of {before} sources are watched", watched(&lab));
     early.write_all(b"meanwhile\n").expect("it is read");
     lab.native().send(b"MESSAGE=meanwhile\nMEANWHILE=1\n").expect("the daemon is there");
-    while count(&lab) < 2 || lab.read(Expr::field("MEANWHILE", "1")).is_empty() {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("what is sent meanwhile", || {
+        count(&lab) >= 2 && !lab.read(Expr::field("MEANWHILE", "1")).is_empty()
+    });
     assert_eq!(count(&lab), 2, "nobody is taken");
     limit_descriptors(&lab, 1024);
-    while count(&lab) < 2 + waiting.len() {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("the lines of those that waited", || {
+        count(&lab) >= 2 + waiting.len()
+    });
     assert_eq!(watched(&lab), before + waiting.len());
     assert_is_heard(&mut lab);
     let told = lab.read(Expr::field("_TRANSPORT", "driver"));

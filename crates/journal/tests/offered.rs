@@ -31,9 +31,9 @@ fn while_it_stops<T>(lab: &Lab, act: impl FnOnce() -> T) -> T {
     let daemon = lab.daemon.as_ref().expect("it runs").id();
     warren_sys::process::kill(daemon as i32, SIGSTOP).expect("it is there");
     let status = format!("/proc/{daemon}/status");
-    while !std::fs::read_to_string(&status).expect("it is there").contains("State:\tT") {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("the daemon stands still", || {
+        std::fs::read_to_string(&status).expect("it is there").contains("State:\tT")
+    });
     let done = act();
     warren_sys::process::kill(daemon as i32, SIGCONT).expect("it is there");
     done
@@ -63,9 +63,9 @@ fn offer(
 fn assert_is_heard(lab: &Lab, number: usize) {
     let data = format!("MESSAGE=heard\nAFTER={number}\n");
     lab.native().send(data.as_bytes()).expect("the daemon is there");
-    while lab.read(Expr::field("AFTER", number.to_string())).is_empty() {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("what comes after is heard", || {
+        !lab.read(Expr::field("AFTER", number.to_string())).is_empty()
+    });
 }
 
 /// What is empty is shown once: of a burst that was looked at and in which one is refused, the others are there still.
@@ -149,9 +149,9 @@ fn a_stream_with_descriptors_ends_and_the_others_go_on() {
     lab.start(&["--set", "RateLimitBurst=0"]);
     let mut stream = UnixStream::connect(lab.path("run/stdout")).expect("the daemon listens");
     stream.write_all(b"offers\n\n6\n0\n0\n0\n0\nbefore\n").expect("it is read");
-    while lab.read(Expr::field("SYSLOG_IDENTIFIER", "offers")).is_empty() {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("the line before", || {
+        !lab.read(Expr::field("SYSLOG_IDENTIFIER", "offers")).is_empty()
+    });
     let was_sent = offer(&lab, stream.as_fd(), (b"with\n", 1), &listener);
     assert_is_heard(&lab, 1);
     if !was_sent {

@@ -48,10 +48,10 @@ fn lock_disk(lab: &Lab) -> std::fs::File {
 
 /// Waits until the daemon is at the disk, as long as it lives.
 fn wait_for_disk(lab: &mut Lab) {
-    while !lab.path("run/flushed").exists() {
+    warren_testkit::wait_until("the daemon is at the disk", || {
         assert!(lab.is_alive(), "it goes on");
-        std::thread::yield_now();
-    }
+        lab.path("run/flushed").exists()
+    });
 }
 
 /// Somebody else has the disk when the daemon begins, and when the next one does.
@@ -162,10 +162,10 @@ fn without_any_store_messages_are_counted_until_there_is_one_again() {
     assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
     std::fs::remove_file(&memory).expect("it is ours");
     std::fs::rename(&aside, &memory).expect("it is ours");
-    while !lab.path("run/flushed").exists() {
+    warren_testkit::wait_until("the daemon is at the disk", || {
         assert!(lab.is_alive(), "it goes on");
-        std::thread::yield_now();
-    }
+        lab.path("run/flushed").exists()
+    });
     send(&lab, 15..20);
     lab.stop();
     let journal = Journal::open(Arc::new(Disk::new(lab.path(PERSISTENT)))).expect("readable");

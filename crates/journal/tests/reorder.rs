@@ -116,11 +116,13 @@ impl Device {
         command.args(["--pidfile", &ready]).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(mut server) = command.spawn() else { return false };
         // The file is written when the export is there.
-        while !Path::new(&ready).exists() {
-            if server.try_wait().is_ok_and(|status| status.is_some()) {
-                return false;
-            }
-            std::thread::yield_now();
+        let is_there = warren_testkit::wait_for("the server exports the device, or ends", || {
+            let has_ended = server.try_wait().is_ok_and(|status| status.is_some());
+            let is_ready = Path::new(&ready).exists();
+            (is_ready || has_ended).then_some(is_ready)
+        });
+        if !is_there {
+            return false;
         }
         self.server = Some(server);
         self.ground.run("test -s device")
@@ -155,16 +157,16 @@ fn load(ground: &Ground, lab: &mut Lab, crowd: &Crowd) -> Sure {
                 let length = fs::metadata(&record).expect("it is there").len();
                 sure.lock().expect("nobody panics").push((length, counts));
                 let more = crowd.sent() + SYNC_MESSAGES;
-                while crowd.sent() < more.min(MESSAGES) {
-                    std::thread::yield_now();
-                }
+                warren_testkit::wait_until("the crowd sends more", || {
+                    crowd.sent() >= more.min(MESSAGES)
+                });
             });
         });
         // On a busy machine who asks may come to it rarely.
         let is_asked = || sure.lock().expect("nobody panics").len() >= SURE_MIN;
-        while (crowd.sent() < MESSAGES || !is_asked()) && lab.is_alive() {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the crowd has sent all, and was asked often enough", || {
+            (crowd.sent() >= MESSAGES && is_asked()) || !lab.is_alive()
+        });
         assert!(lab.is_alive(), "it lives until it is killed");
         crowd.end();
         lab.kill();

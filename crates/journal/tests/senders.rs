@@ -151,8 +151,7 @@ fn check(script: &str, entries_min: usize, needs: &str) {
 
 /// Says past the test runner's capture that a test could not run here.
 fn not_run(why: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+    warren_testkit::not_run(why);
 }
 
 #[test]

@@ -269,9 +269,7 @@ fn a_reader_whose_output_is_not_read_has_what_there_was_when_it_began() {
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let mut shown = vec![lines.next().expect("it reads").expect("a line")];
     // It waits: the pipe is full.
-    while state(child.id()) != 'S' {
-        std::thread::yield_now();
-    }
+    warren_testkit::wait_until("the reader waits for its pipe", || state(child.id()) == 'S');
     let before = open_files(child.id(), &lab.directory);
     assert!((1..=5).contains(&before), "{before} files for four segments");
     let memory = resident_pages(child.id());

@@ -1,7 +1,6 @@
 //! Files that the installed systemd-journald writes here, read by ours and by its journalctl.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -143,7 +142,7 @@ fn check(compact: &str) {
         _ => Vec::new(),
     };
     if all.len() < 3000 {
-        let _ = writeln!(std::io::stderr(), "NOT RUN: needs root, namespaces and systemd-journald");
+        warren_testkit::not_run("needs root, namespaces and systemd-journald");
         let _ = std::fs::remove_dir_all(&directory);
         return;
     }

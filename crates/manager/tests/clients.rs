@@ -178,16 +178,16 @@ fn a_file_descriptor_of_one_who_is_turned_away_holds_up_nobody_who_comes_after()
 fn a_signal_that_is_asked_for_meets_all_processes_of_each_of_many_units() {
     const SIGUSR1: i32 = 10;
     const UNITS: usize = 20;
-    let told = "trap \"echo 1 >>@D/out/%i\" USR1; : >>@D/out/up-%i; while :; do sleep 0.1; done";
+    let told = "trap \"echo 1 >>@D/out/%i\" USR1; echo >>@D/out/up-%i; while :; do sleep 0.1; done";
     let unit = format!("[Service]\nExecStart=/bin/sh -c '{{ {told}; }} & {told}'");
     let Some(m) = Machine::start("clients-kill", &[("told@.service", &unit)]) else { return };
     let unit = |n: usize| format!("told@{n}.service");
     for n in 0..UNITS {
         m.expect_job("start", &unit(n), "done");
     }
-    let are_up = || (0..UNITS).all(|n| m.lines(&format!("up-{n}")).is_empty()).then_some(());
+    // Each of its two processes has set its trap before it writes.
+    let are_up = || (0..UNITS).all(|n| m.lines(&format!("up-{n}")).len() == 2).then_some(());
     lab::until("they hear signals", are_up);
-    lab::pause(std::time::Duration::from_millis(300));
     let streams: Vec<_> = (0..UNITS).map(|_| m.connect().expect("it listens")).collect();
     let manager = m.manager_pid().expect("it runs");
     let signal = |signal| warren_sys::process::kill(manager, signal).expect("it can be signalled");

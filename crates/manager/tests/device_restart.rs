@@ -437,7 +437,7 @@ fn check(seed: u64) {
 fn a_daemon_that_takes_anothers_place_takes_nothing_away() {
     let run = || match unshare(Namespaces::NET) {
         Ok(()) => (0..SEEDS).for_each(check),
-        Err(_) => eprintln!("NOT RUN: it needs a network namespace of its own (root)"),
+        Err(_) => warren_testkit::not_run("it needs a network namespace of its own (root)"),
     };
     std::thread::spawn(run).join().expect("nothing is taken away");
 }

@@ -156,7 +156,7 @@ fn who_comes_into_a_group_from_outside_is_ended_with_it_and_takes_nobody_along()
 #[test]
 fn a_main_process_in_another_units_group_is_killed_when_its_time_is_over() {
     let Ok(Some(tree)) = warren_sys::cgroup::mount_point() else {
-        return println!("NOT RUN: there is no cgroup tree");
+        return warren_testkit::not_run("there is no cgroup tree");
     };
     let own = format!("{}$(sed -n s/^0:://p /proc/self/cgroup)", tree.display());
     let moves = |to: &str, mode: &str| {
@@ -401,7 +401,7 @@ fn what_a_service_says_is_believed_as_far_as_it_can_be() {
 #[test]
 fn a_service_of_its_whole_group_lasts_as_long_as_that() {
     let Ok(Some(_)) = warren_sys::cgroup::mount_point() else {
-        return println!("NOT RUN: there is no cgroup tree");
+        return warren_testkit::not_run("there is no cgroup tree");
     };
     let unit = "[Service]\nExitType=cgroup\n\
                 ExecStart=/bin/sh -c '@P wait:300 append:@D/out/last:here & exit 0'";
@@ -416,7 +416,7 @@ fn a_service_of_its_whole_group_lasts_as_long_as_that() {
 #[test]
 fn a_pid_file_of_root_may_name_who_has_left_the_group() {
     let Ok(Some(tree)) = warren_sys::cgroup::mount_point() else {
-        return println!("NOT RUN: there is no cgroup tree");
+        return warren_testkit::not_run("there is no cgroup tree");
     };
     let unit = format!(
         "[Service]\nType=forking\nPIDFile=/run/left.pid\nTimeoutStartSec=20\n\
@@ -455,7 +455,7 @@ fn a_pid_file_may_be_written_by_what_runs_after_the_start() {
 #[test]
 fn a_delegated_group_is_its_users() {
     let Ok(Some(tree)) = warren_sys::cgroup::mount_point() else {
-        return println!("NOT RUN: there is no cgroup tree");
+        return warren_testkit::not_run("there is no cgroup tree");
     };
     let own = "sed -n s/^0:://p /proc/self/cgroup";
     // Its process moves into a group below its own, as container managers do; what else the unit
@@ -558,7 +558,7 @@ fn permissions_can_be_for_the_start_alone() {
 #[test]
 fn the_main_process_of_a_forking_service_is_the_one_that_was_left_to_init() {
     if !matches!(warren_sys::cgroup::mount_point(), Ok(Some(_))) {
-        return println!("NOT RUN: there is no cgroup tree");
+        return warren_testkit::not_run("there is no cgroup tree");
     }
     let units = [
         (
@@ -585,7 +585,7 @@ fn the_main_process_of_a_forking_service_is_the_one_that_was_left_to_init() {
 #[test]
 fn a_process_has_the_personality_that_is_set() {
     if !cfg!(target_arch = "x86_64") {
-        return println!("NOT RUN: a personality of 32-bit x86 needs x86-64");
+        return warren_testkit::not_run("a personality of 32-bit x86 needs x86-64");
     }
     let unit = "[Service]\nType=oneshot\nPersonality=x86\nStandardOutput=file:@D/out/machine\n\
                 ExecStart=/usr/bin/uname -m";

@@ -24,11 +24,11 @@ mod rest;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lab::Machine;
-use lab::dice::{Dice, variable};
 use lab::lateness::hold_up;
 use orders::{Orders, Trail};
 use rest::{Empty, check_at_rest, stop_everything};
 use serde_json::json;
+use warren_testkit::{Dice, variable};
 
 /// Orders between two checks.
 const STRETCH: u64 = 40;

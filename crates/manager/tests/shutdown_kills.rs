@@ -9,9 +9,9 @@ mod lab;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lab::dice::{Dice, seed, variable};
 use lab::lateness::hold_up;
 use lab::{Machine, pause, until};
+use warren_testkit::{Dice, seed, variable};
 
 /// The manager is killed so often in one shutdown at most: one that is never let to begin would get
 /// nothing done.

@@ -24,10 +24,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use lab::dice::{Dice, seed, variable};
 use lab::lateness::hold_up;
 use lab::{Ended, Machine, PATIENCE, pause, until};
 use serde_json::json;
+use warren_testkit::{Dice, seed, variable};
 
 const STEADY: usize = 12;
 const LANES: usize = 3;

@@ -172,9 +172,9 @@ mod tests {
         assert_eq!(of_user(SLOW_USER, file.clone(), 9), None, "he is not asked again so soon");
         assert_eq!(of_user(OTHER, file, 9).as_deref(), Some(&b"x\0"[..]));
         drop(File::options().write(true).open(&fifo).expect("somebody reads"));
-        while THREADS.load(Ordering::SeqCst) > lock(&IDLE).len() {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("all threads are idle", || {
+            THREADS.load(Ordering::SeqCst) <= lock(&IDLE).len()
+        });
         std::fs::remove_dir_all(&directory).expect("it is there");
     }
 }

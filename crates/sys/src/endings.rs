@@ -163,9 +163,7 @@ mod tests {
     }
 
     fn wait_until_closed(uid: u32) {
-        while unended(uid) > 0 {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("all connections of the user are closed", || unended(uid) == 0);
     }
 
     #[test]

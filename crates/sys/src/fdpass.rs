@@ -640,9 +640,7 @@ mod tests {
         let mark = std::sync::Arc::new(Mark::default());
         let (held, socket) = (mark.clone(), b.try_clone().expect("dup"));
         let discards = std::thread::spawn(move || discard_marked(socket.as_fd(), &held));
-        while !mark.is_set() {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the message is taken", || mark.is_set());
         let accepted = listener.accept().expect("it is there").0;
         drop((accepted, listener));
         discards.join().expect("its peer is gone");

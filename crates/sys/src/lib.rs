@@ -53,8 +53,7 @@ pub use error::{Error, Result};
 /// Says loudly, past the test runner's capture, that a test could not run here and what it needs.
 #[cfg(test)]
 fn test_not_run(test: &str, needs: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {test} needs {needs}");
+    warren_testkit::not_run_of(test, &format!("needs {needs}"));
 }
 
 /// Sockets of which each takes an hour to close, as long as the listener that they are connected to is there.

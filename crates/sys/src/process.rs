@@ -504,9 +504,7 @@ mod tests {
         assert!(!is_ending(child.id()) && !is_ending(std::process::id()));
         child.kill().expect("our child");
         let pidfd = pidfd_open(child.id() as i32).expect("it is there until it is waited for");
-        while is_alive(pidfd.as_fd()) {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the process ends", || !is_alive(pidfd.as_fd()));
         assert!(is_ending(child.id()));
         child.wait().expect("our child");
     }
@@ -534,14 +532,12 @@ mod tests {
         let pid = without_first_thread();
         let pidfd = pidfd_open(pid).expect("it is there until it is waited for");
         let first = format!("/proc/{pid}/task/{pid}");
-        while is_thread_ending(Path::new(&first)) != Some(true) {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the first thread ends", || {
+            is_thread_ending(Path::new(&first)) == Some(true)
+        });
         assert!(is_alive(pidfd.as_fd()) && !is_ending(pid as u32));
         kill(pid, 9).expect("our child");
-        while is_alive(pidfd.as_fd()) {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the process ends", || !is_alive(pidfd.as_fd()));
         assert!(is_ending(pid as u32));
         wait(Wait::Pid(pid), true).expect("our child");
     }
@@ -556,16 +552,12 @@ mod tests {
     fn who_runs_is_runnable_and_who_waits_is_not() {
         let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
         let busy = busy.as_mut().expect("sh is there");
-        while !is_runnable(busy.id() as i32) {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the shell runs", || is_runnable(busy.id() as i32));
         busy.kill().and_then(|()| busy.wait()).expect("it is our child");
         assert!(!is_runnable(busy.id() as i32));
         let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn();
         let child = child.as_mut().expect("cat is there");
-        while is_runnable(child.id() as i32) {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("cat waits", || !is_runnable(child.id() as i32));
         drop(child.stdin.take());
         child.wait().expect("it is our child");
         assert!(!is_runnable(child.id() as i32));

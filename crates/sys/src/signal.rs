@@ -266,10 +266,10 @@ mod tests {
     fn a_thread_comes_back_from_closing_sockets_that_linger() {
         let (listener, sockets) = crate::test_lingering::<2>();
         let closes = std::thread::spawn(move || drop(sockets));
-        while !closes.is_finished() {
+        warren_testkit::wait_until("the thread comes back", || {
             interrupt(&closes);
-            std::thread::yield_now();
-        }
+            closes.is_finished()
+        });
         drop(listener);
     }
 

@@ -283,9 +283,9 @@ mod tests {
         let ended = crate::process::wait(crate::process::Wait::Pid(pid), true);
         assert!(ended.is_ok_and(|exit| exit.is_some()));
         // Those that it has made run on. Another test may have a number by then, for something else.
-        while targets().zip(&before).filter(|(now, was)| now == *was).count() > FILES / 2 {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("most files are closed", || {
+            targets().zip(&before).filter(|(now, was)| now == *was).count() <= FILES / 2
+        });
         drop(listener);
     }
 
@@ -297,8 +297,8 @@ mod tests {
         let program = is_open().expect("it is open");
         close(file.into(), false).expect("a process");
         // Another test may have the number by then, for something else.
-        while is_open().is_ok_and(|there| there == program) {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the file is closed", || {
+            !is_open().is_ok_and(|there| there == program)
+        });
     }
 }

@@ -99,7 +99,7 @@ fn check(program: &Path, file: &Path) {
 #[test]
 fn perfetto_takes_every_bar_where_it_was_put() {
     let Some(program) = std::env::var_os("TRACE_PROCESSOR").map(PathBuf::from) else {
-        println!("NOT RUN: TRACE_PROCESSOR does not name Perfetto's trace processor");
+        warren_testkit::not_run("TRACE_PROCESSOR does not name Perfetto's trace processor");
         return;
     };
     let directory = std::env::temp_dir().join(format!("warren-perfetto-{}", std::process::id()));

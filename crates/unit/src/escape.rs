@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn same_as_systemd_escape() {
         if peer(&["--version"], "").is_none() {
-            println!("NOT RUN: systemd-escape is not installed");
+            warren_testkit::not_run("systemd-escape is not installed");
             return;
         }
         for text in TEXTS {

@@ -266,7 +266,7 @@ mod tests {
         let replaced = SearchEnvironment { unit_path: some("/a:/b"), ..home.clone() };
         let prepended = SearchEnvironment { unit_path: some("/a:/b:"), ..home.clone() };
         if peer(false, &home).is_none() {
-            println!("NOT RUN: systemd-analyze unit-paths does not work here");
+            warren_testkit::not_run("systemd-analyze unit-paths does not work here");
             return;
         }
         for (user, scope) in [(false, Scope::System), (true, Scope::User)] {

@@ -27,7 +27,7 @@ fn unit_files(directory: &Path) -> BTreeMap<UnitName, Vec<u8>> {
 fn check_directory(directory: &str, scope: Scope) {
     let files = unit_files(Path::new(directory));
     if files.is_empty() {
-        println!("NOT RUN: no unit files in {directory}");
+        warren_testkit::not_run(&format!("no unit files in {directory}"));
         return;
     }
     let context = Context { scope, ..Context::system() };

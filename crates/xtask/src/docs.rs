@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::CommandFactory;
 
-use crate::root;
+use crate::command::root;
 
 /// Width of help texts in the pages.
 const HELP_COLUMNS: usize = 90;

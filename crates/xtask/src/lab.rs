@@ -1,6 +1,6 @@
-//! Whole machines on this one: scripts outside the project boot a root file system with any init as
-//! process 1 of its own namespaces, and units of ours in it. `LAB_SCRIPTS` says where the scripts
-//! are, `LAB` where they have their data (`/tmp/lab`).
+//! Whole machines on this one: the scripts of `lab/` boot a root file system with any init as process 1 of its own
+//! namespaces, and units of ours in it. `LAB` says where they have their data (`/tmp/lab`), `LAB_SCRIPTS` which other
+//! directory has the scripts.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -12,8 +12,14 @@ use anyhow::{Context, Result, ensure};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process::{is_alive, pidfd_open, pidfd_signal};
 
+use crate::command::root;
+
 /// Root file system of Debian 12.
 pub const ROOTFS: &str = "rootfs";
+
+/// What is said where no machine can be booted.
+pub const NO_LAB: &str =
+    "no root file system for machines: `cargo xtask lab setup` makes it, as root";
 
 /// Process 1 of systemd's machines.
 pub const SYSTEMD: &str = "/lib/systemd/systemd";
@@ -74,9 +80,22 @@ pub fn directory() -> PathBuf {
     std::env::var_os("LAB").map_or_else(|| "/tmp/lab".into(), PathBuf::from)
 }
 
-/// Whether machines can be booted; who wants one else says what is missing.
+/// Whether machines can be booted; who wants one else says [`NO_LAB`].
 pub fn is_there() -> bool {
-    std::env::var_os("LAB_SCRIPTS").is_some()
+    directory().join(ROOTFS).is_dir()
+}
+
+/// Makes the root file systems, once.
+pub fn setup() -> Result<()> {
+    let path = scripts().join("setup.sh");
+    let status = Command::new(&path).env("LAB", directory()).status();
+    let status = status.with_context(|| format!("{}", path.display()))?;
+    ensure!(status.success(), "{} failed", path.display());
+    Ok(())
+}
+
+fn scripts() -> PathBuf {
+    std::env::var_os("LAB_SCRIPTS").map_or_else(|| root().join("lab"), PathBuf::from)
 }
 
 /// What machines see as `/lab/NAME`; made if it is not there.
@@ -96,8 +115,7 @@ pub fn copy_programs(name: &str, programs: &Path) -> Result<PathBuf> {
 }
 
 fn script(name: &str, args: &[&str]) -> Result<()> {
-    let scripts = std::env::var_os("LAB_SCRIPTS").context("LAB_SCRIPTS")?;
-    let path = Path::new(&scripts).join(name);
+    let path = scripts().join(name);
     let output = Command::new(&path).args(args).env("LAB", directory()).output();
     let output = output.with_context(|| format!("{}", path.display()))?;
     ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));

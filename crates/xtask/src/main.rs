@@ -4,9 +4,12 @@
 
 mod bench;
 mod beside;
+mod command;
 mod docs;
 mod fuzz;
 mod lab;
+mod not_run;
+mod order;
 mod purity;
 mod test;
 mod vm;
@@ -16,19 +19,19 @@ mod vm_ending;
 mod vm_md;
 mod vm_records;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use anyhow::{Context, Result, ensure};
+use command::cargo;
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
   test              everything CI runs: format, lints, purity, tests, docs
-  check             format, lints and purity only
+  check             format, lints, purity and the order of folders only
+  order CRATE       which folders of a crate use which, and its circles of files
   docs [--check]    write the generated pages of docs/; or fail if they are old
   sim [ARG...]      the simulator (warren-sim), in release mode
   fuzz [SECONDS]    mutate unit files and rules against properties that must hold
+  lab setup         make the root file systems that beside and benches boot, once, as root
   beside [GROUP...] the same units and commands on systemd 252 and here, and what differs
   beside random FIRST..LAST
                     the same for units, relations and orders drawn by lot, one case for each seed
@@ -60,6 +63,7 @@ fn run(args: &[String]) -> Result<()> {
     match words[..] {
         ["test"] => test::everything(),
         ["check"] => test::quick(),
+        ["order", name] => order::show(name),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
         ["sim", ref rest @ ..] => {
@@ -68,6 +72,7 @@ fn run(args: &[String]) -> Result<()> {
         }
         ["fuzz"] => fuzz::run(fuzz::SECONDS_DEFAULT),
         ["fuzz", seconds] => fuzz::run(seconds.parse().context("seconds")?),
+        ["lab", "setup"] => lab::setup(),
         ["beside", "random", seeds] => beside::run_random(seeds),
         ["beside", ref groups @ ..] => beside::run(groups),
         ["bench", "units", ref rest @ ..] => bench::units(rest),
@@ -91,34 +96,4 @@ fn run(args: &[String]) -> Result<()> {
             Ok(())
         }
     }
-}
-
-/// The workspace's directory.
-fn root() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own.ancestors().nth(2).unwrap_or(own).to_path_buf()
-}
-
-/// Runs cargo in the workspace, showing what it says.
-fn cargo(args: &[&str]) -> Result<()> {
-    cargo_with(args, &[])
-}
-
-/// The same with more variables.
-fn cargo_with(args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
-    println!("+ cargo {}", args.join(" "));
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    let status = command.args(args).envs(variables.iter().copied()).current_dir(root()).status();
-    let status = status.context("cannot start cargo")?;
-    ensure!(status.success(), "cargo {} failed", args.join(" "));
-    Ok(())
-}
-
-/// What a program prints.
-fn output(program: &str, args: &[&str]) -> Result<String> {
-    let output = Command::new(program).args(args).current_dir(root()).output();
-    let output = output.with_context(|| format!("cannot start {program}"))?;
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{program} {} failed: {errors}", args.join(" "));
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

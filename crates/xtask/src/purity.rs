@@ -4,7 +4,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::output;
+use crate::command::output;
 
 /// Crates that must stay pure.
 const PURE: [&str; 5] =

@@ -1,16 +1,18 @@
 //! Everything CI runs, in the order in which it fails fastest.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::{cargo, cargo_with, docs, purity};
+use crate::command::{cargo, cargo_with};
+use crate::{docs, not_run, order, purity};
 
 /// Test threads: the suites start processes of their own, and machines with two cores must do.
 const TEST_THREADS: &str = "--test-threads=4";
 
-/// Format, lints, purity.
+/// Format, lints, purity, order.
 pub fn quick() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     purity::check()?;
+    order::check()?;
     cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
@@ -21,7 +23,12 @@ pub fn everything() -> Result<()> {
     // Tests of whole programs find them in the target directory.
     cargo(&["build", "--locked", "--workspace", "--bins"])?;
     // Not --all-targets: that would leave out the examples which tests run, and run the benches.
-    cargo(&["test", "--locked", "--workspace", "--no-fail-fast", "--", TEST_THREADS])?;
+    let list = not_run::begin()?;
+    let tests = ["test", "--locked", "--workspace", "--no-fail-fast", "--", TEST_THREADS];
+    let path = list.to_str().context("the path of the workspace is text")?;
+    let passed = cargo_with(&tests, &[(warren_testkit::NOT_RUN_VARIABLE, path)]);
+    let all_run = not_run::check(&list);
+    passed.and(all_run)?;
     let strict = [("RUSTDOCFLAGS", "-D warnings")];
     cargo_with(&["doc", "--locked", "--workspace", "--no-deps", "--lib"], &strict)?;
     println!("\nEverything passed.");

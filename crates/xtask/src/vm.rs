@@ -14,7 +14,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{bench, root};
+use crate::bench;
+use crate::command::root;
 
 /// QEMU without hardware help boots it in less than a minute; a busy machine takes longer.
 const SECONDS_MAX: u32 = 300;

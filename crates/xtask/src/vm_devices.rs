@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::bench;
+use crate::command::root;
 use crate::vm::{self, Kernel};
-use crate::{bench, root};
 
 /// A boot takes less than a minute without hardware help; a busy machine takes longer.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::root;
+use crate::command::root;
 use crate::vm::{self, Kernel, quietly};
 use crate::vm_devices::{MODULES, PROGRAMS, TARGETS, add_daemon, add_program, add_udev, unit};
 

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::root;
+use crate::command::root;
 use crate::vm::{self, Kernel};
 use crate::vm_devices::add_program;
 

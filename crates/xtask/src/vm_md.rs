@@ -16,9 +16,10 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::bench;
+use crate::command::root;
 use crate::vm::{self, Kernel};
 use crate::vm_devices::{PROGRAMS, TARGETS, add_program, unit};
-use crate::{bench, root};
 
 /// Some 50 arrays are made, at some seconds each.
 const SECONDS_MAX: u32 = 1200;

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::root;
+use crate::command::root;
 use crate::vm;
 
 /// Where the disk is mounted.

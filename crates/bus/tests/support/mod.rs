@@ -20,6 +20,7 @@ use warren_core::protocol::event::{Done, Effect, Event, Verdict};
 use warren_core::protocol::request::{Asker, Notice, Reply, Request};
 use warren_core::settings::{Compiled, Settings};
 use warren_core::view::View;
+pub use warren_testkit::Scratch;
 use warren_unit::config::Condition;
 use warren_unit::install::Remark;
 use warren_unit::load::{Sources, load};
@@ -64,28 +65,6 @@ struct Inner {
     environment: Vec<String>,
     replies: Vec<(ClientId, Reply)>,
     notices: Vec<Notice>,
-}
-
-/// A directory of a test's own, removed at its end.
-pub struct TempDir(pub PathBuf);
-
-impl TempDir {
-    pub fn new(name: &str) -> TempDir {
-        let path = std::env::temp_dir().join(format!("warren-bus-{name}-{}", std::process::id()));
-        drop(std::fs::remove_dir_all(&path));
-        std::fs::create_dir_all(&path).expect("a temporary directory can be made");
-        TempDir(path)
-    }
-
-    pub fn socket(&self) -> PathBuf {
-        self.0.join("private")
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
 }
 
 pub fn name(text: &str) -> UnitName {

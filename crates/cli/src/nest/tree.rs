@@ -132,7 +132,7 @@ mod tests {
         let machine = format!("left-{}", std::process::id());
         let group = match Group::make(&machine) {
             Ok(group) => group,
-            Err(why) => return println!("NOT RUN: {why}"),
+            Err(why) => return warren_testkit::not_run(&why.to_string()),
         };
         let made = |group: &Group| std::fs::metadata(group.path()).expect("it is there").ino();
         let before = made(&group);

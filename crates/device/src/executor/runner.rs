@@ -118,10 +118,10 @@ mod tests {
         (0..10).for_each(|id| runner.submit(Run { id, udev: true, words: words(&["true"]) }));
         assert_eq!((runner.running, runner.waiting.len()), (PROGRAMS_MAX, 10 - PROGRAMS_MAX));
         let mut ended = 0;
-        while ended < 10 {
+        warren_testkit::wait_until("all programs end", || {
             ended += runner.ended().iter().filter(|(_, result)| result.is_ok()).count();
-            std::thread::yield_now();
-        }
+            ended >= 10
+        });
         assert_eq!(runner.running, 0);
     }
 }

@@ -76,13 +76,10 @@ fn many_devices_are_read_by_few_threads() {
 fn a_dead_disk_holds_up_nobody() {
     let (readers, gate) = readers(1000);
     readers.submit(number(0), Path::new("dead"), false);
-    let began = loop {
+    let began = warren_testkit::wait_for("a thread takes the dead disk", || {
         assert!(readers.next_deadline_ms(7).is_some(), "taken or not, it has a deadline");
-        match readers.shared.lock().busy.values().next() {
-            Some(reading) => break reading.since_ms,
-            None => std::thread::yield_now(),
-        }
-    };
+        readers.shared.lock().busy.values().next().map(|reading| reading.since_ms)
+    });
     (1..20).for_each(|minor| readers.submit(number(minor), Path::new("disk"), false));
     assert_eq!(collect(&readers, 19).len(), 19, "all others are read meanwhile");
     assert!(readers.give_up(began + 999).is_empty());
@@ -103,12 +100,12 @@ fn nobody_waits_behind_dead_disks() {
     (0..50).for_each(|minor| readers.submit(number(minor), Path::new("dead"), false));
     readers.submit(number(50), Path::new("disk"), false);
     let mut answers = Vec::new();
-    while answers.is_empty() {
+    warren_testkit::wait_until("the good disk is read", || {
         let began = readers.shared.lock().busy.values().map(|reading| reading.since_ms).max();
         assert_eq!(readers.give_up(began.map_or(0, |ms| ms + SLOW_MS)).len(), 0, "none is late");
         answers = readers.answers();
-        std::thread::yield_now();
-    }
+        !answers.is_empty()
+    });
     assert_eq!(answers.iter().map(show).collect::<Vec<_>>(), ["50:scanned"]);
     assert_eq!(readers.shared.lock().held, 50);
     drop(gate);
@@ -124,11 +121,11 @@ fn what_nobody_can_read_is_given_up() {
     let count = STUCK_THREADS_MAX as u32 + 20;
     (0..count).for_each(|minor| readers.submit(number(minor), Path::new("dead"), false));
     let mut late = Vec::new();
-    while late.len() < count as usize {
+    warren_testkit::wait_until("all dead disks are given up", || {
         let began = readers.shared.lock().busy.values().map(|reading| reading.since_ms).max();
         late.extend(readers.give_up(began.map_or(0, |ms| ms + SLOW_MS)).iter().map(show));
-        std::thread::yield_now();
-    }
+        late.len() >= count as usize
+    });
     assert!(late.iter().all(|answer| answer.ends_with(":timeout")));
     assert!(readers.shared.lock().jobs.is_empty() && readers.next_deadline_ms(0).is_none());
 }

@@ -41,8 +41,7 @@ pub fn alone(test: &'static str, body: fn(&'static str)) {
     let run = move || match unshare(Namespaces::NET) {
         Ok(()) => body(test),
         Err(_) => {
-            println!("NOT RUN: {test} needs a network namespace of its own (root)");
-            eprintln!("NOT RUN: {test} needs a network namespace of its own (root)");
+            warren_testkit::not_run_of(test, "needs a network namespace of its own (root)");
         }
     };
     std::thread::spawn(run).join().expect("the test in the namespace holds");

@@ -238,9 +238,13 @@ impl Drop for Begun {
         let _ = self.init.wait();
         if let Some((top, group)) = &self.tree {
             let _ = top.kill(group);
-            let emptied = std::time::Instant::now() + PATIENCE;
-            while top.prune(group).is_err() && std::time::Instant::now() < emptied {
-                std::thread::yield_now();
+            // A panic in a test that fails already would hide why.
+            if std::thread::panicking() {
+                let _ = top.prune(group);
+            } else {
+                warren_testkit::wait_until("the group of init is empty", || {
+                    top.prune(group).is_ok()
+                });
             }
         }
         let _ = std::fs::remove_dir_all(&self.directory);
@@ -399,5 +403,5 @@ pub fn script(text: &str, output: &str) -> ExecSpec {
 
 /// Says past the test runner's capture that a test could not run here.
 pub fn not_run(test: &str, needs: &str) {
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {test} needs {needs}");
+    warren_testkit::not_run_of(test, &format!("needs {needs}"));
 }

@@ -331,9 +331,7 @@ mod tests {
             assert!(count == BEFORE || count == AFTER, "{writes} writes: {count}");
             match found {
                 None => {
-                    use std::io::Write;
-                    let why = "NOT RUN: journalctl of systemd is not installed";
-                    let _ = writeln!(std::io::stderr(), "{why}");
+                    warren_testkit::not_run("journalctl of systemd is not installed");
                 }
                 Some(found) => {
                     assert_eq!(found, (true, count as usize), "as it was left, {writes} writes");

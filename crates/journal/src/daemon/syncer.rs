@@ -166,9 +166,7 @@ mod tests {
         assert!(syncer.wait(Duration::from_millis(1)).is_empty() && !syncer.is_idle());
         assert!(syncer.wait(LONG).is_empty(), "not again");
         open.send(()).expect("the thread waits");
-        while syncer.take_done().is_empty() {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the disk answers", || !syncer.take_done().is_empty());
         assert!(syncer.is_idle() && !syncer.is_late, "it answers again");
         assert!(syncer.wait(LONG).is_empty(), "nothing is under way");
     }

@@ -343,9 +343,7 @@ mod tests {
     }
 
     fn until_it_answers(files: &Patient) {
-        while files.door.hangs() {
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the directory answers", || !files.door.hangs());
     }
 
     #[track_caller]

@@ -58,8 +58,7 @@ impl Drop for Lab {
 
 /// Says past the test runner's capture that a test could not run here.
 pub fn not_run(why: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+    warren_testkit::not_run(why);
 }
 
 /// Debian's systemd-journal-remote: where it is installed, or where `JOURNAL_REMOTE` says. `None`, and that

@@ -154,5 +154,5 @@ pub fn shown(entry: &Entry, names: &str) -> String {
 
 /// Says past the test runner's capture that a test could not run here.
 pub fn not_run(why: &str) {
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+    warren_testkit::not_run(why);
 }

@@ -512,7 +512,7 @@ mod tests {
         use warren_sys::namespace::{Namespaces, set_host_name, unshare};
         // Namespaces are a thread's own.
         let in_namespace = || {
-            let Ok(()) = unshare(Namespaces::UTS) else { return println!("NOT RUN: root") };
+            let Ok(()) = unshare(Namespaces::UTS) else { return warren_testkit::not_run("root") };
             let mut context = Context::system();
             context.hostname = "before".into();
             let host = Host { context: &context, environment: &[], virtualization: "", tree: None };

@@ -1,29 +1,10 @@
 //! What several tests use: a directory for one of them, which is gone with its value, and sockets that linger.
 
-use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::time::Duration;
 
-/// The directory.
-pub(crate) struct Scratch(pub(crate) PathBuf);
-
-impl Scratch {
-    /// An empty one; no two tests may use one name.
-    pub(crate) fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a scratch directory");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+pub(crate) use warren_testkit::Scratch;
 
 /// Sockets of which each takes an hour to close, as long as the listener that they are connected to is there.
 pub(crate) fn lingering(count: usize) -> (TcpListener, Vec<TcpStream>) {

@@ -343,13 +343,13 @@ mod tests {
         let mut done = Vec::new();
         let held: Vec<u64> = (0..HELD).map(|held| 100 * held + 1).collect();
         let mut moment = Instant::now();
-        while done.len() < HELD as usize * 3 {
+        warren_testkit::wait_until("all pieces but those that are held are done", || {
             // As if they had been at it for long already.
             moment += PATIENCE * 2;
             workers.relieve(moment);
             done.extend(workers.results().map(|(id, _)| id.0));
-            std::thread::yield_now();
-        }
+            done.len() >= HELD as usize * 3
+        });
         done.sort_unstable();
         let all = (0..HELD).flat_map(|held| (0..4).map(move |n| 100 * held + n));
         assert_eq!(done, all.filter(|id| !held.contains(id)).collect::<Vec<_>>());
@@ -379,10 +379,10 @@ mod tests {
             workers.run_all(pieces(id..id + 1, move |_| _ = all.wait()));
         });
         let mut served = 0;
-        while served < 2 * HELD || workers.pool.lock().idle < 2 * HELD {
+        warren_testkit::wait_until("all workers are idle again", || {
             served += workers.results().count();
-            std::thread::yield_now();
-        }
+            served >= 2 * HELD && workers.pool.lock().idle >= 2 * HELD
+        });
         let begun = Arc::new(Barrier::new(HELD + 1));
         let (behind, over) = (Arc::new(Barrier::new(HELD)), begun.clone());
         for held in 0..HELD as u64 {

@@ -503,38 +503,41 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
     use std::sync::Arc;
 
-    impl Scratch {
-        fn for_generators(name: &str) -> Scratch {
+    /// Directories of generators, and one for what they write.
+    struct Directories(Scratch);
+
+    impl Directories {
+        fn new(name: &str) -> Directories {
             let scratch = Scratch::new(name);
             for below in ["high", "low", "run"] {
-                fs::create_dir(scratch.0.join(below)).expect("a scratch directory");
+                fs::create_dir(scratch.path(below)).expect("a scratch directory");
             }
-            scratch
+            Directories(scratch)
         }
 
         fn generators(&self) -> Generators {
-            let search = ["high", "low"].map(|name| self.0.join(name)).to_vec();
-            let run = self.0.join("run");
+            let search = ["high", "low"].map(|name| self.0.path(name)).to_vec();
+            let run = self.0.path("run");
             let (scope, defaults) = (Scope::System, Arc::new([]));
             let sources = Sources { scope, is_host: false, defaults };
             let generators = Generators::new(sources, Some(search), run, "x86-64");
-            Generators { fstab: Some(self.0.join("fstab")), ..generators }
+            Generators { fstab: Some(self.0.path("fstab")), ..generators }
         }
 
         /// A shell script; the output directories are `$1`, `$2`, `$3`.
         fn script(&self, path: &str, text: &str) {
-            let written = self.0.join("script");
+            let written = self.0.path("script");
             fs::write(&written, format!("#!/bin/sh\n{text}\n")).expect("a script");
             // By another process: a child of another test must not hold it open for writing.
             let mut install = std::process::Command::new("install");
-            let done = install.arg(&written).arg(self.0.join(path)).status();
+            let done = install.arg(&written).arg(self.0.path(path)).status();
             assert!(done.expect("coreutils are there").success());
         }
 
         /// What is in the output directories: `path=content` or `path->target`.
         fn outputs(&self) -> Vec<String> {
             let mut out = Vec::new();
-            self.list(&self.0.join("run"), &mut out);
+            self.list(&self.0.path("run"), &mut out);
             out.sort();
             out
         }
@@ -542,14 +545,14 @@ mod tests {
         fn list(&self, directory: &Path, out: &mut Vec<String>) {
             for entry in fs::read_dir(directory).expect("a directory").flatten() {
                 let path = entry.path();
-                let name = path.strip_prefix(self.0.join("run")).expect("below").display();
+                let name = path.strip_prefix(self.0.path("run")).expect("below").display();
                 let no_output = ["generator.turn", LAST_FSTAB, environment::FILE];
                 if no_output.iter().any(|name| entry.file_name() == *name) {
                     continue;
                 }
                 if let Ok(target) = fs::read_link(&path) {
                     let target = target.display().to_string();
-                    let here = self.0.join("run").display().to_string();
+                    let here = self.0.path("run").display().to_string();
                     out.push(format!("{name}->{}", target.replace(&here, "RUN")));
                 } else if path.is_dir() {
                     self.list(&path, out);
@@ -563,7 +566,7 @@ mod tests {
 
     #[test]
     fn all_run_and_the_first_of_a_name_counts() {
-        let scratch = Scratch::for_generators("generators");
+        let scratch = Directories::new("generators");
         scratch.script("high/a", "echo high > $1/a.service");
         scratch.script("low/a", "echo low > $1/a.service");
         scratch.script(
@@ -572,9 +575,9 @@ mod tests {
              echo $SYSTEMD_SCOPE $SYSTEMD_ARCHITECTURE > $3/late.service",
         );
         scratch.script("low/masked", "echo no > $1/no.service");
-        symlink("/dev/null", scratch.0.join("high/masked")).expect("a link");
+        symlink("/dev/null", scratch.0.path("high/masked")).expect("a link");
         scratch.script("low/fails", "echo partly > $1/partly.service; exit 1");
-        fs::write(scratch.0.join("low/no-program"), "text").expect("a file");
+        fs::write(scratch.0.path("low/no-program"), "text").expect("a file");
         scratch.generators().run(Occasion::Reload).expect("it has room");
         assert_eq!(
             scratch.outputs(),
@@ -589,8 +592,8 @@ mod tests {
 
     #[test]
     fn those_of_the_environment_come_first_and_one_after_the_other() {
-        let scratch = Scratch::for_generators("generators-environment");
-        fs::create_dir(scratch.0.join("low/environment")).expect("a directory");
+        let scratch = Directories::new("generators-environment");
+        fs::create_dir(scratch.0.path("low/environment")).expect("a directory");
         let first =
             "cat <<'X'\nA=1\nB=\"two words\"\nC=$A\nno assignment\nexport D=1\n9=1\nE=a\\\nb\nX";
         scratch.script("low/environment/10-a", first);
@@ -609,7 +612,7 @@ mod tests {
         let expected = ["A=1-two words", "B=two words", "C=$A", "E=ab", "G=1-two words"];
         assert_eq!(made(&generators), expected);
         assert_eq!(scratch.outputs(), ["generator/a.service=1-two words system"]);
-        fs::remove_dir_all(scratch.0.join("low/environment")).expect("it is there");
+        fs::remove_dir_all(scratch.0.path("low/environment")).expect("it is there");
         generators.run(Occasion::Reload).expect("it has room");
         assert!(generators.environment().generated.is_empty());
     }
@@ -617,35 +620,35 @@ mod tests {
     /// A run whose manager was killed goes on while the next manager's run begins and ends.
     #[test]
     fn of_two_runs_at_once_the_one_that_began_last_counts() {
-        let scratch = Scratch::for_generators("generators-twice");
+        let scratch = Directories::new("generators-twice");
         for fifo in ["begun", "gate"] {
-            let made = Command::new("mkfifo").arg(scratch.0.join(fifo)).status();
+            let made = Command::new("mkfifo").arg(scratch.0.path(fifo)).status();
             assert!(made.is_ok_and(|status| status.success()), "a FIFO can be made");
         }
-        let (begun, gate) = (scratch.0.join("begun"), scratch.0.join("gate"));
+        let (begun, gate) = (scratch.0.path("begun"), scratch.0.path("gate"));
         let wait = format!("echo > {}; cat {}", begun.display(), gate.display());
         scratch.script("low/a", &format!("echo old > $1/a.service; {wait}; echo > $1/b.service"));
         // What was left behind is nobody's.
-        fs::create_dir_all(scratch.0.join("run/generator.new.1.0/generator")).expect("mkdir");
+        fs::create_dir_all(scratch.0.path("run/generator.new.1.0/generator")).expect("mkdir");
         let first = scratch.generators();
         let first = std::thread::spawn(move || first.run(Occasion::Reload));
         fs::read(begun).expect("it has begun");
         scratch.script("low/a", "echo new > $1/a.service");
         scratch.generators().run(Occasion::Reload).expect("it has room");
-        let is_of_second = fs::read_to_string(scratch.0.join("run/generator/a.service"));
+        let is_of_second = fs::read_to_string(scratch.0.path("run/generator/a.service"));
         fs::write(gate, "").expect("it goes on");
         first.join().expect("it ends").expect("it has room");
         assert_eq!(is_of_second.expect("a file"), "new\n");
         assert_eq!(scratch.outputs(), ["generator/a.service=new"]);
-        assert!(!scratch.0.join("run/generator.new.1.0").exists());
+        assert!(!scratch.0.path("run/generator.new.1.0").exists());
     }
 
     #[test]
     fn fstab_counts_where_no_generator_reads_it() {
-        let scratch = Scratch::for_generators("generators-fstab");
-        fs::write(scratch.0.join("fstab"), "none /x tmpfs size=1m\n").expect("a table");
+        let scratch = Directories::new("generators-fstab");
+        fs::write(scratch.0.path("fstab"), "none /x tmpfs size=1m\n").expect("a table");
         scratch.generators().run(Occasion::Reload).expect("it has room");
-        let names = |scratch: &Scratch| -> Vec<String> {
+        let names = |scratch: &Directories| -> Vec<String> {
             let name = |line: String| line.split('=').next().unwrap_or_default().to_owned();
             scratch.outputs().into_iter().map(name).collect()
         };
@@ -654,15 +657,15 @@ mod tests {
         scratch.script("low/systemd-fstab-generator", "echo theirs > $1/y.mount");
         scratch.generators().run(Occasion::Reload).expect("it has room");
         assert_eq!(names(&scratch), ["generator/y.mount"]);
-        symlink("/dev/null", scratch.0.join("high/systemd-fstab-generator")).expect("a link");
+        symlink("/dev/null", scratch.0.path("high/systemd-fstab-generator")).expect("a link");
         scratch.generators().run(Occasion::Reload).expect("it has room");
         assert!(scratch.outputs().is_empty(), "who masks it wants none");
     }
 
     #[test]
     fn what_fstab_said_before_counts_while_it_cannot_be_read() {
-        let scratch = Scratch::for_generators("generators-fstab-unread");
-        let fstab = scratch.0.join("fstab");
+        let scratch = Directories::new("generators-fstab-unread");
+        let fstab = scratch.0.path("fstab");
         let is_made = || {
             scratch.generators().run(Occasion::Reload).expect("it has room");
             !scratch.outputs().is_empty()
@@ -680,11 +683,11 @@ mod tests {
 
     #[test]
     fn what_is_the_same_stays_and_what_is_no_more_goes() {
-        let scratch = Scratch::for_generators("generators-again");
+        let scratch = Directories::new("generators-again");
         scratch.script("low/a", "echo same > $1/same.service; echo old > $1/old.service");
         scratch.generators().run(Occasion::Reload).expect("it has room");
         let inode = || {
-            let path = scratch.0.join("run/generator/same.service");
+            let path = scratch.0.path("run/generator/same.service");
             fs::metadata(path).expect("it is there").ino()
         };
         let before = inode();
@@ -692,6 +695,6 @@ mod tests {
         scratch.generators().run(Occasion::Reload).expect("it has room");
         assert_eq!(scratch.outputs(), ["generator/same.service=same"]);
         assert_eq!(inode(), before, "a file that is the same is not touched");
-        assert!(scratch.0.join("run/generator/new.service.d").is_dir());
+        assert!(scratch.0.path("run/generator/new.service.d").is_dir());
     }
 }

@@ -503,7 +503,7 @@ mod tests {
     #[test]
     fn who_is_left_alone_outlives_the_groups_around_it() {
         let Some(groups) = Groups::new("kept") else {
-            return eprintln!("NOT RUN: who_is_left_alone_outlives... needs root and cgroup2");
+            return warren_testkit::not_run("needs root and cgroup2");
         };
         let mut kept = [
             groups.add("system.slice/store.service", "@store"),

@@ -240,7 +240,7 @@ mod tests {
         // A link that every system has.
         let area = std::fs::canonicalize("/dev/fd");
         let Ok(area) = area.map(|path| path.to_string_lossy().into_owned()) else {
-            return println!("NOT RUN: a_link_stands_for_what_it_leads_to: no /dev/fd");
+            return warren_testkit::not_run("no /dev/fd");
         };
         let mut bench = Bench::new();
         assert_eq!(bench.take(Some(&area), "dev-fd.swap"), "+dev-fd.swap");

@@ -301,10 +301,10 @@ mod tests {
     }
 
     fn wait_released(socket: &mut NotifySocket) {
-        while socket.leaving.is_some() {
+        warren_testkit::wait_until("what was read is released", || {
             socket.has_released(Instant::now());
-            std::thread::yield_now();
-        }
+            socket.leaving.is_none()
+        });
     }
 
     #[test]
@@ -340,11 +340,11 @@ mod tests {
         assert_eq!(std::iter::from_fn(|| socket.receive()).count(), MESSAGES);
         socket.release();
         let mut back = 0;
-        while back < MESSAGES {
+        warren_testkit::wait_until("all threads are back", || {
             back += socket.threads.results().count();
             socket.threads.relieve(Instant::now());
-            std::thread::yield_now();
-        }
+            back >= MESSAGES
+        });
         wait_released(&mut socket);
         drop(listener);
     }

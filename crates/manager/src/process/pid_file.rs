@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(look(None), Found::NotYet);
         assert_eq!(look(Some(base.join("group"))), Found::Nobody);
         if warren_sys::process::own_ids().0 != ROOT {
-            println!("NOT RUN: whom a file of root names needs root");
+            warren_testkit::not_run("whom a file of root names needs root");
         } else {
             let named = std::process::Command::new("sleep").arg("60").spawn();
             let mut named = named.expect("sleep(1)");

@@ -106,10 +106,10 @@ mod tests {
         scrap.push(near.into());
         let mut flushes = Flushes::new(Arc::new(EventFd::new().expect("an eventfd")));
         flushes.close(scrap);
-        while !flushes.scrap.is_empty() {
+        warren_testkit::wait_until("all sockets are closed", || {
             flushes.hear();
-            std::thread::yield_now();
-        }
+            flushes.scrap.is_empty()
+        });
         while !fdpass::wait_readable(far.as_fd(), std::time::Duration::from_secs(60))
             .expect("it can be waited for")
         {}

@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::dice::{Dice, variable};
 use super::{Machine, pause};
+use warren_testkit::{Dice, variable};
 
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;

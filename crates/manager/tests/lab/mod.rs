@@ -5,7 +5,6 @@
 //! behind is removed by the next one.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-pub mod dice;
 pub mod held;
 pub mod lateness;
 pub mod recordings;
@@ -66,7 +65,7 @@ pub enum Ended {
 
 /// Says past the test runner's capture that a test could not run here.
 pub fn not_run(test: &str, needs: &str) {
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {test} needs {needs}");
+    warren_testkit::not_run_of(test, &format!("needs {needs}"));
 }
 
 /// Waits a moment without being woken.
@@ -85,19 +84,8 @@ pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 
 /// The same, with something to read where there never is.
 #[track_caller]
-pub fn until_or<T>(
-    what: &str,
-    mut look: impl FnMut() -> Option<T>,
-    read: impl Fn() -> String,
-) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(seen) = look() {
-            return seen;
-        }
-        assert!(Instant::now() < end, "never happened: {what}\n{}", read());
-        pause(LOOKS_APART);
-    }
+pub fn until_or<T>(what: &str, look: impl FnMut() -> Option<T>, read: impl Fn() -> String) -> T {
+    warren_testkit::wait_for_or(what, look, read)
 }
 
 /// `target/PROFILE`

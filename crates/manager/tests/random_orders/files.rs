@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use crate::lab::Machine;
-use crate::lab::dice::Dice;
+use warren_testkit::Dice;
 
 /// Services that are edited, masked, removed and made names of each other.
 pub const SERVICES: u64 = 6;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::files::{Files, MOUNTS, SERVICES, any, chance};
-use crate::lab::dice::Dice;
 use crate::lab::{Machine, PATIENCE, pause, send_call};
+use warren_testkit::Dice;
 
 /// What was ordered; printed if the test fails.
 pub struct Trail {

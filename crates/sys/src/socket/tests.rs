@@ -4,30 +4,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let dir = std::env::temp_dir().join(format!("warren-socket-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a scratch directory can be made");
-        Scratch(dir)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("the scratch path is text").to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use warren_testkit::Scratch;
 
 #[test]
 fn a_socket_file_has_its_mode_and_replaces_a_stale_one() {
     let scratch = Scratch::new("file");
-    let path = scratch.path("a/b/socket");
+    let path = scratch.text_path("a/b/socket");
     let options = SocketOptions { mode: 0o660, directory_mode: 0o711, ..SocketOptions::default() };
     for _ in 0..2 {
         let l = listen(Kind::Stream, &Address::Path(path.clone()), &options).expect("listens");
@@ -39,22 +21,23 @@ fn a_socket_file_has_its_mode_and_replaces_a_stale_one() {
         assert!(is_readable(&l.fd));
         assert_eq!(accept(l.fd.as_fd()).map(|c| c.is_some()), Ok(true));
     }
-    let parent = std::fs::metadata(scratch.path("a/b")).expect("made").mode();
+    let parent = std::fs::metadata(scratch.text_path("a/b")).expect("made").mode();
     assert_eq!(parent & 0o777, 0o711);
     for (name, errno) in [("plain", None), ("link", None), ("a", Some(libc::EADDRINUSE))] {
         match name {
-            "plain" => std::fs::write(scratch.path(name), "").expect("written"),
+            "plain" => std::fs::write(scratch.text_path(name), "").expect("written"),
             "link" => {
-                std::os::unix::fs::symlink(&path, scratch.path(name)).expect("a link can be made");
+                std::os::unix::fs::symlink(&path, scratch.text_path(name))
+                    .expect("a link can be made");
             }
             _ => {}
         }
-        let listening = listen(Kind::Stream, &Address::Path(scratch.path(name)), &options);
+        let listening = listen(Kind::Stream, &Address::Path(scratch.text_path(name)), &options);
         assert_eq!(listening.err().map(|e| e.errno), errno, "{name}");
-        let is_there = std::fs::symlink_metadata(scratch.path(name)).expect("it is there");
+        let is_there = std::fs::symlink_metadata(scratch.text_path(name)).expect("it is there");
         assert_eq!(is_there.file_type().is_socket(), errno.is_none(), "{name}");
     }
-    let long = scratch.path(&"x".repeat(120));
+    let long = scratch.text_path(&"x".repeat(120));
     let refused = listen(Kind::Stream, &Address::Path(long), &options);
     assert_eq!(refused.map(|_| ()).map_err(|e| e.errno), Err(libc::ENAMETOOLONG));
 }
@@ -62,7 +45,8 @@ fn a_socket_file_has_its_mode_and_replaces_a_stale_one() {
 #[test]
 fn neither_owner_nor_mode_is_given_to_what_a_link_in_place_of_a_socket_leads_to() {
     let scratch = Scratch::new("swapped");
-    let (victim, link, plain) = (scratch.path("victim"), scratch.path("link"), scratch.path("s"));
+    let (victim, link, plain) =
+        (scratch.text_path("victim"), scratch.text_path("link"), scratch.text_path("s"));
     let listener = std::os::unix::net::UnixListener::bind(&victim).expect("binds");
     std::os::unix::fs::symlink(&victim, &link).expect("a link can be made");
     std::fs::write(&plain, "").expect("written");
@@ -72,7 +56,7 @@ fn neither_owner_nor_mode_is_given_to_what_a_link_in_place_of_a_socket_leads_to(
     }
     let file = open_socket_file(&victim).expect("it is a socket");
     // Whoever owns the directory changes it between the bind and what follows.
-    std::fs::rename(&victim, scratch.path("moved")).expect("renamed");
+    std::fs::rename(&victim, scratch.text_path("moved")).expect("renamed");
     std::fs::rename(&plain, &victim).expect("renamed");
     let mode = |path: &str| std::fs::metadata(path).expect("it is there").mode() & 0o7777;
     let before = mode(&victim);
@@ -83,14 +67,14 @@ fn neither_owner_nor_mode_is_given_to_what_a_link_in_place_of_a_socket_leads_to(
         set_mode(file.as_fd(), &victim, &options).expect("it is ours");
     };
     change();
-    assert_eq!((mode(&victim), mode(&scratch.path("moved"))), (before, 0o1606));
+    assert_eq!((mode(&victim), mode(&scratch.text_path("moved"))), (before, 0o1606));
     // A thread with descriptors of its own, where this number is another's.
     let apart = std::thread::spawn(move || {
         crate::process::keep_only_descriptors(&[]).expect("unshare");
-        let file = open_socket_file(&scratch.path("moved")).expect("it is a socket");
+        let file = open_socket_file(&scratch.text_path("moved")).expect("it is a socket");
         set_mode(file.as_fd(), "moved", &SocketOptions { mode: 0o640, ..SocketOptions::default() })
             .expect("it is ours");
-        mode(&scratch.path("moved"))
+        mode(&scratch.text_path("moved"))
     });
     assert_eq!(apart.join().expect("it ends"), 0o640);
     drop(listener);
@@ -181,7 +165,7 @@ fn abstract_names_and_fifos() {
     assert_eq!((l.refused.len(), get(&l.fd, libc::SOL_SOCKET, libc::SO_PASSCRED)), (0, 1));
 
     let scratch = Scratch::new("fifo");
-    let path = scratch.path("fifo");
+    let path = scratch.text_path("fifo");
     let options = SocketOptions { mode: 0o600, pipe_size: Some(8192), ..options };
     let fifo = open_fifo(&path, &options).expect("made");
     let mode = std::fs::metadata(&path).expect("the file is there").permissions().mode();
@@ -193,10 +177,10 @@ fn abstract_names_and_fifos() {
     assert!(is_readable(&fifo.fd));
     assert!(flush(fifo.fd.as_fd()).is_empty());
     assert!(!is_readable(&fifo.fd));
-    make_symlink(&path, &scratch.path("d/link"), 0o755).expect("made");
-    make_symlink("/elsewhere", &scratch.path("d/link"), 0o755).expect("replaced");
+    make_symlink(&path, &scratch.text_path("d/link"), 0o755).expect("made");
+    make_symlink("/elsewhere", &scratch.text_path("d/link"), 0o755).expect("replaced");
     assert_eq!(make_symlink("/x", &path, 0o755).map_err(|e| e.errno), Err(libc::EEXIST));
-    let socket = scratch.path("socket");
+    let socket = scratch.text_path("socket");
     let _old = std::os::unix::net::UnixListener::bind(&socket).expect("binds");
     assert_eq!(make_symlink(&socket, &socket, 0o755).map_err(|e| e.errno), Err(libc::EEXIST));
     make_symlink("/elsewhere", &socket, 0o755).expect("a socket that was left is replaced");
@@ -211,7 +195,7 @@ fn a_fifo_or_queue_that_was_there_is_taken_if_it_is_as_asked() {
     let own = rustix::process::getegid().as_raw();
     let may_give = rustix::process::geteuid().is_root();
     let queue = format!("/warren-was-there-{}", std::process::id());
-    let fifo = scratch.path("fifo");
+    let fifo = scratch.text_path("fifo");
     let errno = |opened: Result<Listening>| opened.err().map(|e| e.errno);
     for (mode, group, asked, expected) in [
         (0o640, own, None, None),
@@ -253,17 +237,17 @@ fn a_fifo_or_queue_that_was_there_is_taken_if_it_is_as_asked() {
 #[test]
 fn connections_and_datagrams_that_wait_are_taken_out_with_what_came_with_them() {
     let scratch = Scratch::new("flush");
-    let path = |name: &str| Address::Path(scratch.path(name));
+    let path = |name: &str| Address::Path(scratch.text_path(name));
     let stream = listen(Kind::Stream, &path("stream"), &SocketOptions::default()).expect("binds");
     let clients: Vec<OwnedFd> =
-        (0..3).map(|_| connect_stream(&scratch.path("stream")).expect("connects")).collect();
+        (0..3).map(|_| connect_stream(&scratch.text_path("stream")).expect("connects")).collect();
     let scrap = flush(stream.fd.as_fd());
     assert_eq!((scrap.len(), is_readable(&stream.fd)), (clients.len(), false));
     assert!(clients.iter().all(is_readable), "they are hung up before anything is closed");
     let datagrams = listen(Kind::Datagram, &path("dgram"), &SocketOptions::default());
     let datagrams = datagrams.expect("binds").fd;
     let sender = std::os::unix::net::UnixDatagram::unbound().expect("a socket");
-    sender.connect(scratch.path("dgram")).expect("connects");
+    sender.connect(scratch.text_path("dgram")).expect("connects");
     sender.send(b"").expect("sent");
     crate::fdpass::send(sender.as_fd(), b"x", &[stream.fd.as_fd()]).expect("sent");
     crate::fdpass::send(sender.as_fd(), &[0; 9000], &[stream.fd.as_fd()]).expect("sent");

@@ -27,7 +27,7 @@ const NAMES: (f64, f64) = (100.0, 600.0);
 /// Runs `test` with a browser; complains of what the console complains of.
 fn in_browser(name: &str, test: impl FnOnce(&mut Browser)) {
     let Some(program) = devtools::installed() else {
-        println!("NOT RUN: no Chromium is installed");
+        warren_testkit::not_run("no Chromium is installed");
         return;
     };
     let directory =

@@ -24,7 +24,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use warren_sys::{process, storage};
 
-use crate::output;
+use crate::command::output;
 
 const SIZES_DEFAULT: [u32; 3] = [64, 256, 1015];
 
@@ -78,7 +78,7 @@ pub fn build_example() -> Result<PathBuf> {
     let words = ["build", "--locked", "--release", "--package", "warren-device", "--examples"];
     let target = ["--target", host.context("the programs lie below the host's name")?];
     let flags = [("RUSTFLAGS", "-C target-feature=+crt-static")];
-    crate::cargo_with(&[&words[..], &target].concat(), &flags)?;
+    crate::command::cargo_with(&[&words[..], &target].concat(), &flags)?;
     Ok(built)
 }
 

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::{cargo, root};
+use crate::command::{cargo, root};
 
 /// Hosts and rules of the case whose rules match.
 const SERVICES: (usize, usize) = (5000, 20);

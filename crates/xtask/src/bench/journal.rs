@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::{cargo, output, root};
+use crate::command::{cargo, output, root};
 
 const MESSAGES_DEFAULT: usize = 1_000_000;
 const CLIENTS: usize = 4;

@@ -1,7 +1,7 @@
 //! `cargo xtask bench units`: the figures of SPECIFICATION.md's table of units.
 //!
-//! Warrener runs in a nested machine (`warren run`). Where `LAB_SCRIPTS` names a directory with
-//! `boot.sh` and `down.sh` for whole machines and `LAB` their data, Warrener and the systemd in
+//! Warrener runs in a nested machine (`warren run`). Where `cargo xtask lab setup` has made
+//! root file systems for the machines of `lab/`, Warrener and the systemd in
 //! `$LAB/rootfs` (and `$LAB/rootfs-sid`) are booted there instead, one after the other in one run.
 //! All are asked by the same stock systemctl. CPU is that of the manager's own processes; beside it
 //! stands that of all that ran in its cgroup, where generators are.
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::{output, root};
+use crate::command::{output, root};
 use subject::{Place, Subject};
 
 /// What is measured when no sizes are given.

@@ -17,7 +17,7 @@ use serde_json::json;
 use warren_cli::tour::nested::{Nested, Over};
 
 use super::{programs, write};
-use crate::output;
+use crate::command::output;
 
 /// Services when no number is given.
 const SERVICES_DEFAULT: u32 = 2000;

@@ -1,8 +1,7 @@
 //! `cargo xtask bench shutdown`: how long a machine takes from the order to power off to the end of
 //! its process 1, which in a container is the moment of reboot(2).
 //!
-//! `LAB_SCRIPTS` names a directory with `boot.sh` for whole machines and `LAB` their data, as for
-//! `bench units`; Warrener and the systemd in `$LAB/rootfs` (and `$LAB/rootfs-sid`) are booted there
+//! Whole machines are booted by the scripts of `lab/` (`cargo xtask lab setup` once); Warrener and the systemd in `$LAB/rootfs` (and `$LAB/rootfs-sid`) are booted there
 //! one after the other over the same unit files, driven by the same stock systemctl, and told by
 //! the same signal. The load of the machine stands beside each figure. systemd is left out where
 //! it would take many minutes only to boot (`PEER_SETS_MAX`, default 1000).
@@ -150,10 +149,7 @@ fn graph_of_83() -> (Vec<Service>, Duration) {
 
 /// Measures, prints the table, writes `bench/results/shutdown.json`.
 pub fn run(words: &[&str]) -> Result<()> {
-    ensure!(
-        std::env::var_os("LAB_SCRIPTS").is_some(),
-        "NOT RUN: LAB_SCRIPTS names no scripts that boot whole machines"
-    );
+    ensure!(lab::is_there(), "NOT RUN: {}", lab::NO_LAB);
     let programs = super::programs()?;
     let units = std::env::temp_dir().join(format!("warren-bench-shutdown-{}", std::process::id()));
     let mut results = Vec::new();

@@ -36,7 +36,7 @@ impl Place {
     /// What can be measured here.
     pub fn available() -> Vec<Place> {
         if !lab::is_there() {
-            println!("LAB_SCRIPTS is not set: only Warrener is measured, nested");
+            println!("{}: only Warrener is measured, nested", lab::NO_LAB);
             return vec![Place::Nested];
         }
         let all = [

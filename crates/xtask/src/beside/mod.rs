@@ -23,9 +23,6 @@ use crate::lab;
 use cases::Group;
 use differences::Differences;
 
-const NO_LAB: &str =
-    "LAB_SCRIPTS names no scripts that boot whole machines (CONTRIBUTING.md, \"Beside systemd\")";
-
 /// What both machines see of us, as `/lab/beside`.
 const SHARED: &str = "beside";
 
@@ -40,7 +37,7 @@ type Outputs = BTreeMap<String, String>;
 
 /// Compares these groups; all that there are if none is named. `GROUP/CASE` is one case.
 pub fn run(names: &[&str]) -> Result<()> {
-    ensure!(lab::is_there(), NO_LAB);
+    ensure!(lab::is_there(), lab::NO_LAB);
     let chosen = Differences::read(&data().join("differences.md"))?;
     let groups = groups(names)?;
     build()?;
@@ -62,7 +59,7 @@ pub fn run(names: &[&str]) -> Result<()> {
 
 /// Compares random cases, those of the seeds `FIRST..LAST`, and makes smaller what differs.
 pub fn run_random(seeds: &str) -> Result<()> {
-    ensure!(lab::is_there(), NO_LAB);
+    ensure!(lab::is_there(), lab::NO_LAB);
     let (first, last) = seeds.split_once("..").context("seeds are given as FIRST..LAST")?;
     let seeds: Range<u64> = first.parse().context("a seed")?..last.parse().context("a seed")?;
     build()?;
@@ -101,7 +98,7 @@ fn shrink(mut text: String) -> Result<(String, Vec<String>)> {
 
 /// Cases that differ, and in what lines.
 fn differing(group: &Group) -> Result<Vec<(String, Vec<String>)>> {
-    let kept = crate::root().join("target/beside").join(&group.name);
+    let kept = crate::command::root().join("target/beside").join(&group.name);
     let [theirs, ours] = both(group, &kept)?;
     let mut found = Vec::new();
     for case in &group.cases {
@@ -112,13 +109,13 @@ fn differing(group: &Group) -> Result<Vec<(String, Vec<String>)>> {
 }
 
 fn build() -> Result<()> {
-    crate::cargo(&["build", "--workspace", "--bins"])?;
-    lab::copy_programs(SHARED, &crate::root().join("target/debug"))?;
+    crate::command::cargo(&["build", "--workspace", "--bins"])?;
+    lab::copy_programs(SHARED, &crate::command::root().join("target/debug"))?;
     Ok(())
 }
 
 fn data() -> PathBuf {
-    crate::root().join("crates/xtask/beside")
+    crate::command::root().join("crates/xtask/beside")
 }
 
 fn groups(names: &[&str]) -> Result<Vec<Group>> {
@@ -141,7 +138,7 @@ fn groups(names: &[&str]) -> Result<Vec<Group>> {
 
 /// Runs a group on both sides; how many of its cases differ unlike what was chosen.
 fn compare(group: &Group, chosen: &Differences) -> Result<usize> {
-    let kept = crate::root().join("target/beside").join(&group.name);
+    let kept = crate::command::root().join("target/beside").join(&group.name);
     let [theirs, ours] = both(group, &kept)?;
     let mut faults = 0;
     for case in &group.cases {

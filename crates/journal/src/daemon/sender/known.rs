@@ -205,7 +205,6 @@ impl Table {
 mod tests {
     use super::*;
     use crate::entry::Fields;
-    use std::io::Write;
     use std::process::{Child, Command, Stdio};
 
     const KEY: Key = (77, 0, 0, Transport::Journal);
@@ -240,7 +239,7 @@ mod tests {
         let (mut table, units) = (Table::new(8), Units::default());
         let (first, pidfd) = child();
         if Named::by(Some(pidfd.try_clone().expect("a descriptor"))).inode.is_none() {
-            let _ = writeln!(std::io::stderr(), "NOT RUN: needs Linux 6.9");
+            warren_testkit::not_run("needs Linux 6.9");
             return end(first);
         }
         table.put((KEY, copy(&pidfd)), origin(), &units, 0);
@@ -268,7 +267,7 @@ mod tests {
         let (mut table, units) = (Table::new(2), Units::default());
         let (child, pidfd) = child();
         if copy(&pidfd).inode.is_none() {
-            let _ = writeln!(std::io::stderr(), "NOT RUN: needs Linux 6.9");
+            warren_testkit::not_run("needs Linux 6.9");
             return end(child);
         }
         let key = |pid| (pid, 0, 0, Transport::Journal);

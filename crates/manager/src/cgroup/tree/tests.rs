@@ -106,7 +106,7 @@ fn cat_in(tree: &Tree, group: &str) -> Child {
 #[test]
 fn a_group_that_another_manager_left_is_made_anew_or_entered_while_somebody_is_in_it() {
     let Some(lab) = Lab::new("left") else {
-        return eprintln!("NOT RUN: a_group_that_another_manager... needs root and cgroup2");
+        return warren_testkit::not_run("needs root and cgroup2");
     };
     let scratch = Scratch::new("groups-left");
     let graph = graph_of(&scratch, &[("a.service", "[Service]\nExecStart=/bin/true\n")]);
@@ -140,7 +140,7 @@ fn a_group_that_another_manager_left_is_made_anew_or_entered_while_somebody_is_i
 #[test]
 fn a_group_that_is_gone_is_one_in_which_nobody_is() {
     let Some(lab) = Lab::new("gone") else {
-        return eprintln!("NOT RUN: a_group_that_is_gone... needs root and cgroup2");
+        return warren_testkit::not_run("needs root and cgroup2");
     };
     let scratch = Scratch::new("groups-gone");
     let service = ("a.service", "[Service]\nExecStart=/bin/true\n");
@@ -163,7 +163,7 @@ fn a_group_whose_kill_another_manager_did_not_end_has_room_for_processes_again()
         lab.tree().controllers("").is_ok_and(|all| all.contains(&"pids".to_owned()))
     });
     let Some(lab) = lab else {
-        return eprintln!("NOT RUN: a_group_whose_kill... needs root and cgroup2 with pids");
+        return warren_testkit::not_run("a_group_whose_kill... needs root and cgroup2 with pids");
     };
     let scratch = Scratch::new("groups-room");
     let service = "[Service]\nExecStart=/bin/true\n";
@@ -204,7 +204,7 @@ fn a_group_whose_kill_another_manager_did_not_end_has_room_for_processes_again()
 #[test]
 fn a_group_that_cannot_be_watched_is_found_empty_when_it_is_looked_at() {
     let Some(lab) = Lab::new("unwatched") else {
-        return eprintln!("NOT RUN: a_group_that_cannot... needs root and cgroup2");
+        return warren_testkit::not_run("a_group_that_cannot... needs root and cgroup2");
     };
     let scratch = Scratch::new("groups-unwatched");
     let graph = graph_of(&scratch, &[("a.service", "[Service]\nExecStart=/bin/true\n")]);

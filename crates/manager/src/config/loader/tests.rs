@@ -407,14 +407,12 @@ fn loader_of(scratch: &Scratch, files: &[(&str, &str)]) -> Loader {
     Loader::new(paths, settings, None, FoundMounts::default())
 }
 
-/// Numbers that fall the same again with the same seed: splitmix64.
-struct Dice(u64);
+/// What a seed draws.
+struct Draw(warren_testkit::Dice);
 
-impl Dice {
+impl Draw {
     fn roll(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((x ^ (x >> 27)) >> 8) as usize % below
+        self.0.roll(below as u64) as usize
     }
 
     fn any<'a>(&mut self, of: &[&'a str]) -> &'a str {
@@ -433,7 +431,7 @@ const UNITS: [&str; 7] = [
 ];
 
 /// Changes one file, link or directory; no two texts of one file are as long as each other.
-fn edit(scratch: &Scratch, dice: &mut Dice, step: usize) {
+fn edit(scratch: &Scratch, dice: &mut Draw, step: usize) {
     let (directory, unit, other) = (dice.any(&["etc", "usr"]), dice.any(&UNITS), dice.any(&UNITS));
     let path = scratch.0.join(directory);
     let text = |section: &str| format!("{section}Description={}\n", "x".repeat(step + 1));
@@ -539,7 +537,7 @@ fn a_reload_comes_to_what_a_fresh_load_does_whatever_was_tried_before() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let (first, seeds) = (number("WARREN_SEED").unwrap_or(0), number("WARREN_SEEDS").unwrap_or(20));
     for seed in first..first + seeds {
-        let (scratch, mut dice) = (Scratch::new("tried"), Dice(seed));
+        let (scratch, mut dice) = (Scratch::new("tried"), Draw(warren_testkit::Dice(seed)));
         let mut loader = loader_of(&scratch, &[("usr/a.service", ""), ("etc/c.service", "[Unit]")]);
         let mut graph = loader.load_all(&Arc::new(Graph::default())).graph;
         for step in 0..40 {

@@ -5,26 +5,6 @@ use warren_unit::UnitName;
 use super::*;
 use crate::base::scratch::Scratch;
 
-impl Scratch {
-    /// `PATH` with a text, `PATH -> TARGET`, or `- PATH` to take one away.
-    fn edit(&self, edit: &str) {
-        let place = |name: &str| {
-            let path = self.0.join(name);
-            fs::create_dir_all(path.parent().expect("it is in the directory")).expect("mkdir");
-            let _ = fs::remove_file(&path);
-            path
-        };
-        match edit.split_once(' ') {
-            Some(("-", name)) => _ = place(name),
-            Some((name, target)) if target.starts_with("-> ") => {
-                std::os::unix::fs::symlink(&target[3..], place(name)).expect("a link");
-            }
-            Some((name, text)) => fs::write(place(name), text).expect("a file"),
-            None => panic!("no edit: {edit}"),
-        }
-    }
-}
-
 #[test]
 fn looking_at_all_again_sees_what_reading_all_sees() {
     let scratch = Scratch::new("sweep");

@@ -239,15 +239,14 @@ mod tests {
 
     /// The process that the next search comes to, as soon as the kernel has told of it.
     fn next(searches: &mut Searches) -> (u64, Option<u32>) {
-        loop {
+        warren_testkit::wait_for("a search ends", || {
             searches.changed();
             searches.hands.relieve(Instant::now());
-            match searches.hear().pop() {
-                Some((id, Done::MainProcess { pid })) => return (id.0, pid),
-                Some(other) => panic!("{other:?}"),
-                None => std::thread::yield_now(),
+            match searches.hear().pop()? {
+                (id, Done::MainProcess { pid }) => Some((id.0, pid)),
+                other => panic!("{other:?}"),
             }
-        }
+        })
     }
 
     fn cat() -> Child {
@@ -309,10 +308,11 @@ mod tests {
         let mut file = std::fs::File::create(&path).expect("a file can be made");
         let (mut searches, id, cat) = (searches(), EffectId(1), cat());
         searches.begin(id, wanted(&path));
-        while searches.searches[&id].is_looked_at {
-            assert_eq!(searches.hear(), []);
-            std::thread::yield_now();
-        }
+        warren_testkit::wait_until("the first look is over", || {
+            let is_looked_at = searches.searches[&id].is_looked_at;
+            assert!(!is_looked_at || searches.hear().is_empty());
+            !is_looked_at
+        });
         file.write_all(format!("{}\n", cat.id()).as_bytes()).expect("it is open");
         assert_eq!(next(&mut searches), (1, Some(cat.id())));
         end(cat);

@@ -1,0 +1,13 @@
+//! What tests of all crates share: scratch directories, dice, waits with a bound, tests that do not run.
+//! Must not: be used by a program that is installed, or use another crate of ours.
+//! Runs on the threads of tests.
+
+mod dice;
+mod not_run;
+mod scratch;
+mod wait;
+
+pub use dice::{Dice, seed, variable};
+pub use not_run::{NOT_RUN_VARIABLE, not_run, not_run_of};
+pub use scratch::Scratch;
+pub use wait::{WAIT_MAX, wait_for, wait_for_or, wait_until};
