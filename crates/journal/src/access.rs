@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 use serde_json::{Value, json};
+use warren_sys::{activation, socket};
 
 use crate::access::call::{Call, What};
-use crate::daemon::inherit;
 use crate::serve::{self, Client, Service};
 use crate::show::Args;
-pub use crate::show::run::Failure;
+pub use crate::show::Failure;
 
 /// Longest call, bytes.
 const CALL_BYTES_MAX: usize = 64 << 10;
@@ -49,9 +49,9 @@ pub struct Options {
 /// When there is nothing to listen on, or the system gives no descriptor for a first connection.
 pub fn run(options: Options) -> std::result::Result<(), Failure> {
     let access = Access { args: options.args };
-    let bound = options.listen.into_iter().map(inherit::bind_private);
+    let bound = options.listen.into_iter().map(socket::listen_private);
     let mut listeners = bound.collect::<warren_sys::Result<Vec<OwnedFd>>>()?;
-    for (_, fd) in inherit::descriptors() {
+    for (_, fd) in activation::descriptors() {
         match sockopt::socket_acceptconn(&fd) {
             Ok(true) => listeners.push(fd),
             _ => access.serve_connected(fd)?,

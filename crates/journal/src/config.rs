@@ -17,7 +17,6 @@ use std::time::Duration;
 
 pub use classes::ClassRoom;
 pub use table::{SETTINGS, Setting, documentation};
-pub use values::parse_size;
 
 use crate::input::limit::Rate;
 use crate::input::stream::LINE_BYTES_DEFAULT;

@@ -16,64 +16,69 @@
 //! segment to remove, new messages are lost and said to be on stderr.
 
 mod audit;
-pub(crate) mod control;
+mod bounds;
+mod clock;
+mod control;
 mod core;
 mod datagrams;
 mod forward;
-pub(crate) mod inherit;
+mod inherit;
 mod keep;
 mod kmsg;
 mod link;
 mod message_file;
 pub mod mirror;
 mod offered;
+mod options;
 mod pending;
 pub mod places;
-pub(crate) mod sender;
+mod sender;
 mod shortage;
 mod streams;
 mod syncer;
 mod tails;
+mod tokens;
 mod unit_files;
 mod units;
 mod upkeep;
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 use warren_sys::signal::{self, SignalFd, SignalSet};
-use warren_sys::socket::Kind;
-use warren_sys::{fdpass, memfd, time};
+use warren_sys::socket::{self, Kind};
+use warren_sys::{fdpass, memfd};
 
-use crate::config::{Config, Fault};
 use crate::daemon::audit::Audit;
+use crate::daemon::bounds::TURN_MESSAGES_MAX;
+use crate::daemon::clock::now_us;
 use crate::daemon::control::{Control, Order, Question};
 use crate::daemon::core::Core;
 use crate::daemon::datagrams::{Inlet, Taken};
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
 use crate::daemon::kmsg::Kmsg;
 use crate::daemon::link::{Link, Received};
+pub use crate::daemon::options::Options;
 use crate::daemon::pending::Pending;
-use crate::daemon::places::Places;
-use crate::daemon::sender::{Host, Transport};
+use crate::daemon::sender::Transport;
 use crate::daemon::shortage::Shortage;
 use crate::daemon::streams::Streams;
+use crate::daemon::tokens::{
+    TOKEN_AUDIT, TOKEN_CONTROL, TOKEN_KMSG, TOKEN_LINK, TOKEN_NATIVE, TOKEN_QUESTIONS,
+    TOKEN_SIGNAL, TOKEN_STREAM, TOKEN_SYSLOG, TOKEN_UPKEEP,
+};
 use crate::daemon::unit_files::UnitFiles;
 use crate::entry::Id128;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system};
+use crate::host::Host;
 use crate::input::handover::Packet;
 use crate::input::loss;
 use crate::input::pending::Found;
-
-/// An entry is written so long after it came at the latest, µs.
-const FLUSH_US: u64 = 250_000;
-
-/// Most messages that one source may have in a turn.
-const TURN_MESSAGES_MAX: usize = 256;
+use crate::places::CONTROL_SOCKET;
 
 /// Most turns of a source at the end: what waits in it is taken, a flood is not.
 const LAST_TURNS_MAX: usize = 64;
@@ -87,50 +92,12 @@ const DATAGRAM_BYTES_MAX: usize = 8 << 20;
 /// Receive buffers of the sockets, bytes.
 const RECEIVE_BUFFER_BYTES: u32 = 8 << 20;
 
-/// Priorities up to this one are synced at once: `crit`.
-const SYNC_PRIORITY_MAX: u8 = b'2';
-
-const TOKEN_SIGNAL: u64 = 0;
-const TOKEN_NATIVE: u64 = 1;
-const TOKEN_SYSLOG: u64 = 2;
-const TOKEN_STREAM: u64 = 3;
-const TOKEN_UPKEEP: u64 = 4;
-const TOKEN_LINK: u64 = 5;
-const TOKEN_CONTROL: u64 = 6;
-const TOKEN_KMSG: u64 = 7;
-const TOKEN_AUDIT: u64 = 8;
-/// Streams have this and higher ones.
-const TOKEN_STREAMS: u64 = 16;
-/// Those who ask have this and higher ones.
-const TOKEN_QUESTIONS: u64 = 1 << 63;
-
 /// Signals of systemd-journald.service(8): flush to the disk, rotate, and sync.
 const SIGUSR1: i32 = 10;
 const SIGUSR2: i32 = 12;
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 const SIGRTMIN_1: i32 = signal::SIGRTMIN + 1;
-
-/// How to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// Where messages are kept.
-    pub places: Places,
-    /// Where the sockets `socket`, `stdout` and `dev-log` are made.
-    pub socket_directory: PathBuf,
-    /// Settings.
-    pub config: Config,
-    /// What was wrong with them, to be logged.
-    pub faults: Vec<Fault>,
-    /// Read the kernel's log.
-    pub kmsg: bool,
-    /// Read records of the audit system.
-    pub audit: bool,
-    /// Below which the mirror is, if there is one.
-    pub mirror_root: PathBuf,
-    /// The namespace that the messages are of, if it is not the default one.
-    pub namespace: Option<String>,
-}
 
 /// Runs until SIGTERM or SIGINT.
 ///
@@ -186,15 +153,6 @@ struct Daemon {
     stopping: bool,
 }
 
-fn system(error: warren_sys::Error) -> Error {
-    let name = error.path.as_ref().map_or(error.call.to_owned(), |path| path.display().to_string());
-    Error::Io { op: error.call, name, errno: error.errno }
-}
-
-fn now_us() -> u64 {
-    time::monotonic_ns() / 1000
-}
-
 /// The socket of that name: the manager's, or one of our own.
 fn socket(given: Option<OwnedFd>, directory: &Path, name: &str, kind: Kind) -> Result<OwnedFd> {
     match given {
@@ -212,7 +170,7 @@ fn varlink(given: Option<OwnedFd>, directory: &Path) -> Result<Option<OwnedFd>> 
         return Ok(given);
     }
     let path = directory.join(inherit::VARLINK_SOCKET).display().to_string();
-    inherit::bind_private(path).map(Some).map_err(system)
+    socket::listen_private(path).map(Some).map_err(system)
 }
 
 /// The memory for what is not written: the last daemon's, else a new one if the manager keeps it.
@@ -281,7 +239,7 @@ impl Daemon {
         let next = found.next.get(kmsg::NAME).copied();
         let boot = Host::read().boot;
         let directory = &options.socket_directory;
-        let control = directory.join(control::SOCKET_NAME).display().to_string();
+        let control = directory.join(CONTROL_SOCKET).display().to_string();
         let descriptors = process::use_all_open_files().map_err(system)? as usize;
         let mut daemon = Daemon {
             epoll: Epoll::new().map_err(system)?,
@@ -300,7 +258,7 @@ impl Daemon {
             kmsg: None,
             audit: None,
             control: Control::new(
-                [inherit::bind_private(control).map_err(system)?]
+                [socket::listen_private(control).map_err(system)?]
                     .into_iter()
                     .chain(varlink(inherited.varlink, directory)?)
                     .collect(),

@@ -122,3 +122,9 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// A failed system call of the daemon, as an error of the store: named by its path, else by the call.
+pub fn system(error: warren_sys::Error) -> Error {
+    let name = error.path.as_ref().map_or(error.call.to_owned(), |path| path.display().to_string());
+    Error::Io { op: error.call, name, errno: error.errno }
+}

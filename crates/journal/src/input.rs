@@ -7,7 +7,6 @@
 pub mod audit;
 pub mod cgroup;
 pub mod command_line;
-pub mod export;
 pub mod handover;
 pub mod kmsg;
 pub mod limit;

@@ -22,14 +22,18 @@ pub mod error;
 pub mod files;
 pub mod fuzz;
 pub mod gateway;
+pub mod host;
 pub mod input;
 pub mod ledger;
+pub mod places;
 pub mod query;
 pub mod segment;
 pub mod serve;
 pub mod show;
+pub mod size;
 pub mod store;
 pub mod systemd;
+pub mod time;
 pub mod tls;
 pub mod upload;
 

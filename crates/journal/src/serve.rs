@@ -16,7 +16,7 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_sys::socket;
 
-use crate::show::run::Failure;
+use crate::show::Failure;
 
 pub use client::Client;
 

@@ -11,8 +11,7 @@
 //! is written when. `tests` loses writes at every point and checks it.
 
 pub mod carry;
-#[cfg(test)]
-pub(crate) mod fault;
+pub mod fault;
 pub mod log;
 pub mod names;
 #[cfg(test)]

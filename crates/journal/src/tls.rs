@@ -19,7 +19,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 use warren_sys::socket::is_readable;
 
 use crate::serve::Client;
-use crate::show::run::Failure;
+use crate::show::Failure;
 use crate::tls::renewed::Renewed;
 
 /// Certificates that the system trusts; Debian's ca-certificates.

@@ -22,10 +22,10 @@ use rustls::ClientConfig;
 
 use crate::entry::Entry;
 use crate::query::{Cursor, Direction, Query};
+pub use crate::show::Failure;
 use crate::show::ask;
 use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink};
-pub use crate::show::run::Failure;
 use crate::show::{Args, stores};
 use crate::tls::renewed::Renewed;
 use crate::upload::client::{Answer, Client};

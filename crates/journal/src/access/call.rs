@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::daemon::places;
+use crate::places;
 use crate::show::Args;
 
 /// The interfaces, and what they are.

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use warren_journal::config::{Config, Fault, load, of_command_line};
-use warren_journal::daemon::places::{Places, is_namespace, socket_directory};
+use warren_journal::daemon::places::Places;
 use warren_journal::daemon::{Options, run};
+use warren_journal::places::{is_namespace, socket_directory};
 
 /// Open files that this daemon asks for.
 const OPEN_FILES: u64 = 1 << 17;

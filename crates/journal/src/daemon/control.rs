@@ -16,13 +16,10 @@ use serde_json::{Value, json};
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::{fdpass, socket};
 
-use crate::daemon::TOKEN_QUESTIONS;
 use crate::daemon::core::Core;
 use crate::daemon::tails::Line;
-use crate::show::when;
-
-/// Name of the socket.
-pub const SOCKET_NAME: &str = "io.warrener.journal";
+use crate::daemon::tokens::TOKEN_QUESTIONS;
+use crate::time;
 
 /// Begins the name of every method: ours, and what `journalctl --sync` and its like say.
 const INTERFACES: [&str; 2] = ["io.warrener.Journal.", "io.systemd.Journal."];
@@ -205,6 +202,6 @@ pub fn done(result: crate::error::Result<()>) -> Value {
 
 /// As the short output has it.
 fn shown(line: &Line, host: &str, zone: &TimeZone) -> String {
-    let time = when::print(line.realtime_us, zone, "%b %d %H:%M:%S");
+    let time = time::print(line.realtime_us, zone, "%b %d %H:%M:%S");
     format!("{time} {host} {}: {}", line.who(), line.text())
 }

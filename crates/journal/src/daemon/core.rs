@@ -14,25 +14,28 @@ use std::sync::Arc;
 
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::Credentials;
-use warren_sys::time;
 
 use crate::config::Config;
+use crate::daemon::bounds::{FLUSH_US, SYNC_PRIORITY_MAX};
+use crate::daemon::clock::{Moment, now_us};
 use crate::daemon::core::refuge::Refuge;
 use crate::daemon::forward::{Came, Forwarder, level_of};
 use crate::daemon::keep::Keep;
+use crate::daemon::message_file;
 use crate::daemon::mirror::{self, Mirror};
 use crate::daemon::offered::{self, Offered};
+use crate::daemon::options::Options;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
 use crate::daemon::sender::known::held_max;
-use crate::daemon::sender::{self, Host, Origin, Senders, Transport};
+use crate::daemon::sender::{self, Origin, Senders, Transport};
 use crate::daemon::syncer::Syncer;
 use crate::daemon::tails::Tails;
 use crate::daemon::units::Units;
-use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, message_file, now_us, system};
 use crate::entry::{Fields, Id128, Stamp};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system};
 use crate::files::patient::Door;
+use crate::host::Host;
 use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
 use crate::input::loss::{Kind, Losses};
@@ -40,22 +43,6 @@ use crate::input::pending::Taken;
 use crate::input::stream::Copies;
 use crate::input::{native, syslog};
 use crate::store::{CLASSES_MAX, DEFAULT_CLASS, Synced};
-
-/// When something came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Monotonic clock, µs.
-    pub monotonic_us: u64,
-    /// Wall clock, µs since 1970.
-    pub realtime_us: u64,
-}
-
-impl Moment {
-    /// Reads both clocks.
-    pub fn now() -> Moment {
-        Moment { monotonic_us: now_us(), realtime_us: time::realtime_ns() / 1000 }
-    }
-}
 
 /// With more than this not on the device, the receiving thread waits for it, bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use warren_sys::datagrams::{BATCH_MESSAGES_MAX, Batch, take};
 use warren_sys::fdpass::{self, Credentials, Received};
 
-use crate::daemon::TURN_MESSAGES_MAX;
-use crate::daemon::core::{Core, Moment};
+use crate::daemon::bounds::TURN_MESSAGES_MAX;
+use crate::daemon::clock::Moment;
+use crate::daemon::core::Core;
 use crate::daemon::offered;
 use crate::daemon::sender::known::Key;
 use crate::daemon::sender::{Origin, Transport};

@@ -22,10 +22,10 @@ use rustix::net::{
 use rustix::process::Pid;
 
 use crate::config::{Config, Forward};
-use crate::daemon::now_us;
+use crate::daemon::clock::now_us;
 use crate::entry::Fields;
 use crate::input::stream::Copies;
-use crate::show::when;
+use crate::time;
 
 /// The socket of a syslog daemon, in the directory of ours.
 const SYSLOG_NAME: &str = "syslog";
@@ -124,7 +124,7 @@ impl<'a> Message<'a> {
 
     /// For a syslog daemon: as syslog(3) sends it.
     fn for_syslog(&self, realtime_us: u64, zone: &TimeZone) -> Vec<u8> {
-        let time = when::print(realtime_us, zone, "%b %e %H:%M:%S ");
+        let time = time::print(realtime_us, zone, "%b %e %H:%M:%S ");
         [self.number().as_bytes(), time.as_bytes(), &self.body(TEXT_BYTES_MAX)].concat()
     }
 
@@ -245,7 +245,7 @@ impl Forwarder {
     }
 
     fn wall(&self, message: &Message<'_>, realtime_us: u64) {
-        let time = when::print(realtime_us, &TimeZone::system(), "%a %Y-%m-%d %H:%M:%S %Z");
+        let time = time::print(realtime_us, &TimeZone::system(), "%a %Y-%m-%d %H:%M:%S %Z");
         let head =
             format!("\r\nBroadcast message from warren-journald@{} ({time}):\r\n", self.host);
         let text = [&head, "\r\n", &message.for_wall(), "\r\n"].concat();

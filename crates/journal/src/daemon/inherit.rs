@@ -7,13 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::net::{SocketType, getsockname, sockopt};
 use warren_sys::socket::{self, Address, Kind, SocketOptions};
-use warren_sys::{fdpass, file};
-
-/// The first file descriptor that is handed over.
-const FIRST_FD: i32 = 3;
-
-/// Most that are taken.
-const FDS_MAX: i32 = 1 << 16;
+use warren_sys::{activation, fdpass};
 
 /// Names of what is kept.
 pub const LINK_NAME: &str = "warren-link";
@@ -48,7 +42,7 @@ impl Inherited {
     /// Takes what this process was started with.
     pub fn take() -> Inherited {
         let mut inherited = Inherited::default();
-        descriptors().into_iter().for_each(|(name, fd)| inherited.sort_in(&name, fd));
+        activation::descriptors().into_iter().for_each(|(name, fd)| inherited.sort_in(&name, fd));
         inherited
     }
 
@@ -68,28 +62,6 @@ impl Inherited {
             },
         }
     }
-}
-
-/// Descriptors that this process was started with, not blocking, with their names; none if they are
-/// another process's.
-pub fn descriptors() -> Vec<(String, OwnedFd)> {
-    let own = std::process::id().to_string();
-    if std::env::var("LISTEN_PID").ok().as_deref() != Some(own.as_str()) {
-        return Vec::new();
-    }
-    let count: i32 = std::env::var("LISTEN_FDS").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
-    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-    let mut names = names.split(':');
-    let last = FIRST_FD + count.clamp(0, FDS_MAX);
-    let mut taken = Vec::new();
-    for number in FIRST_FD..last {
-        let name = names.next().unwrap_or_default();
-        // Above all numbers that are still to come. Sockets come as `NonBlocking=` says.
-        let fd = fdpass::take_inherited(number, last)
-            .and_then(|fd| file::set_nonblocking(fd.as_fd(), true).map(|()| fd));
-        taken.extend(fd.ok().map(|fd| (name.to_owned(), fd)));
-    }
-    taken
 }
 
 enum Which {
@@ -147,12 +119,6 @@ fn send_to(path: &str, data: &[u8], fds: &[BorrowedFd<'_>]) -> std::io::Result<(
     let socket = UnixDatagram::unbound()?;
     socket.connect_addr(&address?)?;
     fdpass::send(socket.as_fd(), data, fds).map_err(|e| std::io::Error::from_raw_os_error(e.errno))
-}
-
-/// A listening socket that only this user can connect to.
-pub fn bind_private(path: String) -> warren_sys::Result<OwnedFd> {
-    let options = SocketOptions { mode: 0o600, ..SocketOptions::default() };
-    Ok(socket::listen(Kind::Stream, &Address::Path(path), &options)?.fd)
 }
 
 /// A socket of the daemon's own, where the manager gave none.

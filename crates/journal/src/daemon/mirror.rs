@@ -12,13 +12,11 @@ use std::path::{Path, PathBuf};
 use crate::entry::{Fields, Id128, Stamp};
 use crate::error::{Error, Result};
 use crate::files::{Disk, File, Files};
+use crate::places::MIRROR_NAME;
 use crate::query::union::Reader;
 use crate::query::{Direction, Query};
 use crate::systemd::SystemdFile;
 use crate::systemd::write::{Ids, State, Writer, is_online};
-
-/// What the names of its files begin with.
-pub const NAME: &str = "system@warren";
 
 /// The file that is written to.
 const ACTIVE: &str = "system@warren.journal";
@@ -165,7 +163,7 @@ impl Mirror {
         let listing = self.files.list()?;
         if listing.iter().any(|file| file.name == name) {
             let last = listing.iter().filter_map(|file| number(&file.name)).max().unwrap_or(0);
-            self.files.rename(name, &format!("{NAME}-{:016x}.journal", last + 1))?;
+            self.files.rename(name, &format!("{MIRROR_NAME}-{:016x}.journal", last + 1))?;
         }
         Ok(())
     }
@@ -219,7 +217,7 @@ fn make_anew(files: &Disk, ids: Ids, bytes_max: usize) -> Result<()> {
 
 /// The number of a file that is not written to.
 fn number(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix(NAME)?.strip_prefix('-')?.strip_suffix(".journal")?;
+    let digits = name.strip_prefix(MIRROR_NAME)?.strip_prefix('-')?.strip_suffix(".journal")?;
     u64::from_str_radix(digits, 16).ok()
 }
 

@@ -10,32 +10,9 @@ use crate::config::{Config, Room, Storage};
 use crate::daemon::core::PARTS_OF_RETENTION;
 use crate::error::{Error, Result};
 use crate::files::Space;
+use crate::places::{PERSISTENT, VOLATILE};
 use crate::store::upkeep::{MERGE_BYTES_MAX, MergeBounds};
 use crate::store::vacuum::{ClassLimits, Limits};
-
-/// Below the root: in memory, and on disk.
-pub const VOLATILE: &str = "run/log/warren/journal";
-/// On disk.
-pub const PERSISTENT: &str = "var/log/warren";
-
-/// Longest name of a namespace, bytes: it is a part of file names.
-const NAMESPACE_BYTES_MAX: usize = 64;
-
-/// Whether a namespace may have this name.
-pub fn is_namespace(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte);
-    (1..=NAMESPACE_BYTES_MAX).contains(&name.len())
-        && !name.starts_with('.')
-        && name.bytes().all(allowed)
-}
-
-/// Where the sockets of a namespace are, below the root.
-pub fn socket_directory(namespace: Option<&str>) -> String {
-    match namespace {
-        Some(name) => format!("run/systemd/journal.{name}"),
-        None => "run/systemd/journal".to_owned(),
-    }
-}
 
 /// Defaults of `MaxUse=` and `KeepFree=`: parts of the file system, and a bound, bytes.
 const USE_PERCENT: u64 = 10;

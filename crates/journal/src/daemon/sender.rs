@@ -17,6 +17,7 @@ use warren_sys::process;
 
 use crate::daemon::units::Units;
 use crate::entry::{Fields, Id128};
+use crate::host::Host;
 use crate::input::handover::UnitLog;
 use crate::input::{cgroup, command_line};
 use known::{Key, Named, Table, key_of};
@@ -55,34 +56,6 @@ impl Transport {
             Transport::Kernel => "kernel",
             Transport::Audit => "audit",
             Transport::Driver => "driver",
-        }
-    }
-}
-
-/// What all entries have in common.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
-    /// /etc/machine-id; zero without one.
-    pub machine: Id128,
-    /// Of this boot.
-    pub boot: Id128,
-    name: String,
-}
-
-impl Host {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Asks the running system.
-    pub fn read() -> Host {
-        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let id = |path: &str| Id128::parse(text(path).trim()).unwrap_or_default();
-        Host {
-            machine: id("/etc/machine-id"),
-            boot: id("/proc/sys/kernel/random/boot_id"),
-            name: text("/proc/sys/kernel/hostname").trim().to_owned(),
         }
     }
 }
@@ -133,7 +106,7 @@ impl Origin {
 impl Senders {
     /// The host's name.
     pub fn host_name(&self) -> &str {
-        &self.host.name
+        self.host.name()
     }
 
     /// Remembers nobody; holds so many pidfds at most.
@@ -282,7 +255,7 @@ impl Senders {
             put("_GID", &sender.gid.to_string());
         }
         put("_MACHINE_ID", &self.host.machine.to_string());
-        put("_HOSTNAME", &self.host.name);
+        put("_HOSTNAME", self.host.name());
         put("_RUNTIME_SCOPE", "system");
         self.namespace.iter().for_each(|namespace| put("_NAMESPACE", namespace));
         if let Some(process) = process {

@@ -7,7 +7,9 @@ use std::os::fd::AsFd;
 
 use warren_sys::epoll::Interest;
 
-use crate::daemon::{Daemon, TOKEN_CONTROL, TOKEN_STREAM, now_us};
+use crate::daemon::Daemon;
+use crate::daemon::clock::now_us;
+use crate::daemon::tokens::{TOKEN_CONTROL, TOKEN_STREAM};
 
 /// So long nobody is taken, µs: nothing tells when other programs give descriptors back.
 const REST_US: u64 = 1_000_000;

@@ -20,13 +20,16 @@ use warren_sys::fdpass::{self, Credentials, pass_credentials};
 use warren_sys::file::set_nonblocking;
 use warren_sys::{process, socket};
 
-use crate::daemon::core::{Core, Moment};
+use crate::daemon::bounds::TURN_MESSAGES_MAX;
+use crate::daemon::clock::Moment;
+use crate::daemon::core::Core;
 use crate::daemon::inherit::{self, STREAM_NAME};
 use crate::daemon::offered;
 use crate::daemon::pending::Pending;
+use crate::daemon::sender;
 use crate::daemon::sender::known::held_max;
 use crate::daemon::sender::told::Told;
-use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, sender};
+use crate::daemon::tokens::TOKEN_STREAMS;
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
 use crate::input::loss::Kind;

@@ -6,12 +6,12 @@ use std::os::fd::AsFd;
 use jiff::tz::TimeZone;
 use warren_sys::socket::is_readable;
 
-use crate::daemon::sender::Host;
 use crate::entry::Entry;
 use crate::gateway::Failure;
 use crate::gateway::reply::Long;
 use crate::gateway::request::Request;
 use crate::gateway::route::{Range, Wanted};
+use crate::host::Host;
 use crate::query::expr::BOOT_FIELD;
 use crate::query::union::Positions;
 use crate::query::{Cursor, Direction, Expr, Query, Union};

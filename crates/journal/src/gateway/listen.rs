@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
+use warren_sys::activation;
 pub use warren_sys::socket::Address;
 use warren_sys::socket::{Kind, SocketOptions, listen};
 
-use crate::daemon::inherit;
 use crate::gateway::Failure;
 
 /// Where to listen: a port, an address with a port, or the path of a Unix socket.
@@ -26,7 +26,8 @@ pub fn parse_address(text: &str) -> Result<Address, String> {
 
 /// All sockets to listen on.
 pub fn open(addresses: &[Address]) -> Result<Vec<OwnedFd>, Failure> {
-    let mut sockets: Vec<OwnedFd> = inherit::descriptors().into_iter().map(|(_, fd)| fd).collect();
+    let mut sockets: Vec<OwnedFd> =
+        activation::descriptors().into_iter().map(|(_, fd)| fd).collect();
     for address in addresses {
         sockets.push(listen(Kind::Stream, address, &SocketOptions::default())?.fd);
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use warren_sys::virtualization;
 
-use crate::daemon::sender::Host;
 use crate::gateway::Failure;
+use crate::host::Host;
 use crate::query::Union;
 use crate::show::reading::report;
 

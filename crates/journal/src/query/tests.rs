@@ -6,13 +6,12 @@ use std::sync::Arc;
 use super::*;
 use crate::block::Kind;
 use crate::entry::{Entry, Fields, Stamp};
-use crate::files::{Counted, File, Listed};
+use crate::files::Counted;
 use crate::query::matches;
 use crate::segment::Segment;
 use crate::segment::read::read_header;
 use crate::segment::scan::{Walk, read_block};
-use crate::show::stores;
-use crate::store::fault::{Memory, Numbers};
+use crate::store::fault::{FaultyReads, Memory, Numbers, ReadFault};
 use crate::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge, merge_all, plan_merge, seal};
 use crate::store::vacuum::{Limits, vacuum};
 use crate::store::{Setup, Store};
@@ -399,86 +398,12 @@ fn damage_is_reported_and_the_rest_is_read() {
     assert_eq!(entries.damage().len(), 1);
 }
 
-/// A directory to be read, in which something is not as usual.
-struct Odd {
-    inner: Memory,
-    fault: OddFault,
-}
-
-enum OddFault {
-    /// The device does not give this file: at once, or when it is read.
-    Broken { name: String, opens: bool },
-    /// It is changed while it is listed the first time: one file is in neither part.
-    Changing { lists: std::sync::atomic::AtomicUsize },
-}
-
-/// No byte of it can be had.
-struct Bad {
-    name: String,
-    bytes: u64,
-}
-
-fn no_device<T>(op: &'static str, name: &str) -> crate::error::Result<T> {
-    Err(Error::Io { op, name: name.to_owned(), errno: 5 })
-}
-
-impl File for Bad {
-    fn read_at(&self, _: &mut [u8], _: u64) -> crate::error::Result<usize> {
-        no_device("read", &self.name)
-    }
-    fn write_at(&self, _: &[u8], _: u64) -> crate::error::Result<()> {
-        no_device("write", &self.name)
-    }
-    fn sync(&self) -> crate::error::Result<()> {
-        no_device("sync", &self.name)
-    }
-    fn len(&self) -> crate::error::Result<u64> {
-        Ok(self.bytes)
-    }
-}
-
-impl Files for Odd {
-    fn list(&self) -> crate::error::Result<Vec<Listed>> {
-        let mut all = self.inner.list()?;
-        if let OddFault::Changing { lists } = &self.fault
-            && lists.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0
-        {
-            all.remove(0);
-        }
-        Ok(all)
-    }
-    fn open(&self, name: &str) -> crate::error::Result<Box<dyn File>> {
-        match &self.fault {
-            OddFault::Broken { name: bad, opens } if bad == name => match opens {
-                true => Ok(Box::new(Bad { name: name.to_owned(), bytes: 1 << 20 })),
-                false => no_device("open", name),
-            },
-            _ => self.inner.open(name),
-        }
-    }
-    fn create(&self, name: &str) -> crate::error::Result<Box<dyn File>> {
-        self.inner.create(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> crate::error::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn unlink(&self, name: &str) -> crate::error::Result<()> {
-        self.inner.unlink(name)
-    }
-    fn sync_directory(&self) -> crate::error::Result<()> {
-        self.inner.sync_directory()
-    }
-    fn space(&self) -> crate::error::Result<crate::files::Space> {
-        self.inner.space()
-    }
-}
-
 #[test]
 fn a_picture_is_whole_though_files_were_merged_while_they_were_listed() {
     let mut writer = Writer::new(4);
     writer.fill();
-    let fault = OddFault::Changing { lists: 0.into() };
-    let changing = Odd { inner: writer.memory.clone(), fault };
+    let fault = ReadFault::Changing { lists: 0.into() };
+    let changing = FaultyReads { inner: writer.memory.clone(), fault };
     let journal = Journal::open(Arc::new(changing)).expect("readable");
     let query = Query::default();
     assert_eq!(journal.entries(&query, Direction::Forward, None).count(), 761);
@@ -486,19 +411,19 @@ fn a_picture_is_whole_though_files_were_merged_while_they_were_listed() {
 
 /// A filled store of which the device does not give the first segment, how many entries that has, and
 /// its name.
-fn broken(opens: bool) -> (Odd, usize, String) {
+fn broken(opens: bool) -> (FaultyReads, usize, String) {
     let mut writer = Writer::new(4);
     writer.fill();
     break_first(&writer.memory, opens)
 }
 
-fn break_first(memory: &Memory, opens: bool) -> (Odd, usize, String) {
+fn break_first(memory: &Memory, opens: bool) -> (FaultyReads, usize, String) {
     let catalogue = Catalogue::of(memory.list().expect("a listing"));
     let name = catalogue.segments().next().expect("a segment").0.to_string();
     let blocks = Segment::open(memory, &name).expect("whole").directory().blocks.clone();
     let lost = blocks.iter().map(|place| place.count as usize).sum();
-    let fault = OddFault::Broken { name: name.clone(), opens };
-    (Odd { inner: memory.clone(), fault }, lost, name)
+    let fault = ReadFault::Broken { name: name.clone(), opens };
+    (FaultyReads { inner: memory.clone(), fault }, lost, name)
 }
 
 #[test]
@@ -541,14 +466,14 @@ fn who_goes_on_later_passes_by_segments_and_waits_for_logs() {
 
         let log = Catalogue::of(writer.memory.list().expect("a listing"));
         let log = log.logs().next().expect("a log").to_string();
-        let fault = OddFault::Broken { name: log, opens };
-        let broken = Odd { inner: writer.memory.clone(), fault };
+        let fault = ReadFault::Broken { name: log, opens };
+        let broken = FaultyReads { inner: writer.memory.clone(), fault };
         let mut journal = Journal::open(Arc::new(broken)).expect("the others are there");
         assert!(journal.keep_to_settled().is_err(), "{opens}");
     }
 }
 
-/// `-F`, `-N`, `--list-boots`, cursors, `--verify`, `--header`.
+/// `-F`, `-N`, `--list-boots`, cursors.
 #[test]
 fn whatever_is_asked_names_what_the_device_does_not_give() {
     for opens in [false, true] {
@@ -564,13 +489,6 @@ fn whatever_is_asked_names_what_the_device_does_not_give() {
         let (boots, damage) = journal.boots().expect("the others");
         assert!(boots.len() > 1 && is_named(&damage), "{damage:?}");
         assert!(journal.sequence().expect("of another").is_some());
-        let files = Arc::new(crate::files::Disk::new("/nowhere"));
-        let stores = [stores::Store { files, journal }];
-        assert_eq!(stores::verify(&stores, true), Ok(false), "not whole");
-        let mut out = Vec::new();
-        stores::header(&stores, &mut out).expect("the others");
-        let text = String::from_utf8(out).expect("UTF-8");
-        assert!(text.contains("State: SEALED") && !text.contains(&name), "{text}");
     }
 }
 
@@ -592,8 +510,6 @@ fn a_segment_under_the_name_of_another_is_told_of() {
     let mut entries = journal.entries(&query, Direction::Forward, None);
     while entries.try_next().expect("no read fails").is_some() {}
     assert!(matches!(entries.damage(), [fault] if fault.is_about(to)), "{:?}", entries.damage());
-    let files = Arc::new(crate::files::Disk::new("/nowhere"));
-    assert_eq!(stores::verify(&[stores::Store { files, journal }], true), Ok(false), "not whole");
 }
 
 /// One that cannot be read keeps neither those that are too old nor those that are small.

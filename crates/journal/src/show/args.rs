@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use jiff::tz::TimeZone;
 
-use crate::daemon::places;
+use crate::places;
 
 /// Gives `--boot` and `--lines` without a value their default, where what follows is no value of
 /// theirs: `-b _PID=1` is a boot and a match.
@@ -98,6 +99,11 @@ impl Args {
     /// The root of the system whose log is read.
     pub fn root(&self) -> &Path {
         self.root.as_deref().unwrap_or(Path::new("/"))
+    }
+
+    /// In which times are read and printed.
+    pub fn zone(&self) -> TimeZone {
+        if self.utc { TimeZone::UTC } else { TimeZone::system() }
     }
 
     /// The newest entries come first. Of those that fit a pattern the last ones are looked for, and

@@ -1,4 +1,4 @@
-//! Asking the log daemon that runs; [`crate::daemon`]'s control socket.
+//! Asking the log daemon that runs, over its control socket.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::daemon::control::SOCKET_NAME;
-use crate::daemon::places::socket_directory;
+use crate::places::{CONTROL_SOCKET, socket_directory};
 use crate::show::args::Args;
-use crate::show::run::Failure;
+use crate::show::failure::Failure;
 
 /// Largest answer, bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
@@ -62,7 +61,7 @@ fn call(
     patience: Option<Duration>,
 ) -> std::io::Result<Value> {
     let directory = args.root().join(socket_directory(namespace));
-    let stream = UnixStream::connect(directory.join(SOCKET_NAME))?;
+    let stream = UnixStream::connect(directory.join(CONTROL_SOCKET))?;
     stream.set_read_timeout(patience)?;
     let question =
         json!({"method": format!("io.warrener.Journal.{method}"), "parameters": parameters});

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::query::Union;
 use crate::segment::directory::BootSpan;
 use crate::show::args::Args;
+use crate::show::failure::Failure;
 use crate::show::reading::report;
-use crate::show::run::{Failure, zone};
-use crate::show::when;
+use crate::time;
 
 /// Lists the boots that the log is of: a table, or an array for outputs in JSON.
 pub fn list(journal: &Union, args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
@@ -34,8 +34,8 @@ fn put_table(rows: &[(i64, BootSpan)], args: &Args, out: &mut dyn Write) -> std:
     if rows.is_empty() {
         return Ok(());
     }
-    let zone = zone(args);
-    let print = |us| when::print(us, &zone, PATTERN);
+    let zone = args.zone();
+    let print = |us| time::print(us, &zone, PATTERN);
     let cells = rows.iter().map(|(index, span)| {
         let times = [span.realtime_min_us, span.realtime_max_us].map(print);
         [vec![index.to_string(), span.boot.to_string()], times.to_vec()].concat()

@@ -14,8 +14,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::entry::{Entry, Id128};
+use crate::show::failure::Failure;
 use crate::show::format::has_controls;
-use crate::show::run::Failure;
 
 /// Where catalogs are, below the root, the first one counting most.
 const DIRECTORIES: [&str; 4] = [

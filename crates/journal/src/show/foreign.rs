@@ -6,16 +6,16 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::daemon::mirror;
 use crate::entry::Id128;
+use crate::places::MIRROR_NAME;
 use crate::query::Union;
 use crate::show::args::Args;
+use crate::show::failure::Failure;
 use crate::show::progress::Progress;
-use crate::show::run::{Failure, zone};
 use crate::show::select::fits;
 use crate::show::stores::{is_own, put_verdict};
-use crate::show::when;
 use crate::systemd::SystemdFile;
+use crate::time;
 
 /// Where systemd keeps them, below the root and in a directory named by the machine's id.
 const DIRECTORIES: [&str; 2] = ["var/log/journal", "run/log/journal"];
@@ -76,7 +76,7 @@ pub fn header(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         };
         let header = file.header();
         let (first, last) = header.realtime_us;
-        let print = |us| when::print(us, &zone(args), "%a %Y-%m-%d %H:%M:%S %Z");
+        let print = |us| time::print(us, &args.zone(), "%a %Y-%m-%d %H:%M:%S %Z");
         writeln!(out, "File path: {}", path.display())?;
         writeln!(out, "Sequential number ID: {}", header.sequence)?;
         writeln!(out, "State: SYSTEMD\nEntries: {}", header.count)?;
@@ -115,7 +115,7 @@ fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
 
 fn is_mirror(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
-    name.as_encoded_bytes().starts_with(mirror::NAME.as_bytes())
+    name.as_encoded_bytes().starts_with(MIRROR_NAME.as_bytes())
 }
 
 fn directories(args: &Args) -> Vec<PathBuf> {

@@ -9,7 +9,8 @@ use memchr::memmem;
 use crate::entry::{Entry, Stamp};
 use crate::query::Cursor;
 use crate::show::catalog::Catalog;
-use crate::show::{cut, when};
+use crate::show::cut;
+use crate::time;
 
 /// Longest value that JSON prints without `--all`, bytes.
 const JSON_VALUE_BYTES_MAX: usize = 4096;
@@ -205,7 +206,7 @@ impl Printer {
 
     fn time(&self, stamp: &Stamp, clock: Clock) -> String {
         let Stamp { realtime_us: real, monotonic_us: mono, .. } = *stamp;
-        let print = |pattern| when::print(real, &self.zone, pattern);
+        let print = |pattern| time::print(real, &self.zone, pattern);
         match clock {
             Clock::Syslog => print("%b %d %H:%M:%S"),
             Clock::Precise => print("%b %d %H:%M:%S.%6f"),
@@ -250,7 +251,7 @@ impl Printer {
     }
 
     fn put_verbose(&self, entry: &Entry, out: &mut Vec<u8>) {
-        let time = when::print(sent(entry).realtime_us, &self.zone, "%a %Y-%m-%d %H:%M:%S.%6f %Z");
+        let time = time::print(sent(entry).realtime_us, &self.zone, "%a %Y-%m-%d %H:%M:%S.%6f %Z");
         out.extend_from_slice(format!("{time} [{}]\n", self.cursor(entry)).as_bytes());
         let boot = entry.stamp.boot.to_string();
         let boot = std::iter::once((&b"_BOOT_ID"[..], boot.as_bytes()));

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use crate::entry::{Fields, Id128};
 use crate::error::Error;
 use crate::files::Disk;
-use crate::input::export::{Exported, Parser};
+use crate::show::export::{Exported, Parser};
+use crate::show::failure::Failure;
 use crate::show::progress::Progress;
-use crate::show::run::Failure;
 use crate::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge_all, seal};
 use crate::store::{DEFAULT_CLASS, Setup, Store};
 

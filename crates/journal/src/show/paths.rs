@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
-use crate::show::run::Failure;
+use crate::show::failure::Failure;
 
 /// Longest name of a process, bytes; proc_pid_comm(5).
 const COMM_BYTES_MAX: usize = 15;

@@ -2,16 +2,14 @@
 
 use std::io::Write;
 
-use jiff::tz::TimeZone;
-
 use crate::ledger::audit::audit;
 use crate::ledger::book::set_up as write_key;
 use crate::ledger::keys::{INTERVAL_DEFAULT_US, INTERVAL_MIN_US, State};
 use crate::ledger::{KEY_NAME, LEDGER_NAME};
 use crate::show::args::Args;
-use crate::show::run::{Failure, now_us};
+use crate::show::failure::Failure;
 use crate::show::stores::Store;
-use crate::show::when;
+use crate::time;
 
 /// Makes a key and prints what verifies it, alone on standard output.
 pub fn set_up(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
@@ -21,7 +19,7 @@ pub fn set_up(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
     let interval_us = match &args.interval {
         None => INTERVAL_DEFAULT_US,
-        Some(text) => when::parse_span(text)
+        Some(text) => time::parse_span(text)
             .filter(|span| *span >= INTERVAL_MIN_US)
             .ok_or_else(|| Failure(format!("Failed to parse '{text}', or it is below a second")))?,
     };
@@ -29,7 +27,7 @@ pub fn set_up(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let mut secret = [0; 32];
     secret[..16].copy_from_slice(&halves[0].to_le_bytes());
     secret[16..].copy_from_slice(&halves[1].to_le_bytes());
-    let state = State::new(secret, now_us(), interval_us);
+    let state = State::new(secret, time::now_us(), interval_us);
     if !args.force && directory.join(KEY_NAME).exists() {
         let path = directory.join(KEY_NAME);
         let what = "is there already; --force replaces it, and its ledger";
@@ -79,8 +77,7 @@ pub fn verify(args: &Args, stores: &[Store]) -> Result<bool, Failure> {
         let path = directory.join(LEDGER_NAME);
         warren_sys::tell!("{result}: {}, {} segments as they were", path.display(), report.proved);
         if let Some(until_us) = report.until_us {
-            let zone = if args.utc { TimeZone::UTC } else { TimeZone::system() };
-            let until = when::print(until_us, &zone, "%a %Y-%m-%d %H:%M:%S %Z");
+            let until = time::print(until_us, &args.zone(), "%a %Y-%m-%d %H:%M:%S %Z");
             warren_sys::tell!("=> Sealed until {until}; what is newer is not proved");
         }
     }

@@ -15,9 +15,9 @@ use crate::error::Error;
 use crate::query::union::Positions;
 use crate::query::{Direction, Query, Union};
 use crate::show::args::Args;
+use crate::show::failure::Failure;
 use crate::show::foreign;
 use crate::show::moved::{Moved, further};
-use crate::show::run::Failure;
 use crate::show::stores::Store;
 
 /// Whether to go on.

@@ -4,43 +4,20 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
-
 use crate::entry::{Entry, is_valid_name};
-use crate::error::Error;
 use crate::query::{Pulse, Union};
 use crate::show::args::Args;
 use crate::show::catalog::Catalog;
+use crate::show::failure::Failure;
 use crate::show::format::{Mode, Printer};
 use crate::show::progress::Shared;
 use crate::show::reading::{Go, Reading, Sink, report};
 use crate::show::walk::Walk;
-use crate::show::{ask, boots, foreign, import, proof, select, stores, when};
+use crate::show::{ask, boots, foreign, import, proof, select, stores};
+use crate::time;
 
 /// Output is written when so much of it has come together, bytes.
 const OUTPUT_BYTES: usize = 64 << 10;
-
-/// Why the command failed, for stderr.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure(pub String);
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure(error.to_string())
-    }
-}
-
-impl From<warren_sys::Error> for Failure {
-    fn from(error: warren_sys::Error) -> Failure {
-        Failure(error.to_string())
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Failure {
-        Failure(format!("write: {error}"))
-    }
-}
 
 /// What is shown, until nobody reads it any more.
 struct Reader<'a> {
@@ -155,15 +132,6 @@ fn catalog(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn zone(args: &Args) -> TimeZone {
-    if args.utc { TimeZone::UTC } else { TimeZone::system() }
-}
-
-/// The wall clock, µs since 1970.
-pub(super) fn now_us() -> u64 {
-    warren_sys::time::realtime_ns() / 1000
-}
-
 /// One run that shows entries.
 struct Show<'a> {
     args: &'a Args,
@@ -185,7 +153,7 @@ impl<'a> Show<'a> {
             columns: args.columns,
             fields: args.output_fields.iter().filter(|name| !name.is_empty()).cloned().collect(),
             catalog: args.catalog.then(|| Catalog::read(args.root())),
-            ..Printer::new(mode, zone(args))
+            ..Printer::new(mode, args.zone())
         };
         Ok(Show {
             args,
@@ -200,8 +168,8 @@ impl<'a> Show<'a> {
     fn run(mut self, reading: &mut Reading, out: &mut dyn Write) -> Result<bool, Failure> {
         let args = Args { reverse: self.args.newest_first(), ..self.args.clone() };
         let mut walk = Walk::of(&args, reading.journal())?;
-        let (progress, zone) = (self.progress.clone(), zone(&args));
-        let show = move |us| format!("Searching, at {}", when::print(us, &zone, "%Y-%m-%d %H:%M"));
+        let (progress, zone) = (self.progress.clone(), args.zone());
+        let show = move |us| format!("Searching, at {}", time::print(us, &zone, "%Y-%m-%d %H:%M"));
         let tell = move |us| progress.tell(|| show(us));
         walk.set_pulse(Some(Pulse(Arc::new(tell))));
         let _ = walk.give(reading, &mut Shown { show: &mut self, out })?;

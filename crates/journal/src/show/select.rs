@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 
-use jiff::tz::TimeZone;
-
 use crate::entry::Id128;
 use crate::query::{Case, Expr, Grep, Query, Union, matches};
 use crate::show::args::{Args, ID_DIGITS};
+use crate::show::failure::Failure;
+use crate::show::paths;
 use crate::show::reading::report;
-use crate::show::run::Failure;
-use crate::show::{paths, when};
+use crate::time;
 
 /// Endings of unit names; a name without one is a service.
 const UNIT_TYPES: [&str; 11] = [
@@ -63,7 +62,7 @@ fn facility(text: &String) -> Result<Expr, Failure> {
 
 /// The query that the options ask for.
 pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure> {
-    let zone = if args.utc { TimeZone::UTC } else { TimeZone::system() };
+    let zone = args.zone();
     let meant = paths::replace(&args.matches)?;
     let words: Vec<&str> = meant.matches.iter().map(String::as_str).collect();
     let bad_match = |word| Failure(format!("Failed to add match '{word}': Invalid argument"));
@@ -104,7 +103,7 @@ pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure
     }
     let time = |text: &Option<String>| -> Result<Option<u64>, Failure> {
         let Some(text) = text else { return Ok(None) };
-        let time = when::parse(text, now_us, &zone);
+        let time = time::parse(text, now_us, &zone);
         time.map(Some).ok_or_else(|| Failure(format!("Failed to parse timestamp: {text}")))
     };
     let (since_us, until_us) = (time(&args.since)?, time(&args.until)?);

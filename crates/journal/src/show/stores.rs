@@ -6,21 +6,21 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::parse_size;
 use crate::error::Error;
 use crate::files::{Disk, Files};
 use crate::query::Journal;
 use crate::query::source::Source;
 use crate::show::args::Args;
+use crate::show::failure::Failure;
 use crate::show::foreign;
 use crate::show::format::print_bytes;
 use crate::show::progress::Progress;
 use crate::show::reading::report;
-use crate::show::run::{Failure, now_us};
-use crate::show::when;
+use crate::size;
 use crate::store::DEFAULT_CLASS;
 use crate::store::names::{Catalogue, FileName};
 use crate::store::vacuum::{ClassLimits, Limits, Vacuumed, vacuum};
+use crate::time;
 
 /// A directory and what is in it.
 pub struct Store {
@@ -197,8 +197,8 @@ fn describe(path: &Path, source: &Source) -> crate::error::Result<String> {
 /// Removes what the options name from a directory. Zero is no limit; journalctl(1).
 pub fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
     let bad = |text: &String| Failure(format!("Failed to parse '{text}'"));
-    let size = |text: &String| parse_size(text).ok_or_else(|| bad(text));
-    let span = |text: &String| when::parse_span(text).ok_or_else(|| bad(text));
+    let size = |text: &String| size::parse(text).ok_or_else(|| bad(text));
+    let span = |text: &String| time::parse_span(text).ok_or_else(|| bad(text));
     let is_limit = |number: &u64| *number > 0;
     let limits = Limits {
         bytes_max: args.vacuum_size.as_ref().map(size).transpose()?.filter(is_limit),
@@ -209,7 +209,7 @@ pub fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
         },
         ..Limits::default()
     };
-    let Vacuumed { gone, bytes, unreadable } = vacuum(files, &limits, now_us())?;
+    let Vacuumed { gone, bytes, unreadable } = vacuum(files, &limits, time::now_us())?;
     report(&unreadable);
     if !args.quiet {
         let directory = files.directory().display();
@@ -219,4 +219,69 @@ pub fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
         warren_sys::tell!("Vacuuming done, freed {bytes} of archived journals from {directory}.");
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Fields, Id128, Stamp};
+    use crate::store::Setup;
+    use crate::store::fault::{FaultyReads, Memory, ReadFault};
+    use crate::store::upkeep::seal;
+
+    /// A directory with two segments, and their names.
+    fn two_segments() -> (Memory, [String; 2]) {
+        let (memory, mut ids) = (Memory::new(), 0);
+        let new_id = move || {
+            ids += 1;
+            Id128([ids; 16])
+        };
+        let setup = Setup { machine: Id128::default(), new_id: Box::new(new_id) };
+        let files = Arc::new(memory.clone());
+        let (mut store, _) = crate::store::Store::open(files, setup).expect("empty");
+        for _ in 0..2 {
+            let fields: Fields = [("MESSAGE", "a text")].into_iter().collect();
+            let stamp = Stamp { realtime_us: 1_700_000_000_000_000, ..Stamp::default() };
+            store.append("system", &stamp, &Arc::default(), &fields).expect("in bounds");
+            store.sync().expect("no faults");
+            store.rotate().expect("no faults");
+        }
+        for log in store.take_sealable() {
+            seal(&memory, &log, Id128::default(), Id128([200; 16])).expect("sealed");
+        }
+        let catalogue = Catalogue::of(memory.list().expect("a listing"));
+        let names: Vec<String> =
+            catalogue.segments().map(|segment| segment.0.to_string()).collect();
+        (memory, names.try_into().expect("two"))
+    }
+
+    fn over(files: impl Files + 'static) -> [Store; 1] {
+        let journal = Journal::open(Arc::new(files)).expect("readable");
+        [Store { files: Arc::new(Disk::new("/nowhere")), journal }]
+    }
+
+    #[test]
+    fn verify_and_header_pass_by_what_the_device_does_not_give() {
+        for opens in [false, true] {
+            let (memory, [broken, whole]) = two_segments();
+            assert_eq!(verify(&over(memory.clone()), true), Ok(true), "both are whole");
+            let fault = ReadFault::Broken { name: broken.clone(), opens };
+            let stores = over(FaultyReads { inner: memory, fault });
+            assert_eq!(verify(&stores, true), Ok(false), "not whole");
+            let mut out = Vec::new();
+            header(&stores, &mut out).expect("the other");
+            let text = String::from_utf8(out).expect("UTF-8");
+            assert!(text.contains("State: SEALED") && text.contains(&whole), "{text}");
+            assert!(!text.contains(&broken), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_segment_under_the_name_of_another_is_not_whole() {
+        let (memory, [from, to]) = two_segments();
+        let bytes = memory.content(&from);
+        memory.unlink(&to).expect("no faults");
+        memory.create(&to).and_then(|file| file.write_at(&bytes, 0)).expect("no faults");
+        assert_eq!(verify(&over(memory), true), Ok(false));
+    }
 }

@@ -8,9 +8,10 @@ use crate::entry::Entry;
 use crate::query::union::Positions;
 use crate::query::{Cursor, Direction, Pulse, Query, Union};
 use crate::show::args::Args;
+use crate::show::failure::Failure;
 use crate::show::reading::{Go, Reading, Sink};
-use crate::show::run::{Failure, now_us};
 use crate::show::select;
+use crate::time;
 
 /// Entries that `--follow` shows first without `--lines`.
 const LINES_DEFAULT: usize = 10;
@@ -42,7 +43,7 @@ impl Walk {
             Some(all) if all == "all" => None,
             Some(text) => Some(text.parse().map_err(|_| bad(text))?),
         };
-        let query = select::query(args, journal, now_us())?;
+        let query = select::query(args, journal, time::now_us())?;
         let direction = if args.reverse { Direction::Backward } else { Direction::Forward };
         let positions = start(args, journal, direction)?;
         Ok(Walk { query, direction, positions, lines, since: args.since.is_some() })

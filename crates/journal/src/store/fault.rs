@@ -1,4 +1,6 @@
-//! A directory in memory that can fail or stop at any change, and forget what was not synced.
+//! Directories in memory for the tests of this crate and of those above it. No program uses them.
+//!
+//! [`Memory`] can fail or stop at any change, and forget what was not synced.
 //!
 //! The model of a crash: of the bytes written since a file's last sync, every 512-byte sector of
 //! every write either reached the device or did not, each on its own; the file may have grown
@@ -7,6 +9,7 @@
 //! was not synced, as Linux does.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
@@ -19,6 +22,7 @@ const SECTOR_BYTES: usize = 512;
 pub struct Numbers(pub u64);
 
 impl Numbers {
+    /// The next one, from 0 to below `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -27,14 +31,23 @@ impl Numbers {
 }
 
 /// What happens at the `at`-th change (from 0) since the plan was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fault {
     /// Nothing.
+    #[default]
     None,
     /// This one change fails with the error number; half of a write may have happened.
-    Once { at: usize, errno: i32 },
+    Once {
+        /// Which change, from 0.
+        at: usize,
+        /// errno(3).
+        errno: i32,
+    },
     /// The machine stops before this change: it and all after it fail.
-    Stop { at: usize },
+    Stop {
+        /// Which change, from 0.
+        at: usize,
+    },
 }
 
 #[derive(Debug, Default, Clone)]
@@ -52,7 +65,7 @@ enum Change {
     Unlink(String),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     inodes: Vec<Inode>,
     names: BTreeMap<String, usize>,
@@ -63,19 +76,13 @@ struct State {
 }
 
 /// The directory. Clones are the same directory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Memory(Arc<Mutex<State>>);
 
 impl Memory {
+    /// An empty one in which nothing fails.
     pub fn new() -> Memory {
-        Memory(Arc::new(Mutex::new(State {
-            inodes: Vec::new(),
-            names: BTreeMap::new(),
-            durable_names: BTreeMap::new(),
-            unsynced: Vec::new(),
-            fault: Fault::None,
-            changes: 0,
-        })))
+        Memory::default()
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -303,5 +310,90 @@ impl Files for Memory {
 
     fn space(&self) -> Result<Space> {
         Ok(Space { free_bytes: 1 << 30, total_bytes: 1 << 31 })
+    }
+}
+
+/// A directory to be read, in which something is not as usual.
+pub struct FaultyReads {
+    /// The directory.
+    pub inner: Memory,
+    /// What is wrong with it.
+    pub fault: ReadFault,
+}
+
+/// What is not as usual in a directory that is read.
+pub enum ReadFault {
+    /// The device does not give this file: at once, or when it is read.
+    Broken {
+        /// Its name.
+        name: String,
+        /// It can be opened, and fails when it is read.
+        opens: bool,
+    },
+    /// It is changed while it is listed the first time: one file is in neither part.
+    Changing {
+        /// How often it was listed.
+        lists: AtomicUsize,
+    },
+}
+
+/// No byte of it can be had.
+struct Bad {
+    name: String,
+    bytes: u64,
+}
+
+fn no_device<T>(op: &'static str, name: &str) -> Result<T> {
+    Err(Error::Io { op, name: name.to_owned(), errno: 5 })
+}
+
+impl File for Bad {
+    fn read_at(&self, _: &mut [u8], _: u64) -> Result<usize> {
+        no_device("read", &self.name)
+    }
+    fn write_at(&self, _: &[u8], _: u64) -> Result<()> {
+        no_device("write", &self.name)
+    }
+    fn sync(&self) -> Result<()> {
+        no_device("sync", &self.name)
+    }
+    fn len(&self) -> Result<u64> {
+        Ok(self.bytes)
+    }
+}
+
+impl Files for FaultyReads {
+    fn list(&self) -> Result<Vec<Listed>> {
+        let mut all = self.inner.list()?;
+        if let ReadFault::Changing { lists } = &self.fault
+            && lists.fetch_add(1, Ordering::SeqCst) == 0
+        {
+            all.remove(0);
+        }
+        Ok(all)
+    }
+    fn open(&self, name: &str) -> Result<Box<dyn File>> {
+        match &self.fault {
+            ReadFault::Broken { name: bad, opens } if bad == name => match opens {
+                true => Ok(Box::new(Bad { name: name.to_owned(), bytes: 1 << 20 })),
+                false => no_device("open", name),
+            },
+            _ => self.inner.open(name),
+        }
+    }
+    fn create(&self, name: &str) -> Result<Box<dyn File>> {
+        self.inner.create(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn unlink(&self, name: &str) -> Result<()> {
+        self.inner.unlink(name)
+    }
+    fn sync_directory(&self) -> Result<()> {
+        self.inner.sync_directory()
+    }
+    fn space(&self) -> Result<Space> {
+        self.inner.space()
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::show::run::Failure;
+use crate::show::Failure;
 
 /// A configuration made of files.
 pub struct Renewed<C> {

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use crate::query::Cursor;
-use crate::show::run::Failure;
+use crate::show::Failure;
 
 /// Begins the line of the cursor.
 const KEY: &str = "LAST_CURSOR=";

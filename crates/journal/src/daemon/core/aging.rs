@@ -1,8 +1,8 @@
 //! Messages that are to be kept for a time only: files are closed and removed in time, however little
 //! comes.
 
+use crate::daemon::clock::now_us;
 use crate::daemon::core::Core;
-use crate::daemon::now_us;
 
 /// A file holds messages of so much of the retention of their class, since it is removed as a whole.
 pub const PARTS_OF_RETENTION: u64 = 4;

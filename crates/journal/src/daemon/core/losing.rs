@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::daemon::core::{Core, Moment};
+use crate::daemon::clock::Moment;
+use crate::daemon::clock::now_us;
+use crate::daemon::core::Core;
 use crate::daemon::forward::Came;
-use crate::daemon::now_us;
 use crate::daemon::sender::Origin;
 use crate::entry::Fields;
 use crate::error::Error;

@@ -217,8 +217,8 @@ mod tests {
     use std::sync::Arc;
 
     use crate::config::{ClassRoom, Config};
-    use crate::daemon::Options;
     use crate::daemon::core::Core;
+    use crate::daemon::options::Options;
     use crate::daemon::pending::Pending;
     use crate::daemon::places::Places;
     use crate::entry::{Entry, Fields, Id128, Stamp};

@@ -8,11 +8,11 @@
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
+use crate::daemon::clock::now_us;
 use crate::daemon::core::Core;
 use crate::daemon::core::mark::Mark;
 use crate::daemon::keep::Keep;
 use crate::daemon::mirror::Mirror;
-use crate::daemon::now_us;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::{Place, Places};
 use crate::daemon::syncer::Syncer;

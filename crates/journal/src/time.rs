@@ -69,6 +69,11 @@ fn parse_decimal(text: &str, unit_us: u64) -> Option<u64> {
     Some(total)
 }
 
+/// The wall clock, µs since 1970.
+pub fn now_us() -> u64 {
+    warren_sys::time::realtime_ns() / 1000
+}
+
 /// Reads a point in time, µs since 1970. `now_us` is the wall clock.
 pub fn parse(text: &str, now_us: u64, zone: &TimeZone) -> Option<u64> {
     let text = text.trim();
