@@ -12,4 +12,4 @@
 pub mod config;
 pub mod daemon;
 pub mod fuzz;
-pub mod input;
+mod input;

@@ -10,7 +10,7 @@
 //! Who may connect is the socket's matter: everybody who can reads all that the program can.
 
 mod answer;
-pub mod call;
+pub(crate) mod call;
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::fd::OwnedFd;

@@ -13,8 +13,8 @@ mod entries;
 mod listen;
 mod machine;
 mod reply;
-pub mod request;
-pub mod route;
+pub(crate) mod request;
+pub(crate) mod route;
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::args::Args;
 use crate::failure::Failure;
 use crate::reading::report;
 use warren_log_store::query::Union;
-use warren_log_store::segment::directory::BootSpan;
+use warren_log_store::query::BootSpan;
 use warren_log_store::time;
 
 /// Lists the boots that the log is of: a table, or an array for outputs in JSON.

@@ -18,7 +18,7 @@ mod header;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{Block, Column, Row};
+pub use decode::{Block, Row};
 pub use encode::{Builder, COMPRESSION_LEVEL};
 pub(crate) use header::MAGIC;
 pub use header::{BLOCK_HEADER_BYTES, Header, Identity, Kind, SECTIONS, Section, SectionInfo};

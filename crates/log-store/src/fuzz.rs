@@ -142,8 +142,9 @@ mod tests {
     use super::*;
     use crate::block::Identity;
     use crate::block::{BLOCK_HEADER_BYTES, Header, SECTIONS, Section};
+    use crate::segment::layout::FILE_HEADER_BYTES;
     use crate::segment::layout::{FileHeader, FileKind, TRAILER_BYTES, Trailer};
-    use crate::segment::{FILE_HEADER_BYTES, SegmentWriter};
+    use crate::segment::write::SegmentWriter;
     use crate::store::fault::{Memory, Numbers};
     use crate::{Fields, Id128, Stamp};
 

@@ -19,7 +19,7 @@
 pub mod audit;
 pub mod book;
 pub mod keys;
-pub mod record;
+mod record;
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@
 // They panic when nothing can be written, which ends a daemon: `warren_sys::tell!` does not.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
-pub mod block;
+mod block;
 pub mod bytes;
 pub mod entry;
 pub mod error;
@@ -22,7 +22,7 @@ pub mod host;
 pub mod ledger;
 pub mod places;
 pub mod query;
-pub mod segment;
+mod segment;
 pub mod size;
 pub mod store;
 pub mod systemd;

@@ -13,12 +13,12 @@
 //! Start at [`Query`]; [`expr`] finds candidates in indexes and decides row by row, [`grep`]
 //! searches texts, [`source`] makes logs and segments look alike, [`stream`] walks them.
 
-pub mod cursor;
+mod cursor;
 pub mod expr;
-pub mod grep;
+mod grep;
 pub mod matches;
 pub mod source;
-pub mod stream;
+mod stream;
 #[cfg(test)]
 mod tests;
 pub mod union;
@@ -26,6 +26,7 @@ pub mod union;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use crate::segment::directory::BootSpan;
 pub use cursor::Cursor;
 pub use expr::Expr;
 pub use grep::{Case, Grep};
@@ -36,7 +37,7 @@ use crate::entry::Id128;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::query::source::Source;
-use crate::segment::directory::BootSpan;
+
 use crate::store::names::{Catalogue, FileName};
 
 /// Which entries are wanted.

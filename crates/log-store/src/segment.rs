@@ -19,7 +19,4 @@ pub mod scan;
 pub mod trigram;
 pub mod write;
 
-pub use directory::{BlockPlace, BootSpan, Directory};
-pub use layout::{FILE_HEADER_BYTES, FileHeader, FileKind, Trailer};
-pub use read::{Health, Segment};
-pub use write::SegmentWriter;
+pub use read::Segment;

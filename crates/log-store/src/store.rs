@@ -12,7 +12,7 @@
 
 pub mod carry;
 pub mod fault;
-pub mod log;
+mod log;
 pub mod names;
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@
 //! values are unpacked within bounds (`unpack`); one that cannot be is left out and said.
 //! [`mod@write`] makes such files, for programs that read no others.
 
-pub mod file;
+mod file;
 mod jenkins;
-pub mod reader;
+mod reader;
 mod unpack;
 pub mod write;
 

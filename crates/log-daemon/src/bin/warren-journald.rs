@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use warren_log_daemon::config::{Config, Fault, load, of_command_line};
-use warren_log_daemon::daemon::places::Places;
+use warren_log_daemon::daemon::Places;
 use warren_log_daemon::daemon::{Options, run};
 use warren_log_store::places::{is_namespace, socket_directory};
 

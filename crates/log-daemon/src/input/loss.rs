@@ -108,11 +108,6 @@ impl Left {
         self.0.is_empty()
     }
 
-    /// How many in all.
-    pub fn count(&self) -> u64 {
-        self.0.values().map(|(_, count)| count).sum()
-    }
-
     /// Of each kind the first and how many.
     pub fn iter(&self) -> impl Iterator<Item = (Kind, &str, u64)> {
         self.0.iter().map(|(kind, (first, count))| (*kind, &**first, *count))

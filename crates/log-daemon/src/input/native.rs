@@ -109,12 +109,17 @@ fn add(entry: &mut Fields, name: &[u8], value: &[u8], left: &mut Left) {
 mod tests {
     use super::*;
 
+    /// How many were left out in all.
+    fn count(left: &Left) -> u64 {
+        left.iter().map(|(_, _, count)| count).sum()
+    }
+
     fn check(data: &[u8], expected: &[&[(&str, &str)]], left: u64) {
         let entries: Vec<Fields> =
             expected.iter().map(|entry| entry.iter().copied().collect()).collect();
         let parsed = parse(data);
         assert_eq!(
-            (parsed.entries, parsed.left.count()),
+            (parsed.entries, count(&parsed.left)),
             (entries, left),
             "{}",
             data.escape_ascii()
@@ -150,7 +155,7 @@ mod tests {
     #[test]
     fn fields_are_bounded() {
         let parsed = parse("A=1\n".repeat(ENTRY_FIELDS_MAX + 3).as_bytes());
-        assert_eq!((parsed.entries[0].len(), parsed.left.count()), (ENTRY_FIELDS_MAX, 3));
+        assert_eq!((parsed.entries[0].len(), count(&parsed.left)), (ENTRY_FIELDS_MAX, 3));
     }
 
     #[test]

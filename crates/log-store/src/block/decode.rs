@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-pub use crate::block::columns::Column;
+use crate::block::columns::Column;
 use crate::block::columns::read_ends;
 use crate::block::header::{BLOCK_HEADER_BYTES, Header, Kind, Section};
 use crate::block::{SECTION_RAW_BYTES_MAX, TEXT_FIELD};

@@ -137,4 +137,4 @@ fn a_text_that_imitates_a_block_is_only_text() {
     assert!(walk.blocks.iter().all(|block| block.kind != Kind::Entries), "no forged entry");
 }
 
-const FILE_HEADER: usize = crate::segment::FILE_HEADER_BYTES as usize;
+const FILE_HEADER: usize = crate::segment::layout::FILE_HEADER_BYTES as usize;
