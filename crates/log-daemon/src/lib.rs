@@ -1,6 +1,6 @@
 //! The log daemon: what clients send, turned into fields, and put into the log store.
 //!
-//! From the ground up: [`input`] turns bytes into fields and is pure, [`config`] has the table of
+//! From the ground up: `input` turns bytes into fields and is pure, [`config`] has the table of
 //! settings, [`daemon`] has the sockets and the threads. What must not be here: the format of files,
 //! which is the store's, and anything that reads the log for people.
 //!

@@ -2,7 +2,7 @@
 //! journalctl (`io.systemd.JournalAccess`) and one of our own that has all filters of the command.
 //!
 //! `call` reads a call, `answer` sends entries. A call is a JSON object that a zero byte ends, so is
-//! each reply; a connection has one call after the other. [`crate::serve`] takes connections; each
+//! each reply; a connection has one call after the other. `serve` takes connections; each
 //! has a thread of its own. All that a client can do is bounded: a call in bytes and time, the
 //! connections, and how long it may not take what is sent to it. Who sends what is no call is
 //! dropped. Nothing is written, and no right is needed but to read the log's files.

@@ -1,7 +1,7 @@
 //! The log over HTTP: warren-journal-gatewayd, with the URLs of systemd-journal-gatewayd(8).
 //!
-//! `request` reads a head, [`mod@route`] says what it means, `entries` and `machine` answer through
-//! `reply`. [`crate::serve`] takes connections; each has a thread of its own and one answer. All that
+//! `request` reads a head, `route` says what it means, `entries` and `machine` answer through
+//! `reply`. `serve` takes connections; each has a thread of its own and one answer. All that
 //! a client can do is bounded: the head in bytes and time, the connections in all and of one
 //! address, and how long it may not take what is sent to it. Nothing is written, and no right is
 //! needed but to read the log's files.

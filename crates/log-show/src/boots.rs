@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::args::Args;
 use crate::failure::Failure;
-use crate::reading::report;
-use warren_log_store::query::Union;
+use crate::report::report;
 use warren_log_store::query::BootSpan;
+use warren_log_store::query::Union;
 use warren_log_store::time;
 
 /// Lists the boots that the log is of: a table, or an array for outputs in JSON.

@@ -13,8 +13,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use crate::cut::has_controls;
 use crate::failure::Failure;
-use crate::format::has_controls;
 use warren_log_store::entry::{Entry, Id128};
 
 /// Where catalogs are, below the root, the first one counting most.

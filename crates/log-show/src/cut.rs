@@ -119,6 +119,16 @@ fn width(c: char) -> usize {
     if WIDE.iter().any(|(first, last)| (*first..=*last).contains(&c)) { 2 } else { 1 }
 }
 
+/// Whether there is something in it that a terminal acts on.
+pub fn has_controls(value: &[u8]) -> bool {
+    String::from_utf8_lossy(value).chars().any(is_control)
+}
+
+/// Whether a terminal acts on it, of what may stand in a text.
+pub fn is_control(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use crate::args::Args;
 use crate::failure::Failure;
+use crate::glob::fits;
 use crate::progress::Progress;
-use crate::select::fits;
-use crate::stores::{is_own, put_verdict};
+use crate::report::put_verdict;
 use warren_log_store::entry::Id128;
 use warren_log_store::places::MIRROR_NAME;
 use warren_log_store::query::Union;
+use warren_log_store::store::names::FileName;
 use warren_log_store::systemd::SystemdFile;
 use warren_log_store::time;
 
@@ -22,6 +23,11 @@ const DIRECTORIES: [&str; 2] = ["var/log/journal", "run/log/journal"];
 
 /// Most files that are opened.
 const FILES_MAX: usize = 4096;
+
+/// Whether a file has the name of a log or a segment of ours.
+pub fn is_own(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).and_then(FileName::parse).is_some()
+}
 
 /// Adds what the options name. What cannot be read is said, and does not stop the rest, unless
 /// `--file` named it.

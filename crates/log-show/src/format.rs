@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use memchr::memmem;
 
 use crate::catalog::Catalog;
-use crate::cut;
+use crate::cut::{self, is_control};
 use warren_log_store::entry::{Entry, Stamp};
 use warren_log_store::query::Cursor;
 use warren_log_store::time;
@@ -426,15 +426,6 @@ fn is_for_heads(value: &[u8]) -> bool {
 /// UTF-8 without control characters other than newline and tab.
 fn printable(value: &[u8]) -> Option<&str> {
     std::str::from_utf8(value).ok().filter(|text| !text.chars().any(is_control))
-}
-
-/// Whether there is something in it that a terminal acts on.
-pub(super) fn has_controls(value: &[u8]) -> bool {
-    String::from_utf8_lossy(value).chars().any(is_control)
-}
-
-fn is_control(c: char) -> bool {
-    c.is_control() && c != '\n' && c != '\t'
 }
 
 /// A size for people: `5B`, `1.2K`, `8.0M`.

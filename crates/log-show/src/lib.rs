@@ -1,6 +1,6 @@
 //! The reader of the log: the options and outputs of journalctl(1) over the log store.
 //!
-//! [`args`] is the table of options, `run` carries them out, [`format`] prints entries; [`reading`]
+//! [`args`] is the table of options, `run` carries them out, [`mod@format`] prints entries; [`reading`]
 //! follows several stores over seals and moves for all that send entries on. What journalctl has and
 //! this has not is refused as an unknown option, never ignored. What must not be here: a write to a
 //! store, but for `--import`, `--vacuum-…` and `--setup-keys`, and anything of a network.
@@ -18,6 +18,7 @@ mod failure;
 mod foreign;
 pub mod format;
 pub mod fuzz;
+mod glob;
 mod import;
 mod moved;
 mod paths;
@@ -25,6 +26,7 @@ mod place;
 mod progress;
 mod proof;
 pub mod reading;
+pub mod report;
 mod run;
 mod select;
 pub mod stores;

@@ -14,6 +14,7 @@ use crate::args::Args;
 use crate::failure::Failure;
 use crate::foreign;
 use crate::moved::{Moved, further};
+use crate::report::say;
 use crate::stores::Store;
 use warren_log_store::entry::Entry;
 use warren_log_store::error::Error;
@@ -153,13 +154,4 @@ impl Reading {
         }
         Ok(())
     }
-}
-
-/// Says on stderr what could not be read.
-pub fn report<'a>(damage: impl IntoIterator<Item = &'a Error>) {
-    damage.into_iter().map(Error::to_string).for_each(say);
-}
-
-fn say(fault: String) {
-    warren_sys::tell!("{fault}");
 }

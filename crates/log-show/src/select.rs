@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::args::{Args, ID_DIGITS};
 use crate::failure::Failure;
+use crate::glob::fits;
 use crate::paths;
-use crate::reading::report;
+use crate::report::report;
 use warren_log_store::entry::Id128;
 use warren_log_store::query::{Case, Expr, Grep, Query, Union, matches};
 use warren_log_store::time;
@@ -173,28 +174,6 @@ fn units(
         all.extend(fits.map(|unit| of_unit(&String::from_utf8_lossy(unit))));
     }
     Ok(all)
-}
-
-/// Whether a name fits a pattern of `*` and `?`; each star is tried once from where it last was.
-pub(super) fn fits(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut p, mut n, mut star) = (0, 0, None);
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(&byte) if byte == b'?' || byte == name[n] => (p, n) = (p + 1, n + 1),
-            _ => match star {
-                Some((at, from)) => {
-                    star = Some((at, from + 1));
-                    (p, n) = (at + 1, from + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|&byte| byte == b'*')
 }
 
 fn priorities(range: &str) -> Result<std::ops::RangeInclusive<u8>, Failure> {

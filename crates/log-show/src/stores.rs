@@ -11,14 +11,14 @@ use crate::failure::Failure;
 use crate::foreign;
 use crate::format::print_bytes;
 use crate::progress::Progress;
-use crate::reading::report;
+use crate::report::{put_verdict, report};
 use warren_log_store::error::Error;
 use warren_log_store::files::{Disk, Files};
 use warren_log_store::query::Journal;
 use warren_log_store::query::source::Source;
 use warren_log_store::size;
 use warren_log_store::store::DEFAULT_CLASS;
-use warren_log_store::store::names::{Catalogue, FileName};
+use warren_log_store::store::names::Catalogue;
 use warren_log_store::store::vacuum::{ClassLimits, Limits, Vacuumed, vacuum};
 use warren_log_store::time;
 
@@ -52,18 +52,15 @@ pub fn open(args: &Args) -> Result<Vec<Store>, Failure> {
 fn own_files(args: &Args) -> Result<BTreeMap<PathBuf, BTreeSet<String>>, Failure> {
     let mut all: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
     for path in foreign::named(args)? {
-        if let (true, Some(name)) = (is_own(&path), path.file_name().and_then(OsStr::to_str)) {
+        if let (true, Some(name)) =
+            (foreign::is_own(&path), path.file_name().and_then(OsStr::to_str))
+        {
             let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
             let directory = directory.unwrap_or(Path::new(".")).to_owned();
             all.entry(directory).or_default().insert(name.to_owned());
         }
     }
     Ok(all)
-}
-
-/// Whether a file has the name of a log or a segment of ours.
-pub fn is_own(path: &Path) -> bool {
-    path.file_name().and_then(OsStr::to_str).and_then(FileName::parse).is_some()
 }
 
 /// Whether there is no file in any.
@@ -146,20 +143,6 @@ pub fn verify(stores: &[Store], quiet: bool) -> Result<bool, Failure> {
         put_verdict(&path, &faults, quiet);
     }
     Ok(whole)
-}
-
-/// Says on stderr what is wrong with a file.
-pub fn put_verdict(path: &Path, faults: &[Error], quiet: bool) {
-    faults.iter().for_each(|fault| warren_sys::tell!("{fault}"));
-    let why = match faults.iter().any(Error::is_of_device) {
-        true => "Input/output error",
-        false => "Bad message",
-    };
-    match faults.is_empty() {
-        true if quiet => {}
-        true => warren_sys::tell!("PASS: {}", path.display()),
-        false => warren_sys::tell!("FAIL: {} ({why})", path.display()),
-    }
 }
 
 /// Says what each file holds, and on stderr which the device does not give.

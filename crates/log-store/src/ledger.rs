@@ -13,7 +13,7 @@
 //! in the current epoch can be forged by who has its key, and a whole directory with its state can be
 //! put back to an older copy: that is seen by the time until which it is sealed.
 //!
-//! [`keys`] is pure, [`record`] is what lines are, [`book`] is the daemon's side, [`audit`] checks.
+//! [`keys`] is pure, `record` is what lines are, [`book`] is the daemon's side, [`audit`] checks.
 //! While there is a ledger nothing is merged: a merged file would be signed today.
 
 pub mod audit;

@@ -10,8 +10,8 @@
 //!
 //! Several stores are read as one by [`union`], which merges them by time.
 //!
-//! Start at [`Query`]; [`expr`] finds candidates in indexes and decides row by row, [`grep`]
-//! searches texts, [`source`] makes logs and segments look alike, [`stream`] walks them.
+//! Start at [`Query`]; [`expr`] finds candidates in indexes and decides row by row, `grep`
+//! searches texts, [`source`] makes logs and segments look alike, `stream` walks them.
 
 mod cursor;
 pub mod expr;

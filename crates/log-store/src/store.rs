@@ -7,7 +7,7 @@
 //! is done with.
 //!
 //! What must hold at any crash: what was synced is there exactly once and in order; of what was
-//! not, a beginning. [`names`] says how a reader tells a file from what replaces it, [`log`] what
+//! not, a beginning. [`names`] says how a reader tells a file from what replaces it, `log` what
 //! is written when. `tests` loses writes at every point and checks it.
 
 pub mod carry;

@@ -1,6 +1,6 @@
-//! The bounds of a turn that several parts of the daemon keep.
+//! The bounds that several parts of the daemon keep.
 //! What must not be here: a bound that one file keeps, which stands in that file.
-//! Pure: read by the receiving thread.
+//! Pure: read on any thread.
 
 /// An entry is written so long after it came at the latest, µs.
 pub const FLUSH_US: u64 = 250_000;
@@ -10,3 +10,6 @@ pub const TURN_MESSAGES_MAX: usize = 256;
 
 /// Priorities up to this one are synced at once: `crit`.
 pub const SYNC_PRIORITY_MAX: u8 = b'2';
+
+/// A file holds messages of so much of the retention of their class, since it is removed as a whole.
+pub const PARTS_OF_RETENTION: u64 = 4;

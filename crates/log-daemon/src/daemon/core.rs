@@ -6,8 +6,6 @@ mod mark;
 mod moving;
 mod refuge;
 
-pub use aging::PARTS_OF_RETENTION;
-
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

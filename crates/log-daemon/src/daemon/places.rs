@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::{Config, Room, Storage};
-use crate::daemon::core::PARTS_OF_RETENTION;
+use crate::daemon::bounds::PARTS_OF_RETENTION;
 use warren_log_store::error::{Error, Result};
 use warren_log_store::files::Space;
 use warren_log_store::places::{PERSISTENT, VOLATILE};

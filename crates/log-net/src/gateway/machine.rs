@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use warren_sys::virtualization;
 
 use crate::gateway::Failure;
-use warren_log_show::reading::report;
+use warren_log_show::report::report;
 use warren_log_store::host::Host;
 use warren_log_store::query::Union;
 

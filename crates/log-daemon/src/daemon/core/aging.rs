@@ -1,11 +1,9 @@
 //! Messages that are to be kept for a time only: files are closed and removed in time, however little
 //! comes.
 
+use crate::daemon::bounds::PARTS_OF_RETENTION;
 use crate::daemon::clock::now_us;
 use crate::daemon::core::Core;
-
-/// A file holds messages of so much of the retention of their class, since it is removed as a whole.
-pub const PARTS_OF_RETENTION: u64 = 4;
 
 /// It is looked at so many times as often as that.
 const LOOKS: u64 = 4;
