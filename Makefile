@@ -52,7 +52,7 @@ build: tools ## static release programs in target/
 programs:
 	$(STATIC) cargo build --locked --release --target $(TARGET) \
 	    --package warren-cli --package warren-init --package warren-manager \
-	    --package warren-journal --package warren-device --bins
+	    --package warren-log-daemon --package warren-log-show --package warren-log-net --package warren-device --bins
 
 install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build

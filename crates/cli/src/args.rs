@@ -68,7 +68,7 @@ pub enum Command {
     /// Read unit files again: all that changed, or one unit's
     Refresh(RefreshArgs),
     /// Show messages of units, or of all
-    Logs(Box<warren_journal::show::Args>),
+    Logs(Box<warren_log_show::Args>),
     /// Show how units are, with the last lines of their logs
     Status(StatusArgs),
     /// List units

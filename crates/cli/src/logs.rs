@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use warren_journal::show;
+use warren_log_show as show;
 
 use crate::args::Global;
 use crate::names;

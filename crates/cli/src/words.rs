@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 
 use clap::CommandFactory;
-use warren_journal::show::args::complete;
+use warren_log_show::args::complete;
 
 use crate::args::Cli;
 
 /// The command line, with what the options of the command `logs` leave out put in; see
-/// [`warren_journal::show::args::complete`].
+/// [`warren_log_show::args::complete`].
 pub fn words(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
     let Some(at) = place_of_command(&words).filter(|&at| words[at] == "logs") else {

@@ -37,7 +37,7 @@ fn start(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
 
 /// Starts a machine that has the units of a log daemon.
 fn start_without_daemon(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
-    let journald = lab::program_of("warren-journal", "warren-journald");
+    let journald = lab::program_of("warren-log-daemon", "warren-journald");
     let texts: Vec<(&str, String)> = JOURNAL_UNITS
         .iter()
         .map(|(name, text)| {
@@ -59,7 +59,7 @@ fn entries(machine: &Machine, matches: &[&str]) -> Vec<Value> {
 }
 
 fn entries_of(machine: &Machine, store: &str, matches: &[&str]) -> Vec<Value> {
-    let reader = PathBuf::from(lab::program_of("warren-journal", "warren-journalctl"));
+    let reader = PathBuf::from(lab::program_of("warren-log-show", "warren-journalctl"));
     let mut command = Command::new(reader);
     command.arg("-D").arg(machine.inside(store)).args(["-q", "-a", "-o", "json"]).args(matches);
     let output = command.output().expect("the reader runs");
@@ -253,7 +253,7 @@ fn the_last_lines_come_from_memory_and_the_daemon_does_what_it_is_asked() {
     // The manager's word that it has started may be among them.
     assert!(lines.len() == 10 && lines[0].contains(": line 2"), "{lines:?}");
 
-    let reader = lab::program_of("warren-journal", "warren-journalctl");
+    let reader = lab::program_of("warren-log-show", "warren-journalctl");
     let root = m.inside("");
     let ask = |arguments: &[&str]| {
         let mut command = Command::new(&reader);
@@ -333,7 +333,7 @@ struct Follower {
 impl Follower {
     fn start(m: &Machine) -> Follower {
         let path = m.out("followed");
-        let mut command = Command::new(lab::program_of("warren-journal", "warren-journalctl"));
+        let mut command = Command::new(lab::program_of("warren-log-show", "warren-journalctl"));
         command.arg("-D").arg(m.inside(STORE)).args(["-q", "-f", "-n", "all", "-o", "json"]);
         command.args(["_SYSTEMD_UNIT=count.service", "_SYSTEMD_UNIT=kept.service"]);
         let out = std::fs::File::create(&path).expect("a file");

@@ -10,6 +10,7 @@
 //! Start reading at [`error`], then `clone` (how a service process is made), [`cgroup`] and
 //! [`process`]. Parsers of kernel text are pure functions beside the code that reads the file.
 
+pub mod activation;
 pub mod arguments;
 pub mod autofs;
 pub mod block;

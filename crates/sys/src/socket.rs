@@ -180,6 +180,12 @@ pub struct Listening {
     pub refused: Vec<Error>,
 }
 
+/// A listening stream socket at a path, which only the user of this process can connect to.
+pub fn listen_private(path: String) -> Result<OwnedFd> {
+    let options = SocketOptions { mode: 0o600, ..SocketOptions::default() };
+    Ok(listen(Kind::Stream, &Address::Path(path), &options)?.fd)
+}
+
 /// Makes a socket, sets its options, binds it and, unless it is for datagrams, listens.
 pub fn listen(kind: Kind, address: &Address, options: &SocketOptions) -> Result<Listening> {
     let (fd, family) = create(kind, address, options.protocol)?;

@@ -19,7 +19,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     vec![
         (page("settings.md"), warren_unit::doc::compatibility()),
         (page("commands.md"), commands()),
-        (page("journald.md"), warren_journal::config::documentation()),
+        (page("journald.md"), warren_log_daemon::config::documentation()),
         (page("reasons.md"), warren_core::model::reason::documentation()),
     ]
 }

@@ -1,6 +1,6 @@
-//! The pure crates depend on nothing impure: proved from `cargo tree`.
+//! The pure crates depend on nothing impure, and no crate but one on TLS: proved from `cargo tree`.
 //!
-//! An allow list, not a deny list: a new dependency of a pure crate needs a line here.
+//! For purity an allow list, not a deny list: a new dependency of a pure crate needs a line here.
 
 use anyhow::{Result, ensure};
 
@@ -45,21 +45,42 @@ const ALLOWED: &[&str] = &[
     "unicode-ident",
 ];
 
-/// Fails when a pure crate has gained a dependency that is not on the list.
+/// Crates that print, keep or take log lines, and must not carry what only warren-log-net needs.
+const WITHOUT_NETWORK: [&str; 4] =
+    ["warren-cli", "warren-log-store", "warren-log-daemon", "warren-log-show"];
+
+/// What only warren-log-net needs: TLS, and the parser of HTTP.
+const NETWORK: [&str; 3] = ["rustls", "ring", "httparse"];
+
+/// Fails when a pure crate has gained a dependency that is not on the list, or one that must do
+/// without the network has gained TLS.
 pub fn check() -> Result<()> {
     for name in PURE {
-        let tree = output(
-            "cargo",
-            &[
-                "tree", "--locked", "-p", name, "-e", "normal", "--prefix", "none", "--format",
-                "{p}",
-            ],
-        )?;
-        let strangers = strangers(&tree);
+        let strangers = strangers(&tree(name)?);
         ensure!(strangers.is_empty(), "{name} must stay pure but uses: {}", strangers.join(", "));
     }
     println!("pure: {}", PURE.join(", "));
+    for name in WITHOUT_NETWORK {
+        let tree = tree(name)?;
+        let network = network(&tree);
+        ensure!(network.is_empty(), "{name} must not link {}", network.join(", "));
+    }
+    println!("without TLS: {}", WITHOUT_NETWORK.join(", "));
     Ok(())
+}
+
+/// All that a crate links, a name and a version on each line.
+fn tree(name: &str) -> Result<String> {
+    let format = ["--prefix", "none", "--format", "{p}"];
+    let command = [&["tree", "--locked", "-p", name, "-e", "normal"], &format[..]].concat();
+    output("cargo", &command)
+}
+
+/// Names in the tree that only warren-log-net may have.
+fn network(tree: &str) -> Vec<&str> {
+    let names = tree.lines().filter_map(|line| line.split(' ').next());
+    let names: std::collections::BTreeSet<&str> = names.collect();
+    NETWORK.into_iter().filter(|name| names.contains(name)).collect()
 }
 
 /// Names in the tree that are neither pure crates of ours nor allowed.
@@ -80,5 +101,13 @@ mod tests {
     fn strangers_are_named_once() {
         let tree = "warren-core v0.1.0 (/x)\nserde v1.0.1\nlibc v0.2.1\nlibc v0.2.1 (*)\n";
         assert_eq!(strangers(tree), ["libc"]);
+    }
+
+    #[test]
+    fn tls_is_named() {
+        let tree =
+            "warren-cli v0.1.0 (/x)\nrustls v0.23.1\nrustls-pki-types v1.0.0\nring v0.17.0\n";
+        assert_eq!(network(tree), ["rustls", "ring"]);
+        assert!(network("warren-cli v0.1.0 (/x)\nrustls-pki-types v1.0.0\n").is_empty());
     }
 }

@@ -1,5 +1,5 @@
 //! The link to the log daemon: services' output is handed over as streams, and the daemon is told
-//! which unit each is of. `warren_journal::input::handover` says what is said over it.
+//! which unit each is of. `warren_log_daemon::input::handover` says what is said over it.
 //!
 //! A stream is a socket pair. The writing end becomes a process's standard output; init keeps the
 //! reading end from before the process is there until the daemon says that it was read to its
@@ -278,7 +278,7 @@ pub(crate) fn connect(
 }
 
 /// The directory beside the sockets of a namespace in which its daemon finds what it is to know of
-/// units; `warren_journal::daemon::unit_files` reads it.
+/// units; `warren_log_daemon::daemon::unit_files` reads it.
 const UNIT_FILES: &str = "units";
 
 /// Puts what a daemon without a link is to know of a unit where that looks for it; gives the file.

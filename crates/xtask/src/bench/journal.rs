@@ -73,8 +73,9 @@ pub fn run(args: &[&str]) -> Result<()> {
         fs::write(root().join(RESULTS), serde_json::to_vec(&results)?)?;
         return Ok(());
     }
-    let package = ["--package", "warren-journal", "--bins", "--examples"];
-    cargo(&[&["build", "--locked", "--release"], &package[..]].concat())?;
+    let packages = ["warren-log-daemon", "warren-log-show"].map(|name| ["--package", name]);
+    let what = ["--bins", "--examples"];
+    cargo(&[&["build", "--locked", "--release"], packages.as_flattened(), &what].concat())?;
     let mut command = Command::new("unshare");
     command.args(["-m", "-n", "--propagation", "private"]).arg(std::env::current_exe()?);
     let status = command.args(["bench", "journal", &messages.to_string()]).env(INSIDE, "1");

@@ -134,7 +134,7 @@ pub(crate) fn packet(
     (out, is_long)
 }
 
-/// What a client says first of its stream: seven lines, which `warren_journal::input::stream` reads.
+/// What a client says first of its stream: seven lines, which `warren_log_daemon::input::stream` reads.
 pub(crate) fn stream_header(
     unit: &str,
     exec: &ExecConfig,

@@ -1,0 +1,15 @@
+//! The bounds that several parts of the daemon keep.
+//! What must not be here: a bound that one file keeps, which stands in that file.
+//! Pure: read on any thread.
+
+/// An entry is written so long after it came at the latest, µs.
+pub const FLUSH_US: u64 = 250_000;
+
+/// Most messages that one source may have in a turn.
+pub const TURN_MESSAGES_MAX: usize = 256;
+
+/// Priorities up to this one are synced at once: `crit`.
+pub const SYNC_PRIORITY_MAX: u8 = b'2';
+
+/// A file holds messages of so much of the retention of their class, since it is removed as a whole.
+pub const PARTS_OF_RETENTION: u64 = 4;

@@ -1,0 +1,292 @@
+//! The datagram sockets. What is in one is looked at in batches and taken with one more system call,
+//! and dealt with only then: those who wait for room in the socket are woken once for many messages,
+//! which costs more than all the rest. The trusted fields of a sender that is not known need a file
+//! descriptor that only a message taken by itself has; so does a message that is a file. Those are
+//! left in the socket and taken one by one. So is what comes under the id of a process that has ended.
+//!
+//! Anybody may send file descriptors along. The socket tells of pidfds only while messages are taken one by one, so
+//! that a look says whether there are descriptors, and [`offered`] says what becomes of them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use warren_sys::datagrams::{BATCH_MESSAGES_MAX, Batch, take};
+use warren_sys::fdpass::{self, Credentials, Received};
+
+use crate::daemon::bounds::TURN_MESSAGES_MAX;
+use crate::daemon::clock::Moment;
+use crate::daemon::core::Core;
+use crate::daemon::offered;
+use crate::daemon::sender::known::Key;
+use crate::daemon::sender::{Origin, Transport};
+use crate::input::loss::Kind;
+
+/// A datagram socket.
+pub struct Inlet {
+    socket: Arc<OwnedFd>,
+    transport: Transport,
+    /// So many at the front are taken one by one: the last daemon or this one may have looked at them, and what is
+    /// empty is not shown again.
+    unseen: usize,
+}
+
+/// What is at the front of a socket.
+#[derive(Debug)]
+enum Front {
+    /// Nothing that can be looked at.
+    Nothing,
+    /// A message without descriptors.
+    Plain,
+    /// One with descriptors.
+    Offered(Received),
+}
+
+impl Front {
+    fn of(looked: warren_sys::Result<Received>) -> Front {
+        match looked {
+            Ok(seen) if seen.lost_fds => Front::Offered(seen),
+            Ok(_) => Front::Plain,
+            Err(_) => Front::Nothing,
+        }
+    }
+}
+
+/// What a look at a socket led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It is empty for now.
+    Drained,
+    /// It may have more.
+    More,
+    /// So many at its front must be taken one by one; none of them has descriptors if they are `plain`.
+    Singly { count: usize, plain: bool },
+}
+
+/// Room for what a turn takes, used again and again.
+#[derive(Default)]
+pub struct Taken {
+    batch: Batch,
+    bytes: Vec<u8>,
+    keys: Vec<Key>,
+    /// Where each message ends in `bytes`, who sent it, and when it was there.
+    messages: Vec<(usize, Arc<Origin>, Moment)>,
+}
+
+impl Taken {
+    /// Deals with all of it.
+    fn put(&mut self, transport: Transport, core: &mut Core) {
+        let mut begin = 0;
+        for (end, origin, now) in self.messages.drain(..) {
+            core.datagram(transport, &self.bytes[begin..end], &origin, now);
+            begin = end;
+        }
+        self.bytes.clear();
+    }
+}
+
+impl Inlet {
+    /// Takes over a socket.
+    pub fn new(socket: OwnedFd, transport: Transport) -> Inlet {
+        let _ = fdpass::pass_credentials_alone(socket.as_fd());
+        if transport == Transport::Syslog {
+            let _ = fdpass::refuse_fds(socket.as_fd());
+        }
+        Inlet { socket: Arc::new(socket), transport, unseen: BATCH_MESSAGES_MAX }
+    }
+
+    /// To be watched.
+    pub fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// Takes what is there, up to the bound of a turn; true when there may be more. `learn` is
+    /// called before a sender is looked up: who tells of units may have said something.
+    pub fn read(
+        &mut self,
+        (taken, buffer): (&mut Taken, &mut [u8]),
+        core: &mut Core,
+        learn: impl FnMut(&mut Core),
+    ) -> bool {
+        if core.is_full() {
+            return true;
+        }
+        let mut turn = match self.unseen {
+            0 => Turn::More,
+            count => Turn::Singly { count, plain: false },
+        };
+        while turn == Turn::More && taken.messages.len() < TURN_MESSAGES_MAX {
+            turn = self.take_batch(taken, core);
+        }
+        taken.put(self.transport, core);
+        if let Turn::Singly { count, plain } = turn {
+            self.read_singly((count, plain), buffer, core, learn);
+        }
+        turn != Turn::Drained
+    }
+
+    /// Takes the ordinary messages at the front of the socket.
+    fn take_batch(&self, taken: &mut Taken, core: &mut Core) -> Turn {
+        let Taken { batch, bytes, keys, messages } = taken;
+        let seen = batch.look(self.socket.as_fd()).unwrap_or(0);
+        let senders = batch.seen().iter().filter_map(|seen| seen.credentials);
+        core.senders.look_at(self.transport, senders, keys);
+        let (now, before) = (Moment::now(), messages.len());
+        for (at, seen) in batch.seen().iter().enumerate() {
+            let Some(origin) = self.known(seen, core, now) else { break };
+            bytes.extend_from_slice(batch.data(at));
+            messages.push((bytes.len(), origin, now));
+        }
+        let ordinary = messages.len() - before;
+        let gone = take(self.socket.as_fd(), ordinary).unwrap_or(0);
+        debug_assert_eq!(gone, ordinary, "nobody else takes from the socket");
+        // What is cut is shown in parts, so that there are fewer messages than were seen.
+        let plain = batch.seen().iter().all(|seen| !seen.truncated && !seen.lost_fds);
+        match seen {
+            _ if ordinary < seen => Turn::Singly { count: seen - ordinary, plain },
+            BATCH_MESSAGES_MAX => Turn::More,
+            _ => Turn::Drained,
+        }
+    }
+
+    /// Who sent a message, if it is whole, without descriptors, and its sender is known.
+    fn known(&self, seen: &Received, core: &mut Core, now: Moment) -> Option<Arc<Origin>> {
+        let sender = seen.credentials.filter(|_| is_ordinary(seen))?;
+        core.senders.known(self.transport, sender, &core.units, now.monotonic_us)
+    }
+
+    /// Takes so many, or all there are, unless one of them was slow to go: what follows it is taken in the next turn.
+    fn read_singly(
+        &mut self,
+        (count, plain): (usize, bool),
+        buffer: &mut [u8],
+        core: &mut Core,
+        mut learn: impl FnMut(&mut Core),
+    ) {
+        let socket = self.socket.as_fd();
+        if !plain {
+            let _ = fdpass::peek_at_front(socket);
+        }
+        // Without, senders that are gone have no unit.
+        let _ = fdpass::pass_pidfds(socket, true);
+        let mut left = count;
+        while left > 0 {
+            learn(core);
+            let goes_on = match self.front(plain) {
+                Front::Nothing => {
+                    left = 0;
+                    break;
+                }
+                Front::Plain => self.read_one(buffer, core),
+                Front::Offered(seen) => self.take_offered(&seen, core),
+            };
+            if !goes_on {
+                // It may still be there.
+                break;
+            }
+            left -= 1;
+        }
+        let _ = fdpass::pass_pidfds(socket, false);
+        self.unseen = match fdpass::start_peeking(socket) {
+            Ok(()) => left,
+            Err(_) => BATCH_MESSAGES_MAX,
+        };
+    }
+
+    /// What is at the front; of what is known to be `plain` nothing is asked.
+    fn front(&self, plain: bool) -> Front {
+        if plain {
+            return Front::Plain;
+        }
+        let socket = self.socket.as_fd();
+        let _ = fdpass::pass_pidfds(socket, false);
+        let looked = fdpass::peek_plain(socket, &mut []);
+        let _ = fdpass::pass_pidfds(socket, true);
+        Front::of(looked)
+    }
+
+    /// Takes a message without descriptors, with all that belongs to it; false when there is none.
+    fn read_one(&self, buffer: &mut [u8], core: &mut Core) -> bool {
+        let received = fdpass::recv(self.socket.as_fd(), buffer, &mut Vec::new(), false);
+        let Ok(received) = received else { return false };
+        let sender = (received.credentials.unwrap_or(UNKNOWN), received.pidfd);
+        let data = &buffer[..received.bytes.min(buffer.len())];
+        let now = Moment::now();
+        let origin = core.senders.origin(self.transport, sender, &core.units, now.monotonic_us);
+        match received.truncated {
+            true => core.lose(&origin, (Kind::Datagram, "", 1)),
+            false => core.datagram(self.transport, data, &origin, now),
+        }
+        true
+    }
+
+    /// Takes a message with descriptors; false when that was slow.
+    fn take_offered(&self, seen: &Received, core: &mut Core) -> bool {
+        let sender = seen.credentials.unwrap_or(UNKNOWN);
+        let may_be_file = self.transport == Transport::Journal && seen.bytes == 0;
+        let has_room = may_be_file && core.offered.make_room(sender.uid);
+        if has_room && let Some((file, pidfd)) = self.file(sender.uid, core) {
+            // It is open here, so that nothing is closed with the message.
+            let _ = fdpass::discard(self.socket.as_fd());
+            let (now, sender) = (Moment::now(), (sender, pidfd));
+            let uid = sender.0.uid;
+            let origin = core.senders.origin(self.transport, sender, &core.units, now.monotonic_us);
+            core.message_file(uid, file, origin, now);
+            return true;
+        }
+        let was_quick = offered::discard(&self.socket);
+        let origin = core.senders.unsure(self.transport, sender, &core.units);
+        let lost = match may_be_file && !has_room {
+            true => (Kind::File, "its sender has too many that are not read yet", 1),
+            false => (Kind::Descriptors, "", 1),
+        };
+        core.lose(&origin, lost);
+        was_quick && has_room == may_be_file
+    }
+
+    /// The only descriptor of the message at the front, and who sent it for sure.
+    fn file(&self, uid: u32, core: &mut Core) -> Option<(OwnedFd, Option<OwnedFd>)> {
+        let mut fds = Vec::new();
+        let seen = fdpass::peek_few(self.socket.as_fd(), &mut [], &mut fds).ok()?;
+        match fds.len() == 1 && !seen.lost_fds {
+            true => fds.pop().map(|file| (file, seen.pidfd)),
+            false => {
+                core.offered.close(uid, fds);
+                None
+            }
+        }
+    }
+}
+
+/// Who sent what the kernel names no sender of.
+const UNKNOWN: Credentials = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
+
+/// Whether it can be taken in a batch.
+fn is_ordinary(seen: &Received) -> bool {
+    seen.bytes > 0 && !seen.truncated && !seen.lost_fds
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+
+    /// What comes between a look at an empty socket and taking from it has not been looked at.
+    #[test]
+    fn an_empty_socket_is_not_one_whose_message_has_no_descriptors() {
+        let (sender, receiver) = UnixDatagram::pair().expect("sockets");
+        let inlet = Inlet::new(receiver.into(), Transport::Journal);
+        fdpass::peek_at_front(inlet.socket().as_fd()).expect("known");
+        let front = || inlet.front(false);
+        assert!(matches!(front(), Front::Nothing));
+        sender.send(b"MESSAGE=x").expect("room");
+        assert!(matches!(front(), Front::Plain));
+        fdpass::discard(inlet.socket().as_fd());
+        assert!(matches!(front(), Front::Nothing));
+        fdpass::send(sender.as_fd(), b"", &[sender.as_fd()]).expect("room");
+        // It is shown again, though it is empty.
+        assert!(matches!((front(), front()), (Front::Offered(_), Front::Offered(_))));
+        fdpass::discard(inlet.socket().as_fd());
+        assert!(matches!(front(), Front::Nothing));
+    }
+}

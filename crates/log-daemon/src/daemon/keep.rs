@@ -1,0 +1,168 @@
+//! The store that is written to now, with the thread that looks after it; and going from one to
+//! another.
+
+use std::sync::Arc;
+
+use warren_sys::eventfd::EventFd;
+
+use crate::config::{Config, FILES_DEFAULT};
+use crate::daemon::places::{Place, Places, limits, merge_bounds};
+use crate::daemon::upkeep::{Bounds, Upkeep};
+use warren_log_store::entry::Id128;
+use warren_log_store::error::Result;
+use warren_log_store::files::patient::{Door, Patient};
+use warren_log_store::files::{Disk, Files, Space};
+use warren_log_store::ledger::KEY_NAME;
+use warren_log_store::ledger::book::Book;
+use warren_log_store::store::carry::{Copied, Since, copy};
+use warren_log_store::store::vacuum::{Limits, vacuum};
+use warren_log_store::store::{Recovery, Setup, Store};
+
+/// A store and its upkeep.
+pub struct Keep {
+    pub(super) store: Store,
+    pub(super) upkeep: Upkeep,
+    pub(super) place: Place,
+}
+
+/// What opening a store needs to know.
+pub struct Opening<'a> {
+    /// Where the stores are.
+    pub places: &'a Places,
+    /// Their limits.
+    pub config: &'a Config,
+    /// Of the files.
+    pub machine: Id128,
+    /// Readable when the upkeep reports.
+    pub event: &'a Arc<EventFd>,
+    /// Behind which a disk is that may not answer.
+    pub door: &'a Arc<Door>,
+}
+
+/// A store that is open and not looked after yet.
+struct Opened {
+    files: Arc<Disk>,
+    /// The same, for who must not wait without end.
+    patient: Arc<dyn Files>,
+    lock: std::fs::File,
+    store: Store,
+    recovery: Recovery,
+}
+
+impl Opening<'_> {
+    /// Opens the store of a place; `None` where nothing is kept.
+    pub fn open(&self, place: Place) -> Result<Option<(Keep, Recovery)>> {
+        let Some(opened) = self.open_store(place)? else { return Ok(None) };
+        self.look_after(opened, place).map(Some)
+    }
+
+    /// Opens the store on disk, moves there what is in memory, and remembers that it is at the disk.
+    pub fn open_and_carry(&self) -> Result<Option<(Keep, Recovery, Copied)>> {
+        let Some(mut opened) = self.open_store(Place::Persistent)? else { return Ok(None) };
+        let copied = match self.carry(&mut opened) {
+            Ok(copied) => copied,
+            Err(e) => {
+                // Closing may hang as well.
+                self.door.post(move || drop(opened));
+                return Err(e);
+            }
+        };
+        let (keep, recovery) = self.look_after(opened, Place::Persistent)?;
+        Ok(Some((keep, recovery, copied)))
+    }
+
+    /// Asks for something of a place. Memory always answers.
+    fn ask<T: Send + 'static>(
+        &self,
+        place: Place,
+        what: (&'static str, &str),
+        task: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if place == Place::Persistent { self.door.run(what, task) } else { task() }
+    }
+
+    /// Nothing is removed before it is remembered that all is copied, and that is not before it is.
+    fn carry(&self, opened: &mut Opened) -> Result<Copied> {
+        let Some(volatile) = self.places.directory(Place::Volatile)? else {
+            self.places.remember(Place::Persistent)?;
+            return Ok(Copied::default());
+        };
+        let from = Disk::new(volatile);
+        let _lock = from.lock()?;
+        let bytes = from.list()?.iter().map(|file| file.bytes).sum();
+        // What fails in it does so again when the copy is written.
+        let _ = self.make_room(&*opened.patient, bytes);
+        let to = (&*opened.patient, &mut opened.store);
+        let since = if self.places.was_at_disk() { Since::Copied } else { Since::Nothing };
+        let copied = copy(&from, to, self.machine, since)?;
+        self.places.remember(Place::Persistent)?;
+        if let Err(e) = copied.remove(&from) {
+            // The next start removes them.
+            warren_sys::tell!("warren-journald: {e}");
+        }
+        Ok(copied)
+    }
+
+    /// Removes from the disk what would be too much with so many bytes more, whatever its age.
+    fn make_room(&self, to: &dyn Files, bytes: u64) -> Result<()> {
+        let proves = to.list()?.iter().any(|file| file.name == KEY_NAME);
+        let mut limits = self.limits(Place::Persistent, to.space()?, proves);
+        limits.bytes_max = limits.bytes_max.map(|max| max.saturating_sub(bytes));
+        limits.other.age_max_us = None;
+        limits.classes.values_mut().for_each(|class| class.age_max_us = None);
+        vacuum(to, &limits, 0).map(drop)
+    }
+
+    /// What a place may keep, with a ledger or without.
+    fn limits(&self, place: Place, space: Space, proves: bool) -> Limits {
+        let mut limits = limits(self.config, place, space);
+        if proves && limits.files_max == Some(FILES_DEFAULT as usize) {
+            // One for each epoch: bytes and age are what counts.
+            limits.files_max = None;
+        }
+        limits
+    }
+
+    fn open_store(&self, place: Place) -> Result<Option<Opened>> {
+        let places = self.places.clone();
+        let locked = self.ask(place, ("open", "lock"), move || {
+            let Some(directory) = places.directory(place)? else { return Ok(None) };
+            let disk = Disk::new(directory);
+            let lock = disk.lock()?;
+            Ok(Some((Arc::new(disk), lock)))
+        })?;
+        let Some((files, lock)) = locked else { return Ok(None) };
+        let (patient, written): (Arc<dyn Files>, Arc<dyn Files>) = match place {
+            Place::Persistent => {
+                let (disk, door) = (files.clone(), self.door.clone());
+                let written = Patient::but_for_syncs(disk.clone(), door.clone());
+                (Arc::new(Patient::new(disk, door)), Arc::new(written))
+            }
+            _ => (files.clone(), files.clone()),
+        };
+        let new_id = || Id128(warren_sys::random::u128().to_le_bytes());
+        let setup = Setup { machine: self.machine, new_id: Box::new(new_id) };
+        let (store, recovery) = Store::open(written, setup)?;
+        Ok(Some(Opened { files, patient, lock, store, recovery }))
+    }
+
+    fn look_after(&self, opened: Opened, place: Place) -> Result<(Keep, Recovery)> {
+        let Opened { files, lock, mut store, recovery, .. } = opened;
+        let disk = files.clone();
+        let asked = move || Ok((disk.space()?, Book::open(disk.directory())?));
+        let (space, book) = self.ask(place, ("statvfs", "log"), asked)?;
+        let proves = book.is_some();
+        let bounds = Bounds {
+            limits: self.limits(place, space, proves),
+            merge: merge_bounds(self.config, place, space),
+        };
+        let event = self.event.clone();
+        let upkeep = Upkeep::start(files, lock, self.machine, bounds, book, event)?;
+        let logs = store.take_sealable();
+        // A ledger is told of the time when there was no daemon.
+        if !logs.is_empty() || proves {
+            upkeep.seal(logs);
+        }
+        Ok((Keep { store, upkeep, place }, recovery))
+    }
+}

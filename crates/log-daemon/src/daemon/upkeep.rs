@@ -1,0 +1,212 @@
+//! The third thread: seals, merges and vacuums, and reports what went wrong.
+//!
+//! A thin shell around [`warren_log_store::store::upkeep`], [`warren_log_store::store::vacuum`] and [`warren_log_store::ledger`]. A log that cannot
+//! be sealed now is tried again with the next one; it is readable as it is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use warren_sys::eventfd::EventFd;
+
+use warren_log_store::entry::Id128;
+use warren_log_store::error::{Error, Result};
+use warren_log_store::files::{Disk, Files};
+use warren_log_store::ledger::book::Book;
+use warren_log_store::store::names::{Catalogue, FileName, SegmentName, TEMPORARY};
+use warren_log_store::store::upkeep::{MergeBounds, merge_all, seal};
+use warren_log_store::store::vacuum::{Limits, Vacuumed, vacuum};
+
+/// What a directory may hold.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// What is removed.
+    pub limits: Limits,
+    /// What is joined.
+    pub merge: MergeBounds,
+}
+
+/// What is to be done: closed logs to be sealed, and who is to be told afterwards.
+#[derive(Default)]
+struct Job {
+    logs: Vec<FileName>,
+    then: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// The handle of the thread.
+pub struct Upkeep {
+    jobs: Option<Sender<Job>>,
+    reports: Receiver<String>,
+    thread: Option<JoinHandle<()>>,
+    /// Hung up when the thread ends.
+    ended: Receiver<()>,
+    interval_us: Option<u64>,
+}
+
+impl Upkeep {
+    /// Starts the thread for a directory that is locked, for as long as the thread is at work. `event`
+    /// becomes readable when there are reports.
+    pub fn start(
+        files: Arc<Disk>,
+        lock: std::fs::File,
+        machine: Id128,
+        bounds: Bounds,
+        book: Option<Book>,
+        event: Arc<EventFd>,
+    ) -> Result<Upkeep> {
+        let interval_us = book.as_ref().map(Book::interval_us);
+        let (jobs, inbox) = channel();
+        let (outbox, reports) = channel();
+        let report = move |text: String| {
+            // The other end is gone only when the process ends.
+            let _ = outbox.send(text);
+            event.notify();
+        };
+        let (end, ended) = channel();
+        let work = move || {
+            work((&files, book), &inbox, machine, &bounds, &report);
+            drop((lock, end));
+        };
+        let thread = std::thread::Builder::new()
+            .name("upkeep".to_owned())
+            .spawn(work)
+            .map_err(|e| Error::io("spawn", "upkeep", &e))?;
+        let (jobs, thread) = (Some(jobs), Some(thread));
+        Ok(Upkeep { jobs, reports, thread, ended, interval_us })
+    }
+
+    /// Length of an epoch of the ledger, µs; without a ledger none.
+    pub fn interval_us(&self) -> Option<u64> {
+        self.interval_us
+    }
+
+    /// Asks for room: what is over the limits is removed.
+    pub fn make_room(&self) {
+        self.seal(Vec::new());
+    }
+
+    /// Hands over closed logs. Their number is bounded by what the disk can take: each is a file.
+    pub fn seal(&self, logs: Vec<FileName>) {
+        self.give(Job { logs, then: None });
+    }
+
+    /// Has something done when all that was asked for before is.
+    pub fn when_done(&self, then: impl FnOnce() + Send + 'static) {
+        self.give(Job { then: Some(Box::new(then)), ..Job::default() });
+    }
+
+    fn give(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            // A thread that panicked leaves the logs, which the next start seals.
+            let _ = jobs.send(job);
+        }
+    }
+
+    /// What was reported since the last call.
+    pub fn reports(&self) -> Vec<String> {
+        self.reports.try_iter().collect()
+    }
+
+    /// Comes back when everything that was handed over is done, or when that takes too long: then it is
+    /// done whenever the disk answers, and the directory stays locked until then.
+    pub fn finish(&mut self, patience: Duration) {
+        self.jobs = None;
+        let Some(thread) = self.thread.take() else { return };
+        if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+            warren_sys::tell!("warren-journald: upkeep is still at work");
+        } else if thread.join().is_err() {
+            warren_sys::tell!("warren-journald: upkeep failed; the next start does it again");
+        }
+    }
+}
+
+fn work(
+    (files, mut book): (&Disk, Option<Book>),
+    inbox: &Receiver<Job>,
+    machine: Id128,
+    bounds: &Bounds,
+    report: &dyn Fn(String),
+) {
+    let (mut waiting, mut damaged) = (Vec::<FileName>::new(), BTreeSet::new());
+    let mut ageless = BTreeSet::new();
+    // What is free is too little, and it was said.
+    let mut is_short = false;
+    while let Ok(Job { logs, then }) = inbox.recv() {
+        waiting.extend(logs);
+        waiting.retain(|log| match seal(files, log, machine, new_id()) {
+            Ok(sealed) => {
+                sealed.lost.iter().for_each(|bytes| {
+                    report(format!("{log} was damaged from byte {} to {}", bytes.start, bytes.end));
+                });
+                false
+            }
+            Err(e) => {
+                report(format!("Cannot seal {log} now: {e}"));
+                drop_temporaries(files);
+                !e.is_gone()
+            }
+        });
+        // What is proved stays as it is.
+        if book.is_none() {
+            merge(files, machine, bounds, &mut damaged, report);
+        }
+        let now_us = warren_sys::time::realtime_ns() / 1000;
+        match vacuum(files, &bounds.limits, now_us) {
+            Err(e) => report(format!("Cannot remove old files now: {e}")),
+            Ok(Vacuumed { unreadable, for_space, short_by, .. }) => {
+                if for_space > 0 {
+                    report(format!(
+                        "Removed the oldest messages ({for_space} files): the file system has less free than KeepFree="
+                    ));
+                }
+                if short_by > 0 && !is_short {
+                    let missing = short_by >> 10;
+                    report(format!(
+                        "The file system has less free than KeepFree=, and all old messages are {missing} KB too few to \
+                         change that: they stay"
+                    ));
+                }
+                is_short = short_by > 0;
+                let fresh = unreadable.into_iter().map(|e| e.to_string());
+                let fresh = fresh.filter(|text| ageless.insert(text.clone()));
+                fresh.for_each(|text| report(format!("The age of a file is not known: {text}")));
+            }
+        }
+        if let Some(Err(e)) = book.as_mut().map(|book| book.follow(files, now_us)) {
+            report(format!("Cannot write the ledger now: {e}"));
+        }
+        then.into_iter().for_each(|then| then());
+    }
+}
+
+fn merge(
+    files: &Disk,
+    machine: Id128,
+    bounds: &Bounds,
+    damaged: &mut BTreeSet<SegmentName>,
+    report: &dyn Fn(String),
+) {
+    match merge_all(files, machine, &bounds.merge, &mut new_id, damaged) {
+        Ok(faults) => faults.iter().for_each(|fault| report(format!("Not merged: {fault}"))),
+        Err(e) => {
+            report(format!("Cannot merge now: {e}"));
+            drop_temporaries(files);
+        }
+    }
+}
+
+/// What could not be finished takes room that it does not need. Only this thread makes such files.
+fn drop_temporaries(files: &dyn Files) {
+    let Ok(listing) = files.list() else { return };
+    let leftovers = Catalogue::of(listing).leftovers;
+    leftovers.iter().filter(|name| name.ends_with(TEMPORARY)).for_each(|name| {
+        // What cannot be removed now is removed by the next start.
+        let _ = files.unlink(name);
+    });
+}
+
+fn new_id() -> Id128 {
+    Id128(warren_sys::random::u128().to_le_bytes())
+}

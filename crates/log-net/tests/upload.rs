@@ -1,0 +1,278 @@
+//! The upload to a receiver of the tests that refuses, hangs up and unpacks, and to Debian's own where
+//! that is installed.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Map, Value};
+
+#[path = "../../log-show/tests/common/mod.rs"]
+mod common;
+#[path = "../../log-show/tests/reader/mod.rs"]
+mod reader;
+use common::{Lab, journal_remote};
+use reader::journalctl;
+
+/// A request as it came: the lines of its head, and its body out of chunks.
+struct Request {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Request {
+    /// The texts of the entries in it.
+    fn texts(&self) -> String {
+        let body = match self.head.contains("Content-Encoding: zstd") {
+            true => zstd::decode_all(&self.body[..]).expect("zstd"),
+            false => self.body.clone(),
+        };
+        let text = String::from_utf8(body).expect("texts only");
+        let texts = text.lines().filter_map(|line| line.strip_prefix("MESSAGE="));
+        texts.collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn read_request(from: &mut impl BufRead) -> Option<Request> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if from.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let mut body = Vec::new();
+    loop {
+        let mut size = String::new();
+        from.read_line(&mut size).ok()?;
+        let size = u64::from_str_radix(size.trim(), 16).ok()?;
+        from.take(size).read_to_end(&mut body).ok()?;
+        from.read_line(&mut String::new()).ok()?;
+        if size == 0 {
+            return Some(Request { head, body });
+        }
+    }
+}
+
+/// A receiver on a port of its own.
+struct Receiver(TcpListener);
+
+impl Receiver {
+    fn new() -> Receiver {
+        Receiver(TcpListener::bind("127.0.0.1:0").expect("a port"))
+    }
+
+    fn accept(&self) -> BufReader<TcpStream> {
+        BufReader::new(self.0.accept().expect("a connection").0)
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.0.local_addr().expect("bound"))
+    }
+}
+
+fn answer(client: &mut BufReader<TcpStream>, status: u16, more: &str) {
+    let text = format!("HTTP/1.1 {status} So\r\n{more}Content-Length: 3\r\n\r\nOK.");
+    client.get_mut().write_all(text.as_bytes()).expect("sent");
+}
+
+fn start(lab: &Lab, url: &str, options: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journal-upload"));
+    command.args(["--url", url, "-D"]).arg(&lab.directory).args(options);
+    command.stderr(Stdio::piped()).spawn().expect("it runs")
+}
+
+fn finish(child: Child) -> Output {
+    child.wait_with_output().expect("our child")
+}
+
+fn state(lab: &Lab) -> String {
+    format!("--save-state={}", lab.directory.join("state/cursor").display())
+}
+
+#[test]
+fn what_was_answered_is_not_sent_again() {
+    let mut lab = Lab::new("upload-state");
+    lab.append("a b");
+    lab.seal();
+    lab.append("c");
+    let (receiver, state) = (Receiver::new(), state(&lab));
+    let options = [state.as_str(), "--follow=no"];
+    let run = |status: u16| {
+        let child = start(&lab, &receiver.url(), &options);
+        let mut client = receiver.accept();
+        let request = read_request(&mut client).expect("a request");
+        answer(&mut client, status, "");
+        (request, finish(child))
+    };
+    let (request, output) = run(500);
+    assert_eq!(request.texts(), "a b c");
+    assert!(request.head.starts_with("POST /upload HTTP/1.1\r\n"), "{}", request.head);
+    assert!(request.head.contains("Content-Type: application/vnd.fdo.journal\r\n"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("refuses: 500 OK."), "{said}");
+    let (request, output) = run(202);
+    assert_eq!(request.texts(), "a b c", "nobody has said that it has them");
+    assert!(output.status.success());
+    // Nothing new: no connection, and the state stays.
+    assert!(finish(start(&lab, &receiver.url(), &options)).status.success());
+    lab.append("d");
+    let child = start(&lab, &receiver.url(), &options);
+    let mut client = receiver.accept();
+    assert_eq!(read_request(&mut client).expect("a request").texts(), "d");
+    answer(&mut client, 202, "");
+    assert!(finish(child).status.success());
+    std::fs::write(lab.directory.join("state/cursor"), "rubbish").expect("writable");
+    let output = finish(start(&lab, &receiver.url(), &options));
+    assert!(!output.status.success(), "it does not begin anew by itself");
+}
+
+#[test]
+fn what_comes_goes_over_the_same_connection() {
+    let mut lab = Lab::new("upload-follow");
+    lab.append("a");
+    let receiver = Receiver::new();
+    let state = state(&lab);
+    let mut child = start(&lab, &receiver.url(), &[&state]);
+    let mut client = receiver.accept();
+    let next = |client: &mut BufReader<TcpStream>, more: &str| {
+        let request = read_request(client).expect("a request");
+        answer(client, 202, more);
+        request
+    };
+    assert_eq!(next(&mut client, "Accept-Encoding: zstd\r\n").texts(), "a");
+    lab.append("b");
+    let request = next(&mut client, "");
+    assert!(request.head.contains("Content-Encoding: zstd"), "it was said to be taken");
+    assert_eq!(request.texts(), "b");
+    lab.append("c");
+    let request = next(&mut client, "");
+    assert!(!request.head.contains("Content-Encoding"), "it is not said any more");
+    // Between two batches the receiver may hang up; within one it may, too.
+    drop(client);
+    lab.append("d");
+    let mut client = receiver.accept();
+    assert_eq!(next(&mut client, "").texts(), "d");
+    lab.append("e");
+    assert_eq!(read_request(&mut client).expect("a request").texts(), "e");
+    drop(client);
+    let mut client = receiver.accept();
+    assert_eq!(next(&mut client, "").texts(), "e", "the answer was lost");
+    child.kill().expect("our child");
+    child.wait().expect("our child");
+    // Started again, it goes on behind what was answered: "e", unless it was killed before it knew.
+    lab.append("f");
+    let mut child = start(&lab, &receiver.url(), &[&state]);
+    let mut client = receiver.accept();
+    let texts = next(&mut client, "").texts();
+    assert!(texts == "f" || texts == "e f", "{texts}");
+    child.kill().expect("our child");
+    child.wait().expect("our child");
+}
+
+#[test]
+fn a_receiver_that_is_not_there_ends_it() {
+    let mut lab = Lab::new("upload-away");
+    lab.append("a");
+    let receiver = Receiver::new();
+    let url = receiver.url();
+    drop(receiver);
+    let output = finish(start(&lab, &url, &[]));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("the receiver is not there"), "{said}");
+    assert_eq!(finish(start(&lab, "ftp://a", &[])).status.code(), Some(2));
+}
+
+/// Debian's receiver, which stays until the end of the test.
+struct Remote(Child);
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts it with a listening socket as its descriptor 3; gives its URL.
+fn start_remote(program: &Path, output: &Path) -> (Remote, String) {
+    let listener = Receiver::new();
+    let url = listener.url();
+    let script = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"";
+    let child = Command::new("/bin/sh")
+        .args(["-c", script, "sh"])
+        .arg(program)
+        .args(["--listen-http=-3", "--split-mode=none", "-o"])
+        .arg(output)
+        .stdin(OwnedFd::from(listener.0))
+        .stderr(Stdio::null())
+        .spawn();
+    (Remote(child.expect("sh is there")), url)
+}
+
+/// All entries as JSON without cursors, fields sorted.
+fn entries(program: &str, options: &[&str], path: &Path) -> Vec<String> {
+    let mut command = Command::new(program);
+    command.args(options).arg(path).args(["-o", "json", "--all", "--no-pager", "-q"]);
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let line = |line: &str| {
+        let mut entry: Map<String, Value> = serde_json::from_str(line).expect("JSON");
+        entry.remove("__CURSOR");
+        entry.sort_keys();
+        for value in entry.values_mut() {
+            if let Value::Array(values) = value {
+                values.sort_by_key(Value::to_string);
+            }
+        }
+        Value::Object(entry).to_string()
+    };
+    text.lines().map(line).collect()
+}
+
+/// A store of `count` entries with doubled, binary and long values, made by import.
+fn import(lab: &Lab, count: u64) -> PathBuf {
+    let mut data = Vec::new();
+    for number in 0..count {
+        let time = 1_700_000_000_000_000 + number * 1000;
+        let boot = if number < count / 3 { "a" } else { "b" }.repeat(32);
+        let head = format!(
+            "__REALTIME_TIMESTAMP={time}\n__MONOTONIC_TIMESTAMP={number}000\n_BOOT_ID={boot}\n\
+             _MACHINE_ID={}\nMESSAGE=number {number}\nPRIORITY={}\n",
+            "c".repeat(32),
+            number % 8
+        );
+        data.extend_from_slice(head.as_bytes());
+        if number % 7 == 0 {
+            let value = [&vec![b'x'; number as usize * 5][..], &[b'\n', number as u8]].concat();
+            data.extend_from_slice(b"DOUBLE=a\nDOUBLE=b\nBIG\n");
+            data.extend_from_slice(&(value.len() as u64).to_le_bytes());
+            data.extend_from_slice(&value);
+            data.push(b'\n');
+        }
+        data.push(b'\n');
+    }
+    let (input, store) = (lab.directory.join("input"), lab.directory.join("import"));
+    std::fs::write(&input, data).expect("a file");
+    let mut command = Command::new(journalctl());
+    command.arg("-D").arg(&store).arg("--import").arg(&input).stderr(Stdio::null());
+    assert!(command.status().expect("it runs").success());
+    store
+}
+
+#[test]
+fn debians_receiver_has_every_entry() {
+    let Some(program) = journal_remote() else { return };
+    let lab = Lab::new("upload-debian");
+    let store = import(&lab, 2000);
+    let output = lab.directory.join("remote.journal");
+    let (_remote, url) = start_remote(&program, &output);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journal-upload"));
+    command.args(["--url", &url, "--follow=no", "-D"]).arg(&store);
+    assert!(command.status().expect("it runs").success());
+    let ours = entries(journalctl(), &["-D"], &store);
+    let theirs = entries("journalctl", &["--file"], &output);
+    assert_eq!(ours.len(), 2000);
+    assert!(ours == theirs, "{} entries of {}", theirs.len(), ours.len());
+}

@@ -1,0 +1,219 @@
+//! Files of systemd's journal that are shown with ours: those that `--file` names, those in a
+//! directory that is named, and by default what its daemon left on this system.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::args::Args;
+use crate::failure::Failure;
+use crate::glob::fits;
+use crate::progress::Progress;
+use crate::report::put_verdict;
+use warren_log_store::entry::Id128;
+use warren_log_store::places::MIRROR_NAME;
+use warren_log_store::query::Union;
+use warren_log_store::store::names::FileName;
+use warren_log_store::systemd::SystemdFile;
+use warren_log_store::time;
+
+/// Where systemd keeps them, below the root and in a directory named by the machine's id.
+const DIRECTORIES: [&str; 2] = ["var/log/journal", "run/log/journal"];
+
+/// Most files that are opened.
+const FILES_MAX: usize = 4096;
+
+/// Whether a file has the name of a log or a segment of ours.
+pub fn is_own(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).and_then(FileName::parse).is_some()
+}
+
+/// Adds what the options name. What cannot be read is said, and does not stop the rest, unless
+/// `--file` named it.
+pub fn add(args: &Args, journal: &mut Union) -> Result<(), Failure> {
+    for path in paths(args)? {
+        match SystemdFile::open(&path) {
+            Ok(file) => journal.add(Box::new(file)),
+            Err(e) if e.is_gone() => {}
+            Err(e) if !args.file.is_empty() => return Err(e.into()),
+            Err(e) => warren_sys::tell!("{e}"),
+        }
+    }
+    Ok(())
+}
+
+/// What the files that the options name take on the device, bytes: they have holes.
+pub fn bytes(args: &Args) -> u64 {
+    /// What st_blocks counts; inode(7).
+    const BLOCK_BYTES: u64 = 512;
+    let paths = paths(args).unwrap_or_default();
+    paths.iter().filter_map(|path| path.metadata().ok()).map(|m| m.blocks() * BLOCK_BYTES).sum()
+}
+
+/// Reads every entry of the files, and says on stderr of each whether that can be done. Seals of
+/// systemd's are not looked at.
+pub fn verify(args: &Args) -> Result<bool, Failure> {
+    let mut whole = true;
+    let (paths, mut progress) = (paths(args)?, Progress::begin(args.quiet));
+    let count = paths.len();
+    for (at, path) in paths.into_iter().enumerate() {
+        progress.tell(|| format!("Checked {at} of {count} files, at {}", path.display()));
+        let faults = match SystemdFile::open(&path) {
+            Ok(file) => file.verify().unwrap_or_else(|e| vec![e]),
+            Err(e) => vec![e],
+        };
+        progress.clear();
+        put_verdict(&path, &faults, args.quiet);
+        whole &= faults.is_empty();
+    }
+    Ok(whole)
+}
+
+/// Says what each file holds.
+pub fn header(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    for path in paths(args)? {
+        let file = match SystemdFile::open(&path) {
+            Err(e) if args.file.is_empty() => {
+                warren_sys::tell!("{e}");
+                continue;
+            }
+            file => file?,
+        };
+        let header = file.header();
+        let (first, last) = header.realtime_us;
+        let print = |us| time::print(us, &args.zone(), "%a %Y-%m-%d %H:%M:%S %Z");
+        writeln!(out, "File path: {}", path.display())?;
+        writeln!(out, "Sequential number ID: {}", header.sequence)?;
+        writeln!(out, "State: SYSTEMD\nEntries: {}", header.count)?;
+        writeln!(out, "Head realtime timestamp: {}", print(first))?;
+        writeln!(out, "Tail realtime timestamp: {}\n", print(last))?;
+    }
+    Ok(())
+}
+
+/// The files that `--file` names, whoever wrote them.
+pub fn named(args: &Args) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = Vec::new();
+    for glob in &args.file {
+        let found = matching(glob);
+        if found.is_empty() {
+            return Err(Failure(format!("{}: no such file", glob.display())));
+        }
+        paths.extend(found);
+    }
+    Ok(paths)
+}
+
+fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = named(args)?;
+    paths.retain(|path| !is_own(path));
+    if args.file.is_empty() {
+        let mut found =
+            directories(args).iter().flat_map(|directory| files_of(directory)).collect();
+        paths.append(&mut found);
+        // A mirror of our own store has nothing that is not there.
+        paths.retain(|path| args.directory.is_some() || !is_mirror(path));
+    }
+    paths.truncate(FILES_MAX);
+    Ok(paths)
+}
+
+fn is_mirror(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(MIRROR_NAME.as_bytes())
+}
+
+fn directories(args: &Args) -> Vec<PathBuf> {
+    if let Some(directory) = &args.directory {
+        return with_machines(directory);
+    }
+    if args.in_memory {
+        return Vec::new();
+    }
+    if args.merge || args.root.is_some() {
+        return directories_below(args);
+    }
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    match machine.trim() {
+        "" => Vec::new(),
+        id => {
+            let name = |namespace: Option<String>| match namespace {
+                Some(namespace) => format!("{id}.{namespace}"),
+                None => id.to_owned(),
+            };
+            let names: Vec<String> = args.namespaces().into_iter().map(name).collect();
+            let below = |path| names.iter().map(move |name| args.root().join(path).join(name));
+            DIRECTORIES.iter().flat_map(below).collect()
+        }
+    }
+}
+
+/// A directory and, as with systemd 252, those in it that are named by the id of a machine: so
+/// `-D /var/log/journal` shows what is there.
+fn with_machines(directory: &Path) -> Vec<PathBuf> {
+    let is_machine = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        Id128::parse(name).is_some() && path.is_dir()
+    };
+    let machines = listing(directory).into_iter().filter(is_machine);
+    std::iter::once(directory.to_owned()).chain(machines).collect()
+}
+
+/// Below the root, as with systemd 252: those of any machine, and of the namespaces.
+fn directories_below(args: &Args) -> Vec<PathBuf> {
+    let namespaces = args.namespaces();
+    let is_wanted = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let (id, namespace) = name.split_once('.').map_or((name, None), |(id, it)| (id, Some(it)));
+        let named = namespaces.iter().any(|wanted| wanted.as_deref() == namespace);
+        named && Id128::parse(id).is_some() && path.is_dir()
+    };
+    let parents = DIRECTORIES.iter().map(|path| args.root().join(path));
+    parents.flat_map(|parent| listing(&parent)).filter(is_wanted).collect()
+}
+
+/// Files that journalctl(1) takes for its own.
+fn files_of(directory: &Path) -> Vec<PathBuf> {
+    let ours = |path: &PathBuf| {
+        let extension = path.extension().and_then(OsStr::to_str);
+        matches!(extension, Some("journal" | "journal~"))
+    };
+    listing(directory).into_iter().filter(ours).collect()
+}
+
+/// The paths that fit a pattern: `*` and `?` in any part.
+fn matching(glob: &Path) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::new()];
+    for part in glob.components() {
+        let name = part.as_os_str();
+        let is_pattern = name.as_encoded_bytes().iter().any(|byte| b"*?".contains(byte));
+        found = match is_pattern {
+            false => found.into_iter().map(|path| path.join(name)).collect(),
+            true => found.iter().flat_map(|path| fitting(path, name)).take(FILES_MAX).collect(),
+        };
+    }
+    found.retain(|path| path.exists());
+    found
+}
+
+/// What fits a pattern in a directory; hidden files are not meant, as in a shell.
+fn fitting(directory: &Path, pattern: &OsStr) -> Vec<PathBuf> {
+    let here = directory.as_os_str().is_empty();
+    let all = listing(if here { Path::new(".") } else { directory });
+    let names = all.iter().filter_map(|path| path.file_name());
+    let (pattern, is_hidden) = (pattern.as_encoded_bytes(), |name: &[u8]| name.starts_with(b"."));
+    let fit = names.filter(|name| {
+        let name = name.as_encoded_bytes();
+        fits(pattern, name) && is_hidden(name) == is_hidden(pattern)
+    });
+    fit.map(|name| directory.join(name)).collect()
+}
+
+/// Files of a directory, by name; none of one that cannot be read.
+fn listing(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}

@@ -1,0 +1,157 @@
+//! Which entries the options ask for, in which order, and up to how many; where they go is a
+//! [`Sink`]'s matter.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use crate::args::Args;
+use crate::failure::Failure;
+use crate::reading::{Go, Reading, Sink};
+use crate::select;
+use warren_log_store::entry::Entry;
+use warren_log_store::query::union::Positions;
+use warren_log_store::query::{Cursor, Direction, Pulse, Query, Union};
+use warren_log_store::time;
+
+/// Entries that `--follow` shows first without `--lines`.
+const LINES_DEFAULT: usize = 10;
+
+/// Most entries that are held to turn them round; more are looked for, and then read again.
+const TURNED_ROUND_MAX: usize = 1000;
+
+/// What is to be given.
+pub struct Walk {
+    query: Query,
+    direction: Direction,
+    /// Where to begin; `None`: at the end that the direction begins with.
+    positions: Option<Positions>,
+    /// Most entries; `None`: all.
+    lines: Option<usize>,
+    /// It begins at a time, so that the first ones count, not the last.
+    since: bool,
+}
+
+impl Walk {
+    /// As the options say.
+    ///
+    /// # Errors
+    /// When an option cannot be understood, or names what is not there.
+    pub fn of(args: &Args, journal: &Union) -> Result<Walk, Failure> {
+        let bad = |text: &String| Failure(format!("Failed to parse lines '{text}'"));
+        let lines = match &args.lines {
+            None => args.follow.then_some(LINES_DEFAULT),
+            Some(all) if all == "all" => None,
+            Some(text) => Some(text.parse().map_err(|_| bad(text))?),
+        };
+        let query = select::query(args, journal, time::now_us())?;
+        let direction = if args.reverse { Direction::Backward } else { Direction::Forward };
+        let positions = start(args, journal, direction)?;
+        Ok(Walk { query, direction, positions, lines, since: args.since.is_some() })
+    }
+
+    /// Has somebody told how far the search is.
+    pub fn set_pulse(&mut self, pulse: Option<Pulse>) {
+        self.query.pulse = pulse;
+    }
+
+    /// What entries must be like.
+    pub fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// Whether nothing is to be given of what there is, and what comes is to be gone on with.
+    pub fn is_at_end(&self) -> bool {
+        self.lines == Some(0) && self.positions.is_none() && !self.since
+    }
+
+    /// Gives the newest one alone, whatever the options say.
+    pub fn give_last(&self, reading: &mut Reading, sink: &mut dyn Sink) -> Go {
+        self.give_newest(reading, 1, sink)
+    }
+
+    /// Gives what there is.
+    pub fn give(&self, reading: &mut Reading, sink: &mut dyn Sink) -> Go {
+        let anywhere = || reading.journal().anywhere();
+        let forward = self.direction == Direction::Forward;
+        match self.lines {
+            Some(0) => Ok(ControlFlow::Continue(())),
+            // The newest ones in order: found backward, given forward.
+            Some(lines) if forward && self.positions.is_none() && !self.since => {
+                self.give_newest(reading, lines, sink)
+            }
+            lines => {
+                let positions = self.positions.clone().unwrap_or_else(anywhere);
+                let mut sink = Bounded { sink, left: lines.unwrap_or(usize::MAX), ended: false };
+                _ = reading.each(&self.query, self.direction, &positions, &mut sink)?;
+                Ok(go_on(!sink.ended))
+            }
+        }
+    }
+
+    fn give_newest(&self, reading: &mut Reading, lines: usize, sink: &mut dyn Sink) -> Go {
+        let anywhere = reading.journal().anywhere();
+        if lines > TURNED_ROUND_MAX {
+            let ends = vec![Some(u64::MAX); anywhere.len()];
+            let starts = reading.journal().back(&self.query, &anywhere, ends, lines as u64)?;
+            return reading.each(&self.query, Direction::Forward, &starts, sink);
+        }
+        let mut tail = Tail { entries: VecDeque::new(), wanted: lines };
+        _ = reading.each(&self.query, Direction::Backward, &anywhere, &mut tail)?;
+        for entry in tail.entries {
+            if sink.take(entry)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+fn go_on(on: bool) -> ControlFlow<()> {
+    if on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+}
+
+/// Where the cursor is that the options name, if they name one.
+fn start(args: &Args, journal: &Union, direction: Direction) -> Result<Option<Positions>, Failure> {
+    let from_file = match &args.cursor_file {
+        Some(path) if path.exists() => Some(std::fs::read_to_string(path)?),
+        _ => None,
+    };
+    let after = args.after_cursor.as_deref().or(from_file.as_deref().map(str::trim));
+    let (text, inclusive) = match (&args.cursor, after) {
+        (Some(text), _) => (text.as_str(), true),
+        (None, Some(text)) => (text, false),
+        (None, None) => return Ok(None),
+    };
+    let bad = || Failure(format!("Failed to seek to cursor: {text}"));
+    let cursor = Cursor::parse(text).ok_or_else(bad)?;
+    Ok(Some(journal.seek(&cursor, direction, inclusive)?))
+}
+
+/// So many entries.
+struct Bounded<'s> {
+    sink: &'s mut dyn Sink,
+    left: usize,
+    /// The sink itself has enough.
+    ended: bool,
+}
+
+impl Sink for Bounded<'_> {
+    fn take(&mut self, entry: Entry) -> Go {
+        self.ended = self.sink.take(entry)?.is_break();
+        self.left -= 1;
+        Ok(go_on(!self.ended && self.left > 0))
+    }
+}
+
+/// Entries that come in the wrong order.
+struct Tail {
+    entries: VecDeque<Entry>,
+    wanted: usize,
+}
+
+impl Sink for Tail {
+    fn take(&mut self, entry: Entry) -> Go {
+        self.entries.push_front(entry);
+        Ok(go_on(self.entries.len() < self.wanted))
+    }
+}
