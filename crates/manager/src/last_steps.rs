@@ -28,8 +28,8 @@ mod storage;
 
 mod stragglers;
 
+use crate::base::say::say;
 use crate::last_steps::report::Done;
-use crate::say;
 use programs::Programs;
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warren_sys::epoll::{Epoll, Events};
 
-use crate::say;
+use crate::base::say::say;
 
 /// The second try comes after so long; each time the wait is twice as long ...
 const FIRST_WAIT: Duration = Duration::from_millis(100);

@@ -17,7 +17,7 @@ use warren_unit::{Context, Scope};
 use crate::base::boot_options;
 use crate::base::inherited::is_inherited;
 use crate::base::path_globs::{STEPS_MAX, braced_paths};
-use crate::say;
+use crate::base::say::say;
 
 /// Block devices that stand on one another are looked at so deep.
 const SLAVES_DEEP_MAX: u32 = 8;

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use warren_sys::process;
 
-use crate::say;
+use crate::base::say::say;
 
 /// Once there was no room, a thread sends the rest in order: it waits for whoever reads.
 static LATE: Mutex<Option<Sender<String>>> = Mutex::new(None);

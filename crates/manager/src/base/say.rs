@@ -292,10 +292,10 @@ pub(crate) fn about_named(
 }
 
 /// [`line()`] with format arguments.
-#[macro_export]
 macro_rules! say {
     ($($arg:tt)*) => { $crate::base::say::line(format_args!($($arg)*)) };
 }
+pub(crate) use say;
 
 #[cfg(test)]
 mod tests {

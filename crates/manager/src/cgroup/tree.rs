@@ -27,7 +27,7 @@ use warren_trace::words::Counter;
 use warren_unit::config::Delegate;
 use warren_unit::{UnitName, UnitType};
 
-use crate::say;
+use crate::base::say::say;
 
 const PIDS_MAX: &str = "pids.max";
 

@@ -98,7 +98,7 @@ impl GenerationFile {
         match self.append(graph) {
             Ok(()) => self.written = Some(graph.clone()),
             Err(text) => {
-                crate::say!("the generation is not kept for a restart: {text}");
+                crate::base::say::say!("the generation is not kept for a restart: {text}");
                 self.written = None;
             }
         }

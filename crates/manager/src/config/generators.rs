@@ -28,9 +28,9 @@ use warren_unit::Scope;
 
 use crate::base::boot_options;
 use crate::base::environment::{Begun, Sources, Variables};
+use crate::base::say::say;
 use crate::config::fstab;
 use crate::config::fstab::GENERATOR;
-use crate::say;
 use turn::Turn;
 
 /// One that takes longer is killed, and what it wrote so far counts. Those of the environment, which run one

@@ -1,5 +1,6 @@
 //! The methods of the control socket, as one table.
 
+use crate::base::say::say;
 use crate::control::answer::{
     Answered, NO_SUCH_UNIT, RESTARTED, ask, call_and_answer, diagnostic, find, find_or_load,
     hidden_rules, invalid, is_inactive, log_tail, log_tails, look_at_file, made_by, moment,
@@ -14,7 +15,6 @@ use crate::published::orders::{Order, Reload, Report};
 use crate::published::scheduled;
 use crate::published::scheduled::Scheduled;
 use crate::published::shared::Shared;
-use crate::say;
 use crate::shutdown::words::AskedBy;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -11,6 +11,7 @@
 //! `FileState` of a file that the loader has yet to look at. The loop waits for none of them.
 
 use crate::base::answers::Bell;
+use crate::base::say::say;
 use crate::control::answer::{Answered, refused};
 use crate::control::caller::{Caller, is_privileged};
 use crate::control::jobs;
@@ -19,7 +20,6 @@ use crate::control::methods::Method;
 use crate::control::parameters;
 use crate::control::quota::{Places, Turn, Turns};
 use crate::published::shared::Shared;
-use crate::say;
 use crate::shutdown::inhibitors;
 use crate::shutdown::inhibitors::Held;
 use serde_json::Value;

@@ -1,10 +1,10 @@
 //! Connections of `Accept=yes` sockets, as the loop takes them.
 
 use crate::base::clock::now;
+use crate::base::say::say;
 use crate::daemon::Daemon;
 use crate::daemon::requests::AfterLoad;
 use crate::published::orders::LoaderOrder;
-use crate::say;
 use crate::socket::accept::{
     Connection, Door, EAGAIN, TRY_AGAIN_AFTER, Waiting, describe, is_for_later, parse_stored_name,
     source_of, stored_name,

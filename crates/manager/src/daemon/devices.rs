@@ -1,6 +1,7 @@
 //! What the loop does with news of devices.
 
 use crate::base::clock::now;
+use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::daemon::requests::AfterLoad;
@@ -9,7 +10,6 @@ use crate::peer::devices::{
     DEVICE_DAEMON, WANTS_MAX, daemon_unit, is_expected, is_out, is_plugged,
 };
 use crate::published::orders::LoaderOrder;
-use crate::say;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use warren_core::graph::{Delta, Graph};

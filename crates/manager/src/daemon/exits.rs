@@ -6,10 +6,10 @@ use warren_core::model::time::Monotonic;
 use warren_core::protocol::event::{Done, Event};
 use warren_sys::process::ExitKind;
 
+use crate::base::say::say;
 use crate::cgroup::tree::{Groups, News};
 use crate::daemon::Daemon;
 use crate::process::early_exits::EarlyExit;
-use crate::say;
 
 /// Exit records taken in one turn.
 const EXITS_PER_TURN_MAX: usize = 4096;

@@ -6,8 +6,8 @@ use warren_core::model::state::{Service, TypeState};
 use warren_core::protocol::event::Done;
 
 use crate::base::clock::now;
+use crate::base::say::say;
 use crate::daemon::Daemon;
-use crate::say;
 use crate::shutdown::sweep::{NAMED_MAX, command};
 
 /// Processes of a group that the loop kills by itself; for more a worker does it.

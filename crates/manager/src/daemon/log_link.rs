@@ -1,6 +1,7 @@
 //! The loop and the log daemon: streams of new processes, and the link.
 
 use crate::base::say;
+use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::peer::log_link::words::exec_of;
@@ -11,7 +12,6 @@ use crate::peer::log_link::{
     UNITS_AT_ONCE, connect, lookup, put_unit_file, stream_name,
 };
 use crate::process::stored_fds;
-use crate::say;
 use std::collections::BTreeSet;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};

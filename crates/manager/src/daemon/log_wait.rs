@@ -1,10 +1,10 @@
 //! Streams that wait for a log daemon on its way.
 
 use crate::base::say;
+use crate::base::say::say;
 use crate::daemon::Daemon;
 use crate::peer::log_link::spill::{Spill, Told};
 use crate::peer::log_link::{HEARD, LOG_DAEMON, lookup};
-use crate::say;
 use std::collections::BTreeSet;
 use std::time::Instant;
 use warren_core::model::active_state::ActiveState;

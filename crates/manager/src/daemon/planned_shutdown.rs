@@ -1,10 +1,10 @@
 //! The loop and a shutdown that is planned.
 
 use crate::base::clock::now;
+use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::published::scheduled::{Scheduled, Step, When};
-use crate::say;
 use crate::shutdown::plan::{FILE, Planned, TOLD_APART, read_plan, write_plan};
 use crate::shutdown::stages::WALL_EFFECT;
 use crate::shutdown::words::AskedBy;

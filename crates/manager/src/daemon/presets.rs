@@ -2,8 +2,8 @@
 
 use crate::base::first_boot::is_first_boot;
 use crate::base::host::{ends_container, is_nested, owns_machine};
+use crate::base::say::say;
 use crate::options::Options;
-use crate::say;
 use std::sync::Arc;
 use warren_unit::install::{Options as How, PresetMode, Tree};
 use warren_unit::{Context, Scope};

@@ -21,6 +21,7 @@ use warren_unit::{Defaults, LoadState, UnitName, UnitType};
 
 use crate::base::answers::AnswerTo;
 use crate::base::clock::now;
+use crate::base::say::say;
 use crate::config::unit_files::Question;
 use crate::control::caller::is_privileged;
 use crate::daemon::{Client, Daemon, Leaving};
@@ -28,7 +29,6 @@ use crate::published::orders::{
     ChangedUp, Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch,
 };
 use crate::recording::recorder::Done;
-use crate::say;
 use crate::shutdown::words::AskedBy;
 
 /// What is to be done when the loader has answered.

@@ -18,12 +18,12 @@ use warren_unit::config::EmergencyAction;
 use warren_unit::settings::{Group, Id};
 
 use crate::base::clock::now;
+use crate::base::say::say;
 use crate::cgroup::tree::is_slice;
 use crate::daemon::Daemon;
 use crate::daemon::start::{Kept, StartError, read};
 use crate::mount::table::Reading;
 use crate::process::start_times::Since;
-use crate::say;
 use crate::socket::sockets;
 
 const FD_NAME: Id = Id::of(Group::Socket, "FileDescriptorName");

@@ -6,6 +6,7 @@ use crate::base::console::Console;
 use crate::base::host::{ends_container, owns_machine};
 use crate::base::inherited;
 use crate::base::power_action;
+use crate::base::say::say;
 use crate::base::token;
 use crate::base::token::NOBODY;
 use crate::daemon::{Daemon, Leaving};
@@ -15,7 +16,6 @@ use crate::last_steps::report::Done as LastDone;
 use crate::last_steps::{LastSteps, Step};
 use crate::recording::jobs::JobsBefore;
 use crate::recording::recorder::event;
-use crate::say;
 use crate::shutdown::critical_path;
 use crate::shutdown::stages::{
     CONSOLE, Ending, GRACE_MIN, LAST_STEPS_EFFECT, LAST_SYNC_EFFECT, SPARED, SYNC_EFFECT, Stage,

@@ -1,8 +1,8 @@
 //! Listening sockets, as the loop opens and closes them.
 
+use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
-use crate::say;
 use crate::socket::deferred;
 use crate::socket::deferred::{GONE_WITHIN, Late, OPEN_WITHIN};
 use crate::socket::opening;

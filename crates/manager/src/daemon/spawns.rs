@@ -2,6 +2,7 @@
 //! of it goes back, also when the helper ends over it. What a request says is decided in
 //! [`crate::spawn::request`].
 
+use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::peer::devices;
@@ -9,7 +10,6 @@ use crate::peer::devices::DEVICE_DAEMON;
 use crate::peer::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::peer::unit_log_file::log_file;
 use crate::process::start_times::Since;
-use crate::say;
 use crate::socket::accept::is_for_later;
 use crate::spawn::helpers::held::{HELD_MAX, Unborn};
 use crate::spawn::helpers::{FOREIGN, KeptHelpers, Lost, Passed, Said};

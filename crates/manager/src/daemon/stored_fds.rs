@@ -1,10 +1,10 @@
 //! File descriptors that services store, as the loop takes them.
 
+use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::process::notify_socket::Datagram;
 use crate::process::stored_fds::{Offered, Stored, let_go, parse_stored_name};
-use crate::say;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;

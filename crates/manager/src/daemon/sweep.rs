@@ -1,8 +1,8 @@
 //! What the loop has removed beside it.
 
+use crate::base::say::say;
 use crate::daemon::Daemon;
 use crate::mount::automounts::{GOES_WITHIN, Going, SET_WITHIN};
-use crate::say;
 use crate::shutdown::sweep::{Group, Held, ROOT_MOUNT, name_left_over};
 use std::path::Path;
 use std::time::Instant;

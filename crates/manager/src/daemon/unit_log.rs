@@ -5,9 +5,9 @@
 
 use crate::base::client_name::client;
 use crate::base::say::about_named;
+use crate::base::say::say;
 use crate::base::say::{ERR, INFO, WARNING};
 use crate::base::unmet;
-use crate::say;
 use std::collections::BTreeMap;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::{JobKind, JobResult};

@@ -4,9 +4,9 @@ use warren_sys::error::{Error, Result};
 use warren_sys::mount::{self, Mount, MountFlags, MountOptions, Unmount};
 use warren_sys::storage;
 
+use crate::base::say::say;
 use crate::base::server_mounts::has_server;
 use crate::last_steps::stack::swap_areas;
-use crate::say;
 
 const EINVAL: i32 = 22;
 

@@ -15,6 +15,7 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::mount;
 use warren_sys::process;
 
+use crate::base::say::say;
 use crate::last_steps::holders::{are_kept_by_us, holders, writers};
 use crate::last_steps::programs;
 use crate::last_steps::programs::Programs;
@@ -22,7 +23,6 @@ use crate::last_steps::progress;
 use crate::last_steps::progress::{Progress, UnderWay};
 use crate::last_steps::stack::{Ordered, ROOT, Stack};
 use crate::last_steps::steps::{EXIT_BUSY, Step};
-use crate::say;
 
 /// Steps that run at the same time.
 const RUNNING_MAX: usize = 16;

@@ -17,12 +17,12 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
 use crate::base::console::{Console, SKIP};
+use crate::base::say::say;
 use crate::last_steps::holders::{REMOVED, all_pids};
 use crate::last_steps::left_over::{LeftOver, Waited, take_killed};
 use crate::last_steps::look;
 use crate::last_steps::progress::Progress;
 use crate::last_steps::report::Wait;
-use crate::say;
 
 /// How long the kernel may take to end them after SIGKILL.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(10);

@@ -21,8 +21,8 @@ use warren_unit::load::is_api_file_system;
 use warren_unit::parse::{UnitFile, parse};
 use warren_unit::{UnitName, UnitType};
 
+use crate::base::say::say;
 use crate::mount::utab::DEVICE_BOUND;
-use crate::say;
 
 /// Where such units come from, by `SourcePath=`.
 const SOURCE: &str = "/proc/self/mountinfo";

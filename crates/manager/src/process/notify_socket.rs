@@ -21,8 +21,8 @@ use warren_sys::socket::{self, Address, Kind, SocketOptions};
 use warren_sys::waits::LINGER_MAX;
 use warren_sys::{Error, Result};
 
+use crate::base::say::say;
 use crate::base::worker_pool::{Piece, Workers};
-use crate::say;
 
 /// Largest datagram that is taken, in bytes (sd_notify(3) sends up to a pipe's atomic size).
 const DATAGRAM_BYTES_MAX: usize = 4096;

@@ -1,7 +1,7 @@
 //! File descriptors that services keep with the manager (`FDSTORE=1`, sd_notify(3)); init keeps
 //! them too, so that they outlive the manager.
 
-use crate::say;
+use crate::base::say::say;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;

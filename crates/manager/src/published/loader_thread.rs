@@ -14,6 +14,7 @@ use warren_unit::{Defaults, Diagnostic, UnitName};
 use warren_unit_files::Root;
 
 use crate::base::clock::now;
+use crate::base::say::say;
 use crate::config::file_states::FileStates;
 use crate::config::first_generation::First;
 use crate::config::fleet::Applied;
@@ -24,7 +25,6 @@ use crate::config::unit_files::{Ground, Question};
 use crate::published::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
 use crate::published::shared::Shared;
 use crate::recording::recorder::{Done, cpu_us};
-use crate::say;
 
 /// Generations that are kept for rollback.
 const KEPT_GENERATIONS_MAX: usize = 16;

@@ -1,7 +1,7 @@
 //! The inhibitor locks that are held, and the file that has them over a change of managers.
 
 use crate::base::replace_file::replace;
-use crate::say;
+use crate::base::say::say;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -2,6 +2,7 @@
 
 use crate::base::command_line;
 use crate::base::conditions::Host;
+use crate::base::say::say;
 use crate::cgroup::tree::root_path;
 use crate::config::changed_on_disk::OnDisk;
 use crate::config::file_states::FileStates;
@@ -10,7 +11,6 @@ use crate::published::locks::Locks;
 use crate::published::orders::Order;
 use crate::published::scheduled::Scheduled;
 use crate::recording::files::Records;
-use crate::say;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;

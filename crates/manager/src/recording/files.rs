@@ -20,8 +20,8 @@ use warren_trace::record::{self, Head, Recording, Unit, Writer};
 use warren_trace::words::Subject;
 use warren_unit::Relation;
 
+use crate::base::say::say;
 use crate::recording::names::{Formers, tell_apart};
-use crate::say;
 
 /// Recordings of one subject that are kept; the oldest go first.
 const KEPT_MAX: usize = 10;

@@ -25,11 +25,11 @@ use warren_trace::event::{Event, NO_UNIT, What};
 use warren_trace::record::{Anchor, Head};
 use warren_trace::words::{Counter, Phase, Reading, Subject};
 
+use crate::base::say::say;
 use crate::last_steps::report::Done as LastDone;
 use crate::recording::files::{Material, Records, RecordsThread, Written};
 use crate::recording::names::Formers;
 use crate::recording::ring::RecordRing;
-use crate::say;
 
 mod words;
 

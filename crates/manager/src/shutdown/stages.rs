@@ -7,8 +7,8 @@
 use crate::base::console::Console;
 use crate::base::host::{ends_container, owns_machine};
 use crate::base::patience::Patient;
+use crate::base::say::say;
 use crate::last_steps::report::Done as LastDone;
-use crate::say;
 use std::time::Duration;
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::model::job::JobKind;

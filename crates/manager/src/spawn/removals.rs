@@ -13,7 +13,7 @@ use warren_core::model::leftover::Trace;
 use warren_sys::removal::{self, ENTRIES_MAX, Removal};
 use warren_sys::{process, terminal};
 
-use crate::say;
+use crate::base::say::say;
 
 /// Argument of the other warrend: `--remove-directory=PARENT:PATH`, with the process id of the manager.
 pub const REMOVE_DIRECTORY: &str = "--remove-directory";

@@ -31,9 +31,9 @@ use warren_unit::parse::UnitFile;
 use warren_unit::{Code, Context, Diagnostic, UnitName};
 
 use crate::base::parallel;
+use crate::base::say::say;
 use crate::config::loader::RulesChange;
 use crate::config::snapshot::{KnownFiles, Snapshot};
-use crate::say;
 
 pub use cause::{RuleCause, causes};
 pub use show::{Shown, relative};

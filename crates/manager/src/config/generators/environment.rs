@@ -11,8 +11,8 @@ use std::time::Instant;
 use warren_unit::value::environment_file;
 
 use crate::base::environment::{ENVIRONMENT_BYTES_MAX, Variables};
+use crate::base::say::say;
 use crate::config::generators::{Running, TAKES_MAX, Wants, is_want, wait_for};
-use crate::say;
 
 /// What they made, in the run-time directory: each `NAME=value` with a null byte after it.
 pub(super) const FILE: &str = "generator.environment";

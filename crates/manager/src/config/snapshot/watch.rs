@@ -12,7 +12,7 @@ use warren_unit_files::is_configuration;
 
 use super::look::names_in;
 use super::{Entry, Leads, LinkedDirectory, Links, Place, Snapshot};
-use crate::say;
+use crate::base::say::say;
 
 const ENOTDIR: i32 = 20;
 
