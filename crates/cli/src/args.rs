@@ -108,7 +108,7 @@ pub enum Command {
     IsEnabled(IsEnabledArgs),
     /// Put units aside (maintenance), or say that they do less than they should (degraded)
     Mark(MarkArgs),
-    /// Take the marks and the failures of units away
+    /// Clear marks and failed states of units
     Clear(Units),
     /// Forget that units failed
     #[command(visible_alias = "reset")]
@@ -192,7 +192,7 @@ pub struct StopArgs {
     /// Names; without suffix, services
     #[arg(required = true, value_name = "UNIT")]
     pub units: Vec<String>,
-    /// What status and why are to say of it until the unit is started again
+    /// Comment that status and why show until the unit starts again
     #[arg(long, short, value_name = "TEXT")]
     pub comment: Option<String>,
 }
@@ -203,7 +203,7 @@ pub struct MarkArgs {
     /// A name; without suffix, a service
     #[arg(value_name = "UNIT")]
     pub unit: String,
-    /// As what
+    /// Mark to set
     #[arg(value_name = "MARK", value_parser = ["maintenance", "degraded"])]
     pub mark: String,
     /// What status and why are to say of it
@@ -225,7 +225,7 @@ pub struct RestartArgs {
 /// Arguments of poweroff and its relatives.
 #[derive(Args, Debug)]
 pub struct LeaveArgs {
-    /// Also if somebody inhibits it
+    /// Ignore inhibitor locks
     #[arg(long, short)]
     pub ignore_inhibitors: bool,
 }
@@ -233,7 +233,7 @@ pub struct LeaveArgs {
 /// Arguments of inhibit.
 #[derive(Args, Debug)]
 pub struct InhibitArgs {
-    /// What is not to begin
+    /// Operation to hold back
     #[arg(long, value_name = "WHAT", default_value = "shutdown")]
     pub what: String,
     /// Who does not want it; without it, the command

@@ -49,7 +49,7 @@ impl fmt::Display for CallError {
             CallError::Ended => f.write_str("the manager ended before it answered"),
             CallError::Refused(name, text) if name == METHOD_NOT_FOUND => {
                 let method = text.rsplit('.').next().unwrap_or_default();
-                write!(f, "the manager that runs does not know {method}: it is of another version")
+                write!(f, "the running manager is of another version and does not support {method}")
             }
             CallError::Refused(_, text) => f.write_str(text),
         }

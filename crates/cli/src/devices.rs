@@ -29,7 +29,7 @@ pub fn nobody(why: &Value) -> String {
         }
         _ => "To have them looked for: warren start warren-deviced".to_owned(),
     };
-    format!("Nobody looks for devices: each is taken for plugged in.\n{more}\n")
+    format!("warren-deviced is not running: all devices are assumed to be present.\n{more}\n")
 }
 
 /// The answer of `Devices` when somebody looks: each group with what it lies on and what is made of it, then the other

@@ -479,7 +479,7 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
     match root["unmet"].as_array().map(|_| texts(root, "unmet")).as_deref() {
         None if root["unmet_then"].is_array() => match &texts(root, "unmet_then")[..] {
-            [] => put!(out, "   What is met now did not turn out in time."),
+            [] => put!(out, "   Conditions could not be checked again in time."),
             then => put!(
                 out,
                 "   Not met then: {}; what is met now did not turn out in time.",
@@ -501,7 +501,7 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
     if root["removal"].is_object() {
         let (path, unit) = (text(&root["removal"], "path"), text(&root["removal"], "unit"));
-        put!(out, "   First {path} is to be removed, which a run of {unit} has left.");
+        put!(out, "   Waiting for the cleanup of {path}, left by a previous run of {unit}.");
     }
     let left = texts(root, "left_over");
     if !left.is_empty() {

@@ -708,7 +708,7 @@ fn with_hint(error: CallError) -> anyhow::Error {
 pub(crate) fn own_machine(name: &str, global: &Global) -> Result<Machine> {
     let machine = find_machine(name, global)?;
     if let Some(uid) = machine.stranger {
-        bail!("whoever enters it runs what that user likes: do it as user {uid}");
+        bail!("refusing: commands inside run under the control of user {uid}; run this as that user");
     }
     Ok(machine)
 }

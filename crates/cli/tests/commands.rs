@@ -270,7 +270,7 @@ fn what_a_manager_does_not_answer_is_said_in_words() {
     let unknown = &[
         r#"{"error":"org.varlink.service.MethodNotFound","parameters":{"message":"io.warrener.Manager.Totals"}}"#,
     ];
-    let said = "warren: the manager that runs does not know Totals: it is of another version\n= 1";
+    let said = "warren: the running manager is of another version and does not support Totals\n= 1";
     check("unknown", &["totals"], unknown, said);
     let said = "warren: the manager's answer cannot be read: it has no parameters\n= 1";
     check("empty", &["totals"], &["{}"], said);

@@ -135,7 +135,7 @@ pub fn run(steps: &LastSteps) -> Done {
     if steps.groups.is_some() || steps.everywhere {
         let spared = steps.spare.as_deref().map(std::fs::read_to_string);
         let spared = spared.transpose().unwrap_or_else(|e| {
-            say!("it is not known whom to leave alone: {e}");
+            say!("cannot read the list of processes to spare: {e}");
             None
         });
         let spared = spared.unwrap_or_default().lines().map(str::to_owned).collect();

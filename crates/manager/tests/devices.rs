@@ -355,7 +355,7 @@ fn without_a_daemon_devices_are_taken_for_plugged_in() {
     assert_eq!(m.state("user.service"), "inactive/dead");
     m.expect_job("stop", "warren-deviced.service", "done");
     m.wait_for("user.service", "active/running");
-    assert!(m.console().contains("each device is taken for plugged in"), "{}", m.console());
+    assert!(m.console().contains("all devices are assumed to be present"), "{}", m.console());
 }
 
 /// Who waits for a job hears that only a person can end the wait; the job stays.

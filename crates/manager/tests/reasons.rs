@@ -27,7 +27,7 @@ fn what_was_wanted_in_vain_tells_whose_fault_it_is() {
         "{}",
         m.console()
     );
-    let told = "top.service: WR-0062 it was wanted and not started";
+    let told = "top.service: WR-0062 it was skipped as an optional dependency";
     assert!(m.console().contains(told), "{}", m.console());
     assert!(m.console().contains("Unit gone.service not found."), "{}", m.console());
     let all = m.call("Why", &json!({}))["units"].to_string();

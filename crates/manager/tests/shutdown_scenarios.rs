@@ -657,7 +657,7 @@ fn an_automount_point_on_a_stopped_server_is_left_behind() {
     m.expect_job("stop", &trap(0), "done");
     m.expect_job("start", "run-late.mount", "done");
     let is_left = |m: &Machine, n| {
-        let left = format!("{}: /run/files/d{n} has not gone within ", trap(n));
+        let left = format!("{}: could not remove automount point /run/files/d{n} within ", trap(n));
         m.console().contains(&left)
     };
     assert!(is_left(&m, 0), "nothing is mounted while it may go: {}", m.console());

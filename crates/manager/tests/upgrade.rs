@@ -102,7 +102,7 @@ fn a_manager_that_finds_newer_helpers_makes_room_for_the_newer_manager() {
     programs.install("warren-exec", &foreign());
     assert!(m.kill_helper());
     lab::until("another manager", || m.manager_pid().filter(|pid| Some(*pid) != old));
-    assert!(m.console().contains("the programs were replaced"), "{}", m.console());
+    assert!(m.console().contains("programs on disk have changed"), "{}", m.console());
     // To this one its helpers are foreign too, but it is the one on the disk and stays.
     programs.install("warren-exec", &ours());
     reexecute(&m);

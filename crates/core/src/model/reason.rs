@@ -82,7 +82,7 @@ codes! {
     ReloadFailed = 57, "the reload command failed; it runs on with its old configuration", "see its last log lines";
     DependencyFailed = 60, "a unit that it requires could not be started", "mend that unit";
     RequisiteMissing = 61, "a unit named in Requisite= is not active", "start that unit first";
-    LeftOut = 62, "it was wanted and not started, as a unit that it requires cannot be, or one that it conflicts with was started", "mend the unit that it requires, or give it its file; or want only one of those in conflict";
+    LeftOut = 62, "it was skipped as an optional dependency: a unit that it requires cannot start, or a conflicting unit was started", "mend the unit that it requires, or give it its file; or want only one of those in conflict";
     DeviceMissing = 63, "the device did not show up in time", "plug it in, or see `warren devices` for what it waits for";
     NoneOfGroup = 64, "no unit of a line of RequireAny= is up or about to be", "start one of them";
     Excluded = 65, "a unit that ExcludeAll= names is up", "stop that unit first";
@@ -97,17 +97,17 @@ codes! {
     Masked = 81, "the unit is masked", "unmask it";
     BadSetting = 82, "the unit file has an error", "see `warren verify UNIT`";
     NotSupported = 83, "units of this type are not run here", "";
-    NoDevices = 84, "nobody looks for devices here, so each is taken for plugged in", "start warren-deviced.service, where there are devices";
+    NoDevices = 84, "warren-deviced is not running, so all devices are assumed to be present", "start warren-deviced.service, where there are devices";
     Maintenance = 85, "it is in maintenance", "mend it, then `warren clear UNIT` and start it";
     ManagerExit = 90, "the manager is going down", "";
     Circle = 91, "its start was refused: jobs that it needs wait for each other in a circle", "take an After= or Before= of the circle away";
     Contradiction = 92, "its start was refused: it needs a unit up and down at once", "take one of the relations away, or start less at once";
-    StoodAgainst = 93, "its start was refused: a job that is installed may not be replaced for it", "start it when that job is over, or cancel the job";
+    StoodAgainst = 93, "its start was refused: a conflicting job is queued and may not be replaced", "start it when that job is over, or cancel the job";
     NotByHand = 94, "its start was refused: RefuseManualStart= leaves that to other units", "start a unit that wants it";
     StopCommandTimeout = 95, "a command of its stop did not end in its share of TimeoutStopSec=", "find out what ExecStop= or ExecStopPost= waits for";
-    StopLeft = 96, "it did not stop within TimeoutStopSec=, and SendSIGKILL=no forbids to kill it: what is left of it runs on", "end the processes that the log names as left over, or take SendSIGKILL=no away";
+    StopLeft = 96, "it did not stop within TimeoutStopSec=, and with SendSIGKILL=no its remaining processes were left running", "end the processes that the log names as left over, or take SendSIGKILL=no away";
     UnmountTimeout = 97, "it was not unmounted within TimeoutSec=", "see what the unmount waits for: a server that does not answer, or much that is to be written";
-    KernelHolds = 98, "SIGKILL did not end it: the kernel holds what is left of it, which its log names", "bring back what the kernel waits for there: mostly a server of a file system that does not answer, or a disk";
+    KernelHolds = 98, "processes survived SIGKILL (uninterruptible sleep): see the log of the unit for their pids", "bring back what the kernel waits for there: mostly a server of a file system that does not answer, or a disk";
 }
 
 impl Code {

@@ -33,7 +33,7 @@ pub fn standing(view: &View, table: &DeviceTable, definition: &Definition) -> Op
         return None;
     }
     if view.totals.sight == Sight::Blind {
-        return Some("nobody looks for devices here: it is taken for plugged in".to_owned());
+        return Some("warren-deviced is not running: the device is assumed to be present".to_owned());
     }
     Some(match table.claimant(&definition.name) {
         Some(facts) => {
@@ -75,7 +75,7 @@ pub fn taken_for_plugged_in(view: &View, unit: UnitId) -> Option<String> {
     let named: Vec<&str> = unseen.into_iter().take(UNSEEN_NAMED_MAX).collect();
     (!named.is_empty()).then(|| {
         let named = named.join(", ");
-        format!("{named}{more}: nobody looks for devices here, so taken for plugged in (WR-0084)")
+        format!("{named}{more}: warren-deviced is not running, so assumed to be present (WR-0084)")
     })
 }
 

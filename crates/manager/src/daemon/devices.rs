@@ -66,7 +66,7 @@ impl Daemon {
             if first {
                 let count = self.devices.table.devices().count();
                 let took = now().monotonic.since(began);
-                say!("{count} devices were told of, taken in in {:.3} s", took.as_secs_f64());
+                say!("received {count} devices from warren-deviced in {:.3} s", took.as_secs_f64());
             }
         }
     }
@@ -165,7 +165,7 @@ impl Daemon {
         let unit = daemon_unit(self.core.graph());
         if unit.is_none_or(|unit| is_out(self.core.unit_run(unit))) && !self.core.totals().stopping
         {
-            say!("{DEVICE_DAEMON} is down: each device is taken for plugged in");
+            say!("{DEVICE_DAEMON} is down: all devices are assumed to be present");
             self.events.push_back(Event::Devices(DeviceNews::default()));
         }
     }

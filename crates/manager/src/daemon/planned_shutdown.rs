@@ -107,7 +107,7 @@ impl Daemon {
             Ok(clock)
         };
         let watched: warren_sys::Result<TimerFd> = watch();
-        watched.inspect_err(|e| say!("whether the clock is set is not seen: {e}")).ok()
+        watched.inspect_err(|e| say!("cannot watch for clock changes: {e}")).ok()
     }
 
     /// The clock was set, or says the time that an end is planned for.

@@ -157,7 +157,7 @@ impl Daemon {
                 Late::Remove(unit) => {
                     let (name, seconds) = (self.unit_name(unit), GONE_WITHIN.as_secs());
                     say!(
-                        "{name}: what it listened at has not gone within {seconds} s and is left behind"
+                        "{name}: could not remove its sockets within {seconds} s; leaving them"
                     );
                 }
             }

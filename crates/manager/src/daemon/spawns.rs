@@ -107,7 +107,7 @@ impl Daemon {
                 end.map_or(Ok(()), |end| self.init.store(&socket, end))
             });
             if let Err(e) = kept {
-                say!("how far an exec helper is cannot be kept: {e}");
+                say!("cannot save the progress of an exec helper with init: {e}");
             }
             self.helpers.is_kept(index);
         }
@@ -383,7 +383,7 @@ impl Daemon {
     pub(crate) fn watch_held(&mut self, slot: usize) {
         let Some(socket) = self.helpers.held.socket(slot) else { return };
         if let Err(e) = self.epoll.add(socket, token::HELD | slot as u64, Interest::READ) {
-            say!("what a helper was at is not watched: {e}");
+            say!("cannot watch a stalled process of an exec helper: {e}");
             self.held_hung_up(slot);
         }
     }
@@ -421,7 +421,7 @@ impl Daemon {
         let unit = self.core.effect_unit(EffectId(unborn.id.0 & !crate::spawn::tools::TOOL));
         let name = unit.map(|unit| self.unit_name(unit)).unwrap_or_default();
         let pid = unborn.pid;
-        say!("{name}: process {pid} waits for a file system with its program; others go on");
+        say!("{name}: process {pid} is stuck in execve(2) on an unresponsive file system; other units are unaffected");
         self.helpers.held.take(unborn);
     }
 
@@ -524,7 +524,7 @@ impl Daemon {
     pub(crate) fn helper_is_foreign(&mut self, left: Vec<EffectId>) {
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         if program.to_string_lossy().ends_with(" (deleted)") {
-            say!("the programs were replaced: those on the disk take over");
+            say!("programs on disk have changed: re-executing the manager");
             return self.reexecute();
         }
         say!("{FOREIGN}: install them together, then warren reexec");

@@ -194,7 +194,7 @@ fn make(
         && owns_machine(options.scope)
         && let Err(e) = lengthen_unix_queues()
     {
-        say!("datagrams of clients of the log will wait for one another: {e}");
+        say!("cannot raise net.unix.max_dgram_qlen: {e}");
     }
     let tree = open_tree();
     crate::base::say::set_up(options.log_target, options.scope, wake.clone());
@@ -547,7 +547,7 @@ impl Daemon {
     /// Without it clients are turned away while there is no manager.
     fn keep_listener(&mut self, name: &str, listener: BorrowedFd<'_>) {
         if let Err(e) = self.init.store(name, listener) {
-            say!("clients are not kept over a restart of the manager: {e}");
+            say!("client connections will be lost when the manager restarts: {e}");
         }
     }
 }

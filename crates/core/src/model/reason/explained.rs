@@ -357,7 +357,7 @@ rows! {
         "Nothing within Warrener yet."
     NoDevices:
         "The device daemon is not there, not wanted, or down for good, so nobody can tell of devices: \
-         each is taken for plugged in, and a start of a device's unit ends at once. In containers \
+         all are assumed to be present, and a start of a device's unit ends at once. In containers \
          that is the rule."
         "`warren status warren-deviced.service`."
         "On a machine with disks, start it: `warren start warren-deviced.service`."

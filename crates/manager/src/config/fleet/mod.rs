@@ -111,7 +111,7 @@ impl Fleet {
             self.keep();
         } else if let Some(session) = self.kept_session() {
             say!(
-                "the rules in {} are broken: those of before are used",
+                "rules in {} are invalid: keeping the previous rules",
                 self.files.directory().display()
             );
             self.take_session(session);
