@@ -171,7 +171,7 @@ dev-x.device is waited for by x.mount: no such device was seen
     fn without_a_daemon_it_says_so() {
         let check = |daemon: Value, expected: &str| {
             let shown = nobody(&json!({"units": [{"path": [daemon]}]}));
-            assert!(shown.starts_with("Nobody looks for devices"), "{shown}");
+            assert!(shown.starts_with("warren-deviced is not running"), "{shown}");
             assert!(shown.ends_with(&format!("\n{expected}\n")), "{shown}");
         };
         let row = |active: &str| json!({"load": "loaded", "active": active});

@@ -708,7 +708,9 @@ fn with_hint(error: CallError) -> anyhow::Error {
 pub(crate) fn own_machine(name: &str, global: &Global) -> Result<Machine> {
     let machine = find_machine(name, global)?;
     if let Some(uid) = machine.stranger {
-        bail!("refusing: commands inside run under the control of user {uid}; run this as that user");
+        bail!(
+            "refusing: commands inside run under the control of user {uid}; run this as that user"
+        );
     }
     Ok(machine)
 }

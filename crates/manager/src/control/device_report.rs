@@ -33,7 +33,9 @@ pub fn standing(view: &View, table: &DeviceTable, definition: &Definition) -> Op
         return None;
     }
     if view.totals.sight == Sight::Blind {
-        return Some("warren-deviced is not running: the device is assumed to be present".to_owned());
+        return Some(
+            "warren-deviced is not running: the device is assumed to be present".to_owned(),
+        );
     }
     Some(match table.claimant(&definition.name) {
         Some(facts) => {

@@ -156,9 +156,7 @@ impl Daemon {
                 }
                 Late::Remove(unit) => {
                     let (name, seconds) = (self.unit_name(unit), GONE_WITHIN.as_secs());
-                    say!(
-                        "{name}: could not remove its sockets within {seconds} s; leaving them"
-                    );
+                    say!("{name}: could not remove its sockets within {seconds} s; leaving them");
                 }
             }
         }

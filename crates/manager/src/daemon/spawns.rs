@@ -421,7 +421,9 @@ impl Daemon {
         let unit = self.core.effect_unit(EffectId(unborn.id.0 & !crate::spawn::tools::TOOL));
         let name = unit.map(|unit| self.unit_name(unit)).unwrap_or_default();
         let pid = unborn.pid;
-        say!("{name}: process {pid} is stuck in execve(2) on an unresponsive file system; other units are unaffected");
+        say!(
+            "{name}: process {pid} is stuck in execve(2) on an unresponsive file system; other units are unaffected"
+        );
         self.helpers.held.take(unborn);
     }
 

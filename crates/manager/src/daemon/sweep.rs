@@ -118,7 +118,10 @@ impl Daemon {
         for trap in self.traps.leave_late(Instant::now()) {
             let name = self.core.graph().name(trap.unit);
             let seconds = GOES_WITHIN.as_secs();
-            say!("{name}: could not remove automount point {} within {seconds} s; leaving it", trap.path);
+            say!(
+                "{name}: could not remove automount point {} within {seconds} s; leaving it",
+                trap.path
+            );
         }
     }
 
