@@ -272,8 +272,13 @@ pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>) {
     let epoll = Epoll::new().expect("epoll");
     epoll.add(fd, 0, Interest::READ).expect("epoll");
     let mut events = Events::with_capacity(1);
-    epoll.wait(&mut events, Some(PATIENCE)).expect("epoll");
-    assert!(!events.is_empty(), "nothing came within {PATIENCE:?}");
+    let until = std::time::Instant::now() + PATIENCE;
+    // A signal ends a wait early.
+    while events.is_empty() {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        assert!(!left.is_zero(), "nothing came within {PATIENCE:?}");
+        epoll.wait(&mut events, Some(left)).expect("epoll");
+    }
 }
 
 /// A large one goes in a memfd. Fds in the order of their indexes.
