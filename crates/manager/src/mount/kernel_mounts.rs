@@ -2,7 +2,7 @@
 //! `/proc/self/mountinfo` and `/proc/swaps` were directories of unit files (systemd.mount(5),
 //! systemd.swap(5)).
 //!
-//! The loop sees the mount table ([`crate::mount::table`]) and tells the loader which names gained
+//! The loop sees the mount table (`mount::table`) and tells the loader which names gained
 //! or lost a mount; the loader keeps a text for each of them and makes the next generation of what
 //! differs, as for a changed file. So a mount costs one definition, however many units there are;
 //! mounts that come while one generation is being made go into the next together.

@@ -1,5 +1,5 @@
 //! Removes what a run of a service has left in the file system. It owns nothing, decides nothing about units, and
-//! runs on the threads of [`crate::base::worker_pool`].
+//! runs on the threads of `base::worker_pool`.
 //!
 //! What a directory holds is a service's user's choice. So a worker looks at a few entries; where there are more,
 //! another warrend removes them, whose end is no loss.
