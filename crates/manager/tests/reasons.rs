@@ -277,7 +277,10 @@ fn what_is_up_without_its_device_says_so() {
     m.expect_job("start", "user.service", "done");
     m.expect_job("start", "other.service", "done");
     let words = told("user.service")["device"].to_string();
-    assert!(words.contains("dev-sdx.device, dev-sdy.device: warren-deviced is not running"), "{words}");
+    assert!(
+        words.contains("dev-sdx.device, dev-sdy.device: warren-deviced is not running"),
+        "{words}"
+    );
     assert!(told("other.service")["device"].is_null());
 }
 
