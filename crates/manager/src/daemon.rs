@@ -271,7 +271,8 @@ impl Daemon {
             self.try_doors_again();
             self.collect();
             self.end_held_up();
-            self.patients().for_each(|patient| patient.relieve(Instant::now()));
+            let moment = Instant::now();
+            self.patients().for_each(|patient| patient.relieve(moment));
             self.look_for_pid_files();
             self.go_on_hearing();
             self.leave_late_traps();

@@ -16,7 +16,7 @@ pub(crate) struct Removals {
     pub(crate) paths: BTreeMap<PathBuf, BTreeSet<UnitId>>,
     /// Units whose starts wait, by the unit that they met.
     pub(crate) waiters: BTreeMap<UnitId, BTreeSet<UnitId>>,
-    /// The same by who waits.
+    /// The unit that each waiting start waits for.
     pub(crate) waiting: BTreeMap<UnitId, UnitId>,
 }
 

@@ -8,7 +8,7 @@ const SHARES: u32 = 10;
 /// But not more than this.
 pub(crate) const SHARE_MAX: Duration = Duration::from_secs(5);
 
-/// Who is told to go, or killed, is given so long at least.
+/// The least time that processes have to end after a signal.
 pub(crate) const SIGNAL_WAIT_MIN: Duration = Duration::from_secs(1);
 
 pub(crate) fn share_of(budget: Duration) -> Duration {

@@ -16,8 +16,8 @@ pub(crate) struct Untaken {
 }
 
 impl Core {
-    /// What happened since the last call, in order, and how many happenings were lost because
-    /// nobody called for too long.
+    /// What happened since the last call, in order, and how many events were dropped because the
+    /// queue was full.
     pub fn take_happenings(&mut self) -> (Vec<Happening>, u64) {
         let untaken = std::mem::take(&mut self.untaken);
         (untaken.happenings, untaken.lost)
@@ -28,7 +28,7 @@ impl Core {
         const SIGKILL: i32 = 9;
         for effect in effects {
             let (unit, target, signal) = match *effect {
-                // Signal 0 only asks who is there.
+                // Signal 0 only checks that a process exists.
                 Effect::Kill { unit, target, signal, .. } if signal != 0 => (unit, target, signal),
                 Effect::KillGroup { unit } => (unit, KillTarget::Group, SIGKILL),
                 _ => continue,

@@ -1,4 +1,4 @@
-//! One command as it was when it ran, so that an edited file is told from it.
+//! A checksum of a command as it ran, to detect that its file was edited since.
 
 use crate::model::process::CommandList;
 use serde::{Deserialize, Serialize};

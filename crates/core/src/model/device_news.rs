@@ -13,7 +13,7 @@ pub enum Sight {
     Seeing,
 }
 
-/// What was told of devices, as units.
+/// A report of the device daemon, as changes of units.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeviceNews {
     /// What is known at all, from now on.
@@ -29,7 +29,7 @@ pub struct DeviceChange {
     pub unit: UnitId,
     /// It is there and ready.
     pub plugged: bool,
-    /// The kernel told of a change while it was there: what ReloadPropagatedFrom= it follows.
+    /// The kernel reported a change while the device was there: units with `ReloadPropagatedFrom=` reload.
     pub changed: bool,
     /// Units that it wants when it comes (`SYSTEMD_WANTS=`).
     pub wants: Vec<UnitId>,

@@ -1,5 +1,5 @@
 //! The clocks that the daemon stamps entries with.
-//! What must not be here: a deadline; who waits for one keeps it.
+//! Must not: keep a deadline; whatever waits for one keeps its own.
 //! Runs on any thread.
 
 use warren_sys::time;

@@ -1,4 +1,4 @@
-//! Mounts behind which there is a server, and processes by number and name.
+//! Mounts behind which there is a server, which may not answer.
 
 use std::path::Path;
 use warren_sys::mount::Mount;
@@ -21,10 +21,4 @@ pub(crate) fn server_of(table: &[Mount], path: &str) -> Option<String> {
     });
     let nearest = above.max_by_key(|mount| mount.mount_point.len())?;
     Some(format!("{} ({} of {})", nearest.mount_point, nearest.fstype, nearest.source))
-}
-
-/// A process by number and name.
-pub(crate) fn process(pid: u32) -> String {
-    let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    format!("pid {pid} {}", command.trim()).trim_end().to_owned()
 }

@@ -6,11 +6,11 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use warren_core::protocol::request::Asker;
 
-/// Who asks, and waits for answers as long as he is there.
+/// A client that waits for the answer as long as it is connected.
 pub struct Caller<'a> {
-    /// Who it is.
+    /// Its user and process, as the kernel says.
     pub asker: Asker,
-    /// The connection to him.
+    /// Its connection.
     pub(crate) socket: BorrowedFd<'a>,
     /// Rings with the answers.
     pub(crate) bell: Arc<Bell>,

@@ -395,7 +395,7 @@ fn under_way(view: &View, shared: &Shared, unit: UnitId, now: Monotonic) -> Valu
     json!({
         "so_far_us": now.since(since).as_micros() as u64,
         "left_us": limit.map(|at| at.since(now).as_micros() as u64),
-        "process": pid.map(crate::base::server_mounts::process),
+        "process": pid.map(crate::base::process_name::process),
         "server": server.or_else(|| held_starts::server(view, shared, unit)),
     })
 }

@@ -32,7 +32,7 @@ impl Daemon {
         write_plan(&path, &scheduled)
             .map_err(|e| format!("{}: {e}: it is not planned", path.display()))?;
         let what = crate::base::power_action::name(scheduled.action);
-        say!("a {what} is planned by {}", crate::base::client_name::client(asker));
+        say!("a {what} is planned by {}", crate::base::process_name::client(asker));
         self.adopt_plan(Some(scheduled));
         Ok(())
     }
@@ -55,7 +55,7 @@ impl Daemon {
     pub(crate) fn cancel_end(&mut self, asker: Asker) -> bool {
         let planned = self.planned.scheduled.is_some();
         if planned {
-            say!("what was planned is taken back by {}", crate::base::client_name::client(asker));
+            say!("what was planned is taken back by {}", crate::base::process_name::client(asker));
             self.set_plan(None);
             self.tell_all("The shutdown was cancelled.");
         }

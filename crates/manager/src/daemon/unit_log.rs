@@ -3,7 +3,7 @@
 //! Each carries the fields of systemd.journal-fields(7) and, where systemd has an id for such a message
 //! (`journalctl --list-catalog`), that id. [`crate::base::say`] sends them.
 
-use crate::base::client_name::client;
+use crate::base::process_name::client;
 use crate::base::say::about_named;
 use crate::base::say::say;
 use crate::base::say::{ERR, INFO, WARNING};

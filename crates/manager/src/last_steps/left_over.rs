@@ -115,7 +115,7 @@ impl Waited {
                 "unit": one.unit,
                 "phase": PHASE,
                 "pid": one.pid,
-                "process": crate::base::server_mounts::process(one.pid as u32),
+                "process": crate::base::process_name::process(one.pid as u32),
                 "server": null,
                 "so_far_us": now_us.saturating_sub(self.from_us),
                 "left_us": self.until_us.saturating_sub(now_us),

@@ -1,7 +1,8 @@
 //! What the end waits for: units that are being stopped, or are started as a part of it, for how long,
 //! and how long yet.
 
-use crate::base::server_mounts::{process, server_of};
+use crate::base::process_name::process;
+use crate::base::server_mounts::server_of;
 use crate::last_steps::left_over::Waited;
 use crate::mount::automounts::{GOES_WITHIN, GoingTrap};
 use crate::published::shared::Shared;

@@ -1,7 +1,7 @@
 //! What people are told of an end: what follows, and who asked for it.
 
-use crate::base::client_name::client;
 use crate::base::power_action;
+use crate::base::process_name::client;
 use warren_core::graph::Graph;
 use warren_core::model::ids::UnitId;
 use warren_core::model::reason::Cause;
