@@ -8,6 +8,7 @@
 //! Thread: the loop.
 
 mod accept;
+mod clients;
 mod devices;
 mod effects;
 mod environment_files;
@@ -15,20 +16,24 @@ mod exits;
 pub(crate) mod foreign_mains;
 mod group_kills;
 mod heartbeat;
+mod loads;
 mod log_link;
 mod log_wait;
 mod names;
 mod notify;
 mod planned_shutdown;
 mod presets;
+mod recovery;
 pub(crate) mod requests;
 mod resume;
+mod servers;
 mod shutdown;
 mod signals;
 mod sockets;
 mod spawns;
 pub mod start;
 mod start_times;
+mod startup;
 mod stored_fds;
 mod sweep;
 mod unit_faults;
@@ -36,10 +41,7 @@ mod unit_gc;
 pub(crate) mod unit_log;
 mod unreported_exits;
 
-use crate::base::answers::AnswerTo;
 use crate::base::clock::now;
-use crate::base::environment::Environment;
-use crate::base::fair_queue::Questions;
 use crate::base::heartbeat::HEARTBEAT;
 use crate::base::host::is_nested;
 use crate::base::patience::Patient;
@@ -48,38 +50,40 @@ use crate::base::token::{self, NOBODY};
 use crate::base::worker_pool::Workers;
 use crate::cgroup::tree::Groups;
 use crate::control::server::Control;
-use crate::daemon::requests::AfterLoad;
+use crate::daemon::clients::{Client, Clients};
+use crate::daemon::loads::{AfterLoad, Loads};
+use crate::daemon::recovery::Recovery;
+use crate::daemon::servers::Servers;
 use crate::daemon::start::{soft_reboot_mark, soft_reboots};
+use crate::daemon::startup::Startup;
 use crate::mount::automounts::{Asked, Traps};
 use crate::mount::table::MountTable;
 use crate::options::Options;
-use crate::process::early_exits::EarlyExits;
+use crate::peer::bus_names::BusNames;
 use crate::process::init_link::{FromInit, InitLink};
-use crate::process::notify_messages::EarlyNotice;
 use crate::process::notify_socket::NotifySocket;
 use crate::process::pid_file::searches::Searches;
-use crate::process::start_times::Since;
-use crate::process::unreported_exits::Missing;
+use crate::process::signals::Kills;
+use crate::process::table::Processes;
 use crate::published::orders::{Ended, LoaderOrder, Order};
 use crate::published::shared::Shared;
 use crate::recording::state_file::StateFile;
+use crate::shutdown::ctrl_alt_del::PRESSES_MAX;
+use crate::shutdown::state::Shutdown;
 use crate::shutdown::words::AskedBy;
+use crate::socket::accept::Accepting;
 use crate::socket::sockets::Sockets;
-use crate::spawn::environment_files::Reads;
-use crate::spawn::helpers::{Answered, Helpers};
-use crate::spawn::users::Names;
+use crate::spawn::state::Spawning;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use warren_bus::Bus;
-use warren_bus::backend::{Backend, Call, ReplySender};
+use warren_bus::backend::Backend;
 use warren_core::machine::Core;
-use warren_core::model::ids::{ClientId, EffectId, JobId, UnitId};
+use warren_core::model::ids::{ClientId, EffectId, UnitId};
 use warren_core::model::job::{JobMode, JobType};
 use warren_core::model::state::BootTimes;
-use warren_core::model::time::{Moment, Monotonic};
 use warren_core::persist::run_state::Late;
 use warren_core::protocol::event::{Done, Effect, Event};
 use warren_core::protocol::request::{Asker, Notice, Reply, Request};
@@ -93,12 +97,6 @@ use warren_unit::{LoadState, UnitName};
 /// Messages of init read in one turn.
 const INIT_MESSAGES_PER_TURN_MAX: usize = 64;
 
-/// More than so many Ctrl-Alt-Del ...
-const CTRL_ALT_DELS_MAX: usize = 7;
-
-/// ... within so long start the machine again at once, as in systemd(1).
-const CTRL_ALT_DEL_WITHIN: Duration = Duration::from_secs(2);
-
 /// How the process is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaving {
@@ -108,133 +106,50 @@ pub enum Leaving {
     Power(PowerAction),
 }
 
-/// Whom a reply of the machine is for.
-pub(crate) enum Client {
-    /// The bus, at once.
-    Bus(ReplySender),
-    /// Somebody who waits for the end of the job.
-    Waiter(AnswerTo<Ended>),
-}
-
-/// Who waits for the end of a job.
-pub(crate) struct JobWaiters {
-    unit: UnitId,
-    answers: Vec<AnswerTo<Ended>>,
-}
-
 /// The manager.
 pub struct Daemon {
     pub(crate) core: Core,
     pub(crate) options: Options,
     pub(crate) shared: Arc<Shared>,
+    /// Events that have happened and that the core was not told yet.
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) epoll: Epoll,
+    pub(crate) wake: Arc<EventFd>,
+    pub(crate) orders: Receiver<Order>,
+    pub(crate) leaving: Option<Leaving>,
+    pub(crate) pings: crate::base::heartbeat::Pings,
     pub(crate) init: InitLink,
-    pub(crate) helpers: Helpers,
+    pub(crate) state: StateFile,
+    pub(crate) recorder: crate::recording::recorder::Recorder,
+    pub(crate) startup: Startup,
+    pub(crate) recovery: Recovery,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) servers: Servers,
+    pub(crate) clients: Clients,
+    pub(crate) loads: Loads,
     pub(crate) log_link: crate::peer::log_link::LogLink,
     pub(crate) devices: crate::peer::devices::Devices,
-    pub(crate) groups: Groups,
-    /// Groups whose main process was signalled, and others are to be.
-    pub(crate) others: crate::process::signals::Others,
-    /// Groups all of which were signalled at once in this turn.
-    pub(crate) told_at_once: usize,
-    /// Units whose processes are to be killed in this turn.
-    pub(crate) dying: Vec<UnitId>,
-    pub(crate) sockets: Sockets,
-    pub(crate) traps: Traps,
+    pub(crate) bus_names: BusNames,
+    pub(crate) processes: Processes,
     pub(crate) notify: NotifySocket,
-    pub(crate) workers: Workers,
-    /// Those who kill large groups, which waits for nobody.
-    pub(crate) killers: Workers,
     pub(crate) pid_files: Searches,
-    pub(crate) mounts: MountTable,
-    pub(crate) recorder: crate::recording::recorder::Recorder,
-    pub(crate) state: StateFile,
-    pub(crate) bus: Option<Bus>,
-    pub(crate) control: Option<Control>,
-    /// What the last manager listened at for clients.
-    pub(crate) listeners: crate::daemon::start::Listeners,
-    pub(crate) epoll: Epoll,
-    pub(crate) loader: Sender<LoaderOrder>,
-    pub(crate) orders: Receiver<Order>,
-    pub(crate) wake: Arc<EventFd>,
-    pub(crate) events: VecDeque<Event>,
-    pub(crate) pidfds: BTreeMap<u32, OwnedFd>,
-    /// Parents of main processes that are no children of init.
-    pub(crate) parents: BTreeMap<u32, OwnedFd>,
-    /// Since when processes are there.
-    pub(crate) since: BTreeMap<u32, Since>,
-    pub(crate) clients: BTreeMap<ClientId, Client>,
-    pub(crate) next_client: u64,
-    pub(crate) job_waiters: BTreeMap<JobId, JobWaiters>,
-    /// Jobs that somebody began to wait for in this turn.
-    pub(crate) new_waits: Vec<JobId>,
-    pub(crate) tools: crate::spawn::tools::Tools,
-    pub(crate) connections: BTreeMap<UnitId, crate::socket::accept::Connection>,
-    /// Instances whose process has its connection.
-    pub(crate) handed_over: Vec<UnitId>,
     pub(crate) stored_fds: crate::process::stored_fds::FdStore,
-    pub(crate) environment: Environment,
+    pub(crate) groups: Groups,
     /// Units that are being frozen or thawed, and which of both.
     pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,
-    /// Commands that wait for their environment files.
-    pub(crate) environments: Reads,
-    /// Who commands run as that no file says.
-    pub(crate) names: Names,
+    pub(crate) kills: Kills,
+    pub(crate) spawning: Spawning,
+    pub(crate) workers: Workers,
     /// Conditions to be looked at at the end of the turn.
     pub(crate) checks: Vec<(EffectId, Arc<warren_unit::config::UnitSection>)>,
-    pub(crate) name_watcher: Option<warren_bus::names::NameWatcher>,
-    /// Services of `Type=dbus` by the name that they are to take.
-    pub(crate) bus_names: BTreeMap<Box<str>, Vec<UnitId>>,
-    pub(crate) loads: BTreeMap<u64, crate::daemon::requests::AfterLoad>,
-    pub(crate) next_load: u64,
-    /// What strangers ask of the loader.
-    pub(crate) questions: Questions<(Call, ReplySender)>,
-    pub(crate) leaving: Option<Leaving>,
-    /// Readiness was told to whoever started this manager.
-    pub(crate) ready_told: bool,
-    /// Clients can connect: only then is readiness told.
-    pub(crate) serving: bool,
-    /// The first transaction was asked for.
-    pub(crate) first_unit_asked: bool,
-    /// The effects that are carried out now were asked for by the last incarnation already.
-    pub(crate) resuming: bool,
-    /// Processes that have ended, of which no record was there yet.
-    pub(crate) missing: Missing,
-    /// Counts the managers of this init.
-    pub(crate) incarnation: u64,
-    /// What is done when everything is stopped, once the manager is going down.
-    pub(crate) ending: Option<crate::shutdown::stages::Ending>,
-    /// An end that is to come.
-    pub(crate) planned: crate::shutdown::plan::Planned,
-    /// When Ctrl-Alt-Del was typed of late.
-    pub(crate) ctrl_alt_dels: Vec<Monotonic>,
-    /// What is taken away off the loop, and what waits for it.
-    pub(crate) sweep: crate::shutdown::sweep::Sweep,
+    pub(crate) sockets: Sockets,
+    pub(crate) accepting: Accepting,
+    pub(crate) traps: Traps,
+    pub(crate) mounts: MountTable,
     /// Units that may be forgotten.
     pub(crate) collector: crate::daemon::unit_gc::Collector,
-    /// `Accept=yes` sockets.
-    pub(crate) doors: crate::socket::accept::Doors,
-    pub(crate) pings: crate::base::heartbeat::Pings,
-    pub(crate) started: Moment,
-    /// Ends of processes that no helper has told of yet.
-    pub(crate) early_exits: EarlyExits,
-    /// What processes said before the helper that made them, where their cgroup does not tell their unit.
-    pub(crate) early_notices: Vec<EarlyNotice>,
     /// Wrong values of units that were said.
     pub(crate) faults_said: BTreeMap<UnitId, Box<[warren_unit::Diagnostic]>>,
-    /// Processes of spawns that were answered in this turn and are not known to the core yet, with
-    /// their units.
-    pub(crate) fresh_pids: BTreeMap<u32, Option<UnitId>>,
-    /// Processes that units named as their main ones in this turn, or that were found to be.
-    pub(crate) named_mains: Vec<(UnitId, u32)>,
-    /// It was said that no helper that is held up is replaced any more.
-    pub(crate) too_many_held_told: bool,
-    /// What helpers answered to the last incarnation.
-    pub(crate) answered: Answered,
-    /// What may have been begun by it, until all helpers have answered.
-    pub(crate) unsettled: Vec<Effect>,
-    /// Spawns that the last incarnation may have asked for, and that were given up before this one did: they are
-    /// answered when all helpers have told what they did then.
-    pub(crate) given_up: BTreeSet<EffectId>,
 }
 
 impl Daemon {
@@ -258,8 +173,8 @@ impl Daemon {
                 return 1;
             }
             ready.iter().for_each(|source| self.source_ready(source.token));
-            self.told_at_once = 0;
-            if !self.others.is_empty() {
+            self.kills.signalled_at_once = 0;
+            if !self.kills.other_processes.is_empty() {
                 self.turn();
                 self.signal_others();
             }
@@ -286,7 +201,11 @@ impl Daemon {
         // What came up after the turn, as the beginning of an end that was planned, makes no source
         // ready.
         let is_due = !self.events.is_empty();
-        if is_due || self.init.has_early() || !self.others.is_empty() || self.core.is_behind() {
+        if is_due
+            || self.init.has_early()
+            || !self.kills.other_processes.is_empty()
+            || self.core.is_behind()
+        {
             return Duration::ZERO;
         }
         let (monotonic, moment) = (now().monotonic, Instant::now());
@@ -300,21 +219,21 @@ impl Daemon {
     fn patients(&self) -> impl Iterator<Item = &dyn Patient> {
         let all: [&dyn Patient; 16] = [
             &self.core,
-            &self.missing,
-            &self.doors,
+            &self.processes.unreported,
+            &self.accepting.doors,
             &self.collector,
-            &self.ending,
-            &self.planned,
-            &self.helpers,
+            &self.shutdown.under_way,
+            &self.shutdown.planned,
+            &self.spawning.helpers,
             &self.workers,
             &self.pid_files,
             &self.notify,
             &self.traps,
             &self.sockets,
-            &self.environments,
-            &self.names,
+            &self.spawning.environment_files,
+            &self.spawning.users,
             &self.log_link,
-            &self.bus,
+            &self.servers.bus,
         ];
         all.into_iter()
     }
@@ -362,7 +281,7 @@ impl Daemon {
                 FromInit::Stored { listed, last } => self.take_listed(listed, last),
                 FromInit::Pong(number) => {
                     self.pings.answered();
-                    self.helpers.take_back(number);
+                    self.spawning.helpers.take_back(number);
                     self.listen_where_closed(number);
                 }
                 FromInit::Accepted { token, connection } => self.accepted(token, connection),
@@ -379,7 +298,7 @@ impl Daemon {
         let results: Vec<(EffectId, Done)> = self
             .workers
             .results()
-            .chain(self.killers.results())
+            .chain(self.kills.killers.results())
             .chain(self.pid_files.hear())
             .collect();
         for (effect, result) in results {
@@ -410,7 +329,7 @@ impl Daemon {
     /// Has the units of mounts loaded that no file is for. What goes at the end needs no new
     /// generation.
     fn load_mounts(&mut self) {
-        if self.ending.is_some() {
+        if self.shutdown.under_way.is_some() {
             return;
         }
         let core = &self.core;
@@ -488,13 +407,12 @@ impl Daemon {
     /// `CtrlAltDelBurstAction=` says, whatever they do (systemd-system.conf(5)).
     fn ctrl_alt_del(&mut self, by: AskedBy) {
         let moment = now().monotonic;
-        self.ctrl_alt_dels.retain(|&at| moment.since(at) < CTRL_ALT_DEL_WITHIN);
-        self.ctrl_alt_dels.push(moment);
+        let is_burst = self.shutdown.ctrl_alt_dels.press(moment);
         let action = self.core.settings().defaults.ctrl_alt_del_burst;
-        if self.ctrl_alt_dels.len() > CTRL_ALT_DELS_MAX && action != EmergencyAction::None {
+        if is_burst && action != EmergencyAction::None {
             let action_name = action.as_str();
-            say!("Ctrl-Alt-Del was typed more than {CTRL_ALT_DELS_MAX} times: {action_name}");
-            self.ctrl_alt_dels.clear();
+            say!("Ctrl-Alt-Del was typed more than {PRESSES_MAX} times: {action_name}");
+            self.shutdown.ctrl_alt_dels.clear();
             let status = self.shared_exit_code();
             self.end_by(action, status, by);
         } else if !self.start_by_signal("ctrl-alt-del.target", JobMode::ReplaceIrreversibly) {
@@ -526,14 +444,14 @@ impl Daemon {
     /// Steps through everything that has happened, until nothing is left to do at once.
     pub(crate) fn turn(&mut self) {
         // Waking a thread costs more than what it is told.
-        let held = self.bus.as_ref().map(|bus| bus.hold());
+        let held = self.servers.bus.as_ref().map(|bus| bus.hold());
         while !self.events.is_empty() {
             let mut effects = Vec::new();
             let moment = now();
             for event in self.events.drain(..) {
                 effects.extend(self.core.step(moment, event));
             }
-            self.fresh_pids.clear();
+            self.processes.fresh_pids.clear();
             self.take_in_named();
             self.finish_turn(effects);
         }
@@ -583,7 +501,7 @@ impl Daemon {
         self.leave_unwanted_environments(&changed);
         self.leave_unwanted_names(&changed);
         self.check_conditions();
-        if !self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
+        if !self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good()) {
             self.note_idle(&changed);
         }
         self.look_at_log_daemon(&changed);
@@ -595,18 +513,18 @@ impl Daemon {
 
     /// What led to this batch is written down: it need not be told again to the next incarnation.
     fn forget_sources(&mut self) {
-        self.init.release(self.early_exits.first_record());
+        self.init.release(self.processes.early_exits.first_record());
         self.forget_notices();
         self.forget_births();
         self.forget_plan_that_began();
         self.traps.release();
-        for unit in std::mem::take(&mut self.handed_over) {
+        for unit in std::mem::take(&mut self.accepting.handed_over) {
             self.drop_connection(unit);
         }
     }
 
     fn compact(&mut self, late: &[Late]) {
-        if self.state.wants_compaction(self.ending.is_some()) {
+        if self.state.wants_compaction(self.shutdown.under_way.is_some()) {
             self.write_state_anew(late);
         }
     }
@@ -647,55 +565,41 @@ impl Daemon {
         self.tell_job_waiters(&notices);
         self.tell_who_waits_in_vain(&changed);
         // Whoever came in after a restart has seen everything as it is now.
-        if let Some(bus) = self.bus.as_ref().filter(|_| !self.resuming) {
+        if let Some(bus) = self.servers.bus.as_ref().filter(|_| !self.recovery.is_resuming) {
             bus.publish(&view, changed.into_iter().collect(), notices);
         }
         self.tell_readiness();
     }
 
     fn tell_job_waiters(&mut self, notices: &[Notice]) {
-        if self.job_waiters.is_empty() {
-            return;
-        }
         for notice in notices {
             if let Notice::JobRemoved { job, result, .. } = notice {
-                for waiter in self.job_waiters.remove(job).into_iter().flat_map(|w| w.answers) {
-                    waiter.send(Ended::Job(*result));
-                }
+                self.clients.job_ended(*job, *result);
             }
         }
     }
 
-    /// Whoever waits for what only a person can bring about is told so; the job waits on.
+    /// Clients that wait for what only a person can bring about are told so; the job waits on.
     ///
-    /// A wait becomes vain when a device's job begins to wait, or when somebody begins to wait for
-    /// one that does: in all other turns nobody's way through the jobs is walked.
+    /// A wait becomes vain when a device's job begins to wait, or when a client begins to wait for
+    /// one that does: in all other turns the way through the jobs is not walked.
     fn tell_who_waits_in_vain(&mut self, changed: &BTreeSet<UnitId>) {
-        if self.job_waiters.is_empty() {
-            return self.new_waits.clear();
-        }
         let view = self.shared.view();
-        let new = std::mem::take(&mut self.new_waits);
-        let jobs = match changed.iter().any(|&unit| view.graph.is_device(unit)) {
-            true => self.job_waiters.keys().copied().collect(),
-            false => new,
-        };
-        for job in jobs {
-            let unit = self.job_waiters.get(&job).map(|waiters| waiters.unit);
+        let all = changed.iter().any(|&unit| view.graph.is_device(unit));
+        for job in self.clients.take_waited_for(all) {
+            let unit = self.clients.unit_of(job);
             let Some(device) = unit.and_then(|unit| view.waits_in_vain_for(unit)) else { continue };
-            for waiter in self.job_waiters.remove(&job).into_iter().flat_map(|w| w.answers) {
-                waiter.send(Ended::InVain(view.graph.name(device).clone()));
-            }
+            self.clients.answer_waiters(job, || Ended::InVain(view.graph.name(device).clone()));
         }
     }
 
     /// `READY=1` to whoever started this manager, once the first transaction is worked off.
     pub(crate) fn tell_readiness(&mut self) {
-        let is_starting = !self.serving || !self.first_unit_asked || self.core.totals().jobs > 0;
-        if self.ready_told || is_starting || self.ending.is_some() {
+        let is_ready = self.startup.may_be_ready() && self.core.totals().jobs == 0;
+        if !is_ready || self.shutdown.under_way.is_some() {
             return;
         }
-        self.ready_told = true;
+        self.startup.is_ready_announced = true;
         if !self.core.totals().startup_finished {
             self.core.set_startup_finished();
             let finished = now();
@@ -704,7 +608,7 @@ impl Daemon {
             self.shared.change_facts(|facts| facts.boot = boot);
             self.shared.publish(Arc::new(self.core.view()));
             self.recorder.boot_ended(finished, self.core.graph());
-            let took = finished.monotonic.since(self.started.monotonic);
+            let took = finished.monotonic.since(self.startup.began.monotonic);
             say!("startup finished in {:.3} s", took.as_secs_f64());
             // What the start of thousands of units took goes back to the kernel; if no thread can
             // be had, it stays.
@@ -717,8 +621,8 @@ impl Daemon {
         match leaving {
             Leaving::Restart => {
                 // Before the bus ends, which answers who asked for this there.
-                self.control.iter().for_each(Control::leave_others_to_the_next);
-                self.bus.iter_mut().for_each(Bus::leave_socket);
+                self.servers.control.iter().for_each(Control::leave_others_to_the_next);
+                self.servers.bus.iter_mut().for_each(Bus::leave_socket);
                 // Init takes a link that is closed before the process has ended for a fault.
                 std::mem::forget(self.init);
                 EXIT_RESTART
@@ -743,27 +647,13 @@ impl Daemon {
         }
     }
 
-    /// Remembers a client until the machine replies to it.
-    pub(crate) fn remember(&mut self, client: Client) -> ClientId {
-        let id = ClientId(self.next_client);
-        self.next_client += 1;
-        self.clients.insert(id, client);
-        id
-    }
-
     fn answer(&mut self, client: ClientId, reply: Reply) {
-        match self.clients.remove(&client) {
+        match self.clients.take(client) {
             Some(Client::Bus(sender)) => sender.send(crate::daemon::requests::bus_answer(reply)),
             Some(Client::Waiter(waiter)) => match reply {
                 // A job that ended in the step that made it is among this turn's notices, which
                 // are looked at after the replies.
-                Reply::Job { job, unit, .. } => {
-                    let none = || JobWaiters { unit, answers: Vec::new() };
-                    let answers = &mut self.job_waiters.entry(job).or_insert_with(none).answers;
-                    answers.retain(|waiter| !waiter.is_in_vain());
-                    answers.push(waiter);
-                    self.new_waits.push(job);
-                }
+                Reply::Job { job, unit, .. } => self.clients.wait_for_job(job, unit, waiter),
                 Reply::Done => waiter.send(Ended::Nothing),
                 Reply::Refused(refusal) => {
                     let (text, about) = (refusal.to_string(), refusal.unit().cloned());

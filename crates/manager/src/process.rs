@@ -12,4 +12,5 @@ pub(crate) mod pid_file;
 pub(crate) mod signals;
 pub(crate) mod start_times;
 pub(crate) mod stored_fds;
+pub(crate) mod table;
 pub(crate) mod unreported_exits;

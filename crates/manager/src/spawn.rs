@@ -9,5 +9,6 @@ pub(crate) mod helpers;
 pub mod mount_commands;
 pub mod removals;
 pub(crate) mod request;
+pub(crate) mod state;
 pub(crate) mod tools;
 pub(crate) mod users;

@@ -3,7 +3,7 @@
 use crate::base::clock::now;
 use crate::base::say::say;
 use crate::daemon::Daemon;
-use crate::daemon::requests::AfterLoad;
+use crate::daemon::loads::AfterLoad;
 use crate::published::orders::LoaderOrder;
 use crate::socket::accept::{
     Connection, Door, EAGAIN, TRY_AGAIN_AFTER, Waiting, describe, is_for_later, parse_stored_name,
@@ -24,7 +24,7 @@ impl Daemon {
     /// Connections to this socket unit are wanted.
     pub(crate) fn open_door(&mut self, unit: UnitId) {
         let accepted = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.accepted);
-        let door = self.doors.door(unit);
+        let door = self.accepting.doors.door(unit);
         door.open = true;
         door.next = door.next.max(accepted);
         if door.asked.is_none() {
@@ -34,16 +34,16 @@ impl Daemon {
 
     /// They are not wanted any more. What init is taking just now is closed when it comes.
     pub(crate) fn close_door(&mut self, unit: UnitId) {
-        self.doors.door(unit).open = false;
+        self.accepting.doors.door(unit).open = false;
         self.watch_sockets(unit, false);
     }
 
     /// Somebody waits at one of the unit's sockets. False if the unit takes no connections itself.
     pub(crate) fn knock(&mut self, unit: UnitId) -> bool {
-        if !self.doors.is_open(unit) {
+        if !self.accepting.doors.is_open(unit) {
             return false;
         }
-        if self.doors.door(unit).asked.is_none() {
+        if self.accepting.doors.door(unit).asked.is_none() {
             self.watch_sockets(unit, false);
             self.ask_for_connection(unit, 0);
         }
@@ -54,14 +54,14 @@ impl Daemon {
     /// waits, and they are watched again.
     fn ask_for_connection(&mut self, unit: UnitId, index: usize) {
         if index >= self.sockets.get(unit).len() {
-            self.doors.door(unit).asked = None;
-            if self.doors.is_open(unit) {
+            self.accepting.doors.door(unit).asked = None;
+            if self.accepting.doors.is_open(unit) {
                 self.watch_sockets(unit, true);
             }
             return;
         }
-        let token = self.doors.new_token(unit);
-        let door = self.doors.door(unit);
+        let token = self.accepting.doors.new_token(unit);
+        let door = self.accepting.doors.door(unit);
         door.asked = Some((token, index));
         let socket = self.core.graph().name(unit).as_str();
         let (listener, name) =
@@ -74,7 +74,7 @@ impl Daemon {
     /// Init's answer.
     pub(crate) fn accepted(&mut self, token: u64, answer: Result<OwnedFd, i32>) {
         let unit = UnitId(token as u32);
-        let door = self.doors.door(unit);
+        let door = self.accepting.doors.door(unit);
         let Some((_, index)) = door.asked.filter(|asked| asked.0 == token) else { return };
         let open = door.open;
         match answer {
@@ -87,24 +87,30 @@ impl Daemon {
                 let socket = self.core.graph().name(unit).as_str();
                 let why = warren_sys::error::errno_text(errno);
                 say!("{socket}: no connection can be taken: {why}");
-                let door = self.doors.door(unit);
+                let door = self.accepting.doors.door(unit);
                 door.asked = None;
                 // If it was we who had no room for it, init has one, which nobody will serve.
                 drop(self.init.drop_stored(&stored_name(socket, door.next)));
-                self.doors.again_at = Some(now().monotonic.after(TRY_AGAIN_AFTER));
+                self.accepting.doors.again_at = Some(now().monotonic.after(TRY_AGAIN_AFTER));
             }
         }
     }
 
     /// Doors at which accept(2) has failed are watched again.
     pub(crate) fn try_doors_again(&mut self) {
-        if self.doors.again_at.is_none_or(|at| now().monotonic < at) {
+        if self.accepting.doors.again_at.is_none_or(|at| now().monotonic < at) {
             return;
         }
-        self.doors.again_at = None;
+        self.accepting.doors.again_at = None;
         let idle = |door: &Door| door.open && door.asked.is_none();
-        let units: Vec<UnitId> =
-            self.doors.doors.iter().filter(|(_, door)| idle(door)).map(|(&unit, _)| unit).collect();
+        let units: Vec<UnitId> = self
+            .accepting
+            .doors
+            .doors
+            .iter()
+            .filter(|(_, door)| idle(door))
+            .map(|(&unit, _)| unit)
+            .collect();
         for unit in units {
             self.watch_sockets(unit, true);
         }
@@ -112,7 +118,7 @@ impl Daemon {
 
     /// Names the instance for a connection and has it loaded.
     fn take_connection(&mut self, unit: UnitId, fd: OwnedFd) {
-        let number = self.doors.door(unit).next;
+        let number = self.accepting.doors.door(unit).next;
         let socket = self.core.graph().name(unit).clone();
         let stored = stored_name(socket.as_str(), number);
         let TypeState::Socket(warren_core::model::state::Socket::Up(run)) =
@@ -122,7 +128,7 @@ impl Daemon {
         };
         let settings = self.core.settings().compile(self.core.graph().definition(unit));
         let config = settings.socket();
-        let loading = self.doors.doors.get(&unit).map(|door| &door.loading);
+        let loading = self.accepting.doors.doors.get(&unit).map(|door| &door.loading);
         let loading: Vec<Option<IpAddr>> =
             loading.into_iter().flat_map(|all| all.values().copied()).collect();
         let refuse = |daemon: &mut Daemon, fd: OwnedFd, why: &str| {
@@ -154,7 +160,7 @@ impl Daemon {
             self.events.push_back(Event::ConnectionUnserved { socket: unit });
             return self.turn_away(fd, &stored);
         };
-        self.doors.door(unit).next += 1;
+        self.accepting.doors.door(unit).next += 1;
         let connection = Connection { fd, environment, stored, is_kept: false };
         self.load_instance(Waiting { socket: unit, number, instance, connection });
     }
@@ -169,7 +175,7 @@ impl Daemon {
 
     fn load_instance(&mut self, waiting: Waiting) {
         let source = source_of(&waiting.instance);
-        self.doors.door(waiting.socket).loading.insert(waiting.number, source);
+        self.accepting.doors.door(waiting.socket).loading.insert(waiting.number, source);
         let name = waiting.instance.clone();
         let after = AfterLoad::Connection(Box::new(waiting));
         self.load(|token| LoaderOrder::LoadOne { name, goes_far: false, token }, after);
@@ -196,7 +202,7 @@ impl Daemon {
     fn goes_on_with_connection(&mut self, name: &str, fd: OwnedFd) -> bool {
         let Some((socket, number)) = parse_stored_name(name) else { return false };
         let Some(socket) = self.core.graph().lookup_own(&socket) else { return false };
-        let door = self.doors.door(socket);
+        let door = self.accepting.doors.door(socket);
         door.next = door.next.max(number + 1);
         let settings = self.core.settings().compile(self.core.graph().definition(socket));
         let TypeSettings::Socket(config) = &settings.own else {
@@ -212,7 +218,7 @@ impl Daemon {
                 // Whether it was handed over may come to light only now.
                 let settings = self.core.settings().compile_running(graph.definition(unit));
                 let is_kept = is_for_later(&settings);
-                self.connections.insert(unit, Connection { is_kept, ..connection });
+                self.accepting.connections.insert(unit, Connection { is_kept, ..connection });
             }
             Some(unit) if self.core.unit_run(unit).history.is_some() => return false,
             _ if self.core.unit_run(socket).active_state().is_down() => return false,
@@ -228,7 +234,7 @@ impl Daemon {
 
     /// It was handed over, or will never be.
     pub(crate) fn drop_connection(&mut self, unit: UnitId) {
-        if let Some(Connection { fd, stored, .. }) = self.connections.remove(&unit) {
+        if let Some(Connection { fd, stored, .. }) = self.accepting.connections.remove(&unit) {
             // The process may have it, and is to go on with it.
             drop(fd);
             let _ = self.init.drop_stored(&stored);
@@ -237,13 +243,13 @@ impl Daemon {
 
     pub(crate) fn connection_loaded(&mut self, waiting: Waiting) {
         let Waiting { socket, number, instance, connection } = waiting;
-        self.doors.door(socket).loading.remove(&number);
+        self.accepting.doors.door(socket).loading.remove(&number);
         let Some(instance) = self.core.graph().lookup(&instance) else {
             say!("{}: {instance} has no file", self.core.graph().name(socket));
             self.events.push_back(Event::ConnectionUnserved { socket });
             return self.turn_away(connection.fd, &connection.stored);
         };
-        self.connections.insert(instance, connection);
+        self.accepting.connections.insert(instance, connection);
         self.events.push_back(Event::Connection { socket, instance, number });
     }
 }

@@ -4,7 +4,7 @@ use crate::base::clock::now;
 use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
-use crate::daemon::requests::AfterLoad;
+use crate::daemon::loads::AfterLoad;
 use crate::peer::device_words;
 use crate::peer::devices::{
     DEVICE_DAEMON, WANTS_MAX, daemon_unit, is_expected, is_out, is_plugged,
@@ -159,7 +159,10 @@ impl Daemon {
 
     /// The daemon is down for good, or was never started: nobody waits for devices any more.
     pub(crate) fn look_for_device_daemon(&mut self) {
-        if self.core.sight() == Sight::Blind || !self.first_unit_asked || !self.events.is_empty() {
+        if self.core.sight() == Sight::Blind
+            || !self.startup.is_first_unit_requested
+            || !self.events.is_empty()
+        {
             return;
         }
         let unit = daemon_unit(self.core.graph());

@@ -42,7 +42,7 @@ impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
     pub(crate) fn carry_out(&mut self, effect: Effect) {
         if self.must_wait(&effect) {
-            return self.sweep.hold(effect, self.resuming);
+            return self.shutdown.sweep.hold(effect, self.recovery.is_resuming);
         }
         self.catch_up_before(&effect);
         self.tell_of_settings(&effect);
@@ -73,7 +73,7 @@ impl Daemon {
             Effect::FindMain { id, unit, pid_file, waits } => {
                 self.find_main(id, unit, pid_file, waits)
             }
-            Effect::KillGroup { unit } => self.dying.push(unit),
+            Effect::KillGroup { unit } => self.kills.dying.push(unit),
             Effect::CleanUp { unit, settings, restarting } => {
                 self.clean_up(unit, &settings, restarting);
             }
@@ -150,7 +150,7 @@ impl Daemon {
         if let Done::MainProcess { pid: Some(pid) } = result
             && let Some(unit) = self.core.effect_unit(effect)
         {
-            self.named_mains.push((unit, pid));
+            self.processes.named_mains.push((unit, pid));
         }
         self.events.push_back(Event::Done { effect, result });
     }
@@ -226,7 +226,7 @@ impl Daemon {
     /// first. The others are when it is down.
     fn watch_bus_name(&mut self, unit: UnitId, name: Box<str>, on: bool) {
         let graph = self.core.graph().clone();
-        let units = self.bus_names.entry(name.clone()).or_default();
+        let units = self.bus_names.units.entry(name.clone()).or_default();
         let first = units.first().copied();
         if on && first != Some(unit) && units.contains(&unit) {
             return;
@@ -245,31 +245,31 @@ impl Daemon {
             None => {}
         }
         let next = units.first().copied();
-        if let Some(watcher) = self.name_watcher.as_ref().filter(|_| !on) {
+        if let Some(watcher) = self.bus_names.watcher.as_ref().filter(|_| !on) {
             watcher.leave(&name);
         }
         match next {
             Some(next) => self.begin_to_watch(next, &name),
-            None => _ = self.bus_names.remove(&name),
+            None => _ = self.bus_names.units.remove(&name),
         }
     }
 
     /// The watcher is started with the first name.
     fn begin_to_watch(&mut self, unit: UnitId, name: &str) {
-        if self.name_watcher.is_none() {
+        if self.bus_names.watcher.is_none() {
             let shared = self.shared.clone();
             let tell = move |name: &str, state: NameState| {
                 shared.order(Order::BusName(name.to_owned(), state));
             };
             match NameWatcher::start(&self.options.bus_socket(), tell) {
-                Ok(watcher) => self.name_watcher = Some(watcher),
+                Ok(watcher) => self.bus_names.watcher = Some(watcher),
                 Err(e) => {
                     say!("{}: who has {name} cannot be watched: {e}", self.core.graph().name(unit));
                     self.events.push_back(Event::BusName { unit, state: BusName::NoBus });
                 }
             }
         }
-        if let Some(watcher) = &self.name_watcher {
+        if let Some(watcher) = &self.bus_names.watcher {
             watcher.watch(name);
         }
     }
@@ -281,8 +281,9 @@ impl Daemon {
         if crate::mount::kind::is_swap(self.core.graph().name(unit)) {
             return self.start_swap(id, unit, &settings, true);
         }
-        let was_mounted =
-            self.resuming && !remount && self.mounts.is_mounted(self.core.graph().name(unit));
+        let was_mounted = self.recovery.is_resuming
+            && !remount
+            && self.mounts.is_mounted(self.core.graph().name(unit));
         if mount_commands::is_quick(config) {
             return match was_mounted {
                 // The last incarnation may not have got any further.
@@ -293,21 +294,21 @@ impl Daemon {
             };
         }
         if !remount {
-            self.tools.mounts(id, self.core.graph().name(unit));
+            self.spawning.tools.mounts(id, self.core.graph().name(unit));
         }
         // What is mounted may have its server in the unit's cgroup.
         let is_tool = |pid| !was_mounted || mount_commands::is_mount_tool(pid);
-        if self.resuming && self.take_up_tool(id, unit, is_tool) {
+        if self.recovery.is_resuming && self.take_up_tool(id, unit, is_tool) {
             return;
         }
         if was_mounted {
-            self.tools.forget(id);
+            self.spawning.tools.forget(id);
             return self.done(id, Done::Ok);
         }
         if let Err(error) =
             self.run_tool(id, unit, &settings, mount_commands::mount_command(config, remount))
         {
-            self.tools.forget(id);
+            self.spawning.tools.forget(id);
             self.done(id, Done::Failed { error });
         }
     }
@@ -323,23 +324,23 @@ impl Daemon {
         }
         let is_of_kernel = self.core.graph().definition(unit).is_of_kernel();
         let step = Some(config).filter(|_| is_of_kernel).and_then(mount_commands::unmount_step);
-        self.tools.unmounts(id, &config.where_);
+        self.spawning.tools.unmounts(id, &config.where_);
         if step.is_some() {
-            self.tools.takes_step(id);
+            self.spawning.tools.takes_step(id);
         }
-        if self.resuming && self.take_up_tool(id, unit, |_| true) {
+        if self.recovery.is_resuming && self.take_up_tool(id, unit, |_| true) {
             return;
         }
         let command = step.unwrap_or_else(|| mount_commands::unmount_command(config));
         if let Err(error) = self.run_tool(id, unit, &settings, command) {
-            self.tools.forget(id);
+            self.spawning.tools.forget(id);
             self.done(id, Done::Failed { error });
         }
     }
 
     /// Begins to swap to a device or file, or gives it up; nothing is run for what is so already.
     fn start_swap(&mut self, id: EffectId, unit: UnitId, settings: &Arc<Compiled>, on: bool) {
-        if self.resuming && self.take_up_tool(id, unit, |_| true) {
+        if self.recovery.is_resuming && self.take_up_tool(id, unit, |_| true) {
             return;
         }
         let config = settings.mount();
@@ -365,7 +366,7 @@ impl Daemon {
         may_be_one: impl Fn(i32) -> bool,
     ) -> bool {
         if let Some((reply, pidfd)) =
-            self.answered.replies.remove(&EffectId(id.0 | crate::spawn::tools::TOOL))
+            self.recovery.answered.replies.remove(&EffectId(id.0 | crate::spawn::tools::TOOL))
         {
             self.spawned(reply, pidfd);
             return true;
@@ -375,7 +376,7 @@ impl Daemon {
         }
         let first = self.unknown_processes(unit).find(|&pid| may_be_one(pid));
         match first {
-            Some(pid) => self.tools.take_up(pid as u32, id),
+            Some(pid) => self.spawning.tools.take_up(pid as u32, id),
             None => return false,
         }
         true
@@ -404,19 +405,19 @@ impl Daemon {
         };
         let path = self.groups.path(unit).map(str::to_owned);
         let cgroup = crate::spawn::request::cgroup_place(path, self.groups.is_killed(unit));
-        let (spawn_id, spec) = self.tools.spec(id, argv, cgroup, output);
-        self.helpers.spawn(spawn_id, Box::new(spec), fds)
+        let (spawn_id, spec) = self.spawning.tools.spec(id, argv, cgroup, output);
+        self.spawning.helpers.spawn(spawn_id, Box::new(spec), fds)
     }
 
     // ---- the end of a run ----
 
     fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
         let is_slice = matches!(settings.own, TypeSettings::Slice(_));
-        if self.ending.as_mut().is_none_or(|ending| ending.counts(is_slice)) {
+        if self.shutdown.under_way.as_mut().is_none_or(|ending| ending.counts(is_slice)) {
             let counters = self.groups.counters(unit);
             self.recorder.counted(now().monotonic, unit, Reading::Stop, &counters);
         }
-        let leaves = self.ending.as_ref().and_then(|ending| ending.leaves_groups());
+        let leaves = self.shutdown.under_way.as_ref().and_then(|ending| ending.leaves_groups());
         if leaves.is_none_or(|for_good| !self.groups.leave(unit, is_slice, for_good)) {
             self.remove_group(unit);
         }
@@ -434,7 +435,7 @@ impl Daemon {
     /// way says, or `systemctl exit STATUS` has set.
     fn emergency(&mut self, action: EmergencyAction, unit: UnitId, status: Option<u8>) {
         say!("{}: {} was asked for", self.core.graph().name(unit), action.as_str());
-        let of_ending = self.ending.as_ref().and_then(|ending| ending.exit_status());
+        let of_ending = self.shutdown.under_way.as_ref().and_then(|ending| ending.exit_status());
         let status = status.or(of_ending).unwrap_or_else(|| self.shared_exit_code());
         self.end_by(action, status, AskedBy::Unit(unit));
     }

@@ -20,26 +20,26 @@ impl Daemon {
         let (files, found) = (exec.environment_files.clone(), Found::default());
         let waiting =
             Waiting { spawn: Box::new(spawn.clone()), since: Instant::now(), found: found.clone() };
-        self.environments.waiting.insert(id, waiting);
-        self.environments.of_units.insert((spawn.unit, id));
+        self.spawning.environment_files.waiting.insert(id, waiting);
+        self.spawning.environment_files.of_units.insert((spawn.unit, id));
         let read = move || {
             let _ = found.set(read_all(&files));
             Done::Ok
         };
-        self.environments.to_do.push_back((id, Box::new(read)));
+        self.spawning.environment_files.to_do.push_back((id, Box::new(read)));
         true
     }
 
     /// Has one worker read the files of all commands of this turn.
     pub(crate) fn read_environments(&mut self) {
-        if !self.environments.to_do.is_empty() {
-            self.workers.run_all(std::mem::take(&mut self.environments.to_do));
+        if !self.spawning.environment_files.to_do.is_empty() {
+            self.workers.run_all(std::mem::take(&mut self.spawning.environment_files.to_do));
         }
     }
 
     /// The files of a command were read: it is run. False if the effect is none of those.
     pub(crate) fn environment_read(&mut self, id: EffectId) -> bool {
-        let Some(Waiting { spawn, found, .. }) = self.environments.take(id) else {
+        let Some(Waiting { spawn, found, .. }) = self.spawning.environment_files.take(id) else {
             return false;
         };
         if self.core.effect_unit(id).is_none() {
@@ -59,12 +59,16 @@ impl Daemon {
 
     /// Does not begin what nobody wants any more since these units changed.
     pub(crate) fn leave_unwanted_environments(&mut self, changed: &BTreeSet<UnitId>) {
-        if self.environments.waiting.is_empty() {
+        if self.spawning.environment_files.waiting.is_empty() {
             return;
         }
-        for id in changed.iter().flat_map(|&unit| self.environments.of(unit)).collect::<Vec<_>>() {
+        for id in changed
+            .iter()
+            .flat_map(|&unit| self.spawning.environment_files.of(unit))
+            .collect::<Vec<_>>()
+        {
             if self.core.is_unwanted(id) {
-                let _ = self.environments.take(id);
+                let _ = self.spawning.environment_files.take(id);
                 self.done(id, Done::NeverBegun);
             }
         }
@@ -73,9 +77,9 @@ impl Daemon {
     /// Waits no longer for files that do not come.
     pub(crate) fn leave_late_environments(&mut self) {
         let now = Instant::now();
-        while let Some((&id, first)) = self.environments.waiting.first_key_value()
+        while let Some((&id, first)) = self.spawning.environment_files.waiting.first_key_value()
             && first.since + READ_WITHIN <= now
-            && let Some(Waiting { spawn, .. }) = self.environments.take(id)
+            && let Some(Waiting { spawn, .. }) = self.spawning.environment_files.take(id)
         {
             let files = command_of(&spawn.settings, spawn.list, spawn.index)
                 .map_or(&[][..], |(_, exec)| &exec.environment_files);

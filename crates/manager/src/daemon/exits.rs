@@ -22,7 +22,8 @@ impl Daemon {
         let ended = self.init.ended(EXITS_PER_TURN_MAX);
         self.look_at_groups_after(!ended.is_empty(), ended.iter().any(|one| one.exit.kind == KILL));
         for record in ended {
-            if let Some(unborn) = self.helpers.held.ended(record.exit.pid, record.time_ns) {
+            if let Some(unborn) = self.spawning.helpers.held.ended(record.exit.pid, record.time_ns)
+            {
                 self.born(unborn);
                 self.turn();
             }
@@ -36,13 +37,13 @@ impl Daemon {
                 ExitKind::Dumped(signal) => ExitStatus::Dumped(signal as u8),
             };
             // A process may end before the helper that made it has said so.
-            if let Some(sent) = self.helpers.last_sent()
-                && !self.tools.knows(pid)
-                && !self.fresh_pids.contains_key(&pid)
+            if let Some(sent) = self.spawning.helpers.last_sent()
+                && !self.spawning.tools.knows(pid)
+                && !self.processes.fresh_pids.contains_key(&pid)
                 && self.core.unit_of_pid(pid).is_none()
             {
                 let (record, time_ns) = (record.seq, record.time_ns);
-                self.early_exits.keep(pid, EarlyExit { status, record, time_ns, sent });
+                self.processes.early_exits.keep(pid, EarlyExit { status, record, time_ns, sent });
             } else {
                 self.recorder.reaped(pid, Monotonic(record.time_ns / 1000));
                 self.process_ended(pid, status);
@@ -86,7 +87,8 @@ impl Daemon {
     /// Nobody is left in the unit's group. What they used is told with it, so that a unit that goes
     /// down by it changes once; at the end, where thousands go, nobody asks for it any more.
     pub(crate) fn group_emptied(&mut self, unit: UnitId) {
-        let cpu_us = if self.ending.is_none() { self.groups.cpu_us(unit) } else { None };
+        let cpu_us =
+            if self.shutdown.under_way.is_none() { self.groups.cpu_us(unit) } else { None };
         self.events.push_back(Event::CgroupEmpty { unit, cpu_us });
     }
 
@@ -99,7 +101,7 @@ impl Daemon {
         self.follow_no_more(pid);
         // Who killed it is to be known first: its end may be heard of before the group's report.
         const SIGKILL: u8 = 9;
-        let fresh = || self.fresh_pids.get(&pid).copied().flatten();
+        let fresh = || self.processes.fresh_pids.get(&pid).copied().flatten();
         let unit = self.core.unit_of_pid(pid).or_else(fresh);
         if status == ExitStatus::Killed(SIGKILL)
             && let Some(unit) = unit
@@ -107,7 +109,7 @@ impl Daemon {
         {
             self.out_of_memory(unit);
         }
-        let unit = match self.tools.ended(pid, status) {
+        let unit = match self.spawning.tools.ended(pid, status) {
             Some((effect, result)) => {
                 let unit = self.core.effect_unit(effect);
                 if !self.own_effect_done(effect, &result) {
@@ -135,7 +137,7 @@ impl Daemon {
     /// The last process of the unit that is known has ended: whether nobody is left. At the end
     /// groups stay where they are until the tree goes.
     fn is_emptied_by_end(&mut self, unit: UnitId) -> bool {
-        let may_go = self.ending.is_none() && self.core.is_down_when_empty(unit);
+        let may_go = self.shutdown.under_way.is_none() && self.core.is_down_when_empty(unit);
         may_go && self.groups.removed_by_end(unit) || self.groups.emptied_by_end(unit)
     }
 
@@ -165,14 +167,14 @@ impl Daemon {
 
     fn tool_ended(&mut self, effect: EffectId, result: Done) {
         let (unmounted, mounted) =
-            (self.tools.take_unmounted(effect), self.tools.take_mounted(effect));
+            (self.spawning.tools.take_unmounted(effect), self.spawning.tools.take_mounted(effect));
         let is_left = unmounted.is_some() && result == Done::Ok && self.is_mounted_still(effect);
         if let Some(path) = unmounted.as_deref().filter(|_| !is_left) {
-            self.tools.unmount_ended(path);
+            self.spawning.tools.unmount_ended(path);
         }
         match (unmounted, mounted, result) {
             (Some(path), _, Done::Ok) if is_left => {
-                let result = self.tools.unmount_again(&path);
+                let result = self.spawning.tools.unmount_again(&path);
                 self.events.push_back(Event::Done { effect, result });
             }
             (Some(path), _, Done::Failed { error }) => {

@@ -21,8 +21,9 @@ fn init() -> i32 {
 impl Daemon {
     /// The machine was told of new main processes: those that it took for such are watched.
     pub(crate) fn take_in_named(&mut self) {
-        for (unit, pid) in std::mem::take(&mut self.named_mains) {
-            if self.core.unit_of_pid(pid) != Some(unit) || self.pidfds.contains_key(&pid) {
+        for (unit, pid) in std::mem::take(&mut self.processes.named_mains) {
+            if self.core.unit_of_pid(pid) != Some(unit) || self.processes.pidfds.contains_key(&pid)
+            {
                 continue;
             }
             match self.follow(pid) {
@@ -43,13 +44,13 @@ impl Daemon {
         if let Some(pidfd) = parent().and_then(|parent| process::pidfd_open(parent).ok())
             && process::pidfd_pid(pidfd.as_fd()).ok() == parent()
         {
-            self.parents.insert(pid, pidfd);
+            self.processes.parents.insert(pid, pidfd);
         }
     }
 
     /// It ended since it was named. Its record may be that of a process that nobody knew.
     fn named_too_late(&mut self, unit: UnitId, pid: u32) {
-        match self.early_exits.take(pid, 0) {
+        match self.processes.early_exits.take(pid, 0) {
             Some(status) => self.process_ended(pid, status),
             None => self.await_record(Some(unit), pid),
         }
@@ -60,7 +61,7 @@ impl Daemon {
     pub(crate) fn will_be_told(&self, unit: UnitId) -> bool {
         let run = self.core.unit_run(unit);
         let pid = run.main_process().map(|main| main.pid).or(run.control_pid());
-        let pidfd = pid.and_then(|pid| self.pidfds.get(&pid)).map(AsFd::as_fd);
+        let pidfd = pid.and_then(|pid| self.processes.pidfds.get(&pid)).map(AsFd::as_fd);
         pidfd.and_then(process::pidfd_parent) == Some(init())
     }
 
@@ -70,7 +71,9 @@ impl Daemon {
             return;
         }
         let main = self.core.unit_run(unit).main_process().map(|main| main.pid);
-        if let Some((pid, pidfd)) = main.and_then(|pid| Some((pid, self.pidfds.get(&pid)?))) {
+        if let Some((pid, pidfd)) =
+            main.and_then(|pid| Some((pid, self.processes.pidfds.get(&pid)?)))
+        {
             let token = token::STRANGER | u64::from(pid);
             let _ = self.epoll.add(pidfd.as_fd(), token, Interest::READ);
         }
@@ -80,7 +83,7 @@ impl Daemon {
     /// says how, or has had it already.
     pub(crate) fn stranger_ended(&mut self, pid: u32) {
         self.read_exits();
-        let Some(pidfd) = self.pidfds.get(&pid) else { return };
+        let Some(pidfd) = self.processes.pidfds.get(&pid) else { return };
         let _ = self.epoll.remove(pidfd);
         match process::parent(pid as i32) {
             Ok(parent) if parent == init() => {}
@@ -91,6 +94,6 @@ impl Daemon {
     }
 
     fn has_parent(&self, pid: u32) -> bool {
-        self.parents.get(&pid).is_some_and(|parent| process::is_alive(parent.as_fd()))
+        self.processes.parents.get(&pid).is_some_and(|parent| process::is_alive(parent.as_fd()))
     }
 }

@@ -25,9 +25,9 @@ const SIGKILL: i32 = 9;
 impl Daemon {
     /// Kills the groups that are to be killed.
     pub(crate) fn kill_groups(&mut self) {
-        let dying = std::mem::take(&mut self.dying);
+        let dying = std::mem::take(&mut self.kills.dying);
         // Before the end a unit may be started in the slice while it is being killed.
-        let together = self.ending.is_some() && dying.len() >= TOGETHER_MIN;
+        let together = self.shutdown.under_way.is_some() && dying.len() >= TOGETHER_MIN;
         let (slices, single) = match together {
             true => self.groups.whole_slices(dying),
             false => (Vec::new(), dying),
@@ -65,7 +65,7 @@ impl Daemon {
         task: impl FnOnce() -> warren_sys::Result<()> + Send + 'static,
     ) {
         let id = EffectId(KILLED | u64::from(unit.0));
-        self.killers.run(id, move || match task() {
+        self.kills.killers.run(id, move || match task() {
             Ok(()) => Done::Ok,
             Err(e) => Done::Failed { error: e.to_string() },
         });

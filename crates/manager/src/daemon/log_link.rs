@@ -274,7 +274,9 @@ impl Daemon {
         self.log_link.left_out.remove(&key);
         let Some(name) = self.log_link.streams.remove(&key) else { return };
         let link = &mut self.log_link;
-        if self.ending.as_ref().is_some_and(|e| e.takes_init()) && link.left_to_init < LEFT_MAX {
+        if self.shutdown.under_way.as_ref().is_some_and(|e| e.takes_init())
+            && link.left_to_init < LEFT_MAX
+        {
             link.left_to_init += 1;
             return;
         }

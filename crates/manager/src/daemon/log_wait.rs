@@ -119,7 +119,7 @@ impl Daemon {
         let Some(unit) = lookup(self.core.graph(), LOG_DAEMON) else { return };
         let run = self.core.unit_run(unit);
         // It may have gone down in the last incarnation's last turn.
-        let is_news = self.resuming || changed.contains(&unit);
+        let is_news = self.recovery.is_resuming || changed.contains(&unit);
         if !is_news || !run.active_state().is_down() || run.job.is_some() {
             return;
         }

@@ -15,8 +15,8 @@ impl Daemon {
         spawn: &Spawn,
         variables: &[(String, String)],
     ) -> Result<(), String> {
-        let names = self.names.unlisted(spawn);
-        if !names.is_empty() && self.names.wait(id, spawn, variables, names) {
+        let names = self.spawning.users.unlisted(spawn);
+        if !names.is_empty() && self.spawning.users.wait(id, spawn, variables, names) {
             return Ok(());
         }
         self.try_spawn(id, spawn, variables, Served::default())
@@ -24,7 +24,7 @@ impl Daemon {
 
     /// Runs the commands of which all names are known now.
     pub(crate) fn hear_of_names(&mut self) {
-        for (id, waiting) in self.names.hear() {
+        for (id, waiting) in self.spawning.users.hear() {
             if self.core.effect_unit(id).is_none() {
                 continue;
             }
@@ -41,16 +41,16 @@ impl Daemon {
 
     /// Does not begin what nobody wants any more since these units changed.
     pub(crate) fn leave_unwanted_names(&mut self, changed: &BTreeSet<UnitId>) {
-        if self.names.waiting.is_empty() {
+        if self.spawning.users.waiting.is_empty() {
             return;
         }
         let of = |&unit: &UnitId| {
             let all = (unit, EffectId(0))..=(unit, EffectId(u64::MAX));
-            self.names.of_units.range(all).map(|(_, id)| *id).collect::<Vec<_>>()
+            self.spawning.users.of_units.range(all).map(|(_, id)| *id).collect::<Vec<_>>()
         };
         for id in changed.iter().flat_map(of).collect::<Vec<_>>() {
             if self.core.is_unwanted(id) {
-                let _ = self.names.take(id);
+                let _ = self.spawning.users.take(id);
                 self.done(id, Done::NeverBegun);
             }
         }

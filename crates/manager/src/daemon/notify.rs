@@ -24,12 +24,13 @@ impl Daemon {
                 .or_else(|| self.groups.unit_of_process(&self.core, datagram.pid));
             // Who is in no group of a unit is nobody's, now and later.
             let is_nobodys = || self.groups.can_tell(datagram.pid);
-            let under_way = self.helpers.last_sent().filter(|_| unit.is_none() && !is_nobodys());
+            let under_way =
+                self.spawning.helpers.last_sent().filter(|_| unit.is_none() && !is_nobodys());
             match (unit, under_way) {
                 (Some(unit), _) => self.take_notice(unit, datagram),
-                (None, Some(sent)) if self.early_notices.len() < EARLY_NOTICES_MAX => {
+                (None, Some(sent)) if self.processes.early_notices.len() < EARLY_NOTICES_MAX => {
                     let heard_ns = time::monotonic_ns();
-                    self.early_notices.push(EarlyNotice { datagram, sent, heard_ns });
+                    self.processes.early_notices.push(EarlyNotice { datagram, sent, heard_ns });
                 }
                 _ => {}
             }
@@ -41,7 +42,7 @@ impl Daemon {
         let main =
             datagram.message.main_pid.filter(|&main| self.may_be_main(unit, main, &datagram));
         datagram.message.main_pid = main;
-        self.named_mains.extend(main.map(|main| (unit, main)));
+        self.processes.named_mains.extend(main.map(|main| (unit, main)));
         let (pid, message) = (datagram.pid as u32, datagram.message);
         self.events.push_back(Event::Notify { unit, pid, message });
     }
@@ -62,14 +63,15 @@ impl Daemon {
         let is_its = |early: &mut EarlyNotice| {
             early.datagram.pid as u32 == pid && early.heard_ns >= since_ns
         };
-        let its: Vec<EarlyNotice> = self.early_notices.extract_if(.., is_its).collect();
+        let its: Vec<EarlyNotice> = self.processes.early_notices.extract_if(.., is_its).collect();
         its.into_iter().for_each(|early| self.take_notice(unit, early.datagram));
     }
 
     /// While a sender is not known what was heard stays in the socket, but for too much of it: all
     /// other senders would have to wait.
     pub(crate) fn forget_notices(&mut self) {
-        let held = !self.early_notices.is_empty() && self.notify.seen() <= HELD_NOTICES_MAX;
+        let held =
+            !self.processes.early_notices.is_empty() && self.notify.seen() <= HELD_NOTICES_MAX;
         if held || self.notify.seen() == 0 {
             return;
         }

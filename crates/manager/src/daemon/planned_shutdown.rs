@@ -25,7 +25,7 @@ impl Daemon {
 
     /// Plans an end, in place of one that was planned; not if the next manager could not know of it.
     pub(crate) fn plan_end(&mut self, asker: Asker, scheduled: Scheduled) -> Result<(), String> {
-        if self.ending.is_some() {
+        if self.shutdown.under_way.is_some() {
             return Err("everything is being stopped already".to_owned());
         }
         let path = self.plan_path();
@@ -39,8 +39,8 @@ impl Daemon {
 
     /// The plan of an earlier manager.
     pub(crate) fn take_up_plan(&mut self) {
-        if self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
-            self.planned.has_begun = true;
+        if self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good()) {
+            self.shutdown.planned.has_begun = true;
             return;
         }
         let path = self.plan_path();
@@ -53,7 +53,7 @@ impl Daemon {
 
     /// There is to be no end; false if none was planned.
     pub(crate) fn cancel_end(&mut self, asker: Asker) -> bool {
-        let planned = self.planned.scheduled.is_some();
+        let planned = self.shutdown.planned.scheduled.is_some();
         if planned {
             say!("what was planned is taken back by {}", crate::base::process_name::client(asker));
             self.set_plan(None);
@@ -64,17 +64,17 @@ impl Daemon {
 
     /// What was planned begins now, or something else does; false if nothing was.
     pub(crate) fn forget_plan(&mut self) -> bool {
-        let is_planned = self.planned.scheduled.is_some();
+        let is_planned = self.shutdown.planned.scheduled.is_some();
         if is_planned {
             self.shared.publish_plan(None);
-            self.planned = Planned { has_begun: true, ..Planned::default() };
+            self.shutdown.planned = Planned { has_begun: true, ..Planned::default() };
         }
         is_planned
     }
 
     /// What has begun is written down.
     pub(crate) fn forget_plan_that_began(&mut self) {
-        if std::mem::take(&mut self.planned.has_begun) {
+        if std::mem::take(&mut self.shutdown.planned.has_begun) {
             let _ = std::fs::remove_file(self.plan_path());
         }
     }
@@ -92,10 +92,10 @@ impl Daemon {
 
     fn adopt_plan(&mut self, scheduled: Option<Scheduled>) {
         self.shared.publish_plan(scheduled.clone());
-        self.planned.due = scheduled.is_some().then(|| now().monotonic);
-        self.planned.clock =
+        self.shutdown.planned.due = scheduled.is_some().then(|| now().monotonic);
+        self.shutdown.planned.clock =
             scheduled.as_ref().and_then(|scheduled| self.watch_clock(scheduled.when));
-        self.planned.scheduled = scheduled;
+        self.shutdown.planned.scheduled = scheduled;
     }
 
     fn watch_clock(&self, when: When) -> Option<TimerFd> {
@@ -112,7 +112,7 @@ impl Daemon {
 
     /// The clock was set, or says the time that an end is planned for.
     pub(crate) fn clock_changed(&mut self) {
-        if let Some(clock) = &self.planned.clock {
+        if let Some(clock) = &self.shutdown.planned.clock {
             let _ = clock.read();
         }
         self.look_at_plan();
@@ -120,20 +120,21 @@ impl Daemon {
 
     /// A lock is gone: what waited for it is looked at.
     pub(crate) fn look_at_plan(&mut self) {
-        self.planned.due = self.planned.scheduled.is_some().then(|| now().monotonic);
+        self.shutdown.planned.due =
+            self.shutdown.planned.scheduled.is_some().then(|| now().monotonic);
     }
 
     /// Does what is due of the plan.
     pub(crate) fn go_on_planned(&mut self) {
         let moment = now();
-        if self.planned.due.is_none_or(|due| due > moment.monotonic) {
+        if self.shutdown.planned.due.is_none_or(|due| due > moment.monotonic) {
             return;
         }
-        let Some(scheduled) = &mut self.planned.scheduled else { return };
+        let Some(scheduled) = &mut self.shutdown.planned.scheduled else { return };
         let step = scheduled.step(moment);
         let scheduled = scheduled.clone();
         match step {
-            Step::Wait(time) => self.planned.due = Some(moment.monotonic.after(time)),
+            Step::Wait(time) => self.shutdown.planned.due = Some(moment.monotonic.after(time)),
             Step::Warn(minutes) => {
                 self.set_plan(Some(scheduled.clone()));
                 self.tell_all(&scheduled.warning(minutes));
@@ -150,7 +151,7 @@ impl Daemon {
         say!("the planned shutdown waits for {}", crate::shutdown::inhibitors::line(&locks));
         let awaited = self.shared.locks_awaited_until().map(|until| until - Instant::now());
         let again = awaited.filter(|time| !time.is_zero()).unwrap_or(TOLD_APART);
-        self.planned.due = Some(now().monotonic.after(again));
+        self.shutdown.planned.due = Some(now().monotonic.after(again));
     }
 
     /// Tells all who are logged in, by wall(1) where there is one, and the log.
@@ -165,6 +166,6 @@ impl Daemon {
         };
         // Who cannot be told is not.
         let id = EffectId(WALL_EFFECT.0 | TOOL);
-        let _ = self.helpers.spawn(id, Box::new(spec), Vec::new());
+        let _ = self.spawning.helpers.spawn(id, Box::new(spec), Vec::new());
     }
 }

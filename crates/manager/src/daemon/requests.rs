@@ -1,6 +1,5 @@
 //! Orders of other threads: calls of bus clients, of `warren`, and what the loader made.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,36 +23,14 @@ use crate::base::clock::now;
 use crate::base::say::say;
 use crate::config::unit_files::Question;
 use crate::control::caller::is_privileged;
-use crate::daemon::{Client, Daemon, Leaving};
+use crate::daemon::clients::Client;
+use crate::daemon::loads::AfterLoad;
+use crate::daemon::{Daemon, Leaving};
 use crate::published::orders::{
     ChangedUp, Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch,
 };
 use crate::recording::recorder::Done;
 use crate::shutdown::words::AskedBy;
-
-/// What is to be done when the loader has answered.
-pub(crate) enum AfterLoad {
-    /// Make the job.
-    Enqueue { asker: Asker, call: Call, client: Client },
-    /// Tell which unit it is.
-    Unit { name: UnitName, reply: ReplySender },
-    /// Answer the bus.
-    BusReload(ReplySender),
-    /// Tell those who listen; who sent the signal hears nothing.
-    SignalReload,
-    /// Answer `warren`.
-    Report { reply: AnswerTo<Report>, ordered: Instant },
-    /// Hand a connection to its instance.
-    Connection(Box<crate::socket::accept::Waiting>),
-    /// These units were to be forgotten.
-    Forgotten(BTreeSet<UnitId>),
-    /// Names that gained or lost a mount were loaded.
-    Mounts,
-    /// Tell this device's unit, of which something was wanted that was not loaded.
-    Wanted(UnitName),
-    /// Nobody waits.
-    Nothing,
-}
 
 /// The machine's reply in the bus's terms.
 pub fn bus_answer(reply: Reply) -> Outcome {
@@ -91,7 +68,7 @@ impl Daemon {
                     NameState::NoBus => BusName::NoBus,
                 };
                 if let Some(&unit) =
-                    self.bus_names.get(name.as_str()).and_then(|units| units.first())
+                    self.bus_names.units.get(name.as_str()).and_then(|units| units.first())
                 {
                     self.events.push_back(Event::BusName { unit, state });
                 }
@@ -112,7 +89,7 @@ impl Daemon {
             Order::UnderWay(reply) => drop(reply.send(self.recorder.being_recorded())),
             Order::Cut { numbers, reply } => drop(reply.send(self.recorder.piece(numbers))),
             Order::Answered => {
-                self.questions.end();
+                self.loads.questions.end();
                 self.ask_for_strangers();
             }
             Order::Loaded(answer) => self.take_loaded(*answer),
@@ -122,20 +99,14 @@ impl Daemon {
 
     /// Sends an order to the loader.
     pub(crate) fn load(&mut self, order: impl FnOnce(u64) -> LoaderOrder, after: AfterLoad) {
-        let token = self.next_load;
-        self.next_load += 1;
-        self.loads.insert(token, after);
+        let token = self.loads.add(after);
         self.publish_reload();
         self.send_to_loader(order(token));
     }
 
     /// Says whether a reload is under way.
     fn publish_reload(&self) {
-        let is_reload = |after: &AfterLoad| {
-            use AfterLoad::{BusReload, Report, SignalReload};
-            matches!(after, Report { .. } | BusReload(_) | SignalReload)
-        };
-        self.shared.publish_reload(self.loads.values().any(is_reload), now().monotonic);
+        self.shared.publish_reload(self.loads.is_reloading(), now().monotonic);
     }
 
     /// The loader answers the client itself.
@@ -144,7 +115,7 @@ impl Daemon {
     }
 
     fn send_to_loader(&mut self, order: LoaderOrder) {
-        if self.loader.send(order).is_err() {
+        if self.loads.send(order).is_err() {
             say!("the loader is gone");
             self.leaving = Some(Leaving::Restart);
         }
@@ -215,7 +186,7 @@ impl Daemon {
 
     /// What somebody who may change nothing asks of the loader waits for its turn.
     fn take_stranger(&mut self, asker: Asker, call: Call, reply: ReplySender) {
-        if let Err((_, reply)) = self.questions.add(asker.uid, (call, reply)) {
+        if let Err((_, reply)) = self.loads.questions.add(asker.uid, (call, reply)) {
             let text = "Too many questions about unit files at once.";
             reply.send(Err(BusError::limits_exceeded(text)));
         }
@@ -224,9 +195,9 @@ impl Daemon {
 
     /// Asks the next question of theirs that somebody still waits for.
     fn ask_for_strangers(&mut self) {
-        while let Some((call, reply)) = self.questions.begin() {
+        while let Some((call, reply)) = self.loads.questions.begin() {
             if reply.is_in_vain() {
-                self.questions.end();
+                self.loads.questions.end();
                 continue;
             }
             let shared = self.shared.clone();
@@ -269,7 +240,7 @@ impl Daemon {
         }
         match crate::base::power_action::cannot_follow(action, self.options.scope) {
             // Once everything is down something must follow: init boots again then.
-            Some(why) if self.ending.is_none() => Err(BusError::failed(why)),
+            Some(why) if self.shutdown.under_way.is_none() => Err(BusError::failed(why)),
             _ => {
                 let by = AskedBy::Client(asker);
                 match in_order {
@@ -292,7 +263,7 @@ impl Daemon {
         if let Request::Enqueue { unit, job_type: JobType::Start, .. } = request {
             self.look_where_it_is(unit);
         }
-        let client = self.remember(client);
+        let client = self.clients.add(client);
         self.events.push_back(Event::Request { client, asker, request });
     }
 
@@ -356,8 +327,8 @@ impl Daemon {
             self.record_reload(done, cpu_us, commit_began);
         }
         if let Some(begun) = answer.environment {
-            self.environment.set_begun(begun);
-            let all = self.environment.texts();
+            self.spawning.environment.set_begun(begun);
+            let all = self.spawning.environment.texts();
             self.shared.change_facts(|facts| facts.environment = all);
         }
         if let Some(states) = states {
@@ -366,10 +337,10 @@ impl Daemon {
         if let Some(rules) = loading.rules.as_ref().filter(|_| !dry_run) {
             self.shared.publish_rules(rules.after.clone());
         }
-        if !matches!(self.loads.get(&token), Some(AfterLoad::Report { .. })) {
+        if !self.loads.is_reported(token) {
             crate::daemon::unit_log::diagnostics(&loading.diagnostics);
         }
-        let after = self.loads.remove(&token);
+        let after = self.loads.take(token);
         self.publish_reload();
         match after {
             Some(AfterLoad::Enqueue { asker, call, client }) => {
@@ -519,7 +490,7 @@ impl Daemon {
     }
 
     pub(crate) fn announce(&self, what: Announcement) {
-        if let Some(bus) = &self.bus {
+        if let Some(bus) = &self.servers.bus {
             bus.announce(what);
         }
     }
@@ -539,7 +510,8 @@ impl Daemon {
     // ---- the environment, references, the first unit ----
 
     fn change_environment(&mut self, unset: &[String], set: &[String]) -> Outcome {
-        let environment = self.environment.changed(unset, set).map_err(BusError::invalid_args)?;
+        let environment =
+            self.spawning.environment.changed(unset, set).map_err(BusError::invalid_args)?;
         let settings = self.state.client_settings().clone();
         let environment = Some(environment);
         self.set_client_settings(ClientSettings { environment, ..settings });
@@ -559,9 +531,9 @@ impl Daemon {
     /// Follows what clients set, of this manager or of the one before it.
     pub(crate) fn follow_client_settings(&mut self, settings: &ClientSettings) {
         if let Some(environment) = &settings.environment {
-            self.environment.set_clients(environment.clone());
+            self.spawning.environment.set_clients(environment.clone());
         }
-        let all = self.environment.texts();
+        let all = self.spawning.environment.texts();
         self.shared.change_facts(|facts| {
             facts.environment = all;
             facts.exit_code = settings.exit_code;
@@ -570,7 +542,7 @@ impl Daemon {
 
     /// The first transaction: what the manager is started for.
     pub(crate) fn start_first_unit(&mut self) {
-        self.first_unit_asked = true;
+        self.startup.is_first_unit_requested = true;
         self.recorder.first_unit_asked(now());
         let name = self.options.unit.clone().unwrap_or_else(|| "default.target".to_owned());
         let Ok(unit) = UnitName::parse(&name) else {

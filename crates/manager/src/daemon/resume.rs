@@ -75,22 +75,22 @@ impl Daemon {
         reason: StartReason,
         mounts: Reading,
     ) -> Result<(), StartError> {
-        self.answered = self.helpers.synchronise(self.incarnation);
-        let (births, slots) = self.helpers.take_kept(kept.helpers);
-        self.answered.births = births;
+        self.recovery.answered = self.spawning.helpers.synchronise(self.recovery.incarnation);
+        let (births, slots) = self.spawning.helpers.take_kept(kept.helpers);
+        self.recovery.answered.births = births;
         slots.into_iter().for_each(|slot| self.watch_held(slot));
         self.keep_births();
-        for index in 0..self.helpers.count() {
+        for index in 0..self.spawning.helpers.count() {
             // Who asked for a new manager gets new helpers too.
-            if reason == StartReason::Asked || self.helpers.is_foreign(index) {
-                self.helpers.dismiss(index);
+            if reason == StartReason::Asked || self.spawning.helpers.is_foreign(index) {
+                self.spawning.helpers.dismiss(index);
             }
             self.watch_helper(index);
         }
-        self.ready_told = restored.manager.is_some_and(|m| m.startup_finished);
+        self.startup.is_ready_announced = restored.manager.is_some_and(|m| m.startup_finished);
         // The transaction of the first unit is the first that makes jobs.
         let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
-        self.first_unit_asked = started;
+        self.startup.is_first_unit_requested = started;
         self.take_up_ending(&restored);
         match reason {
             // Its userspace begins with what the manager does.
@@ -101,7 +101,7 @@ impl Daemon {
         let held = Held::of(&restored);
         self.take_up_devices(&graph, &restored);
         let resumed = self.core.recover(now(), graph.clone(), restored);
-        self.given_up = self.core.given_up().into_iter().collect();
+        self.recovery.given_up = self.core.given_up().into_iter().collect();
         if reason == StartReason::SoftReboot {
             // The next manager is not to find that everything is being stopped.
             self.write_state_anew(&late);
@@ -133,13 +133,13 @@ impl Daemon {
         for (name, fd) in connections {
             self.take_up_connection(&name, fd);
         }
-        if self.helpers.owe() {
+        if self.spawning.helpers.owe() {
             let waits = |effect: &mut Effect| effect.makes_process() && !self.is_answered(effect);
-            self.unsettled = effects.extract_if(.., waits).collect();
+            self.recovery.unsettled = effects.extract_if(.., waits).collect();
         }
-        self.resuming = true;
+        self.recovery.is_resuming = true;
         self.finish_turn(effects);
-        self.resuming = false;
+        self.recovery.is_resuming = false;
         self.settle();
         self.turn();
         self.tell_what_is_gone();
@@ -165,7 +165,8 @@ impl Daemon {
         // Sockets and mounts that come up again have processes, and none that is their main process.
         let ends_only = matches!(run.state, TypeState::Service(_)) && at_rest;
         let settings = || Arc::new(self.core.settings().compile_running(definition));
-        let is_for_good = self.ending.as_ref().is_some_and(|ending| ending.is_for_good());
+        let is_for_good =
+            self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good());
         Some(match *late {
             Late::CleanUp(_, restarting) if at_rest && !self.groups.is_populated(unit) => {
                 Effect::CleanUp { unit, settings: settings(), restarting }
@@ -208,7 +209,7 @@ impl Daemon {
 
     /// Whether a helper has answered what the last incarnation asked for this effect.
     fn is_answered(&self, effect: &Effect) -> bool {
-        let replies = &self.answered.replies;
+        let replies = &self.recovery.answered.replies;
         effect.id().is_some_and(|id| {
             replies.contains_key(&id)
                 || replies.contains_key(&EffectId(id.0 | crate::spawn::tools::TOOL))
@@ -218,23 +219,23 @@ impl Daemon {
     /// Takes up what helpers have answered to the last incarnation: one may be held up by what
     /// follows from another's answer. Once all have, asks again for what they were not asked.
     pub(crate) fn settle(&mut self) {
-        let owe = self.helpers.owe();
+        let owe = self.spawning.helpers.owe();
         let given_up = self.core.given_up();
-        let (waits, due) = std::mem::take(&mut self.unsettled)
+        let (waits, due) = std::mem::take(&mut self.recovery.unsettled)
             .into_iter()
             .partition(|effect| owe && !self.is_answered(effect));
-        self.unsettled = waits;
-        self.resuming = true;
+        self.recovery.unsettled = waits;
+        self.recovery.is_resuming = true;
         let due: Vec<Effect> = due;
         for effect in due {
             let Some(id) = effect.id() else { continue };
             if self.core.effect_unit(id).is_some() && !given_up.contains(&id) {
                 self.carry_out(effect);
             } else {
-                self.given_up.insert(id);
+                self.recovery.given_up.insert(id);
             }
         }
-        self.resuming = false;
+        self.recovery.is_resuming = false;
         if !owe {
             self.take_late_replies();
             self.forget_orphans();
@@ -245,22 +246,22 @@ impl Daemon {
     /// Answers to spawns that are not asked for again: those that were given up before this manager asked for
     /// them. What belongs to effects that wait is kept for them.
     fn take_late_replies(&mut self) {
-        let mut answered = std::mem::take(&mut self.answered);
-        let waits: BTreeSet<EffectId> = self.sweep.held().filter_map(Effect::id).collect();
+        let mut answered = std::mem::take(&mut self.recovery.answered);
+        let waits: BTreeSet<EffectId> = self.shutdown.sweep.held().filter_map(Effect::id).collect();
         let (kept, replies) = split_replies(answered.replies, &waits);
         if !waits.is_empty() {
-            self.answered.births = std::mem::take(&mut answered.births);
-            self.answered.replies = kept;
+            self.recovery.answered.births = std::mem::take(&mut answered.births);
+            self.recovery.answered.replies = kept;
         }
         // What this manager has asked for and given up since is answered by its own helpers.
-        let mut given_up = std::mem::take(&mut self.given_up);
-        self.resuming = true;
+        let mut given_up = std::mem::take(&mut self.recovery.given_up);
+        self.recovery.is_resuming = true;
         for (id, (reply, pidfd)) in replies {
             if given_up.remove(&id) {
                 self.spawned(reply, pidfd);
             }
         }
-        self.resuming = false;
+        self.recovery.is_resuming = false;
         self.turn();
         for id in given_up {
             self.done(id, Done::NeverBegun);
@@ -269,8 +270,11 @@ impl Daemon {
 
     /// The effects that waited are carried out: what was kept for them need not be any longer.
     pub(crate) fn settle_held(&mut self) {
-        let is_over = !self.helpers.owe() && self.sweep.held().next().is_none();
-        if is_over && !(self.answered.replies.is_empty() && self.answered.births.is_empty()) {
+        let is_over = !self.spawning.helpers.owe() && self.shutdown.sweep.held().next().is_none();
+        if is_over
+            && !(self.recovery.answered.replies.is_empty()
+                && self.recovery.answered.births.is_empty())
+        {
             self.settle();
         }
     }
@@ -358,7 +362,7 @@ impl Daemon {
     fn reopen_process(&mut self, unit: UnitId, pid: u32, known: Monotonic) {
         let at = warren_sys::time::monotonic_ns();
         if self.follow(pid).is_ok() {
-            self.since.insert(pid, Since::Found { at, known: known.0 * 1000 });
+            self.processes.since.insert(pid, Since::Found { at, known: known.0 * 1000 });
         }
         if !self.is_there(pid) {
             self.await_record(Some(unit), pid);

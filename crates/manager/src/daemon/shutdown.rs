@@ -55,7 +55,7 @@ impl Daemon {
             return say!("{why}");
         }
         self.core.set_ending(power_action::code(action));
-        let is_first = self.ending.is_none();
+        let is_first = self.shutdown.under_way.is_none();
         let before = self.ending(&[]).action.replace(action);
         self.tell_what_follows(action, by, message);
         if let Some(before) = before {
@@ -97,14 +97,15 @@ impl Daemon {
 
     /// Why this cannot follow an end that is under way; none if it can, or if none is.
     pub(crate) fn cannot_overtake(&self, action: PowerAction) -> Option<&'static str> {
-        let is_past = self.ending.as_ref().is_some_and(|ending| ending.is_past_soft_reboot);
+        let is_past =
+            self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_past_soft_reboot);
         (is_past && action == PowerAction::SoftReboot)
             .then_some("Everything is being taken apart already: no soft reboot can follow.")
     }
 
     /// Says what follows, if people were told something else or nothing.
     fn tell_what_follows(&mut self, action: PowerAction, by: AskedBy, message: &str) {
-        let Some(ending) = &mut self.ending else { return };
+        let Some(ending) = &mut self.shutdown.under_way else { return };
         let (text, by) = (power_action::text(action), by.text(self.core.graph()));
         match ending.told.replace(action) {
             Some(before) if before == action => {}
@@ -122,7 +123,7 @@ impl Daemon {
     /// What outlasts a soft reboot is to be stopped as well, and the last steps are to be taken when it
     /// is down.
     fn go_back_to_units(&mut self) {
-        if let Some(ending) = &mut self.ending {
+        if let Some(ending) = &mut self.shutdown.under_way {
             ending.stage = Stage::Units;
             ending.asked = now().monotonic;
         }
@@ -147,11 +148,11 @@ impl Daemon {
 
     /// The end that is under way, or one that begins now, with what is not recorded yet.
     fn ending(&mut self, untold: &[Happening]) -> &mut Ending {
-        let ending = match self.ending.take() {
+        let ending = match self.shutdown.under_way.take() {
             Some(ending) => ending,
             None => self.new_ending(untold),
         };
-        self.ending.insert(ending)
+        self.shutdown.under_way.insert(ending)
     }
 
     fn new_ending(&mut self, untold: &[Happening]) -> Ending {
@@ -179,15 +180,15 @@ impl Daemon {
         crate::base::say::set_ending(true);
         // Unless what the last incarnation recorded is there.
         let jobs = restored.runs.values().filter_map(|run| run.job.as_deref());
-        let mut before = JobsBefore::new(self.started.monotonic);
+        let mut before = JobsBefore::new(self.startup.began.monotonic);
         before.take_present(jobs);
         let jobs = before.events();
-        self.recorder.shutdown_began(self.started, &jobs);
+        self.recorder.shutdown_began(self.startup.began, &jobs);
         let mut ending = Ending::new(action, self.options.scope, now());
         if let Some(since) = self.recorder.shutdown_since() {
             ending.go_on_since(since, &self.recorder.shutdown_so_far());
         }
-        self.ending = Some(ending);
+        self.shutdown.under_way = Some(ending);
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.
@@ -198,7 +199,7 @@ impl Daemon {
     /// Takes note of what the machine says happened. A start of `shutdown.target`, which conflicts
     /// with all others (systemd.special(7)), is the beginning of an end that files describe.
     pub(crate) fn hear(&mut self, happenings: &[Happening]) {
-        if self.ending.is_none() && happenings.iter().any(is_start) {
+        if self.shutdown.under_way.is_none() && happenings.iter().any(is_start) {
             let name = UnitName::parse("shutdown.target").expect("a valid name");
             let target = self.core.graph().lookup(&name);
             if happenings.iter().any(|h| is_start(h) && Some(h.unit) == target) {
@@ -224,7 +225,7 @@ impl Daemon {
     /// Goes on when all units are down, and says what is waited for until then.
     pub(crate) fn go_on_ending(&mut self) {
         let moment = now().monotonic;
-        let Some(ending) = &mut self.ending else { return };
+        let Some(ending) = &mut self.shutdown.under_way else { return };
         if ending.stage != Stage::Units {
             if ending.stage.is_over(moment, warren_sys::storage::dirty_bytes()) {
                 say!("the time for the last steps is over");
@@ -241,7 +242,7 @@ impl Daemon {
         match action {
             // What the files described is over, and nothing was to follow.
             None if jobs == 0 => {
-                self.ending = None;
+                self.shutdown.under_way = None;
                 self.say_dated(match self.core.view().is_going_down() {
                     true => "Everything is stopped, and nothing follows.",
                     false => "The shutdown was cancelled.",
@@ -279,7 +280,9 @@ impl Daemon {
             }
             _ => {}
         }
-        let Some(ending) = self.ending.as_mut().filter(|ending| moment >= ending.told_at) else {
+        let Some(ending) =
+            self.shutdown.under_way.as_mut().filter(|ending| moment >= ending.told_at)
+        else {
             return;
         };
         ending.told_at = moment.after(TOLD_APART);
@@ -292,7 +295,7 @@ impl Daemon {
         // What the way of an automount point holds up waits for that, before all.
         let mut waits = waits::of_traps(&view, self.traps.going(), Instant::now());
         waits.extend(waits::waits(&view, moment));
-        let Some(ending) = &mut self.ending else { return };
+        let Some(ending) = &mut self.shutdown.under_way else { return };
         // What is down already, as an automount point whose way is not free, cannot be skipped.
         let can_skip = |unit: &UnitId| view.holds_up_the_end(*unit);
         ending.named = waits.iter().map(|wait| wait.unit).find(can_skip);
@@ -319,7 +322,9 @@ impl Daemon {
     /// From the first line that names somebody on, a key can answer it.
     fn open_console(&mut self) {
         let console = self.console_path();
-        let Some(ending) = self.ending.as_mut().filter(|ending| ending.console.is_none()) else {
+        let Some(ending) =
+            self.shutdown.under_way.as_mut().filter(|ending| ending.console.is_none())
+        else {
             return;
         };
         let Some(path) = console else { return };
@@ -332,7 +337,7 @@ impl Daemon {
 
     /// Something was typed on the console.
     pub(crate) fn read_console(&mut self) {
-        let Some(ending) = &mut self.ending else { return };
+        let Some(ending) = &mut self.shutdown.under_way else { return };
         let Some(console) = &mut ending.console else { return };
         match console.is_skip_typed() {
             Some(false) => {}
@@ -367,7 +372,7 @@ impl Daemon {
         if storage_is_next {
             (steps.storage, steps.programs) = (false, None);
         }
-        if let Some(ending) = &mut self.ending {
+        if let Some(ending) = &mut self.shutdown.under_way {
             let unwritten = warren_sys::storage::dirty_bytes();
             ending.stage = Stage::with_grace(steps.grace, now().monotonic, unwritten);
             // Its keys are for those who take them.
@@ -418,7 +423,8 @@ impl Daemon {
     fn grace(&self) -> Duration {
         let within = self.options.end_within;
         let usual = self.shared.facts().defaults.timeout_stop.unwrap_or(within);
-        let so_far = self.ending.as_ref().map(|ending| now().monotonic.since(ending.asked));
+        let so_far =
+            self.shutdown.under_way.as_ref().map(|ending| now().monotonic.since(ending.asked));
         let left = within.saturating_sub(so_far.unwrap_or_default());
         if self.options.scope == Scope::System { usual.min(left).max(GRACE_MIN) } else { GRACE_MIN }
     }
@@ -428,7 +434,7 @@ impl Daemon {
         if !self.ends_machine() {
             return None;
         }
-        let word = power_action::name(self.ending.as_ref()?.action?).to_owned();
+        let word = power_action::name(self.shutdown.under_way.as_ref()?.action?).to_owned();
         let programs = Programs { word, directories: self.options.shutdown_directories() };
         (!programs.paths().is_empty()).then_some(programs)
     }
@@ -441,7 +447,7 @@ impl Daemon {
 
     /// Processes that outlived their units are over, storage is not; false if that was not to follow.
     fn goes_on_with_storage(&mut self) -> bool {
-        let Some(ending) = &mut self.ending else { return false };
+        let Some(ending) = &mut self.shutdown.under_way else { return false };
         if !std::mem::take(&mut ending.storage_is_next) || ending.stage == Stage::Units {
             return false;
         }
@@ -449,7 +455,7 @@ impl Daemon {
         let last = LastDone::read(&self.options.last_report()).unwrap_or_default();
         self.recorder.stragglers_ended(now(), &last, self.core.graph());
         let steps = self.last_steps();
-        if let Some(ending) = &mut self.ending {
+        if let Some(ending) = &mut self.shutdown.under_way {
             ending.told_last = last;
         }
         self.run_last_steps(&steps);
@@ -457,7 +463,8 @@ impl Daemon {
     }
 
     fn is_soft_reboot(&self) -> bool {
-        self.ending.as_ref().and_then(|ending| ending.action) == Some(PowerAction::SoftReboot)
+        self.shutdown.under_way.as_ref().and_then(|ending| ending.action)
+            == Some(PowerAction::SoftReboot)
     }
 
     /// The cgroups whose processes the last steps leave alone, or main processes where there are no cgroups, in a
@@ -500,7 +507,7 @@ impl Daemon {
         let spec = ExecSpec { path, argv, env, cgroup, stderr, ..ExecSpec::default() };
         let id = EffectId(effect.0 | TOOL);
         let fds = said.into_iter().map(Passed::Own).collect();
-        match self.helpers.spawn(id, Box::new(spec), fds) {
+        match self.spawning.helpers.spawn(id, Box::new(spec), fds) {
             Ok(()) => true,
             Err(error) => {
                 say!("cannot run a process of the manager's own: {error}");
@@ -541,12 +548,12 @@ impl Daemon {
     /// The last steps are over, or their time is: says the last words and leaves, unless those of the
     /// end that has overtaken theirs are still to be taken.
     fn end_now(&mut self) {
-        let Some(ending) = &mut self.ending else { return };
+        let Some(ending) = &mut self.shutdown.under_way else { return };
         ending.takes_last_steps = false;
         if ending.stage == Stage::Units {
             return self.go_on_ending();
         }
-        let Some(ending) = &self.ending else { return };
+        let Some(ending) = &self.shutdown.under_way else { return };
         let last = LastDone::read(&self.options.last_report()).unwrap_or_default();
         let failed = match last.failed {
             0 => String::new(),

@@ -35,10 +35,10 @@ impl Daemon {
         let has_main = self.signal_main(&mut asked);
         // What somebody asked for by hand is not waited for by the unit, and is done with the answer.
         let is_awaited = self.core.effect_unit(id) == Some(unit);
-        if has_main && is_awaited && self.told_at_once == AT_ONCE_PER_TURN_MAX {
-            return self.others.push_back(asked);
+        if has_main && is_awaited && self.kills.signalled_at_once == AT_ONCE_PER_TURN_MAX {
+            return self.kills.other_processes.push_back(asked);
         }
-        self.told_at_once += usize::from(has_main);
+        self.kills.signalled_at_once += usize::from(has_main);
         self.signal_rest(&mut asked);
         self.signalled(id, unit, signal, asked.sent);
     }
@@ -71,7 +71,7 @@ impl Daemon {
 
     fn next_others(&mut self) -> Option<Asked> {
         loop {
-            let asked = self.others.pop_front()?;
+            let asked = self.kills.other_processes.pop_front()?;
             if self.core.effect_unit(asked.id) == Some(asked.unit) {
                 return Some(asked);
             }
@@ -111,7 +111,7 @@ impl Daemon {
 
     /// Whether a process is held by a pidfd, so that a signal cannot meet another one.
     pub(crate) fn is_followed(&self, pid: i32) -> bool {
-        self.pidfds.contains_key(&(pid as u32))
+        self.processes.pidfds.contains_key(&(pid as u32))
     }
 
     fn signal_one(&self, pid: i32, signal: i32, then: FollowUp) -> bool {
@@ -134,13 +134,13 @@ impl Daemon {
         let main = run.main_process().map(|p| p.pid as i32);
         let control = run.control_pid().map(|p| p as i32);
         let is_its = |effect| self.core.effect_unit(effect) == Some(unit);
-        let tools = self.tools.pids().filter(|&(_, effect)| is_its(effect));
+        let tools = self.spawning.tools.pids().filter(|&(_, effect)| is_its(effect));
         main.into_iter().chain(control).chain(tools.map(|(pid, _)| pid as i32)).collect()
     }
 
     /// By pidfd where there is one: the pid may be another process's by now.
     pub(crate) fn signal_process(&self, pid: i32, signal: i32) -> bool {
-        match self.pidfds.get(&(pid as u32)) {
+        match self.processes.pidfds.get(&(pid as u32)) {
             Some(pidfd) => process::pidfd_signal(pidfd.as_fd(), signal).is_ok(),
             None => process::kill(pid, signal).is_ok(),
         }

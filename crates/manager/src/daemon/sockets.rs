@@ -166,7 +166,7 @@ impl Daemon {
     /// Closes what a unit listens at, and removes what `remove` lists.
     pub(crate) fn close_sockets(&mut self, unit: UnitId, remove: Option<Arc<Compiled>>) {
         let name = self.unit_name(unit);
-        let ends = self.ending.as_ref().is_some_and(|ending| ending.takes_init());
+        let ends = self.shutdown.under_way.as_ref().is_some_and(|ending| ending.takes_init());
         let (closed, leaves) = self.sockets.close(unit, remove, ends);
         if leaves {
             self.keep_left(unit);

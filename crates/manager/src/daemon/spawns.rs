@@ -56,25 +56,25 @@ fn input_data(spawn: &Spawn) -> Option<warren_sys::Result<OwnedFd>> {
 impl Daemon {
     /// A new helper. What the old one said last may not have been read yet.
     pub(crate) fn take_helper(&mut self, index: usize, socket: OwnedFd) {
-        while let Some(said) = self.helpers.receive(index) {
+        while let Some(said) = self.spawning.helpers.receive(index) {
             self.helper_said(said);
         }
-        let lost = self.helpers.replace(index, socket);
+        let lost = self.spawning.helpers.replace(index, socket);
         lost.into_iter().for_each(|lost| self.helper_lost(lost));
         self.watch_helper(index);
     }
 
     pub(crate) fn watch_helper(&mut self, index: usize) {
-        if let Some(socket) = self.helpers.socket(index) {
+        if let Some(socket) = self.spawning.helpers.socket(index) {
             let _ = self.epoll.add(socket, token::HELPER | index as u64, Interest::READ);
         }
     }
 
     pub(crate) fn read_helper(&mut self, index: usize) {
         for _ in 0..REPLIES_PER_TURN_MAX {
-            let Some(said) = self.helpers.receive(index) else { return };
+            let Some(said) = self.spawning.helpers.receive(index) else { return };
             self.helper_said(said);
-            if self.helpers.is_idle(index) {
+            if self.spawning.helpers.is_idle(index) {
                 return;
             }
         }
@@ -84,7 +84,7 @@ impl Daemon {
         match said {
             Said::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
             Said::Earlier(reply, pidfd) => {
-                let replies = &mut self.answered.replies;
+                let replies = &mut self.recovery.answered.replies;
                 replies.entry(EffectId(reply.id)).or_insert((reply, pidfd));
                 self.settle();
             }
@@ -100,24 +100,24 @@ impl Daemon {
 
     /// Has init keep for the next manager how far helpers are, before they are asked for anything.
     pub(crate) fn keep_births(&mut self) {
-        for (index, pid, fd) in self.helpers.take_to_keep() {
+        for (index, pid, fd) in self.spawning.helpers.take_to_keep() {
             let [memory, socket] = KeptHelpers::names(pid);
             let kept = self.init.store(&memory, fd.as_fd()).and_then(|()| {
-                let end = self.helpers.socket(index);
+                let end = self.spawning.helpers.socket(index);
                 end.map_or(Ok(()), |end| self.init.store(&socket, end))
             });
             if let Err(e) = kept {
                 say!("cannot save the progress of an exec helper with init: {e}");
             }
-            self.helpers.is_kept(index);
+            self.spawning.helpers.is_kept(index);
         }
-        self.helpers.send_waiting();
+        self.spawning.helpers.send_waiting();
     }
 
     /// What helpers that are gone have done is written down.
     pub(crate) fn forget_births(&mut self) {
-        if self.unsettled.is_empty() && self.answered.births.is_empty() {
-            let unneeded = self.helpers.take_unneeded();
+        if self.recovery.unsettled.is_empty() && self.recovery.answered.births.is_empty() {
+            let unneeded = self.spawning.helpers.take_unneeded();
             for name in unneeded.into_iter().flat_map(KeptHelpers::names) {
                 let _ = self.init.drop_stored(&name);
             }
@@ -128,26 +128,28 @@ impl Daemon {
     /// they were seen has been answered. While what the last incarnation asked for is gone through, nobody
     /// knows that of the rest.
     pub(crate) fn forget_orphans(&mut self) {
-        if self.resuming {
+        if self.recovery.is_resuming {
             return;
         }
-        let oldest = self.helpers.oldest_under_way();
-        self.early_exits.forget(oldest);
+        let oldest = self.spawning.helpers.oldest_under_way();
+        self.processes.early_exits.forget(oldest);
         match oldest {
-            Some(oldest) => self.early_notices.retain(|early| early.sent >= oldest),
-            None => self.early_notices.clear(),
+            Some(oldest) => self.processes.early_notices.retain(|early| early.sent >= oldest),
+            None => self.processes.early_notices.clear(),
         }
     }
 
     pub(crate) fn start_spawn(&mut self, id: EffectId, spawn: &Spawn) {
         // Sent by the last incarnation and answered meanwhile.
-        if let Some((reply, pidfd)) = self.answered.replies.remove(&id) {
+        if let Some((reply, pidfd)) = self.recovery.answered.replies.remove(&id) {
             return self.spawned(reply, pidfd);
         }
         match self.take_up_untold(id) {
             Some(true) => return,
             Some(false) => {}
-            None if self.resuming && self.may_be_untold(spawn.unit) => self.kill_unknown(id),
+            None if self.recovery.is_resuming && self.may_be_untold(spawn.unit) => {
+                self.kill_unknown(id)
+            }
             None => {}
         }
         if self.read_environment(id, spawn) {
@@ -182,7 +184,7 @@ impl Daemon {
         };
         let mut fds: Vec<(String, Passed)> = Vec::new();
         let mut connection_environment = Vec::new();
-        if let Some(connection) = self.connections.get_mut(&spawn.unit) {
+        if let Some(connection) = self.accepting.connections.get_mut(&spawn.unit) {
             connection.is_kept = is_for_later(&spawn.settings);
             connection_environment = connection.environment.clone();
             if starts || by_stream {
@@ -222,7 +224,7 @@ impl Daemon {
         let cgroup = cgroup_place(path, self.groups.is_killed(spawn.unit));
         let host = SpawnHost {
             context: &self.core.settings().context,
-            environment: self.environment.all(),
+            environment: self.spawning.environment.all(),
             file_variables,
             notify_socket: &notify_socket,
             cgroup,
@@ -235,7 +237,7 @@ impl Daemon {
         let spec = ExecSpec { served, ..exec_spec(spawn, &host)? };
         let own = streams.into_iter().chain(input).map(Passed::Own);
         let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).collect();
-        self.helpers.spawn(id, Box::new(spec), fds)
+        self.spawning.helpers.spawn(id, Box::new(spec), fds)
     }
 
     /// Where the output of a process goes if it goes to the log, and the streams, which come after so many fds:
@@ -284,9 +286,9 @@ impl Daemon {
                 let pid = spawned.pid as u32;
                 let pidfd = pidfd.or_else(|| process::pidfd_open(spawned.pid).ok());
                 if let Some(pidfd) = pidfd {
-                    self.pidfds.insert(pid, pidfd);
+                    self.processes.pidfds.insert(pid, pidfd);
                 }
-                self.since.insert(pid, Since::Seen(since_ns));
+                self.processes.since.insert(pid, Since::Seen(since_ns));
                 Done::Spawned { pid }
             }
             Err(error) => {
@@ -302,9 +304,9 @@ impl Daemon {
         };
         if let Some(unit) = self.core.effect_unit(id)
             && self.core.is_main_asked(unit, id)
-            && self.connections.get(&unit).is_some_and(|connection| !connection.is_kept)
+            && self.accepting.connections.get(&unit).is_some_and(|connection| !connection.is_kept)
         {
-            self.handed_over.push(unit);
+            self.accepting.handed_over.push(unit);
         }
         let pid = match &result {
             Done::Spawned { pid } => Some(*pid),
@@ -315,7 +317,7 @@ impl Daemon {
             self.groups.note_use(unit);
         }
         let unit = self.core.effect_unit(id);
-        self.fresh_pids.extend(pid.map(|pid| (pid, unit)));
+        self.processes.fresh_pids.extend(pid.map(|pid| (pid, unit)));
         self.spawn_answered(id, result);
         if let (Some(unit), Some(pid)) = (unit, pid) {
             self.take_early_notices(unit, pid, since_ns);
@@ -329,7 +331,7 @@ impl Daemon {
 
     /// Hands on what became of a spawn: to the machine, or to who runs the tool that it was of.
     fn spawn_answered(&mut self, id: EffectId, result: Done) {
-        match self.tools.spawned(id, &result) {
+        match self.spawning.tools.spawned(id, &result) {
             Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}
             Some(Some((effect, result))) => self.done(effect, result),
             Some(None) => {}
@@ -339,9 +341,11 @@ impl Daemon {
 
     /// A process is known now: how it has ended, if it has.
     fn take_early_exit(&mut self, unit: Option<UnitId>, pid: u32, since_ns: u64) {
-        if let Some(status) = self.early_exits.take(pid, since_ns) {
+        if let Some(status) = self.processes.early_exits.take(pid, since_ns) {
             self.process_ended(pid, status);
-        } else if !self.pidfds.contains_key(&pid) || self.early_exits.has_dropped(since_ns) {
+        } else if !self.processes.pidfds.contains_key(&pid)
+            || self.processes.early_exits.has_dropped(since_ns)
+        {
             self.await_record(unit, pid);
         }
     }
@@ -361,27 +365,27 @@ impl Daemon {
     pub(crate) fn helper_lost(&mut self, lost: Lost) {
         let slot = lost.socket.map(|socket| {
             let _ = self.epoll.remove(&socket);
-            self.helpers.held.take_socket(socket)
+            self.spawning.helpers.held.take_socket(socket)
         });
         if let Some(begun) = lost.begun
             && !lost.birth.is_some_and(|birth| self.take_up(begun.id(), begun.number(), &birth))
-            && let Some((id, why)) = self.helpers.again(begun, lost.held_up)
+            && let Some((id, why)) = self.spawning.helpers.again(begun, lost.held_up)
         {
             self.not_spawned(id, why);
         }
         if lost.owed {
-            self.answered.is_partial = true;
+            self.recovery.answered.is_partial = true;
             self.settle();
         }
         slot.into_iter().for_each(|slot| self.watch_held(slot));
         self.close_unneeded();
-        self.helpers.send_waiting();
+        self.spawning.helpers.send_waiting();
         self.forget_orphans();
     }
 
     /// Watches what a helper that is gone was heard by.
     pub(crate) fn watch_held(&mut self, slot: usize) {
-        let Some(socket) = self.helpers.held.socket(slot) else { return };
+        let Some(socket) = self.spawning.helpers.held.socket(slot) else { return };
         if let Err(e) = self.epoll.add(socket, token::HELD | slot as u64, Interest::READ) {
             say!("cannot watch a stalled process of an exec helper: {e}");
             self.held_hung_up(slot);
@@ -390,18 +394,18 @@ impl Daemon {
 
     /// Closes what helpers that are gone were heard by, if nobody is left to be waited for.
     pub(crate) fn close_unneeded(&mut self) {
-        let held = &self.helpers.held;
-        if held.count() == 0 && !self.helpers.owe() {
+        let held = &self.spawning.helpers.held;
+        if held.count() == 0 && !self.spawning.helpers.owe() {
             held.slots().into_iter().for_each(|slot| self.held_hung_up(slot));
         }
     }
 
     /// Processes of helpers that are gone may be their programs now.
     pub(crate) fn held_hung_up(&mut self, slot: usize) {
-        if let Some(socket) = self.helpers.held.socket(slot) {
+        if let Some(socket) = self.spawning.helpers.held.socket(slot) {
             let _ = self.epoll.remove(socket);
         }
-        let born = self.helpers.held.hung_up(slot);
+        let born = self.spawning.helpers.held.hung_up(slot);
         born.into_iter().for_each(|unborn| self.born(unborn));
         self.forget_orphans();
     }
@@ -424,7 +428,7 @@ impl Daemon {
         say!(
             "{name}: process {pid} is stuck in execve(2) on an unresponsive file system; other units are unaffected"
         );
-        self.helpers.held.take(unborn);
+        self.spawning.helpers.held.take(unborn);
     }
 
     /// Takes up the process that a helper which is gone was at. False if there will be none: it may
@@ -436,7 +440,7 @@ impl Daemon {
                 Phase::Begun | Phase::Revoked => None,
             };
             match (phase, unborn) {
-                (_, Some(unborn)) if self.helpers.held.is_listening() => {
+                (_, Some(unborn)) if self.spawning.helpers.held.is_listening() => {
                     self.hold(unborn);
                     return true;
                 }
@@ -464,7 +468,7 @@ impl Daemon {
         // One that may not become its program was asked for again, perhaps of another helper.
         let knows =
             |birth: &&Rc<Birth>| birth.phase(id.0).is_some_and(|phase| phase != Phase::Revoked);
-        let birth = self.answered.births.iter().find(knows)?.clone();
+        let birth = self.recovery.answered.births.iter().find(knows)?.clone();
         Some(self.take_up(id, 0, &birth))
     }
 
@@ -472,12 +476,12 @@ impl Daemon {
     pub(crate) fn end_held_up(&mut self) {
         let now = Instant::now();
         let mut is_asked = false;
-        for (index, spawn) in self.helpers.late(now) {
+        for (index, spawn) in self.spawning.helpers.late(now) {
             is_asked |= self.end_if_held_up(index, spawn, now);
         }
         if is_asked {
             let number = self.ask_init();
-            self.helpers.killed_by(number);
+            self.spawning.helpers.killed_by(number);
         }
     }
 
@@ -485,23 +489,23 @@ impl Daemon {
     /// its program before the helper is ended: it would be run twice.
     fn end_if_held_up(&mut self, index: usize, spawn: Option<EffectId>, now: Instant) -> bool {
         let is_busy = |id| self.is_process_busy(id);
-        if self.helpers.is_busy(index) || spawn.is_some_and(is_busy) {
-            self.helpers.go_on(index, now);
+        if self.spawning.helpers.is_busy(index) || spawn.is_some_and(is_busy) {
+            self.spawning.helpers.go_on(index, now);
             return false;
         }
-        let goes_on = self.helpers.goes_on(index);
-        if goes_on && self.helpers.may_take_long(index) {
-            self.helpers.go_on(index, now);
+        let goes_on = self.spawning.helpers.goes_on(index);
+        if goes_on && self.spawning.helpers.may_take_long(index) {
+            self.spawning.helpers.go_on(index, now);
             return false;
         }
-        if !self.helpers.give_up(index, goes_on, now) {
+        if !self.spawning.helpers.give_up(index, goes_on, now) {
             self.say_too_many_held();
             return false;
         }
-        self.too_many_held_told = false;
+        self.spawning.is_limit_reported = false;
         let asked = self.init.end_helper(index);
         if let Err(e) = &asked {
-            self.helpers.go_on(index, now);
+            self.spawning.helpers.go_on(index, now);
             say!("an exec helper is held up and cannot be replaced: {e}");
         }
         asked.is_ok()
@@ -509,7 +513,7 @@ impl Daemon {
 
     /// Once for each time that it is so.
     fn say_too_many_held(&mut self) {
-        if !std::mem::replace(&mut self.too_many_held_told, true) {
+        if !std::mem::replace(&mut self.spawning.is_limit_reported, true) {
             say!(
                 "{HELD_MAX} processes wait for file systems with their programs: others wait behind more of them"
             );
@@ -536,7 +540,7 @@ impl Daemon {
 
     /// Tells of spawns that could not be sent to a helper.
     pub(crate) fn tell_refused_spawns(&mut self) {
-        for (id, why) in self.helpers.take_refused() {
+        for (id, why) in self.spawning.helpers.take_refused() {
             self.not_spawned(id, &why);
         }
     }
@@ -550,7 +554,7 @@ impl Daemon {
     fn may_be_untold(&self, unit: UnitId) -> bool {
         let history = self.core.unit_run(unit).history.as_ref();
         let since = history.map_or(0, |history| history.state_change.monotonic.0);
-        self.answered.is_partial || self.helpers.is_replaced_since(since)
+        self.recovery.answered.is_partial || self.spawning.helpers.is_replaced_since(since)
     }
 
     /// Kills what a helper may have made for an effect without anybody being told.
@@ -568,8 +572,8 @@ impl Daemon {
         let init = std::os::unix::process::parent_id() as i32;
         self.groups.processes(unit).into_iter().filter(move |&pid| {
             let is_known = self.core.unit_of_pid(pid as u32).is_some()
-                || self.tools.knows(pid as u32)
-                || self.helpers.held.knows(pid);
+                || self.spawning.tools.knows(pid as u32)
+                || self.spawning.helpers.held.knows(pid);
             !is_known && process::parent(pid) == Ok(init) && process::is_younger(pid, since)
         })
     }

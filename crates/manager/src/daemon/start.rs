@@ -1,7 +1,7 @@
 //! From a fresh process to a running loop. What follows after the death of the last incarnation is in
 //! `resume`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +29,6 @@ use warren_unit::LoadState;
 
 use crate::base::clock::now;
 use crate::base::environment::{Begun, Environment};
-use crate::base::fair_queue::Questions;
 use crate::base::host::{lengthen_unix_queues, owns_machine};
 use crate::base::say::say;
 use crate::base::token;
@@ -38,28 +37,36 @@ use crate::cgroup::tree::Groups;
 use crate::config::first_generation::First;
 use crate::config::generators::{Generators, Occasion};
 use crate::daemon::Daemon;
+use crate::daemon::clients::Clients;
+use crate::daemon::loads::Loads;
 use crate::daemon::presets;
+use crate::daemon::recovery::Recovery;
+use crate::daemon::servers::{Listeners, Servers};
+use crate::daemon::startup::Startup;
 use crate::mount::automounts::{PIPE_NAMES, Traps};
 use crate::mount::table::{MountTable, Reading};
 use crate::options::Options;
+use crate::peer::bus_names::BusNames;
 use crate::peer::devices::{Devices, KeptDevices};
 use crate::peer::log_link::{KeptLog, LogLink};
 use crate::process::init_link::{Greeting, InitLink};
 use crate::process::notify_messages::notify_interest;
 use crate::process::notify_socket::NotifySocket;
 use crate::process::pid_file::searches::Searches;
+use crate::process::signals::Kills;
 use crate::process::stored_fds::FdStore;
+use crate::process::table::Processes;
 use crate::published::loader_thread::LoaderThread;
 use crate::published::shared::{Places, Shared};
 use crate::recording::files::Records;
 use crate::recording::recorder;
 use crate::recording::recorder::Recorder;
 use crate::recording::state_file::StateFile;
-use crate::shutdown::sweep::Sweep;
+use crate::shutdown::state::Shutdown;
+use crate::socket::accept::Accepting;
 use crate::socket::sockets::{LEFT, Sockets};
-use crate::spawn::environment_files::Reads;
-use crate::spawn::helpers::{Answered, Helpers, KeptHelpers};
-use crate::spawn::tools::Tools;
+use crate::spawn::helpers::{Helpers, KeptHelpers};
+use crate::spawn::state::Spawning;
 use crate::spawn::users::Names;
 
 /// Why the manager cannot be started.
@@ -85,14 +92,6 @@ pub(crate) struct Kept {
     pub(crate) devices: KeptDevices,
     /// Marks of soft reboots.
     pub(crate) soft_reboots: Vec<String>,
-}
-
-/// Where clients come in: init keeps both, so that who connects while there is no manager is served by
-/// the next one.
-#[derive(Default)]
-pub(crate) struct Listeners {
-    private: Option<OwnedFd>,
-    control: Option<OwnedFd>,
 }
 
 const PRIVATE_NAME: &str = "listen/private";
@@ -285,79 +284,44 @@ fn make(
         Some(fd) => NotifySocket::over(fd, wake.clone()),
         None => NotifySocket::bind(&options.notify_socket(), wake.clone()),
     };
+    let users = Names::new(wake.clone());
     let mut daemon = Daemon {
         core,
         shared: shared.clone(),
+        events: Default::default(),
+        epoll: Epoll::new().map_err(text("making an epoll instance"))?,
+        orders,
+        leaving: None,
+        pings: crate::base::heartbeat::Pings::new(began.monotonic),
         init,
-        helpers: Helpers::new(greeting.helpers),
+        state,
+        recorder,
+        startup: Startup::new(began),
+        recovery: Recovery::new(greeting.welcome.incarnation),
+        shutdown: Shutdown::new(wake.clone()),
+        servers: Servers { listeners: std::mem::take(&mut kept.listeners), ..Servers::default() },
+        clients: Clients::default(),
+        loads: Loads::new(loader_in),
         log_link,
         devices,
-        groups,
-        others: crate::process::signals::Others::new(),
-        told_at_once: 0,
-        dying: Vec::new(),
-        sweep: Sweep::new(wake.clone()),
-        sockets: Sockets::new(wake.clone(), &options.runtime_dir),
-        names: Names::new(wake.clone()),
-        traps: traps.map_err(text("making the autofs pipe"))?,
+        bus_names: BusNames::default(),
+        processes: Processes::default(),
         notify: notify.map_err(text("binding the notify socket"))?,
-        workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,
-        killers: Workers::start_beside(wake.clone()).map_err(text("starting workers"))?,
         pid_files: Searches::start(wake.clone()).map_err(text("starting workers"))?,
-        mounts: MountTable::unread(),
-        state,
-        bus: None,
-        control: None,
-        listeners: std::mem::take(&mut kept.listeners),
-        epoll: Epoll::new().map_err(text("making an epoll instance"))?,
-        loader: loader_in,
-        orders,
-        wake,
-        events: Default::default(),
-        pidfds: BTreeMap::new(),
-        since: BTreeMap::new(),
-        parents: BTreeMap::new(),
-        clients: BTreeMap::new(),
-        next_client: 1,
-        job_waiters: BTreeMap::new(),
-        new_waits: Vec::new(),
-        tools: Tools::default(),
-        connections: BTreeMap::new(),
-        handed_over: Vec::new(),
         stored_fds: FdStore::default(),
-        environment,
+        groups,
         freezing: BTreeMap::new(),
-        environments: Reads::default(),
+        kills: Kills::start(wake.clone()).map_err(text("starting workers"))?,
+        spawning: Spawning::new(Helpers::new(greeting.helpers), environment, users),
+        workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,
         checks: Vec::new(),
-        name_watcher: None,
-        bus_names: BTreeMap::new(),
-        loads: BTreeMap::new(),
-        next_load: 1,
-        questions: Questions::default(),
-        leaving: None,
-        ready_told: false,
-        serving: false,
-        first_unit_asked: false,
-        resuming: false,
-        missing: Default::default(),
-        incarnation: greeting.welcome.incarnation,
-        ending: None,
-        planned: Default::default(),
-        ctrl_alt_dels: Vec::new(),
-        doors: Default::default(),
+        sockets: Sockets::new(wake.clone(), &options.runtime_dir),
+        accepting: Accepting::default(),
+        traps: traps.map_err(text("making the autofs pipe"))?,
+        mounts: MountTable::unread(),
         collector: Default::default(),
-        pings: crate::base::heartbeat::Pings::new(began.monotonic),
-        started: began,
-        early_exits: Default::default(),
-        early_notices: Vec::new(),
         faults_said: BTreeMap::new(),
-        fresh_pids: BTreeMap::new(),
-        named_mains: Vec::new(),
-        too_many_held_told: false,
-        answered: Answered::default(),
-        unsettled: Vec::new(),
-        given_up: BTreeSet::new(),
-        recorder,
+        wake,
         options,
     };
     daemon.keep_basics().map_err(text("storing descriptors with init"))?;
@@ -492,7 +456,7 @@ impl Daemon {
     /// What was done before there was a recorder.
     fn record_beginning(&mut self, units: u64) {
         use warren_bus::backend::Backend;
-        self.recorder.boot_began(self.started);
+        self.recorder.boot_began(self.startup.began);
         let boot = self.shared.facts().boot;
         let phases = [(Phase::Generators, boot.generators, 0), (Phase::Load, boot.load, units)];
         for (phase, (began, ended), detail) in phases {
@@ -501,13 +465,13 @@ impl Daemon {
                 self.recorder.did(recorder::Done { phase, began, ended, detail });
             }
         }
-        self.recorder.loaded(boot.load.1.monotonic.max(self.started.monotonic));
+        self.recorder.loaded(boot.load.1.monotonic.max(self.startup.began.monotonic));
     }
 
     /// The first start.
     fn begin(&mut self, graph: Arc<Graph>) {
-        for index in 0..self.helpers.count() {
-            self.helpers.ask(index);
+        for index in 0..self.spawning.helpers.count() {
+            self.spawning.helpers.ask(index);
             self.watch_helper(index);
         }
         let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
@@ -526,21 +490,22 @@ impl Daemon {
     pub(crate) fn serve(&mut self) -> Result<(), StartError> {
         if !self.options.no_bus {
             let message_bus = Some(self.options.bus_socket());
-            let (path, kept) = (self.options.private_socket(), self.listeners.private.take());
+            let (path, kept) =
+                (self.options.private_socket(), self.servers.listeners.private.take());
             match Bus::start(&path, kept, message_bus, self.shared.clone()) {
                 Ok(bus) => {
                     self.keep_listener(PRIVATE_NAME, bus.listener());
-                    self.bus = Some(bus);
+                    self.servers.bus = Some(bus);
                 }
                 Err(e) => say!("systemctl is not served: {e}"),
             }
         }
-        let (path, kept) = (self.options.control_socket(), self.listeners.control.take());
+        let (path, kept) = (self.options.control_socket(), self.servers.listeners.control.take());
         let control = crate::control::server::start(&path, kept, self.shared.clone())
             .map_err(text("starting the control socket"))?;
         self.keep_listener(CONTROL_NAME, control.listener());
-        self.control = Some(control);
-        self.serving = true;
+        self.servers.control = Some(control);
+        self.startup.is_serving = true;
         Ok(())
     }
 

@@ -15,14 +15,17 @@ use warren_unit::{Relation, UnitName, UnitType};
 impl Daemon {
     /// Removes the group of a unit that is down.
     pub(crate) fn remove_group(&mut self, unit: UnitId) {
-        let for_good = self.ending.as_ref().is_some_and(|ending| ending.is_for_good());
+        let for_good = self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good());
         let name = self.core.graph().name(unit);
         let history = self.core.unit_run(unit).history.as_ref();
         let invocation = history.map_or(0, |history| history.invocation);
         match self.groups.tree().cloned() {
             Some(tree) if for_good => {
                 let Some(path) = self.groups.forget(unit) else { return };
-                self.sweep.groups.begin(unit, Group { tree, path, unit: name.clone(), invocation });
+                self.shutdown
+                    .sweep
+                    .groups
+                    .begin(unit, Group { tree, path, unit: name.clone(), invocation });
             }
             tree => {
                 let path = self.groups.path(unit).map(str::to_owned);
@@ -52,7 +55,7 @@ impl Daemon {
 
     /// Closes an automount point.
     pub(crate) fn close_trap(&mut self, unit: UnitId) {
-        let going = match &self.ending {
+        let going = match &self.shutdown.under_way {
             Some(ending) if ending.takes_mounts() && !self.lies_on_a_mount(unit) => {
                 Going::WithTheRest
             }
@@ -71,7 +74,7 @@ impl Daemon {
 
     /// What earlier batches left to do and is not done yet; the next manager does it again.
     pub(crate) fn still_late(&mut self) -> Vec<Late> {
-        let groups = self.sweep.groups.under_way().map(|unit| Late::CleanUp(unit, false));
+        let groups = self.shutdown.sweep.groups.under_way().map(|unit| Late::CleanUp(unit, false));
         let traps = self.traps.going().map(|trap| Late::CloseTrap(trap.unit));
         groups.chain(traps).chain(self.sockets.removing().map(Late::CloseSockets)).collect()
     }
@@ -82,7 +85,7 @@ impl Daemon {
             effect,
             Effect::Mount { .. } | Effect::Unmount { .. } | Effect::SetTrap { .. }
         );
-        meets && (!self.sweep.held.is_empty() || !self.has_gone())
+        meets && (!self.shutdown.sweep.held.is_empty() || !self.has_gone())
     }
 
     /// Whether all automount points have gone that were to go, and all that sockets were known by.
@@ -92,18 +95,18 @@ impl Daemon {
 
     /// Carries out what waited, if it need not wait any more and is not given up.
     pub(crate) fn carry_out_held(&mut self) {
-        if !self.sweep.held.is_empty() && self.has_gone() {
-            let resumes = self.resuming;
+        if !self.shutdown.sweep.held.is_empty() && self.has_gone() {
+            let resumes = self.recovery.is_resuming;
             let core = &self.core;
             let is_wanted = |held: &Held| held.effect.id().and_then(|id| core.effect_unit(id));
-            let held = std::mem::take(&mut self.sweep.held);
+            let held = std::mem::take(&mut self.shutdown.sweep.held);
             let held: Vec<Held> =
                 held.into_iter().filter(|held| is_wanted(held).is_some()).collect();
             for held in held {
-                self.resuming = held.resuming;
+                self.recovery.is_resuming = held.resuming;
                 self.carry_out(held.effect);
             }
-            self.resuming = resumes;
+            self.recovery.is_resuming = resumes;
         }
     }
 
@@ -128,7 +131,7 @@ impl Daemon {
     /// Whether everything that was to be taken away has gone. If not, the loop is woken when more
     /// has.
     pub(crate) fn is_swept(&mut self) -> bool {
-        let groups = self.sweep.groups.is_idle();
-        self.has_gone() && groups && self.sweep.held.is_empty()
+        let groups = self.shutdown.sweep.groups.is_idle();
+        self.has_gone() && groups && self.shutdown.sweep.held.is_empty()
     }
 }

@@ -17,7 +17,7 @@ use warren_unit::{LoadState, UnitName};
 
 use crate::base::clock::now;
 use crate::daemon::Daemon;
-use crate::daemon::requests::AfterLoad;
+use crate::daemon::loads::AfterLoad;
 use crate::published::orders::LoaderOrder;
 
 /// A unit stays for so long at least after it was last busy: whoever started it may want to know
@@ -99,7 +99,7 @@ impl Daemon {
         self.collector.is_leaving(unit)
             || self.collector.referred.contains(&unit)
             || self.groups.path(unit).is_some()
-            || self.connections.contains_key(&unit)
+            || self.accepting.connections.contains_key(&unit)
             || self.stored_fds.has(unit)
             || self.devices.keeps(self.core.graph().name(unit))
     }

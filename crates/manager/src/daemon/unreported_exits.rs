@@ -14,14 +14,14 @@ impl Daemon {
     /// record comes.
     pub(crate) fn await_record(&mut self, unit: Option<UnitId>, pid: u32) {
         let told_at = now().monotonic.after(MISSING_AFTER);
-        self.missing.processes.push_back(Absent { told_at, unit, pid });
+        self.processes.unreported.processes.push_back(Absent { told_at, unit, pid });
     }
 
     /// Tells of processes whose end nobody has told of.
     pub(crate) fn tell_missing(&mut self) {
         let moment = now().monotonic;
         while let Some(absent) =
-            self.missing.processes.pop_front_if(|absent| absent.told_at <= moment)
+            self.processes.unreported.processes.pop_front_if(|absent| absent.told_at <= moment)
         {
             self.look_for(absent.unit, absent.pid);
         }
@@ -30,36 +30,44 @@ impl Daemon {
 
     /// Processes have ended, of which the last of some group may be one.
     pub(crate) fn look_at_groups_after(&mut self, ended: bool, killed: bool) {
-        self.missing.killed |= killed;
-        if !ended || !self.groups.has_unwatched(self.missing.killed) {
+        self.processes.unreported.killed |= killed;
+        if !ended || !self.groups.has_unwatched(self.processes.unreported.killed) {
             return;
         }
         let moment = now().monotonic;
-        let rested = self.missing.groups_at.map_or(moment, |at| at.after(GROUPS_REST).max(moment));
-        let due = self.missing.groups_due.map_or(rested, |due| due.min(rested));
-        self.missing.groups_due = Some(due);
+        let rested = self
+            .processes
+            .unreported
+            .groups_at
+            .map_or(moment, |at| at.after(GROUPS_REST).max(moment));
+        let due = self.processes.unreported.groups_due.map_or(rested, |due| due.min(rested));
+        self.processes.unreported.groups_due = Some(due);
     }
 
     /// A group may just have been found that cannot be watched.
     pub(crate) fn await_groups(&mut self) {
         if self.groups.has_unwatched(false) {
-            self.missing.groups_due.get_or_insert_with(|| now().monotonic.after(LOOK_AT_GROUPS));
+            self.processes
+                .unreported
+                .groups_due
+                .get_or_insert_with(|| now().monotonic.after(LOOK_AT_GROUPS));
         }
     }
 
     fn look_at_groups(&mut self, moment: Monotonic) {
-        let killed = self.missing.killed;
+        let killed = self.processes.unreported.killed;
         if !self.groups.has_unwatched(killed) {
-            self.missing.groups_due = None;
-            self.missing.killed = false;
+            self.processes.unreported.groups_due = None;
+            self.processes.unreported.killed = false;
             return;
         }
         let later = moment.after(LOOK_AT_GROUPS);
-        if *self.missing.groups_due.get_or_insert(later) > moment {
+        if *self.processes.unreported.groups_due.get_or_insert(later) > moment {
             return;
         }
-        (self.missing.groups_due, self.missing.groups_at) = (Some(later), Some(moment));
-        self.missing.killed = false;
+        (self.processes.unreported.groups_due, self.processes.unreported.groups_at) =
+            (Some(later), Some(moment));
+        self.processes.unreported.killed = false;
         let news = self.groups.look_at_unwatched(killed);
         self.take_news_of_groups(news);
     }
@@ -69,10 +77,10 @@ impl Daemon {
         if now_of != unit || self.is_there(pid) {
             return;
         }
-        if now_of.is_none() && !self.tools.knows(pid) {
+        if now_of.is_none() && !self.spawning.tools.knows(pid) {
             return self.follow_no_more(pid);
         }
-        if self.pidfds.contains_key(&pid) {
+        if self.processes.pidfds.contains_key(&pid) {
             return self.process_ended(pid, ExitStatus::Unknown);
         }
         match self.follow(pid) {
@@ -87,21 +95,21 @@ impl Daemon {
     pub(crate) fn follow(&mut self, pid: u32) -> warren_sys::Result<()> {
         let at = time::monotonic_ns();
         let pidfd = process::pidfd_open(pid as i32)?;
-        self.pidfds.insert(pid, pidfd);
-        self.since.insert(pid, Since::Seen(at));
+        self.processes.pidfds.insert(pid, pidfd);
+        self.processes.since.insert(pid, Since::Seen(at));
         Ok(())
     }
 
     /// It has ended: its number may be that of another.
     pub(crate) fn follow_no_more(&mut self, pid: u32) {
-        self.pidfds.remove(&pid);
-        self.since.remove(&pid);
-        self.parents.remove(&pid);
+        self.processes.pidfds.remove(&pid);
+        self.processes.since.remove(&pid);
+        self.processes.parents.remove(&pid);
     }
 
     /// Whether a process that is held has not ended.
     pub(crate) fn is_there(&self, pid: u32) -> bool {
         use std::os::fd::AsFd;
-        self.pidfds.get(&pid).is_some_and(|pidfd| process::is_alive(pidfd.as_fd()))
+        self.processes.pidfds.get(&pid).is_some_and(|pidfd| process::is_alive(pidfd.as_fd()))
     }
 }

@@ -6,9 +6,12 @@
 //! ends that have come meanwhile, and not at all of a unit of which they left nobody. Where few do it
 //! is done at once: what the main process starts because of its signal is not to get it too.
 
+use crate::base::worker_pool::Workers;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::protocol::event::FollowUp;
+use warren_sys::eventfd::EventFd;
 
 /// A group whose processes fork is listed so often for one signal.
 pub(crate) const LISTINGS_MAX: usize = 4;
@@ -25,9 +28,30 @@ pub(crate) const SIGKILL: i32 = 9;
 
 pub(crate) const SIGCONT: i32 = 18;
 
-/// Groups whose main process was signalled, and in which there may be others. One for each effect
-/// that is under way at most.
-pub(crate) type Others = VecDeque<Asked>;
+/// The signals and kills that are under way.
+pub(crate) struct Kills {
+    /// Groups whose main process was signalled, and in which there may be other processes. One for each effect that
+    /// is under way at most.
+    pub(crate) other_processes: VecDeque<Asked>,
+    /// Groups all processes of which were signalled at once in this turn.
+    pub(crate) signalled_at_once: usize,
+    /// Units whose processes are to be killed in this turn.
+    pub(crate) dying: Vec<UnitId>,
+    /// Threads that kill large groups.
+    pub(crate) killers: Workers,
+}
+
+impl Kills {
+    /// No signal is under way; fails if no thread can be started.
+    pub(crate) fn start(wake: Arc<EventFd>) -> std::io::Result<Kills> {
+        Ok(Kills {
+            other_processes: VecDeque::new(),
+            signalled_at_once: 0,
+            dying: Vec::new(),
+            killers: Workers::start_beside(wake)?,
+        })
+    }
+}
 
 /// What the others of a group are to be asked.
 pub(crate) struct Asked {

@@ -89,6 +89,16 @@ impl Doors {
     }
 }
 
+/// The sockets with `Accept=yes`, and the connections that came in there.
+#[derive(Default)]
+pub(crate) struct Accepting {
+    pub(crate) doors: Doors,
+    /// The connections of instances.
+    pub(crate) connections: BTreeMap<UnitId, Connection>,
+    /// Instances whose process has its connection.
+    pub(crate) handed_over: Vec<UnitId>,
+}
+
 impl Patient for Doors {
     // When `Daemon::try_doors_again` is due.
     fn deadline(&self) -> Option<Monotonic> {

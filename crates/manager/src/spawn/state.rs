@@ -1,0 +1,36 @@
+//! The part of the manager's state that is about commands being started.
+
+use crate::base::environment::Environment;
+use crate::spawn::environment_files::Reads;
+use crate::spawn::helpers::Helpers;
+use crate::spawn::tools::Tools;
+use crate::spawn::users::Names;
+
+/// The helpers, and what commands wait for before a helper gets them.
+pub(crate) struct Spawning {
+    pub(crate) helpers: Helpers,
+    /// Tools that run for units, as mount(8).
+    pub(crate) tools: Tools,
+    /// The environment that every command begins with.
+    pub(crate) environment: Environment,
+    /// Commands that wait for their environment files.
+    pub(crate) environment_files: Reads,
+    /// Users that are being looked up.
+    pub(crate) users: Names,
+    /// It was logged that stalled helpers are no longer replaced.
+    pub(crate) is_limit_reported: bool,
+}
+
+impl Spawning {
+    /// No command is under way.
+    pub(crate) fn new(helpers: Helpers, environment: Environment, users: Names) -> Spawning {
+        Spawning {
+            helpers,
+            tools: Tools::default(),
+            environment,
+            environment_files: Reads::default(),
+            users,
+            is_limit_reported: false,
+        }
+    }
+}
