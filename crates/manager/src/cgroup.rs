@@ -7,3 +7,4 @@
 pub(crate) mod controllers;
 pub(crate) mod limits;
 pub(crate) mod tree;
+pub(crate) mod unwatched;

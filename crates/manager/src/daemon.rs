@@ -32,7 +32,6 @@ mod signals;
 mod sockets;
 mod spawns;
 pub mod start;
-mod start_times;
 mod startup;
 mod stored_fds;
 mod sweep;
@@ -49,6 +48,7 @@ use crate::base::say::say;
 use crate::base::token::{self, NOBODY};
 use crate::base::worker_pool::Workers;
 use crate::cgroup::tree::Groups;
+use crate::cgroup::unwatched::UnwatchedGroups;
 use crate::control::server::Control;
 use crate::daemon::clients::{Client, Clients};
 use crate::daemon::loads::{AfterLoad, Loads};
@@ -135,6 +135,7 @@ pub struct Daemon {
     pub(crate) pid_files: Searches,
     pub(crate) stored_fds: crate::process::stored_fds::FdStore,
     pub(crate) groups: Groups,
+    pub(crate) unwatched_groups: UnwatchedGroups,
     /// Units that are being frozen or thawed, and which of both.
     pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,
     pub(crate) kills: Kills,
@@ -217,9 +218,10 @@ impl Daemon {
 
     /// All that is due at some time: the loop waits until the first of them is.
     fn patients(&self) -> impl Iterator<Item = &dyn Patient> {
-        let all: [&dyn Patient; 16] = [
+        let all: [&dyn Patient; 17] = [
             &self.core,
             &self.processes.unreported,
+            &self.unwatched_groups,
             &self.accepting.doors,
             &self.collector,
             &self.shutdown.under_way,
@@ -451,8 +453,8 @@ impl Daemon {
             for event in self.events.drain(..) {
                 effects.extend(self.core.step(moment, event));
             }
-            self.processes.fresh_pids.clear();
-            self.take_in_named();
+            let named = self.processes.core_was_told();
+            self.take_in_named(named);
             self.finish_turn(effects);
         }
         drop(held);

@@ -150,7 +150,7 @@ impl Daemon {
         if let Done::MainProcess { pid: Some(pid) } = result
             && let Some(unit) = self.core.effect_unit(effect)
         {
-            self.processes.named_mains.push((unit, pid));
+            self.processes.name_main(unit, pid);
         }
         self.events.push_back(Event::Done { effect, result });
     }

@@ -6,6 +6,7 @@ use warren_core::model::time::Monotonic;
 use warren_core::protocol::event::{Done, Event};
 use warren_sys::process::ExitKind;
 
+use crate::base::clock::now;
 use crate::base::say::say;
 use crate::cgroup::tree::{Groups, News};
 use crate::daemon::Daemon;
@@ -20,7 +21,10 @@ impl Daemon {
         self.turn();
         const KILL: ExitKind = ExitKind::Killed(9);
         let ended = self.init.ended(EXITS_PER_TURN_MAX);
-        self.look_at_groups_after(!ended.is_empty(), ended.iter().any(|one| one.exit.kind == KILL));
+        if !ended.is_empty() {
+            let killed = ended.iter().any(|one| one.exit.kind == KILL);
+            self.unwatched_groups.processes_ended(&self.groups, killed, now().monotonic);
+        }
         for record in ended {
             if let Some(unborn) = self.spawning.helpers.held.ended(record.exit.pid, record.time_ns)
             {
@@ -28,7 +32,7 @@ impl Daemon {
                 self.turn();
             }
             let pid = record.exit.pid as u32;
-            if self.is_about_another(pid, record.time_ns) {
+            if self.processes.is_about_another(pid, record.time_ns) {
                 continue;
             }
             let status = match record.exit.kind {
@@ -39,7 +43,7 @@ impl Daemon {
             // A process may end before the helper that made it has said so.
             if let Some(sent) = self.spawning.helpers.last_sent()
                 && !self.spawning.tools.knows(pid)
-                && !self.processes.fresh_pids.contains_key(&pid)
+                && !self.processes.is_fresh(pid)
                 && self.core.unit_of_pid(pid).is_none()
             {
                 let (record, time_ns) = (record.seq, record.time_ns);
@@ -98,11 +102,10 @@ impl Daemon {
     }
 
     pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
-        self.follow_no_more(pid);
+        self.processes.forget(pid);
         // Who killed it is to be known first: its end may be heard of before the group's report.
         const SIGKILL: u8 = 9;
-        let fresh = || self.processes.fresh_pids.get(&pid).copied().flatten();
-        let unit = self.core.unit_of_pid(pid).or_else(fresh);
+        let unit = self.core.unit_of_pid(pid).or_else(|| self.processes.unit_of_fresh(pid));
         if status == ExitStatus::Killed(SIGKILL)
             && let Some(unit) = unit
             && self.groups.ran_out_of_memory(unit)

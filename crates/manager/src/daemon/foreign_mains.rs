@@ -1,8 +1,6 @@
 //! Main processes that are not children of init, because a service named one of its own (`MAINPID=`,
 //! `PIDFile=`): init records their end only if their parent ends before them. Their pidfds are watched.
 
-use std::os::fd::AsFd;
-
 use warren_core::model::ids::UnitId;
 use warren_core::model::process::ExitStatus;
 use warren_sys::epoll::Interest;
@@ -10,41 +8,26 @@ use warren_sys::process;
 
 use crate::base::token;
 use crate::daemon::Daemon;
+use crate::process::table::init;
 
 const ESRCH: i32 = 3;
 
-/// The process that records ends for us.
-fn init() -> i32 {
-    std::os::unix::process::parent_id() as i32
-}
-
 impl Daemon {
     /// The machine was told of new main processes: those that it took for such are watched.
-    pub(crate) fn take_in_named(&mut self) {
-        for (unit, pid) in std::mem::take(&mut self.processes.named_mains) {
-            if self.core.unit_of_pid(pid) != Some(unit) || self.processes.pidfds.contains_key(&pid)
-            {
+    pub(crate) fn take_in_named(&mut self, named: Vec<(UnitId, u32)>) {
+        for (unit, pid) in named {
+            if self.core.unit_of_pid(pid) != Some(unit) || self.processes.is_held(pid) {
                 continue;
             }
-            match self.follow(pid) {
+            match self.processes.follow(pid) {
                 Ok(()) => {
                     self.watch_stranger(unit);
-                    self.hold_parent(pid);
+                    self.processes.hold_parent(pid);
                 }
                 Err(e) if e.errno == ESRCH => self.named_too_late(unit, pid),
                 // For want of descriptors or memory.
                 Err(_) => self.await_record(Some(unit), pid),
             }
-        }
-    }
-
-    /// While its parent lives, nobody else hears how a stranger has ended.
-    fn hold_parent(&mut self, pid: u32) {
-        let parent = || process::parent(pid as i32).ok().filter(|&parent| parent != init());
-        if let Some(pidfd) = parent().and_then(|parent| process::pidfd_open(parent).ok())
-            && process::pidfd_pid(pidfd.as_fd()).ok() == parent()
-        {
-            self.processes.parents.insert(pid, pidfd);
         }
     }
 
@@ -61,8 +44,7 @@ impl Daemon {
     pub(crate) fn will_be_told(&self, unit: UnitId) -> bool {
         let run = self.core.unit_run(unit);
         let pid = run.main_process().map(|main| main.pid).or(run.control_pid());
-        let pidfd = pid.and_then(|pid| self.processes.pidfds.get(&pid)).map(AsFd::as_fd);
-        pidfd.and_then(process::pidfd_parent) == Some(init())
+        pid.is_some_and(|pid| self.processes.is_child_of_init(pid))
     }
 
     /// Watches the unit's main process, unless its end will be told of.
@@ -71,11 +53,9 @@ impl Daemon {
             return;
         }
         let main = self.core.unit_run(unit).main_process().map(|main| main.pid);
-        if let Some((pid, pidfd)) =
-            main.and_then(|pid| Some((pid, self.processes.pidfds.get(&pid)?)))
-        {
+        if let Some((pid, pidfd)) = main.and_then(|pid| Some((pid, self.processes.pidfd(pid)?))) {
             let token = token::STRANGER | u64::from(pid);
-            let _ = self.epoll.add(pidfd.as_fd(), token, Interest::READ);
+            let _ = self.epoll.add(pidfd, token, Interest::READ);
         }
     }
 
@@ -83,17 +63,15 @@ impl Daemon {
     /// says how, or has had it already.
     pub(crate) fn stranger_ended(&mut self, pid: u32) {
         self.read_exits();
-        let Some(pidfd) = self.processes.pidfds.get(&pid) else { return };
+        let Some(pidfd) = self.processes.pidfd(pid) else { return };
         let _ = self.epoll.remove(pidfd);
         match process::parent(pid as i32) {
             Ok(parent) if parent == init() => {}
             Ok(_) => self.process_ended(pid, ExitStatus::Unknown),
-            Err(_) if self.has_parent(pid) => self.process_ended(pid, ExitStatus::Unknown),
+            Err(_) if self.processes.has_parent(pid) => {
+                self.process_ended(pid, ExitStatus::Unknown)
+            }
             Err(_) => self.await_record(self.core.unit_of_pid(pid), pid),
         }
-    }
-
-    fn has_parent(&self, pid: u32) -> bool {
-        self.processes.parents.get(&pid).is_some_and(|parent| process::is_alive(parent.as_fd()))
     }
 }

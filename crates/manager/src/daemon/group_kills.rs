@@ -52,7 +52,7 @@ impl Daemon {
                 let asked = met.into_iter().filter(|&unit| !self.is_sudden(unit));
                 let asked: Vec<UnitId> = asked.collect();
                 for pid in asked.into_iter().flat_map(|unit| self.known_elsewhere(unit)) {
-                    self.signal_process(pid, SIGKILL);
+                    self.processes.signal(pid as u32, SIGKILL);
                 }
             }
             None => units.into_iter().for_each(|unit| self.kill_group(unit)),
@@ -81,7 +81,7 @@ impl Daemon {
             self.note_killed(unit, None, pids.len());
         }
         for pid in elsewhere {
-            self.signal_process(pid, SIGKILL);
+            self.processes.signal(pid as u32, SIGKILL);
         }
         if count > KILLED_AT_ONCE_MAX
             && let Some(task) = self.groups.kill_task(unit)
@@ -104,7 +104,11 @@ impl Daemon {
         let run = self.core.unit_run(unit);
         let main = run.main_process().map(|main| main.pid);
         let known = main.into_iter().chain(run.control_pid()).map(|pid| pid as i32);
-        known.filter(|&pid| self.is_followed(pid) && self.groups.is_elsewhere(unit, pid)).collect()
+        known
+            .filter(|&pid| {
+                self.processes.is_held(pid as u32) && self.groups.is_elsewhere(unit, pid)
+            })
+            .collect()
     }
 
     fn has_known_process(&self, unit: UnitId) -> bool {

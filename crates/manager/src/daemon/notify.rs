@@ -3,7 +3,7 @@
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::process::notify_messages::{
-    DATAGRAMS_PER_TURN_MAX, EARLY_NOTICES_MAX, EarlyNotice, HELD_NOTICES_MAX, notify_interest,
+    DATAGRAMS_PER_TURN_MAX, EarlyNotice, HELD_NOTICES_MAX, notify_interest,
 };
 use crate::process::notify_socket::Datagram;
 use std::time::Instant;
@@ -28,9 +28,9 @@ impl Daemon {
                 self.spawning.helpers.last_sent().filter(|_| unit.is_none() && !is_nobodys());
             match (unit, under_way) {
                 (Some(unit), _) => self.take_notice(unit, datagram),
-                (None, Some(sent)) if self.processes.early_notices.len() < EARLY_NOTICES_MAX => {
+                (None, Some(sent)) if !self.processes.early_notices.is_full() => {
                     let heard_ns = time::monotonic_ns();
-                    self.processes.early_notices.push(EarlyNotice { datagram, sent, heard_ns });
+                    self.processes.early_notices.keep(EarlyNotice { datagram, sent, heard_ns });
                 }
                 _ => {}
             }
@@ -42,7 +42,7 @@ impl Daemon {
         let main =
             datagram.message.main_pid.filter(|&main| self.may_be_main(unit, main, &datagram));
         datagram.message.main_pid = main;
-        self.processes.named_mains.extend(main.map(|main| (unit, main)));
+        main.into_iter().for_each(|main| self.processes.name_main(unit, main));
         let (pid, message) = (datagram.pid as u32, datagram.message);
         self.events.push_back(Event::Notify { unit, pid, message });
     }
@@ -60,10 +60,7 @@ impl Daemon {
     /// A process is known now: what it said before. What was heard before `since_ns`, when it was made, another
     /// one with its number has said.
     pub(crate) fn take_early_notices(&mut self, unit: UnitId, pid: u32, since_ns: u64) {
-        let is_its = |early: &mut EarlyNotice| {
-            early.datagram.pid as u32 == pid && early.heard_ns >= since_ns
-        };
-        let its: Vec<EarlyNotice> = self.processes.early_notices.extract_if(.., is_its).collect();
+        let its = self.processes.early_notices.take(pid, since_ns);
         its.into_iter().for_each(|early| self.take_notice(unit, early.datagram));
     }
 

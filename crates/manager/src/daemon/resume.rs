@@ -23,7 +23,6 @@ use crate::cgroup::tree::is_slice;
 use crate::daemon::Daemon;
 use crate::daemon::start::{Kept, StartError, read};
 use crate::mount::table::Reading;
-use crate::process::start_times::Since;
 use crate::socket::sockets;
 
 const FD_NAME: Id = Id::of(Group::Socket, "FileDescriptorName");
@@ -360,11 +359,7 @@ impl Daemon {
     }
 
     fn reopen_process(&mut self, unit: UnitId, pid: u32, known: Monotonic) {
-        let at = warren_sys::time::monotonic_ns();
-        if self.follow(pid).is_ok() {
-            self.processes.since.insert(pid, Since::Found { at, known: known.0 * 1000 });
-        }
-        if !self.is_there(pid) {
+        if !self.processes.find(pid, known.0 * 1000) {
             self.await_record(Some(unit), pid);
         }
     }

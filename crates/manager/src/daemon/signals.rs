@@ -5,10 +5,8 @@ use crate::process::signals::{
     AT_ONCE_PER_TURN_MAX, Asked, LISTINGS_MAX, LOOKED_AT_PER_TURN_MAX, SIGCONT, SIGHUP, SIGKILL,
 };
 use std::collections::BTreeSet;
-use std::os::fd::AsFd;
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::protocol::event::{Done, FollowUp, KillTarget};
-use warren_sys::process;
 
 impl Daemon {
     /// Sends the signal of an effect, which is answered when all that are meant had it.
@@ -81,7 +79,8 @@ impl Daemon {
     /// Signals the main process, if it is to be and is known for sure; whether it had the signal.
     fn signal_main(&self, asked: &mut Asked) -> bool {
         let main = self.core.unit_run(asked.unit).main_process().map(|main| main.pid as i32);
-        let main = main.filter(|main| !asked.seen.contains(main) && self.is_followed(*main));
+        let main =
+            main.filter(|main| !asked.seen.contains(main) && self.processes.is_held(*main as u32));
         let Some(main) = main else { return false };
         let is_sent = self.signal_one(main, asked.signal, FollowUp { resume: false, ..asked.then });
         asked.sent += u32::from(is_sent);
@@ -96,7 +95,7 @@ impl Daemon {
     /// all were signalled. Where nobody else is, one listing is enough.
     fn signal_rest(&self, asked: &mut Asked) {
         if let Some(main) = asked.main.filter(|_| asked.then.resume) {
-            self.signal_process(main, SIGCONT);
+            self.processes.signal(main as u32, SIGCONT);
         }
         for _ in 0..LISTINGS_MAX {
             let listed = self.group_processes(asked.unit);
@@ -109,18 +108,13 @@ impl Daemon {
         }
     }
 
-    /// Whether a process is held by a pidfd, so that a signal cannot meet another one.
-    pub(crate) fn is_followed(&self, pid: i32) -> bool {
-        self.processes.pidfds.contains_key(&(pid as u32))
-    }
-
     fn signal_one(&self, pid: i32, signal: i32, then: FollowUp) -> bool {
-        let sent = self.signal_process(pid, signal);
+        let sent = self.processes.signal(pid as u32, signal);
         if then.hangup {
-            self.signal_process(pid, SIGHUP);
+            self.processes.signal(pid as u32, SIGHUP);
         }
         if then.resume {
-            self.signal_process(pid, SIGCONT);
+            self.processes.signal(pid as u32, SIGCONT);
         }
         sent
     }
@@ -136,13 +130,5 @@ impl Daemon {
         let is_its = |effect| self.core.effect_unit(effect) == Some(unit);
         let tools = self.spawning.tools.pids().filter(|&(_, effect)| is_its(effect));
         main.into_iter().chain(control).chain(tools.map(|(pid, _)| pid as i32)).collect()
-    }
-
-    /// By pidfd where there is one: the pid may be another process's by now.
-    pub(crate) fn signal_process(&self, pid: i32, signal: i32) -> bool {
-        match self.processes.pidfds.get(&(pid as u32)) {
-            Some(pidfd) => process::pidfd_signal(pidfd.as_fd(), signal).is_ok(),
-            None => process::kill(pid, signal).is_ok(),
-        }
     }
 }

@@ -9,7 +9,6 @@ use crate::peer::devices;
 use crate::peer::devices::DEVICE_DAEMON;
 use crate::peer::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::peer::unit_log_file::log_file;
-use crate::process::start_times::Since;
 use crate::socket::accept::is_for_later;
 use crate::spawn::helpers::held::{HELD_MAX, Unborn};
 use crate::spawn::helpers::{FOREIGN, KeptHelpers, Lost, Passed, Said};
@@ -132,11 +131,7 @@ impl Daemon {
             return;
         }
         let oldest = self.spawning.helpers.oldest_under_way();
-        self.processes.early_exits.forget(oldest);
-        match oldest {
-            Some(oldest) => self.processes.early_notices.retain(|early| early.sent >= oldest),
-            None => self.processes.early_notices.clear(),
-        }
+        self.processes.forget_orphans(oldest);
     }
 
     pub(crate) fn start_spawn(&mut self, id: EffectId, spawn: &Spawn) {
@@ -285,10 +280,7 @@ impl Daemon {
             Ok(spawned) => {
                 let pid = spawned.pid as u32;
                 let pidfd = pidfd.or_else(|| process::pidfd_open(spawned.pid).ok());
-                if let Some(pidfd) = pidfd {
-                    self.processes.pidfds.insert(pid, pidfd);
-                }
-                self.processes.since.insert(pid, Since::Seen(since_ns));
+                self.processes.made(pid, pidfd, since_ns, self.core.effect_unit(id));
                 Done::Spawned { pid }
             }
             Err(error) => {
@@ -317,7 +309,6 @@ impl Daemon {
             self.groups.note_use(unit);
         }
         let unit = self.core.effect_unit(id);
-        self.processes.fresh_pids.extend(pid.map(|pid| (pid, unit)));
         self.spawn_answered(id, result);
         if let (Some(unit), Some(pid)) = (unit, pid) {
             self.take_early_notices(unit, pid, since_ns);
@@ -343,9 +334,7 @@ impl Daemon {
     fn take_early_exit(&mut self, unit: Option<UnitId>, pid: u32, since_ns: u64) {
         if let Some(status) = self.processes.early_exits.take(pid, since_ns) {
             self.process_ended(pid, status);
-        } else if !self.processes.pidfds.contains_key(&pid)
-            || self.processes.early_exits.has_dropped(since_ns)
-        {
+        } else if !self.processes.is_held(pid) || self.processes.early_exits.has_dropped(since_ns) {
             self.await_record(unit, pid);
         }
     }

@@ -34,6 +34,7 @@ use crate::base::say::say;
 use crate::base::token;
 use crate::base::worker_pool::Workers;
 use crate::cgroup::tree::Groups;
+use crate::cgroup::unwatched::UnwatchedGroups;
 use crate::config::first_generation::First;
 use crate::config::generators::{Generators, Occasion};
 use crate::daemon::Daemon;
@@ -310,6 +311,7 @@ fn make(
         pid_files: Searches::start(wake.clone()).map_err(text("starting workers"))?,
         stored_fds: FdStore::default(),
         groups,
+        unwatched_groups: UnwatchedGroups::default(),
         freezing: BTreeMap::new(),
         kills: Kills::start(wake.clone()).map_err(text("starting workers"))?,
         spawning: Spawning::new(Helpers::new(greeting.helpers), environment, users),

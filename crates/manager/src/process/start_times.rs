@@ -1,4 +1,4 @@
-//! Since when a process is there: the end of an earlier one with its number is not its own.
+//! StartTime when a process is there: the end of an earlier one with its number is not its own.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ const KNOWN_WITHIN: Duration = Duration::from_millis(100);
 
 /// Moments of CLOCK_MONOTONIC, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Since {
+pub(crate) enum StartTime {
     /// It was made then, or was there.
     Seen(u64),
     /// One with its number was there at `at`. It is the one that is meant if it was made before the
@@ -21,13 +21,13 @@ pub(crate) enum Since {
     },
 }
 
-impl Since {
+impl StartTime {
     /// Whether what was recorded then is about another process. `is_younger` says whether the one that is
     /// there was made after a moment.
     pub(crate) fn excludes(self, recorded: u64, is_younger: impl FnOnce(u64) -> bool) -> bool {
         match self {
-            Since::Seen(at) => recorded < at,
-            Since::Found { at, known } => {
+            StartTime::Seen(at) => recorded < at,
+            StartTime::Found { at, known } => {
                 recorded < at && !is_younger(known.saturating_add(KNOWN_WITHIN.as_nanos() as u64))
             }
         }
@@ -41,14 +41,14 @@ mod tests {
     #[test]
     fn an_end_before_the_beginning_is_that_of_another_process() {
         let unasked = |_| panic!("that is known");
-        assert!(Since::Seen(10).excludes(9, unasked));
-        assert!(!Since::Seen(10).excludes(10, unasked));
+        assert!(StartTime::Seen(10).excludes(9, unasked));
+        assert!(!StartTime::Seen(10).excludes(10, unasked));
     }
 
     /// Its number may be that of another process by now.
     #[test]
     fn what_ended_while_there_was_no_manager_may_be_the_one_that_it_knew() {
-        let found = Since::Found { at: 500_000_000, known: 100_000_000 };
+        let found = StartTime::Found { at: 500_000_000, known: 100_000_000 };
         let made = |moment| move |than| moment > than;
         assert!(found.excludes(90_000_000, made(99_000_000)), "it is older, and is there still");
         assert!(!found.excludes(300_000_000, made(400_000_000)));

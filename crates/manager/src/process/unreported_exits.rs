@@ -1,6 +1,5 @@
-//! Main processes whose end nobody has told of: init may be about to write the record, or there will be
-//! none, because they were no children of init. And the ends of all in cgroups that cannot be watched, which
-//! nobody tells of either: those are looked at when some process has ended, and every few seconds.
+//! Processes that are gone and whose exit was not reported: init may be about to write the record, or there will be
+//! none, because the process was no child of init.
 
 use crate::base::patience::Patient;
 use std::collections::VecDeque;
@@ -8,43 +7,53 @@ use std::time::Duration;
 use warren_core::model::ids::UnitId;
 use warren_core::model::time::Monotonic;
 
-/// A process that is gone for so long has no record to come.
-pub(crate) const MISSING_AFTER: Duration = Duration::from_secs(2);
+/// A process that has been gone for so long has no record to come.
+const UNREPORTED_AFTER: Duration = Duration::from_secs(2);
 
-/// Groups that cannot be watched are looked at so often while nothing ends, as with a lost process of a
-/// debugger or another namespace.
-pub(crate) const LOOK_AT_GROUPS: Duration = Duration::from_secs(3);
-
-/// And not more often than this, however many processes end.
-pub(crate) const GROUPS_REST: Duration = Duration::from_millis(100);
-
-pub(crate) const ESRCH: i32 = 3;
-
-/// One of them.
+/// A process that is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Absent {
-    pub(crate) told_at: Monotonic,
-    /// Nothing for a tool of the manager's own.
+    due: Monotonic,
+    /// None for a tool of the manager's own.
     pub(crate) unit: Option<UnitId>,
     pub(crate) pid: u32,
 }
 
-/// All of them.
+/// All processes whose record is awaited, in the order in which they are due.
 #[derive(Default)]
-pub(crate) struct Missing {
-    /// The first first.
-    pub(crate) processes: VecDeque<Absent>,
-    /// When groups that cannot be watched are looked at next.
-    pub(crate) groups_due: Option<Monotonic>,
-    /// When they were last.
-    pub(crate) groups_at: Option<Monotonic>,
-    /// Whether a process was killed since.
-    pub(crate) killed: bool,
+pub(crate) struct UnreportedExits(VecDeque<Absent>);
+
+impl UnreportedExits {
+    /// A process was seen to be gone, or could not be held: it counts as ended if no record comes.
+    pub(crate) fn wait(&mut self, unit: Option<UnitId>, pid: u32, moment: Monotonic) {
+        self.0.push_back(Absent { due: moment.after(UNREPORTED_AFTER), unit, pid });
+    }
+
+    /// The next process whose record is overdue.
+    pub(crate) fn next_due(&mut self, moment: Monotonic) -> Option<Absent> {
+        self.0.pop_front_if(|absent| absent.due <= moment)
+    }
 }
 
-impl Patient for Missing {
-    // When the next is to be told of.
+impl Patient for UnreportedExits {
+    // When the next record is overdue.
     fn deadline(&self) -> Option<Monotonic> {
-        let process = self.processes.front().map(|absent| absent.told_at);
-        process.into_iter().chain(self.groups_due).min()
+        self.0.front().map(|absent| absent.due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_overdue_after_two_seconds() {
+        let mut exits = UnreportedExits::default();
+        let at = |seconds: u64| Monotonic(seconds * 1_000_000);
+        exits.wait(None, 5, at(10));
+        exits.wait(Some(UnitId(1)), 6, at(11));
+        assert_eq!((exits.deadline(), exits.next_due(at(11))), (Some(at(12)), None));
+        assert_eq!(exits.next_due(at(12)).map(|absent| absent.pid), Some(5));
+        assert_eq!((exits.next_due(at(12)), exits.deadline()), (None, Some(at(13))));
     }
 }
