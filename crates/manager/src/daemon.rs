@@ -35,6 +35,8 @@ pub mod start;
 mod startup;
 mod stored_fds;
 mod sweep;
+pub(crate) mod tasks;
+mod turn;
 mod unit_faults;
 mod unit_gc;
 pub(crate) mod unit_log;
@@ -50,12 +52,13 @@ use crate::base::worker_pool::Workers;
 use crate::cgroup::tree::Groups;
 use crate::cgroup::unwatched::UnwatchedGroups;
 use crate::control::server::Control;
-use crate::daemon::clients::{Client, Clients};
+use crate::daemon::clients::Clients;
 use crate::daemon::loads::{AfterLoad, Loads};
 use crate::daemon::recovery::Recovery;
 use crate::daemon::servers::Servers;
 use crate::daemon::start::{soft_reboot_mark, soft_reboots};
 use crate::daemon::startup::Startup;
+use crate::daemon::tasks::{Task, Tasks};
 use crate::mount::automounts::{Asked, Traps};
 use crate::mount::table::MountTable;
 use crate::options::Options;
@@ -65,7 +68,7 @@ use crate::process::notify_socket::NotifySocket;
 use crate::process::pid_file::searches::Searches;
 use crate::process::signals::Kills;
 use crate::process::table::Processes;
-use crate::published::orders::{Ended, LoaderOrder, Order};
+use crate::published::orders::{LoaderOrder, Order};
 use crate::published::shared::Shared;
 use crate::recording::state_file::StateFile;
 use crate::shutdown::ctrl_alt_del::PRESSES_MAX;
@@ -74,19 +77,17 @@ use crate::shutdown::words::AskedBy;
 use crate::socket::accept::Accepting;
 use crate::socket::sockets::Sockets;
 use crate::spawn::state::Spawning;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use warren_bus::Bus;
-use warren_bus::backend::Backend;
 use warren_core::machine::Core;
-use warren_core::model::ids::{ClientId, EffectId, UnitId};
+use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::model::job::{JobMode, JobType};
 use warren_core::model::state::BootTimes;
-use warren_core::persist::run_state::Late;
-use warren_core::protocol::event::{Done, Effect, Event};
-use warren_core::protocol::request::{Asker, Notice, Reply, Request};
+use warren_core::protocol::event::{Done, Event};
+use warren_core::protocol::request::{Asker, Request};
 use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
 use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
@@ -104,6 +105,8 @@ pub enum Leaving {
     Restart,
     /// Everything ends.
     Power(PowerAction),
+    /// This manager cannot serve.
+    Failed,
 }
 
 /// The manager.
@@ -113,6 +116,8 @@ pub struct Daemon {
     pub(crate) shared: Arc<Shared>,
     /// Events that have happened and that the core was not told yet.
     pub(crate) events: VecDeque<Event>,
+    /// What is done when those are stepped through.
+    pub(crate) tasks: Tasks,
     pub(crate) epoll: Epoll,
     pub(crate) wake: Arc<EventFd>,
     pub(crate) orders: Receiver<Order>,
@@ -157,7 +162,8 @@ impl Daemon {
     /// Serves until it is told to leave; returns the exit status.
     pub fn run(mut self) -> i32 {
         let mut ready = Events::with_capacity(256);
-        // From now on init misses it when it is silent, also in its first turn.
+        self.turn();
+        // From now on init misses it when it is silent.
         self.heartbeat();
         loop {
             self.turn();
@@ -173,7 +179,16 @@ impl Daemon {
                 say!("cannot wait for events: {e}");
                 return 1;
             }
-            ready.iter().for_each(|source| self.source_ready(source.token));
+            let (late, first): (Vec<u64>, Vec<u64>) = ready
+                .iter()
+                .map(|source| source.token)
+                .partition(|&token| token::is_of_process(token));
+            first.into_iter().for_each(|token| self.source_ready(token));
+            if !late.is_empty() {
+                // Helpers have said which processes there are: the core is to know them before their news.
+                self.turn();
+                late.into_iter().for_each(|token| self.source_ready(token));
+            }
             self.kills.signalled_at_once = 0;
             if !self.kills.other_processes.is_empty() {
                 self.turn();
@@ -315,7 +330,13 @@ impl Daemon {
         let orders: Vec<Order> = self.orders.try_iter().collect();
         let asked = orders.iter().filter(|order| order.is_asked()).count();
         self.recorder.asked(now().monotonic, asked);
-        orders.into_iter().for_each(|order| self.take_order(order));
+        for order in orders {
+            // Each finds done what the one before it asked for.
+            match self.tasks.is_empty() {
+                true => self.take_order(order),
+                false => self.tasks.do_last(Task::of(order)),
+            }
+        }
         self.recorder.answered(now().monotonic, asked);
         let graph = self.core.graph().clone();
         let changes = self.mounts.take(&graph);
@@ -441,160 +462,6 @@ impl Daemon {
         true
     }
 
-    // ---- one turn ----
-
-    /// Steps through everything that has happened, until nothing is left to do at once.
-    pub(crate) fn turn(&mut self) {
-        // Waking a thread costs more than what it is told.
-        let held = self.servers.bus.as_ref().map(|bus| bus.hold());
-        while !self.events.is_empty() {
-            let mut effects = Vec::new();
-            let moment = now();
-            for event in self.events.drain(..) {
-                effects.extend(self.core.step(moment, event));
-            }
-            let named = self.processes.core_was_told();
-            self.take_in_named(named);
-            self.finish_turn(effects);
-        }
-        drop(held);
-    }
-
-    /// Writes down, publishes, carries out, tells.
-    pub(crate) fn finish_turn(&mut self, effects: Vec<Effect>) {
-        // Events that were read and wait to be stepped through are not in what is written now.
-        let all_stepped = self.events.is_empty();
-        let (changed, renamed) = (self.core.take_changed(), self.core.take_renamed());
-        let rearmed = self.core.take_rearmed();
-        let (happenings, lost) = self.core.take_happenings();
-        self.hear(&happenings);
-        self.recorder.take(&happenings, lost);
-        self.recorder.seen(now().monotonic);
-        let mut late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
-        late.extend(self.still_late());
-        self.compact(&late);
-        let written = changed.iter().copied().chain(rearmed.iter().copied());
-        match self.state.append(&self.core, written, &renamed, late) {
-            Ok(()) if all_stepped => self.forget_sources(),
-            Ok(()) => {}
-            Err(e) => say!("cannot write run state: {e}"),
-        }
-        // Who sees what is done, as a process that begins, finds the state that had it done.
-        let is_as_before = changed.is_empty() && rearmed.is_empty() && effects.is_empty();
-        if !is_as_before || !self.core.totals().are_those_of(&self.shared.view().totals) {
-            self.shared.publish(Arc::new(self.core.view()));
-        }
-        let mut notices = Vec::new();
-        let mut replies = Vec::new();
-        self.carry_out_held();
-        for effect in effects {
-            match effect {
-                Effect::Tell(notice) => notices.push(notice),
-                Effect::Reply { client, reply } => replies.push((client, reply)),
-                other => self.carry_out(other),
-            }
-        }
-        self.drop_kept_in_vain(&changed);
-        self.kill_groups();
-        self.traps.begin();
-        self.sockets.begin();
-        self.read_environments();
-        self.tell_refused_spawns();
-        self.leave_unwanted_environments(&changed);
-        self.leave_unwanted_names(&changed);
-        self.check_conditions();
-        if !self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good()) {
-            self.note_idle(&changed);
-        }
-        self.look_at_log_daemon(&changed);
-        self.look_for_device_daemon();
-        self.tell(changed, notices, replies);
-        self.go_on_ending();
-        self.send_outgoing();
-    }
-
-    /// What led to this batch is written down: it need not be told again to the next incarnation.
-    fn forget_sources(&mut self) {
-        self.init.release(self.processes.early_exits.first_record());
-        self.forget_notices();
-        self.forget_births();
-        self.forget_plan_that_began();
-        self.traps.release();
-        for unit in std::mem::take(&mut self.accepting.handed_over) {
-            self.drop_connection(unit);
-        }
-    }
-
-    fn compact(&mut self, late: &[Late]) {
-        if self.state.wants_compaction(self.shutdown.under_way.is_some()) {
-            self.write_state_anew(late);
-        }
-    }
-
-    /// Puts another state file in the place of this one, with nothing in it that is no longer so.
-    pub(crate) fn write_state_anew(&mut self, late: &[Late]) {
-        match self.state.compacted(&self.core, late.to_vec()) {
-            Ok(new) => {
-                if self.init.store(warren_init::protocol::control::STATE_NAME, new.fd()).is_ok() {
-                    self.state = new;
-                }
-            }
-            Err(e) => {
-                say!("cannot compact run state: {e}");
-                self.state.put_compaction_off();
-            }
-        }
-    }
-
-    /// Logs, answers and signals, in this order: who is answered finds what was said about it in the log.
-    fn tell(
-        &mut self,
-        changed: BTreeSet<UnitId>,
-        notices: Vec<Notice>,
-        replies: Vec<(ClientId, Reply)>,
-    ) {
-        if changed.is_empty() && notices.is_empty() && replies.is_empty() {
-            return;
-        }
-        let view = self.shared.view();
-        for notice in &notices {
-            crate::daemon::unit_log::notice(&view, self.core.settings(), notice);
-        }
-        self.send_outgoing();
-        for (client, reply) in replies {
-            self.answer(client, reply);
-        }
-        self.tell_job_waiters(&notices);
-        self.tell_who_waits_in_vain(&changed);
-        // Whoever came in after a restart has seen everything as it is now.
-        if let Some(bus) = self.servers.bus.as_ref().filter(|_| !self.recovery.is_resuming) {
-            bus.publish(&view, changed.into_iter().collect(), notices);
-        }
-        self.tell_readiness();
-    }
-
-    fn tell_job_waiters(&mut self, notices: &[Notice]) {
-        for notice in notices {
-            if let Notice::JobRemoved { job, result, .. } = notice {
-                self.clients.job_ended(*job, *result);
-            }
-        }
-    }
-
-    /// Clients that wait for what only a person can bring about are told so; the job waits on.
-    ///
-    /// A wait becomes vain when a device's job begins to wait, or when a client begins to wait for
-    /// one that does: in all other turns the way through the jobs is not walked.
-    fn tell_who_waits_in_vain(&mut self, changed: &BTreeSet<UnitId>) {
-        let view = self.shared.view();
-        let all = changed.iter().any(|&unit| view.graph.is_device(unit));
-        for job in self.clients.take_waited_for(all) {
-            let unit = self.clients.unit_of(job);
-            let Some(device) = unit.and_then(|unit| view.waits_in_vain_for(unit)) else { continue };
-            self.clients.answer_waiters(job, || Ended::InVain(view.graph.name(device).clone()));
-        }
-    }
-
     /// `READY=1` to whoever started this manager, once the first transaction is worked off.
     pub(crate) fn tell_readiness(&mut self) {
         let is_ready = self.startup.may_be_ready() && self.core.totals().jobs == 0;
@@ -621,6 +488,10 @@ impl Daemon {
 
     fn leave(mut self, leaving: Leaving) -> i32 {
         match leaving {
+            Leaving::Failed => {
+                std::mem::forget(self.init);
+                1
+            }
             Leaving::Restart => {
                 // Before the bus ends, which answers who asked for this there.
                 self.servers.control.iter().for_each(Control::leave_others_to_the_next);
@@ -646,23 +517,6 @@ impl Daemon {
                 );
                 0
             }
-        }
-    }
-
-    fn answer(&mut self, client: ClientId, reply: Reply) {
-        match self.clients.take(client) {
-            Some(Client::Bus(sender)) => sender.send(crate::daemon::requests::bus_answer(reply)),
-            Some(Client::Waiter(waiter)) => match reply {
-                // A job that ended in the step that made it is among this turn's notices, which
-                // are looked at after the replies.
-                Reply::Job { job, unit, .. } => self.clients.wait_for_job(job, unit, waiter),
-                Reply::Done => waiter.send(Ended::Nothing),
-                Reply::Refused(refusal) => {
-                    let (text, about) = (refusal.to_string(), refusal.unit().cloned());
-                    waiter.send(Ended::Refused { text, about });
-                }
-            },
-            None => {}
         }
     }
 }

@@ -22,3 +22,8 @@ pub(crate) const KIND: u64 = 0xffff_ffff << 32;
 
 /// Nobody waits for the answer: clients are numbered from 1.
 pub(crate) const NOBODY: ClientId = ClientId(0);
+
+/// Whether a source has news of processes: it is read after those that say which processes there are.
+pub(crate) fn is_of_process(token: u64) -> bool {
+    matches!(token & KIND, EXITS | NOTIFY | STRANGER)
+}

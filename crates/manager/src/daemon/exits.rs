@@ -17,8 +17,6 @@ const EXITS_PER_TURN_MAX: usize = 4096;
 
 impl Daemon {
     pub(crate) fn read_exits(&mut self) {
-        // Answers to spawns that were just read: the machine is to know those processes.
-        self.turn();
         const KILL: ExitKind = ExitKind::Killed(9);
         let ended = self.init.ended(EXITS_PER_TURN_MAX);
         if !ended.is_empty() {
@@ -29,7 +27,6 @@ impl Daemon {
             if let Some(unborn) = self.spawning.helpers.held.ended(record.exit.pid, record.time_ns)
             {
                 self.born(unborn);
-                self.turn();
             }
             let pid = record.exit.pid as u32;
             if self.processes.is_about_another(pid, record.time_ns) {

@@ -13,8 +13,6 @@ use warren_sys::{process, time};
 
 impl Daemon {
     pub(crate) fn read_notify(&mut self) {
-        // Answers to spawns that were just read: the machine is to know those processes.
-        self.turn();
         for _ in 0..DATAGRAMS_PER_TURN_MAX {
             let Some(datagram) = self.notify.receive() else { break };
             let pid = datagram.pid as u32;

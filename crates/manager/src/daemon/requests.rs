@@ -6,7 +6,7 @@ use std::time::Instant;
 use warren_bus::backend::{Answer, Call, Leave};
 use warren_bus::names::NameState;
 use warren_bus::{Announcement, BusError, Outcome, ReplySender};
-use warren_core::graph::Delta;
+use warren_core::graph::{Delta, Graph};
 use warren_core::model::active_state::ActiveState;
 use warren_core::model::ids::UnitId;
 use warren_core::model::job::{JobMode, JobType};
@@ -16,7 +16,7 @@ use warren_core::protocol::event::{BusName, Event};
 use warren_core::protocol::request::{Asker, Reply, Request};
 use warren_init::protocol::control::PowerAction;
 use warren_trace::words::Phase;
-use warren_unit::{Defaults, LoadState, UnitName, UnitType};
+use warren_unit::{LoadState, UnitName, UnitType};
 
 use crate::base::answers::AnswerTo;
 use crate::base::clock::now;
@@ -25,6 +25,7 @@ use crate::config::unit_files::Question;
 use crate::control::caller::is_privileged;
 use crate::daemon::clients::Client;
 use crate::daemon::loads::AfterLoad;
+use crate::daemon::tasks::{Installed, Task};
 use crate::daemon::{Daemon, Leaving};
 use crate::published::orders::{
     ChangedUp, Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch,
@@ -92,7 +93,7 @@ impl Daemon {
                 self.loads.questions.end();
                 self.ask_for_strangers();
             }
-            Order::Loaded(answer) => self.take_loaded(*answer),
+            Order::Loaded(answer) => self.tasks.do_next(Task::Install(answer)),
             Order::FilesChanged => self.announce(Announcement::UnitFilesChanged),
         }
     }
@@ -157,9 +158,12 @@ impl Daemon {
             Call::Leave(how) => {
                 // Of these the manual says nothing like it.
                 let in_order = matches!(how, Leave::Exit | Leave::SoftReboot);
-                reply.send(self.leave_by_call(asker, how, in_order));
+                self.leave_and_answer(asker, how, in_order, reply);
             }
-            Call::LeaveInOrder(how) => reply.send(self.leave_by_call(asker, how, true)),
+            Call::LeaveInOrder(how) => self.leave_and_answer(asker, how, true, reply),
+            Call::Environment { .. } | Call::SetExitCode(_) => {
+                self.tasks.do_next(Task::ChangeSettings(call, reply));
+            }
             other => reply.send(self.take_question(other)),
         }
     }
@@ -209,7 +213,7 @@ impl Daemon {
         }
     }
 
-    fn take_question(&mut self, call: Call) -> Outcome {
+    pub(super) fn take_question(&mut self, call: Call) -> Outcome {
         match call {
             Call::Environment { unset, set } => self.change_environment(&unset, &set),
             Call::SetExitCode(exit_code) => {
@@ -224,6 +228,12 @@ impl Daemon {
             // The rest is answered where it was taken.
             _ => Err(BusError::not_supported("This version does not do this.")),
         }
+    }
+
+    /// It is written down before it is promised: the next manager goes on with it.
+    fn leave_and_answer(&mut self, asker: Asker, how: Leave, in_order: bool, reply: ReplySender) {
+        let outcome = self.leave_by_call(asker, how, in_order);
+        self.tasks.do_next(Task::Reply(reply, outcome));
     }
 
     fn leave_by_call(&mut self, asker: Asker, how: Leave, in_order: bool) -> Outcome {
@@ -247,8 +257,6 @@ impl Daemon {
                     true => self.begin_end(action, by),
                     false => self.end_without_stopping(action, by),
                 }
-                // It is written down before it is promised: the next manager goes on with it.
-                self.turn();
                 Ok(Answer::Done)
             }
         }
@@ -310,17 +318,47 @@ impl Daemon {
 
     // ---- what the loader made ----
 
-    fn take_loaded(&mut self, answer: LoaderAnswer) {
-        let began = Instant::now();
-        let LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states, .. } = answer;
-        let delta = loading.delta.clone();
+    /// Puts what the loader made in force. What was asked before is of the generation before: a start that
+    /// overtook the news that a mount of the new one is there would mount over it.
+    pub(super) fn install(&mut self, answer: Box<LoaderAnswer>) {
+        let (began, commit_began) = (Instant::now(), now().monotonic);
         let before = self.core.graph().clone();
+        let is_other = |graph: &Graph| {
+            graph.generation() != before.generation() || graph.len() != before.len()
+        };
+        let is_committed = !answer.dry_run && is_other(&answer.loading.graph);
+        if let Some(defaults) = answer.defaults.as_ref().filter(|_| !answer.dry_run) {
+            self.shared.set_defaults(defaults.clone());
+            self.events.push_back(Event::Defaults(defaults.clone()));
+        }
+        if is_committed {
+            let (graph, delta) = (&answer.loading.graph, &answer.loading.delta);
+            // To what has no history nothing ever happened.
+            let happened = |unit: &&UnitId| self.core.unit_run(**unit).history.is_some();
+            let forgotten: Vec<UnitId> = delta.forgotten.iter().filter(happened).copied().collect();
+            self.recorder.forgotten(now().monotonic, &forgotten, &before);
+            let (graph, delta) = (graph.clone(), Box::new(delta.clone()));
+            self.events.push_back(Event::Commit { graph, delta });
+        }
+        let installed = Installed { began, commit_began, is_committed, before, answer };
+        self.tasks.do_next(Task::AfterInstall(Box::new(installed)));
+    }
+
+    /// What follows once a generation is in force.
+    pub(super) fn installed(&mut self, installed: Installed) {
+        let Installed { began, commit_began, is_committed, before, answer } = installed;
+        let LoaderAnswer { token, loading, dry_run, error, done, cpu_us, states, .. } = *answer;
+        let delta = loading.delta;
+        if is_committed {
+            // Also what nothing follows from, such as a unit that is not there.
+            self.shared.publish(Arc::new(self.core.view()));
+            self.tell_new_devices(&loading.graph, &delta);
+            let units = delta.added.iter().chain(&delta.changed).chain(&delta.removed).copied();
+            self.mounts.tell_again(&loading.graph, units);
+            let changes = self.mounts.take(&loading.graph);
+            self.take_mount_changes(changes);
+        }
         if !dry_run {
-            let commit_began = now().monotonic;
-            if let Some(defaults) = answer.defaults {
-                self.put_defaults(defaults);
-            }
-            self.commit(&loading.graph, &delta);
             // What lost its file, and what nothing names any more.
             let less = [&delta.changed, &delta.removed, &delta.rewired];
             self.note_idle(less.into_iter().flatten());
@@ -346,16 +384,9 @@ impl Daemon {
             Some(AfterLoad::Enqueue { asker, call, client }) => {
                 self.enqueue_loaded(asker, call, client)
             }
+            // The client is to see what is known of the unit, not what it was made as.
             Some(AfterLoad::Unit { name, reply }) => {
-                // Who asked is to see what is known of it, not what it was made as.
-                self.turn();
-                let unit = self.core.graph().lookup(&name);
-                // Nothing but this question may have led to it.
-                self.note_idle(&unit.into_iter().collect::<Vec<_>>());
-                reply.send(
-                    unit.map(Answer::Unit)
-                        .ok_or_else(|| BusError::no_such_unit(format!("Unit {name} not found."))),
-                );
+                self.tasks.do_next(Task::AnswerUnit { name, reply });
             }
             Some(AfterLoad::BusReload(reply)) => {
                 self.announce(Announcement::Reloading(false));
@@ -414,38 +445,13 @@ impl Daemon {
         self.recorder.reloaded(began, cpu_us, &done, self.core.graph());
     }
 
-    /// Puts a generation in force, now: what follows in this turn sees it.
-    fn commit(&mut self, graph: &Arc<warren_core::graph::Graph>, delta: &Delta) {
-        if graph.generation() == self.core.graph().generation()
-            && graph.len() == self.core.graph().len()
-        {
-            return;
-        }
-        // What was asked before is of the generation before. A start that overtook the news that a
-        // mount of the new one is there would mount over it.
-        self.turn();
-        // To what has no history nothing ever happened.
-        let happened = |unit: &&UnitId| self.core.unit_run(**unit).history.is_some();
-        let forgotten: Vec<UnitId> = delta.forgotten.iter().filter(happened).copied().collect();
-        self.recorder.forgotten(now().monotonic, &forgotten, self.core.graph());
-        let event = Event::Commit { graph: graph.clone(), delta: Box::new(delta.clone()) };
-        let effects = self.core.step(now(), event);
-        self.finish_turn(effects);
-        // Also what nothing follows from, such as a unit that is not there.
-        self.shared.publish(Arc::new(self.core.view()));
-        self.tell_new_devices(graph, delta);
-        let units = delta.added.iter().chain(&delta.changed).chain(&delta.removed).copied();
-        self.mounts.tell_again(graph, units);
-        let changes = self.mounts.take(graph);
-        self.take_mount_changes(changes);
-    }
-
-    /// Has units that say nothing get this, now.
-    fn put_defaults(&mut self, defaults: Arc<Defaults>) {
-        self.turn();
-        self.shared.set_defaults(defaults.clone());
-        let effects = self.core.step(now(), Event::Defaults(defaults));
-        self.finish_turn(effects);
+    /// Answers which unit a client asked for.
+    pub(super) fn answer_unit(&mut self, name: &UnitName, reply: ReplySender) {
+        let unit = self.core.graph().lookup(name);
+        // Nothing but this question may have led to it.
+        self.note_idle(&unit.into_iter().collect::<Vec<_>>());
+        let not_found = || BusError::no_such_unit(format!("Unit {name} not found."));
+        reply.send(unit.map(Answer::Unit).ok_or_else(not_found));
     }
 
     /// A mount that is to be started may not be where it was: then it is told of before.
@@ -518,14 +524,9 @@ impl Daemon {
         Ok(Answer::Done)
     }
 
-    /// What clients set is written down before it is promised.
     fn set_client_settings(&mut self, settings: ClientSettings) {
-        // Nothing is written that is only half of what was read: the end that a signal asked for, and
-        // not that everything is to be stopped for it.
-        self.turn();
         self.follow_client_settings(&settings);
         self.state.set_client_settings(settings);
-        self.finish_turn(Vec::new());
     }
 
     /// Follows what clients set, of this manager or of the one before it.

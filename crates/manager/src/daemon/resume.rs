@@ -22,6 +22,7 @@ use crate::base::say::say;
 use crate::cgroup::tree::is_slice;
 use crate::daemon::Daemon;
 use crate::daemon::start::{Kept, StartError, read};
+use crate::daemon::tasks::Task;
 use crate::mount::table::Reading;
 use crate::socket::sockets;
 
@@ -136,22 +137,35 @@ impl Daemon {
             let waits = |effect: &mut Effect| effect.makes_process() && !self.is_answered(effect);
             self.recovery.unsettled = effects.extract_if(.., waits).collect();
         }
-        self.recovery.is_resuming = true;
-        self.finish_turn(effects);
-        self.recovery.is_resuming = false;
-        self.settle();
-        self.turn();
-        self.tell_what_is_gone();
+        let steps = [
+            Some(Task::Resume(effects)),
+            Some(Task::ReadExits),
+            Some(Task::FindEmptyGroups),
+            Some(Task::FindMounts { vanished: true }),
+            (!started).then_some(Task::StartFirstUnit),
+            Some(Task::Recovered { after_soft_reboot: reason == StartReason::SoftReboot }),
+        ];
+        steps.into_iter().flatten().for_each(|step| self.tasks.do_last(step));
+        Ok(())
+    }
+
+    /// Everything of the last manager is taken up.
+    pub(super) fn recovered(&mut self, after_soft_reboot: bool) {
+        // What happened meanwhile no client was told.
+        self.announce(Announcement::Reloading(false));
+        if !after_soft_reboot {
+            self.recorder.goes_on(now().monotonic);
+        }
+    }
+
+    /// What was mounted while no manager looked, and what is not mounted any more.
+    pub(super) fn find_mounts(&mut self, vanished: bool) {
+        let graph = self.core.graph().clone();
         let changes = self.mounts.take(&graph);
         self.take_mount_changes(changes);
-        self.tell_vanished_mounts(&graph);
-        self.turn();
-        if !started {
-            self.start_first_unit();
+        if vanished {
+            self.tell_vanished_mounts(&graph);
         }
-        // What happened meanwhile nobody was told.
-        self.announce(Announcement::Reloading(false));
-        Ok(())
     }
 
     /// What followed from the last batch and may not have been done, as far as it still makes
@@ -237,9 +251,17 @@ impl Daemon {
         self.recovery.is_resuming = false;
         if !owe {
             self.take_late_replies();
-            self.forget_orphans();
-            self.close_unneeded();
         }
+    }
+
+    /// All helpers have said what they did for the last manager, and the core knows it: these effects they never
+    /// began.
+    pub(super) fn settled(&mut self, given_up: BTreeSet<EffectId>) {
+        for id in given_up {
+            self.done(id, Done::NeverBegun);
+        }
+        self.forget_orphans();
+        self.close_unneeded();
     }
 
     /// Answers to spawns that are not asked for again: those that were given up before this manager asked for
@@ -261,10 +283,7 @@ impl Daemon {
             }
         }
         self.recovery.is_resuming = false;
-        self.turn();
-        for id in given_up {
-            self.done(id, Done::NeverBegun);
-        }
+        self.tasks.do_next(Task::Settle(given_up));
     }
 
     /// The effects that waited are carried out: what was kept for them need not be any longer.
@@ -364,10 +383,8 @@ impl Daemon {
         }
     }
 
-    /// What ended while nobody looked: records in the ring, groups that are empty.
-    fn tell_what_is_gone(&mut self) {
-        self.read_exits();
-        self.turn();
+    /// Groups that became empty while there was no manager.
+    pub(super) fn find_empty_groups(&mut self) {
         for index in 0..self.core.graph().len() {
             let unit = UnitId(index as u32);
             let run = self.core.unit_run(unit);
@@ -379,7 +396,6 @@ impl Daemon {
                 self.group_emptied(unit);
             }
         }
-        self.turn();
     }
 
     fn tell_vanished_mounts(&mut self, graph: &Graph) {

@@ -37,13 +37,14 @@ use crate::cgroup::tree::Groups;
 use crate::cgroup::unwatched::UnwatchedGroups;
 use crate::config::first_generation::First;
 use crate::config::generators::{Generators, Occasion};
-use crate::daemon::Daemon;
 use crate::daemon::clients::Clients;
 use crate::daemon::loads::Loads;
 use crate::daemon::presets;
 use crate::daemon::recovery::Recovery;
 use crate::daemon::servers::{Listeners, Servers};
 use crate::daemon::startup::Startup;
+use crate::daemon::tasks::{Task, Tasks};
+use crate::daemon::{Daemon, Leaving};
 use crate::mount::automounts::{PIPE_NAMES, Traps};
 use crate::mount::table::{MountTable, Reading};
 use crate::options::Options;
@@ -290,6 +291,7 @@ fn make(
         core,
         shared: shared.clone(),
         events: Default::default(),
+        tasks: Tasks::default(),
         epoll: Epoll::new().map_err(text("making an epoll instance"))?,
         orders,
         leaving: None,
@@ -336,18 +338,14 @@ fn make(
         Some(restored) => {
             daemon.recorder.came_back(began.monotonic);
             daemon.go_on(graph, restored, kept, reason, mounts)?;
-            daemon.recorder.goes_on(now().monotonic);
         }
         None => {
             daemon.record_beginning(units as u64);
             daemon.mounts = read(mounts)?;
             daemon.begin(graph);
-            daemon.serve()?;
         }
     }
-    daemon.turn();
-    daemon.note_all_idle();
-    daemon.tell_readiness();
+    daemon.tasks.do_last(Task::Begun);
     Ok(daemon)
 }
 
@@ -479,13 +477,18 @@ impl Daemon {
         let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
         let delta = warren_core::graph::Delta { added, ..Default::default() };
         self.foresee_devices(&graph);
-        let effects =
-            self.core.step(now(), Event::Commit { graph: graph.clone(), delta: Box::new(delta) });
-        self.finish_turn(effects);
-        let changes = self.mounts.take(&graph);
-        self.take_mount_changes(changes);
-        self.turn();
-        self.start_first_unit();
+        self.events.push_back(Event::Commit { graph, delta: Box::new(delta) });
+        self.tasks.do_last(Task::FindMounts { vanished: false });
+        self.tasks.do_last(Task::Serve);
+        self.tasks.do_last(Task::StartFirstUnit);
+    }
+
+    /// Lets clients in, or leaves: without its socket nobody could tell this manager anything.
+    pub(super) fn serve_or_leave(&mut self) {
+        if let Err(error) = self.serve() {
+            crate::base::say::last_words(&error);
+            self.leaving = Some(Leaving::Failed);
+        }
     }
 
     /// Lets clients in.

@@ -1,0 +1,236 @@
+//! One turn: everything that has happened is stepped through, written down, published, carried out and told.
+//!
+//! Owns: the order of these. Start at [`Daemon::turn`].
+//! Must not: be entered from anywhere but the loop: sources push events, and tasks for what has to wait until their
+//! events are stepped through.
+//! Thread: the loop.
+
+use crate::base::clock::now;
+use crate::base::say::say;
+use crate::daemon::Daemon;
+use crate::daemon::clients::Client;
+use crate::daemon::tasks::Task;
+use crate::published::orders::Ended;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use warren_bus::backend::Backend;
+use warren_core::model::ids::{ClientId, UnitId};
+use warren_core::persist::run_state::Late;
+use warren_core::protocol::event::Effect;
+use warren_core::protocol::request::{Notice, Reply};
+
+impl Daemon {
+    /// Steps through everything that has happened, and does the tasks that wait for it, until nothing is left to do
+    /// at once.
+    pub(super) fn turn(&mut self) {
+        // Waking a thread costs more than what it is told.
+        let held = self.servers.bus.as_ref().map(|bus| bus.hold());
+        loop {
+            if !self.events.is_empty() {
+                self.step();
+            } else if let Some(task) = self.tasks.next() {
+                self.run_task(task);
+            } else {
+                break;
+            }
+        }
+        drop(held);
+    }
+
+    fn step(&mut self) {
+        let mut effects = Vec::new();
+        let moment = now();
+        for event in self.events.drain(..) {
+            effects.extend(self.core.step(moment, event));
+        }
+        let named = self.processes.core_was_told();
+        self.take_in_named(named);
+        self.finish_turn(effects);
+    }
+
+    /// Does a task; everything that was read before it is stepped through.
+    fn run_task(&mut self, task: Task) {
+        match task {
+            Task::Order(order) => self.take_order(order),
+            Task::Install(answer) => self.install(answer),
+            Task::AfterInstall(installed) => self.installed(*installed),
+            Task::AnswerUnit { name, reply } => self.answer_unit(&name, reply),
+            Task::Reply(reply, outcome) => reply.send(outcome),
+            Task::ChangeSettings(call, reply) => {
+                let outcome = self.take_question(call);
+                // It is written down before it is promised.
+                self.finish_turn(Vec::new());
+                reply.send(outcome);
+            }
+            Task::Settle(given_up) => self.settled(given_up),
+            Task::Resume(effects) => {
+                self.recovery.is_resuming = true;
+                self.finish_turn(effects);
+                self.recovery.is_resuming = false;
+                self.settle();
+            }
+            Task::ReadExits => self.read_exits(),
+            Task::FindEmptyGroups => self.find_empty_groups(),
+            Task::FindMounts { vanished } => self.find_mounts(vanished),
+            Task::StartFirstUnit => self.start_first_unit(),
+            Task::Serve => self.serve_or_leave(),
+            Task::Recovered { after_soft_reboot } => self.recovered(after_soft_reboot),
+            Task::Begun => {
+                self.note_all_idle();
+                self.tell_readiness();
+            }
+        }
+    }
+
+    /// Writes down, publishes, carries out, tells.
+    fn finish_turn(&mut self, effects: Vec<Effect>) {
+        // Events that were read and wait to be stepped through are not in what is written now.
+        let all_stepped = self.events.is_empty();
+        let (changed, renamed) = (self.core.take_changed(), self.core.take_renamed());
+        let rearmed = self.core.take_rearmed();
+        let (happenings, lost) = self.core.take_happenings();
+        self.hear(&happenings);
+        self.recorder.take(&happenings, lost);
+        self.recorder.seen(now().monotonic);
+        let mut late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
+        late.extend(self.still_late());
+        self.compact(&late);
+        let written = changed.iter().copied().chain(rearmed.iter().copied());
+        match self.state.append(&self.core, written, &renamed, late) {
+            Ok(()) if all_stepped => self.forget_sources(),
+            Ok(()) => {}
+            Err(e) => say!("cannot write run state: {e}"),
+        }
+        // Who sees what is done, as a process that begins, finds the state that had it done.
+        let is_as_before = changed.is_empty() && rearmed.is_empty() && effects.is_empty();
+        if !is_as_before || !self.core.totals().are_those_of(&self.shared.view().totals) {
+            self.shared.publish(Arc::new(self.core.view()));
+        }
+        let mut notices = Vec::new();
+        let mut replies = Vec::new();
+        self.carry_out_held();
+        for effect in effects {
+            match effect {
+                Effect::Tell(notice) => notices.push(notice),
+                Effect::Reply { client, reply } => replies.push((client, reply)),
+                other => self.carry_out(other),
+            }
+        }
+        self.drop_kept_in_vain(&changed);
+        self.kill_groups();
+        self.traps.begin();
+        self.sockets.begin();
+        self.read_environments();
+        self.tell_refused_spawns();
+        self.leave_unwanted_environments(&changed);
+        self.leave_unwanted_names(&changed);
+        self.check_conditions();
+        if !self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good()) {
+            self.note_idle(&changed);
+        }
+        self.look_at_log_daemon(&changed);
+        self.look_for_device_daemon();
+        self.tell(changed, notices, replies);
+        self.go_on_ending();
+        self.send_outgoing();
+    }
+
+    /// What led to this batch is written down: it need not be told again to the next incarnation.
+    fn forget_sources(&mut self) {
+        self.init.release(self.processes.early_exits.first_record());
+        self.forget_notices();
+        self.forget_births();
+        self.forget_plan_that_began();
+        self.traps.release();
+        for unit in std::mem::take(&mut self.accepting.handed_over) {
+            self.drop_connection(unit);
+        }
+    }
+
+    fn compact(&mut self, late: &[Late]) {
+        if self.state.wants_compaction(self.shutdown.under_way.is_some()) {
+            self.write_state_anew(late);
+        }
+    }
+
+    /// Puts another state file in the place of this one, with nothing in it that is no longer so.
+    pub(crate) fn write_state_anew(&mut self, late: &[Late]) {
+        match self.state.compacted(&self.core, late.to_vec()) {
+            Ok(new) => {
+                if self.init.store(warren_init::protocol::control::STATE_NAME, new.fd()).is_ok() {
+                    self.state = new;
+                }
+            }
+            Err(e) => {
+                say!("cannot compact run state: {e}");
+                self.state.put_compaction_off();
+            }
+        }
+    }
+
+    /// Logs, answers and signals, in this order: who is answered finds what was said about it in the log.
+    fn tell(
+        &mut self,
+        changed: BTreeSet<UnitId>,
+        notices: Vec<Notice>,
+        replies: Vec<(ClientId, Reply)>,
+    ) {
+        if changed.is_empty() && notices.is_empty() && replies.is_empty() {
+            return;
+        }
+        let view = self.shared.view();
+        for notice in &notices {
+            crate::daemon::unit_log::notice(&view, self.core.settings(), notice);
+        }
+        self.send_outgoing();
+        for (client, reply) in replies {
+            self.answer(client, reply);
+        }
+        self.tell_job_waiters(&notices);
+        self.tell_who_waits_in_vain(&changed);
+        // Whoever came in after a restart has seen everything as it is now.
+        if let Some(bus) = self.servers.bus.as_ref().filter(|_| !self.recovery.is_resuming) {
+            bus.publish(&view, changed.into_iter().collect(), notices);
+        }
+        self.tell_readiness();
+    }
+
+    fn tell_job_waiters(&mut self, notices: &[Notice]) {
+        for notice in notices {
+            if let Notice::JobRemoved { job, result, .. } = notice {
+                self.clients.job_ended(*job, *result);
+            }
+        }
+    }
+
+    /// Clients that wait for what only a person can bring about are told so; the job waits on.
+    ///
+    /// A wait becomes vain when a device's job begins to wait, or when a client begins to wait for
+    /// one that does: in all other turns the way through the jobs is not walked.
+    fn tell_who_waits_in_vain(&mut self, changed: &BTreeSet<UnitId>) {
+        let view = self.shared.view();
+        let all = changed.iter().any(|&unit| view.graph.is_device(unit));
+        for job in self.clients.take_waited_for(all) {
+            let unit = self.clients.unit_of(job);
+            let Some(device) = unit.and_then(|unit| view.waits_in_vain_for(unit)) else { continue };
+            self.clients.answer_waiters(job, || Ended::InVain(view.graph.name(device).clone()));
+        }
+    }
+
+    fn answer(&mut self, client: ClientId, reply: Reply) {
+        match self.clients.take(client) {
+            Some(Client::Bus(sender)) => sender.send(crate::daemon::requests::bus_answer(reply)),
+            Some(Client::Waiter(waiter)) => match reply {
+                // A job that ended in the step that made it is among this turn's notices, which
+                // are looked at after the replies.
+                Reply::Job { job, unit, .. } => self.clients.wait_for_job(job, unit, waiter),
+                Reply::Done => waiter.send(Ended::Nothing),
+                Reply::Refused(refusal) => {
+                    let (text, about) = (refusal.to_string(), refusal.unit().cloned());
+                    waiter.send(Ended::Refused { text, about });
+                }
+            },
+            None => {}
+        }
+    }
+}
