@@ -87,7 +87,7 @@ constructors! {
     SYSTEMD order_is_cyclic "TransactionOrderIsCyclic";
     /// Units of this type cannot do this.
     SYSTEMD not_applicable "JobTypeNotApplicable";
-    /// The manager is going down.
+    /// The system is shutting down.
     SYSTEMD shutting_down "ShuttingDown";
     /// The name is a link to the unit.
     SYSTEMD linked "UnitLinked";

@@ -25,7 +25,7 @@ pub fn of_load_state(definition: &Definition) -> Option<BusError> {
     }
 }
 
-/// The unit has no file.
+/// The unit has no unit file.
 pub fn not_found(name: &str) -> BusError {
     BusError::no_such_unit(format!("Unit {name} not found."))
 }

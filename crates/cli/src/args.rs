@@ -20,7 +20,7 @@ pub struct Cli {
     /// Where to connect and how to print.
     #[command(flatten)]
     pub global: Global,
-    /// What to do; without it, the totals.
+    /// Command to run; without one, print the totals.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -34,16 +34,16 @@ pub struct Global {
     /// Connect to a nested manager, by name or process id
     #[arg(long, short = 'M', global = true, value_name = "NAME", help_heading = "Common options")]
     pub machine: Option<String>,
-    /// The manager of this user instead of the system's
+    /// Connect to the manager of the current user instead of the system manager
     #[arg(long, global = true, help_heading = "Common options")]
     pub user: bool,
     /// Print JSON, one object a line
     #[arg(long, global = true, help_heading = "Common options")]
     pub json: bool,
-    /// Do not wait for jobs to end
+    /// Do not wait for jobs to complete
     #[arg(long, global = true, help_heading = "Common options")]
     pub no_block: bool,
-    /// Say less
+    /// Print less
     #[arg(long, short, global = true, help_heading = "Common options")]
     pub quiet: bool,
 }
@@ -57,19 +57,19 @@ pub enum Command {
     Start(Units),
     /// Stop units
     Stop(StopArgs),
-    /// Stop units and start them again; start those that are down
+    /// Stop and start units; start units that are inactive
     Restart(RestartArgs),
     /// Restart units that are up
     TryRestart(Units),
-    /// Ask units to reload what they have read
+    /// Ask units to reload their configuration
     Reload(Units),
-    /// Reload units that can, restart the others
+    /// Reload units that support it, restart the others
     ReloadOrRestart(Units),
-    /// Read unit files again: all that changed, or one unit's
+    /// Reload changed unit files, or those of one unit
     Refresh(RefreshArgs),
-    /// Show messages of units, or of all
+    /// Show log messages, of some units or of all
     Logs(Box<warren_log_show::Args>),
-    /// Show how units are, with the last lines of their logs
+    /// Show the state of units, with their last log lines
     Status(StatusArgs),
     /// List units
     #[command(visible_alias = "list-units")]
@@ -78,102 +78,102 @@ pub enum Command {
     Show(Units),
     /// Show a unit's files
     Cat(Units),
-    /// Explain why a unit is as it is, root causes first
+    /// Explain the state of a unit, root causes first
     Why(WhyArgs),
-    /// Show disks, what they are part of, what is made of them, and what is mounted from that
+    /// Show disks, the groups they belong to, the volumes made from them and where these are mounted
     Devices(DevicesArgs),
-    /// Draw what happened when: a boot, a reload, a shutdown, or the last minutes
+    /// Draw a timeline of a boot, a reload, a shutdown or the last minutes
     Chart(ChartArgs),
-    /// Watch what the manager does: jobs, failures, restarts, use of slices; q ends it
+    /// Watch jobs, failures, restarts and the resource use of slices; press q to quit
     Top,
-    /// Say whether units are up; exit with 3 if none is
+    /// Print whether units are active; exit status 3 if none is
     IsActive(Units),
-    /// Say whether units have failed; exit with 1 if none has
+    /// Print whether units have failed; exit status 1 if none has
     IsFailed(Units),
-    /// Start units at boot
+    /// Enable units: start them at boot
     Enable(UnitFiles),
-    /// No longer start units at boot
+    /// Disable units: do not start them at boot
     Disable(UnitFiles),
     /// Disable, then enable units
     Reenable(UnitFiles),
-    /// Make units impossible to start
+    /// Mask units: make them impossible to start
     Mask(UnitFiles),
-    /// Undo mask
+    /// Unmask units
     Unmask(UnitFiles),
-    /// Make unit files that lie elsewhere known
+    /// Link unit files from other directories into the unit search path
     Link(UnitFiles),
-    /// Enable or disable units as the distribution's policy says (systemd.preset(5))
+    /// Enable or disable units according to preset files (systemd.preset(5))
     Preset(PresetArgs),
-    /// Say whether units are started at boot; exit with 1 if none is
+    /// Print whether units are enabled; exit status 1 if none is
     IsEnabled(IsEnabledArgs),
-    /// Put units aside (maintenance), or say that they do less than they should (degraded)
+    /// Mark units as in maintenance (they are not started) or degraded (they work in part)
     Mark(MarkArgs),
-    /// Clear marks and failed states of units
+    /// Clear the marks and the failed state of units
     Clear(Units),
-    /// Forget that units failed
+    /// Clear the failed state of units
     #[command(visible_alias = "reset")]
     ResetFailed(MaybeUnits),
-    /// Check unit files, without a manager
+    /// Check unit files; needs no running manager
     Verify(VerifyArgs),
-    /// Rules that make units: check, plan, apply
+    /// Check, plan and apply rules that generate units
     Fleet {
-        /// What to do
+        /// Command to run
         #[command(subcommand)]
         command: FleetCommand,
     },
-    /// Configurations of Icinga 2: check, list objects
+    /// Check configurations of Icinga 2 and list their objects
     Icinga {
-        /// What to do
+        /// Command to run
         #[command(subcommand)]
         command: IcingaCommand,
     },
-    /// Let a new manager take over; no service notices
+    /// Replace the running manager process; services keep running
     Reexec,
-    /// Count units by state, with what the manager costs
+    /// Print unit counts by state and the resource use of the manager
     Totals,
-    /// Stop everything and power off
+    /// Shut down and power off
     Poweroff(LeaveArgs),
-    /// Stop everything and boot again
+    /// Shut down and reboot
     Reboot(LeaveArgs),
-    /// Stop everything and halt
+    /// Shut down and halt
     Halt(LeaveArgs),
-    /// Stop everything and start the kernel that kexec(8) has loaded
+    /// Shut down and start the kernel loaded by kexec(8)
     Kexec(LeaveArgs),
-    /// Stop everything and start it again with the same kernel, from /run/nextroot if that is there
+    /// Shut down userspace and start it again with the same kernel, from /run/nextroot if it exists
     SoftReboot(LeaveArgs),
-    /// Stop everything and end the manager
+    /// Stop all units and exit the manager
     Exit(LeaveArgs),
-    /// Show what a shutdown waits for, plan one, or wait no longer for a unit
+    /// Show what a shutdown waits for, schedule one, or skip the wait for a unit
     Shutdown(ShutdownArgs),
-    /// Run a command; until it ends, no shutdown begins
+    /// Run a command and block shutdown until it exits
     Inhibit(InhibitArgs),
-    /// Run a command inside a nested manager's namespaces
+    /// Run a command in the namespaces of a nested manager
     Enter(EnterArgs),
     /// Print shell completions
     Completion {
-        /// For this shell
+        /// Shell to print them for
         shell: Shell,
     },
-    /// What the last word of a command line may become, for the completions of a shell
+    /// Complete the last word of a command line, for shell completions
     #[command(hide = true)]
     CompleteWords {
-        /// The words behind the program's name
+        /// Words of the command line after the program name
         #[arg(last = true)]
         words: Vec<String>,
     },
-    /// Write the manual pages
+    /// Write manual pages
     #[command(hide = true)]
     Man {
-        /// Into this directory
+        /// Directory to write to
         dir: PathBuf,
     },
-    /// Show the main job on made-up units in a nested manager
+    /// Demonstrate the main features with generated units in a nested manager
     #[command(hide = true)]
     Tour(TourArgs),
-    /// Inner stages of run
+    /// Internal stage of run
     #[command(hide = true)]
     NestOuter(NestArgs),
-    /// Inner stages of run
+    /// Internal stage of run
     #[command(hide = true)]
     NestInner(NestArgs),
 }
@@ -181,7 +181,7 @@ pub enum Command {
 /// One unit or more.
 #[derive(Args, Debug)]
 pub struct Units {
-    /// Names; without suffix, services; a path is that of a mount or a device
+    /// Unit names; a name without suffix is a service, a path is a mount or a device
     #[arg(required = true, value_name = "UNIT")]
     pub units: Vec<String>,
 }
@@ -189,10 +189,10 @@ pub struct Units {
 /// Arguments of stop.
 #[derive(Args, Debug)]
 pub struct StopArgs {
-    /// Names; without suffix, services
+    /// Unit names; a name without suffix is a service
     #[arg(required = true, value_name = "UNIT")]
     pub units: Vec<String>,
-    /// Comment that status and why show until the unit starts again
+    /// Comment shown by status and why until the next start
     #[arg(long, short, value_name = "TEXT")]
     pub comment: Option<String>,
 }
@@ -200,13 +200,13 @@ pub struct StopArgs {
 /// Arguments of mark.
 #[derive(Args, Debug)]
 pub struct MarkArgs {
-    /// A name; without suffix, a service
+    /// Unit name; a name without suffix is a service
     #[arg(value_name = "UNIT")]
     pub unit: String,
     /// Mark to set
     #[arg(value_name = "MARK", value_parser = ["maintenance", "degraded"])]
     pub mark: String,
-    /// What status and why are to say of it
+    /// Comment shown by status and why
     #[arg(long, short, value_name = "TEXT", default_value = "")]
     pub comment: String,
 }
@@ -214,10 +214,10 @@ pub struct MarkArgs {
 /// Arguments of restart.
 #[derive(Args, Debug)]
 pub struct RestartArgs {
-    /// Names; without suffix, services
+    /// Unit names; a name without suffix is a service
     #[arg(required = true, value_name = "UNIT")]
     pub units: Vec<String>,
-    /// Have the main process leave a core dump first, by SIGABRT
+    /// Make the main process dump core first (SIGABRT)
     #[arg(long)]
     pub dump: bool,
 }
@@ -233,16 +233,16 @@ pub struct LeaveArgs {
 /// Arguments of inhibit.
 #[derive(Args, Debug)]
 pub struct InhibitArgs {
-    /// Operation to hold back
+    /// Operation to block
     #[arg(long, value_name = "WHAT", default_value = "shutdown")]
     pub what: String,
-    /// Who does not want it; without it, the command
+    /// Who blocks it; default: the command
     #[arg(long, value_name = "TEXT")]
     pub who: Option<String>,
-    /// For what reason
+    /// Reason shown to users
     #[arg(long, value_name = "TEXT", default_value = "no reason given")]
     pub why: String,
-    /// The command and its arguments
+    /// Command to run, with its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -251,66 +251,66 @@ pub struct InhibitArgs {
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ShutdownArgs {
-    /// When
+    /// Time of the shutdown
     #[command(flatten)]
     pub later: LaterArgs,
-    /// Take back what was planned
+    /// Cancel the scheduled shutdown
     #[arg(long, conflicts_with_all = ["after", "at"])]
     pub cancel: bool,
-    /// What to do; without it, show what is waited for
+    /// Command to run; without one, show what the shutdown waits for
     #[command(subcommand)]
     pub command: Option<ShutdownCommand>,
 }
 
-/// A shutdown that is to come. What it is to be says nothing without a time.
+/// A scheduled shutdown. The kind of shutdown needs a time.
 #[derive(Args, Debug)]
 #[command(group(clap::ArgGroup::new("when").args(["after", "at"])))]
 pub struct LaterArgs {
-    /// Power off after this time: 5min, 1h 30min
+    /// Power off after this time, for example 5min or "1h 30min"
     #[arg(long = "in", value_name = "SPAN")]
     pub after: Option<String>,
-    /// Power off at this time: 23:30, or 2026-12-31 23:30
+    /// Power off at this time, for example 23:30 or "2026-12-31 23:30"
     #[arg(long, value_name = "TIME", conflicts_with = "after")]
     pub at: Option<String>,
-    /// Boot again rather than power off
+    /// Reboot instead of powering off
     #[arg(long, requires = "when")]
     pub reboot: bool,
-    /// Halt rather than power off
+    /// Halt instead of powering off
     #[arg(long, requires = "when", conflicts_with = "reboot")]
     pub halt: bool,
-    /// Start the kernel that kexec(8) has loaded rather than power off
+    /// Start the kernel loaded by kexec(8) instead of powering off
     #[arg(long, requires = "when", conflicts_with_all = ["reboot", "halt"])]
     pub kexec: bool,
-    /// Start again with the same kernel rather than power off
+    /// Restart userspace with the same kernel instead of powering off
     #[arg(long, requires = "when", conflicts_with_all = ["reboot", "halt", "kexec"])]
     pub soft_reboot: bool,
-    /// End the manager rather than power off
+    /// Exit the manager instead of powering off
     #[arg(long, requires = "when", conflicts_with_all = ["reboot", "halt", "kexec", "soft_reboot"])]
     pub exit: bool,
-    /// What those are told who are logged in
+    /// Message to logged-in users
     #[arg(long, short, requires = "when", value_name = "TEXT", default_value = "")]
     pub message: String,
 }
 
-/// What can be done about a shutdown, or about any unit that is being stopped.
+/// Commands for a shutdown, or for any unit that is being stopped.
 #[derive(Subcommand, Debug)]
 pub enum ShutdownCommand {
-    /// Wait no longer for these units: what is left of them is killed
+    /// Skip the wait for these units: kill their remaining processes
     Skip(Units),
 }
 
 /// Any number of units.
 #[derive(Args, Debug)]
 pub struct MaybeUnits {
-    /// Names; without suffix, services
+    /// Unit names; a name without suffix is a service
     #[arg(value_name = "UNIT")]
     pub units: Vec<String>,
 }
 
-/// What to tell of.
+/// Units or processes to show.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
-    /// Names as elsewhere, or numbers of processes
+    /// Unit names or PIDs
     #[arg(value_name = "UNIT|PID")]
     pub units: Vec<String>,
 }
@@ -318,22 +318,22 @@ pub struct StatusArgs {
 /// Arguments of enable and its relatives.
 #[derive(Args, Debug, Clone)]
 pub struct UnitFiles {
-    /// Names or paths
+    /// Unit names or paths of unit files
     #[arg(required = true, value_name = "UNIT")]
     pub units: Vec<String>,
-    /// Until the next boot only
+    /// Only until the next boot
     #[arg(long)]
     pub runtime: bool,
-    /// Overwrite what is in the way
+    /// Overwrite existing links
     #[arg(long, short)]
     pub force: bool,
-    /// Also start (enable) or stop (disable, mask)
+    /// Also start (enable) or stop (disable, mask) the units
     #[arg(long)]
     pub now: bool,
-    /// What status and why are to say of it (disable, mask) until it is undone
+    /// Comment shown by status and why until it is undone (disable, mask)
     #[arg(long, short, value_name = "TEXT")]
     pub comment: Option<String>,
-    /// In this root directory, an image's say, without a manager
+    /// Work on this root directory, for example an image; needs no running manager
     #[arg(long, value_name = "DIR", conflicts_with_all = ["now", "comment"])]
     pub root: Option<PathBuf>,
 }
@@ -341,23 +341,23 @@ pub struct UnitFiles {
 /// Arguments of preset.
 #[derive(Args, Debug, Clone)]
 pub struct PresetArgs {
-    /// Names
+    /// Unit names
     #[arg(value_name = "UNIT", required_unless_present = "all")]
     pub units: Vec<String>,
-    /// All unit files that there are
+    /// All installed unit files
     #[arg(long, conflicts_with = "units")]
     pub all: bool,
-    /// Both, or only what the policy enables, or only what it disables
+    /// Apply all presets, only those that enable, or only those that disable
     #[arg(long, value_name = "MODE", default_value = "full",
         value_parser = ["full", "enable-only", "disable-only"])]
     pub mode: String,
-    /// Until the next boot only
+    /// Only until the next boot
     #[arg(long)]
     pub runtime: bool,
-    /// Overwrite what is in the way
+    /// Overwrite existing links
     #[arg(long, short)]
     pub force: bool,
-    /// In this root directory, without a manager
+    /// Work on this root directory; needs no running manager
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
 }
@@ -365,10 +365,10 @@ pub struct PresetArgs {
 /// Arguments of is-enabled.
 #[derive(Args, Debug)]
 pub struct IsEnabledArgs {
-    /// Names; without suffix, services
+    /// Unit names; a name without suffix is a service
     #[arg(required = true, value_name = "UNIT")]
     pub units: Vec<String>,
-    /// In this root directory, without a manager
+    /// Work on this root directory; needs no running manager
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
 }
@@ -376,16 +376,16 @@ pub struct IsEnabledArgs {
 /// Arguments of refresh.
 #[derive(Args, Debug)]
 pub struct RefreshArgs {
-    /// Only this unit; other changes wait
+    /// Reload only this unit; other changes stay pending
     #[arg(value_name = "UNIT")]
     pub unit: Option<String>,
-    /// Say what would change
+    /// Only print what would change
     #[arg(long)]
     pub dry_run: bool,
-    /// Look at every file, not only at those the kernel reported
+    /// Check every file, not only those that the kernel reported as changed
     #[arg(long)]
     pub full: bool,
-    /// Put an earlier generation back in force
+    /// Go back to an earlier generation
     #[arg(long, value_name = "N", conflicts_with_all = ["unit", "full"])]
     pub rollback: Option<u64>,
 }
@@ -393,7 +393,7 @@ pub struct RefreshArgs {
 /// Arguments of list.
 #[derive(Args, Debug)]
 pub struct ListArgs {
-    /// Only units that match one of these
+    /// Only units that match one of these patterns
     #[arg(value_name = "PATTERN")]
     pub patterns: Vec<String>,
     /// Only units in one of these active, sub or load states
@@ -403,13 +403,13 @@ pub struct ListArgs {
     #[arg(long, short = 't', value_name = "TYPE", value_delimiter = ',',
         value_parser = unit_types())]
     pub r#type: Vec<String>,
-    /// Only units that failed, beside those of --state
+    /// Only failed units, in addition to those of --state
     #[arg(long)]
     pub failed: bool,
-    /// Also units that are down
+    /// Include inactive units
     #[arg(long, short)]
     pub all: bool,
-    /// Print no header and footer
+    /// Do not print header and footer
     #[arg(long)]
     pub no_legend: bool,
 }
@@ -417,10 +417,10 @@ pub struct ListArgs {
 /// Arguments of why.
 #[derive(Args, Debug)]
 pub struct WhyArgs {
-    /// This unit, or those that a pattern matches
+    /// Unit name or pattern
     #[arg(value_name = "UNIT")]
     pub unit: Option<String>,
-    /// All that failed or wait, as without a unit
+    /// All failed and waiting units; the default without a unit
     #[arg(long, conflicts_with = "unit")]
     pub all: bool,
 }
@@ -428,21 +428,21 @@ pub struct WhyArgs {
 /// Arguments of devices.
 #[derive(Args, Debug)]
 pub struct DevicesArgs {
-    /// What to do; without it, show what the manager was told.
+    /// Command to run; without one, show the devices known to the manager.
     #[command(subcommand)]
     pub command: Option<DevicesCommand>,
 }
 
-/// What can be done with devices.
+/// Commands for devices.
 #[derive(Subcommand, Debug)]
 pub enum DevicesCommand {
-    /// Read devices or image files and say what is on them; needs no manager and changes nothing
+    /// Scan devices or image files and print what is on them; read-only, needs no running manager
     Scan {
         /// Block devices or files
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<String>,
     },
-    /// Inner stage of scan
+    /// Internal stage of scan
     #[command(hide = true)]
     ReadHere {
         /// Block devices or files
@@ -462,11 +462,11 @@ pub struct ChartArgs {
         allow_hyphen_values = true
     )]
     pub what: String,
-    /// Compare two recordings, named like WHAT; the first is what was before
+    /// Compare two recordings, named like WHAT; the first one is the baseline
     #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
     pub compare: Vec<String>,
-    /// With the least, the median and the most of each unit's own times in the last N of its kind that are
-    /// kept: WHAT is boot, reload, shutdown or one before
+    /// Add the minimum, median and maximum time of each unit over the last N recordings of its kind that are
+    /// kept: WHAT is boot, reload, shutdown or an earlier one
     #[arg(
         long,
         value_name = "N",
@@ -474,10 +474,10 @@ pub struct ChartArgs {
         value_parser = clap::value_parser!(u16).range(2..)
     )]
     pub repeat: Option<u16>,
-    /// Write here; the suffix (.html, .svg, .json, .txt) decides what. Without it, print the table
+    /// Write to this file; its suffix (.html, .svg, .json, .txt) sets the format. Default: print a table
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// List the recordings that are kept
+    /// List the kept recordings
     #[arg(long, conflicts_with_all = ["what", "compare", "repeat", "output"])]
     pub list: bool,
 }
@@ -485,10 +485,10 @@ pub struct ChartArgs {
 /// Arguments of verify.
 #[derive(Args, Debug)]
 pub struct VerifyArgs {
-    /// Names of units, or paths of files
+    /// Unit names or paths of unit files
     #[arg(required = true, value_name = "UNIT|FILE")]
     pub units: Vec<String>,
-    /// Search here instead of in the usual directories
+    /// Search this directory instead of the unit search path
     #[arg(long, value_name = "DIR")]
     pub units_in: Vec<PathBuf>,
 }
@@ -496,31 +496,31 @@ pub struct VerifyArgs {
 /// Arguments of run.
 #[derive(Args, Debug, Clone)]
 pub struct RunArgs {
-    /// Unit files; shown inside at /etc/systemd/system where that exists
+    /// Directory of unit files; appears inside as /etc/systemd/system where that exists
     #[arg(long, value_name = "DIR")]
     pub units: Option<PathBuf>,
-    /// Rules that make units; shown inside at /run/warren/fleet.d
+    /// Directory of rules; appears inside as /run/warren/fleet.d
     #[arg(long, value_name = "DIR")]
     pub fleet: Option<PathBuf>,
-    /// What is started first
+    /// Unit to start first
     #[arg(long, value_name = "UNIT", default_value = "default.target", value_parser = unit_name)]
     pub unit: String,
-    /// Its name for --machine; default: nested-PID
+    /// Name for --machine; default: nested-PID
     #[arg(long, value_name = "NAME", value_parser = machine_name)]
     pub name: Option<String>,
-    /// A network of its own, with the loopback interface only
+    /// Use a new network namespace with only the loopback interface
     #[arg(long)]
     pub private_network: bool,
-    /// Use no cgroups
+    /// Do not use cgroups
     #[arg(long)]
     pub no_cgroup: bool,
-    /// Stop when the process that started it ends
+    /// Stop when the parent process exits
     #[arg(long)]
     pub with_parent: bool,
-    /// The program that becomes process 1
+    /// Program to run as process 1
     #[arg(long, value_name = "PATH")]
     pub init: Option<PathBuf>,
-    /// Passed on to the manager
+    /// Arguments for the manager
     #[arg(last = true, value_name = "ARG")]
     pub manager_args: Vec<String>,
 }
@@ -528,7 +528,7 @@ pub struct RunArgs {
 /// Arguments of the inner stages of run.
 #[derive(Args, Debug, Clone)]
 pub struct NestArgs {
-    /// The same as given to run
+    /// The arguments of run
     #[command(flatten)]
     pub run: RunArgs,
     /// The cgroup that was made for it
@@ -539,37 +539,37 @@ pub struct NestArgs {
     pub user_namespace: bool,
 }
 
-/// What can be done with rules.
+/// Commands for rules.
 #[derive(Subcommand, Debug)]
 pub enum FleetCommand {
-    /// Evaluate rules without a manager, and say what is wrong with them
+    /// Check rules for errors; needs no running manager
     Check(RulesArgs),
-    /// Say which units would be added, changed, removed and restarted, and why
+    /// Show which units would be added, changed, removed and restarted, and why
     Plan(PlanArgs),
-    /// Put what the rules make into force
+    /// Apply the units that the rules generate
     Apply(PlanArgs),
-    /// Put an earlier generation back in force
+    /// Go back to an earlier generation
     Rollback {
-        /// Its number, as apply and plan print it
+        /// Generation number, as printed by apply and plan
         #[arg(value_name = "N")]
         generation: u64,
     },
-    /// Show how unit files would differ; exit with 1 if any does
+    /// Show differences in unit files; exit status 1 if there are any
     Diff(DiffArgs),
-    /// Print what the rules make, or write it as unit files for systemd
+    /// Print the generated units, or write them as unit files for systemd
     Dump(DumpArgs),
     /// Evaluate expressions
     Console(ConsoleArgs),
-    /// Lay files of rules out one way
+    /// Format rule files
     Fmt(FmtArgs),
-    /// Serve an editor: the language server protocol on standard input and output
+    /// Run a language server (LSP) on standard input and output
     Lsp(LspArgs),
 }
 
 /// Where rules are.
 #[derive(Args, Debug)]
 pub struct RulesArgs {
-    /// Rules; default: /etc/warren/fleet.d
+    /// Directory of rules; default: /etc/warren/fleet.d
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -577,7 +577,7 @@ pub struct RulesArgs {
 /// Arguments of plan and apply.
 #[derive(Args, Debug)]
 pub struct PlanArgs {
-    /// List every unit, also where one rule makes many
+    /// List every unit, even where one rule generates many
     #[arg(long, short)]
     pub all: bool,
 }
@@ -593,13 +593,13 @@ pub struct DiffArgs {
 /// Arguments of dump.
 #[derive(Args, Debug)]
 pub struct DumpArgs {
-    /// Where the rules are
+    /// Directory of rules
     #[command(flatten)]
     pub rules: RulesArgs,
-    /// Write the units here; the directory is made and must be empty
+    /// Directory to write the units to; created if missing, must be empty
     #[arg(long, value_name = "OUT")]
     pub unit_files: Option<PathBuf>,
-    /// Print objects with their attributes and the places that set them
+    /// Print objects with their attributes and where each is set
     #[arg(long, conflicts_with = "unit_files")]
     pub objects: bool,
 }
@@ -607,10 +607,10 @@ pub struct DumpArgs {
 /// Arguments of console.
 #[derive(Args, Debug)]
 pub struct ConsoleArgs {
-    /// Where the rules are
+    /// Directory of rules
     #[command(flatten)]
     pub rules: RulesArgs,
-    /// Evaluate this and end; may be repeated
+    /// Evaluate this expression and exit; may be repeated
     #[arg(long, short, value_name = "EXPR", allow_hyphen_values = true)]
     pub expression: Vec<String>,
 }
@@ -618,10 +618,10 @@ pub struct ConsoleArgs {
 /// Arguments of fmt.
 #[derive(Args, Debug)]
 pub struct FmtArgs {
-    /// Files; - reads standard input and prints
+    /// Files; - reads standard input and writes standard output
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Change nothing; exit with 1 if a file would change
+    /// Do not change files; exit status 1 if a file would change
     #[arg(long)]
     pub check: bool,
 }
@@ -629,17 +629,17 @@ pub struct FmtArgs {
 /// Arguments of lsp.
 #[derive(Args, Debug)]
 pub struct LspArgs {
-    /// Where all rules are; default: the directory of what is edited
+    /// Directory of all rules; default: the directory of the edited file
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
 
-/// What can be done with configurations of Icinga 2.
+/// Commands for configurations of Icinga 2.
 #[derive(Subcommand, Debug)]
 pub enum IcingaCommand {
-    /// Load a configuration and say what is wrong with it
+    /// Check a configuration for errors
     Check(IcingaArgs),
-    /// Print its objects with the places that set their attributes
+    /// Print its objects, with where each attribute is set
     Objects(IcingaObjectsArgs),
 }
 
@@ -649,7 +649,7 @@ pub struct IcingaObjectsArgs {
     /// Which configuration
     #[command(flatten)]
     pub configuration: IcingaArgs,
-    /// Write the objects to a file that icinga2 object list reads
+    /// Write the objects to a file for icinga2 object list
     #[arg(long, value_name = "FILE")]
     pub objects_file: Option<PathBuf>,
 }
@@ -657,19 +657,19 @@ pub struct IcingaObjectsArgs {
 /// Which configuration of Icinga 2.
 #[derive(Args, Debug)]
 pub struct IcingaArgs {
-    /// A file that includes the others, or a directory of them
+    /// Configuration file, or a directory of files
     #[arg(value_name = "FILE|DIR", default_value = "/etc/icinga2/icinga2.conf")]
     pub path: PathBuf,
-    /// Where include <...> looks; may be repeated
+    /// Search path for include <...>; may be repeated
     #[arg(long, short = 'I', value_name = "DIR", default_value = "/usr/share/icinga2/include")]
     pub include: Vec<PathBuf>,
     /// Set a global constant; may be repeated
     #[arg(long, short = 'D', value_name = "NAME=VALUE")]
     pub define: Vec<String>,
-    /// How many threads make objects
+    /// Number of threads that create objects
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
-    /// Make objects one after another, so that they may write to global values
+    /// Create objects one after another, so that they may change global variables
     #[arg(long)]
     pub sequential: bool,
 }
@@ -677,7 +677,7 @@ pub struct IcingaArgs {
 /// Arguments of enter.
 #[derive(Args, Debug)]
 pub struct EnterArgs {
-    /// The command
+    /// Command to run
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<String>,
 }
@@ -685,16 +685,16 @@ pub struct EnterArgs {
 /// Arguments of tour.
 #[derive(Args, Debug, Clone)]
 pub struct TourArgs {
-    /// Sets of a mount, an automount, a socket and a service
+    /// Number of sets of one mount, automount, socket and service
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub sets: u32,
-    /// A slice for each set
+    /// Use one slice per set
     #[arg(long)]
     pub slices: bool,
-    /// Show the example of rules in this directory instead: examples/hosting
+    /// Show the rules example in this directory instead, for example examples/hosting
     #[arg(long, value_name = "DIR", conflicts_with_all = ["sets", "slices"])]
     pub fleet: Option<PathBuf>,
-    /// Print the tour and end, also on a terminal
+    /// Print the tour and exit, even on a terminal
     #[arg(long)]
     pub once: bool,
 }
@@ -704,7 +704,7 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    /// What the page of reasons tells a person to type.
+    /// Commands that the reasons page tells users to type.
     #[test]
     fn commands_that_the_reasons_name_are_there() {
         let page = include_str!("../../../docs/src/reference/reasons.md");

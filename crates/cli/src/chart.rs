@@ -172,7 +172,7 @@ impl Form {
         Ok(match self {
             Form::Html => html::compared(a, b),
             Form::Text => table::compared(a, b),
-            Form::Svg | Form::Json => bail!("a comparison is written as .html or .txt"),
+            Form::Svg | Form::Json => bail!("a comparison can only be written as .html or .txt"),
         })
     }
 
@@ -181,7 +181,9 @@ impl Form {
             Form::Html => html::repeated(analysis, repeats),
             Form::Json => chrome::repeated(analysis, repeats),
             Form::Text => table::repeated(analysis, repeats),
-            Form::Svg => bail!("what differs between many is written as .html, .json or .txt"),
+            Form::Svg => {
+                bail!("a comparison of many recordings can only be written as .html, .json or .txt")
+            }
         })
     }
 }
@@ -226,7 +228,7 @@ where
     match recordings?.as_slice() {
         [a, b] => form.compare(&Analysis::of_file(a), &Analysis::of_file(b)),
         [one] => Ok(form.draw(&Analysis::of_file(one))),
-        _ => bail!("one recording is drawn, or two are compared"),
+        _ => bail!("name one recording to draw, or two to compare"),
     }
 }
 
@@ -236,13 +238,13 @@ where
     F: FnOnce() -> Result<Client>,
 {
     let &Which::Kept(subject, back) = which else {
-        bail!("--repeat is for boot, reload, shutdown, or one of them before the last, as boot~1");
+        bail!("--repeat needs boot, reload, shutdown or an earlier one such as boot~1");
     };
     let answer = manager.call("Records", json!({}))?;
     let text = subject.text();
     let goes_on = is_under_way(subject, &answer);
     if goes_on && back == 0 {
-        complain!("warren: the {text} that is under way is left out");
+        complain!("warren: skipping the {text} that is still in progress");
     }
     let skipped = back.saturating_sub(usize::from(goes_on));
     let names: Vec<&Value> = kept(subject, &answer).into_iter().skip(skipped).take(count).collect();
@@ -256,7 +258,7 @@ where
     let mut readable = names.filter_map(|name| {
         let bytes = fetch(manager, json!({"name": name}));
         let read = bytes.and_then(|bytes| Ok(record::read(&bytes)?));
-        read.inspect_err(|error| complain!("warren: {name} is left out: {error:#}")).ok()
+        read.inspect_err(|error| complain!("warren: skipping {name}: {error:#}")).ok()
     });
     let too_few = || format!("fewer than two {text}s can be read");
     let newest = readable.next().with_context(too_few)?;
@@ -284,12 +286,12 @@ enum Manager<F> {
 impl<F: FnOnce() -> Result<Client>> Manager<F> {
     fn call(&mut self, method: &str, parameters: Value) -> Result<Value> {
         if let Manager::Unasked(connect) = self {
-            let connect = connect.take().context("the manager cannot be reached")?;
+            let connect = connect.take().context("cannot connect to the manager")?;
             *self = Manager::Connected(connect()?);
         }
         match self {
             Manager::Connected(client) => Ok(client.call(method, parameters)?),
-            Manager::Unasked(_) => bail!("the manager cannot be reached"),
+            Manager::Unasked(_) => bail!("cannot connect to the manager"),
         }
     }
 }
@@ -307,7 +309,7 @@ fn list<F: FnOnce() -> Result<Client>>(manager: &mut Manager<F>, as_json: bool) 
         print(&format!("{date} {bytes:>12} bytes  {name}\n"));
     }
     if let Some(trouble) = answer["trouble"].as_str() {
-        complain!("warren: the last recording could not be kept: {trouble}");
+        complain!("warren: the last recording could not be saved: {trouble}");
     }
     Ok(())
 }

@@ -50,7 +50,7 @@ pub fn scan(paths: &[String], json: bool) -> Result<i32> {
     let (mut text, mut result) = (Vec::new(), [0]);
     said.read_until(END, &mut text)?;
     if text.pop() != Some(END) || said.read(&mut result)? == 0 {
-        bail!("the process that reads ended: {}", last_words(&mut reader));
+        bail!("the scanning process failed: {}", last_words(&mut reader));
     }
     if result != [HELD] {
         reader.wait()?;

@@ -108,7 +108,7 @@ impl Lock {
             client.wait_for_end();
             match self.take_again(socket) {
                 Ok(again) => client = again,
-                Err(error) => return complain!("the lock is lost: {error:#}"),
+                Err(error) => return complain!("the inhibitor lock is lost: {error:#}"),
             }
         }
     }

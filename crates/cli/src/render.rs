@@ -113,7 +113,7 @@ pub fn shutdown(answer: &Value, machine: Option<&str>) -> String {
     let mut out = match answer["stopping"].as_bool() {
         Some(true) => {
             let left = match number(answer, "jobs") {
-                0 => "no job is left, the last processes are ended".to_owned(),
+                0 => "all jobs done, ending the last processes".to_owned(),
                 1 => "1 job left".to_owned(),
                 jobs => format!("{jobs} jobs left"),
             };
@@ -121,7 +121,7 @@ pub fn shutdown(answer: &Value, machine: Option<&str>) -> String {
                 "" => String::new(),
                 what => format!(", then {what}"),
             };
-            format!("Everything is being stopped: {left}{follows}.\n")
+            format!("Shutting down: {left}{follows}.\n")
         }
         _ => "No shutdown is under way.\n".to_owned(),
     };
@@ -130,7 +130,7 @@ pub fn shutdown(answer: &Value, machine: Option<&str>) -> String {
     if elsewhere.is_object() {
         let (mode, left) = (text(elsewhere, "mode"), span_us(number(elsewhere, "left_us")));
         put!(out, "Planned by systemd-logind in {left}: {mode}.");
-        put!(out, "To take it back: shutdown -c");
+        put!(out, "To cancel it: shutdown -c");
     }
     inhibitors(&mut out, answer);
     out += &shutdown_waits(answer);
@@ -142,12 +142,12 @@ fn planned(out: &mut String, answer: &Value, machine: Option<&str>) {
     let planned = &answer["planned"];
     if planned.is_object() {
         let left = match number(planned, "left_us") {
-            0 => "Planned, and due".to_owned(),
-            left => format!("Planned in {}", span_us(left)),
+            0 => "Scheduled, due now".to_owned(),
+            left => format!("Scheduled in {}", span_us(left)),
         };
         let line = format!("{left}: {}. {}", text(planned, "what"), text(planned, "message"));
         put!(out, "{}", line.trim_end());
-        put!(out, "To take it back: {} shutdown --cancel", crate::verbs::command(machine));
+        put!(out, "To cancel it: {} shutdown --cancel", crate::verbs::command(machine));
     }
 }
 
@@ -184,10 +184,10 @@ fn shutdown_waits(answer: &Value) -> String {
         put!(out, "  waits for {unit:width$} {phase}{process}{server}, {so_far}, {left}");
     }
     if let Some(bytes) = answer["unwritten_bytes"].as_u64() {
-        put!(out, "  {} MiB to be written", bytes >> 20);
+        put!(out, "  {} MiB of unwritten data", bytes >> 20);
     }
     if !waits.is_empty() {
-        put!(out, "To wait no longer for one: warren shutdown skip UNIT");
+        put!(out, "To skip the wait for a unit: warren shutdown skip UNIT");
     }
     out
 }
@@ -242,7 +242,7 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
 /// Says that there may be lines of the log which are not shown, and to whom they are.
 fn log_withheld(out: &mut String, answer: &Value, style: Style) {
     if answer["log_withheld"] == true {
-        let said = "The log is left out: run as root, or as the manager's own user, to see it.";
+        let said = "Log not shown: run as root or as the user of the manager to see it.";
         put!(out, "\n{}", style.paint(Tone::Dim, said));
     }
 }
@@ -415,13 +415,13 @@ fn why_unit(out: &mut String, unit: &Value, style: Style) {
         }
         let cure = text(&step["reason"], "cure");
         if !cure.is_empty() && !is_cured && step["waits_for"].is_null() {
-            put!(out, "     Cure: {cure}");
+            put!(out, "     Fix: {cure}");
             is_cured = true;
         }
     }
     let impact = texts(unit, "impact");
     if !impact.is_empty() {
-        put!(out, "   Holds back {}: {}", impact.len(), shortened(&impact));
+        put!(out, "   Blocks {} units: {}", impact.len(), shortened(&impact));
     }
 }
 
@@ -479,17 +479,21 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
     match root["unmet"].as_array().map(|_| texts(root, "unmet")).as_deref() {
         None if root["unmet_then"].is_array() => match &texts(root, "unmet_then")[..] {
-            [] => put!(out, "   Conditions could not be checked again in time."),
+            [] => put!(out, "   The conditions could not be checked again in time."),
             then => put!(
                 out,
-                "   Not met then: {}; what is met now did not turn out in time.",
+                "   Not met at the start: {}; the conditions could not be checked again in time.",
                 then.join(", ")
             ),
         },
         None => {}
         Some([]) => match &texts(root, "unmet_then")[..] {
-            [] => put!(out, "   All of them are met now."),
-            then => put!(out, "   All of them are met now; then it was {}.", then.join(", ")),
+            [] => put!(out, "   All conditions are met now."),
+            then => put!(
+                out,
+                "   All conditions are met now; at the start, these were not: {}.",
+                then.join(", ")
+            ),
         },
         Some(unmet) => put!(out, "   Not met: {}", unmet.join(", ")),
     }
@@ -539,7 +543,7 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
     let cure = text(&root["reason"], "cure");
     if !cure.is_empty() {
-        put!(out, "   Cure: {cure}");
+        put!(out, "   Fix: {cure}");
     }
 }
 
@@ -600,9 +604,9 @@ fn reason_text(reason: &Value) -> String {
 fn by_whom(cause: &Value) -> String {
     match text(cause, "kind") {
         "request" if cause["pid"].is_null() => {
-            format!(" (asked by user {} from outside)", cause["uid"])
+            format!(" (requested by user {} from outside)", cause["uid"])
         }
-        "request" => format!(" (asked by user {}, process {})", cause["uid"], cause["pid"]),
+        "request" => format!(" (requested by user {}, process {})", cause["uid"], cause["pid"]),
         "" | "kernel" => String::new(),
         "manager" => " (by the manager itself)".to_owned(),
         _ if cause["unit"].is_string() => format!(" ({})", text(cause, "unit")),
@@ -631,7 +635,7 @@ pub fn refresh(answer: &Value, dry_run: bool, style: Style) -> String {
         }
     }
     for name in texts(answer, "needs_restart") {
-        put!(out, "! {name} runs with its old configuration: warren restart {name}");
+        put!(out, "! {name} still runs with its old configuration: warren restart {name}");
     }
     for fault in answer["diagnostics"].as_array().into_iter().flatten() {
         put!(out, "{}", diagnostic(fault));

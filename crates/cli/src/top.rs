@@ -169,9 +169,9 @@ fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
     let failed = number("failed_total");
     let tone = if failed > 0 { Tone::Bad } else { Tone::Good };
     let doing = match (now["stopping"].as_bool(), number("jobs")) {
-        (Some(true), 0) => "going down, no job is left".to_owned(),
-        (Some(true), 1) => "going down, 1 job left".to_owned(),
-        (Some(true), jobs) => format!("going down, {jobs} jobs left"),
+        (Some(true), 0) => "shutting down, no job left".to_owned(),
+        (Some(true), 1) => "shutting down, 1 job left".to_owned(),
+        (Some(true), jobs) => format!("shutting down, {jobs} jobs left"),
         (_, 0) => "idle".to_owned(),
         (_, 1) if number("jobs_running") == 0 => "1 job, which waits".to_owned(),
         (_, 1) => "1 job, running".to_owned(),
@@ -188,7 +188,7 @@ fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
         None => doing,
     };
     let doing = match now["unwritten_bytes"].as_u64() {
-        Some(bytes) => format!("{doing}; {} MiB to be written", bytes >> 20),
+        Some(bytes) => format!("{doing}; {} MiB of unwritten data", bytes >> 20),
         None => doing,
     };
     let doing = match now["silent"].as_bool() {
@@ -478,7 +478,7 @@ JOBS: 2, the oldest first
         let shown = |columns| picture(None, &now, (columns, 24), Style::default());
         let wide = shown(100);
         assert!(
-            wide.starts_with("warren top  going down, 2 jobs left; 3 MiB to be written"),
+            wide.starts_with("warren top  shutting down, 2 jobs left; 3 MiB of unwritten data"),
             "{wide}"
         );
         let lines: Vec<&str> = wide.lines().skip(4).take(3).collect();
@@ -500,9 +500,9 @@ JOBS: 2, the oldest first
             assert!(shown.contains("a.service  1 restart  "), "{shown}");
             shown.lines().next().map(|line| line.replace("warren top  ", "")).unwrap_or_default()
         };
-        assert_eq!(told(true, 0, 0), "going down, no job is left");
-        assert_eq!(told(true, 1, 1), "going down, 1 job left");
-        assert_eq!(told(true, 2, 1), "going down, 2 jobs left");
+        assert_eq!(told(true, 0, 0), "shutting down, no job left");
+        assert_eq!(told(true, 1, 1), "shutting down, 1 job left");
+        assert_eq!(told(true, 2, 1), "shutting down, 2 jobs left");
         assert_eq!(told(false, 0, 0), "idle");
         assert_eq!(told(false, 1, 1), "1 job, running");
         assert_eq!(told(false, 1, 0), "1 job, which waits");

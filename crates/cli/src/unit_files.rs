@@ -47,7 +47,7 @@ impl Wanted {
 
     fn new(verb: &'static str, mode: String, args: UnitFiles) -> Result<Wanted> {
         if let Some(pattern) = args.units.iter().find(|unit| is_pattern(unit)) {
-            bail!("{pattern} is a pattern: name the units to {verb}");
+            bail!("{pattern} is a pattern; name each unit to {verb}");
         }
         let is_here = args.root.is_none();
         let file = |unit: &String| match (verb, unit.contains('/')) {

@@ -128,10 +128,10 @@ pub(crate) fn find_machine(name: &str, global: &Global) -> Result<Machine> {
     let Some(found) = machine::find(name) else {
         if name.parse().is_ok_and(machine::is_closed) {
             bail!(
-                "process {name} is another user's, who alone may look into that machine, or root"
+                "process {name} belongs to another user: only that user and root may connect to that machine"
             );
         }
-        bail!("no nested manager of this user is called {name}");
+        bail!("this user runs no nested manager named {name}");
     };
     if let (Some(uid), false) = (found.stranger, global.quiet) {
         complain!("warren: process {} is a machine of user {uid}", found.pid);
@@ -178,7 +178,7 @@ impl Session {
             Command::SoftReboot(a) => self.plain("Leave", leaving::now("soft-reboot", &a)),
             Command::Exit(a) => self.plain("Leave", leaving::now("exit", &a)),
             Command::Shutdown(a) => self.shutdown_verb(&a),
-            other => bail!("{other:?} is no command of the manager's"),
+            other => bail!("{other:?} is not a command of the manager"),
         }
     }
 
@@ -367,7 +367,7 @@ impl Session {
                 }
                 Err(e) if e.is_no_such_unit() => {
                     match asked["pid"].as_u64() {
-                        Some(pid) => complain!("Process {pid} is not of a unit."),
+                        Some(pid) => complain!("Process {pid} does not belong to a unit."),
                         None => complain!("Unit {} could not be found.", text(&asked["unit"])),
                     }
                     status = EXIT_NO_SUCH_UNIT;
@@ -732,7 +732,7 @@ fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
     let mut child = match command.arg0(program).spawn() {
         Ok(child) => child,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            complain!("warren: {program}: it is not there");
+            complain!("warren: {program}: not installed");
             return Ok(EXIT_NO_COMMAND);
         }
         Err(error) => return Err(error).with_context(|| program.clone()),

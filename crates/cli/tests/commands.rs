@@ -502,7 +502,7 @@ fn names_of_units_are_completed() {
 #[test]
 fn patterns_are_refused_where_unit_files_are_changed() {
     let said = warren(&["enable", "g*"]);
-    assert_eq!(said, "warren: g* is a pattern: name the units to enable\n= 1");
+    assert_eq!(said, "warren: g* is a pattern; name each unit to enable\n= 1");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub struct Totals {
     pub failed: u32,
     /// The boot transaction has been worked off.
     pub startup_finished: bool,
-    /// The manager is going down, and there is no way back. Files may describe an end too: see
+    /// The system is shutting down, and there is no way back. Files may describe an end too: see
     /// [`View::is_going_down`].
     pub stopping: bool,
     /// What is done when everything is stopped, in the runner's words; 0 while that is not known.

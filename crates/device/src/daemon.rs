@@ -396,7 +396,7 @@ impl Daemon {
                 faults.iter().for_each(|fault| self.log(format!("{}: {fault}", found.name)));
             }
             Outcome::Failed(error) => self.log(format!("{}: cannot be read: {error}", found.name)),
-            Outcome::TimedOut => self.log(format!("{}: does not answer", found.name)),
+            Outcome::TimedOut => self.log(format!("{}: does not respond", found.name)),
         }
     }
 

@@ -67,7 +67,7 @@ fn check(name: &str, options: &str, fill: fn(&Lab)) {
     assert_eq!(ask(&lab, "Synchronize").ok().as_deref(), Some(DONE), "it is in memory");
     assert_eq!(numbers(&lab, VOLATILE).last(), Some(&2999), "readers see it");
     let own = said(&lab);
-    let why = "Messages are kept in memory, the disk does not take them: ";
+    let why = "Cannot write to disk; keeping messages in memory: ";
     let tells = |text: &String| text.strip_prefix(why).is_some_and(|why| why.contains("No space"));
     assert!(own.iter().any(tells), "{own:?}");
     lab.kill();

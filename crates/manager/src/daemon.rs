@@ -303,7 +303,7 @@ impl Daemon {
                 }
                 FromInit::Accepted { token, connection } => self.accepted(token, connection),
                 FromInit::Gone => {
-                    say!("init is gone");
+                    say!("lost the connection to init");
                     self.leaving = Some(Leaving::Restart);
                     return;
                 }
@@ -434,7 +434,7 @@ impl Daemon {
         let action = self.core.settings().defaults.ctrl_alt_del_burst;
         if is_burst && action != EmergencyAction::None {
             let action_name = action.as_str();
-            say!("Ctrl-Alt-Del was typed more than {PRESSES_MAX} times: {action_name}");
+            say!("Ctrl-Alt-Del was pressed more than {PRESSES_MAX} times: {action_name}");
             self.shutdown.ctrl_alt_dels.clear();
             let status = self.shared_exit_code();
             self.end_by(action, status, by);
@@ -445,7 +445,7 @@ impl Daemon {
 
     fn start_if_there(&mut self, name: &str, mode: JobMode) {
         if !self.start_by_signal(name, mode) {
-            say!("{name} does not exist: the signal is ignored");
+            say!("{name} does not exist: ignoring the signal");
         }
     }
 

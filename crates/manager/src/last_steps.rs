@@ -171,7 +171,7 @@ fn wait_for_turn(report: &Path, within: Duration) -> Option<File> {
     if file.try_lock().is_ok() {
         return Some(file);
     }
-    say!("the last steps of the manager before are waited for");
+    say!("waiting for the last steps of the previous manager");
     let (sender, turn) = channel();
     // It stays behind if it waits for too long.
     let wait = move || {

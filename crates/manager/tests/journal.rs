@@ -600,7 +600,7 @@ fn texts_and_settings_of_any_length_stop_no_log() {
     let said = messages(&m, &["SYSLOG_IDENTIFIER=warrend"]);
     let long = said.iter().filter(|text| text.contains("bad.service:") && text.ends_with('x'));
     assert!(long.count() > 0, "the beginning of what is wrong is there");
-    let wide = "wide.service: LogExtraFields= and LogFilterPatterns= have more than 64 KiB";
+    let wide = "wide.service: LogExtraFields= and LogFilterPatterns= exceed 64 KiB";
     assert_eq!(said.iter().filter(|text| text.starts_with(wide)).count(), 1);
 }
 
@@ -765,7 +765,7 @@ fn a_daemon_that_is_late_holds_nobody_up_and_gets_what_is_written_from_then_on()
     until("it is not held up", || m.out("over").exists().then_some(()));
     let written = |unit: &str| std::fs::read_to_string(file_of(&m, unit)).unwrap_or_default();
     until("all of it is in the file", || is_whole(&written("flood.service")).then_some(()));
-    let said = "the log daemon has not begun yet: output goes to files";
+    let said = "the log daemon has not started yet: output goes to files";
     assert!(m.console().contains(said), "{}", m.console());
     m.expect_job("start", "new.service", "done");
     assert_eq!(written("new.service"), "new\n");
@@ -792,7 +792,7 @@ fn without_a_daemon_output_goes_to_files_and_nobody_waits() {
         std::fs::read_to_string(path).unwrap_or_default()
     };
     assert_eq!(file(&m, "early"), "early\n");
-    assert!(m.console().contains("output goes to files in /run/log/warren/units"));
+    assert!(m.console().contains("writing output to files in /run/log/warren/units"));
     drop(m);
 
     let Some(m) = start("stopped", &units) else { return };

@@ -654,7 +654,7 @@ fn the_root_is_whose_fault_it_is_and_says_what_it_was() {
     ] {
         let told = root(&format!("{unit}.service"))["command_ended"].clone();
         let is_told = |text: &str| {
-            text.starts_with(what.0) && text.ends_with(&format!("left with exit code {}", what.1))
+            text.starts_with(what.0) && text.ends_with(&format!("exited with code {}", what.1))
         };
         assert!(told.as_str().is_some_and(is_told), "{told}");
     }

@@ -72,7 +72,7 @@ fn boot_reload_and_shutdown_are_kept_with_what_was_waited_for() {
     assert!(boot.units.is_sorted() && boot.units.iter().any(|unit| unit.name == "system.slice"));
     let phases: Vec<Phase> = analysis.timeline.spans.iter().map(|span| span.phase).collect();
     assert!(phases.starts_with(&[Phase::Boot]) && phases.contains(&Phase::StartUnits));
-    assert_eq!(boot.reason(10), "a start job brought it up");
+    assert_eq!(boot.reason(10), "started by a start job");
 
     m.write("second.service", "[Unit]\nAfter=first.service deaf.service\n[Service]\nExecStart=@P");
     m.call("ReloadConfiguration", &json!({}));
@@ -196,7 +196,7 @@ fn processes_that_outlive_their_units_are_waited_for_in_a_phase_of_their_own() {
     m.expect_job("start", "left.service", "done");
     m.leave("exit");
     let console = m.wait_for_end();
-    assert!(console.contains("left when all units are down"), "{console}");
+    assert!(console.contains("still running after all units have stopped"), "{console}");
     let shutdown = recording(&m, "shutdown").expect("it is kept");
     let analysis = Analysis::of(&shutdown);
     let spans = &analysis.timeline.spans;

@@ -377,7 +377,11 @@ fn the_generation_goes_on_over_a_restart() {
     let _ = m.try_call("Reexecute", &json!({}));
     lab::until("another manager", || m.manager_pid().filter(|pid| Some(*pid) != old));
     assert!(m.totals()["generation"].as_u64() > before);
-    assert!(m.console().contains("going on after the last manager: Asked"), "{}", m.console());
+    assert!(
+        m.console().contains("taking over from the previous manager: Asked"),
+        "{}",
+        m.console()
+    );
     assert_eq!((m.main_pid("a.service"), m.state("a.service").as_str()), (pid, "active/running"));
     m.expect_job("start", "0.service", "done");
 }

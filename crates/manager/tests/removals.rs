@@ -49,6 +49,6 @@ fn what_is_mounted_in_a_run_directory_stays() {
     until("the user's is gone", || (!m.inside("/run/theirs").exists()).then_some(()));
     assert!(m.inside("/run/kept/file").exists() && m.inside("/run/mounts/in/file").exists());
     assert!(m.inside("/run/other/last").is_dir());
-    let said = "/run/mounts stays, with what cannot be removed: /run/mounts/in: something is mounted there";
+    let said = "cannot remove all of /run/mounts: /run/mounts/in: something is mounted there";
     until("what stays is said", || m.console().contains(said).then_some(()));
 }

@@ -162,7 +162,7 @@ fn a_connection_that_the_manager_cannot_take_is_no_end_of_it() {
     };
     limit(manager, NO_MORE_FILES);
     assert_eq!(answer(), "");
-    let why = "each.socket: no connection can be taken: Too many open files";
+    let why = "each.socket: cannot accept a connection: Too many open files";
     until("it says so", || m.console().contains(why).then_some(()));
     limit(manager, MANY_FILES);
     assert!(answer().trim().parse::<u32>().is_ok(), "a pid");

@@ -138,9 +138,9 @@ fn what_outlives_its_unit_is_named_and_ended() {
         &units,
         |_| {},
         |_, console| {
-            assert!(console.contains("escape.service: left-over processes, 1 in all"), "{console}");
+            assert!(console.contains("escape.service: 1 leftover processes"), "{console}");
             assert!(
-                console.contains("1 process left when all units are down: player"),
+                console.contains("1 process still running after all units have stopped: player"),
                 "{console}"
             );
         },
@@ -165,7 +165,7 @@ fn who_outlives_its_unit_is_waited_for_until_a_key_ends_that_and_counts_as_kille
     // DefaultTimeoutStopSec= as it is by itself.
     assert!((60.0..=88.1).contains(&left), "{line}");
     let console = m.wait_for_end();
-    assert!(console.contains("1 process to be killed, as SIGTERM was not enough"), "{console}");
+    assert!(console.contains("1 process did not exit after SIGTERM; killing"), "{console}");
     assert!(last_words(&console).ends_with(", 1 killed."), "{console}");
     let shutdown = recording(&m, "shutdown").expect("it is kept");
     let headline = show::headline(&Analysis::of(&shutdown));
@@ -264,7 +264,7 @@ fn who_is_waited_for_is_told_and_can_be_skipped() {
     assert!(m.call("Shutdown", &json!({}))["unwritten_bytes"].is_u64());
     assert!(m.call("Why", &json!({}))["unwritten_bytes"].is_u64());
     until("the console tells", || m.console().contains("waiting for deaf.service").then_some(()));
-    assert!(m.console().contains(" MiB to be written"), "{}", m.console());
+    assert!(m.console().contains(" MiB of unwritten data"), "{}", m.console());
     m.skip("deaf.service");
     assert!(last_words(&m.wait_for_end()).ends_with(", 1 killed."), "{}", m.console());
 }
@@ -276,14 +276,14 @@ fn a_key_on_the_console_ends_the_wait_for_whom_it_names() {
     let keys = m.make_console();
     m.expect_job("start", "deaf.service", "done");
     m.leave("poweroff");
-    let told = || m.console().contains("; s twice skips deaf.service").then_some(());
+    let told = || m.console().contains("; press s twice to skip deaf.service").then_some(());
     until("the console tells of the key", told);
     // What means nothing does nothing.
     std::fs::write(&keys, "x\n").expect("the keys are read");
     lab::pause(std::time::Duration::from_millis(1100));
     std::fs::write(&keys, "ss").expect("the keys are read");
     let console = m.wait_for_end();
-    assert!(console.contains("deaf.service is not waited for any more"), "{console}");
+    assert!(console.contains("not waiting for deaf.service any longer"), "{console}");
     assert!(last_words(&console).ends_with(", 1 killed."), "{console}");
 }
 
@@ -311,7 +311,7 @@ fn a_signal_that_ends_at_once_stops_no_unit_and_takes_the_last_steps() {
     m.expect_job("start", "stays.service", "done");
     warren_sys::process::kill(m.init_pid, POWER_OFF_AT_ONCE).expect("our own");
     let console = m.wait_for_end();
-    assert!(console.contains("1 process left when all units are down"), "{console}");
+    assert!(console.contains("1 process still running after all units have stopped"), "{console}");
     assert!(last_words(&console).ends_with(", 0 killed."), "{console}");
     assert!(m.lines("stops").is_empty(), "{console}");
 }
@@ -395,7 +395,7 @@ fn a_session_ends_though_the_kernel_holds_its_manager() {
     until("the kernel holds a thread", is_held);
     m.expect_job("stop", "session.service", "done");
     let said = m.lines("said").join("\n");
-    assert!(said.contains("left behind, as the kernel holds them: "), "{said}");
+    assert!(said.contains("leftover processes in uninterruptible sleep: "), "{said}");
     let status = m.status("session.service");
     assert_eq!((&status["active"], &status["result"]), (&json!("inactive"), &json!("success")));
 }

@@ -48,10 +48,7 @@ fn an_end_that_files_describe_is_told_as_one() {
         let answer = m.call("Shutdown", &json!({}));
         answer["waits"][0].is_object().then_some(answer)
     });
-    assert_eq!(
-        (&answer["stopping"], &answer["follows"]),
-        (&json!(true), &json!("the power goes off"))
-    );
+    assert_eq!((&answer["stopping"], &answer["follows"]), (&json!(true), &json!("power off")));
     assert_eq!(m.totals()["stopping"], true);
     let top = m.call("Top", &json!({}));
     assert_eq!((&top["stopping"], &top["waits_total"]), (&json!(true), &json!(1)), "{top}");
@@ -72,13 +69,13 @@ fn an_end_that_files_describe_is_told_as_one() {
     let against =
         "next.service/start is destructive (next.service has 'stop' job queued, but 'start'";
     assert!(refused.contains(against), "{refused}");
-    let told = "The system is going down: the power goes off, asked for by root";
+    let told = "The system is shutting down: power off, requested by root";
     assert!(m.console().contains(told), "{}", m.console());
 
     // Another end takes its place.
     m.leave("reboot");
-    assert_eq!(m.call("Shutdown", &json!({}))["follows"], "it boots again");
-    let overtaken = "The poweroff is overtaken: it boots again, asked for by root";
+    assert_eq!(m.call("Shutdown", &json!({}))["follows"], "reboot");
+    let overtaken = "The poweroff was changed: reboot, requested by root";
     assert!(m.console().contains(overtaken), "{}", m.console());
     m.skip("deaf.service");
     let console = m.wait_for_end();
@@ -114,9 +111,12 @@ fn an_end_starts_its_target_and_leaves_alone_what_nothing_stops() {
         m.skip("deaf.service");
         let console = m.wait_for_end();
         assert_eq!(m.lines("last"), ["ran"], "{console}");
-        let told = "The system is going down: the power goes off, asked for by root";
+        let told = "The system is shutting down: power off, requested by root";
         assert_eq!(console.matches(told).count(), 1, "{console}");
-        assert!(console.contains("1 process left when all units are down: player"), "{console}");
+        assert!(
+            console.contains("1 process still running after all units have stopped: player"),
+            "{console}"
+        );
         assert!(console.contains("The system is down."), "{console}");
     }
 }
@@ -172,8 +172,8 @@ fn an_end_whose_target_leads_nowhere_or_is_overtaken_comes_all_the_same() {
     m.leave("reboot");
     m.skip("deaf.service");
     let console = m.wait_for_end();
-    assert_eq!(console.matches("is overtaken").count(), 1, "{console}");
-    assert!(console.contains("The poweroff is overtaken: it boots again"), "{console}");
+    assert_eq!(console.matches("was changed").count(), 1, "{console}");
+    assert!(console.contains("The poweroff was changed: reboot"), "{console}");
 }
 
 /// By when all units are down; the wait can be ended by who has it.
@@ -197,7 +197,7 @@ fn who_outlived_his_unit_is_named_and_can_be_skipped() {
     m.skip("stays.service");
     let console = m.wait_for_end();
     assert!(
-        console.contains("stays.service: what is left of it is killed, asked for by"),
+        console.contains("stays.service: killing its remaining processes, requested by"),
         "{console}"
     );
     assert!(!console.contains("SIGTERM was not enough"), "{console}");
@@ -217,7 +217,7 @@ fn all_of_an_end_has_a_time() {
             _ => begin_poweroff_target(&m),
         }
         let console = m.wait_for_end();
-        assert!(console.contains("the time for the end is over: "), "{name}: {console}");
+        assert!(console.contains("the time for the shutdown is over: "), "{name}: {console}");
         assert!(console.contains("as SIGTERM was not enough: player"), "{name}: {console}");
         assert!(console.contains("The system is down."), "{name}: {console}");
     }
@@ -232,7 +232,7 @@ fn what_holds_nothing_to_save_is_not_asked_by_an_end_of_files() {
     m.expect_job("start", "sudden.service", "done");
     begin_poweroff_target(&m);
     let console = m.wait_for_end();
-    assert_eq!(console.matches("The system is going down").count(), 1, "{console}");
+    assert_eq!(console.matches("The system is shutting down").count(), 1, "{console}");
     assert!(console.contains("The system is down."), "{console}");
     assert!(!console.contains("killing by SIGKILL"), "it is the ordinary way: {console}");
 }
@@ -253,7 +253,7 @@ fn an_end_by_force_stops_no_unit() {
     m.skip_left(&keys);
     let console = m.wait_for_end();
     assert!(m.lines("stops").is_empty(), "{console}");
-    assert!(console.contains("left when all units are down"), "{console}");
+    assert!(console.contains("still running after all units have stopped"), "{console}");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn an_end_by_force_is_shown_from_its_beginning() {
     let keys = m.make_console();
     // RTMIN+14 of systemd(1): the power goes off at once.
     process::kill(m.init_pid, 34 + 14).expect("our own");
-    let left = || m.console().contains("left when all units are down").then_some(());
+    let left = || m.console().contains("still running after all units have stopped").then_some(());
     until("the last steps are taken", left);
     assert_eq!(m.totals()["state"], "stopping");
     m.skip_left(&keys);
@@ -280,15 +280,14 @@ fn who_asked_for_an_end_is_told() {
     m.leave("poweroff");
     // RTMIN+5 of systemd(1).
     process::kill(m.init_pid, 34 + 5).expect("our own");
-    let told =
-        "The poweroff is overtaken: it boots again, asked for by signal RTMIN+5 to process 1.";
+    let told = "The poweroff was changed: reboot, requested by signal RTMIN+5 to process 1.";
     until("it is overtaken", || m.console().contains(told).then_some(()));
     m.skip("deaf.service");
     let console = m.wait_for_end();
     for told in [
-        "a poweroff is planned by root",
-        "what was planned is taken back by root",
-        "The system is going down: the power goes off, asked for by root",
+        "poweroff scheduled by root",
+        "scheduled shutdown cancelled by root",
+        "The system is shutting down: power off, requested by root",
     ] {
         assert!(console.contains(told), "{told}: {console}");
     }
@@ -334,8 +333,8 @@ fn whom_the_kernel_holds_is_named_and_waited_for_once() {
     assert_eq!(console.matches("client.service: WR-0098").count(), 1, "{console}");
     assert!(console.contains("1 in all: cat (pid "), "{console}");
     assert!(console.contains(", held by the kernel)"), "{console}");
-    assert!(console.contains("1 process killed before and not gone yet: cat"), "{console}");
-    assert!(!console.contains("left when all units are down: cat"), "{console}");
+    assert!(console.contains("1 process killed earlier and still running: cat"), "{console}");
+    assert!(!console.contains("still running after all units have stopped: cat"), "{console}");
     assert!(console.contains("1 process held by the kernel: cat"), "{console}");
 }
 

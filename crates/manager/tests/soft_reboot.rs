@@ -84,7 +84,10 @@ fn what_says_so_outlasts_it_and_all_else_begins_anew() {
     assert_eq!(m.lines("fds"), ["(unset)", "one"]);
     assert_eq!(count(&m), "1");
     let console = m.console();
-    assert!(console.contains("1 process left when all units are down: player"), "{console}");
+    assert!(
+        console.contains("1 process still running after all units have stopped: player"),
+        "{console}"
+    );
     assert_eq!(console.matches("The system is down.").count(), 1, "{console}");
     assert!(recording(&m, "shutdown").is_some(), "{console}");
 
@@ -118,7 +121,11 @@ fn it_goes_on_at_the_next_root() {
                    && touch /run/stays";
     m.run(&["sh", "-c", prepare]).expect("mounts can be made");
     soft_reboot(&m);
-    assert!(m.console().contains("/run/nextroot is the root directory now"), "{}", m.console());
+    assert!(
+        m.console().contains("switched the root directory to /run/nextroot"),
+        "{}",
+        m.console()
+    );
     m.run(&["test", "-e", "/mnt/next", "-a", "-e", "/run/stays"]).expect("it is the new root");
     let mounts = m.run(&["cat", "/proc/self/mounts"]).expect("cat(1)");
     assert!(!mounts.contains(" /run/nextroot"), "{mounts}");
@@ -126,7 +133,7 @@ fn it_goes_on_at_the_next_root() {
     // The directory is still there, and is no root.
     soft_reboot(&m);
     let console = m.console();
-    assert!(console.contains("the root directory stays: /run/nextroot has no init"), "{console}");
+    assert!(console.contains("keeping the root directory: /run/nextroot has no init"), "{console}");
     assert_eq!(count(&m), "2");
 }
 
@@ -220,7 +227,7 @@ fn what_was_to_outlast_it_is_stopped_in_order_when_a_real_end_overtakes_it() {
     until("it is stopped", || (!m.lines("stopped").is_empty()).then_some(()));
     std::fs::write(m.out("gate"), "go\n").expect("somebody waits for it");
     let console = m.wait_for_end();
-    assert!(console.contains("The soft reboot is overtaken: the power goes off"), "{console}");
+    assert!(console.contains("The soft reboot was changed: power off"), "{console}");
     assert_eq!(
         (m.lines("stopping"), m.lines("stopped")),
         (vec!["slow".into()], vec!["kept".into()])
@@ -260,7 +267,7 @@ fn what_was_to_outlast_it_is_stopped_though_its_last_steps_are_taken_already() {
     m.leave("soft-reboot");
     until("its units are down", || m.console().contains("left-over").then_some(()));
     m.leave("poweroff");
-    until("it is told", || m.console().contains("is overtaken").then_some(()));
+    until("it is told", || m.console().contains("was changed").then_some(()));
     all(SIGCONT);
     let console = m.wait_for_end();
     assert_eq!(m.lines("stopped"), ["kept"], "{console}");
@@ -281,7 +288,9 @@ fn none_follows_an_end_that_takes_the_machine_apart() {
     m.expect_job("start", "escapes.service", "done");
     let keys = m.make_console();
     m.leave("poweroff");
-    let left = || m.console().contains("1 process left when all units are down").then_some(());
+    let left = || {
+        m.console().contains("1 process still running after all units have stopped").then_some(())
+    };
     until("the last steps are taken", left);
     if let Some(answer) = m.call_while_up("Leave", &json!({"how": "soft-reboot"})) {
         let text = answer["message"].as_str().unwrap_or_default().to_owned();
@@ -309,6 +318,6 @@ fn whom_the_kernel_holds_is_left_and_not_waited_for() {
     soft_reboot(&m);
     let console = m.console();
     assert!(console.contains("1 in all: cat (pid "), "it is left: {console}");
-    assert!(!console.contains("killed before and not gone yet"), "{console}");
+    assert!(!console.contains("killed earlier and still running"), "{console}");
     drop(server);
 }

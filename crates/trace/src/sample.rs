@@ -29,9 +29,9 @@ const CLIENTS: u64 = 3;
 const FIRST_PID: u32 = 1000;
 
 /// Reason codes of the samples: brought up, taken down, exit code, did not stop in time.
-const STARTED: (u16, &str) = (10, "a start job brought it up");
-const STOPPED: (u16, &str) = (20, "a stop job took it down");
-const STOP_TIMEOUT: (u16, &str) = (44, "it did not stop within TimeoutStopSec= and was killed");
+const STARTED: (u16, &str) = (10, "started by a start job");
+const STOPPED: (u16, &str) = (20, "stopped by a stop job");
+const STOP_TIMEOUT: (u16, &str) = (44, "killed: it did not stop within TimeoutStopSec=");
 
 /// A unit of a sample.
 #[derive(Clone, Debug, Default)]

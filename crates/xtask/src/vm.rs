@@ -143,7 +143,7 @@ const EXPECTED: [&str; 27] = [
     "REPORT DefaultTasksMax=",
     "REPORT swap",
     "REPORT loop",
-    "1 process left when all units are down: sleep",
+    "1 process still running after all units have stopped: sleep",
     "(loop0): unmounting",
     "The system is down. Shutdown took",
     "reboot: Power down",

@@ -169,9 +169,9 @@ const CASES: [Case; 5] = [
         drive: "",
         expected: &[
             "REPORT boot 1 same",
-            "/run/nextroot is the root directory now",
+            "switched the root directory to /run/nextroot",
             "REPORT boot 2 same /dev/vda / ext4",
-            "the root directory stays: /run/nextroot has no init",
+            "keeping the root directory: /run/nextroot has no init",
             "REPORT boot 3 same /dev/vda / ext4",
             "REPORT last poweroff with 1 read-only",
             "reboot: Power down",
@@ -185,7 +185,7 @@ const CASES: [Case; 5] = [
         drive: "",
         expected: &[
             "REPORT replaced",
-            "/ cannot be made read-only: it is held by",
+            "/ cannot be made read-only: in use by",
             "as its programs were replaced, process 1 makes that read-only",
             "reboot: Power down",
         ],
@@ -212,7 +212,7 @@ const CASES: [Case; 5] = [
         expected: &[
             "REPORT stacked",
             "warrend: waiting for unmount:",
-            " MiB to be written",
+            " MiB of unwritten data",
             "(loop2): unmounting",
             "(dm-0): unmounting",
             "(vda): unmounting",

@@ -51,7 +51,7 @@ pub fn run(args: &RunArgs, user: bool, quiet: bool) -> Result<i32> {
     let name = args.name.clone().unwrap_or_else(default_name);
     // Its cgroup is named after it: ending the one would end the other.
     if let Some(other) = machine::find(&name).filter(|other| other.name == name) {
-        bail!("a nested manager called {name} runs already, as process {}", other.pid);
+        bail!("a nested manager named {name} is already running (process {})", other.pid);
     }
     if args.with_parent {
         process::set_parent_death_signal(SIGTERM)?;

@@ -24,11 +24,11 @@ pub(super) fn lines(unit: &Value) -> Vec<String> {
 fn counted(restart: &Value) -> String {
     let mut line = match number(restart, "count") {
         0 => "none so far".to_owned(),
-        n => format!("{n} since it was asked for"),
+        n => format!("{n} since the last manual start"),
     };
     match restart["next_in_us"].as_u64() {
-        Some(left) => line += &format!(", the next in {}", span_us(left)),
-        None if restart["waits"] == true => line += ", the next when its job's turn comes",
+        Some(left) => line += &format!(", next in {}", span_us(left)),
+        None if restart["waits"] == true => line += ", next when its job runs",
         None => {}
     }
     let limit = &restart["limit"];
@@ -44,5 +44,5 @@ fn ended_before(before: &Value) -> String {
     let reason = &before["reason"];
     let at = before["at"].as_u64().map(date).unwrap_or_default();
     let ended = before["ended"].as_str().map(|ended| format!("; {ended}")).unwrap_or_default();
-    format!("before the last, {at}: {} {}{ended}", text(reason, "code"), text(reason, "text"))
+    format!("previous failure at {at}: {} {}{ended}", text(reason, "code"), text(reason, "text"))
 }

@@ -56,7 +56,7 @@ fn service() -> Value {
         "memory": 5_242_880u64, "cpu_ns": 81_000_000u64, "tasks": 3,
         "cgroup": "/system.slice/web.service",
         "job": {"id": 7, "type": "reload", "running": true},
-        "reason": {"code": "WR-0010", "text": "a start job brought it up"},
+        "reason": {"code": "WR-0010", "text": "started by a start job"},
         "log": ["line one", "line two"],
     })
 }
@@ -157,7 +157,7 @@ fn why_tells_how_long_it_has_taken_and_may_take() {
         json!({"unit": name, "impact": [], "path": [{
             "name": name, "active": active, "sub": sub, "since": 1_795_000_000_000_000u64,
             "under_way": going,
-            "reason": {"code": "WR-0010", "text": "a start job brought it up",
+            "reason": {"code": "WR-0010", "text": "started by a start job",
                        "cause": {"kind": "request", "uid": 0, "pid": 44}},
         }]})
     };
@@ -186,12 +186,12 @@ fn why_tells_what_clears_it() {
                "reason": {"code": code, "text": text, "cure": cure, "cause": null}})
     };
     let excluded = json!({"unit": "a.service", "impact": [], "path": [
-        step("a.service", "inactive", "WR-0065", "a unit that ExcludeAll= names is up", "stop that unit first"),
-        step("b.service", "active", "WR-0010", "a start job brought it up", ""),
+        step("a.service", "inactive", "WR-0065", "a unit named in ExcludeAll= is active", "stop that unit first"),
+        step("b.service", "active", "WR-0010", "started by a start job", ""),
     ]});
     let mut stopped = step("c.service", "failed", "WR-0040", "a process left", "see its log");
-    stopped["command_ended"] = json!("ExecStop= command 9 left with exit code 5");
-    stopped["ended"] = json!("main process 8 was ended by SIGTERM");
+    stopped["command_ended"] = json!("ExecStop= command 9 exited with code 5");
+    stopped["ended"] = json!("main process 8 was killed by SIGTERM");
     let failed = json!({"unit": "c.service", "impact": [], "path": [stopped]});
     check("why-cure", &why(&json!({"units": [excluded, failed]}), PLAIN));
 }
@@ -204,15 +204,15 @@ fn why_starts_at_the_root_cause() {
     "path": [
         {"name": "web.service", "active": "inactive", "sub": "dead",
          "remarks": [{"of": "mask", "by": {"uid": 7}, "text": "moved"}],
-         "reason": {"code": "WR-0060", "text": "a unit that it requires could not be started",
-                    "cure": "mend that unit",
+         "reason": {"code": "WR-0060", "text": "a unit that it requires failed to start",
+                    "cure": "fix that unit",
                     "cause": {"kind": "dependency", "unit": "db.service"}}},
         {"name": "db.service", "active": "failed", "sub": "failed", "detail": "No such file",
          "log": ["Nov 23 02:01:18 host db[44]: the last words",
                  "Nov 23 02:01:19 host warrend[4]: Failed to start db.service"],
-         "ended": "main process 44 left with exit code 3",
+         "ended": "main process 44 exited with code 3",
          "lost_job": {"type": "stop", "result": "canceled",
-                      "reason": {"code": "WR-0070", "text": "a later request took the job's place",
+                      "reason": {"code": "WR-0070", "text": "a later request replaced its job",
                                  "cause": {"kind": "request", "uid": 1, "pid": 9}}},
          "reason": {"code": "WR-0051", "text": "its program could not be executed",
                     "cure": "check the path, the user and the permissions",
@@ -244,7 +244,7 @@ fn why_starts_at_the_root_cause() {
         let path = json!([{"name": "a.service", "active": "inactive", "sub": "dead", "unmet": unmet,
             "unmet_then": then,
             "since": 1_795_000_000_000_000u64,
-            "reason": {"code": "WR-0030", "text": "a condition was not met, so it was skipped",
+            "reason": {"code": "WR-0030", "text": "skipped: a condition was not met",
                        "cause": by, "cure": "see the Condition*= settings of the unit"}}]);
         why(&json!({"units": [{"unit": "a.service", "impact": [], "path": path}]}), PLAIN)
     };
@@ -252,8 +252,8 @@ fn why_starts_at_the_root_cause() {
     let then = &unmet[..1];
     let known = skipped(Some(&unmet), then) + &skipped(Some(&[]), &[]) + &skipped(Some(&[]), then);
     let by_command = json!([{"name": "a.service", "active": "inactive", "sub": "dead", "unmet": null,
-        "command_ended": "ExecCondition= command 44 left with exit code 1",
-        "reason": {"code": "WR-0030", "text": "a condition was not met, so it was skipped"}}]);
+        "command_ended": "ExecCondition= command 44 exited with code 1",
+        "reason": {"code": "WR-0030", "text": "skipped: a condition was not met"}}]);
     let by_command = json!({"units": [{"unit": "a.service", "impact": [], "path": by_command}]});
     let unknown = skipped(None, then) + &skipped(None, &[]);
     check("why-skipped", &(known + &unknown + &why(&by_command, PLAIN)));
@@ -328,9 +328,9 @@ fn failing(active: &str, sub: &str, restart: Value) -> Value {
     json!({
         "name": "flaky.service", "load": "loaded", "active": active, "sub": sub,
         "description": "flaky.service", "files": ["/x"], "result": "exit-code",
-        "ended": "main process 44 left with exit code 1", "restart": restart,
+        "ended": "main process 44 exited with code 1", "restart": restart,
         "since": 1_795_000_000_000_000u64,
-        "reason": {"code": "WR-0040", "text": "a process left with an exit code that is not a success",
+        "reason": {"code": "WR-0040", "text": "a process exited with a failure status",
                    "cure": "see its last log lines", "cause": {"kind": "kernel"}},
     })
 }
@@ -339,8 +339,8 @@ fn failing(active: &str, sub: &str, restart: Value) -> Value {
 fn what_is_started_again_says_how_often_and_when() {
     let limit = json!({"starts": 3, "burst": 5, "interval_us": 10_000_000});
     let before = json!({
-        "reason": {"code": "WR-0046", "text": "it did not feed its watchdog"},
-        "ended": "main process 43 was ended by signal 6", "at": 1_794_999_999_000_000u64,
+        "reason": {"code": "WR-0046", "text": "no watchdog message within WatchdogSec="},
+        "ended": "main process 43 was killed by signal 6", "at": 1_794_999_999_000_000u64,
     });
     let waiting = json!({"count": 2, "waits": true, "next_in_us": 1_250_000, "limit": limit,
                          "before": before});
@@ -356,7 +356,7 @@ fn what_is_started_again_says_how_often_and_when() {
     let mut unit = failing("active", "running", running);
     unit["result"] = json!("success");
     unit["main_pid"] = json!(45);
-    unit["reason"] = json!({"code": "WR-0012", "text": "Restart= started it again", "cure": "",
+    unit["reason"] = json!({"code": "WR-0012", "text": "restarted by Restart=", "cure": "",
                             "cause": {"kind": "restart"}});
     texts += &status(&unit, now_us, PLAIN);
     texts += &why(&json!({"units": [{"unit": "flaky.service", "path": [unit]}]}), PLAIN);
@@ -366,29 +366,26 @@ fn what_is_started_again_says_how_often_and_when() {
 #[test]
 fn a_shutdown_tells_what_comes_when_all_jobs_are_over() {
     let told = |jobs: u64| shutdown(&json!({"stopping": true, "jobs": jobs}), None);
-    assert_eq!(told(2), "Everything is being stopped: 2 jobs left.\n");
-    assert_eq!(told(1), "Everything is being stopped: 1 job left.\n");
-    let over = "Everything is being stopped: no job is left, the last processes are ended.\n";
+    assert_eq!(told(2), "Shutting down: 2 jobs left.\n");
+    assert_eq!(told(1), "Shutting down: 1 job left.\n");
+    let over = "Shutting down: all jobs done, ending the last processes.\n";
     assert_eq!(told(0), over);
-    let follows = json!({"stopping": true, "jobs": 1, "follows": "it boots again"});
-    assert_eq!(
-        shutdown(&follows, None),
-        "Everything is being stopped: 1 job left, then it boots again.\n"
-    );
+    let follows = json!({"stopping": true, "jobs": 1, "follows": "reboot"});
+    assert_eq!(shutdown(&follows, None), "Shutting down: 1 job left, then reboot.\n");
     let planned = |left_us: u64, message: &str| {
-        let planned = json!({"what": "the power goes off", "left_us": left_us, "message": message});
+        let planned = json!({"what": "power off", "left_us": left_us, "message": message});
         let told = shutdown(&json!({"planned": planned}), None);
         told.lines().nth(1).unwrap_or_default().to_owned()
     };
-    assert_eq!(planned(0, "bye"), "Planned, and due: the power goes off. bye");
-    assert_eq!(planned(2_000_000, ""), "Planned in 2.00 s: the power goes off.");
+    assert_eq!(planned(0, "bye"), "Scheduled, due now: power off. bye");
+    assert_eq!(planned(2_000_000, ""), "Scheduled in 2.00 s: power off.");
     let hint = |machine: Option<&str>| {
-        let planned = json!({"what": "it boots again", "left_us": 2_000_000});
+        let planned = json!({"what": "reboot", "left_us": 2_000_000});
         let told = shutdown(&json!({"planned": planned}), machine);
         told.lines().nth(2).unwrap_or_default().to_owned()
     };
-    assert_eq!(hint(None), "To take it back: warren shutdown --cancel");
-    assert_eq!(hint(Some("lab")), "To take it back: warren -M lab shutdown --cancel");
+    assert_eq!(hint(None), "To cancel it: warren shutdown --cancel");
+    assert_eq!(hint(Some("lab")), "To cancel it: warren -M lab shutdown --cancel");
     let elsewhere = json!({"mode": "reboot", "left_us": 60_000_000});
     let told = shutdown(&json!({"planned_by_logind": elsewhere}), None);
     assert!(told.contains("Planned by systemd-logind in 1min 0s: reboot.\n"), "{told}");

@@ -115,7 +115,7 @@ impl Nested {
         let pidfd = process::pidfd_open(self.child.id() as i32)?;
         if !becomes_ready(&pidfd, STOP_WAIT)? {
             self.child.kill()?;
-            bail!("the manager did not end within {} s\n{}", STOP_WAIT.as_secs(), tail(&self.log));
+            bail!("the manager did not exit within {} s\n{}", STOP_WAIT.as_secs(), tail(&self.log));
         }
         Ok(self.child.wait()?)
     }
@@ -151,7 +151,7 @@ fn wait_ready(notify: &UnixDatagram, child: &Child, bound: Duration) -> Result<(
             bail!("the nested manager was not ready within {} s", bound.as_secs());
         }
         if ready.iter().any(|r| r.token == 1) {
-            bail!("the nested manager ended before it was ready");
+            bail!("the nested manager exited before it was ready");
         }
         let length = notify.recv(&mut message)?;
         let text = String::from_utf8_lossy(message.get(..length).unwrap_or_default());

@@ -444,7 +444,7 @@ impl Graph {
         }
     }
 
-    /// The unit has no files any more; `left` is what stays of it.
+    /// The unit has no unit files any more; `left` is what stays of it.
     fn end_definition(&mut self, left: Definition, delta: &mut Delta, wires: &mut Wires) {
         let id = left.id;
         let old = self.definition(id).clone();

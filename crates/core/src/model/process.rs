@@ -18,11 +18,11 @@ pub enum Outcome {
     Protocol,
     /// A timeout ran out.
     Timeout,
-    /// A process left with an exit code that is not a success.
+    /// A process exited with a failure status.
     ExitCode,
-    /// A process was ended by a signal that is not a success.
+    /// A process was killed by a signal that is not a success.
     Signal,
-    /// A process was ended by a signal and dumped core.
+    /// A process was killed by a signal and dumped core.
     CoreDump,
     /// The watchdog was not fed.
     Watchdog,

@@ -39,75 +39,75 @@ macro_rules! codes {
 
 codes! {
     #[default]
-    NeverStarted = 1, "nothing has asked for it since the manager started", "start it, or a unit that wants it";
-    Started = 10, "a start job brought it up", "";
-    Triggered = 11, "the unit that it is activated by was triggered", "";
-    Restarted = 12, "Restart= started it again", "";
-    Discovered = 13, "the kernel has it, nobody asked the manager for it", "";
-    Upheld = 14, "Upholds= of an active unit keeps it up", "";
-    PluggedIn = 15, "the device is there", "";
-    MountedUnseen = 16, "nobody told of the device, but something of it is mounted", "";
-    WantedByDevice = 17, "a device that wants it was plugged in", "";
-    AwaitsDevice = 18, "it is waited for: the device is not there yet", "";
-    Returned = 19, "the unit that had stopped it by a rule of its file allows it again", "";
-    Stopped = 20, "a stop job took it down", "start it again";
-    StoppedByConflict = 21, "a unit that conflicts with it was started", "stop that unit first";
-    StoppedWithDependency = 22, "a unit that it requires, is part of or is bound to was stopped", "start that unit, then this one";
-    Unneeded = 23, "StopWhenUnneeded= and no active unit needs it", "";
-    Finished = 24, "it ended without a request, in a way that counts as success", "";
-    BoundUnitGone = 25, "a unit that it is bound to went away", "bring back the unit that it is bound to";
-    Expired = 26, "it was idle for TimeoutIdleSec=", "";
-    Vanished = 27, "it went away in the kernel without a request", "";
-    Sudden = 28, "it holds nothing to save, so the end of the manager killed it without asking", "";
-    Hurried = 29, "an administrator did not want to wait for it any longer", "";
-    ConditionFailed = 30, "a condition was not met, so it was skipped", "see the Condition*= settings of the unit";
+    NeverStarted = 1, "not started since the manager started", "start it, or a unit that wants it";
+    Started = 10, "started by a start job", "";
+    Triggered = 11, "started by its trigger unit", "";
+    Restarted = 12, "restarted by Restart=", "";
+    Discovered = 13, "found in the kernel, not started by the manager", "";
+    Upheld = 14, "kept up by Upholds= of an active unit", "";
+    PluggedIn = 15, "the device is present", "";
+    MountedUnseen = 16, "the device was not reported, but a file system or swap on it is in use", "";
+    WantedByDevice = 17, "started because a device that wants it appeared", "";
+    AwaitsDevice = 18, "waiting for the device to appear", "";
+    Returned = 19, "started again: the unit that had stopped it (ExcludeAll=, RestartOn=) permits it again", "";
+    Stopped = 20, "stopped by a stop job", "start it again";
+    StoppedByConflict = 21, "stopped because a conflicting unit was started", "stop that unit first";
+    StoppedWithDependency = 22, "stopped together with a unit that it depends on", "start that unit, then this one";
+    Unneeded = 23, "stopped by StopWhenUnneeded=: no active unit needs it", "";
+    Finished = 24, "exited successfully", "";
+    BoundUnitGone = 25, "a unit named in BindsTo= is not active", "start the unit that it is bound to";
+    Expired = 26, "unmounted after being idle for TimeoutIdleSec=", "";
+    Vanished = 27, "disappeared from the kernel without a job", "";
+    Sudden = 28, "killed at shutdown without a stop signal: it has nothing to save", "";
+    Hurried = 29, "an administrator skipped the wait for it", "";
+    ConditionFailed = 30, "skipped: a condition was not met", "see the Condition*= settings of the unit";
     AssertFailed = 31, "an assertion was not met", "see the Assert*= settings of the unit";
-    ExitCode = 40, "a process left with an exit code that is not a success", "see its last log lines";
-    Signal = 41, "a process was ended by a signal", "see its last log lines";
+    ExitCode = 40, "a process exited with a failure status", "see its last log lines";
+    Signal = 41, "a process was killed by a signal", "see its last log lines";
     CoreDump = 42, "a process crashed and dumped core", "see its last log lines";
-    StartTimeout = 43, "it was not ready within TimeoutStartSec=", "find out what it waits for, or raise the timeout";
-    StopTimeout = 44, "it did not stop within TimeoutStopSec= and was killed", "find out why it ignores the stop signal";
-    RuntimeTimeout = 45, "it ran for longer than RuntimeMaxSec=", "start it again; raise the limit if it may run for longer";
-    WatchdogTimeout = 46, "it did not feed its watchdog", "see its last log lines";
-    Protocol = 47, "it did not follow the protocol of its Type=", "check Type=, PIDFile= and NotifyAccess=";
-    StartLimit = 48, "it was started too often", "see why it ends so often, then `warren reset-failed UNIT`";
-    TriggerLimit = 49, "it was triggered too often", "see why its service does not take the traffic, then `warren reset-failed UNIT` and start it";
-    OomKilled = 50, "the kernel ran out of memory and killed a process of it", "give it more memory or less to do";
+    StartTimeout = 43, "not ready within TimeoutStartSec=", "find out what it waits for, or raise the timeout";
+    StopTimeout = 44, "killed: it did not stop within TimeoutStopSec=", "find out why it ignores the stop signal";
+    RuntimeTimeout = 45, "stopped: it ran for longer than RuntimeMaxSec=", "start it again; raise the limit if it may run for longer";
+    WatchdogTimeout = 46, "no watchdog message within WatchdogSec=", "see its last log lines";
+    Protocol = 47, "it did not behave as its Type= requires", "check Type=, PIDFile= and NotifyAccess=";
+    StartLimit = 48, "started too often", "find out why it keeps ending, then `warren reset-failed UNIT`";
+    TriggerLimit = 49, "triggered too often", "find out why its service does not read the traffic, then `warren reset-failed UNIT` and start it";
+    OomKilled = 50, "a process was killed because memory ran out", "raise its memory limit or reduce its memory use";
     ExecFailed = 51, "its program could not be executed", "see the error in the status text; check the path, the working directory, the user and the permissions";
-    Resources = 52, "a resource could not be had", "see the error in the status text";
+    Resources = 52, "the system lacks a resource that it needs", "see the error in the status text";
     ListenFailed = 53, "its sockets could not be opened", "see the error in the status text";
     MountFailed = 54, "the mount failed", "see its last log lines; check What=, Type= and Options=";
-    UnmountFailed = 55, "the unmount failed", "see who still uses the mount point";
-    ServiceLimit = 56, "the unit that it activates ran into its start limit", "see why that unit ends so often, then `warren reset-failed` both and start this one";
-    ReloadFailed = 57, "the reload command failed; it runs on with its old configuration", "see its last log lines";
-    DependencyFailed = 60, "a unit that it requires could not be started", "mend that unit";
+    UnmountFailed = 55, "the unmount failed", "find the processes that use the mount point";
+    ServiceLimit = 56, "the unit that it activates reached its start limit", "find out why that unit keeps ending, then `warren reset-failed` both and start this one";
+    ReloadFailed = 57, "the reload failed; it keeps running with its old configuration", "see its last log lines";
+    DependencyFailed = 60, "a unit that it requires failed to start", "fix that unit";
     RequisiteMissing = 61, "a unit named in Requisite= is not active", "start that unit first";
-    LeftOut = 62, "it was skipped as an optional dependency: a unit that it requires cannot start, or a conflicting unit was started", "mend the unit that it requires, or give it its file; or want only one of those in conflict";
-    DeviceMissing = 63, "the device did not show up in time", "plug it in, or see `warren devices` for what it waits for";
-    NoneOfGroup = 64, "no unit of a line of RequireAny= is up or about to be", "start one of them";
-    Excluded = 65, "a unit that ExcludeAll= names is up", "stop that unit first";
-    OutcomeLimit = 66, "OnFailure= or OnSuccess= of other units asked for it too often", "see why those units end so often, and whether its conditions ever hold";
-    Canceled = 70, "a later request took the job's place", "";
-    CanceledByUser = 71, "an administrator cancelled the job", "";
-    JobTimeout = 72, "the job did not end within its timeout", "see what it waited for";
-    Isolated = 73, "isolate stopped everything that its target does not need", "";
-    DependencyEnded = 74, "a unit that RestartOn= names ended; it starts again with that unit", "start that unit, or mend it";
-    GaveWay = 75, "a unit that ExcludeAll= names was started; it starts again when that unit is down", "stop that unit";
-    NotLoaded = 80, "the unit has no file", "make the unit file, or correct the name";
+    LeftOut = 62, "skipped as an optional dependency: a unit that it requires cannot start, or a conflicting unit was started", "fix the unit that it requires or create its file; or start only one of the conflicting units";
+    DeviceMissing = 63, "the device did not appear in time", "connect it, or see `warren devices` for what it waits for";
+    NoneOfGroup = 64, "no unit of its RequireAny= group is active or starting", "start one of them";
+    Excluded = 65, "a unit named in ExcludeAll= is active", "stop that unit first";
+    OutcomeLimit = 66, "started too often by OnFailure= or OnSuccess= of other units", "find out why those units keep ending, and whether its conditions can be met";
+    Canceled = 70, "a later request replaced its job", "";
+    CanceledByUser = 71, "an administrator cancelled its job", "";
+    JobTimeout = 72, "its job did not complete within its timeout", "find out what it waited for";
+    Isolated = 73, "stopped by isolate: the target does not need it", "";
+    DependencyEnded = 74, "stopped because a unit named in RestartOn= went down; it starts again with that unit", "start or fix that unit";
+    GaveWay = 75, "stopped because a unit named in ExcludeAll= was started; it starts again when that unit is down", "stop that unit";
+    NotLoaded = 80, "the unit has no unit file", "create the unit file, or correct the name";
     Masked = 81, "the unit is masked", "unmask it";
     BadSetting = 82, "the unit file has an error", "see `warren verify UNIT`";
-    NotSupported = 83, "units of this type are not run here", "";
+    NotSupported = 83, "this version does not run units of this type", "";
     NoDevices = 84, "warren-deviced is not running, so all devices are assumed to be present", "start warren-deviced.service, where there are devices";
-    Maintenance = 85, "it is in maintenance", "mend it, then `warren clear UNIT` and start it";
-    ManagerExit = 90, "the manager is going down", "";
-    Circle = 91, "its start was refused: jobs that it needs wait for each other in a circle", "take an After= or Before= of the circle away";
-    Contradiction = 92, "its start was refused: it needs a unit up and down at once", "take one of the relations away, or start less at once";
-    StoodAgainst = 93, "its start was refused: a conflicting job is queued and may not be replaced", "start it when that job is over, or cancel the job";
-    NotByHand = 94, "its start was refused: RefuseManualStart= leaves that to other units", "start a unit that wants it";
-    StopCommandTimeout = 95, "a command of its stop did not end in its share of TimeoutStopSec=", "find out what ExecStop= or ExecStopPost= waits for";
-    StopLeft = 96, "it did not stop within TimeoutStopSec=, and with SendSIGKILL=no its remaining processes were left running", "end the processes that the log names as left over, or take SendSIGKILL=no away";
-    UnmountTimeout = 97, "it was not unmounted within TimeoutSec=", "see what the unmount waits for: a server that does not answer, or much that is to be written";
-    KernelHolds = 98, "processes survived SIGKILL (uninterruptible sleep): see the log of the unit for their pids", "bring back what the kernel waits for there: mostly a server of a file system that does not answer, or a disk";
+    Maintenance = 85, "in maintenance", "fix it, then `warren clear UNIT` and start it";
+    ManagerExit = 90, "the system is shutting down", "";
+    Circle = 91, "start refused: jobs that it needs wait for each other in a cycle", "remove an After= or Before= from the cycle";
+    Contradiction = 92, "start refused: it needs a unit to be both started and stopped", "remove one of the two relations, or start fewer units at once";
+    StoodAgainst = 93, "start refused: a conflicting job is queued and may not be replaced", "start it when that job has completed, or cancel the job";
+    NotByHand = 94, "start refused: RefuseManualStart=yes, only other units can start it", "start a unit that wants it";
+    StopCommandTimeout = 95, "a stop command was still running when its share of TimeoutStopSec= was used up", "find out what ExecStop= or ExecStopPost= waits for";
+    StopLeft = 96, "it did not stop within TimeoutStopSec=, and with SendSIGKILL=no its remaining processes were left running", "end the leftover processes that the log names, or remove SendSIGKILL=no";
+    UnmountTimeout = 97, "not unmounted within TimeoutSec=", "find out what the unmount waits for: a server that does not respond, or unwritten data";
+    KernelHolds = 98, "processes survived SIGKILL (uninterruptible sleep): their PIDs are in the unit's log", "bring back what the kernel waits for: usually a file server that does not respond, or a disk";
 }
 
 impl Code {
@@ -138,7 +138,7 @@ pub fn documentation() -> String {
     );
     for &code in Code::ALL {
         let (id, text) = (code.id(), code.text());
-        let cure = if code.cure().is_empty() { "nothing needs to be" } else { code.cure() };
+        let cure = if code.cure().is_empty() { "nothing" } else { code.cure() };
         out += &format!("| [`{id}`](#{}) | {text} | {cure} |\n", id.to_lowercase());
     }
     Code::ALL.iter().for_each(|&code| out += &section(code));
@@ -148,7 +148,7 @@ pub fn documentation() -> String {
 fn section(code: Code) -> String {
     let Explained { cause, look, clears } = explained(code);
     format!(
-        "\n## {}\n\n*{}*\n\n- **How it comes about:** {cause}\n- **What to look at:** {look}\n\
+        "\n## {}\n\n*{}*\n\n- **Cause:** {cause}\n- **Where to look:** {look}\n\
          - **What clears it:** {clears}\n",
         code.id(),
         capital(code.text()),

@@ -141,7 +141,7 @@ pub struct Manager {
     pub serial: Serial,
     /// The boot transaction has been worked off.
     pub startup_finished: bool,
-    /// The manager is going down.
+    /// The system is shutting down.
     pub stopping: bool,
     /// Jobs ever installed.
     pub jobs_ever: u32,

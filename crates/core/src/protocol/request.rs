@@ -184,7 +184,7 @@ pub enum Refusal {
     FreezerBusy(UnitName),
     /// The kernel refused; its words.
     Kernel(String),
-    /// The manager is going down and starts nothing any more.
+    /// The system is shutting down and starts nothing any more.
     ShuttingDown,
 }
 

@@ -34,7 +34,7 @@ impl Daemon {
                 }
                 Err(error) if error.is_would_block() => break,
                 Err(error) if error.errno == ENOBUFS => {
-                    self.log("events were lost: looking at everything again".to_owned());
+                    self.log("device events were lost: scanning all devices again".to_owned());
                     self.lost_events = true;
                 }
                 Err(error) => return Err(error),
@@ -97,7 +97,7 @@ impl Daemon {
                     }
                 }
                 Ok(None) => event.number().into_iter().for_each(|number| self.gone(number)),
-                Err(error) => self.log(format!("{}: cannot be looked at: {error}", event.name())),
+                Err(error) => self.log(format!("{}: cannot be read: {error}", event.name())),
             },
         }
     }

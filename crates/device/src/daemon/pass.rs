@@ -46,7 +46,7 @@ impl Daemon {
             Ok(names) => names,
             Err(error) => {
                 // Nobody knows what is there: nothing is gone, and it is tried again.
-                self.log(format!("block devices cannot be listed: {error}"));
+                self.log(format!("cannot list block devices: {error}"));
                 self.list_again = Some(ListAgain { is_boot, at_ms: now_ms() + LIST_AGAIN_MS });
                 return;
             }
@@ -60,7 +60,7 @@ impl Daemon {
             match found {
                 Ok(found) => waits_for.extend(found.as_ref().map(|found| found.number)),
                 Err(error) => {
-                    self.log(format!("{name}: cannot be looked at: {error}"));
+                    self.log(format!("{name}: cannot be read: {error}"));
                     self.names.get(*name).copied().into_iter().for_each(|number| {
                         self.stays(number);
                     });
@@ -159,7 +159,7 @@ impl Daemon {
     fn keep_silent(&mut self, silent: &BTreeSet<DeviceNumber>) {
         for number in silent {
             let name = self.found.get(number).map_or_else(String::new, |found| found.name.clone());
-            self.log(format!("{name}: slow to answer, not waited for"));
+            self.log(format!("{name}: slow to respond, not waiting for it"));
             self.stays(*number);
             self.tell(*number);
         }

@@ -96,7 +96,7 @@ impl Daemon {
                 Err(error) if self.writes.is_told || error.errno == ENOENT => {}
                 Err(error) => {
                     self.writes.is_told = true;
-                    self.log(format!("what is written to devices is not heard of: {error}"));
+                    self.log(format!("cannot watch devices for writes: {error}"));
                 }
             }
         }
@@ -116,7 +116,7 @@ impl Daemon {
                 Ok(Some(found)) => self.consider(found, true),
                 // The kernel is about to tell that it went.
                 Ok(None) => {}
-                Err(error) => self.log(format!("{name}: cannot be looked at: {error}")),
+                Err(error) => self.log(format!("{name}: cannot be read: {error}")),
             }
         }
     }

@@ -46,7 +46,7 @@ fn write(path: &Path, text: &str) {
 }
 
 fn facts_of(tree: &Tree, name: &str) -> Facts {
-    look(&tree.0, name).expect("the tree can be read").expect("the device is there").facts
+    look(&tree.0, name).expect("the tree can be read").expect("the device is present").facts
 }
 
 #[test]

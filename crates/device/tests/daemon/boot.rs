@@ -143,7 +143,7 @@ fn a_dead_disk_does_not_hold_up_the_batch() {
             machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
             said.extend(machine.daemon.take_lines());
         }
-        let slow = "sdz: slow to answer, not waited for".to_owned();
+        let slow = "sdz: slow to respond, not waiting for it".to_owned();
         assert_eq!(said, [slow, format!("{START} data")]);
         assert!(!machine.daemon.is_settled(), "the read is still under way");
         drop(let_go);

@@ -457,7 +457,7 @@ fn glob_matches(pattern: &str) -> Option<bool> {
     let found = braced_paths(pattern, 1);
     let is_there = !found.paths.is_empty();
     if !is_there && found.is_cut {
-        say!("PathExistsGlob={pattern}: more than {STEPS_MAX} files to look at");
+        say!("PathExistsGlob={pattern}: more than {STEPS_MAX} files to check");
     }
     (is_there || !found.is_cut).then_some(is_there)
 }

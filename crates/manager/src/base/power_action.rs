@@ -56,28 +56,28 @@ pub fn name(action: PowerAction) -> &'static str {
 /// What is going to happen, for people.
 pub fn text(action: PowerAction) -> &'static str {
     match action {
-        PowerAction::Reboot if crate::base::host::is_nested() => "the nested machine ends",
-        PowerAction::Reboot => "it boots again",
-        PowerAction::PowerOff => "the power goes off",
-        PowerAction::Halt => "it halts",
-        PowerAction::Kexec => "another kernel starts",
-        PowerAction::SoftReboot => "all but the kernel starts again",
-        PowerAction::Exit(_) => "the manager ends",
+        PowerAction::Reboot if crate::base::host::is_nested() => "nested manager exits",
+        PowerAction::Reboot => "reboot",
+        PowerAction::PowerOff => "power off",
+        PowerAction::Halt => "halt",
+        PowerAction::Kexec => "kexec",
+        PowerAction::SoftReboot => "soft reboot",
+        PowerAction::Exit(_) => "exit of the manager",
     }
 }
 
 /// Why this cannot follow an end; none if it can.
 pub(crate) fn cannot_follow(action: PowerAction, scope: Scope) -> Option<&'static str> {
     if action == PowerAction::SoftReboot && scope == Scope::User {
-        return Some("Only the system's manager can do a soft reboot.");
+        return Some("Only the system manager can do a soft reboot.");
     }
     // One of a version without it would never answer.
     if action == PowerAction::SoftReboot && std::env::var_os(SOFT_REBOOTS_ENV).is_none() {
-        return Some("The running init is of a version without it: boot with a kernel once.");
+        return Some("The running version of init does not support it: reboot once.");
     }
     let loaded = std::fs::read_to_string("/sys/kernel/kexec_loaded").unwrap_or_default();
     let is_missing = action == PowerAction::Kexec && loaded.trim() != "1";
-    is_missing.then_some("No kernel is loaded to be started; see kexec(8), --load.")
+    is_missing.then_some("No kernel is loaded for kexec; see kexec(8), --load.")
 }
 
 #[cfg(test)]

@@ -739,7 +739,7 @@ impl Groups {
 
 /// Once: it is so for all, and for as long as others have so many.
 fn tell_want(error: &warren_sys::Error) {
-    say!("not all cgroups can be watched, and those are looked at as processes end: {error}");
+    say!("cannot watch all cgroups; checking the others when processes exit: {error}");
 }
 
 /// The unit in whose group a process is, by where groups of units lie; none for a group that only has the name

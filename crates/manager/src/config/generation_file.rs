@@ -98,7 +98,9 @@ impl GenerationFile {
         match self.append(graph) {
             Ok(()) => self.written = Some(graph.clone()),
             Err(text) => {
-                crate::base::say::say!("the generation is not kept for a restart: {text}");
+                crate::base::say::say!(
+                    "cannot save the generation for a restart of the manager: {text}"
+                );
                 self.written = None;
             }
         }

@@ -258,7 +258,7 @@ impl Generators {
             Ok(table) => table,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(e) => {
-                say!("{} cannot be read, and says what it said before: {e}", fstab.display());
+                say!("cannot read {}, using its previous content: {e}", fstab.display());
                 let Ok(last) = fs::read(self.runtime.join(LAST_FSTAB)) else { return Ok(()) };
                 last
             }
@@ -413,13 +413,13 @@ impl Running {
     fn end(&mut self, kill: bool) {
         let path = self.path.display();
         if kill {
-            say!("generator {path} does not end: it is killed");
+            say!("generator {path} does not exit: killing it");
             let _ = self.child.kill();
         }
         match self.child.wait() {
             Ok(status) if status.success() || kill => {}
             Ok(status) => say!("generator {path} failed: {status}"),
-            Err(e) => say!("generator {path} cannot be waited for: {e}"),
+            Err(e) => say!("cannot wait for generator {path}: {e}"),
         }
     }
 }

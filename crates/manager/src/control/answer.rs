@@ -92,7 +92,8 @@ pub(crate) fn find_by_process(
     shared: &Arc<Shared>,
 ) -> Result<(Arc<View>, UnitId), (&'static str, String)> {
     let unit = u32::try_from(pid).ok().and_then(|pid| shared.unit_of_process(pid));
-    let unit = unit.ok_or_else(|| (NO_SUCH_UNIT, format!("Process {pid} is not of a unit.")))?;
+    let unit =
+        unit.ok_or_else(|| (NO_SUCH_UNIT, format!("Process {pid} does not belong to a unit.")))?;
     Ok((shared.view(), unit))
 }
 

@@ -414,7 +414,7 @@ fn hurry(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answe
     {
         left_over::note_killed(&shared.left_over, count);
         let by = AskedBy::Client(caller.asker).text(&view.graph);
-        say!("{name}: what is left of it is killed{by}");
+        say!("{name}: killing its remaining processes{by}");
         return Ok(json!({}));
     }
     ask(shared, caller.asker, Request::Hurry(unit))

@@ -117,9 +117,9 @@ pub(crate) fn ended_as(what: &str, process: Ended) -> String {
         ExitStatus::Exited(code) if process.pid == 0 => {
             return format!("{what} did not begin, exit code {code}");
         }
-        ExitStatus::Exited(code) => format!("left with exit code {code}"),
-        ExitStatus::Killed(number) => format!("was ended by {}", signal(number)),
-        ExitStatus::Dumped(number) => format!("was ended by {}, with a core dump", signal(number)),
+        ExitStatus::Exited(code) => format!("exited with code {code}"),
+        ExitStatus::Killed(number) => format!("was killed by {}", signal(number)),
+        ExitStatus::Dumped(number) => format!("was killed by {} and dumped core", signal(number)),
         ExitStatus::Unknown => "ended, and nobody saw how".to_owned(),
     };
     format!("{what} {} {how}", process.pid)
@@ -138,9 +138,9 @@ mod tests {
         let at = Moment::default();
         let status = ExitStatus::Exited;
         let told = |pid, code| ended(Ended { pid, started: at, ended: at, status: status(code) });
-        assert_eq!(told(44, 3), "main process 44 left with exit code 3");
+        assert_eq!(told(44, 3), "main process 44 exited with code 3");
         assert_eq!(told(0, 203), "main process did not begin, exit code 203");
         let killed = Ended { pid: 7, started: at, ended: at, status: ExitStatus::Killed(15) };
-        assert_eq!(ended(killed), "main process 7 was ended by SIGTERM");
+        assert_eq!(ended(killed), "main process 7 was killed by SIGTERM");
     }
 }

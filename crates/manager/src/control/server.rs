@@ -168,7 +168,7 @@ fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>) {
             drop(place);
         };
         if let Err(e) = std::thread::Builder::new().name("client".into()).spawn(serve) {
-            say!("a client of the control socket is turned away: {e}");
+            say!("refused a client of the control socket: {e}");
             let _ = reply(&stream, error("io.warrener.Busy", &format!("no thread for it: {e}")));
         }
         // His thread may have ended before.

@@ -67,7 +67,7 @@ impl Daemon {
         let (listener, name) =
             (sockets::stored_name(socket, index), stored_name(socket, door.next));
         if let Err(e) = self.init.accept(token, &listener, &name) {
-            say!("{socket}: init cannot be asked for connections: {e}");
+            say!("{socket}: cannot ask init for connections: {e}");
         }
     }
 
@@ -86,7 +86,7 @@ impl Daemon {
             Err(errno) => {
                 let socket = self.core.graph().name(unit).as_str();
                 let why = warren_sys::error::errno_text(errno);
-                say!("{socket}: no connection can be taken: {why}");
+                say!("{socket}: cannot accept a connection: {why}");
                 let door = self.accepting.doors.door(unit);
                 door.asked = None;
                 // If it was we who had no room for it, init has one, which nobody will serve.
@@ -132,7 +132,7 @@ impl Daemon {
         let loading: Vec<Option<IpAddr>> =
             loading.into_iter().flat_map(|all| all.values().copied()).collect();
         let refuse = |daemon: &mut Daemon, fd: OwnedFd, why: &str| {
-            say!("{socket}: too many connections{why}, one is refused");
+            say!("{socket}: too many connections{why}, refusing one");
             daemon.events.push_back(Event::ConnectionRefused { socket: unit });
             daemon.turn_away(fd, &stored);
         };
@@ -156,7 +156,7 @@ impl Daemon {
         }
         let (instance, environment) = describe(number, &fd);
         let Some(instance) = self.instance_of(unit, config, &instance) else {
-            say!("{socket}: it has no template to serve connections");
+            say!("{socket}: no template unit to serve connections");
             self.events.push_back(Event::ConnectionUnserved { socket: unit });
             return self.turn_away(fd, &stored);
         };
@@ -245,7 +245,7 @@ impl Daemon {
         let Waiting { socket, number, instance, connection } = waiting;
         self.accepting.doors.door(socket).loading.remove(&number);
         let Some(instance) = self.core.graph().lookup(&instance) else {
-            say!("{}: {instance} has no file", self.core.graph().name(socket));
+            say!("{}: {instance} has no unit file", self.core.graph().name(socket));
             self.events.push_back(Event::ConnectionUnserved { socket });
             return self.turn_away(connection.fd, &connection.stored);
         };

@@ -238,7 +238,7 @@ impl Daemon {
                 units.push(unit);
                 let (own, other) = (graph.name(unit), graph.name(first));
                 return say!(
-                    "{own}: BusName={name} is also that of {other}, and counts when {other} is down"
+                    "{own}: BusName={name} is also used by {other}; it takes effect when {other} is inactive"
                 );
             }
             None if on => units.insert(0, unit),
@@ -264,7 +264,10 @@ impl Daemon {
             match NameWatcher::start(&self.options.bus_socket(), tell) {
                 Ok(watcher) => self.bus_names.watcher = Some(watcher),
                 Err(e) => {
-                    say!("{}: who has {name} cannot be watched: {e}", self.core.graph().name(unit));
+                    say!(
+                        "{}: cannot watch the owner of bus name {name}: {e}",
+                        self.core.graph().name(unit)
+                    );
                     self.events.push_back(Event::BusName { unit, state: BusName::NoBus });
                 }
             }
@@ -434,7 +437,7 @@ impl Daemon {
     /// `FailureAction=` and its relatives. Where the unit has no say in what to exit with, it is what the end under
     /// way says, or `systemctl exit STATUS` has set.
     fn emergency(&mut self, action: EmergencyAction, unit: UnitId, status: Option<u8>) {
-        say!("{}: {} was asked for", self.core.graph().name(unit), action.as_str());
+        say!("{}: {} was requested", self.core.graph().name(unit), action.as_str());
         let of_ending = self.shutdown.under_way.as_ref().and_then(|ending| ending.exit_status());
         let status = status.or(of_ending).unwrap_or_else(|| self.shared_exit_code());
         self.end_by(action, status, AskedBy::Unit(unit));
@@ -448,7 +451,7 @@ impl Daemon {
         let path = Path::new(REBOOT_ARGUMENT);
         let made = std::fs::create_dir_all(path.parent().expect("it is below a directory"));
         if let Err(error) = made.and_then(|()| replace(path, &format!("{argument}\n"))) {
-            say!("the firmware is not told '{argument}': {REBOOT_ARGUMENT}: {error}");
+            say!("cannot pass '{argument}' to the firmware: {REBOOT_ARGUMENT}: {error}");
         }
     }
 

@@ -94,7 +94,7 @@ impl Daemon {
     }
 
     pub(crate) fn out_of_memory(&mut self, unit: UnitId) {
-        say!("{}: the kernel ran out of memory and killed a process", self.core.graph().name(unit));
+        say!("{}: a process was killed because memory ran out", self.core.graph().name(unit));
         self.events.push_back(Event::OutOfMemory { unit });
     }
 

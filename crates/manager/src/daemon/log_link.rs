@@ -42,7 +42,7 @@ impl Daemon {
         if let Some(exec) = exec_of(settings).filter(|exec| exec.log_namespace.is_some()) {
             self.tell_namespace(unit, &name, exec, invocation);
             return connect(&name, exec, (identifier, copies))
-                .inspect_err(|e| say!("{name}: its output goes to a file: {e}"))
+                .inspect_err(|e| say!("{name}: writing its output to a file: {e}"))
                 .ok();
         }
         if !self.has_log_daemon() || self.log_link.streams.len() >= STREAMS_MAX {
@@ -67,7 +67,7 @@ impl Daemon {
                 Some(stream)
             }
             Err(e) => {
-                say!("{}: its output goes to a file: {e}", name.unit);
+                say!("{}: writing its output to a file: {e}", name.unit);
                 None
             }
         }
@@ -116,7 +116,7 @@ impl Daemon {
         if self.log_link.said_long.insert(unit) {
             let (name, room) = (self.core.graph().name(unit), SETTINGS_BYTES_MAX >> 10);
             say!(
-                "{name}: LogExtraFields= and LogFilterPatterns= have more than {room} KiB: the last ones do not count"
+                "{name}: LogExtraFields= and LogFilterPatterns= exceed {room} KiB: ignoring the last ones"
             );
         }
     }
@@ -129,7 +129,9 @@ impl Daemon {
         let packet = self.packet_of_unit(unit, exec, invocation);
         match put_unit_file(Path::new(&sockets), name, &packet) {
             Ok(path) => _ = self.log_link.unit_files.insert(unit, path),
-            Err(e) => say!("{name}: its log settings do not reach its namespace's daemon: {e}"),
+            Err(e) => {
+                say!("{name}: cannot send its log settings to the log daemon of its namespace: {e}")
+            }
         }
     }
 
@@ -214,7 +216,7 @@ impl Daemon {
             return;
         }
         if let Err(e) = self.init.list_stored() {
-            say!("cannot ask init for the streams of services: {e}");
+            say!("cannot get the output streams of services from init: {e}");
         }
     }
 
@@ -297,7 +299,7 @@ impl Daemon {
         self.log_link.awaited.end();
         say::set_heard(true);
         if let Err(e) = self.init.store(HEARD, self.log_link.daemon.as_fd()) {
-            say!("init cannot keep that the log daemon is there: {e}");
+            say!("cannot save with init that the log daemon is running: {e}");
         }
     }
 

@@ -18,10 +18,10 @@ impl Daemon {
             let directory = self.options.log_dir();
             let what = match (self.log_link.heard, self.log_link.awaited.is_late) {
                 (true, _) => "there are too many streams",
-                (false, true) => "the log daemon has not begun yet",
+                (false, true) => "the log daemon has not started yet",
                 (false, false) => "there is no log daemon",
             };
-            say!("{what}: output goes to files in {}", directory.display());
+            say!("{what}: writing output to files in {}", directory.display());
         }
     }
 
@@ -78,7 +78,7 @@ impl Daemon {
                 Ok(spill) => self.log_link.awaited.spill = Some(spill),
                 Err(e) => {
                     let closed = self.close_streams();
-                    return say!("{closed} streams of services cannot be copied: {e}");
+                    return say!("cannot copy {closed} output streams of services: {e}");
                 }
             }
         }
@@ -103,7 +103,7 @@ impl Daemon {
                     self.log_link.left_out.extend(keys);
                     self.log_link.ask_again = self.log_link.asked;
                 }
-                Told::Lost(unit, why) => say!("{unit}: its output is lost: {why}"),
+                Told::Lost(unit, why) => say!("{unit}: output lost: {why}"),
             }
         }
         if is_news && self.log_link.heard {
@@ -130,7 +130,7 @@ impl Daemon {
         let closed = self.close_streams();
         // The last of all: a manager that comes before this does it again.
         let _ = self.init.drop_stored(HEARD);
-        say!("{LOG_DAEMON} is down: {closed} streams of services are closed");
+        say!("{LOG_DAEMON} is inactive: closing {closed} output streams of services");
     }
 
     /// Returns how many there were.

@@ -26,13 +26,13 @@ impl Daemon {
     /// Plans an end, in place of one that was planned; not if the next manager could not know of it.
     pub(crate) fn plan_end(&mut self, asker: Asker, scheduled: Scheduled) -> Result<(), String> {
         if self.shutdown.under_way.is_some() {
-            return Err("everything is being stopped already".to_owned());
+            return Err("the system is already shutting down".to_owned());
         }
         let path = self.plan_path();
         write_plan(&path, &scheduled)
-            .map_err(|e| format!("{}: {e}: it is not planned", path.display()))?;
+            .map_err(|e| format!("{}: {e}: the shutdown is not scheduled", path.display()))?;
         let what = crate::base::power_action::name(scheduled.action);
-        say!("a {what} is planned by {}", crate::base::process_name::client(asker));
+        say!("{what} scheduled by {}", crate::base::process_name::client(asker));
         self.adopt_plan(Some(scheduled));
         Ok(())
     }
@@ -47,7 +47,7 @@ impl Daemon {
         match read_plan(&path) {
             Ok(Some(scheduled)) => self.set_plan(Some(scheduled)),
             Ok(None) => {}
-            Err(e) => say!("{}: {e}: no shutdown is planned any more", path.display()),
+            Err(e) => say!("{}: {e}: the scheduled shutdown is cancelled", path.display()),
         }
     }
 
@@ -55,7 +55,7 @@ impl Daemon {
     pub(crate) fn cancel_end(&mut self, asker: Asker) -> bool {
         let planned = self.shutdown.planned.scheduled.is_some();
         if planned {
-            say!("what was planned is taken back by {}", crate::base::process_name::client(asker));
+            say!("scheduled shutdown cancelled by {}", crate::base::process_name::client(asker));
             self.set_plan(None);
             self.tell_all("The shutdown was cancelled.");
         }
@@ -148,7 +148,7 @@ impl Daemon {
         if locks.is_empty() {
             return self.begin_end_saying(scheduled.action, AskedBy::Plan, &scheduled.message);
         }
-        say!("the planned shutdown waits for {}", crate::shutdown::inhibitors::line(&locks));
+        say!("the scheduled shutdown is waiting for {}", crate::shutdown::inhibitors::line(&locks));
         let awaited = self.shared.locks_awaited_until().map(|until| until - Instant::now());
         let again = awaited.filter(|time| !time.is_zero()).unwrap_or(TOLD_APART);
         self.shutdown.planned.due = Some(now().monotonic.after(again));

@@ -19,8 +19,8 @@ pub fn enable_presets(options: &Options, context: &Arc<Context>) {
     let path = options.search_path().into_iter().map(|path| path.to_string_lossy().into_owned());
     let tree = warren_unit_files::tree(&Root::OWN, path.collect(), context.clone());
     match preset_all(&Root::OWN, &tree) {
-        (links, None) => say!("first boot: presets enabled units by {links} links"),
-        (_, Some(error)) => say!("first boot: not all is enabled that presets enable: {error}"),
+        (links, None) => say!("first boot: presets created {links} links to enable units"),
+        (_, Some(error)) => say!("first boot: cannot apply all presets: {error}"),
     }
 }
 

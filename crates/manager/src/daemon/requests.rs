@@ -117,7 +117,7 @@ impl Daemon {
 
     fn send_to_loader(&mut self, order: LoaderOrder) {
         if self.loads.send(order).is_err() {
-            say!("the loader is gone");
+            say!("the loader thread has exited");
             self.leaving = Some(Leaving::Restart);
         }
     }
@@ -395,7 +395,7 @@ impl Daemon {
             Some(AfterLoad::SignalReload) => {
                 self.announce(Announcement::Reloading(false));
                 if let Some(error) = error {
-                    say!("SIGHUP: nothing is loaded again: {error}");
+                    say!("SIGHUP: reload failed: {error}");
                 }
             }
             Some(AfterLoad::Report { reply, ordered }) => {
@@ -547,7 +547,7 @@ impl Daemon {
         self.recorder.first_unit_asked(now());
         let name = self.options.unit.clone().unwrap_or_else(|| "default.target".to_owned());
         let Ok(unit) = UnitName::parse(&name) else {
-            return say!("--unit={name} is no unit name");
+            return say!("--unit={name}: not a valid unit name");
         };
         if self
             .core
@@ -555,7 +555,7 @@ impl Daemon {
             .lookup(&unit)
             .is_none_or(|unit| self.core.graph().definition(unit).load_state == LoadState::NotFound)
         {
-            return say!("{unit} does not exist: nothing is started");
+            return say!("{unit} does not exist: starting nothing");
         }
         let call = Call::Enqueue {
             unit,

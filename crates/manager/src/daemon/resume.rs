@@ -343,7 +343,7 @@ impl Daemon {
     fn take_up_traps(&mut self, graph: &Graph, held: &Held) {
         let set = match warren_sys::autofs::points() {
             Ok(set) => set,
-            Err(e) => return say!("automount points are not taken up: {e}"),
+            Err(e) => return say!("cannot take over automount points: {e}"),
         };
         for &unit in held.traps.iter().filter(|&&unit| graph.get(unit).is_some()) {
             let settings = self.core.settings().compile_running(graph.definition(unit));
@@ -357,7 +357,7 @@ impl Daemon {
             }
         }
         for path in self.traps.leave_unclaimed(&set) {
-            say!("{path}: an automount point of no unit is taken away");
+            say!("removing automount point {path}: it belongs to no unit");
         }
     }
 

@@ -100,7 +100,7 @@ impl Daemon {
         let is_past =
             self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_past_soft_reboot);
         (is_past && action == PowerAction::SoftReboot)
-            .then_some("Everything is being taken apart already: no soft reboot can follow.")
+            .then_some("The shutdown has already begun to unmount file systems: it cannot become a soft reboot.")
     }
 
     /// Says what follows, if people were told something else or nothing.
@@ -111,12 +111,12 @@ impl Daemon {
             Some(before) if before == action => {}
             Some(before) => {
                 let before = power_action::name(before);
-                self.say_dated(&format!("The {before} is overtaken: {text}{by}."));
+                self.say_dated(&format!("The {before} was changed: {text}{by}."));
             }
             None if message.is_empty() => {
-                self.say_dated(&format!("The system is going down: {text}{by}."));
+                self.say_dated(&format!("The system is shutting down: {text}{by}."));
             }
-            None => self.tell_all(&format!("The system is going down, {text}: {message}")),
+            None => self.tell_all(&format!("The system is shutting down ({text}): {message}")),
         }
     }
 
@@ -204,7 +204,7 @@ impl Daemon {
             let target = self.core.graph().lookup(&name);
             if happenings.iter().any(|h| is_start(h) && Some(h.unit) == target) {
                 if self.forget_plan() {
-                    say!("what was planned is given up: everything is stopped already");
+                    say!("cancelling the scheduled shutdown: all units are stopped already");
                 }
                 self.ending(happenings);
                 self.tell_end_of_files();
@@ -218,7 +218,7 @@ impl Daemon {
         let by = words::asker_of_goal(&view).unwrap_or(AskedBy::Plan);
         match words::follows(&view) {
             Some(action) => self.tell_what_follows(action, by, ""),
-            None => self.say_dated("The system is going down."),
+            None => self.say_dated("The system is shutting down."),
         }
     }
 
@@ -228,7 +228,7 @@ impl Daemon {
         let Some(ending) = &mut self.shutdown.under_way else { return };
         if ending.stage != Stage::Units {
             if ending.stage.is_over(moment, warren_sys::storage::dirty_bytes()) {
-                say!("the time for the last steps is over");
+                say!("the time for the last steps of the shutdown is over");
                 self.end_now();
             }
             return;
@@ -244,7 +244,7 @@ impl Daemon {
             None if jobs == 0 => {
                 self.shutdown.under_way = None;
                 self.say_dated(match self.core.view().is_going_down() {
-                    true => "Everything is stopped, and nothing follows.",
+                    true => "All units are stopped; nothing else to do.",
                     false => "The shutdown was cancelled.",
                 });
                 self.recorder.shutdown_given_up();
@@ -259,7 +259,7 @@ impl Daemon {
             // Files name what follows when all else is over, but it is known by their target.
             None if overdue => {
                 if let Some(action) = words::follows(&self.core.view()) {
-                    say!("the time for the end is over: {jobs} units are left");
+                    say!("the time for the shutdown is over: {jobs} units are still stopping");
                     return self.end_without_stopping(action, AskedBy::Plan);
                 }
             }
@@ -269,7 +269,7 @@ impl Daemon {
             }
             Some(_) if is_stopping && overdue => {
                 if jobs > 0 {
-                    say!("the time for the end is over: {jobs} units are left");
+                    say!("the time for the shutdown is over: {jobs} units are still stopping");
                 }
                 return self.take_last_steps();
             }
@@ -303,7 +303,11 @@ impl Daemon {
             let dirty = to_be_written(warren_sys::storage::dirty_bytes());
             let key = match ending.named.filter(|_| ending.console.is_some()) {
                 Some(unit) => {
-                    format!("; {} twice skips {}", char::from(console::SKIP), view.graph.name(unit))
+                    format!(
+                        "; press {} twice to skip {}",
+                        char::from(console::SKIP),
+                        view.graph.name(unit)
+                    )
                 }
                 None => String::new(),
             };
@@ -343,7 +347,7 @@ impl Daemon {
             Some(false) => {}
             Some(true) => {
                 if let Some(unit) = ending.named.take() {
-                    say!("{} is not waited for any more", self.core.graph().name(unit));
+                    say!("not waiting for {} any longer", self.core.graph().name(unit));
                     let (asker, request) = (Asker::default(), Request::Hurry(unit));
                     self.events.push_back(Event::Request { client: NOBODY, asker, request });
                 }
@@ -510,7 +514,7 @@ impl Daemon {
         match self.spawning.helpers.spawn(id, Box::new(spec), fds) {
             Ok(()) => true,
             Err(error) => {
-                say!("cannot run a process of the manager's own: {error}");
+                say!("cannot run a helper process: {error}");
                 false
             }
         }
@@ -526,7 +530,7 @@ impl Daemon {
             (LAST_STEPS_EFFECT, _) if self.goes_on_with_storage() => {}
             (LAST_STEPS_EFFECT | LAST_SYNC_EFFECT, _) => self.end_now(),
             (SYNC_EFFECT, Done::Failed { error }) => {
-                say!("file systems are not written out: {error}")
+                say!("cannot write out file systems: {error}")
             }
             _ => {}
         }
@@ -557,8 +561,8 @@ impl Daemon {
         let last = LastDone::read(&self.options.last_report()).unwrap_or_default();
         let failed = match last.failed {
             0 => String::new(),
-            1 => ", 1 thing could not be taken apart".to_owned(),
-            failed => format!(", {failed} things could not be taken apart"),
+            1 => ", 1 file system or device could not be released".to_owned(),
+            failed => format!(", {failed} file systems or devices could not be released"),
         };
         self.leaving = ending.action.map(Leaving::Power);
         let outlasts = self.is_soft_reboot();

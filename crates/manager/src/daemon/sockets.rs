@@ -72,7 +72,7 @@ impl Daemon {
         refused.iter().for_each(|refused| say!("{name}: not applied: {refused}"));
         for (index, fd) in fds.iter().enumerate() {
             if let Err(e) = self.init.store(&stored_name(&name, index), fd.as_fd()) {
-                say!("{name}: init cannot keep its socket: {e}");
+                say!("{name}: cannot save its socket with init: {e}");
             }
         }
         let listening = Done::Listening { fds: fds.len() as u16 };
@@ -84,7 +84,7 @@ impl Daemon {
 
     /// Init does not keep something under this name.
     pub(crate) fn not_kept(&mut self, why: Refusal, name: &str) {
-        say!("init refused: {why:?} {name}");
+        say!("init refused to keep {name}: {why:?}");
         let unit = parse_stored_name(name).and_then(|(unit, _)| UnitName::parse(unit).ok());
         if let Some(unit) = unit.and_then(|unit| self.core.graph().lookup_own(&unit)) {
             let why = format!("init cannot keep its sockets: {why:?}");
@@ -131,7 +131,7 @@ impl Daemon {
     fn keep_left(&mut self, unit: UnitId) {
         let name = format!("{LEFT}{}", self.unit_name(unit));
         if let Err(e) = self.init.store(&name, self.notify.fd()) {
-            say!("init cannot keep {name}: {e}");
+            say!("cannot save {name} with init: {e}");
         }
         self.sockets.left.insert(unit, name);
     }

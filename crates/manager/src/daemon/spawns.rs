@@ -495,7 +495,7 @@ impl Daemon {
         let asked = self.init.end_helper(index);
         if let Err(e) = &asked {
             self.spawning.helpers.go_on(index, now);
-            say!("an exec helper is held up and cannot be replaced: {e}");
+            say!("an exec helper is stalled and cannot be replaced: {e}");
         }
         asked.is_ok()
     }
@@ -504,7 +504,7 @@ impl Daemon {
     fn say_too_many_held(&mut self) {
         if !std::mem::replace(&mut self.spawning.is_limit_reported, true) {
             say!(
-                "{HELD_MAX} processes wait for file systems with their programs: others wait behind more of them"
+                "{HELD_MAX} processes are stuck in execve(2) on unresponsive file systems: further starts may have to wait"
             );
         }
     }
@@ -522,7 +522,7 @@ impl Daemon {
             say!("programs on disk have changed: re-executing the manager");
             return self.reexecute();
         }
-        say!("{FOREIGN}: install them together, then warren reexec");
+        say!("{FOREIGN}: install matching versions of all programs, then run `warren reexec`");
         left.into_iter().for_each(|id| self.not_spawned(id, FOREIGN));
         self.forget_orphans();
     }

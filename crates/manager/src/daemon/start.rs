@@ -162,7 +162,7 @@ fn make(
     greeting: Greeting,
 ) -> Result<Daemon, StartError> {
     if greeting.welcome.reason != StartReason::First {
-        say!("going on after the last manager: {:?}", greeting.welcome.reason);
+        say!("taking over from the previous manager: {:?}", greeting.welcome.reason);
     }
     let mut kept = sort_kept(greeting.stored);
     let context =
@@ -384,7 +384,7 @@ fn open_tree() -> Option<Tree> {
     match Tree::open(&path) {
         Ok(tree) => Some(tree),
         Err(e) => {
-            say!("without cgroups: {e}");
+            say!("running without cgroups: {e}");
             None
         }
     }
@@ -502,7 +502,7 @@ impl Daemon {
                     self.keep_listener(PRIVATE_NAME, bus.listener());
                     self.servers.bus = Some(bus);
                 }
-                Err(e) => say!("systemctl is not served: {e}"),
+                Err(e) => say!("cannot serve systemctl: {e}"),
             }
         }
         let (path, kept) = (self.options.control_socket(), self.servers.listeners.control.take());

@@ -38,7 +38,7 @@ impl Daemon {
         if let Some(store) = datagram.store.as_ref().filter(|_| max > 0) {
             let fds = self.notify.descriptors(store);
             if fds.is_empty() {
-                say!("{}: file descriptors that it wanted stored are lost", definition.name);
+                say!("{}: cannot store its file descriptors: they are lost", definition.name);
             }
             for fd in fds {
                 self.store_fd(unit, &store.name, fd, datagram.polls, max);

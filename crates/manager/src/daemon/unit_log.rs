@@ -65,7 +65,7 @@ pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
             let name = view.graph.name(*unit);
             let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
             let text = format!(
-                "{name}: {} stays: the manager ended several times while it was being removed. Remove it by hand",
+                "{name}: {} was not removed: the manager crashed several times while removing it. Remove it manually",
                 paths.join(", ")
             );
             about(view, settings, *unit, WARNING, &text, &[], true);
@@ -77,7 +77,7 @@ pub fn notice(view: &View, settings: &Settings, notice: &Notice) {
                 true => "does not wait",
                 false => "was dropped",
             };
-            let text = format!("ordering circle {}: the job of {name} {how}", names.join(" -> "));
+            let text = format!("ordering cycle {}: the job of {name} {how}", names.join(" -> "));
             about(view, settings, *at, WARNING, &text, &[], true);
         }
         Notice::JobRemoved { result: JobResult::Done, changed: false, .. } => {}

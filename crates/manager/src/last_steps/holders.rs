@@ -141,7 +141,7 @@ fn look_at_all(
 ) {
     let look = move |pid: i32| say(&Path::new("/proc").join(pid.to_string()));
     look::each(&all_pids(), look, |pid, how| {
-        match how.unwrap_or_else(|| Some("cannot be looked at".to_owned())) {
+        match how.unwrap_or_else(|| Some("cannot be read".to_owned())) {
             Some(how) => take(pid, how),
             None => ControlFlow::Continue(()),
         }
@@ -237,7 +237,7 @@ mod tests {
         // What the kernel holds elsewhere just then is not ours.
         let found = || {
             let mut found = holders(dir.to_str().expect("a plain path"));
-            found.retain(|line| !line.ends_with("cannot be looked at)"));
+            found.retain(|line| !line.ends_with("cannot be read)"));
             found
         };
         assert_eq!(found(), [format!("cat (pid {}, cwd)", child.id())]);
@@ -254,7 +254,7 @@ mod tests {
         let place = dir.to_str().expect("a plain path").to_owned();
         let found = || {
             let mut found = writers(&place, vec!["/".to_owned(), place.clone()]);
-            found.retain(|line| !line.ends_with("cannot be looked at)"));
+            found.retain(|line| !line.ends_with("cannot be read)"));
             found
         };
         let run = |program: &Path, output: std::process::Stdio| {

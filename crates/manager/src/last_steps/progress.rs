@@ -73,7 +73,7 @@ pub fn line(mut steps: Vec<UnderWay<'_>>, dirty_bytes: u64) -> Option<String> {
 
 /// How much memory holds that devices do not have yet, for people.
 pub fn to_be_written(dirty_bytes: u64) -> String {
-    format!("{} MiB to be written", dirty_bytes >> 20)
+    format!("{} MiB of unwritten data", dirty_bytes >> 20)
 }
 
 #[cfg(test)]
@@ -102,13 +102,13 @@ mod tests {
         check("", None);
         check(
             "unmount:/var 2040 7960",
-            Some("waiting for unmount:/var (2.0 s, 8.0 s left); 5 MiB to be written"),
+            Some("waiting for unmount:/var (2.0 s, 8.0 s left); 5 MiB of unwritten data"),
         );
         check(
             "unmount:/a 10 0\nunmount:/b 30 0\nsync:/ 20 0\nunmount:/c 30 0\nloop:/dev/loop0 1 0",
             Some(
                 "waiting for unmount:/b (0.0 s, 0.0 s left), unmount:/c (0.0 s, 0.0 s left), \
-                 sync:/ (0.0 s, 0.0 s left) and 2 more; 5 MiB to be written",
+                 sync:/ (0.0 s, 0.0 s left) and 2 more; 5 MiB of unwritten data",
             ),
         );
     }

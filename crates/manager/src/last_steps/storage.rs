@@ -48,7 +48,7 @@ pub fn take_apart() -> usize {
     let mut writable = run_all(Plan::side_by_side(kept), &mut progress);
     writable += run_all(Plan::side_by_side([root]), &mut progress);
     if writable > 0 && are_kept_by_us(places, mount_points()) {
-        say!("as its programs were replaced, process 1 makes that read-only when they are gone");
+        say!("its programs were replaced: process 1 makes it read-only when they have exited");
         writable = 0;
     }
     failed += writable;
@@ -331,11 +331,11 @@ fn in_use(path: &str) -> String {
 /// Who keeps a file system from being made read-only.
 fn stays_writable(path: &str) -> String {
     let who = named(&writers(path, mount_points()));
-    format!("{path} cannot be made read-only: it is held by {who}")
+    format!("{path} cannot be made read-only: in use by {who}")
 }
 
 fn named(who: &[String]) -> String {
-    if who.is_empty() { "nobody that can be seen".to_owned() } else { who.join(", ") }
+    if who.is_empty() { "no visible process".to_owned() } else { who.join(", ") }
 }
 
 /// A process that takes a step, from its beginning on.
@@ -387,7 +387,7 @@ fn outcome(one: &mut Running) -> Option<Outcome> {
                 (one.unwritten, one.until) = (unwritten, Instant::now() + time_of(&one.step));
                 return None;
             }
-            say!("{} takes too long and is left behind", one.step.to_argument());
+            say!("{} takes too long: leaving it running", one.step.to_argument());
             match one.step {
                 Step::Program(_) => programs::kill(&one.child),
                 _ => _ = one.child.kill(),
@@ -566,6 +566,6 @@ mod tests {
         assert_eq!(failed, 0);
         let first = lines.first().expect("it was told");
         assert!(first.starts_with("waiting for sync:/a ("), "{first}");
-        assert!(first.ends_with(" MiB to be written"), "{first}");
+        assert!(first.ends_with(" MiB of unwritten data"), "{first}");
     }
 }

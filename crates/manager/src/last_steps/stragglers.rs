@@ -105,7 +105,7 @@ impl Hunt {
         let tree = match root.map(Tree::open).transpose() {
             Ok(tree) => tree,
             Err(e) => {
-                say!("cannot look for processes that are left: {e}");
+                say!("cannot look for leftover processes: {e}");
                 return Ended::default();
             }
         };
@@ -144,7 +144,7 @@ impl Hunt {
                 break;
             }
             ended.found += left.len();
-            name(&left, "left when all units are down");
+            name(&left, "still running after all units have stopped");
             for straggler in &left {
                 let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGTERM);
                 let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGCONT);
@@ -179,8 +179,8 @@ impl Hunt {
         let to_kill = left.len() - held;
         ended.killed += to_kill;
         match to_kill {
-            0 => name(&left, "killed before and not gone yet"),
-            _ => name(&left, "to be killed, as SIGTERM was not enough"),
+            0 => name(&left, "killed earlier and still running"),
+            _ => name(&left, "did not exit after SIGTERM; killing"),
         }
         let time = if to_kill == 0 { HELD_WAIT_MAX } else { KILL_WAIT_MAX };
         for (tree, group) in
@@ -194,7 +194,7 @@ impl Hunt {
         ended.wait.killed_us = now_us();
         if !wait_for(&left, Instant::now() + time, None) {
             let held = self.look(tree).left;
-            name(&held, "held by the kernel");
+            name(&held, "in uninterruptible sleep");
             ended.wait.held = held.len();
         }
     }
@@ -368,7 +368,7 @@ impl Grace {
         let so_far = now.saturating_duration_since(self.began).as_secs_f64();
         let time = self.until.saturating_duration_since(now).as_secs_f64();
         let key = match &self.console {
-            Some(_) => format!("; {} twice ends the wait", char::from(SKIP)),
+            Some(_) => format!("; press {} twice to skip the wait", char::from(SKIP)),
             None => String::new(),
         };
         say!("waiting for {}{more} ({so_far:.1} s, {time:.1} s left){key}", named.join(", "));
@@ -390,7 +390,7 @@ impl Grace {
         }
         let is_over = typed.flatten() == Some(true);
         if is_over {
-            say!("they are not waited for any more");
+            say!("not waiting for them any longer");
         }
         is_over
     }

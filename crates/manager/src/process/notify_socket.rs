@@ -203,8 +203,7 @@ impl NotifySocket {
             self.threads.relieve(now);
             if self.threads.are_all_held() && !std::mem::replace(&mut leaving.is_held_up, true) {
                 say!(
-                    "notify socket: file descriptors came with messages that cannot be closed, so that nothing \
-                     that services say is heard until some can be"
+                    "notify socket: received file descriptors that cannot be closed; messages from services are not read until some can be"
                 );
             }
             return false;

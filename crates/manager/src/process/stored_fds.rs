@@ -36,7 +36,7 @@ impl Drop for Offered {
 /// Closes what services sent, by as few processes as may be: the loop waits until each is made, a copy of the manager.
 pub fn let_go(fds: impl IntoIterator<Item = OwnedFd>) {
     if let Err(e) = waits::close_all(fds, true) {
-        say!("a stored file descriptor cannot be closed: {e}");
+        say!("cannot close a stored file descriptor: {e}");
     }
 }
 

@@ -102,7 +102,7 @@ impl LoaderThread {
     /// What is known of the rest can be put in force.
     fn say_unread(&self) {
         if let Some(why) = self.loader.snapshot().unread() {
-            say!("not all unit files could be read, and those stay as they were: {why}");
+            say!("cannot read all unit files; keeping the previous version of those: {why}");
         }
     }
 

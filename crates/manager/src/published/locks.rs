@@ -82,7 +82,10 @@ impl Locks {
     fn write(&self) {
         let written = replace(&self.file, &value(&self.all()).to_string());
         if let Err(e) = written {
-            say!("{}: {e}: the next manager will not know of all locks", self.file.display());
+            say!(
+                "{}: {e}: some inhibitor locks will be lost when the manager restarts",
+                self.file.display()
+            );
         }
     }
 }

@@ -126,7 +126,7 @@ impl Scheduled {
             minutes => format!("in {minutes} minutes"),
         };
         let colon = if self.message.is_empty() { "." } else { ": " };
-        format!("The system goes down {when}, {what}{colon}{}", self.message)
+        format!("System shutdown {when} ({what}){colon}{}", self.message)
     }
 
     /// One line for the file.
@@ -233,9 +233,9 @@ mod tests {
     #[test]
     fn what_is_left_is_told_in_words() {
         let plan = after(3600);
-        assert!(plan.warning(0).starts_with("The system goes down now, "), "{}", plan.warning(0));
-        assert!(plan.warning(1).starts_with("The system goes down in 1 minute, "));
-        assert!(plan.warning(60).starts_with("The system goes down in 60 minutes, "));
+        assert!(plan.warning(0).starts_with("System shutdown now ("), "{}", plan.warning(0));
+        assert!(plan.warning(1).starts_with("System shutdown in 1 minute ("));
+        assert!(plan.warning(60).starts_with("System shutdown in 60 minutes ("));
     }
 
     #[test]

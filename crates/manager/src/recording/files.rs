@@ -103,7 +103,7 @@ impl Records {
 
     fn tell_not_kept(&self, looked: &io::Result<()>) {
         if let Err(error) = looked {
-            say!("recordings are not kept: {}: {error}", self.directory.display());
+            say!("cannot save recordings: {}: {error}", self.directory.display());
         }
         self.note(looked);
     }
@@ -452,7 +452,9 @@ impl RecordsThread {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
         if !has_room || self.orders.send(Order::Keep(material)).is_err() {
-            say!("a recording of a {subject} is lost: others wait");
+            say!(
+                "lost the recording of a {subject}: too many recordings are waiting to be written"
+            );
         }
     }
 
@@ -494,7 +496,7 @@ impl Records {
             Order::Keep(material) => {
                 let subject = material.head.subject.text();
                 if let Err(error) = self.keep(material) {
-                    say!("a recording of a {subject} is lost: {error}");
+                    say!("lost the recording of a {subject}: {error}");
                 }
                 waiting.fetch_sub(1, Ordering::SeqCst);
                 // After a boot of 28,000 units 12 MB are free here.

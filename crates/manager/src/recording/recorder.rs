@@ -466,7 +466,7 @@ impl Recorder {
     fn tell_lost(&self, error: &str) {
         if self.ring.note(PART) == PART_NONE {
             self.ring.set_note(PART, PART_LOST);
-            say!("the recording of the shutdown is lost: {error}");
+            say!("lost the recording of the shutdown: {error}");
         }
     }
 

@@ -72,7 +72,7 @@ pub(crate) fn name_left_over(unit: &UnitName, invocation: u128, pids: &[i32]) {
         return;
     }
     let (count, named) = (pids.len(), left_over(pids).join(", "));
-    let text = format!("{unit}: left-over processes, {count} in all: {named}");
+    let text = format!("{unit}: {count} leftover processes: {named}");
     crate::base::say::warn_named(unit, invocation, &text);
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn name_left_over(unit: &UnitName, invocation: u128, pids: &[i32]) {
 pub(crate) fn left_over(pids: &[i32]) -> Vec<String> {
     let one = |&pid: &i32| {
         let is_held = process::is_ending(pid as u32);
-        let held = if is_held { ", held by the kernel" } else { "" };
+        let held = if is_held { ", in uninterruptible sleep" } else { "" };
         format!("{} (pid {pid}{held})", command(pid))
     };
     pids.iter().take(NAMED_MAX).map(one).collect()

@@ -26,7 +26,7 @@ pub(crate) enum AskedBy {
 }
 
 impl AskedBy {
-    /// `, asked for by root (pid 812 warren)`; nothing where that was told before.
+    /// `, requested by root (pid 812 warren)`; nothing where that was told before.
     pub fn text(self, graph: &Graph) -> String {
         let by = match self {
             AskedBy::Client(asker) => client(asker),
@@ -35,7 +35,7 @@ impl AskedBy {
             AskedBy::Unit(unit) => format!("{}", graph.name(unit)),
             AskedBy::Plan => return String::new(),
         };
-        format!(", asked for by {by}")
+        format!(", requested by {by}")
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(client(Asker { uid: 7, pid: Asker::OUTSIDE }), "user 7 from outside");
         assert_eq!(client(Asker::default()), "the manager");
         let signal = AskedBy::Signal(RTMIN + 4).text(&Graph::default());
-        assert_eq!(signal, ", asked for by signal RTMIN+4 to process 1");
+        assert_eq!(signal, ", requested by signal RTMIN+4 to process 1");
         assert_eq!(AskedBy::Plan.text(&Graph::default()), "");
     }
 }

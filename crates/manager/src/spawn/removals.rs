@@ -38,7 +38,7 @@ pub(crate) fn clear_away(trace: &Trace) {
         Trace::Terminal(path) => return terminal::take_back(Path::new(path)),
     };
     if let Some(e) = removed.err().filter(|e| !e.is_gone()) {
-        say!("{path} stays: {}", e.message());
+        say!("cannot remove {path}: {}", e.message());
     }
 }
 
@@ -48,7 +48,7 @@ fn clear_directory(path: &str) {
         other => why_it_stays(other),
     };
     if let Some(why) = why {
-        say!("{path} stays, with what cannot be removed: {why}");
+        say!("cannot remove all of {path}: {why}");
     }
 }
 

@@ -284,7 +284,7 @@ impl Machine {
             let console = self.console();
             console
                 .lines()
-                .find(|line| line.ends_with("; s twice ends the wait"))
+                .find(|line| line.ends_with("; press s twice to skip the wait"))
                 .map(str::to_owned)
         };
         let line = until_or("who is left is told", told, || self.console());

@@ -36,7 +36,7 @@ fn recording(units: u32, events: u64) -> Recording {
             version: "0.1.0".into(),
         },
         units: (0..units).map(name).collect(),
-        reasons: vec![(10, "a start job brought it up".into()), (60, "é".repeat(127))],
+        reasons: vec![(10, "started by a start job".into()), (60, "é".repeat(127))],
         edges: (1..units).map(|unit| (unit, unit - 1)).collect(),
         events: (0..events).map(event).collect(),
     }

@@ -81,7 +81,7 @@ words! {
     GivenUp {
         /// Never: a start tries again, as with systemd.
         Never = "never",
-        /// When it was started too often.
+        /// When started too often.
         StartLimit = "start-limit",
         /// Whenever it failed and nothing starts it again by itself.
         Failure = "failure",

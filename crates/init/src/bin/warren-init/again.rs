@@ -95,7 +95,7 @@ impl Before {
         match number.parse().map_err(|_| Error::new(HANDED_OVER_ENV, EINVAL)).and_then(take_from) {
             Ok(before) => Some(before),
             Err(error) => {
-                say(&format!("cannot go on where the last one was: {error}"));
+                say(&format!("cannot take over from the previous init: {error}"));
                 None
             }
         }
@@ -237,13 +237,13 @@ fn go_to_next_root(place: &Place, own: &Path) {
         path.symlink_metadata().is_ok()
     };
     if !is_there(own) && !USUAL_PATHS.iter().any(|path| is_there(Path::new(path))) {
-        return say(&format!("the root directory stays: {NEXT_ROOT} has no init"));
+        return say(&format!("keeping the root directory: {NEXT_ROOT} has no init"));
     }
     // Whether the mounts of a container are its own cannot be asked: it makes them so.
     let own = if place.is_host { Ok(()) } else { namespace::unshare(Namespaces::MOUNT) };
     match own.and_then(|()| root::switch_root(Path::new(NEXT_ROOT))) {
-        Ok(()) => say(&format!("{NEXT_ROOT} is the root directory now")),
-        Err(error) => say(&format!("the root directory stays: {error}")),
+        Ok(()) => say(&format!("switched the root directory to {NEXT_ROOT}")),
+        Err(error) => say(&format!("keeping the root directory: {error}")),
     }
 }
 

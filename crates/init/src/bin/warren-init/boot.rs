@@ -182,11 +182,11 @@ fn enter_tree(options: &Options, known: Option<Option<&Path>>) -> Option<Tree> {
     match open_tree(known.flatten().or(options.cgroup_root.as_deref())) {
         Ok(Some(tree)) => Some(tree),
         Ok(None) => {
-            say("no cgroup2 file system is mounted: services run without cgroups");
+            say("no cgroup2 file system is mounted: running services without cgroups");
             None
         }
         Err(error) => {
-            say(&format!("services run without cgroups: {error}"));
+            say(&format!("running services without cgroups: {error}"));
             None
         }
     }

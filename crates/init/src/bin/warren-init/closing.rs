@@ -109,7 +109,7 @@ impl Lane {
     fn begin(&mut self, number: u64, fd: OwnedFd) {
         match waits::close(fd, false) {
             Ok(pid) => self.closers.extend(pid.map(|pid| Closer { pid, number })),
-            Err(error) => say(&format!("a stored fd cannot be closed: {error}")),
+            Err(error) => say(&format!("cannot close a stored file descriptor: {error}")),
         }
     }
 

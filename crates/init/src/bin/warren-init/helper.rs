@@ -85,7 +85,10 @@ impl Helper {
     /// record, whenever it comes, is that of a process that nobody knows.
     pub fn leave_if_held(&mut self, now: u64) {
         if self.left_at_ns().is_some_and(|at| at <= now) {
-            say(&format!("the kernel holds exec helper {}: another takes its place", self.pid));
+            say(&format!(
+                "exec helper {} does not exit (uninterruptible sleep): starting another one",
+                self.pid
+            ));
             self.ended(now, false);
         }
     }

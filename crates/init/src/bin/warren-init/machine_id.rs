@@ -155,9 +155,11 @@ pub fn establish(is_host: bool, command_line: &str) {
         (Some(asked), _) => Some(asked),
         (None, _) => new_id(root, is_host),
     };
-    let Some(id) = id else { return say("the machine has no id, and none can be made") };
+    let Some(id) = id else {
+        return say("the machine has no machine ID and none can be generated");
+    };
     if let Err(error) = files.have(&id, found.is_first_boot()) {
-        say(&format!("the machine has no id: {error}"));
+        say(&format!("the machine has no machine ID: {error}"));
     }
 }
 

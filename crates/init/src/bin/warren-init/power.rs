@@ -121,7 +121,10 @@ fn make_read_only() {
         }
     };
     if !within(SYNC_WITHIN, made) {
-        say(&format!("not all is read-only within {} s", SYNC_WITHIN.as_secs()));
+        say(&format!(
+            "could not make all file systems read-only within {} s",
+            SYNC_WITHIN.as_secs()
+        ));
     }
 }
 
@@ -139,7 +142,7 @@ fn argument(what: Reboot, is_host: bool, file: &Path) -> Option<CString> {
 /// sync(2), as long as a disk that does not answer lets it; the last steps did it, unless they left storage out.
 pub fn sync() {
     if !within(SYNC_WITHIN, warren_sys::storage::sync) {
-        say(&format!("not all is written to disks within {} s", SYNC_WITHIN.as_secs()));
+        say(&format!("could not write all data to disk within {} s", SYNC_WITHIN.as_secs()));
     }
 }
 

@@ -349,7 +349,7 @@ impl Init {
         match self.shared.helpers.iter_mut().find(|h| h.pid == exit.pid) {
             Some(helper) => {
                 if !helper.was_killed() {
-                    say(&format!("exec helper {} ended: {:?}", exit.pid, exit.kind));
+                    say(&format!("exec helper {} exited: {:?}", exit.pid, exit.kind));
                 }
                 helper.ended(now, exit.kind == ExitKind::Exited(0));
             }
@@ -387,10 +387,7 @@ impl Init {
         if reason == StartReason::Asked {
             self.shared.helpers.iter_mut().for_each(Helper::is_to_go);
         } else {
-            say(&format!(
-                "manager ended ({reason:?}), starting it again in {} ms",
-                delay / 1_000_000
-            ));
+            say(&format!("manager exited ({reason:?}), restarting it in {} ms", delay / 1_000_000));
         }
         self.manager_at_ns = Some(now + delay);
     }
@@ -497,7 +494,10 @@ impl Init {
         if manager.dying_ns.is_none_or(|since| now < since + DYING_NS_MAX) {
             return;
         }
-        say(&format!("the kernel holds manager {}: another takes its place", manager.pid));
+        say(&format!(
+            "manager {} does not exit (uninterruptible sleep): starting another one",
+            manager.pid
+        ));
         let kind = ExitKind::Killed(SIGKILL);
         let exit =
             Exit { pid: manager.pid, uid: 0, kind, user_us: 0, system_us: 0, max_rss_kib: 0 };
@@ -579,7 +579,7 @@ impl Init {
             }
             return;
         }
-        say("manager is silent: killing it");
+        say("manager does not respond: killing it");
         manager.hung = true;
         manager.dying_ns.get_or_insert(now);
         let _ = process::pidfd_signal(manager.pidfd.as_fd(), SIGKILL);
@@ -656,7 +656,7 @@ impl Init {
             }
             Ending::Power(action) => power::end(action, &self.place),
             Ending::Stop(status) if self.place.is_host => {
-                say(&format!("manager stopped with status {status}"));
+                say(&format!("manager exited with status {status}"));
                 power::end(PowerAction::PowerOff, &self.place)
             }
             Ending::Stop(status) => status,
@@ -680,7 +680,10 @@ fn reap_killed(pids: &[i32]) {
         let waited = epoll.wait(&mut events, Some(Duration::from_nanos(time)));
         if waited.is_err() || time == 0 {
             let pids: Vec<String> = left.iter().map(|(pid, _)| pid.to_string()).collect();
-            return say(&format!("left behind, as the kernel holds them: {}", pids.join(", ")));
+            return say(&format!(
+                "leftover processes in uninterruptible sleep: {}",
+                pids.join(", ")
+            ));
         }
         left.retain(|(pid, pidfd)| {
             let has_ended = events.iter().any(|event| event.token == token(*pid));

@@ -123,7 +123,7 @@ impl Core {
                 if answers { self.config.disk_patience() } else { Duration::ZERO },
             );
         }
-        self.warn(&format!("Messages are kept in memory, the disk does not take them: {why}"));
+        self.warn(&format!("Cannot write to disk; keeping messages in memory: {why}"));
         self.flush_or_say();
         if self.unwritten_us.is_none() {
             // Not before what is cut from the disk outlives this process elsewhere.

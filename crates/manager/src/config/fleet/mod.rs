@@ -295,7 +295,7 @@ impl Fleet {
     /// Keeps the texts of the rules in force for a manager that comes after this one.
     pub fn keep(&self) {
         if let Err(e) = kept::write(&self.kept_file(), self.files.sources()) {
-            say!("the rules in force cannot be kept: {e}");
+            say!("cannot save the rules in force: {e}");
         }
     }
 

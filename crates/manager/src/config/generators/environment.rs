@@ -29,7 +29,7 @@ pub(super) fn run(
     let (mut made, output) = (Variables::new(), scratch.join("output"));
     for path in crate::base::programs::find(search).into_values().flatten() {
         if end.saturating_duration_since(Instant::now()).is_zero() {
-            say!("generator {}: no time is left for it", path.display());
+            say!("generator {}: skipped, the time for generators is over", path.display());
             continue;
         }
         let printed = File::create(&output).and_then(|file| {
@@ -64,10 +64,7 @@ fn merge(made: &mut Variables, printed: &str, path: &Path) {
     let pairs = environment_file(printed).into_iter();
     made.extend(pairs.map(|(name, value)| (name.into_boxed_str(), value.into_boxed_str())));
     if crate::base::environment::bytes(made) > ENVIRONMENT_BYTES_MAX {
-        say!(
-            "generator {}: the environment may have {ENVIRONMENT_BYTES_MAX} bytes",
-            path.display()
-        );
+        say!("generator {}: the environment exceeds {ENVIRONMENT_BYTES_MAX} bytes", path.display());
         *made = before;
     }
 }
@@ -84,7 +81,7 @@ pub(super) fn last(runtime: &Path) -> Variables {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
         Err(e) => {
-            say!("what generators made of the environment cannot be read: {e}");
+            say!("cannot read the environment from the generators: {e}");
             String::new()
         }
     };

@@ -75,7 +75,7 @@ impl Snapshot {
     fn note_unwatched(&mut self, why: &str) {
         self.is_partly_watched = true;
         if !std::mem::replace(&mut self.is_unwatched_said, true) {
-            say!("each reload looks at all unit files, since not all can be watched: {why}");
+            say!("cannot watch all unit files; every reload checks all of them: {why}");
         }
     }
 
