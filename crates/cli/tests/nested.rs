@@ -174,7 +174,7 @@ fn a_machine_can_be_asked_entered_stopped_and_killed() {
     assert_eq!(ended(&["no-such-command"]), Some(127));
     let twice = command().args(["run", "--name", &name]).output().expect("it can be run");
     let said = String::from_utf8_lossy(&twice.stderr);
-    assert!(!twice.status.success() && said.contains("runs already"), "{said}");
+    assert!(!twice.status.success() && said.contains("is already running"), "{said}");
     let check = |args: &[&str], expected: &str| assert!(ask(args).contains(expected), "{args:?}");
     check(
         &["enter", "sh", "-c", "echo '[Unit' >/run/systemd/system/broken.service; echo 1"],
