@@ -786,7 +786,7 @@ fn an_init_whose_manager_never_calls_ends_by_a_usage_error_or_the_first_signal()
         let mut said = std::io::BufReader::new(init.stderr.take().expect("it was piped"));
         let mut line = String::new();
         std::io::BufRead::read_line(&mut said, &mut line).expect("it tells");
-        assert!(line.starts_with("warren-init: manager ended (Exited(1))"), "{line}");
+        assert!(line.starts_with("warren-init: manager exited (Exited(1))"), "{line}");
         process::kill(init.id() as i32, signal).expect("it runs");
         assert_eq!(init.wait().expect("it ends").code(), Some(status));
     }

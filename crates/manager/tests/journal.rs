@@ -671,7 +671,7 @@ fn what_is_written_before_the_daemon_begins_is_in_the_log() {
     assert!(lines.contains(": bad") && lines.contains(": more"), "{lines}");
     assert!(!file_of(&m, "early.service").exists());
     let console = m.console();
-    assert!(!console.contains("output goes to files"), "{console}");
+    assert!(!console.contains("writing output to files"), "{console}");
 }
 
 /// The manager is killed over and over from before the daemon begins until after it.
@@ -738,7 +738,7 @@ fn what_waits_for_a_daemon_that_does_not_come_goes_to_files() {
     until("it is not held up", || m.out("over").exists().then_some(()));
     let written = || std::fs::read_to_string(file_of(&m, "flood.service")).unwrap_or_default();
     until("all of it is in the file", || is_whole(&written()).then_some(()));
-    assert!(m.console().contains("there is no log daemon: output goes to files"));
+    assert!(m.console().contains("there is no log daemon: writing output to files"));
     // The next manager goes on with it.
     assert!(m.kill_manager());
     m.wait_until_it_listens();
@@ -765,7 +765,7 @@ fn a_daemon_that_is_late_holds_nobody_up_and_gets_what_is_written_from_then_on()
     until("it is not held up", || m.out("over").exists().then_some(()));
     let written = |unit: &str| std::fs::read_to_string(file_of(&m, unit)).unwrap_or_default();
     until("all of it is in the file", || is_whole(&written("flood.service")).then_some(()));
-    let said = "the log daemon has not started yet: output goes to files";
+    let said = "the log daemon has not started yet: writing output to files";
     assert!(m.console().contains(said), "{}", m.console());
     m.expect_job("start", "new.service", "done");
     assert_eq!(written("new.service"), "new\n");

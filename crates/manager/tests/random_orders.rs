@@ -43,7 +43,7 @@ fn after_any_orders_units_are_as_they_say_and_nothing_is_left_behind() {
         let kills = give_orders(&m, seed, has_systemctl);
         m.leave("poweroff");
         let said = m.wait_for_end();
-        let ends = said.matches("manager ended").count();
+        let ends = said.matches("manager exited").count();
         assert!(!said.contains("panicked"), "a panic: {said}");
         assert!(ends <= kills, "{ends} managers ended of {kills} that were killed: {said}");
     }

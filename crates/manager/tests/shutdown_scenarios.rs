@@ -907,7 +907,7 @@ fn what_is_planned_can_be_taken_back_and_outlives_the_manager() {
     m.call("Leave", &json!({"how": "exit", "after": "200ms"}));
     let console = m.wait_for_end();
     assert!(console.contains("The shutdown was cancelled."), "{console}");
-    assert!(console.contains("The system is shutting down: the manager ends."), "{console}");
+    assert!(console.contains("The system is shutting down: exit of the manager."), "{console}");
 }
 
 /// An end that is due begins when it is due, not when something happens next: that would be the line

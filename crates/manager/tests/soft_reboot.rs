@@ -294,7 +294,7 @@ fn none_follows_an_end_that_takes_the_machine_apart() {
     until("the last steps are taken", left);
     if let Some(answer) = m.call_while_up("Leave", &json!({"how": "soft-reboot"})) {
         let text = answer["message"].as_str().unwrap_or_default().to_owned();
-        assert!(text.contains("no soft reboot can follow"), "{answer}");
+        assert!(text.contains("cannot become a soft reboot"), "{answer}");
     }
     m.skip_left(&keys);
     let console = m.wait_for_end();

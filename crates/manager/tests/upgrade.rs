@@ -239,6 +239,6 @@ fn a_planned_shutdown_is_told_of_by_the_next_manager_from_its_first_answer_on() 
     for _ in 0..12 {
         let both = format!("{warren} reexec && {warren} shutdown");
         let said = m.run(&["sh", "-c", &both]).expect("both are done");
-        assert!(said.contains("Planned in "), "{said}");
+        assert!(said.contains("Scheduled in "), "{said}");
     }
 }

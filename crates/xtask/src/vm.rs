@@ -152,7 +152,7 @@ const EXPECTED: [&str; 27] = [
 /// What it must not have.
 const UNWANTED: [&str; 5] = [
     "startup finished",
-    "could not be taken apart",
+    "could not be released",
     "is in use by",
     "takes too long",
     "Kernel panic",

@@ -34,7 +34,7 @@ impl Daemon {
                 }
                 Err(error) if error.is_would_block() => break,
                 Err(error) if error.errno == ENOBUFS => {
-                    self.log("device events were lost: scanning all devices again".to_owned());
+                    self.log("events were lost: scanning all devices again".to_owned());
                     self.lost_events = true;
                 }
                 Err(error) => return Err(error),
