@@ -43,7 +43,7 @@ impl fmt::Display for CallError {
                 write!(f, "no manager answers at {}: {e}", path.display())
             }
             CallError::Broken(e) if e.kind() == ErrorKind::WouldBlock => {
-                f.write_str("the manager does not answer")
+                f.write_str("the manager does not respond")
             }
             CallError::Broken(e) => write!(f, "the manager's answer cannot be read: {e}"),
             CallError::Ended => f.write_str("the manager ended before it answered"),

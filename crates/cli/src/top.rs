@@ -192,7 +192,7 @@ fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
         None => doing,
     };
     let doing = match now["silent"].as_bool() {
-        Some(true) => "the manager does not answer; it is asked again".to_owned(),
+        Some(true) => "the manager does not respond; it is asked again".to_owned(),
         _ => doing,
     };
     let resident = bytes(number("resident_bytes"));
@@ -461,7 +461,7 @@ JOBS: 2, the oldest first
         let _ = std::fs::remove_file(&path);
 
         let shown = picture(None, &json!({"silent": true}), (80, 24), Style::default());
-        assert!(shown.starts_with("warren top  the manager does not answer"), "{shown}");
+        assert!(shown.starts_with("warren top  the manager does not respond"), "{shown}");
     }
 
     #[test]

@@ -425,7 +425,7 @@ fn keys_and_signals_end_the_picture_though_the_manager_does_not_answer() {
             }
         });
         let mut command = Command::new("python3");
-        command.args([script, keys, "the manager does not answer", env!("CARGO_BIN_EXE_warren")]);
+        command.args([script, keys, "the manager does not respond", env!("CARGO_BIN_EXE_warren")]);
         let Ok(output) = command.arg("--socket").arg(&socket).arg("top").output() else {
             warren_testkit::not_run("there is no python3");
             return;

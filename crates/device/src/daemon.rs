@@ -551,6 +551,6 @@ fn details(outcome: &Outcome) -> Details {
     match outcome {
         Outcome::Scanned(scan) => Details::of(scan),
         Outcome::Failed(error) => what(format!("cannot be read: {error}")),
-        Outcome::TimedOut => what("does not answer".to_owned()),
+        Outcome::TimedOut => what("does not respond".to_owned()),
     }
 }

@@ -371,7 +371,7 @@ fn a_condition_that_is_never_answered_holds_up_its_unit_alone() {
     assert_eq!(path.as_array().map(Vec::len), Some(1), "{why}");
     assert!(m.kill_manager());
     // Who asks the one that was killed may wait for as long as it stays.
-    until("another takes its place", || m.console().contains("going on after").then_some(()));
+    until("another takes its place", || m.console().contains("taking over from").then_some(()));
     m.wait_until_it_listens();
     m.expect_job("restart", "plain.service", "done");
     assert!(asking.iter().all(waits), "{}", m.status(&asking[0]));
@@ -412,7 +412,7 @@ fn a_condition_that_is_never_answered_holds_up_no_client_who_asks_for_it() {
     let words = json!(["ConditionPathExists=/nope"]);
     assert_eq!(why("plain.service"), (words.clone(), words));
     assert!(m.kill_manager());
-    until("another takes its place", || m.console().contains("going on after").then_some(()));
+    until("another takes its place", || m.console().contains("taking over from").then_some(()));
     m.wait_until_it_listens();
     let server = m.main_pid("server.service").expect("it runs").to_string();
     m.run(&["kill", "-KILL", &server]).expect("it can be killed");
@@ -449,7 +449,7 @@ fn a_trace_that_cannot_be_removed_holds_up_the_next_start_alone() {
     assert_eq!(waits_for(), json!({"unit": "left.service", "path": "/run/files/never"}));
     m.call("Job", &json!({"type": "start", "unit": "same.service", "wait": false}));
     assert!(m.kill_manager());
-    until("another takes its place", || m.console().contains("going on after").then_some(()));
+    until("another takes its place", || m.console().contains("taking over from").then_some(()));
     m.wait_until_it_listens();
     m.expect_job("restart", "plain.service", "done");
     assert!(waits(), "{}", m.status("left.service"));

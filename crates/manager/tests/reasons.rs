@@ -27,7 +27,7 @@ fn what_was_wanted_in_vain_tells_whose_fault_it_is() {
         "{}",
         m.console()
     );
-    let told = "top.service: WR-0062 it was skipped as an optional dependency";
+    let told = "top.service: WR-0062 skipped as an optional dependency";
     assert!(m.console().contains(told), "{}", m.console());
     assert!(m.console().contains("Unit gone.service not found."), "{}", m.console());
     let all = m.call("Why", &json!({}))["units"].to_string();
@@ -521,7 +521,7 @@ fn what_restart_starts_again_tells_how_often_and_what_ended_it() {
     assert_eq!((&waits["restart"]["count"], &waits["restart"]["waits"]), (&json!(0), &json!(true)));
     let left = waits["restart"]["next_in_us"].as_u64().expect("it is known when");
     assert!((1..=3_600_000_000).contains(&left), "{waits}");
-    assert!(waits["ended"].as_str().is_some_and(|e| e.ends_with("exit code 4")), "{waits}");
+    assert!(waits["ended"].as_str().is_some_and(|e| e.ends_with("exited with code 4")), "{waits}");
     let limit = json!({"starts": 1, "burst": 7, "interval_us": 7_200_000_000u64});
     assert_eq!(m.status("waits.service")["restart"]["limit"], limit);
 
@@ -532,7 +532,7 @@ fn what_restart_starts_again_tells_how_often_and_what_ended_it() {
     assert_eq!(again["restart"]["count"], 1, "{again}");
     let before = &again["restart"]["before"];
     assert_eq!(before["reason"]["code"], "WR-0040", "{again}");
-    assert!(before["ended"].as_str().is_some_and(|e| e.ends_with("exit code 3")), "{again}");
+    assert!(before["ended"].as_str().is_some_and(|e| e.ends_with("exited with code 3")), "{again}");
     let all = m.call("Why", &json!({}))["units"].to_string();
     assert!(all.contains("waits.service") && all.contains("again.service"), "{all}");
 
@@ -613,7 +613,10 @@ fn the_root_is_whose_fault_it_is_and_says_what_it_was() {
             (&root["name"], &root["reason"]["code"]),
             (&json!("limit.service"), &json!("WR-0048"))
         );
-        assert!(root["ended"].as_str().is_some_and(|it| it.ends_with("exit code 7")), "{root}");
+        assert!(
+            root["ended"].as_str().is_some_and(|it| it.ends_with("exited with code 7")),
+            "{root}"
+        );
         assert!(root["reason"]["cure"].to_string().contains("reset-failed limit.service"));
     }
     // One whose service cannot be started at all is not told to have started it too often.
@@ -643,7 +646,7 @@ fn the_root_is_whose_fault_it_is_and_says_what_it_was() {
     }
     let main = root("main.service");
     assert!(main["command_ended"].is_null(), "{main}");
-    assert!(main["ended"].as_str().is_some_and(|it| it.ends_with("exit code 3")), "{main}");
+    assert!(main["ended"].as_str().is_some_and(|it| it.ends_with("exited with code 3")), "{main}");
     assert!(root("post.service")["ended"].is_null(), "{}", root("post.service"));
     for (unit, what) in [
         ("pre", ("ExecStartPre=", 2)),

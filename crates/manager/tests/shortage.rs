@@ -284,7 +284,7 @@ fn who_is_left_is_waited_for_without_watches() {
         m.expect_job("stop", "deaf.service", "done");
         assert!(m.out("over").exists(), "he was waited for");
         let console = m.console();
-        let told = console.lines().filter(|line| line.contains("not all cgroups can be watched"));
+        let told = console.lines().filter(|line| line.contains("cannot watch all cgroups"));
         let told: Vec<&str> = told.collect();
         assert!(told.len() == 1 && told[0].contains(said), "{told:?}");
         assert!(m.kill_manager());

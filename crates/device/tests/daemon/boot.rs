@@ -186,7 +186,7 @@ fn a_disk_that_answers_late_is_read_anew() {
             }
             said
         };
-        let silent = "sdz: does not answer";
+        let silent = "sdz: does not respond";
         assert_eq!(until(&mut machine, 2), [silent.to_owned(), format!("{START} data")]);
         let report = machine.daemon.report().text();
         assert!(report.lines().any(|line| line == silent), "{report}");

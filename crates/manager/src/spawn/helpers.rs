@@ -363,7 +363,7 @@ impl Helpers {
         spawn.hold_ups += 1;
         spawn.held_up += held_up;
         if spawn.held_up >= HOLD_UP_MAX {
-            return Some((spawn.id, "a file system that it needs does not answer"));
+            return Some((spawn.id, "a file system that it needs does not respond"));
         }
         // Others first: it may take long again.
         self.waiting.push_back(spawn);

@@ -49,7 +49,7 @@ fn a_spawn_that_holds_helpers_up_gets_longer_each_time_and_ten_seconds_in_all() 
     assert!(had.is_sorted_by(|a, b| a < b), "{had:?}");
     let all: Duration = had.iter().sum();
     assert!((HOLD_UP_MAX..HOLD_UP_MAX * 2).contains(&all), "{had:?}");
-    assert_eq!(refused, "a file system that it needs does not answer");
+    assert_eq!(refused, "a file system that it needs does not respond");
     assert_eq!(under_way(&helpers), vec![Vec::<u64>::new()]);
 }
 
