@@ -218,7 +218,10 @@ fn all_of_an_end_has_a_time() {
         }
         let console = m.wait_for_end();
         assert!(console.contains("the time for the shutdown is over: "), "{name}: {console}");
-        assert!(console.contains("did not exit after SIGTERM; killing: player"), "{name}: {console}");
+        assert!(
+            console.contains("did not exit after SIGTERM; killing: player"),
+            "{name}: {console}"
+        );
         assert!(console.contains("The system is down."), "{name}: {console}");
     }
 }

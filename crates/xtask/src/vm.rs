@@ -150,13 +150,8 @@ const EXPECTED: [&str; 27] = [
 ];
 
 /// What it must not have.
-const UNWANTED: [&str; 5] = [
-    "startup finished",
-    "could not be released",
-    "is in use by",
-    "takes too long",
-    "Kernel panic",
-];
+const UNWANTED: [&str; 5] =
+    ["startup finished", "could not be released", "is in use by", "takes too long", "Kernel panic"];
 
 /// Boots the machine and looks at what it leaves.
 pub fn run() -> Result<()> {
