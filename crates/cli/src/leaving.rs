@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command as Process, ExitStatus};
+use warren_sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -14,11 +15,6 @@ use warren_sys::signal::{self, SignalFd, SignalSet};
 
 use crate::args::{InhibitArgs, LaterArgs, LeaveArgs};
 use crate::client::{CallError, Client};
-
-const SIGHUP: i32 = 1;
-const SIGINT: i32 = 2;
-const SIGQUIT: i32 = 3;
-const SIGTERM: i32 = 15;
 
 /// Signals that would end the lock before the command.
 const ENDING: SignalSet = SignalSet::EMPTY.with(SIGHUP).with(SIGINT).with(SIGQUIT).with(SIGTERM);

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, Stdin};
 use std::time::Duration;
+use warren_sys::signal::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 
 use anyhow::Result;
 use warren_sys::epoll::{Epoll, Events, Interest};
@@ -10,11 +11,6 @@ use warren_sys::signal::{SignalFd, SignalSet};
 use warren_sys::terminal::KeyByKey;
 
 use crate::output::print;
-
-const SIGHUP: i32 = 1;
-const SIGINT: i32 = 2;
-const SIGTERM: i32 = 15;
-const SIGWINCH: i32 = 28;
 
 /// Listens to keys and signals while it lives.
 pub struct Watch {

@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command as Process;
+use warren_sys::signal::{SIGINT, SIGQUIT};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -44,9 +45,6 @@ const EXIT_DEPENDENCY: i32 = 4;
 
 /// As of a shell that finds no such command.
 const EXIT_NO_COMMAND: i32 = 127;
-
-const SIGINT: i32 = 2;
-const SIGQUIT: i32 = 3;
 
 /// Connection and manner of printing.
 struct Session {
@@ -183,7 +181,7 @@ impl Session {
     }
 
     fn restart(&mut self, args: &RestartArgs) -> Result<i32> {
-        const SIGABRT: i32 = 6;
+        use warren_sys::signal::SIGABRT;
         let dumped = if args.dump { self.expand(&args.units)? } else { Vec::new() };
         for unit in dumped {
             let parameters = json!({"unit": unit, "whom": "main", "signal": SIGABRT});

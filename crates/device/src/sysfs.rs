@@ -256,7 +256,7 @@ fn not_ready(dir: &Path, name: &str, rules_say: bool) -> io::Result<Option<NotRe
 }
 
 fn is_gone(error: &io::Error) -> bool {
-    const ENODEV: i32 = 19;
+    use warren_sys::errno::ENODEV;
     let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(ENODEV)
 }

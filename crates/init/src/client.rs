@@ -5,6 +5,7 @@
 //! always does. With helpers the manager deals itself.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use warren_sys::errno::EMFILE;
 
 use warren_sys::eventfd::EventFd;
 use warren_sys::memfd::SharedWords;
@@ -120,9 +121,6 @@ pub enum InitEvent {
     /// What came of an `Accept`: its token, and the connection or an errno.
     Accepted(u64, Result<OwnedFd, i32>),
 }
-
-/// Too many open files.
-const EMFILE: i32 = 24;
 
 /// Takes one message of init, if there is one.
 pub fn receive_event(control: BorrowedFd<'_>) -> Result<Incoming<InitEvent>, ClientError> {

@@ -810,7 +810,7 @@ fn init_takes_connections_into_its_store() {
             other => panic!("{other:?}"),
         }
     };
-    const EAGAIN: i32 = 11;
+    use warren_sys::errno::EAGAIN;
     assert_eq!(accept(1, "socket/a/0", "connection/a/0").expect_err("nobody waits"), EAGAIN);
     assert_eq!(accept(2, "socket/b/0", "x").expect_err("no such socket"), 2);
     let mut client = UnixStream::connect(&path).expect("connect");

@@ -46,6 +46,7 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
+use warren_sys::signal::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
@@ -93,11 +94,6 @@ const DATAGRAM_BYTES_MAX: usize = 8 << 20;
 /// Receive buffers of the sockets, bytes.
 const RECEIVE_BUFFER_BYTES: u32 = 8 << 20;
 
-/// Signals of systemd-journald.service(8): flush to the disk, rotate, and sync.
-const SIGUSR1: i32 = 10;
-const SIGUSR2: i32 = 12;
-const SIGINT: i32 = 2;
-const SIGTERM: i32 = 15;
 const SIGRTMIN_1: i32 = signal::SIGRTMIN + 1;
 
 /// Runs until SIGTERM or SIGINT.

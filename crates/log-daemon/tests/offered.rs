@@ -26,8 +26,7 @@ fn lingering(listener: &TcpListener) -> TcpStream {
 
 /// Does something while the daemon stops: whoever is the last to close such a socket waits, which is to be the daemon.
 fn while_it_stops<T>(lab: &Lab, act: impl FnOnce() -> T) -> T {
-    const SIGSTOP: i32 = 19;
-    const SIGCONT: i32 = 18;
+    use warren_sys::signal::{SIGCONT, SIGSTOP};
     let daemon = lab.daemon.as_ref().expect("it runs").id();
     warren_sys::process::kill(daemon as i32, SIGSTOP).expect("it is there");
     let status = format!("/proc/{daemon}/status");

@@ -230,8 +230,7 @@ fn a_reader_that_pauses_keeps_nothing_back_when_it_goes_on() {
     let stop = |signal| {
         warren_sys::process::kill(child.id() as i32, signal).expect("our child");
     };
-    const SIGSTOP: i32 = 19;
-    const SIGCONT: i32 = 18;
+    use warren_sys::signal::{SIGCONT, SIGSTOP};
     stop(SIGSTOP);
     // What it has not seen is sealed, and sealed again, and what it had open is removed.
     for round in 0..40 {

@@ -57,8 +57,7 @@ pub enum Error {
 impl Error {
     /// An input/output error with the number of the operating system.
     pub fn io(op: &'static str, name: &str, error: &std::io::Error) -> Error {
-        /// EIO, for errors that the standard library made up.
-        const EIO: i32 = 5;
+        use warren_sys::errno::EIO;
         Error::Io { op, name: name.to_owned(), errno: error.raw_os_error().unwrap_or(EIO) }
     }
 
@@ -101,8 +100,7 @@ impl Error {
 
     /// The file is not there: vacuumed, sealed or merged since it was listed.
     pub fn is_gone(&self) -> bool {
-        /// No such file or directory.
-        const ENOENT: i32 = 2;
+        use warren_sys::errno::ENOENT;
         matches!(self, Error::Io { errno: ENOENT, .. })
     }
 }

@@ -3,6 +3,7 @@
 //! `fuzz_target!(|data: &[u8]| warren_log_store::fuzz::block(data));` is a whole target.
 
 use std::sync::Arc;
+use warren_sys::errno::EROFS;
 
 use crate::block::{Block, Builder};
 use crate::entry::Entry;
@@ -77,9 +78,6 @@ struct OneFile {
 }
 
 struct Bytes(Arc<[u8]>);
-
-/// Read-only file system, errno(3).
-const EROFS: i32 = 30;
 
 fn refuse<T>(op: &'static str) -> Result<T> {
     Err(Error::Io { op, name: String::new(), errno: EROFS })

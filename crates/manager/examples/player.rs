@@ -32,12 +32,10 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::time::Duration;
+use warren_sys::signal::{SIGHUP, SIGTERM};
 
 use warren_sys::fdpass;
 use warren_sys::signal::{self, SignalFd, SignalSet};
-
-const SIGHUP: i32 = 1;
-const SIGTERM: i32 = 15;
 
 fn main() {
     let mut reloads = false;
@@ -263,8 +261,7 @@ fn answer_fuse(mut device: &std::fs::File, made: &mut Vec<Vec<u8>>) -> Option<()
     const FILE: u64 = 2;
     const DIRECTORIES: u64 = 10;
     const SOCKETS: u64 = 20;
-    const ENOENT: i32 = 2;
-    const ENOSYS: i32 = 38;
+    use warren_sys::errno::{ENOENT, ENOSYS};
     let mut question = vec![0; 1 << 18];
     let length = device.read(&mut question).ok()?;
     let word = |at: usize| u32::from_ne_bytes(question[at..at + 4].try_into().expect("four"));

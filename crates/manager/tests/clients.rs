@@ -176,7 +176,7 @@ fn a_file_descriptor_of_one_who_is_turned_away_holds_up_nobody_who_comes_after()
 /// Requests that come in one turn of the manager, which was held up for a moment.
 #[test]
 fn a_signal_that_is_asked_for_meets_all_processes_of_each_of_many_units() {
-    const SIGUSR1: i32 = 10;
+    use warren_sys::signal::SIGUSR1;
     const UNITS: usize = 20;
     let told = "trap \"echo 1 >>@D/out/%i\" USR1; echo >>@D/out/up-%i; while :; do sleep 0.1; done";
     let unit = format!("[Service]\nExecStart=/bin/sh -c '{{ {told}; }} & {told}'");

@@ -8,13 +8,10 @@ mod lab;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use warren_sys::signal::{SIGCONT, SIGKILL, SIGSTOP};
 
 use lab::{Ended, Machine, until};
 use serde_json::json;
-
-const SIGKILL: i32 = 9;
-const SIGCONT: i32 = 18;
-const SIGSTOP: i32 = 19;
 
 /// More than there are helpers.
 const CROWD: usize = 7;

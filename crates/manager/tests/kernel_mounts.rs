@@ -4,15 +4,13 @@
 mod lab;
 
 use std::os::unix::fs::MetadataExt;
+use warren_sys::signal::{SIGCONT, SIGSTOP};
 
 use lab::recordings::{bar, recording};
 use lab::{Machine, until};
 use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::words::Work;
-
-const SIGCONT: i32 = 18;
-const SIGSTOP: i32 = 19;
 
 /// Lets mount(8) inside know file systems whose mounting is a shell script; false where that cannot be.
 fn has_helper(m: &Machine, file_system: &str, script: &str) -> bool {

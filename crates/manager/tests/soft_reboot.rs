@@ -248,8 +248,7 @@ fn an_end_without_stops_overtakes_it_at_once() {
 
 #[test]
 fn what_was_to_outlast_it_is_stopped_though_its_last_steps_are_taken_already() {
-    const SIGSTOP: i32 = 19;
-    const SIGCONT: i32 = 18;
+    use warren_sys::signal::{SIGCONT, SIGSTOP};
     let escapes = "[Service]\nKillMode=process\nExecStart=@P stay\n\
                    ExecStartPost=@P fork:/run/f.pid stay";
     let units = [DEFAULT, PLAIN, KEPT, ("escapes.service", escapes)];

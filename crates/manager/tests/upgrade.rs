@@ -113,8 +113,7 @@ fn a_manager_that_finds_newer_helpers_makes_room_for_the_newer_manager() {
 /// What was asked of helpers that are replaced by those of another version is given back.
 #[test]
 fn a_machine_ends_whose_last_steps_no_helper_can_take() {
-    const SIGSTOP: i32 = 19;
-    const SIGKILL: i32 = 9;
+    use warren_sys::signal::{SIGKILL, SIGSTOP};
     let programs = Programs::new("last-steps", &ours());
     let Some(mut m) = programs.run("last-steps") else { return };
     m.expect_job("start", "leaves.service", "done");

@@ -21,6 +21,7 @@ pub mod credentials;
 pub mod datagrams;
 pub mod endings;
 pub mod epoll;
+pub mod errno;
 pub mod error;
 pub mod eventfd;
 pub mod fdpass;

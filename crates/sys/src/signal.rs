@@ -1,5 +1,9 @@
 //! Signals as a file: blocked masks and signalfd(2).
 
+pub use libc::{
+    SIGABRT, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGPWR, SIGQUIT, SIGSTOP, SIGTERM,
+    SIGUSR1, SIGUSR2, SIGWINCH,
+};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::os::unix::thread::JoinHandleExt;

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use warren_sys::signal::SIGKILL;
 
 use anyhow::{Context, Result, ensure};
 use warren_sys::epoll::{Epoll, Events, Interest};
@@ -23,8 +24,6 @@ pub const NO_LAB: &str =
 
 /// Process 1 of systemd's machines.
 pub const SYSTEMD: &str = "/lib/systemd/systemd";
-
-const SIGKILL: i32 = 9;
 
 /// Until all processes of a killed machine have ended.
 const KILL_TAKES_MAX: Duration = Duration::from_secs(60);

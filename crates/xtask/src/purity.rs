@@ -21,6 +21,7 @@ const ALLOWED: &[&str] = &[
     "cobs",
     "thiserror",
     "thiserror-impl",
+    "base64",
     "crc32fast",
     // Persistent maps of the published view.
     "imbl",

@@ -4,6 +4,7 @@
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use warren_sys::signal::SIGKILL;
 
 use anyhow::{Context, Result};
 use warren_sys::namespace::{self, Namespaces};
@@ -12,8 +13,6 @@ use warren_sys::{process, signal};
 use super::{Group, base, ground};
 use crate::args::NestArgs;
 use crate::machine::{CONTROL_VARIABLE, NAME_VARIABLE};
-
-const SIGKILL: i32 = 9;
 
 /// Variables of the caller that the machine gets too.
 const KEPT_VARIABLES: [&str; 6] =

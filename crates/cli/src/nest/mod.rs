@@ -21,6 +21,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use warren_sys::signal::{SIGHUP, SIGINT, SIGTERM};
 
 use anyhow::{Context, Result, bail};
 use warren_sys::epoll::{Epoll, Events, Interest};
@@ -31,10 +32,6 @@ use warren_sys::signal::{SignalFd, SignalSet};
 use crate::args::RunArgs;
 use crate::machine::{self, Machine};
 pub use tree::Group;
-
-const SIGHUP: i32 = 1;
-const SIGINT: i32 = 2;
-const SIGTERM: i32 = 15;
 
 /// Order to *outer*: ask the manager to stop everything.
 pub const ORDER_STOP: u8 = b's';

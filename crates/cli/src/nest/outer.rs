@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use warren_sys::signal::SIGKILL;
 
 use anyhow::{Context, Result};
 use warren_sys::epoll::{Epoll, Events, Interest};
@@ -14,8 +15,6 @@ use warren_sys::signal::SIGRTMIN;
 
 use super::{Group, ORDER_KILL, ORDER_STOP, pass_on, stage_arguments, status_of};
 use crate::args::NestArgs;
-
-const SIGKILL: i32 = 9;
 
 /// Orders that are read at once.
 const ORDERS_MAX: usize = 64;

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
+use warren_sys::signal::{SIGINT, SIGTERM};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -23,9 +24,6 @@ const READY_MS_PER_SET: u64 = 10;
 
 /// Time until everything is stopped.
 const STOP_WAIT: Duration = Duration::from_secs(120);
-
-const SIGINT: i32 = 2;
-const SIGTERM: i32 = 15;
 
 /// Lines of the manager's own output that an error shows.
 const LOG_LINES: usize = 15;

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use warren_sys::signal::{SIGINT, SIGTERM, SIGUSR1};
 
 use warren_device::begun;
 use warren_device::daemon::{Daemon, Options, PASS_PATIENCE_MS, RECEIVE_BUFFER_BYTES};
@@ -250,10 +251,6 @@ fn wwids_in(path: &String) -> BTreeSet<String> {
 fn read_crypttab(path: &Path) -> Vec<warren_device::index::CryptEntry> {
     std::fs::read_to_string(path).map_or_else(|_| Vec::new(), |text| parse_crypttab(&text))
 }
-
-const SIGINT: i32 = 2;
-const SIGUSR1: i32 = 10;
-const SIGTERM: i32 = 15;
 
 fn run(mut command: Command) -> warren_sys::Result<()> {
     // Who asks before there is an answer waits for it, and so does the executor, which inherits this.

@@ -5,15 +5,13 @@ use crate::index::{DeviceNumber, Event, GroupId, Holder, Role};
 use crate::lvm::LvmId;
 use crate::sysfs::{self, Found};
 use crate::uevent::{Action, Sender, Uevent, is_trusted};
+use warren_sys::errno::ENOBUFS;
 
 /// Datagrams taken in one turn, at most; the others wait for the next.
 const DATAGRAMS_PER_TURN_MAX: usize = 8192;
 
 /// What multipath(8) begins the identifiers of its maps with.
 const MULTIPATH_PREFIX: &str = "mpath-";
-
-/// Error number of errno(3).
-const ENOBUFS: i32 = 105;
 
 impl Daemon {
     pub(super) fn take_events(&mut self) -> warren_sys::Result<()> {

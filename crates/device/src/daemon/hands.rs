@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
+use warren_sys::errno::EPIPE;
 
 use warren_sys::{Result, fdpass, memfd};
 
@@ -19,9 +20,6 @@ const ANSWERS_PER_TURN_MAX: usize = 1024;
 
 /// How soon orders that found no room are sent again, in milliseconds.
 const AGAIN_AFTER_MS: u64 = 100;
-
-/// Errno values of errno(3).
-const EPIPE: i32 = 32;
 
 /// What happened since the last turn.
 pub(super) enum Done {

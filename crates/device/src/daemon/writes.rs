@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use warren_sys::errno::ENOENT;
 
 use warren_sys::inotify::{Inotify, WatchFor, WatchId};
 
@@ -11,9 +12,6 @@ use super::Daemon;
 use crate::index::DeviceNumber;
 use crate::names;
 use crate::sysfs::{self, Found};
-
-/// Error number of errno(3): the device went before it was watched.
-const ENOENT: i32 = 2;
 
 /// The nodes that are watched.
 pub(super) struct Writes {

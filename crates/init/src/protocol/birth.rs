@@ -81,7 +81,7 @@ impl Birth {
 
     /// That of a helper; an error if the memory is too small or not sealed.
     pub fn attach(fd: BorrowedFd<'_>) -> Result<Birth> {
-        const EINVAL: i32 = 22;
+        use warren_sys::errno::EINVAL;
         let words = SharedWords::map(fd)?;
         match words.as_slice().len() >= WORDS {
             true => Ok(Birth { words, next: AtomicUsize::new(0) }),

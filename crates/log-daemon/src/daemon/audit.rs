@@ -2,6 +2,7 @@
 //! any is not decided here.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use warren_sys::errno::ENOBUFS;
 
 use warren_sys::netlink;
 use warren_sys::socket::{SocketOptions, open_netlink};
@@ -22,9 +23,6 @@ const RECEIVE_BUFFER_BYTES: u32 = 1 << 20;
 
 /// Most records in a turn.
 const TURN_RECORDS_MAX: usize = 256;
-
-/// No buffer space: records were lost.
-const ENOBUFS: i32 = 105;
 
 /// The reader.
 pub struct Audit(OwnedFd);

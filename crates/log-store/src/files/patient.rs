@@ -9,12 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+use warren_sys::errno::ETIMEDOUT;
 
 use crate::error::{Error, Result};
 use crate::files::{File, Files, Listed, Space};
-
-/// Connection timed out.
-const ETIMEDOUT: i32 = 110;
 
 /// After so much is synced what somebody writes who does not wait for syncs as long as they take, bytes.
 const SYNC_BYTES: u64 = 4 << 20;

@@ -49,8 +49,7 @@ pub struct Book {
 /// # Errors
 /// When there is one, or the directory cannot be written to.
 pub fn set_up(directory: &Path, state: &State, replace: bool) -> Result<()> {
-    /// File exists.
-    const EEXIST: i32 = 17;
+    use warren_sys::errno::EEXIST;
     if directory.join(KEY_NAME).exists() && !replace {
         return Err(Error::Io { op: "create", name: KEY_NAME.to_owned(), errno: EEXIST });
     }

@@ -333,8 +333,7 @@ impl InMemory {
     }
 
     fn refuse(&self, op: &'static str) -> Error {
-        /// Bad file descriptor: this one is for reading.
-        const EBADF: i32 = 9;
+        use warren_sys::errno::EBADF;
         Error::Io { op, name: self.name.clone(), errno: EBADF }
     }
 }

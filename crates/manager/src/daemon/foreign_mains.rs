@@ -4,13 +4,12 @@
 use warren_core::model::ids::UnitId;
 use warren_core::model::process::ExitStatus;
 use warren_sys::epoll::Interest;
+use warren_sys::errno::ESRCH;
 use warren_sys::process;
 
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::process::table::init;
-
-const ESRCH: i32 = 3;
 
 impl Daemon {
     /// The machine was told of new main processes: those that it took for such are watched.

@@ -4,6 +4,7 @@
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::model::state::{Service, TypeState};
 use warren_core::protocol::event::Done;
+use warren_sys::signal::SIGKILL;
 
 use crate::base::clock::now;
 use crate::base::say::say;
@@ -19,8 +20,6 @@ const TOGETHER_MIN: usize = 16;
 /// Workers answer for a group that they killed under this bit and the unit's id, or that of the
 /// first of the units that were killed together.
 const KILLED: u64 = 1 << 60;
-
-const SIGKILL: i32 = 9;
 
 impl Daemon {
     /// Kills the groups that are to be killed.

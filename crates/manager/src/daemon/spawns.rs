@@ -27,9 +27,8 @@ use warren_init::protocol::birth::{Birth, Phase};
 use warren_init::protocol::exec::{ExecSpec, Served, SpawnError, SpawnReply, Spawned};
 use warren_sys::epoll::Interest;
 use warren_sys::process;
+use warren_sys::signal::SIGKILL;
 use warren_unit::config::{Copies, Input};
-
-const SIGKILL: i32 = 9;
 
 /// Replies of one helper taken in one turn. A helper repeats more than these to a new manager,
 /// so that what this one took and did not write down is not lost.

@@ -4,8 +4,7 @@ use crate::base::clock::now;
 use crate::daemon::Daemon;
 use warren_core::model::ids::UnitId;
 use warren_core::model::process::ExitStatus;
-
-const ESRCH: i32 = 3;
+use warren_sys::errno::ESRCH;
 
 impl Daemon {
     /// A process was seen to be gone, or could not be held: it counts as ended if no record comes.

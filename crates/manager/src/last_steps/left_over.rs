@@ -7,14 +7,13 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use warren_sys::signal::SIGKILL;
 
 use serde_json::{Value, json};
 use warren_sys::process;
 use warren_unit::{UnitName, UnitType};
 
 use crate::last_steps::stragglers::OWN_GROUP;
-
-const SIGKILL: i32 = 9;
 
 /// What it is at, for the list of what an end waits for.
 const PHASE: &str = "left over";

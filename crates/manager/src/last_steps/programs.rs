@@ -57,7 +57,7 @@ pub(super) fn start(path: &Path, word: &str) -> std::io::Result<Child> {
 
 /// Kills one with all of its group.
 pub(super) fn kill(child: &Child) {
-    const SIGKILL: i32 = 9;
+    use warren_sys::signal::SIGKILL;
     let _ = process::kill(-(child.id() as i32), SIGKILL);
 }
 

@@ -1,5 +1,6 @@
 //! Single steps: each in a child process, because each may hang.
 
+use warren_sys::errno::EINVAL;
 use warren_sys::error::{Error, Result};
 use warren_sys::mount::{self, Mount, MountFlags, MountOptions, Unmount};
 use warren_sys::storage;
@@ -7,8 +8,6 @@ use warren_sys::storage;
 use crate::base::say::say;
 use crate::base::server_mounts::has_server;
 use crate::last_steps::stack::swap_areas;
-
-const EINVAL: i32 = 22;
 
 /// One step.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use warren_sys::signal::{SIGCONT, SIGKILL, SIGTERM};
 
 use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Events, Interest};
@@ -50,10 +51,6 @@ const OWN_PROGRAMS: [&str; 2] = ["warrend", "warren-exec"];
 
 /// Of the console, among the places of processes in a list.
 const CONSOLE: u64 = u64::MAX;
-
-const SIGKILL: i32 = 9;
-const SIGTERM: i32 = 15;
-const SIGCONT: i32 = 18;
 
 /// What was found and what it came to.
 #[derive(Debug, Default)]

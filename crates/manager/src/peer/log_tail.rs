@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+use warren_sys::errno::EAGAIN;
 
 use serde_json::{Value, json};
 
@@ -19,9 +20,6 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 /// How long the daemon may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The daemon's queue of connections is full.
-const EAGAIN: i32 = 11;
 
 /// Tells the last lines of the units of one answer: of all of them the daemon is waited for once.
 #[derive(Debug)]

@@ -132,7 +132,7 @@ const EVENTS: &str = "cgroup.events";
 
 /// Whether nobody is left in the group, or it is gone.
 fn is_empty(group: &Path) -> bool {
-    const ENODEV: i32 = 19;
+    use warren_sys::errno::ENODEV;
     match std::fs::read_to_string(group.join(EVENTS)) {
         Ok(text) => text.contains("populated 0"),
         Err(e) => e.kind() == std::io::ErrorKind::NotFound || e.raw_os_error() == Some(ENODEV),

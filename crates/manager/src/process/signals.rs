@@ -12,6 +12,7 @@ use std::sync::Arc;
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::protocol::event::FollowUp;
 use warren_sys::eventfd::EventFd;
+pub(crate) use warren_sys::signal::{SIGCONT, SIGHUP, SIGKILL};
 
 /// A group whose processes fork is listed so often for one signal.
 pub(crate) const LISTINGS_MAX: usize = 4;
@@ -21,12 +22,6 @@ pub(crate) const LOOKED_AT_PER_TURN_MAX: usize = 64;
 
 /// Groups whose others are signalled right after their main process, in one turn.
 pub(crate) const AT_ONCE_PER_TURN_MAX: usize = 8;
-
-pub(crate) const SIGHUP: i32 = 1;
-
-pub(crate) const SIGKILL: i32 = 9;
-
-pub(crate) const SIGCONT: i32 = 18;
 
 /// The signals and kills that are under way.
 pub(crate) struct Kills {

@@ -16,6 +16,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use warren_sys::signal::SIGKILL;
 
 use warren_core::graph::Graph;
 use warren_core::model::ids::UnitId;
@@ -46,8 +47,6 @@ pub const PIECE_EVENTS_MAX: usize = 8 << 10;
 
 /// The manager's CPU time is recorded no more often than this, and only when something has happened.
 const CPU_APART: Duration = Duration::from_millis(20);
-
-const SIGKILL: i32 = 9;
 
 /// Something that the manager did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

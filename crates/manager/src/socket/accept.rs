@@ -13,13 +13,12 @@ use warren_core::model::ids::UnitId;
 use warren_core::model::process::CommandList;
 use warren_core::model::time::Monotonic;
 use warren_core::settings::{Compiled, TypeSettings};
+pub(crate) use warren_sys::errno::EAGAIN;
 use warren_sys::{credentials, socket};
 use warren_unit::UnitName;
 
 /// After accept(2) has failed, for want of descriptors or memory.
 pub(crate) const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
-
-pub(crate) const EAGAIN: i32 = 11;
 
 /// The connection that an instance serves, until it was handed over, or until it is down if commands behind
 /// `ExecStart=` get it too. Init keeps it too.

@@ -8,6 +8,7 @@ use std::io::Read as _;
 use std::os::unix::process::{CommandExt as _, parent_id};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use warren_sys::signal::SIGKILL;
 
 use warren_core::model::leftover::Trace;
 use warren_sys::removal::{self, ENTRIES_MAX, Removal};
@@ -17,8 +18,6 @@ use crate::base::say::say;
 
 /// Argument of the other warrend: `--remove-directory=PARENT:PATH`, with the process id of the manager.
 pub const REMOVE_DIRECTORY: &str = "--remove-directory";
-
-const SIGKILL: i32 = 9;
 
 /// Entries that a worker looks at itself.
 const WORKER_ENTRIES_MAX: u64 = 256;

@@ -7,12 +7,10 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use warren_sys::signal::{SIGCONT, SIGSTOP};
 
 use super::{Machine, pause};
 use warren_testkit::{Dice, variable};
-
-const SIGCONT: i32 = 18;
-const SIGSTOP: i32 = 19;
 
 /// So long one is held up at most: less than what any unit of the tests is given.
 const HELD_MAX_US: u64 = 250_000;

@@ -619,39 +619,17 @@ fn is_field_name(name: &str) -> bool {
         && name.bytes().all(allowed)
 }
 
-/// RFC 4648 base64; white space is skipped.
+/// RFC 4648 base64; white space is skipped, and the bits behind the last byte may be any.
 fn base64(text: &str) -> Option<Vec<u8>> {
-    let (mut out, mut bits, mut count, mut padding) = (Vec::new(), 0u32, 0, 0);
-    for b in text.bytes().filter(|b| !b.is_ascii_whitespace()) {
-        let digit = match b {
-            b'A'..=b'Z' => b - b'A',
-            b'a'..=b'z' => b - b'a' + 26,
-            b'0'..=b'9' => b - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            b'=' => {
-                padding += 1;
-                continue;
-            }
-            _ => return None,
-        };
-        if padding > 0 {
-            return None;
-        }
-        bits = bits << 6 | u32::from(digit);
-        count += 1;
-        if count == 4 {
-            out.extend_from_slice(&bits.to_be_bytes()[1..]);
-            (bits, count) = (0, 0);
-        }
-    }
-    match (count, padding) {
-        (0, 0) => {}
-        (2, 2) => out.push((bits >> 4) as u8),
-        (3, 1) => out.extend_from_slice(&((bits >> 2) as u16).to_be_bytes()),
-        _ => return None,
-    }
-    Some(out)
+    use ::base64::Engine as _;
+    use ::base64::alphabet::STANDARD;
+    use ::base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+    const ENGINE: GeneralPurpose = GeneralPurpose::new(
+        &STANDARD,
+        GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+    );
+    let letters: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+    ENGINE.decode(letters).ok()
 }
 
 fn rlimit_id(resource: Resource) -> Id {

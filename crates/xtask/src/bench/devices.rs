@@ -19,6 +19,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use warren_sys::signal::{SIGTERM, SIGUSR1};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -517,9 +518,6 @@ impl Running {
         Ok(())
     }
 }
-
-const SIGUSR1: i32 = 10;
-const SIGTERM: i32 = 15;
 
 /// Longest pause within a report.
 const REPORT_WAIT: std::time::Duration = std::time::Duration::from_millis(500);

@@ -5,6 +5,8 @@
 //! what must see the new user (the working directory), then the fds, then exec.
 
 use std::os::fd::{BorrowedFd, RawFd};
+use warren_sys::errno::ECANCELED;
+use warren_sys::signal::SIGPIPE;
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::Birth;
@@ -15,12 +17,8 @@ use warren_sys::{Error, child};
 use crate::prepare::Prepared;
 use crate::stdio::{Source, TTY_FLAGS, TTY_OUTPUT_FLAGS};
 
-const SIGPIPE: i32 = 13;
-
 /// UMask= where it is not set.
 const UMASK: u32 = 0o022;
-
-const ECANCELED: i32 = 125;
 
 /// The step that failed, and how.
 pub struct Failure {
@@ -205,9 +203,7 @@ fn privileges(prepared: &Prepared) -> Result<(), Failure> {
 
 /// A kernel without keyrings, or a container that forbids them, has none to be shared.
 fn keyring(result: Result<(), Error>) -> Result<(), Error> {
-    const ENOSYS: i32 = 38;
-    const EPERM: i32 = 1;
-    const EACCES: i32 = 13;
+    use warren_sys::errno::{EACCES, ENOSYS, EPERM};
     match result {
         Err(e) if matches!(e.errno, ENOSYS | EPERM | EACCES) => Ok(()),
         other => other,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use warren_sys::errno::EINVAL;
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{
@@ -104,8 +105,6 @@ pub fn wrong(step: ExecStep, error: &Error) -> SpawnError {
 pub fn c_string(text: &str, step: ExecStep) -> Result<CString, SpawnError> {
     CString::new(text).map_err(|_| failed(step, EINVAL, format!("NUL in {text:?}")))
 }
-
-const EINVAL: i32 = 22;
 
 /// Number of the first fd that a service is passed.
 const FIRST_PASSED: usize = 3;
@@ -227,7 +226,7 @@ fn program(spec: &ExecSpec) -> Result<CString, SpawnError> {
             return c_string(&inside, ExecStep::Exec);
         }
     }
-    const ENOENT: i32 = 2;
+    use warren_sys::errno::ENOENT;
     Err(failed(ExecStep::Exec, ENOENT, format!("{} not found in {}", spec.path, spec.search_path)))
 }
 

@@ -98,7 +98,7 @@ fn unreadable(id: u64, message: String) -> HelperReply {
 }
 
 fn without_fds(id: u64) -> HelperReply {
-    const EMFILE: i32 = 24;
+    use warren_sys::errno::EMFILE;
     let message = "receiving its files".to_owned();
     let error = SpawnError { step: ExecStep::Fds, errno: EMFILE, message, pid: None };
     HelperReply::Spawned(SpawnReply { id, result: Err(error) })

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use warren_sys::errno::EINVAL;
 
 use serde::{Deserialize, Serialize};
 use warren_init::protocol::{Packet, decode, encode};
@@ -40,8 +41,6 @@ const FD_MIN: i32 = 10;
 
 /// 65,536 names of 512 bytes and their numbers.
 const HANDED_OVER_BYTES_MAX: usize = 64 << 20;
-
-const EINVAL: i32 = 22;
 
 /// What is in the memfd.
 #[derive(Serialize, Deserialize)]

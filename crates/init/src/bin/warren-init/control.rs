@@ -4,6 +4,7 @@
 //! manager that does not read costs no memory, and no message can be lost by a full socket.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use warren_sys::errno::{EAGAIN, EINVAL, ENOENT, ENOSPC};
 
 use warren_init::protocol::control::{
     HELPERS_MAX, InitMessage, InitRequest, PowerAction, Refusal, STORE_NAME_BYTES_MAX, Welcome,
@@ -36,10 +37,6 @@ const PONG_HELD_NS_MAX: u64 = 5_000_000_000;
 const WELCOME_FDS_MAX: usize = 3 + HELPERS_MAX;
 
 // errno(3), on Linux.
-const ENOENT: i32 = 2;
-const EAGAIN: i32 = 11;
-const EINVAL: i32 = 22;
-const ENOSPC: i32 = 28;
 
 /// The socket is full: try again when it is writable.
 struct Full;
@@ -390,8 +387,7 @@ fn send(
     message: &InitMessage<'_>,
     fds: &[BorrowedFd<'_>],
 ) -> Result<bool, Full> {
-    const ENOBUFS: i32 = 105;
-    const ETOOMANYREFS: i32 = 109;
+    use warren_sys::errno::{ENOBUFS, ETOOMANYREFS};
     let mut buffer = [0u8; BATCH_NAMES_BYTES + 1024];
     let packet = encode_into(message, &mut buffer).expect("the buffer fits the largest message");
     match fdpass::try_send(socket, packet, fds) {

@@ -1,13 +1,12 @@
 //! An exec helper, as init sees it.
 
 use std::os::fd::OwnedFd;
+use warren_sys::signal::SIGKILL;
 
 use warren_sys::{Result, fdpass, process, time};
 
 use crate::backoff::Backoff;
 use crate::say;
-
-const SIGKILL: i32 = 9;
 
 /// One that was killed is reaped within this time, or the kernel holds it, as in a look at a path whose
 /// server does not answer: others may wait for it.

@@ -7,6 +7,7 @@
 use std::ffi::CString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use warren_sys::errno::EINVAL;
 
 use warren_init::protocol::control::PowerAction;
 use warren_sys::child::{self, ExecStrings};
@@ -24,8 +25,6 @@ const PROGRAM: &str = "/shutdown";
 
 /// Where the old root is then.
 const OLD_ROOT: &str = "oldroot";
-
-const EINVAL: i32 = 22;
 
 /// Whether a host is to end there: a machine that goes on is not.
 pub fn has_last_word(action: PowerAction, place: &Place) -> bool {

@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
+use warren_sys::errno::EPERM;
 
 use warren_init::protocol::control::{PowerAction, REBOOT_ARGUMENT};
 use warren_sys::mount::{self, MountFlags, MountOptions};
@@ -17,8 +18,6 @@ const SYNC_WITHIN: Duration = Duration::from_secs(10);
 
 /// The kernel takes no more.
 const ARGUMENT_BYTES_MAX: usize = 255;
-
-const EPERM: i32 = 1;
 
 /// The root directory.
 const ROOT: &str = "/";

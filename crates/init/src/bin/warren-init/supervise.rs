@@ -5,6 +5,9 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
+use warren_sys::signal::{
+    SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPWR, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+};
 
 use warren_init::protocol::control::{
     BEGAN_ENV, CGROUP_ROOT_ENV, CONTROL_FD, CONTROL_FD_ENV, EXIT_RESTART, HELPERS_MAX, PowerAction,
@@ -30,17 +33,6 @@ use crate::options::{OnExit, Options};
 use crate::program::Program;
 use crate::store::Store;
 use crate::{initramfs, power, say};
-
-const SIGHUP: i32 = 1;
-const SIGINT: i32 = 2;
-const SIGQUIT: i32 = 3;
-const SIGKILL: i32 = 9;
-const SIGUSR1: i32 = 10;
-const SIGUSR2: i32 = 12;
-const SIGTERM: i32 = 15;
-const SIGCHLD: i32 = 17;
-const SIGWINCH: i32 = 28;
-const SIGPWR: i32 = 30;
 
 /// Signals taken in one turn, of which each may be the end of a child: the manager is to hear of
 /// them. The others are still ready in the next.

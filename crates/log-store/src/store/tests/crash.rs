@@ -106,8 +106,7 @@ fn sequence_numbers_are_never_given_out_twice() {
 #[test]
 fn every_failed_change_is_got_over() {
     const STEPS: usize = 70;
-    const ENOSPC: i32 = 28;
-    const EIO: i32 = 5;
+    use warren_sys::errno::{EIO, ENOSPC};
     for (seed, errno) in [(1, ENOSPC), (2, EIO), (3, EIO)] {
         let mut at = 0;
         loop {

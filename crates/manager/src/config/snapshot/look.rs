@@ -413,18 +413,13 @@ fn all_names(entries: impl Iterator<Item = io::Result<OsString>>) -> io::Result<
 
 /// Whether a directory is not there, or not for us.
 fn is_absence(error: &io::Error) -> bool {
-    const ENOENT: i32 = 2;
-    const EACCES: i32 = 13;
-    const ENOTDIR: i32 = 20;
-    const ELOOP: i32 = 40;
+    use warren_sys::errno::{EACCES, ELOOP, ENOENT, ENOTDIR};
     matches!(error.raw_os_error(), Some(ENOENT | EACCES | ENOTDIR | ELOOP))
 }
 
 /// Whether this says nothing of the file: descriptors or memory are wanting, here or in the system.
 pub(crate) fn is_shortage(error: &io::Error) -> bool {
-    const ENOMEM: i32 = 12;
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
+    use warren_sys::errno::{EMFILE, ENFILE, ENOMEM};
     matches!(error.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE))
 }
 

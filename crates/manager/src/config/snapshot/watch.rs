@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use warren_sys::errno::ENOTDIR;
 
 use warren_sys::inotify::{Change, WatchFor, WatchId};
 use warren_sys::mount::MountNews;
@@ -13,8 +14,6 @@ use warren_unit_files::is_configuration;
 use super::look::names_in;
 use super::{Entry, Leads, LinkedDirectory, Links, Place, Snapshot};
 use crate::base::say::say;
-
-const ENOTDIR: i32 = 20;
 
 /// Whether configuration lies where a link in this directory leads to.
 pub(super) fn is_configuration_behind(directory: &Path, target: &str) -> bool {

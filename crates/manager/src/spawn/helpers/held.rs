@@ -8,11 +8,10 @@
 //! new program's memory in place of the old one, and at an end after it has given up the memory.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use warren_sys::signal::SIGKILL;
 
 use warren_core::model::ids::EffectId;
 use warren_sys::{process, time};
-
-const SIGKILL: i32 = 9;
 
 /// Name of the helpers' program, which a process runs before it is its own.
 const HELPER_NAME: &str = "warren-exec";

@@ -1,0 +1,7 @@
+//! Error numbers of errno(3) that the programs tell apart.
+
+pub use libc::{
+    EACCES, EAGAIN, EBADF, ECANCELED, EEXIST, EINTR, EINVAL, EIO, ELOOP, EMFILE, ENFILE, ENOBUFS,
+    ENODEV, ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTDIR, EPERM, EPIPE, EROFS, ESRCH, ETIMEDOUT,
+    ETOOMANYREFS,
+};
