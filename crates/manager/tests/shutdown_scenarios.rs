@@ -851,7 +851,7 @@ fn a_lock_holds_until_its_holder_is_gone() {
     until("the lock is held again", || (locks(&m)[0]["why"] == "half done").then_some(()));
     // What is planned waits for it.
     m.call("Leave", &json!({"how": "poweroff", "after": "1ms", "message": "new disks"}));
-    until("it waits", || m.console().contains("shutdown waits for backup").then_some(()));
+    until("it waits", || m.console().contains("shutdown is waiting for backup").then_some(()));
     assert_eq!(m.state("a.service"), "active/running");
     let why = m.call("Why", &json!({}));
     let holds_up = (&why["planned"]["left_us"], &why["inhibitors"][0]["who"]);

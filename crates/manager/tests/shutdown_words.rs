@@ -326,7 +326,7 @@ fn whom_the_kernel_holds_is_named_and_waited_for_once() {
     let told = &why["units"][0]["path"][0];
     assert_eq!(told["reason"]["code"], "WR-0098", "{why}");
     let left = told["left_over"][0].as_str().unwrap_or_default();
-    assert!(left.starts_with("cat (pid ") && left.ends_with(", held by the kernel)"), "{why}");
+    assert!(left.starts_with("cat (pid ") && left.ends_with(", in uninterruptible sleep)"), "{why}");
     m.leave("poweroff");
     until("it is down", || m.console().contains("The system is down.").then_some(()));
     // Its process 1 cannot leave before its last process.
@@ -335,7 +335,7 @@ fn whom_the_kernel_holds_is_named_and_waited_for_once() {
     assert_eq!(console.matches("client.service: WR-0044").count(), 1, "{console}");
     assert_eq!(console.matches("client.service: WR-0098").count(), 1, "{console}");
     assert!(console.contains("1 in all: cat (pid "), "{console}");
-    assert!(console.contains(", held by the kernel)"), "{console}");
+    assert!(console.contains(", in uninterruptible sleep)"), "{console}");
     assert!(console.contains("1 process killed earlier and still running: cat"), "{console}");
     assert!(!console.contains("still running after all units have stopped: cat"), "{console}");
     assert!(console.contains("1 process in uninterruptible sleep: cat"), "{console}");
