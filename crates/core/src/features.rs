@@ -13,4 +13,5 @@ mod freezer;
 mod limits;
 mod runtime_limit;
 mod shutdown_state;
+pub(crate) mod stop_budget;
 mod unit_gc;

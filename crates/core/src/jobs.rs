@@ -12,30 +12,30 @@ mod survival;
 mod waits;
 
 use crate::machine::Core;
-use crate::machine::job_queue::Turn;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::{Ignores, JobKind, JobResult};
 use crate::model::reason::{Cause, Code, Reason};
+use crate::parts::job_queue::Turn;
 use crate::protocol::trace_event::What;
 use crate::transaction::World;
 use warren_unit::{LoadState, Relation};
 
 impl World for Core {
     fn active_state(&self, unit: UnitId) -> ActiveState {
-        Core::active_state(self, unit)
+        self.units.active_state(unit)
     }
 
     fn installed(&self, unit: UnitId) -> Option<(JobKind, bool)> {
-        self.run(unit).job.as_ref().map(|job| (job.kind, job.irreversible))
+        self.units.run(unit).job.as_ref().map(|job| (job.kind, job.irreversible))
     }
 
     fn has_begun(&self, unit: UnitId) -> bool {
-        self.run(unit).job.as_ref().is_some_and(|job| job.running)
+        self.units.run(unit).job.as_ref().is_some_and(|job| job.running)
     }
 
     fn busy_units(&self) -> Vec<UnitId> {
-        self.busy()
+        self.units.busy()
     }
 
     fn can_reload(&self, unit: UnitId) -> bool {
@@ -55,15 +55,15 @@ impl World for Core {
     }
 
     fn accepted_by(&self, unit: UnitId) -> Option<UnitId> {
-        self.connections.get(&unit).copied()
+        self.resources.connections.get(&unit).copied()
     }
 }
 
 impl Core {
     /// Has the next unit do its job whose turn has come; false if there is none.
     pub(crate) fn run_next_job(&mut self) -> bool {
-        while let Some(unit) = self.next_turn() {
-            let job = self.run(unit).job.as_ref();
+        while let Some(unit) = self.queues.next_turn(self.totals.stopping) {
+            let job = self.units.run(unit).job.as_ref();
             if job.is_some_and(|job| !job.running && job.blockers == 0) {
                 self.run_job(unit);
                 return true;
@@ -74,12 +74,12 @@ impl Core {
 
     /// Nothing holds it any more, and its turn has come.
     fn run_job(&mut self, unit: UnitId) {
-        let Some(job) = self.run(unit).job.as_ref() else { return };
+        let Some(job) = self.units.run(unit).job.as_ref() else { return };
         let (kind, reason) = (job.kind, job.reason);
-        let was_so = kind.is_redundant(self.active_state(unit));
-        self.performing = Some((unit, kind));
+        let was_so = kind.is_redundant(self.units.active_state(unit));
+        self.jobs.performing = Some((unit, kind));
         let turn = self.perform(unit, kind, reason);
-        self.performing = None;
+        self.jobs.performing = None;
         match turn {
             Turn::Wait => {}
             Turn::Begun => {
@@ -93,19 +93,13 @@ impl Core {
         }
     }
 
-    /// The job of this unit that has begun, or is just about to.
-    pub(crate) fn job_at_work(&self, unit: UnitId) -> Option<JobKind> {
-        let job = self.run(unit).job.as_ref().filter(|job| job.running).map(|job| job.kind);
-        job.or_else(|| self.performing.filter(|&(other, _)| other == unit).map(|(_, kind)| kind))
-    }
-
     /// What a start is to have is being removed, since it began: it has not begun after all.
     pub(crate) fn wait_again(&mut self, unit: UnitId) {
-        let job = self.run_mut(unit).job.as_mut();
+        let job = self.units.run_mut(unit).job.as_mut();
         let had_begun = job.is_some_and(|job| std::mem::take(&mut job.running));
         // Nor was that planned with jobs that come to wait for it now.
-        self.circles_possible |= had_begun;
-        self.running_jobs -= u32::from(had_begun);
+        self.jobs.circles_possible |= had_begun;
+        self.jobs.running -= u32::from(had_begun);
         // It had its turn before those that wait for it now.
         if had_begun && self.waits_for_itself(unit) {
             self.change_job(unit, |job| _ = job.ignores.add(Ignores::ORDER));
@@ -113,32 +107,37 @@ impl Core {
     }
 
     fn note_begun(&mut self, unit: UnitId) {
-        if let Some(job) = self.run(unit).job.as_deref() {
+        if let Some(job) = self.units.run(unit).job.as_deref() {
             let (job, kind, released_by) = (job.id, job.kind, job.released_by);
-            self.happened(unit, What::JobBegan { job, kind, released_by });
+            self.outbox.happened(
+                self.times.now.monotonic,
+                unit,
+                What::JobBegan { job, kind, released_by },
+            );
         }
     }
 
     fn begin(&mut self, unit: UnitId) {
-        let now = self.now.monotonic;
+        let now = self.times.now.monotonic;
         let running_timeout = self
+            .graph
             .flags(unit)
             .has_job_settings()
             .then(|| self.compiled(unit).section.job_running_timeout)
             .flatten();
-        if let Some(job) = self.run_mut(unit).job.as_mut() {
+        if let Some(job) = self.units.run_mut(unit).job.as_mut() {
             let begun_before = std::mem::replace(&mut job.running, true);
             let limit = running_timeout.map(|timeout| now.after(timeout));
             job.deadline = [job.deadline, limit].into_iter().flatten().min();
-            self.running_jobs += u32::from(!begun_before);
+            self.jobs.running += u32::from(!begun_before);
         }
     }
 
     fn perform(&mut self, unit: UnitId, kind: JobKind, reason: Reason) -> Turn {
-        let state = self.active_state(unit);
+        let state = self.units.active_state(unit);
         // A stop stood against the restart when it was due, and this job took its place: the restart
         // that is about to come takes this one over, or is waited for by it.
-        if self.waits_to_restart(unit) && !kind.is_stopping() && kind != JobKind::Nop {
+        if self.units.waits_to_restart(unit) && !kind.is_stopping() && kind != JobKind::Nop {
             self.restart_if_due(unit);
             return Turn::Wait;
         }
@@ -167,7 +166,7 @@ impl Core {
             _ => {}
         }
         let refused = |result, code| Turn::Over(result, Reason::new(code, reason.cause));
-        match &self.definition(unit).load_state {
+        match &self.graph.definition(unit).load_state {
             LoadState::Loaded => {}
             LoadState::Masked => return refused(JobResult::Invalid, Code::Masked),
             LoadState::NotFound => return refused(JobResult::Invalid, Code::NotLoaded),
@@ -192,18 +191,20 @@ impl Core {
     /// A unit that this one is bound to and ordered after, and that is not up (systemd.unit(5),
     /// `BindsTo=` with `After=`, and `Requisite=`, which a job may ignore).
     fn missing_bound(&self, unit: UnitId) -> Option<(Code, UnitId)> {
-        let down = |other: UnitId| !self.active_state(other).is_up() && !self.is_unseen(other);
+        let down =
+            |other: UnitId| !self.units.active_state(other).is_up() && !self.is_unseen(other);
         let ordered = |other: UnitId| self.graph.is_before(other, unit);
         let mut bound = self.graph.related(unit, Relation::BindsTo);
         if let Some(gone) = bound.find(|&other| ordered(other) && down(other)) {
             return Some((Code::BoundUnitGone, gone));
         }
-        if self.run(unit).job.as_ref().is_some_and(|job| job.ignores_requirements()) {
+        if self.units.run(unit).job.as_ref().is_some_and(|job| job.ignores_requirements()) {
             return None;
         }
         let mut needed = self.graph.related(unit, Relation::Requisite);
-        let is_missing =
-            |other: UnitId| self.active_state(other).is_down_or_going() && !self.is_unseen(other);
+        let is_missing = |other: UnitId| {
+            self.units.active_state(other).is_down_or_going() && !self.is_unseen(other)
+        };
         needed.find(|&other| is_missing(other)).map(|missing| (Code::RequisiteMissing, missing))
     }
 
@@ -227,7 +228,7 @@ impl Core {
         if state != ActiveState::Deactivating {
             self.stop_unit(unit, reason);
         }
-        match self.run(unit).active_state() {
+        match self.units.run(unit).active_state() {
             s if s.is_down() && kind == JobKind::Stop && self.is_stop_held(unit) => Turn::Begun,
             s if s.is_down() && kind == JobKind::Restart => self.turn_into_start(unit),
             s if s.is_down() => Turn::Over(JobResult::Done, reason),
@@ -245,22 +246,30 @@ impl Core {
                 job.released_by = None;
             }
         });
-        if self.circles_possible && self.waits_for_itself(unit) {
+        if self.jobs.circles_possible && self.waits_for_itself(unit) {
             self.break_circles();
         }
-        self.queue_job(unit);
+        self.queues.queue_job(&self.units, unit);
         Turn::Wait
     }
 
     fn note_half(&mut self, unit: UnitId) {
-        let job = self.run(unit).job.as_deref().filter(|job| job.running);
+        let job = self.units.run(unit).job.as_deref().filter(|job| job.running);
         let Some((job, was, reason)) = job.map(|job| (job.id, job.kind, job.reason)) else {
             return;
         };
-        self.running_jobs -= 1;
+        self.jobs.running -= 1;
         let result = JobResult::Done;
-        self.happened(unit, What::JobEnded { job, kind: was, result, reason });
-        self.happened(unit, What::JobQueued { job, kind: JobKind::Start, reason });
+        self.outbox.happened(
+            self.times.now.monotonic,
+            unit,
+            What::JobEnded { job, kind: was, result, reason },
+        );
+        self.outbox.happened(
+            self.times.now.monotonic,
+            unit,
+            What::JobQueued { job, kind: JobKind::Start, reason },
+        );
     }
 
     fn perform_reload(&mut self, unit: UnitId, state: ActiveState, reason: Reason) -> Turn {
@@ -268,35 +277,17 @@ impl Core {
             ActiveState::Active => self.reload_unit(unit, reason),
             ActiveState::Reloading | ActiveState::Activating => Turn::Wait,
             // As a start waits for what is going again.
-            ActiveState::Deactivating if self.has_a_start(unit) => Turn::Wait,
+            ActiveState::Deactivating if self.jobs.has_a_start(&self.units, unit) => Turn::Wait,
             _ => self.start_ended(unit).unwrap_or(Turn::Over(JobResult::Invalid, reason)),
-        }
-    }
-
-    /// Whether a start went into the reload that is the unit's job (see [`JobKind::merge`]).
-    pub(crate) fn has_a_start(&self, unit: UnitId) -> bool {
-        self.run(unit).job_id().is_some_and(|job| self.starting_reloads.contains(&job))
-    }
-
-    /// After a restart of the manager: a reload of what has not come up yet had a start in it as a rule.
-    pub(crate) fn guess_starting_reloads(&mut self) {
-        for unit in self.busy() {
-            let run = self.run(unit);
-            let Some((job, history)) = run.job.as_ref().zip(run.history.as_ref()) else { continue };
-            let (came, began) = (history.active_enter.monotonic, history.inactive_exit.monotonic);
-            let id = job.id;
-            if job.kind == JobKind::Reload && !job.running && (came < began || came > job.since) {
-                self.starting_reloads.insert(id);
-            }
         }
     }
 
     /// What came of the start whose job was made into a reload while it was under way, if the unit is
     /// down again.
     fn start_ended(&self, unit: UnitId) -> Option<Turn> {
-        let since = self.run(unit).job.as_ref()?.since;
-        let history = self.run(unit).history.as_ref()?;
-        if history.state_change.monotonic < since || !self.has_a_start(unit) {
+        let since = self.units.run(unit).job.as_ref()?.since;
+        let history = self.units.run(unit).history.as_ref()?;
+        if history.state_change.monotonic < since || !self.jobs.has_a_start(&self.units, unit) {
             return None;
         }
         Some(match self.ended_well(unit) {

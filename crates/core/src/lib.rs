@@ -20,6 +20,8 @@ pub mod persist;
 
 pub mod view;
 
+mod parts;
+
 pub mod machine;
 
 mod jobs;

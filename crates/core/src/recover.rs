@@ -7,10 +7,11 @@
 
 use crate::graph::Graph;
 use crate::machine::Core;
-use crate::model::ids::{EffectId, UnitId};
+use crate::model::ids::{EffectId, Serial, UnitId};
 use crate::model::process::*;
 use crate::model::state::*;
 use crate::model::time::Moment;
+use crate::parts::ids::Ids;
 use crate::persist::run_state::{Manager, Restored};
 use crate::protocol::event::{Effect, Spawn};
 use std::sync::Arc;
@@ -24,7 +25,11 @@ impl Core {
     /// The manager's own state, to be written down.
     pub fn manager_record(&self) -> Manager {
         Manager {
-            serial: self.serial,
+            serial: Serial {
+                job: self.ids.job,
+                effect: self.outbox.next_id().0,
+                invocation: self.ids.invocation,
+            },
             startup_finished: self.totals.startup_finished,
             stopping: self.totals.stopping,
             jobs_ever: self.totals.jobs_ever,
@@ -42,21 +47,22 @@ impl Core {
 
     /// Notes when the boot was at what, for the next incarnation.
     pub fn set_boot_times(&mut self, boot: BootTimes) {
-        self.boot = boot;
+        self.times.boot = boot;
     }
 
     /// When the boot was at what.
     pub fn boot_times(&self) -> BootTimes {
-        self.boot
+        self.times.boot
     }
 
     /// Puts `graph` (whose ids are those of `restored`) and the restored run state in force, and
     /// returns the effects that were under way.
     pub fn recover(&mut self, now: Moment, graph: Arc<Graph>, restored: Restored) -> Vec<Effect> {
-        self.now = now;
+        self.times.now = now;
         self.totals.now = now;
         if let Some(manager) = restored.manager {
-            self.serial = manager.serial;
+            self.ids = Ids { job: manager.serial.job, invocation: manager.serial.invocation };
+            self.outbox.set_next_id(EffectId(manager.serial.effect));
             self.totals.startup_finished = manager.startup_finished;
             self.totals.stopping = manager.stopping;
             self.totals.jobs_ever = manager.jobs_ever;
@@ -65,42 +71,42 @@ impl Core {
         }
         self.adopt(graph);
         for (unit, run) in restored.runs {
-            if self.known(unit).is_some() {
+            if self.units.known(unit).is_some() {
                 self.restore(unit, run);
             }
         }
         for (unit, path) in restored.groups {
-            if self.known(unit).is_some() {
+            if self.units.known(unit).is_some() {
                 self.restore_place(unit, &path);
             }
         }
         // Of an end with stops that is as far no unit is up that has commands.
-        self.given_up = self.totals.stopping && self.totals.jobs == 0;
-        self.recount_blockers(&self.busy());
-        self.guess_starting_reloads();
-        self.circles_possible = true;
+        self.outbox.given_up = self.totals.stopping && self.totals.jobs == 0;
+        self.recount_blockers(&self.units.busy());
+        self.jobs.guess_starting_reloads(&self.units);
+        self.jobs.circles_possible = true;
         self.break_circles();
         let mut given_up = Vec::new();
-        for unit in (0..self.units.len()).map(|index| UnitId(index as u32)) {
+        for unit in self.units.ids() {
             self.clear_dead_socket(unit);
             if !self.resume_clearing(unit) {
                 given_up.push(unit);
             }
         }
-        let busy = self.busy();
+        let busy = self.units.busy();
         for &unit in &busy {
             self.resume(unit);
-            self.upheld_queue.extend(self.graph.related(unit, Relation::Upholds));
+            self.queues.upheld.extend(self.graph.related(unit, Relation::Upholds));
         }
         // What stood off, or waited for a start limit, is not written down.
-        for queue in [&mut self.unneeded_queue, &mut self.bound_queue] {
+        for queue in [&mut self.queues.unneeded, &mut self.queues.bound] {
             queue.append(&mut busy.iter().copied().collect());
         }
-        busy.iter().for_each(|&unit| self.queue_job(unit));
+        busy.iter().for_each(|&unit| self.queues.queue_job(&self.units, unit));
         self.look_back(&busy);
         given_up.into_iter().for_each(|unit| self.end_held_stop(unit));
         self.settle();
-        self.take_effects()
+        self.outbox.take_effects()
     }
 
     /// What was to follow from the end of a job, or from the return of a unit, and was not reached: it
@@ -108,10 +114,9 @@ impl Core {
     fn look_back(&mut self, busy: &[UnitId]) {
         for &unit in busy {
             let triggered = self.graph.related(unit, Relation::Triggers);
-            self.job_end_queue.extend(triggered.chain([unit]).map(|unit| (unit, self.now)));
+            self.queues.job_ends.extend(triggered.chain([unit]).map(|unit| (unit, self.times.now)));
         }
-        for index in 0..self.units.len() {
-            let unit = UnitId(index as u32);
+        for unit in self.units.ids() {
             if self.may_return(unit) {
                 self.return_if_allowed(unit);
             }
@@ -121,8 +126,8 @@ impl Core {
     /// Spawns that were given up while they were under way: they are not asked for again, but
     /// their answers are waited for.
     pub fn given_up(&self) -> Vec<EffectId> {
-        let busy = self.busy();
-        let doomed = busy.into_iter().filter_map(|unit| match &self.run(unit).state {
+        let busy = self.units.busy();
+        let doomed = busy.into_iter().filter_map(|unit| match &self.units.run(unit).state {
             TypeState::Service(Service::Up(run)) => Some(run.doomed.iter().copied()),
             _ => None,
         });
@@ -133,7 +138,7 @@ impl Core {
     /// over, or its unit is on the way down. If it has not begun, the answer is
     /// [`NeverBegun`](crate::protocol::event::Done::NeverBegun).
     pub fn is_unwanted(&self, spawn: EffectId) -> bool {
-        match self.effect_unit(spawn).map(|unit| &self.run(unit).state) {
+        match self.outbox.unit_of(spawn).map(|unit| &self.units.run(unit).state) {
             Some(TypeState::Service(Service::Up(run))) => {
                 let is_late = run.main_asked == Some(spawn) && run.phase.is_signalled();
                 is_late || run.doomed.contains(&spawn)
@@ -143,12 +148,12 @@ impl Core {
     }
 
     fn resume(&mut self, unit: UnitId) {
-        if let Some(id) = self.run(unit).history.as_ref().and_then(|h| h.checking) {
+        if let Some(id) = self.units.run(unit).history.as_ref().and_then(|h| h.checking) {
             let section = self.compiled(unit).section.clone();
             self.again(id, unit, Effect::CheckConditions { id, unit, section });
         }
         self.resume_freezer(unit);
-        match self.run(unit).state.clone() {
+        match self.units.run(unit).state.clone() {
             TypeState::Service(Service::Up(run)) => self.resume_service(unit, &run),
             TypeState::Socket(Socket::Up(run)) => self.resume_socket(unit, &run),
             TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => {
@@ -164,16 +169,16 @@ impl Core {
     }
 
     fn again(&mut self, id: EffectId, unit: UnitId, effect: Effect) {
-        self.expect_effect(id, unit);
-        self.out.push(effect);
+        self.outbox.expect_effect(id, unit);
+        self.outbox.effects.push(effect);
     }
 
     /// What a service said and what its processes did while the manager was away is heard before
     /// it is called late.
     fn grace(&mut self, unit: UnitId, run: &ServiceRun) {
-        let soonest = self.now.monotonic.after(GRACE);
+        let soonest = self.times.now.monotonic.after(GRACE);
         if run.phase != ServicePhase::AutoRestart {
-            let deadline = &mut self.service_mut(unit).deadline;
+            let deadline = &mut self.units.service_mut(unit).deadline;
             *deadline = deadline.map(|at| at.max(soonest));
         }
         if run.watchdog_deadline.is_some() {
@@ -200,7 +205,7 @@ impl Core {
             self.again(id, unit, Effect::FindMain { id, unit, pid_file, waits });
         }
         for &id in &run.doomed {
-            self.expect_effect(id, unit);
+            self.outbox.expect_effect(id, unit);
         }
         let kills = matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill);
         if kills || run.kill_asked.is_some() {
@@ -208,7 +213,7 @@ impl Core {
         }
         let may_idle = run.control.is_none() && run.main_search.is_none();
         if may_idle && self.waits_idly(unit) {
-            self.idle_queue.insert(unit);
+            self.queues.idle_services.insert(unit);
         }
     }
 
@@ -241,17 +246,17 @@ impl Core {
         }
         if run.phase == SocketPhase::Listening {
             let accept = self.accepts(unit);
-            self.out.push(Effect::WatchSockets { unit, on: true, accept });
+            self.outbox.effects.push(Effect::WatchSockets { unit, on: true, accept });
         }
     }
 
     /// The order to kill what the commands of a socket left behind may have been lost.
     fn clear_dead_socket(&mut self, unit: UnitId) {
-        let run = self.run(unit);
+        let run = self.units.run(unit);
         let dead = matches!(run.state, TypeState::Socket(Socket::Dead | Socket::Failed(_)));
         if dead && run.history.as_ref().is_some_and(|h| h.last_control.is_some()) {
             self.kill_socket_group(unit);
-            self.forget_settings(unit);
+            self.settings.forget(unit);
         }
     }
 
@@ -279,7 +284,7 @@ impl Core {
             self.again(id, unit, Effect::SetTrap { id, unit, settings });
         }
         if run.running && self.compiled(unit).automount().timeout_idle.is_some() {
-            self.out.push(Effect::WatchIdle { unit, on: true });
+            self.outbox.effects.push(Effect::WatchIdle { unit, on: true });
         }
     }
 }

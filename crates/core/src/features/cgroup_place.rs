@@ -25,31 +25,32 @@ impl UnitRun {
 impl Core {
     /// The path of a unit's group below the root of the tree, or where it is to be made.
     pub fn group_path(&self, unit: UnitId) -> Cow<'_, str> {
-        cgroup_path::path(&self.graph, &self.strays, unit)
+        cgroup_path::path(&self.graph, &self.resources.strays, unit)
     }
 
     /// The same, if there may be one and its place has to be written down.
     pub fn placed_at(&self, unit: UnitId) -> Option<Cow<'_, str>> {
-        self.run(unit).is_placed().then(|| self.group_path(unit))
+        self.units.run(unit).is_placed().then(|| self.group_path(unit))
     }
 
     /// The unit whose group has this path, though its definition says otherwise. Looks at all such units.
     pub fn stray_at(&self, path: &str) -> Option<UnitId> {
-        self.strays.iter().find(|(_, stray)| ***stray == *path).map(|(&unit, _)| unit)
+        self.resources.strays.iter().find(|(_, stray)| ***stray == *path).map(|(&unit, _)| unit)
     }
 
     /// The slices that a unit's group lies in, if its definition does not say so, from the outermost.
     pub(crate) fn strays_in(&self, unit: UnitId) -> Option<Vec<UnitId>> {
-        let parts = self.strays.get(&unit)?.split('/').filter(|part| part.ends_with(".slice"));
+        let parts =
+            self.resources.strays.get(&unit)?.split('/').filter(|part| part.ends_with(".slice"));
         Some(parts.filter_map(|part| self.graph.lookup(&UnitName::parse(part).ok()?)).collect())
     }
 
     /// Has groups stay where they are when `graph` is put in force, which differs by `delta`.
     pub(crate) fn keep_places(&mut self, graph: &Graph, delta: &Delta) {
         for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
-            let is_placed = self.known(unit).is_some_and(UnitRun::is_placed);
+            let is_placed = self.units.known(unit).is_some_and(UnitRun::is_placed);
             let stays = || self.graph.definition(unit).slice == graph.definition(unit).slice;
-            if is_placed && (self.strays.contains_key(&unit) || !stays()) {
+            if is_placed && (self.resources.strays.contains_key(&unit) || !stays()) {
                 let now = self.group_path(unit).into_owned();
                 self.place(graph, unit, &now);
             }
@@ -58,15 +59,15 @@ impl Core {
 
     /// After a restart: a group may lie elsewhere than the definition says that is in force now.
     pub(crate) fn restore_place(&mut self, unit: UnitId, path: &str) {
-        if self.run(unit).is_placed() {
+        if self.units.run(unit).is_placed() {
             self.place(&self.graph.clone(), unit, path);
         }
     }
 
     fn place(&mut self, graph: &Graph, unit: UnitId, path: &str) {
         match defined_path(graph, unit) == path {
-            true => self.strays.remove(&unit),
-            false => self.strays.insert(unit, path.into()),
+            true => self.resources.strays.remove(&unit),
+            false => self.resources.strays.insert(unit, path.into()),
         };
     }
 }

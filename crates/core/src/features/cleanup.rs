@@ -89,28 +89,28 @@ pub fn met(own: &Compiled, removed: &Compiled, context: &Context) -> Option<Path
 impl Core {
     /// Has the traces of a run removed that has ended; a unit without any pays nothing.
     pub(crate) fn clear_away(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
-        let traces = traces(settings, &self.settings.context, restarting);
+        let traces = traces(settings, &self.settings.common.context, restarting);
         if traces.is_empty() {
             return;
         }
         // Nothing has run since: only what was to stay for a restart is left to be removed.
-        if let Some(clearing) = &mut self.history_mut(unit).clearing {
+        if let Some(clearing) = &mut self.units.history_mut(unit).clearing {
             clearing.again |= clearing.restarting && !restarting;
             return;
         }
-        let id = self.new_effect(unit);
-        let until = Some(self.now.monotonic.after(WAIT_MAX));
-        self.history_mut(unit).clearing =
+        let id = self.outbox.new_effect(unit);
+        let until = Some(self.times.now.monotonic.after(WAIT_MAX));
+        self.units.history_mut(unit).clearing =
             Some(Clearing { id, restarting, again: false, until, managers_ended: 0 });
         self.note_removal(unit, settings);
-        self.out.push(Effect::ClearAway { id, unit, traces });
+        self.outbox.effects.push(Effect::ClearAway { id, unit, traces });
     }
 
     /// Has removed what stayed for a job that was there when its unit went down, and that is over now without having
     /// brought it up again.
     pub(crate) fn clear_what_was_kept(&mut self, unit: UnitId, job: &Job) {
-        let went_down = self.run(unit).history.as_ref().map(|h| h.inactive_enter.monotonic);
-        let is_service = matches!(self.run(unit).state, TypeState::Service(_));
+        let went_down = self.units.run(unit).history.as_ref().map(|h| h.inactive_enter.monotonic);
+        let is_service = matches!(self.units.run(unit).state, TypeState::Service(_));
         if !is_service || job.kind == JobKind::Stop || went_down.is_none_or(|at| at < job.since) {
             return;
         }
@@ -121,58 +121,54 @@ impl Core {
         }
     }
 
-    /// The removal that is under way.
-    pub(crate) fn clearing(&self, unit: UnitId) -> Option<Clearing> {
-        self.run(unit).history.as_ref()?.clearing
-    }
-
     /// Whether the stop of a unit that is down waits for what it has left to be removed.
     pub(crate) fn is_stop_held(&self, unit: UnitId) -> bool {
-        self.clearing(unit).is_some_and(|clearing| clearing.until.is_some())
+        self.units.clearing(unit).is_some_and(|clearing| clearing.until.is_some())
     }
 
     /// What stays for a restart may be removed after all: starts of others wait for all of it.
     fn note_removal(&mut self, unit: UnitId, settings: &Compiled) {
-        let traces = traces(settings, &self.settings.context, false);
-        self.removals.insert(unit, &traces);
+        let traces = traces(settings, &self.settings.common.context, false);
+        self.resources.removals.insert(unit, &traces);
     }
 
     /// Whether a start has to wait because something is being removed that it would have; it is
     /// looked at again when that is done.
     pub(crate) fn waits_for_clearing(&mut self, unit: UnitId) -> bool {
-        let met = match self.clearing(unit) {
+        let met = match self.units.clearing(unit) {
             Some(_) => Some(unit),
             None => self.meets_clearing(unit),
         };
         match met {
-            Some(other) => self.removals.wait(unit, other),
-            None => self.removals.stop_waiting(unit),
+            Some(other) => self.resources.removals.wait(unit, other),
+            None => self.resources.removals.stop_waiting(unit),
         }
         met.is_some()
     }
 
     fn meets_clearing(&mut self, unit: UnitId) -> Option<UnitId> {
-        if self.removals.units.is_empty() {
+        if self.resources.removals.units.is_empty() {
             return None;
         }
         let settings = self.compiled(unit);
         let TypeSettings::Service(config) = &settings.own else { return None };
-        let own = traces_of(config, &self.settings.context, true);
-        own.iter().find_map(|trace| self.removals.met_by(trace.path()))
+        let own = traces_of(config, &self.settings.common.context, true);
+        own.iter().find_map(|trace| self.resources.removals.met_by(trace.path()))
     }
 
     /// Whether the job of the unit waits for a removal.
     pub(crate) fn is_clearing_waiter(&self, unit: UnitId) -> bool {
-        self.removals.waiting.contains_key(&unit)
+        self.resources.removals.waiting.contains_key(&unit)
     }
 
     /// Serves the answer to a removal; returns whether it was one.
     pub(crate) fn clearing_done(&mut self, unit: UnitId, effect: EffectId, _: &Done) -> bool {
-        let Some(clearing) = self.clearing(unit).filter(|clearing| clearing.id == effect) else {
+        let Some(clearing) = self.units.clearing(unit).filter(|clearing| clearing.id == effect)
+        else {
             return false;
         };
-        self.history_mut(unit).clearing = None;
-        self.removals.remove(unit);
+        self.units.history_mut(unit).clearing = None;
+        self.resources.removals.remove(unit);
         if clearing.again {
             let settings = self.compiled(unit);
             self.clear_away(unit, &settings, false);
@@ -180,11 +176,11 @@ impl Core {
         if !self.is_stop_held(unit) {
             self.end_held_stop(unit);
         }
-        for waiter in self.removals.take_waiters(unit) {
+        for waiter in self.resources.removals.take_waiters(unit) {
             match self.waits_idly(waiter) {
                 true if self.has_idled_enough(waiter) => self.service_idle_over(waiter),
-                true => _ = self.idle_queue.insert(waiter),
-                false => self.queue_job(waiter),
+                true => _ = self.queues.idle_services.insert(waiter),
+                false => self.queues.queue_job(&self.units, waiter),
             }
         }
         true
@@ -192,12 +188,12 @@ impl Core {
 
     /// The stop of the unit has waited long enough for what cannot be removed.
     pub(crate) fn clearing_deadline(&mut self, unit: UnitId) {
-        let now = self.now.monotonic;
+        let now = self.times.now.monotonic;
         let due = |clearing: &Clearing| clearing.until.is_some_and(|until| until <= now);
-        if !self.clearing(unit).as_ref().is_some_and(due) {
+        if !self.units.clearing(unit).as_ref().is_some_and(due) {
             return;
         }
-        if let Some(clearing) = &mut self.history_mut(unit).clearing {
+        if let Some(clearing) = &mut self.units.history_mut(unit).clearing {
             clearing.until = None;
         }
         self.end_held_stop(unit);
@@ -205,12 +201,12 @@ impl Core {
 
     /// The stop of a unit that is down waits for nothing any more.
     pub(crate) fn end_held_stop(&mut self, unit: UnitId) {
-        let job = self.run(unit).job.as_ref().filter(|job| job.running);
+        let job = self.units.run(unit).job.as_ref().filter(|job| job.running);
         let stop = job.filter(|job| job.kind == JobKind::Stop).map(|job| job.reason);
-        if let Some(reason) = stop.filter(|_| self.active_state(unit).is_down()) {
+        if let Some(reason) = stop.filter(|_| self.units.active_state(unit).is_down()) {
             self.finish_job(unit, JobResult::Done, reason);
             // When it went down this job stood against what is to bring it up again.
-            self.upheld_queue.insert(unit);
+            self.queues.upheld.insert(unit);
             self.return_if_allowed(unit);
         }
     }
@@ -220,20 +216,20 @@ impl Core {
     ///
     /// False: it was given up, and what waits for it has to be told ([`Core::end_held_stop`]).
     pub(crate) fn resume_clearing(&mut self, unit: UnitId) -> bool {
-        let Some(mut clearing) = self.clearing(unit) else { return true };
-        let settings = Arc::new(self.settings.compile_running(self.graph.definition(unit)));
-        let traces = traces(&settings, &self.settings.context, clearing.restarting);
+        let Some(mut clearing) = self.units.clearing(unit) else { return true };
+        let settings = Arc::new(self.settings.common.compile_running(self.graph.definition(unit)));
+        let traces = traces(&settings, &self.settings.common.context, clearing.restarting);
         clearing.managers_ended = clearing.managers_ended.saturating_add(1);
         if clearing.managers_ended > MANAGERS_MAX {
-            self.history_mut(unit).clearing = None;
+            self.units.history_mut(unit).clearing = None;
             let paths = traces.iter().map(|trace| trace.path().to_owned()).collect();
-            self.tell(Notice::RemovalGivenUp { unit, paths });
+            self.outbox.tell(Notice::RemovalGivenUp { unit, paths });
             return false;
         }
-        self.history_mut(unit).clearing = Some(clearing);
-        self.expect_effect(clearing.id, unit);
+        self.units.history_mut(unit).clearing = Some(clearing);
+        self.outbox.expect_effect(clearing.id, unit);
         self.note_removal(unit, &settings);
-        self.out.push(Effect::ClearAway { id: clearing.id, unit, traces });
+        self.outbox.effects.push(Effect::ClearAway { id: clearing.id, unit, traces });
         true
     }
 }

@@ -40,7 +40,7 @@ impl Core {
     ) {
         if let Some(command) = settings.commands(list).get(usize::from(index)) {
             let line = CommandLine::of(list, index, command);
-            self.history_mut(unit).keep_line(line);
+            self.units.history_mut(unit).keep_line(line);
         }
     }
 }
@@ -59,7 +59,7 @@ impl Core {
             let command = settings.commands(list).get(usize::from(place))?;
             Some(CommandLine::of(list, index, command))
         };
-        let history = self.run(unit).history.as_ref();
+        let history = self.units.run(unit).history.as_ref();
         let ran = history.and_then(|history| {
             history.lines.iter().find(|line| (line.list, line.index) == (list, index))
         });

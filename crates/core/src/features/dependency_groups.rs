@@ -6,13 +6,14 @@
 //! changes. `ExcludeAll=` and `RestartOn=` act when the other unit changes. A unit that was stopped
 //! by one of them starts again when the other allows it; its reason is the memory of that.
 
-use crate::machine::job_queue::Turn;
-use crate::machine::{Core, Transition};
+use crate::machine::Core;
 use crate::model::ids::UnitId;
 use crate::model::job::comes_up;
 use crate::model::job::{JobKind, JobMode, JobResult, JobType};
 use crate::model::process::Outcome;
 use crate::model::reason::{Cause, Code, Reason};
+use crate::parts::job_queue::Turn;
+use crate::parts::queues::Transition;
 use crate::transaction::Anchor;
 use warren_unit::Relation;
 
@@ -23,7 +24,7 @@ const ENDED_WITH: [Relation; 3] =
 impl Core {
     /// What stands against the start of a unit whose turn it is: a wait, or the end of its job.
     pub(crate) fn groups_against(&mut self, unit: UnitId) -> Option<Turn> {
-        if !self.flags(unit).has_groups() {
+        if !self.graph.flags(unit).has_groups() {
             return None;
         }
         let refuse = |code, other| {
@@ -32,13 +33,13 @@ impl Core {
         if let Some(other) = self.excluder(unit) {
             return refuse(Code::Excluded, other);
         }
-        let waits = !self.run(unit).job.as_ref().is_some_and(|job| job.ignores_order());
+        let waits = !self.units.run(unit).job.as_ref().is_some_and(|job| job.ignores_order());
         let graph = self.graph.clone();
         if waits && graph.related(unit, Relation::OptionalAll).any(|other| self.is_coming(other)) {
             return Some(Turn::Wait);
         }
         for group in self.any_groups(unit) {
-            if group.iter().any(|&other| self.active_state(other).is_up()) {
+            if group.iter().any(|&other| self.units.active_state(other).is_up()) {
                 continue;
             }
             if waits && group.iter().any(|&other| self.is_coming(other)) {
@@ -54,20 +55,21 @@ impl Core {
     /// Whether a start of it has a unit to wait for that a group of it names.
     pub(crate) fn waits_for_group(&self, unit: UnitId) -> bool {
         let groups = [Relation::RequireAny, Relation::OptionalAll];
-        let starts = self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start);
+        let starts =
+            self.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start);
         starts && groups.iter().any(|&r| self.graph.related(unit, r).any(|o| self.is_coming(o)))
     }
 
     /// A unit that this one must not run beside, and that is up or about to be.
     fn excluder(&self, unit: UnitId) -> Option<UnitId> {
         let mut excluded = self.graph.related(unit, Relation::ExcludeAll);
-        excluded.find(|&other| self.active_state(other).is_up() || self.is_coming(other))
+        excluded.find(|&other| self.units.active_state(other).is_up() || self.is_coming(other))
     }
 
     /// Whether a unit is on its way up, or has a job that leads there.
     fn is_coming(&self, unit: UnitId) -> bool {
-        let kind = self.run(unit).job.as_ref().map(|job| job.kind);
-        comes_up(kind, self.active_state(unit))
+        let kind = self.units.run(unit).job.as_ref().map(|job| job.kind);
+        comes_up(kind, self.units.active_state(unit))
     }
 
     /// The units of each line of `RequireAny=`.
@@ -81,7 +83,7 @@ impl Core {
     /// Whether each line of `RequireAny=` that names `other` has another unit that is up.
     pub(crate) fn does_without(&self, unit: UnitId, other: UnitId) -> bool {
         let groups = self.any_groups(unit);
-        let up = |&member: &UnitId| member != other && self.active_state(member).is_up();
+        let up = |&member: &UnitId| member != other && self.units.active_state(member).is_up();
         groups.iter().filter(|group| group.contains(&other)).all(|group| group.iter().any(up))
     }
 
@@ -90,7 +92,7 @@ impl Core {
         let graph = self.graph.clone();
         for relation in [Relation::RequireAnyOf, Relation::OptionalAllOf] {
             for other in graph.related(unit, relation) {
-                if self.run(other).job.as_ref().is_some_and(|job| !job.running) {
+                if self.units.run(other).job.as_ref().is_some_and(|job| !job.running) {
                     self.release(other, unit);
                 }
             }
@@ -101,9 +103,9 @@ impl Core {
     /// have the group any more that one of them waits for.
     pub(crate) fn look_at_group_waiters_among(&mut self, units: &[UnitId]) {
         for &unit in units {
-            let job = self.run(unit).job.as_ref();
+            let job = self.units.run(unit).job.as_ref();
             if job.is_some_and(|job| !job.running && job.blockers == 0) {
-                self.queue_job(unit);
+                self.queues.queue_job(&self.units, unit);
             }
         }
     }
@@ -131,7 +133,7 @@ impl Core {
     fn make_room(&mut self, unit: UnitId) {
         let graph = self.graph.clone();
         for other in graph.related(unit, Relation::ExcludeAllOf) {
-            if self.active_state(other).is_up_or_coming() {
+            if self.units.active_state(other).is_up_or_coming() {
                 self.stop_by_rule(other, Reason::new(Code::GaveWay, Cause::Dependency(unit)));
             }
         }
@@ -143,7 +145,7 @@ impl Core {
     /// waited for its turn ends now.
     fn stop_with(&mut self, unit: UnitId, told: Option<JobKind>) {
         let graph = self.graph.clone();
-        let is_fault = told.is_none() && self.outcome(unit) != Outcome::Success;
+        let is_fault = told.is_none() && self.units.outcome(unit) != Outcome::Success;
         let are_told = told == Some(JobKind::Restart);
         for relation in ENDED_WITH {
             if relation == Relation::RestartOnErrorOf && !is_fault {
@@ -152,7 +154,7 @@ impl Core {
             for other in graph.related(unit, relation) {
                 let one_of = graph.is_related(other, Relation::RequireAny, unit);
                 let is_done = are_told && !one_of || one_of && self.does_without(other, unit);
-                if !is_done && self.active_state(other).is_up_or_coming() {
+                if !is_done && self.units.active_state(other).is_up_or_coming() {
                     let reason = Reason::new(Code::DependencyEnded, Cause::Dependency(unit));
                     self.stop_by_rule(other, reason);
                 }
@@ -164,19 +166,19 @@ impl Core {
     /// than that job lasts.
     fn stop_by_rule(&mut self, unit: UnitId, reason: Reason) {
         let stops = |kind: JobKind| kind.is_stopping();
-        if !self.run(unit).job.as_ref().is_some_and(|job| stops(job.kind)) {
+        if !self.units.run(unit).job.as_ref().is_some_and(|job| stops(job.kind)) {
             let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };
             self.enqueue_for(anchor, reason);
         }
-        let owed = self.stands_off.contains(&unit).then_some(reason);
+        let owed = self.queues.stands_off.contains(&unit).then_some(reason);
         if owed.is_some() || self.owed_stop(unit).is_some() {
-            self.history_mut(unit).owed_stop = owed;
+            self.units.history_mut(unit).owed_stop = owed;
         }
     }
 
     /// The stop by a rule that jobs stood against.
     fn owed_stop(&self, unit: UnitId) -> Option<Reason> {
-        self.run(unit).history.as_ref()?.owed_stop
+        self.units.run(unit).history.as_ref()?.owed_stop
     }
 
     /// Tries again to stop a unit by a rule, if its files still say so; whether it was tried.
@@ -187,9 +189,9 @@ impl Core {
             Code::GaveWay => self.excluder(unit).is_some(),
             _ => ENDED_WITH.iter().any(|&rule| self.graph.is_related(other, rule, unit)),
         };
-        match is_due && self.active_state(unit).is_up_or_coming() {
+        match is_due && self.units.active_state(unit).is_up_or_coming() {
             true => self.stop_by_rule(unit, reason),
-            false => self.history_mut(unit).owed_stop = None,
+            false => self.units.history_mut(unit).owed_stop = None,
         }
         is_due
     }
@@ -213,8 +215,8 @@ impl Core {
 
     /// Starts a unit again that a rule had stopped, if what stopped it allows it now.
     pub(crate) fn return_if_allowed(&mut self, unit: UnitId) {
-        let idle = self.run(unit).job.is_none() && self.active_state(unit).is_down();
-        let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
+        let idle = self.units.run(unit).job.is_none() && self.units.active_state(unit).is_down();
+        let reason = self.units.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
         let Cause::Dependency(other) = reason.cause else { return };
         if !idle || self.totals.stopping {
             return;
@@ -228,8 +230,8 @@ impl Core {
             return;
         }
         if let Some(at) = self.count_return(unit) {
-            self.upheld_again.insert(unit, at);
-            self.touched.push(unit);
+            self.deadlines.upheld_again.insert(unit, at);
+            self.units.note_touched(unit);
         } else {
             let anchor = Anchor { unit, job_type: JobType::Start, mode: JobMode::Fail };
             self.enqueue_for(anchor, Reason::new(Code::Returned, Cause::Dependency(other)));
@@ -238,19 +240,19 @@ impl Core {
 
     /// Whether a unit that `unit` ended with is up and stays so, or another one that will do.
     fn is_back(&self, unit: UnitId, other: UnitId) -> bool {
-        let stops = self.run(other).job.as_ref().is_some_and(|job| job.kind.is_stopping());
+        let stops = self.units.run(other).job.as_ref().is_some_and(|job| job.kind.is_stopping());
         let one_of = self.graph.is_related(unit, Relation::RequireAny, other);
-        self.active_state(other).is_up() && !stops || one_of && self.does_without(unit, other)
+        self.units.active_state(other).is_up() && !stops || one_of && self.does_without(unit, other)
     }
 
     /// Whether it is down for the sake of a unit that it must not run beside.
     pub(crate) fn gave_way(&self, unit: UnitId) -> bool {
-        self.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::GaveWay)
+        self.units.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::GaveWay)
     }
 
     /// Whether it is down by a rule that starts it again when what stopped it allows it.
     pub(crate) fn may_return(&self, unit: UnitId) -> bool {
-        let reason = self.run(unit).history.as_ref().map(|history| history.reason);
+        let reason = self.units.run(unit).history.as_ref().map(|history| history.reason);
         reason.is_some_and(|reason| {
             matches!(reason.code, Code::GaveWay | Code::DependencyEnded)
                 && matches!(reason.cause, Cause::Dependency(_))
@@ -260,8 +262,8 @@ impl Core {
     /// An administrator stops what is down already: it does not come back by a rule any more.
     pub(crate) fn stays_down(&mut self, unit: UnitId, reason: Reason) {
         let by_rule = |code| matches!(code, Code::GaveWay | Code::DependencyEnded);
-        if self.run(unit).history.as_ref().is_some_and(|h| by_rule(h.reason.code)) {
-            self.history_mut(unit).reason = reason;
+        if self.units.run(unit).history.as_ref().is_some_and(|h| by_rule(h.reason.code)) {
+            self.units.history_mut(unit).reason = reason;
         }
     }
 }

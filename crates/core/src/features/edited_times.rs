@@ -40,7 +40,7 @@ impl Core {
     /// start, to stop or to be restarted is what the files say now. `by` is what the generation before was compiled
     /// with.
     pub(crate) fn renew_times(&mut self, unit: UnitId, before: &Graph, by: &Settings) {
-        let Some(run) = self.service(unit).filter(|run| has_time(run)) else { return };
+        let Some(run) = self.units.service(unit).filter(|run| has_time(run)) else { return };
         let phase = run.phase;
         let Some(was) = before.get(unit).filter(|was| was.load_state == LoadState::Loaded) else {
             return;
@@ -53,9 +53,9 @@ impl Core {
         let is = self.graph.definition(unit);
         let (was, is) = (by.compile_running(was), self.settings().compile_running(is));
         let (was, is) = (was.service(), is.service());
-        let (restarts, since) = match self.run(unit).history.as_ref() {
+        let (restarts, since) = match self.units.run(unit).history.as_ref() {
             Some(history) => (history.restarts, history.state_change.monotonic),
-            None => (0, self.now.monotonic),
+            None => (0, self.times.now.monotonic),
         };
         let time = |config: &ServiceConfig| time_of(config, phase, restarts);
         let (Some(was), Some(new)) = (time(was), time(is)) else { return };
@@ -63,13 +63,13 @@ impl Core {
         if edit.is_none() {
             return;
         }
-        let run = self.service_mut(unit);
+        let run = self.units.service_mut(unit);
         run.deadline = edit.of(run.deadline);
         let in_all = is_of_stop(phase) && is.stop_budget == StopBudget::Total;
         if in_all {
             run.stop_by = edit.of(run.stop_by);
             // What is still to come has a share of it.
-            self.service_mut(unit).deadline = self.stop_deadline(unit, is, phase);
+            self.units.service_mut(unit).deadline = self.stop_deadline(unit, is, phase);
         }
     }
 }

@@ -38,7 +38,7 @@ impl Core {
     /// The unit was edited, and `before` is the generation before that.
     pub(crate) fn renew_limits(&mut self, unit: UnitId, before: &Graph) {
         let new = self.graph.definition(unit);
-        if !has_group(new.unit_type()) || self.active_state(unit).is_down() {
+        if !has_group(new.unit_type()) || self.units.active_state(unit).is_down() {
             return;
         }
         let is_used = |definition: &&Arc<Definition>| definition.load_state == LoadState::Loaded;
@@ -48,7 +48,7 @@ impl Core {
         }
         let before = Some(Arc::new(self.settings().compile_running(old)));
         let settings = self.compiled(unit);
-        self.out.push(Effect::LimitGroup { unit, before, settings });
+        self.outbox.effects.push(Effect::LimitGroup { unit, before, settings });
     }
 
     /// Other defaults are in force, and `before` is what units were compiled with. `DefaultTasksMax=` is the only
@@ -67,7 +67,7 @@ impl Core {
         }
         let before = Some(Arc::new(before.compile_running(definition)));
         let settings = self.compiled(unit);
-        self.out.push(Effect::LimitGroup { unit, before, settings });
+        self.outbox.effects.push(Effect::LimitGroup { unit, before, settings });
     }
 
     /// A slice is there that nobody has started: its group is made with its first unit, and not limited by
@@ -76,7 +76,7 @@ impl Core {
         let definition = self.graph.definition(unit);
         if definition.unit_type() == UnitType::Slice && says_limits(definition) {
             let settings = self.compiled(unit);
-            self.out.push(Effect::LimitGroup { unit, before: None, settings });
+            self.outbox.effects.push(Effect::LimitGroup { unit, before: None, settings });
         }
     }
 }

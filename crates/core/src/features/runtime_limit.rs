@@ -21,7 +21,7 @@ impl Core {
             use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running};
             matches!(phase, Running | Reload | ReloadSignal | ReloadNotify)
         };
-        let Some(run) = self.service(unit).filter(|run| runs(run.phase)) else { return };
+        let Some(run) = self.units.service(unit).filter(|run| runs(run.phase)) else { return };
         let deadline = run.runtime_deadline;
         let invocation = self.invocation(unit);
         let before = before.get(unit);
@@ -30,11 +30,12 @@ impl Core {
         if was == max {
             return;
         }
-        let history = self.run(unit).history.as_ref();
-        let since = history.map_or(self.now.monotonic, |history| history.active_enter.monotonic);
+        let history = self.units.run(unit).history.as_ref();
+        let since =
+            history.map_or(self.times.now.monotonic, |history| history.active_enter.monotonic);
         let [until_now, until] = [was, max].map(|max| max.map(|max| since.after(max)));
         let extended = deadline.filter(|_| deadline > until_now);
-        self.service_mut(unit).runtime_deadline =
+        self.units.service_mut(unit).runtime_deadline =
             until.map(|until| extended.map_or(until, |at| at.max(until)));
     }
 
@@ -47,19 +48,19 @@ impl Core {
 
     /// Of its last run; 0 if it has had none.
     pub(crate) fn invocation(&self, unit: UnitId) -> u128 {
-        self.run(unit).history.as_ref().map_or(0, |history| history.invocation)
+        self.units.run(unit).history.as_ref().map_or(0, |history| history.invocation)
     }
 
     /// A service has come up.
     pub(crate) fn begin_runtime_limit(&mut self, unit: UnitId, config: &ServiceConfig) {
         let max = runtime_max(config, self.invocation(unit));
-        let now = self.now.monotonic;
-        self.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
+        let now = self.times.now.monotonic;
+        self.units.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
     }
 
     /// Its time is over: it is stopped as somebody would stop it, by `ExecStop=` first, as with systemd 252.
     pub(crate) fn ran_too_long(&mut self, unit: UnitId) {
-        if self.active_state(unit).is_up() {
+        if self.units.active_state(unit).is_up() {
             self.fail_service(unit, Outcome::Timeout, Code::RuntimeTimeout);
             self.enter_stop(unit);
         }

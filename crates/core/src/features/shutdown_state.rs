@@ -75,11 +75,11 @@ impl Core {
     /// Whether somebody may be tired of waiting for the unit: it is being stopped, or is being started while
     /// everything is.
     pub(crate) fn may_be_hurried(&self, unit: UnitId) -> bool {
-        holds_up(self.run(unit), self.is_going_down())
+        holds_up(self.units.run(unit), self.is_going_down())
     }
 
     /// See [`View::is_going_down`].
     pub fn is_going_down(&self) -> bool {
-        self.totals.stopping || sought(&self.graph, |unit| self.run(unit), SHUTDOWN).is_some()
+        self.totals.stopping || sought(&self.graph, |unit| self.units.run(unit), SHUTDOWN).is_some()
     }
 }

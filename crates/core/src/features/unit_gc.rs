@@ -48,7 +48,7 @@ impl Core {
     /// Whether it does nothing, has no file of its own, and no other unit can be named by it alone.
     fn leaves_nothing(&self, unit: UnitId) -> bool {
         let Some(definition) = self.graph.get(unit) else { return false };
-        let run = self.run(unit);
+        let run = self.units.run(unit);
         // That of an instance can be its template's.
         let own_file = || {
             let fragment = definition.files.fragment.as_ref();
@@ -63,7 +63,7 @@ impl Core {
         };
         at_rest
             && run.job.is_none()
-            && self.clearing(unit).is_none()
+            && self.units.clearing(unit).is_none()
             && definition.load_state != LoadState::Stub
             && !definition.flags.perpetual()
             && !own_file()
@@ -74,6 +74,6 @@ impl Core {
 
     /// Whether it is not down, or has a job.
     fn is_busy(&self, unit: UnitId) -> bool {
-        !self.active_state(unit).is_down() || self.run(unit).job.is_some()
+        !self.units.active_state(unit).is_down() || self.units.run(unit).job.is_some()
     }
 }

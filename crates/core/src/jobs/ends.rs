@@ -7,23 +7,21 @@ use crate::model::job::{Ignores, Job, JobKind, JobResult};
 use crate::model::process::Outcome;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::{LostJob, Mount, Service, TypeState};
-use crate::protocol::event::Effect;
 use crate::protocol::request::Notice;
 use crate::protocol::trace_event::What;
 use std::collections::BTreeSet;
 use warren_unit::Relation;
-use warren_unit::config::EmergencyAction;
 
 impl Core {
     /// The unit's state changed: its running job may be over.
     pub(crate) fn job_after_change(&mut self, unit: UnitId, new: ActiveState) {
-        let Some(job) = self.run(unit).job.as_ref() else { return };
+        let Some(job) = self.units.run(unit).job.as_ref() else { return };
         let (kind, reason) = (job.kind, job.reason);
         if !job.running {
             self.release(unit, unit);
             return;
         }
-        let own_reason = self.run(unit).history.as_ref().map_or(reason, |h| h.reason);
+        let own_reason = self.units.run(unit).history.as_ref().map_or(reason, |h| h.reason);
         match kind {
             JobKind::Start | JobKind::VerifyActive => match new {
                 s if s.is_up() => self.finish_job(unit, JobResult::Done, reason),
@@ -61,17 +59,12 @@ impl Core {
     /// Whether a unit that is gone again has done what a start asks for: a oneshot that succeeded, or a
     /// start that a condition made unnecessary.
     pub(super) fn ended_well(&self, unit: UnitId) -> bool {
-        let outcome = self.outcome(unit);
+        let outcome = self.units.outcome(unit);
         matches!(outcome, Outcome::Success | Outcome::ExecCondition)
     }
 
-    /// The outcome of the run that is under way, or of the last one.
-    pub(crate) fn outcome(&self, unit: UnitId) -> Outcome {
-        self.run(unit).outcome()
-    }
-
     fn reload_failed(&self, unit: UnitId) -> bool {
-        match &self.run(unit).state {
+        match &self.units.run(unit).state {
             TypeState::Service(Service::Up(run)) => run.reload_outcome != Outcome::Success,
             TypeState::Mount(Mount::Up(run)) => run.reload_outcome != Outcome::Success,
             _ => false,
@@ -82,12 +75,12 @@ impl Core {
     pub(crate) fn finish_job(&mut self, unit: UnitId, result: JobResult, reason: Reason) {
         // `ExecCondition=` of a service, which has begun and is down again.
         let said_no = |core: &Core| {
-            core.active_state(unit).is_down_or_going()
-                && core.outcome(unit) == Outcome::ExecCondition
+            core.units.active_state(unit).is_down_or_going()
+                && core.units.outcome(unit) == Outcome::ExecCondition
         };
         let is_start = |job: &Job| job.kind == JobKind::Start;
         let is_skipped = reason.code == Code::ConditionFailed
-            || self.run(unit).job.as_deref().is_some_and(is_start) && said_no(self);
+            || self.units.run(unit).job.as_deref().is_some_and(is_start) && said_no(self);
         self.end_job(unit, result, reason, !is_skipped);
     }
 
@@ -99,13 +92,13 @@ impl Core {
         reason: Reason,
         changed: bool,
     ) {
-        let Some(job) = self.run(unit).job.clone() else { return };
+        let Some(job) = self.units.run(unit).job.clone() else { return };
         let asked = self.asked_of(unit, &job);
-        self.starting_reloads.remove(&job.id);
+        self.jobs.starting_reloads.remove(&job.id);
         self.unlink_job(unit);
-        self.run_mut(unit).job = None;
+        self.units.run_mut(unit).job = None;
         self.totals.jobs -= 1;
-        self.running_jobs -= u32::from(job.running);
+        self.jobs.running -= u32::from(job.running);
         self.drop_check(unit);
         self.remember_job(unit, job.kind, result, reason);
         // What timed out, or failed for another, does not count, as systemd 252 has it.
@@ -114,10 +107,14 @@ impl Core {
         }
         if result.is_failure() {
             let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
-            self.tell(Notice::Log { unit, reason, detail });
+            self.outbox.tell(Notice::Log { unit, reason, detail });
         }
-        self.tell(Notice::JobRemoved { job: job.id, unit, kind: job.kind, result, changed });
-        self.happened(unit, What::JobEnded { job: job.id, kind: job.kind, result, reason });
+        self.outbox.tell(Notice::JobRemoved { job: job.id, unit, kind: job.kind, result, changed });
+        self.outbox.happened(
+            self.times.now.monotonic,
+            unit,
+            What::JobEnded { job: job.id, kind: job.kind, result, reason },
+        );
         if result == JobResult::Timeout || result.is_failure() {
             self.note_never_begun(unit, asked, reason);
         }
@@ -131,26 +128,28 @@ impl Core {
         }
         match (job.kind, result) {
             // It would fail again at once: what is bound to something gone is stopped later.
-            (JobKind::Stop, JobResult::Failed | JobResult::Timeout) => self.try_later(unit),
+            (JobKind::Stop, JobResult::Failed | JobResult::Timeout) => {
+                self.deadlines.try_later(&mut self.units, unit, self.times.now.monotonic)
+            }
             _ => {
-                self.bound_queue.insert(unit);
+                self.queues.bound.insert(unit);
             }
         }
-        if self.active_state(unit).is_down() {
+        if self.units.active_state(unit).is_down() {
             self.clear_what_was_kept(unit, &job);
-            self.forget_settings(unit);
+            self.settings.forget(unit);
             self.connection_ended(unit);
             // It was never up, or is not any more: what came up for it or is bound to it may go.
-            self.queue_what_may_go(unit);
+            self.queues.queue_what_may_go(&self.graph, unit);
         }
         // Nor is it, if its job was to have it come up again when it is down.
-        if self.active_state(unit).is_down_or_going() {
-            self.bound_queue.extend(self.graph.related(unit, Relation::BoundBy));
+        if self.units.active_state(unit).is_down_or_going() {
+            self.queues.bound.extend(self.graph.related(unit, Relation::BoundBy));
         }
         self.look_at_group_waiters(unit);
-        self.job_end_queue.insert(unit, self.now);
-        self.unneeded_queue.insert(unit);
-        self.try_again();
+        self.queues.job_ends.insert(unit, self.times.now);
+        self.queues.unneeded.insert(unit);
+        self.queues.try_again();
     }
 
     /// What a later question after a job that came to nothing is answered with.
@@ -159,33 +158,33 @@ impl Core {
         if kind == JobKind::VerifyActive {
             return;
         }
-        let at = self.now;
+        let at = self.times.now;
         let lost = (result != JobResult::Done).then_some(LostJob { kind, result, reason, at });
-        let had = self.run(unit).history.as_ref().and_then(|h| h.lost_job);
+        let had = self.units.run(unit).history.as_ref().and_then(|h| h.lost_job);
         // The stop that took the place of a start does not make one forget who asked for it.
         let stays = had.is_some_and(|had| kind == JobKind::Stop && had.kind == JobKind::Start);
         if lost.is_some() || had.is_some() && !stays {
-            self.history_mut(unit).lost_job = lost;
+            self.units.history_mut(unit).lost_job = lost;
         }
     }
 
     /// A check of conditions serves the start job that asked for it and ends with it.
     pub(super) fn drop_check(&mut self, unit: UnitId) {
-        if self.run(unit).history.as_ref().is_some_and(|h| h.checking.is_some())
-            && let Some(id) = self.history_mut(unit).checking.take()
+        if self.units.run(unit).history.as_ref().is_some_and(|h| h.checking.is_some())
+            && let Some(id) = self.units.history_mut(unit).checking.take()
         {
-            self.forget_effect(id);
+            self.outbox.forget_effect(id);
         }
     }
 
     /// A start that failed before the unit was told leaves its reason on the unit.
     fn note_never_begun(&mut self, unit: UnitId, asked: JobKind, reason: Reason) {
         if asked == JobKind::Start
-            && self.active_state(unit).is_down()
+            && self.units.active_state(unit).is_down()
             && reason.code.is_trouble()
             && !(reason.code == Code::Excluded && self.gave_way(unit))
         {
-            self.history_mut(unit).reason = reason;
+            self.units.history_mut(unit).reason = reason;
         }
     }
 
@@ -193,9 +192,13 @@ impl Core {
     /// merged into it (see [`JobKind::merge`]), and of a unit that is down a restart is a start.
     pub(super) fn asked_of(&self, unit: UnitId, job: &Job) -> JobKind {
         match job.kind {
-            JobKind::Restart if !job.running && self.active_state(unit).is_down() => JobKind::Start,
+            JobKind::Restart if !job.running && self.units.active_state(unit).is_down() => {
+                JobKind::Start
+            }
             JobKind::Reload
-                if !job.running && !self.active_state(unit).is_up() && self.has_a_start(unit) =>
+                if !job.running
+                    && !self.units.active_state(unit).is_up()
+                    && self.jobs.has_a_start(&self.units, unit) =>
             {
                 JobKind::Start
             }
@@ -220,13 +223,14 @@ impl Core {
         let dependents: BTreeSet<UnitId> =
             relations.iter().flat_map(|&r| graph.related(unit, r)).collect();
         for other in dependents {
-            let fails = self.run(other).job.as_ref().filter(|job| !job.running).is_some_and(
-                |job| match job.kind {
-                    JobKind::Start | JobKind::VerifyActive => true,
-                    JobKind::Restart => by_start && self.asked_of(other, job) == JobKind::Start,
-                    _ => false,
-                },
-            );
+            let fails =
+                self.units.run(other).job.as_ref().filter(|job| !job.running).is_some_and(|job| {
+                    match job.kind {
+                        JobKind::Start | JobKind::VerifyActive => true,
+                        JobKind::Restart => by_start && self.asked_of(other, job) == JobKind::Start,
+                        _ => false,
+                    }
+                });
             if fails {
                 let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(unit));
                 self.finish_job(other, JobResult::Dependency, reason);
@@ -235,9 +239,9 @@ impl Core {
     }
 
     pub(crate) fn job_deadline(&mut self, unit: UnitId) {
-        let now = self.now.monotonic;
+        let now = self.times.now.monotonic;
         let due = |job: &Job| job.deadline.is_some_and(|at| at <= now);
-        if !self.run(unit).job.as_ref().is_some_and(|job| due(job)) {
+        if !self.units.run(unit).job.as_ref().is_some_and(|job| due(job)) {
             return;
         }
         if self.totals.stopping {
@@ -250,7 +254,7 @@ impl Core {
         };
         let cause = self.waited_for(unit).map_or(Cause::None, Cause::Dependency);
         self.finish_job(unit, JobResult::Timeout, Reason::new(code, cause));
-        self.emergency(
+        self.outbox.emergency(
             section.job_timeout_action,
             unit,
             None,
@@ -260,9 +264,9 @@ impl Core {
 
     /// The first unit whose job this one's job waits for.
     fn waited_for(&self, unit: UnitId) -> Option<UnitId> {
-        let kind = self.run(unit).job.as_ref().filter(|job| job.blockers > 0)?.kind;
+        let kind = self.units.run(unit).job.as_ref().filter(|job| job.blockers > 0)?.kind;
         self.graph.ordered_with(unit).find(|&other| {
-            let job = self.run(other).job.as_ref();
+            let job = self.units.run(other).job.as_ref();
             job.is_some_and(|job| self.graph.may_wait(unit, kind, other, job.kind))
         })
     }
@@ -274,21 +278,6 @@ impl Core {
             job.ignores.add(Ignores::ORDER);
             job.deadline = None;
         });
-        self.queue_job(unit);
-    }
-
-    /// `status`: what the unit says that the manager is to exit with.
-    /// `argument`: for the firmware, of a restart.
-    pub(crate) fn emergency(
-        &mut self,
-        action: EmergencyAction,
-        unit: UnitId,
-        status: Option<u8>,
-        argument: &Option<Box<str>>,
-    ) {
-        if action != EmergencyAction::None {
-            let argument = argument.clone();
-            self.out.push(Effect::Emergency { action, unit, status, argument });
-        }
+        self.queues.queue_job(&self.units, unit);
     }
 }

@@ -22,7 +22,7 @@ impl Core {
             return Err(Refusal::ShuttingDown);
         }
         // Whoever asks, also `OnFailureJobMode=`: it stops everything else.
-        if anchor.mode == JobMode::Isolate && !self.flags(anchor.unit).allow_isolate() {
+        if anchor.mode == JobMode::Isolate && !self.graph.flags(anchor.unit).allow_isolate() {
             let refusal = Refusal::BadMode("Operation refused, unit may not be isolated.");
             return Err(self.note_refusal(anchor, cause, refusal));
         }
@@ -42,7 +42,7 @@ impl Core {
         refusal: Refusal,
     ) -> Refusal {
         let unit = anchor.unit;
-        let state = self.active_state(unit);
+        let state = self.units.active_state(unit);
         let starts = matches!(anchor.job_type.collapse(state), JobKind::Start | JobKind::Restart);
         // Names of nothing are asked for in any number.
         let is_there = self.graph.get(unit).is_some_and(|d| d.load_state != LoadState::NotFound);
@@ -50,7 +50,7 @@ impl Core {
             return refusal;
         }
         let text = refusal.to_string();
-        self.history_mut(unit).refusal = Some(Box::new(self.remark(cause, &text)));
+        self.units.history_mut(unit).refusal = Some(Box::new(self.remark(cause, &text)));
         let other = refusal.unit().and_then(|name| self.graph.lookup(name));
         let reason = match other {
             Some(other) if other != unit => Reason::new(Code::LeftOut, Cause::Dependency(other)),
@@ -59,9 +59,9 @@ impl Core {
         if state != ActiveState::Inactive || !reason.code.is_refusal() {
             return refusal;
         }
-        let had = std::mem::replace(&mut self.history_mut(unit).reason, reason);
+        let had = std::mem::replace(&mut self.units.history_mut(unit).reason, reason);
         if had.code != reason.code {
-            self.tell(Notice::Log { unit, reason, detail: text });
+            self.outbox.tell(Notice::Log { unit, reason, detail: text });
         }
         refusal
     }
@@ -77,11 +77,11 @@ impl Core {
         match self.enqueue(Anchor { unit, job_type, mode }, cause) {
             Ok(_) => true,
             Err(refusal) => {
-                let history = self.run(unit).history.as_ref();
+                let history = self.units.run(unit).history.as_ref();
                 let told = history.is_some_and(|h| h.reason.code.is_refusal());
                 if !told {
                     let reason = Reason::new(refusal.code(), cause);
-                    self.tell(Notice::Log { unit, reason, detail: refusal.to_string() });
+                    self.outbox.tell(Notice::Log { unit, reason, detail: refusal.to_string() });
                 }
                 false
             }
@@ -97,7 +97,7 @@ impl Core {
         reason: Reason,
     ) -> bool {
         let is_asked_for = self.enqueue_quietly(unit, job_type, mode, reason.cause);
-        if is_asked_for && let Some(job) = self.run_mut(unit).job.as_mut() {
+        if is_asked_for && let Some(job) = self.units.run_mut(unit).job.as_mut() {
             job.reason = reason;
         }
         is_asked_for
@@ -111,7 +111,7 @@ impl Core {
                 true => out_of_turn.push(at),
                 false => self.note_circle(at, &units, cause),
             }
-            self.tell(Notice::CycleBroken { units, at, is_kept });
+            self.outbox.tell(Notice::CycleBroken { units, at, is_kept });
         }
         plan.left_out.into_iter().for_each(|left_out| self.note_left_out(left_out));
         for unit in plan.cancelled {
@@ -121,7 +121,8 @@ impl Core {
         for planned in &plan.jobs {
             let reason = reason_of(&self.graph, planned, anchor, cause);
             let (unit, job) = (planned.unit, self.install_one(planned, anchor.mode, reason));
-            let installed = self.run(unit).job.as_ref().filter(|installed| installed.id == job);
+            let installed =
+                self.units.run(unit).job.as_ref().filter(|installed| installed.id == job);
             made.push((job, unit, installed.map_or(planned.kind, |installed| installed.kind)));
         }
         out_of_turn.into_iter().for_each(|unit| self.let_out_of_turn(unit));
@@ -132,12 +133,14 @@ impl Core {
     /// A unit that was wanted stays down, as its start would wait for itself: it tells the circle, which
     /// the log is told, too.
     pub(super) fn note_circle(&mut self, unit: UnitId, circle: &[UnitId], cause: Cause) {
-        if self.active_state(unit) != ActiveState::Inactive || self.run(unit).job.is_some() {
+        if self.units.active_state(unit) != ActiveState::Inactive
+            || self.units.run(unit).job.is_some()
+        {
             return;
         }
         let names = circle.iter().map(|&unit| self.graph.name(unit).clone()).collect();
         let refusal = Box::new(self.remark(cause, &Refusal::Cycle(names).to_string()));
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         history.reason = Reason::new(Code::Circle, cause);
         history.refusal = Some(refusal);
     }
@@ -146,7 +149,7 @@ impl Core {
     fn note_left_out(&mut self, left_out: LeftOut) {
         let LeftOut { unit, for_want_of, refusal } = left_out;
         let cause = Cause::Dependency(for_want_of);
-        if self.active_state(unit).is_down() {
+        if self.units.active_state(unit).is_down() {
             self.note(unit, Code::LeftOut, cause, refusal.to_string());
         }
     }
@@ -154,19 +157,20 @@ impl Core {
     /// Installs one job, merged with or in place of the one that is there.
     fn install_one(&mut self, planned: &Planned, mode: JobMode, reason: Reason) -> JobId {
         let (unit, kind) = (planned.unit, planned.kind);
-        let was_refused = self.run(unit).history.as_ref().is_some_and(|h| h.refusal.is_some());
+        let was_refused =
+            self.units.run(unit).history.as_ref().is_some_and(|h| h.refusal.is_some());
         if was_refused && matches!(kind, JobKind::Start | JobKind::Restart) {
-            self.history_mut(unit).refusal = None;
+            self.units.history_mut(unit).refusal = None;
         }
-        if let Some(old) = self.run(unit).job.clone() {
+        if let Some(old) = self.units.run(unit).job.clone() {
             if kind == JobKind::Nop {
                 return self.pass(unit);
             }
-            let up = self.active_state(unit).is_up_or_coming();
+            let up = self.units.active_state(unit).is_up_or_coming();
             let merged = kind.merge(old.kind, up);
             let starts = |kind| matches!(kind, JobKind::Start | JobKind::VerifyActive);
             if merged == Some(JobKind::Reload) && (starts(kind) || starts(old.kind)) {
-                self.starting_reloads.insert(old.id);
+                self.jobs.starting_reloads.insert(old.id);
             }
             match merged {
                 // What a reload that is under way has read may have changed since.
@@ -192,10 +196,10 @@ impl Core {
     /// A job that has nothing to do beside the one that is there: whoever asked for it does not wait for that.
     /// It is over when he has heard of it.
     fn pass(&mut self, unit: UnitId) -> JobId {
-        let job = self.new_job_id();
+        let job = self.ids.new_job();
         self.totals.jobs_ever = self.totals.jobs_ever.wrapping_add(1);
-        self.tell(Notice::JobNew { job, unit });
-        self.passing.push((job, unit));
+        self.outbox.tell(Notice::JobNew { job, unit });
+        self.queues.passing.push((job, unit));
         job
     }
 
@@ -203,17 +207,25 @@ impl Core {
     /// under way it is begun anew, in its turn, which a recording has as another.
     fn turn_into(&mut self, unit: UnitId, kind: JobKind, reason: Reason) {
         self.drop_check(unit);
-        let (timeout, now) = (self.job_timeout(unit), self.now.monotonic);
-        let old = self.run(unit).job.as_deref().filter(|job| job.running);
+        let (timeout, now) = (self.job_timeout(unit), self.times.now.monotonic);
+        let old = self.units.run(unit).job.as_deref().filter(|job| job.running);
         let old = old.map(|job| (job.id, job.kind));
         let was_running = old.is_some();
-        self.running_jobs -= u32::from(was_running);
+        self.jobs.running -= u32::from(was_running);
         if let Some((job, was)) = old {
             let (result, ended) = (JobResult::Canceled, Reason::new(Code::Canceled, reason.cause));
-            self.happened(unit, What::JobEnded { job, kind: was, result, reason: ended });
-            self.happened(unit, What::JobQueued { job, kind, reason });
+            self.outbox.happened(
+                self.times.now.monotonic,
+                unit,
+                What::JobEnded { job, kind: was, result, reason: ended },
+            );
+            self.outbox.happened(
+                self.times.now.monotonic,
+                unit,
+                What::JobQueued { job, kind, reason },
+            );
         }
-        let is_down = self.active_state(unit).is_down();
+        let is_down = self.units.active_state(unit).is_down();
         self.change_job(unit, |job| {
             job.kind = kind;
             if std::mem::take(&mut job.running) {
@@ -228,26 +240,26 @@ impl Core {
             self.change_job(unit, |job| _ = job.ignores.add(Ignores::ORDER));
         }
         // Nor was it planned with those that come to wait for it when their restarts are halfway.
-        self.circles_possible |= was_running;
-        self.queue_job(unit);
+        self.jobs.circles_possible |= was_running;
+        self.queues.queue_job(&self.units, unit);
         // Who waited for what it was to do may wait for nothing now.
         self.look_at_group_waiters(unit);
     }
 
     /// `JobTimeoutSec=`
     fn job_timeout(&mut self, unit: UnitId) -> Option<std::time::Duration> {
-        let has_settings = self.flags(unit).has_job_settings();
+        let has_settings = self.graph.flags(unit).has_job_settings();
         has_settings.then(|| self.compiled(unit).section.job_timeout).flatten()
     }
 
     pub(super) fn strengthen(&mut self, unit: UnitId, mode: JobMode) -> JobId {
-        let job = self.run_mut(unit).job.as_mut().expect("the caller saw it");
+        let job = self.units.run_mut(unit).job.as_mut().expect("the caller saw it");
         job.irreversible |= mode == JobMode::ReplaceIrreversibly;
         let id = job.id;
         let mut ignores = job.ignores;
         if ignores.add(Ignores::of(mode)) {
             self.change_job(unit, |job| job.ignores = ignores);
-            self.queue_job(unit);
+            self.queues.queue_job(&self.units, unit);
         }
         id
     }
@@ -259,9 +271,9 @@ impl Core {
         mode: JobMode,
         reason: Reason,
     ) -> JobId {
-        let id = self.new_job_id();
+        let id = self.ids.new_job();
         let timeout = self.job_timeout(unit);
-        let now = self.now.monotonic;
+        let now = self.times.now.monotonic;
         let job = Job {
             id,
             unit,
@@ -275,13 +287,17 @@ impl Core {
             deadline: timeout.map(|timeout| now.after(timeout)),
             reason,
         };
-        self.run_mut(unit).job = Some(Part::new(job));
+        self.units.run_mut(unit).job = Some(Part::new(job));
         self.link_job(unit);
         self.totals.jobs += 1;
         self.totals.jobs_ever = self.totals.jobs_ever.wrapping_add(1);
-        self.tell(Notice::JobNew { job: id, unit });
-        self.happened(unit, What::JobQueued { job: id, kind, reason });
-        self.queue_job(unit);
+        self.outbox.tell(Notice::JobNew { job: id, unit });
+        self.outbox.happened(
+            self.times.now.monotonic,
+            unit,
+            What::JobQueued { job: id, kind, reason },
+        );
+        self.queues.queue_job(&self.units, unit);
         id
     }
 }

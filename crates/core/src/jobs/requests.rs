@@ -18,7 +18,7 @@ impl Core {
     pub(crate) fn request(&mut self, client: ClientId, asker: Asker, request: Request) {
         let answer = self.serve(client, asker, request);
         if let Some(reply) = answer.unwrap_or_else(|refusal| Some(Reply::Refused(refusal))) {
-            self.out.push(Effect::Reply { client, reply });
+            self.outbox.effects.push(Effect::Reply { client, reply });
         }
     }
 
@@ -52,14 +52,14 @@ impl Core {
             }
             Request::CancelJob(id) => {
                 let unit = self.job_unit(id).ok_or(Refusal::NoSuchJob(id))?;
-                let kind = self.run(unit).job.as_ref().map(|job| self.asked_of(unit, job));
+                let kind = self.units.run(unit).job.as_ref().map(|job| self.asked_of(unit, job));
                 let reason = Reason::new(Code::CanceledByUser, cause);
                 self.finish_job(unit, JobResult::Canceled, reason);
                 kind.into_iter().for_each(|kind| self.fail_dependents(unit, kind));
                 Ok(Reply::Done)
             }
             Request::ClearJobs => {
-                for unit in self.busy() {
+                for unit in self.units.busy() {
                     let reason = Reason::new(Code::CanceledByUser, cause);
                     self.finish_job(unit, JobResult::Canceled, reason);
                 }
@@ -69,7 +69,7 @@ impl Core {
                 Err(Refusal::Maintenance(self.graph.name(unit).clone()))
             }
             Request::ResetFailed(unit) => {
-                let all = || (0..self.units.len()).map(|i| UnitId(i as u32)).collect();
+                let all = || self.units.ids().collect();
                 let mut units: Vec<UnitId> = unit.map_or_else(all, |unit| vec![unit]);
                 units.retain(|&unit| !self.is_put_aside(unit));
                 units.into_iter().for_each(|unit| self.reset_failed(unit));
@@ -86,15 +86,15 @@ impl Core {
     }
 
     fn job_unit(&self, id: JobId) -> Option<UnitId> {
-        self.busy().into_iter().find(|&unit| self.run(unit).job_id() == Some(id))
+        self.units.busy().into_iter().find(|&unit| self.units.run(unit).job_id() == Some(id))
     }
 
     /// `RefuseManualStart=`, `RefuseManualStop=` (systemd.unit(5)).
     fn check_manual(&self, unit: UnitId, job: JobType, mode: JobMode) -> Result<(), Refusal> {
-        let (flags, name) = (self.flags(unit), || self.graph.name(unit).clone());
+        let (flags, name) = (self.graph.flags(unit), || self.graph.name(unit).clone());
         let restarts = matches!(job, JobType::Restart | JobType::TryRestart);
         // One that is up is reloaded.
-        let is_up = self.active_state(unit).is_up_or_coming();
+        let is_up = self.units.active_state(unit).is_up_or_coming();
         let starts = restarts || job == JobType::Start || job == JobType::ReloadOrStart && !is_up;
         let stops = restarts || job == JobType::Stop;
         if mode == JobMode::Isolate && job != JobType::Start {
@@ -134,25 +134,25 @@ impl Core {
             return Err(Refusal::BadSignal(signal));
         }
         let name = || Refusal::NoSuchProcess(self.graph.name(unit).clone());
-        let run = self.run(unit);
+        let run = self.units.run(unit);
         let target = match whom {
             KillWhom::Main => KillTarget::Process(run.main_process().ok_or_else(name)?.pid),
             KillWhom::Control => KillTarget::Process(run.control_pid().ok_or_else(name)?),
             KillWhom::All => KillTarget::Group,
         };
-        let id = self.new_effect(unit);
-        self.forget_effect(id);
+        let id = self.outbox.new_effect(unit);
+        self.outbox.forget_effect(id);
         let then = FollowUp::default();
-        self.out.push(Effect::Kill { id, unit, target, signal, then });
+        self.outbox.effects.push(Effect::Kill { id, unit, target, signal, then });
         Ok(Reply::Done)
     }
 
     pub(crate) fn reset_failed(&mut self, unit: UnitId) {
-        let Some(history) = self.run(unit).history.as_ref() else { return };
+        let Some(history) = self.units.run(unit).history.as_ref() else { return };
         let counts = history.starts != RateWindow::default();
         if self.has_no_failure(unit, history) {
             if counts {
-                let history = self.run_to_rearm(unit).history.as_mut();
+                let history = self.units.run_to_rearm(unit).history.as_mut();
                 history.expect("looked at above").starts = RateWindow::default();
             }
             return;
@@ -169,7 +169,7 @@ impl Core {
             TypeState::Automount(s @ Automount::Failed(_)) => *s = Automount::Dead,
             _ => {}
         });
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         history.starts = RateWindow::default();
         history.restarts = 0;
         history.outcome = Outcome::Success;
@@ -177,7 +177,7 @@ impl Core {
 
     /// Whether clients see nothing of it that `reset-failed` takes away.
     fn has_no_failure(&self, unit: UnitId, history: &History) -> bool {
-        let run = self.run(unit);
+        let run = self.units.run(unit);
         let has_outcome = match &run.state {
             TypeState::Service(Service::Up(run)) => run.outcome != Outcome::Success,
             _ => false,
@@ -193,7 +193,7 @@ impl Core {
             return Err(Refusal::NotStopping(self.graph.name(unit).clone()));
         }
         self.note(unit, Code::Hurried, cause, String::new());
-        let goes_on_by_itself = match self.run(unit).state {
+        let goes_on_by_itself = match self.units.run(unit).state {
             TypeState::Service(Service::Up(_)) => {
                 self.hurry_service(unit);
                 false
@@ -218,40 +218,40 @@ impl Core {
     /// files describe, go on.
     pub(crate) fn stop_everything(&mut self, soft: bool) {
         self.totals.stopping = true;
-        self.given_up = false;
+        self.outbox.given_up = false;
         let reason = Reason::new(Code::ManagerExit, Cause::Manager);
-        for unit in self.busy() {
+        for unit in self.units.busy() {
             match self.has_stop_job(unit) {
                 true => self.keep_stop(unit),
                 false => self.finish_job(unit, JobResult::Canceled, reason),
             }
         }
         let outlasting = self.outlasting(soft);
-        for unit in self.busy() {
+        for unit in self.units.busy() {
             let stays = self.is_left_alone(unit)
                 || self.has_stop_job(unit)
                 || self.graph.is_device(unit)
                 || outlasting.contains(&unit);
-            if !self.flags(unit).perpetual() && !stays {
+            if !self.graph.flags(unit).perpetual() && !stays {
                 self.install_new(unit, JobKind::Stop, self.stopping_mode(unit), reason);
             }
         }
-        self.circles_unchecked = true;
+        self.jobs.circles_unchecked = true;
     }
 
     /// Its stop is from now on one of the end's.
     fn keep_stop(&mut self, unit: UnitId) {
         self.strengthen(unit, self.stopping_mode(unit));
-        self.queue_job(unit);
+        self.queues.queue_job(&self.units, unit);
     }
 
     fn has_stop_job(&self, unit: UnitId) -> bool {
-        self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop)
+        self.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop)
     }
 
     /// What somebody else mounted is unmounted only if it would be by `umount.target`.
     fn is_left_alone(&self, unit: UnitId) -> bool {
-        let history = self.run(unit).history.as_ref();
+        let history = self.units.run(unit).history.as_ref();
         let found = history.is_some_and(|h| h.reason.code == Code::Discovered);
         let mut conflicts = self.graph.related(unit, Relation::Conflicts);
         found && !conflicts.any(|other| self.graph.name(other).as_str() == "umount.target")
@@ -261,16 +261,16 @@ impl Core {
     /// stop begins beside who is killed.
     pub(crate) fn give_up(&mut self) {
         self.totals.stopping = true;
-        self.given_up = true;
+        self.outbox.given_up = true;
         let reason = Reason::new(Code::ManagerExit, Cause::Manager);
-        for unit in self.busy() {
+        for unit in self.units.busy() {
             self.finish_job(unit, JobResult::Canceled, reason);
         }
     }
 
     /// A start is not waited for: who is ordered after it did not get what it promised.
     fn stopping_mode(&self, unit: UnitId) -> JobMode {
-        match self.active_state(unit) {
+        match self.units.active_state(unit) {
             ActiveState::Activating => JobMode::IgnoreDependencies,
             _ => JobMode::ReplaceIrreversibly,
         }

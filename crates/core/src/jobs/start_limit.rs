@@ -2,7 +2,6 @@
 //! count. systemd.unit(5), "StartLimitIntervalSec=".
 
 use crate::machine::Core;
-use crate::machine::job_queue::Turn;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, JobResult};
@@ -10,6 +9,7 @@ use crate::model::process::*;
 use crate::model::reason::{Code, Reason};
 use crate::model::state::*;
 use crate::model::time::{Moment, Monotonic};
+use crate::parts::job_queue::Turn;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use warren_unit::{Relation, UnitType};
@@ -27,18 +27,18 @@ fn or_usual((interval, burst): (Duration, u32)) -> (Duration, u32) {
 
 impl Core {
     fn start_limit(&mut self, unit: UnitId) -> (Duration, u32) {
-        if self.flags(unit).has_job_settings() {
+        if self.graph.flags(unit).has_job_settings() {
             let section = self.compiled(unit).section.clone();
             return (section.start_limit_interval, section.start_limit_burst);
         }
-        let defaults = &self.settings.defaults;
+        let defaults = &self.settings.common.defaults;
         (defaults.start_limit_interval, defaults.start_limit_burst)
     }
 
     /// Only units that are started by themselves are limited; targets and slices cost nothing.
     pub(crate) fn is_limited(&self, unit: UnitId) -> bool {
         matches!(
-            self.definition(unit).unit_type(),
+            self.graph.definition(unit).unit_type(),
             UnitType::Service
                 | UnitType::Socket
                 | UnitType::Mount
@@ -53,14 +53,14 @@ impl Core {
         if interval.is_zero() || burst == 0 || !self.is_limited(unit) {
             return false;
         }
-        let now = self.now.monotonic;
-        self.history_mut(unit).starts.count_one(now, interval, burst)
+        let now = self.times.now.monotonic;
+        self.units.history_mut(unit).starts.count_one(now, interval, burst)
     }
 
     /// Whether the next start of the unit counts by itself: its type has a start limit, and the last
     /// start came so far as to begin, as the next one will.
     fn is_counted(&self, unit: UnitId) -> bool {
-        let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
+        let lost = self.units.run(unit).history.as_ref().and_then(|history| history.lost_job);
         self.is_limited(unit) && lost.is_none_or(|lost| lost.kind != JobKind::Start)
     }
 
@@ -68,18 +68,18 @@ impl Core {
     /// unit come up and go down for ever, in no time. So does what was not begun last time.
     pub(crate) fn count_upheld(&mut self, unit: UnitId) {
         let (interval, burst) = self.start_limit(unit);
-        let now = self.now.monotonic;
+        let now = self.times.now.monotonic;
         if !self.is_counted(unit) && !interval.is_zero() {
-            self.history_mut(unit).starts.count_one(now, interval, burst);
+            self.units.history_mut(unit).starts.count_one(now, interval, burst);
         }
     }
 
     /// If one more start now would be one too many for its type, or for a unit that is upheld: when it would not be any more.
     pub(crate) fn start_limit_ends(&mut self, unit: UnitId) -> Option<Monotonic> {
         let (interval, burst) = self.start_limit(unit);
-        let now = self.now.monotonic;
+        let now = self.times.now.monotonic;
         let limited = !interval.is_zero() && burst > 0;
-        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
+        let starts = self.units.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
         (limited && starts.is_full(now, interval, burst)).then(|| starts.begin.after(interval))
     }
 
@@ -91,9 +91,9 @@ impl Core {
         if self.is_going_down() {
             return;
         }
-        let named = self.definition(unit).edges.iter().map(|edge| edge.other).chain([unit]);
+        let named = self.graph.definition(unit).edges.iter().map(|edge| edge.other).chain([unit]);
         let unheld: Vec<UnitId> = named.filter(|&u| self.has_forgettable_starts(u)).collect();
-        self.unheld_queue.extend(unheld);
+        self.queues.unheld.extend(unheld);
     }
 
     /// systemd unloads a unit that is inactive and that no loaded unit names, and the count of its
@@ -101,7 +101,7 @@ impl Core {
     /// unloaded, but the count is kept by the same rule (compared with systemd 252).
     pub(crate) fn forget_starts_if_unheld(&mut self, unit: UnitId) {
         if self.has_forgettable_starts(unit) && !self.is_held(unit) {
-            self.history_mut(unit).starts = RateWindow::default();
+            self.units.history_mut(unit).starts = RateWindow::default();
         }
     }
 
@@ -110,14 +110,14 @@ impl Core {
     pub(crate) fn forget_starts_of_edited(&mut self, unit: UnitId) {
         let triggers: Vec<UnitId> = self.graph.related(unit, Relation::TriggeredBy).collect();
         for unit in triggers.into_iter().chain([unit]) {
-            if self.run(unit).history.as_ref().is_some_and(|h| h.starts.count > 0) {
-                self.history_mut(unit).starts = RateWindow::default();
+            if self.units.run(unit).history.as_ref().is_some_and(|h| h.starts.count > 0) {
+                self.units.history_mut(unit).starts = RateWindow::default();
             }
         }
     }
 
     fn has_forgettable_starts(&self, unit: UnitId) -> bool {
-        let run = self.run(unit);
+        let run = self.units.run(unit);
         run.history.as_ref().is_some_and(|h| h.starts.count > 0) && self.is_limited(unit)
     }
 
@@ -126,8 +126,8 @@ impl Core {
         let mut seen = BTreeSet::from([unit]);
         let mut left = vec![unit];
         while let Some(unit) = left.pop() {
-            let is_at_rest =
-                self.run(unit).job.is_none() && self.active_state(unit) == ActiveState::Inactive;
+            let is_at_rest = self.units.run(unit).job.is_none()
+                && self.units.active_state(unit) == ActiveState::Inactive;
             if !is_at_rest {
                 return true;
             }
@@ -150,14 +150,14 @@ impl Core {
     pub(crate) fn count_return(&mut self, unit: UnitId) -> Option<Monotonic> {
         let limit = self.start_limit(unit);
         let (interval, burst) = or_usual(limit);
-        let now = self.now.monotonic;
-        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
+        let now = self.times.now.monotonic;
+        let starts = self.units.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
         if starts.is_full(now, interval, burst) {
             return Some(starts.begin.after(interval));
         }
         // Others are counted when they start.
         if limit != (interval, burst) || !self.is_counted(unit) {
-            self.history_mut(unit).starts.count_one(now, interval, burst);
+            self.units.history_mut(unit).starts.count_one(now, interval, burst);
         }
         None
     }
@@ -167,20 +167,20 @@ impl Core {
     /// start limit, and units that a condition skips, which counts as no start. Other starts are the
     /// start limit's: what that has refused is not asked for again to be refused again.
     pub(crate) fn is_asked_too_often(&mut self, unit: UnitId) -> bool {
-        let history = self.run(unit).history.as_deref();
+        let history = self.units.run(unit).history.as_deref();
         let failed = |check: Option<(Moment, bool)>| check.is_some_and(|(_, held)| !held);
         let was_skipped = history.is_some_and(|h| failed(h.conditions) || failed(h.asserts));
         let code = history.map(|h| h.reason.code);
         let was_refused = matches!(code, Some(Code::StartLimit | Code::OutcomeLimit));
         let counts_itself = self.is_limited(unit) && !was_skipped;
-        if !self.active_state(unit).is_down() || counts_itself && !was_refused {
+        if !self.units.active_state(unit).is_down() || counts_itself && !was_refused {
             return false;
         }
-        let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.now.monotonic);
-        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
+        let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.times.now.monotonic);
+        let starts = self.units.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
         let too_often = starts.is_full(now, interval, burst);
         if !too_often && !counts_itself {
-            self.history_mut(unit).starts.count_one(now, interval, burst);
+            self.units.history_mut(unit).starts.count_one(now, interval, burst);
         }
         too_often
     }
@@ -190,20 +190,20 @@ impl Core {
     /// started may ask for this unit again, also when it is up or on its way, and so on for ever, in
     /// no time.
     pub(crate) fn answers_too_often(&mut self, unit: UnitId) -> bool {
-        let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.now.monotonic);
-        self.history_mut(unit).account_mut().answers.count_one(now, interval, burst)
+        let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.times.now.monotonic);
+        self.units.history_mut(unit).account_mut().answers.count_one(now, interval, burst)
     }
 
     /// Whether it is down because one more start was one too many.
     pub(crate) fn hit_start_limit(&self, unit: UnitId) -> bool {
-        let reason = self.run(unit).history.as_ref().map(|h| h.reason.code);
-        reason == Some(Code::StartLimit) && self.active_state(unit).is_down()
+        let reason = self.units.run(unit).history.as_ref().map(|h| h.reason.code);
+        reason == Some(Code::StartLimit) && self.units.active_state(unit).is_down()
     }
 
     pub(crate) fn refuse_start_limit(&mut self, unit: UnitId, reason: Reason) -> Turn {
         self.note(unit, Code::StartLimit, reason.cause, String::new());
         // What ended it before says more than that it was not tried again; as systemd has it.
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         if history.outcome == Outcome::Success {
             history.outcome = Outcome::StartLimitHit;
         }
@@ -215,9 +215,9 @@ impl Core {
             TypeState::Automount(state) => *state = Automount::Failed(outcome),
             _ => {}
         });
-        if self.flags(unit).has_job_settings() {
+        if self.graph.flags(unit).has_job_settings() {
             let section = self.compiled(unit).section.clone();
-            self.emergency(section.start_limit_action, unit, None, &section.reboot_argument);
+            self.outbox.emergency(section.start_limit_action, unit, None, &section.reboot_argument);
         }
         Turn::Over(JobResult::Failed, Reason::new(Code::StartLimit, reason.cause))
     }

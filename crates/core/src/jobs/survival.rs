@@ -33,7 +33,7 @@ impl Core {
     /// conflict with none too. Whoever leans on what is stopped is stopped with it.
     pub fn outlasting(&self, soft: bool) -> BTreeSet<UnitId> {
         let mut out: BTreeSet<UnitId> =
-            self.busy().into_iter().filter(|&unit| self.may_outlast(unit, soft)).collect();
+            self.units.busy().into_iter().filter(|&unit| self.may_outlast(unit, soft)).collect();
         loop {
             let falls = |&unit: &UnitId| self.leans_on_stopped(unit, &out);
             let falling: Vec<UnitId> = out.iter().copied().filter(falls).collect();
@@ -48,15 +48,16 @@ impl Core {
     }
 
     fn may_outlast(&self, unit: UnitId, soft: bool) -> bool {
-        let kind_may = match self.run(unit).state {
-            TypeState::Service(_) => self.flags(unit).survive_final_kill_signal(),
+        let kind_may = match self.units.run(unit).state {
+            TypeState::Service(_) => self.graph.flags(unit).survive_final_kill_signal(),
             TypeState::Socket(_)
             | TypeState::Mount(_)
             | TypeState::Automount(_)
             | TypeState::Swap(_) => soft,
             _ => false,
         };
-        let is_up = matches!(self.active_state(unit), ActiveState::Active | ActiveState::Reloading);
+        let is_up =
+            matches!(self.units.active_state(unit), ActiveState::Active | ActiveState::Reloading);
         kind_may && is_up && !self.is_ended_by(unit, soft)
     }
 
@@ -78,15 +79,18 @@ impl Core {
             LEANS_ON.into_iter().flat_map(|relation| self.graph.related(unit, relation));
         others.any(|other| {
             let stays = staying.contains(&other)
-                || self.flags(other).perpetual()
-                || matches!(self.run(other).state, TypeState::Slice(_) | TypeState::Device(_));
-            !stays && !self.active_state(other).is_down()
+                || self.graph.flags(other).perpetual()
+                || matches!(
+                    self.units.run(other).state,
+                    TypeState::Slice(_) | TypeState::Device(_)
+                );
+            !stays && !self.units.active_state(other).is_down()
         })
     }
 
     fn slices_of(&self, unit: UnitId) -> Vec<UnitId> {
-        let parent = |&slice: &UnitId| self.definition(slice).slice;
-        let defined = || std::iter::successors(self.definition(unit).slice, parent).collect();
+        let parent = |&slice: &UnitId| self.graph.definition(slice).slice;
+        let defined = || std::iter::successors(self.graph.definition(unit).slice, parent).collect();
         self.strays_in(unit).unwrap_or_else(defined)
     }
 }

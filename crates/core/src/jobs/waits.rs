@@ -17,7 +17,7 @@ impl Core {
     /// Distinct units with a job that are ordered against `unit`; two units can be ordered both
     /// ways.
     fn job_neighbours(&self, unit: UnitId) -> Vec<UnitId> {
-        let has_job = |&other: &UnitId| self.run(other).job.is_some();
+        let has_job = |&other: &UnitId| self.units.run(other).job.is_some();
         let mut others: Vec<UnitId> = self.graph.ordered_with(unit).filter(has_job).collect();
         others.sort_unstable();
         others.dedup();
@@ -27,23 +27,23 @@ impl Core {
     /// Adds (or takes away) what the job of `unit` means to the waiting of its neighbours and of
     /// itself.
     fn weigh_job(&mut self, unit: UnitId, add: bool) {
-        let Some(job) = self.run(unit).job.as_ref() else { return };
+        let Some(job) = self.units.run(unit).job.as_ref() else { return };
         let (kind, ignores) = (job.kind, job.ignores_order());
         let mut own = 0;
         for other in self.job_neighbours(unit) {
-            let other_job = self.run(other).job.as_ref().expect("neighbours have jobs");
+            let other_job = self.units.run(other).job.as_ref().expect("neighbours have jobs");
             let (other_kind, other_ignores) = (other_job.kind, other_job.ignores_order());
             own += u32::from(!ignores && self.graph.waits(unit, kind, other, other_kind));
             if !other_ignores && self.graph.waits(other, other_kind, unit, kind) {
-                let job = self.run_mut(other).job.as_mut().expect("neighbours have jobs");
+                let job = self.units.run_mut(other).job.as_mut().expect("neighbours have jobs");
                 job.blockers = if add { job.blockers + 1 } else { job.blockers.saturating_sub(1) };
                 job.released_by = (job.blockers == 0).then_some(unit);
                 if job.blockers == 0 {
-                    self.queue_job(other);
+                    self.queues.queue_job(&self.units, other);
                 }
             }
         }
-        self.run_mut(unit).job.as_mut().expect("looked at above").blockers =
+        self.units.run_mut(unit).job.as_mut().expect("looked at above").blockers =
             if add { own } else { 0 };
     }
 
@@ -57,7 +57,7 @@ impl Core {
 
     pub(super) fn change_job(&mut self, unit: UnitId, change: impl FnOnce(&mut Job)) {
         self.unlink_job(unit);
-        if let Some(job) = self.run_mut(unit).job.as_mut() {
+        if let Some(job) = self.units.run_mut(unit).job.as_mut() {
             change(job);
         }
         self.link_job(unit);
@@ -67,14 +67,14 @@ impl Core {
     /// else holds the job it is looked at. A change of its own unit is not what let go a job whose turn
     /// was to come anyhow.
     pub(crate) fn release(&mut self, unit: UnitId, by: UnitId) {
-        if by == unit && self.turns.contains(unit) {
+        if by == unit && self.queues.turns.contains(unit) {
             return;
         }
-        let job = self.run(unit).job.as_ref();
+        let job = self.units.run(unit).job.as_ref();
         if job.is_some_and(|job| !job.running && job.blockers == 0 && job.released_by != Some(by)) {
-            self.run_mut(unit).job.as_mut().expect("looked at above").released_by = Some(by);
+            self.units.run_mut(unit).job.as_mut().expect("looked at above").released_by = Some(by);
         }
-        self.queue_job(unit);
+        self.queues.queue_job(&self.units, unit);
     }
 
     /// How many jobs the job of `unit` waits for, counted afresh.
@@ -87,11 +87,11 @@ impl Core {
         unit: UnitId,
         waits: fn(&Graph, UnitId, JobKind, UnitId, JobKind) -> bool,
     ) -> u32 {
-        let Some(job) = self.run(unit).job.as_ref().filter(|job| !job.ignores_order()) else {
+        let Some(job) = self.units.run(unit).job.as_ref().filter(|job| !job.ignores_order()) else {
             return 0;
         };
         let is_waited_for = |&&other: &&UnitId| {
-            let other_kind = self.run(other).job.as_ref().map(|job| job.kind);
+            let other_kind = self.units.run(other).job.as_ref().map(|job| job.kind);
             other_kind.is_some_and(|kind| waits(&self.graph, unit, job.kind, other, kind))
         };
         self.job_neighbours(unit).iter().filter(is_waited_for).count() as u32
@@ -100,8 +100,8 @@ impl Core {
     /// The jobs of these units, whose relations differ from now on, may wait for others than before. No
     /// other job does, so that one more unit costs nothing where thousands are being started.
     pub(crate) fn look_at_rewired_jobs(&mut self, rewired: &[UnitId]) {
-        self.circles_possible |= self.totals.jobs > 0 && !rewired.is_empty();
-        let has_job = |unit: &UnitId| self.run(*unit).job.is_some();
+        self.jobs.circles_possible |= self.totals.jobs > 0 && !rewired.is_empty();
+        let has_job = |unit: &UnitId| self.units.run(*unit).job.is_some();
         let units: Vec<UnitId> = rewired.iter().copied().filter(has_job).collect();
         if units.is_empty() {
             return;
@@ -115,11 +115,11 @@ impl Core {
     pub(crate) fn recount_blockers(&mut self, units: &[UnitId]) {
         for &unit in units {
             let blockers = self.count_blockers(unit);
-            if let Some(job) = &self.run(unit).job
+            if let Some(job) = &self.units.run(unit).job
                 && job.blockers != blockers
             {
-                self.run_mut(unit).job.as_mut().expect("seen").blockers = blockers;
-                self.queue_job(unit);
+                self.units.run_mut(unit).job.as_mut().expect("seen").blockers = blockers;
+                self.queues.queue_job(&self.units, unit);
             }
         }
     }
@@ -143,14 +143,14 @@ impl Core {
                 self.finish_job(at, JobResult::Canceled, reason);
                 self.note_circle(at, &units, Cause::Manager);
             }
-            self.tell(Notice::CycleBroken { units, at, is_kept });
+            self.outbox.tell(Notice::CycleBroken { units, at, is_kept });
         }
     }
 
     /// The job waits for nobody from now on.
     pub(super) fn let_out_of_turn(&mut self, unit: UnitId) {
         self.change_job(unit, |job| _ = job.ignores.add(Ignores::ORDER));
-        self.queue_job(unit);
+        self.queues.queue_job(&self.units, unit);
     }
 
     /// Whether the job of `unit` waits, directly or through others, for itself: a circle that has come
@@ -163,7 +163,7 @@ impl Core {
                 continue;
             }
             for other in self.job_neighbours(one) {
-                let job = self.run(other).job.as_ref().filter(|job| !job.running);
+                let job = self.units.run(other).job.as_ref().filter(|job| !job.running);
                 let waits = |job: &Part<Job>| self.graph.may_wait(one, kind, other, job.kind);
                 if job.is_some_and(waits) && seen.insert(other) {
                     next.push(other);
@@ -179,11 +179,16 @@ impl Core {
     /// at.
     fn circle_of_jobs(&self) -> Option<Vec<UnitId>> {
         let waits = |&unit: &UnitId| {
-            let job = self.run(unit).job.as_ref().filter(|job| !job.running);
-            job.is_some_and(|job| job.blockers > 0 || self.flags(unit).has_groups())
+            let job = self.units.run(unit).job.as_ref().filter(|job| !job.running);
+            job.is_some_and(|job| job.blockers > 0 || self.graph.flags(unit).has_groups())
         };
-        let waiting: BTreeMap<UnitId, JobKind> =
-            self.busy().into_iter().filter(waits).map(|unit| (unit, self.kind(unit))).collect();
+        let waiting: BTreeMap<UnitId, JobKind> = self
+            .units
+            .busy()
+            .into_iter()
+            .filter(waits)
+            .map(|unit| (unit, self.kind(unit)))
+            .collect();
         let neighbours = |unit: UnitId| {
             let others = self.job_neighbours(unit).into_iter();
             others.filter_map(|other| Some((other, *waiting.get(&other)?)))
@@ -232,10 +237,10 @@ impl Core {
     }
 
     fn kind(&self, unit: UnitId) -> JobKind {
-        self.run(unit).job.as_ref().map_or(JobKind::Nop, |job| job.kind)
+        self.units.run(unit).job.as_ref().map_or(JobKind::Nop, |job| job.kind)
     }
 
     fn ignores_order(&self, unit: UnitId) -> bool {
-        self.run(unit).job.as_ref().is_some_and(|job| job.ignores_order())
+        self.units.run(unit).job.as_ref().is_some_and(|job| job.ignores_order())
     }
 }

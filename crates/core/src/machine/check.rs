@@ -14,9 +14,8 @@ impl Core {
         let mut jobs = 0;
         let mut running = 0;
         let mut failed = 0;
-        for index in 0..self.units.len() {
-            let unit = UnitId(index as u32);
-            let run = self.run(unit);
+        for unit in self.units.ids() {
+            let run = self.units.run(unit);
             failed += u32::from(run.active_state().as_str() == "failed");
             jobs += u32::from(run.job.is_some());
             running += u32::from(run.job.as_ref().is_some_and(|job| job.running));
@@ -26,23 +25,24 @@ impl Core {
         if jobs != self.totals.jobs {
             wrong.push(format!("{jobs} jobs are installed, {} are counted", self.totals.jobs));
         }
-        if running != self.running_jobs {
-            wrong.push(format!("{running} jobs run, {} are counted", self.running_jobs));
+        if running != self.jobs.running {
+            wrong.push(format!("{running} jobs run, {} are counted", self.jobs.running));
         }
         if failed != self.totals.failed {
             wrong.push(format!("{failed} units failed, {} are counted", self.totals.failed));
         }
-        for &unit in self.strays.keys().filter(|&&unit| !self.run(unit).is_placed()) {
+        for &unit in self.resources.strays.keys().filter(|&&unit| !self.units.run(unit).is_placed())
+        {
             wrong.push(format!("{}: it has no group that stays", self.graph.name(unit)));
         }
-        if !self.transitions.is_empty() {
+        if !self.queues.transitions.is_empty() {
             wrong.push("a step ended with work left".to_owned());
         }
         wrong
     }
 
     fn check_job(&self, unit: UnitId, wrong: &mut Vec<String>) {
-        let Some(job) = &self.run(unit).job else { return };
+        let Some(job) = &self.units.run(unit).job else { return };
         let name = self.graph.name(unit);
         let blockers = self.count_blockers(unit);
         if job.unit != unit {
@@ -52,8 +52,8 @@ impl Core {
             wrong.push(format!("{name}: waits for {blockers} jobs, {} are counted", job.blockers));
         }
         let is_passed = !job.running && job.blockers == 0;
-        let waits_for_state = is_passed && !self.turns.contains(unit);
-        let state = self.active_state(unit);
+        let waits_for_state = is_passed && !self.queues.turns.contains(unit);
+        let state = self.units.active_state(unit);
         let moving = matches!(
             state,
             ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
@@ -66,11 +66,11 @@ impl Core {
 
     /// An effect that a state names is pending, so that its answer will be taken.
     fn check_effects(&self, unit: UnitId, wrong: &mut Vec<String>) {
-        let run = self.run(unit);
+        let run = self.units.run(unit);
         let mut named = vec![run.history.as_ref().and_then(|h| h.checking)];
-        named.push(self.freezer(unit).asked());
-        named.push(self.clearing(unit).map(|clearing| clearing.id));
-        if self.freezer(unit) != Freezer::Running && run.active_state().is_down() {
+        named.push(self.units.freezer(unit).asked());
+        named.push(self.units.clearing(unit).map(|clearing| clearing.id));
+        if self.units.freezer(unit) != Freezer::Running && run.active_state().is_down() {
             wrong.push(format!("{}: it is down and frozen", self.graph.name(unit)));
         }
         match &run.state {

@@ -16,17 +16,17 @@ impl Core {
     pub(crate) fn commit(&mut self, graph: Arc<Graph>, delta: &Delta) {
         self.keep_places(&graph, delta);
         let before = std::mem::replace(&mut self.graph, graph);
-        self.add_idle();
+        self.units.add_idle(&self.graph);
         for &unit in delta.forgotten.iter().chain(&delta.reused) {
             self.begin_anew(unit);
         }
         for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
-            self.compiled.remove(unit);
-            self.changed.push(unit);
+            self.settings.forget(unit);
+            self.units.note_changed(unit);
         }
         for &unit in &delta.changed {
             self.forget_starts_of_edited(unit);
-            self.unneeded_queue.insert(unit);
+            self.queues.unneeded.insert(unit);
         }
         let settings = self.settings().clone();
         // The file of what runs may have been away.
@@ -39,33 +39,30 @@ impl Core {
             self.forget_tests_of_others(unit, &before);
         }
         for &unit in &delta.added {
-            self.tell(Notice::UnitNew(unit));
+            self.outbox.tell(Notice::UnitNew(unit));
             self.raise_perpetual(unit);
         }
         for &unit in &delta.removed {
-            if self.active_state(unit).is_down() && self.run(unit).job.is_none() {
-                self.tell(Notice::UnitRemoved(unit));
+            if self.units.active_state(unit).is_down() && self.units.run(unit).job.is_none() {
+                self.outbox.tell(Notice::UnitRemoved(unit));
             }
         }
         self.look_at_rewired_jobs(&delta.rewired);
         for &unit in &delta.rewired {
             self.look_behind_socket(unit);
-            self.bound_queue.insert(unit);
-            self.unneeded_queue.insert(unit);
-            self.upheld_queue.insert(unit);
+            self.queues.queue_relations(unit);
         }
     }
 
     /// Puts other defaults in force, also for what is up or under way: as an edit of each file that leaves open
     /// what they say.
     pub(crate) fn set_defaults(&mut self, defaults: Arc<Defaults>) {
-        let now = Settings { defaults, ..self.settings.clone() };
-        let before = std::mem::replace(&mut self.settings, now);
-        self.compiled.clear();
+        let now = Settings { defaults, ..self.settings.common.clone() };
+        let before = std::mem::replace(&mut self.settings.common, now);
+        self.settings.compiled.clear();
         let graph = self.graph.clone();
-        for index in 0..self.units.len() {
-            let unit = UnitId(index as u32);
-            if self.active_state(unit).is_down() {
+        for unit in self.units.ids() {
+            if self.units.active_state(unit).is_down() {
                 continue;
             }
             self.renew_times(unit, &graph, &before);
@@ -73,48 +70,37 @@ impl Core {
         }
     }
 
-    /// A run state for each unit of the generation that has none.
-    fn add_idle(&mut self) {
-        while self.units.len() < self.graph.len() {
-            let id = UnitId(u32::try_from(self.units.len()).expect("ids are 32 bits"));
-            let unit_type = self.graph.definition(id).unit_type();
-            let idle = self.idle.entry(unit_type);
-            let idle = idle.or_insert_with(|| Arc::new(UnitRun::idle(unit_type)));
-            self.units.push(idle.clone());
-        }
-    }
-
     /// Puts the generation of the last incarnation in force, before its run state is restored: nothing
     /// is new to anybody.
     pub(crate) fn adopt(&mut self, graph: Arc<Graph>) {
         self.graph = graph;
-        self.add_idle();
-        for index in 0..self.units.len() {
-            self.raise_perpetual(UnitId(index as u32));
+        self.units.add_idle(&self.graph);
+        for unit in self.units.ids() {
+            self.raise_perpetual(unit);
         }
-        self.out.clear();
+        self.outbox.effects.clear();
     }
 
     /// The id means another unit now, or none.
     fn begin_anew(&mut self, unit: UnitId) {
-        let is_device = matches!(self.run(unit).state, TypeState::Device(_));
-        let at_rest = is_device || self.run(unit).active_state().is_down();
-        let idle = at_rest && self.run(unit).job.is_none();
+        let is_device = matches!(self.units.run(unit).state, TypeState::Device(_));
+        let at_rest = is_device || self.units.run(unit).active_state().is_down();
+        let idle = at_rest && self.units.run(unit).job.is_none();
         assert!(idle, "only what does nothing is forgotten: {}", self.graph.name(unit));
         let definition = self.graph.definition(unit).clone();
         if definition.load_state == LoadState::Stub {
-            self.tell(Notice::UnitRemoved(unit));
+            self.outbox.tell(Notice::UnitRemoved(unit));
         }
         let idle = UnitRun::idle(definition.unit_type());
-        self.totals.failed -= u32::from(self.active_state(unit).as_str() == "failed");
-        *self.run_mut(unit) = idle;
-        self.compiled.remove(unit);
-        self.renamed.insert(unit);
+        self.totals.failed -= u32::from(self.units.active_state(unit).as_str() == "failed");
+        *self.units.run_mut(unit) = idle;
+        self.settings.forget(unit);
+        self.units.note_renamed(unit);
     }
 
     /// `-.slice`, `system.slice` and their like are there from the beginning.
     fn raise_perpetual(&mut self, unit: UnitId) {
-        if !self.flags(unit).perpetual() || !self.active_state(unit).is_down() {
+        if !self.graph.flags(unit).perpetual() || !self.units.active_state(unit).is_down() {
             return;
         }
         self.transit(unit, false, |run| match &mut run.state {
@@ -123,12 +109,7 @@ impl Core {
             TypeState::Mount(state) => *state = Mount::found(),
             _ => {}
         });
-        self.history_mut(unit).reason = Reason::new(Code::Discovered, Cause::Manager);
+        self.units.history_mut(unit).reason = Reason::new(Code::Discovered, Cause::Manager);
         self.limit_perpetual(unit);
-    }
-
-    /// Throws away what a unit that does nothing does not need.
-    pub(crate) fn forget_settings(&mut self, unit: UnitId) {
-        self.compiled.remove(unit);
     }
 }

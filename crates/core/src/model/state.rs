@@ -225,6 +225,21 @@ pub enum Mount {
     Up(Part<MountRun>),
 }
 
+impl Mount {
+    /// A mount that the kernel has and no job made.
+    pub(crate) fn found() -> Mount {
+        Mount::Up(Part::new(MountRun {
+            phase: MountPhase::Mounted,
+            asked: None,
+            in_table: true,
+            doubtful: false,
+            deadline: None,
+            outcome: Outcome::Success,
+            reload_outcome: Outcome::Success,
+        }))
+    }
+}
+
 /// An automount unit that is up or under way.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AutomountRun {

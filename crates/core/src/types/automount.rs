@@ -19,30 +19,11 @@ const WAITERS_MAX: usize = 4096;
 const ANSWERS_KEPT: usize = 64;
 
 impl Core {
-    fn automount(&self, unit: UnitId) -> Option<&AutomountRun> {
-        match &self.run(unit).state {
-            TypeState::Automount(Automount::Up(run)) => Some(run),
-            _ => None,
-        }
-    }
-
-    fn automount_mut(&mut self, unit: UnitId) -> &mut AutomountRun {
-        match &mut self.run_mut(unit).state {
-            TypeState::Automount(Automount::Up(run)) => run,
-            _ => panic!("the automount is up: it was looked at just before"),
-        }
-    }
-
     /// The mount of its path, which has its name. One whose file is gone names nobody any more, but
     /// its trap is set: who waits in it is let in by that mount all the same.
     fn mount_behind(&self, unit: UnitId) -> Option<UnitId> {
         let named = self.graph.related(unit, Relation::Triggers).next();
-        named.or_else(|| self.namesake(unit, UnitType::Mount))
-    }
-
-    /// The unit of this type that has the name of `unit` otherwise.
-    pub(crate) fn namesake(&self, unit: UnitId, unit_type: UnitType) -> Option<UnitId> {
-        self.graph.lookup(&self.graph.name(unit).change_type(unit_type).ok()?)
+        named.or_else(|| self.graph.namesake(unit, UnitType::Mount))
     }
 
     fn set_running(&mut self, unit: UnitId, running: bool) {
@@ -57,8 +38,8 @@ impl Core {
     pub(crate) fn automount_refused_to_start(&mut self, unit: UnitId) -> bool {
         let Some(mount) = self.mount_behind(unit) else { return false };
         // A trap is set when what goes before it has gone.
-        let goes = self.unmounted_unheard.contains(&mount);
-        let why = if self.active_state(mount).is_up() && !goes {
+        let goes = self.resources.unmounted_unheard.contains(&mount);
+        let why = if self.units.active_state(mount).is_up() && !goes {
             "is mounted already"
         } else if self.graph.definition(mount).load_state != LoadState::Loaded {
             "is not there"
@@ -72,7 +53,7 @@ impl Core {
 
     pub(crate) fn automount_start(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
-        let id = self.new_effect(unit);
+        let id = self.outbox.new_effect(unit);
         let run = AutomountRun {
             asked: Some(id),
             running: false,
@@ -81,27 +62,27 @@ impl Core {
             answered: Vec::new(),
             closing: None,
         };
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         history.outcome = Outcome::Success;
         history.status_text = String::new();
         self.transit(unit, false, |u| {
             u.state = TypeState::Automount(Automount::Up(Part::new(run)))
         });
-        self.out.push(Effect::SetTrap { id, unit, settings });
+        self.outbox.effects.push(Effect::SetTrap { id, unit, settings });
     }
 
     pub(crate) fn automount_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
         if self.conditions_done(unit, effect, &result) {
             return;
         }
-        let Some(run) = self.automount(unit).filter(|run| run.asked == Some(effect)) else {
+        let Some(run) = self.units.automount(unit).filter(|run| run.asked == Some(effect)) else {
             return;
         };
         match (run.closing, result) {
             (Some(outcome), _) => self.automount_gone(unit, outcome),
             (None, Done::Failed { error }) => {
                 self.note(unit, Code::MountFailed, Cause::Kernel, error.clone());
-                self.history_mut(unit).status_text = error;
+                self.units.history_mut(unit).status_text = error;
                 self.automount_gone(unit, Outcome::Resources);
             }
             (None, _) => self.transit(unit, false, |u| {
@@ -118,7 +99,7 @@ impl Core {
 
     /// Takes the trap away; one that is still being made is waited for, or it would stay.
     fn automount_dead(&mut self, unit: UnitId, outcome: Outcome) {
-        let Some(run) = self.automount(unit) else { return };
+        let Some(run) = self.units.automount(unit) else { return };
         if run.asked.is_some() {
             return self.transit(unit, false, |u| {
                 if let TypeState::Automount(Automount::Up(run)) = &mut u.state {
@@ -132,23 +113,23 @@ impl Core {
     fn automount_gone(&mut self, unit: UnitId, outcome: Outcome) {
         self.answer_missing(unit, false);
         self.answer_expiring(unit, false);
-        let mount = self.mount_behind(unit).filter(|&mount| self.active_state(mount).is_up());
-        self.unmounted_unheard.extend(mount);
-        self.out.push(Effect::WatchIdle { unit, on: false });
-        self.out.push(Effect::CloseTrap { unit });
-        self.history_mut(unit).outcome = outcome;
+        let mount = self.mount_behind(unit).filter(|&mount| self.units.active_state(mount).is_up());
+        self.resources.unmounted_unheard.extend(mount);
+        self.outbox.effects.push(Effect::WatchIdle { unit, on: false });
+        self.outbox.effects.push(Effect::CloseTrap { unit });
+        self.units.history_mut(unit).outcome = outcome;
         let state =
             if outcome == Outcome::Success { Automount::Dead } else { Automount::Failed(outcome) };
         self.transit(unit, false, |u| u.state = TypeState::Automount(state));
     }
 
     fn answer_missing(&mut self, unit: UnitId, ok: bool) {
-        let tokens = std::mem::take(&mut self.automount_mut(unit).missing);
+        let tokens = std::mem::take(&mut self.units.automount_mut(unit).missing);
         self.answer(unit, tokens, ok);
     }
 
     fn answer_expiring(&mut self, unit: UnitId, ok: bool) {
-        let tokens = std::mem::take(&mut self.automount_mut(unit).expiring);
+        let tokens = std::mem::take(&mut self.units.automount_mut(unit).expiring);
         self.answer(unit, tokens, ok);
     }
 
@@ -156,29 +137,30 @@ impl Core {
         if tokens.is_empty() {
             return;
         }
-        let answered = &mut self.automount_mut(unit).answered;
+        let answered = &mut self.units.automount_mut(unit).answered;
         answered.extend(tokens.iter().map(|&token| (token, ok)));
         answered.drain(..answered.len().saturating_sub(ANSWERS_KEPT));
-        self.out.push(Effect::AnswerTrap { unit, tokens, ok });
+        self.outbox.effects.push(Effect::AnswerTrap { unit, tokens, ok });
     }
 
     /// Gives the last answers again, after a restart of the manager.
     pub(crate) fn answer_again(&mut self, unit: UnitId) {
-        let answered = self.automount(unit).map(|run| run.answered.clone()).unwrap_or_default();
+        let answered =
+            self.units.automount(unit).map(|run| run.answered.clone()).unwrap_or_default();
         for (token, ok) in answered {
-            self.out.push(Effect::AnswerTrap { unit, tokens: vec![token], ok });
+            self.outbox.effects.push(Effect::AnswerTrap { unit, tokens: vec![token], ok });
         }
     }
 
     /// Somebody walked in and waits for the mount.
     pub(crate) fn trap_hit(&mut self, unit: UnitId, token: u32) {
-        if self.known(unit).is_none() || self.automount(unit).is_none() {
+        if self.units.known(unit).is_none() || self.units.automount(unit).is_none() {
             return;
         }
-        if self.automount_mut(unit).missing.len() >= WAITERS_MAX {
+        if self.units.automount_mut(unit).missing.len() >= WAITERS_MAX {
             return self.answer(unit, vec![token], false);
         }
-        self.automount_mut(unit).missing.push(token);
+        self.units.automount_mut(unit).missing.push(token);
         if let Some(code) = self.lets_nobody_in(unit) {
             self.note(unit, code, Cause::None, String::new());
             return self.automount_dead(unit, Outcome::Resources);
@@ -186,32 +168,33 @@ impl Core {
         let Some(mount) = self.mount_behind(unit) else {
             return self.answer_missing(unit, false);
         };
-        if self.active_state(mount).is_up() {
+        if self.units.active_state(mount).is_up() {
             return self.answer_missing(unit, true);
         }
-        let stop_comes = self.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping())
-            || self.automount_mut(unit).closing.is_some();
+        let stop_comes =
+            self.units.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping())
+                || self.units.automount_mut(unit).closing.is_some();
         if stop_comes
             || !self.enqueue_quietly(mount, JobType::Start, JobMode::Replace, Cause::Trigger(unit))
         {
             return self.answer_missing(unit, false);
         }
         // If it could be begun: the answer may have come already.
-        if self.automount(unit).is_some_and(|run| !run.running && !run.missing.is_empty()) {
+        if self.units.automount(unit).is_some_and(|run| !run.running && !run.missing.is_empty()) {
             self.set_running(unit, true);
         }
     }
 
     /// The mount behind was idle for `TimeoutIdleSec=`.
     pub(crate) fn trap_idle(&mut self, unit: UnitId, token: u32) {
-        if self.known(unit).is_none() || self.automount(unit).is_none() {
+        if self.units.known(unit).is_none() || self.units.automount(unit).is_none() {
             return;
         }
-        self.automount_mut(unit).expiring.push(token);
+        self.units.automount_mut(unit).expiring.push(token);
         let Some(mount) = self.mount_behind(unit) else {
             return self.answer_expiring(unit, false);
         };
-        if self.active_state(mount).is_down() {
+        if self.units.active_state(mount).is_down() {
             return self.answer_expiring(unit, true);
         }
         let cause = Cause::Trigger(unit);
@@ -222,7 +205,7 @@ impl Core {
 
     /// Somebody unmounted the trap itself.
     pub(crate) fn trap_gone(&mut self, unit: UnitId) {
-        if self.known(unit).is_some() && self.automount(unit).is_some() {
+        if self.units.known(unit).is_some() && self.units.automount(unit).is_some() {
             self.note(unit, Code::Vanished, Cause::Kernel, String::new());
             self.automount_dead(unit, Outcome::Unmounted);
         }
@@ -237,7 +220,7 @@ impl Core {
 
     /// The mount behind the trap, in `state`, has no job any more.
     pub(crate) fn automount_job_ended(&mut self, unit: UnitId, state: ActiveState) {
-        if self.automount(unit).is_none() {
+        if self.units.automount(unit).is_none() {
             return;
         }
         match state {
@@ -265,7 +248,7 @@ impl Core {
         old: ActiveState,
         new: ActiveState,
     ) {
-        if self.automount(unit).is_none() {
+        if self.units.automount(unit).is_none() {
             return;
         }
         if new.is_up() && !old.is_up() {
@@ -273,19 +256,19 @@ impl Core {
             self.set_running(unit, true);
             let settings = self.compiled(unit);
             if settings.automount().timeout_idle.is_some() {
-                self.out.push(Effect::WatchIdle { unit, on: true });
+                self.outbox.effects.push(Effect::WatchIdle { unit, on: true });
             }
         }
         if old == ActiveState::Deactivating && new.is_up() {
             self.answer_expiring(unit, false);
         }
         if new.is_down() {
-            self.out.push(Effect::WatchIdle { unit, on: false });
+            self.outbox.effects.push(Effect::WatchIdle { unit, on: false });
             self.answer_expiring(unit, true);
             if self.hit_start_limit(mount) {
                 return self.mount_limit(unit);
             }
-            if new == ActiveState::Failed || self.run(mount).job.is_none() {
+            if new == ActiveState::Failed || self.units.run(mount).job.is_none() {
                 self.answer_missing(unit, false);
             }
             self.set_running(unit, false);

@@ -34,12 +34,12 @@ impl Core {
     pub fn is_unseen(&self, unit: UnitId) -> bool {
         self.totals.sight == Sight::Blind
             && self.graph.is_device(unit)
-            && !self.active_state(unit).is_up()
+            && !self.units.active_state(unit).is_up()
     }
 
     /// Whether a device was there and is not any more.
     pub(crate) fn has_gone(&self, unit: UnitId) -> bool {
-        let history = self.run(unit).history.as_ref();
+        let history = self.units.run(unit).history.as_ref();
         history.is_some_and(|history| !history.active_exit.is_never())
     }
 
@@ -48,7 +48,7 @@ impl Core {
         let began = self.totals.sight == Sight::Blind && news.sight != Sight::Blind;
         self.totals.sight = news.sight;
         for change in news.changes {
-            if self.known(change.unit).is_some() && self.graph.is_device(change.unit) {
+            if self.units.known(change.unit).is_some() && self.graph.is_device(change.unit) {
                 self.device_told(change);
             }
         }
@@ -63,8 +63,8 @@ impl Core {
     /// Somebody looks for devices from now on: of what was mounted while nobody did, devices that
     /// nobody has told of are there in some way too.
     fn look_at_devices_of_mounts(&mut self) {
-        for unit in self.busy() {
-            if self.active_state(unit).is_up() {
+        for unit in self.units.busy() {
+            if self.units.active_state(unit).is_up() {
                 self.look_at_devices(unit);
             }
         }
@@ -72,7 +72,7 @@ impl Core {
 
     fn device_told(&mut self, change: DeviceChange) {
         let unit = change.unit;
-        let was = self.run(unit).state == TypeState::Device(Device::Plugged);
+        let was = self.units.run(unit).state == TypeState::Device(Device::Plugged);
         match (was, change.plugged) {
             (false, true) => {
                 self.become_device(unit, Device::Plugged, Code::PluggedIn);
@@ -88,12 +88,12 @@ impl Core {
     }
 
     fn become_device(&mut self, unit: UnitId, state: Device, code: Code) {
-        self.history_mut(unit).reason = Reason::new(code, Cause::Kernel);
+        self.units.history_mut(unit).reason = Reason::new(code, Cause::Kernel);
         self.transit(unit, false, |run| run.state = TypeState::Device(state));
     }
 
     fn want_for_device(&mut self, unit: UnitId, device: UnitId) {
-        if self.known(unit).is_none() || self.totals.stopping {
+        if self.units.known(unit).is_none() || self.totals.stopping {
             return;
         }
         let reason = Reason::new(Code::WantedByDevice, Cause::Dependency(device));
@@ -103,7 +103,7 @@ impl Core {
     fn reload_followers(&mut self, unit: UnitId) {
         let graph = self.graph.clone();
         for other in graph.related(unit, Relation::PropagatesReloadTo) {
-            if self.active_state(other).is_up() {
+            if self.units.active_state(other).is_up() {
                 let cause = Cause::Dependency(unit);
                 self.enqueue_quietly(other, JobType::TryReload, JobMode::Fail, cause);
             }
@@ -112,13 +112,13 @@ impl Core {
 
     /// Nobody looks for devices any more: who waits for one goes on.
     fn wait_for_no_device(&mut self) {
-        for unit in self.busy() {
+        for unit in self.units.busy() {
             let waits = |core: &Core| {
-                core.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start)
+                core.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start)
             };
             if self.graph.is_device(unit) && waits(self) {
                 let reason = Reason::new(Code::NoDevices, Cause::Manager);
-                self.history_mut(unit).reason = reason;
+                self.units.history_mut(unit).reason = reason;
                 self.finish_job(unit, JobResult::Done, reason);
             }
         }
@@ -127,7 +127,7 @@ impl Core {
     /// A mount came or went: what it is mounted from is there in some way, or not any more.
     pub(crate) fn look_at_devices(&mut self, mount: UnitId) {
         if self.totals.sight == Sight::Blind
-            || self.definition(mount).unit_type() != UnitType::Mount
+            || self.graph.definition(mount).unit_type() != UnitType::Mount
         {
             return;
         }
@@ -144,9 +144,10 @@ impl Core {
         let users = [Relation::BoundBy, Relation::RequiredBy].into_iter();
         let mut users = users.flat_map(|relation| self.graph.related(device, relation));
         let is_used = users.any(|user| {
-            self.definition(user).unit_type() == UnitType::Mount && self.active_state(user).is_up()
+            self.graph.definition(user).unit_type() == UnitType::Mount
+                && self.units.active_state(user).is_up()
         });
-        match (&self.run(device).state, is_used) {
+        match (&self.units.run(device).state, is_used) {
             (TypeState::Device(Device::Dead), true) => {
                 self.become_device(device, Device::Tentative, Code::MountedUnseen);
             }

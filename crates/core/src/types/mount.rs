@@ -1,8 +1,8 @@
 //! Mounts (systemd.mount(5)), and swap areas (systemd.swap(5)), which come and go in the same way but
 //! are in a table of their own and are not reloaded.
 
+use crate::features::stop_budget::{SIGNAL_WAIT_MIN, share_of};
 use crate::machine::Core;
-use crate::machine::stop_budget::{SIGNAL_WAIT_MIN, share_of};
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::part::Part;
 use crate::model::process::*;
@@ -21,25 +21,11 @@ const NO_FILE: &str = "no unit file says how";
 const WHAT: [Id; 2] = [Id::of(Group::Mount, "What"), Id::of(Group::Swap, "What")];
 
 impl Core {
-    fn mount(&self, unit: UnitId) -> Option<&MountRun> {
-        match &self.run(unit).state {
-            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => Some(run),
-            _ => None,
-        }
-    }
-
     /// The state as one of the unit's type.
     fn of_type(&self, unit: UnitId, state: Mount) -> TypeState {
-        match self.definition(unit).unit_type() {
+        match self.graph.definition(unit).unit_type() {
             UnitType::Swap => TypeState::Swap(state),
             _ => TypeState::Mount(state),
-        }
-    }
-
-    fn mount_mut(&mut self, unit: UnitId) -> &mut MountRun {
-        match &mut self.run_mut(unit).state {
-            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run,
-            _ => panic!("the mount is up: its phase was looked at just before"),
         }
     }
 
@@ -65,14 +51,14 @@ impl Core {
             outcome: Outcome::Success,
             reload_outcome: Outcome::Success,
         };
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         history.outcome = Outcome::Success;
         history.status_text = String::new();
         let state = self.of_type(unit, Mount::Up(Part::new(run)));
         self.transit(unit, false, |u| u.state = state);
         if self.is_unknown_how(unit) {
             self.note(unit, Code::MountFailed, Cause::None, NO_FILE.to_owned());
-            self.history_mut(unit).status_text = NO_FILE.to_owned();
+            self.units.history_mut(unit).status_text = NO_FILE.to_owned();
             return self.mount_dead(unit, Outcome::Resources);
         }
         self.ask_mount(unit, false);
@@ -81,35 +67,35 @@ impl Core {
     /// What is mounted or swapped to is there, and no file says how that would be done: the kernel's table does not
     /// have all of it.
     fn is_unknown_how(&self, unit: UnitId) -> bool {
-        let definition = self.definition(unit);
+        let definition = self.graph.definition(unit);
         let mut by_dropins = definition.files.dropins().iter().flat_map(|file| file.entries());
         definition.is_of_kernel() && !by_dropins.any(|entry| WHAT.contains(&entry.setting))
     }
 
     fn ask_mount(&mut self, unit: UnitId, remount: bool) {
         let settings = self.compiled(unit);
-        let id = self.new_effect(unit);
-        let deadline = settings.mount().timeout.map(|t| self.now.monotonic.after(t));
-        let run = self.mount_mut(unit);
+        let id = self.outbox.new_effect(unit);
+        let deadline = settings.mount().timeout.map(|t| self.times.now.monotonic.after(t));
+        let run = self.units.mount_mut(unit);
         run.asked = Some(id);
         run.deadline = deadline;
-        self.out.push(Effect::Mount { id, unit, settings, remount });
+        self.outbox.effects.push(Effect::Mount { id, unit, settings, remount });
     }
 
     fn ask_unmount(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
-        let id = self.new_effect(unit);
-        let deadline = settings.mount().timeout.map(|t| self.now.monotonic.after(t));
-        let run = self.mount_mut(unit);
+        let id = self.outbox.new_effect(unit);
+        let deadline = settings.mount().timeout.map(|t| self.times.now.monotonic.after(t));
+        let run = self.units.mount_mut(unit);
         run.doubtful = false;
         let old = run.asked.replace(id);
         run.deadline = deadline;
-        old.into_iter().for_each(|id| self.forget_effect(id));
-        self.out.push(Effect::Unmount { id, unit, settings });
+        old.into_iter().for_each(|id| self.outbox.forget_effect(id));
+        self.outbox.effects.push(Effect::Unmount { id, unit, settings });
     }
 
     pub(crate) fn mount_stop(&mut self, unit: UnitId) {
-        let Some(run) = self.mount(unit) else { return };
+        let Some(run) = self.units.mount(unit) else { return };
         match run.phase {
             MountPhase::Mounting | MountPhase::MountingDone | MountPhase::Remounting => {
                 self.end_mounting(unit, MountPhase::MountingSigterm);
@@ -127,7 +113,7 @@ impl Core {
     }
 
     fn begin_unmount(&mut self, unit: UnitId) {
-        self.history_mut(unit).status_text = String::new();
+        self.units.history_mut(unit).status_text = String::new();
         self.set_mount_phase(unit, MountPhase::Unmounting);
         self.ask_unmount(unit);
     }
@@ -138,8 +124,8 @@ impl Core {
             self.tell_reload_failed(unit, NO_FILE.to_owned());
             return false;
         }
-        self.mount_mut(unit).reload_outcome = Outcome::Success;
-        self.history_mut(unit).status_text = String::new();
+        self.units.mount_mut(unit).reload_outcome = Outcome::Success;
+        self.units.history_mut(unit).status_text = String::new();
         self.set_mount_phase(unit, MountPhase::Remounting);
         self.ask_mount(unit, true);
         true
@@ -149,14 +135,16 @@ impl Core {
         if self.conditions_done(unit, effect, &result) {
             return;
         }
-        let Some(run) = self.mount(unit).filter(|run| run.asked == Some(effect)) else { return };
+        let Some(run) = self.units.mount(unit).filter(|run| run.asked == Some(effect)) else {
+            return;
+        };
         let phase = run.phase;
         let is_left = result == Done::StillMounted;
         let error = match result {
             Done::Failed { error } => Some(error),
             _ => None,
         };
-        let run = self.mount_mut(unit);
+        let run = self.units.mount_mut(unit);
         run.asked = None;
         run.deadline = None;
         match phase {
@@ -180,19 +168,19 @@ impl Core {
     fn mounted(&mut self, unit: UnitId, error: Option<String>) {
         match error {
             None => {
-                let run = self.mount_mut(unit);
+                let run = self.units.mount_mut(unit);
                 run.in_table = true;
                 let doubtful = std::mem::take(&mut run.doubtful);
                 self.set_mount_phase(unit, MountPhase::Mounted);
                 if doubtful {
-                    self.out.push(Effect::LookAtMount { unit });
+                    self.outbox.effects.push(Effect::LookAtMount { unit });
                 }
             }
             Some(error) => {
                 self.note(unit, Code::MountFailed, Cause::Kernel, error.clone());
-                self.history_mut(unit).status_text = error;
+                self.units.history_mut(unit).status_text = error;
                 // Somebody else, or an earlier try that was given up, has mounted it meanwhile.
-                match self.mount_mut(unit).in_table {
+                match self.units.mount_mut(unit).in_table {
                     true => self.set_mount_phase(unit, MountPhase::Mounted),
                     false => self.mount_dead(unit, Outcome::ExitCode),
                 }
@@ -203,15 +191,15 @@ impl Core {
     fn remounted(&mut self, unit: UnitId, error: Option<String>) {
         if let Some(error) = error {
             self.tell_reload_failed(unit, error.clone());
-            self.history_mut(unit).status_text = error;
-            self.mount_mut(unit).reload_outcome = Outcome::ExitCode;
+            self.units.history_mut(unit).status_text = error;
+            self.units.mount_mut(unit).reload_outcome = Outcome::ExitCode;
         }
         self.set_mount_phase(unit, MountPhase::Mounted);
     }
 
     /// What was asked for is over, and the mount is as it was, unless somebody has unmounted it meanwhile.
     fn stays_mounted(&mut self, unit: UnitId) {
-        let run = self.mount_mut(unit);
+        let run = self.units.mount_mut(unit);
         run.outcome = Outcome::Success;
         if !run.in_table {
             return self.vanish(unit);
@@ -221,9 +209,9 @@ impl Core {
 
     /// A mount or remount that was told to end is over, or its process is left to the kernel.
     fn mounting_ended(&mut self, unit: UnitId, is_mounted: bool) {
-        let stops = self.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping());
+        let stops = self.units.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping());
         let stops = stops || self.totals.stopping;
-        let run = self.mount_mut(unit);
+        let run = self.units.mount_mut(unit);
         run.in_table |= is_mounted;
         let took_too_long = run.outcome != Outcome::Success;
         match (run.in_table, run.outcome) {
@@ -241,13 +229,13 @@ impl Core {
         let settings = self.compiled(unit);
         let kill = &settings.mount().kill;
         if kill.send_sigkill && kill.mode != KillMode::None {
-            self.out.push(Effect::KillGroup { unit });
+            self.outbox.effects.push(Effect::KillGroup { unit });
         }
     }
 
     /// The same of an unmount.
     fn unmounting_ended(&mut self, unit: UnitId, is_unmounted: bool) {
-        let run = self.mount_mut(unit);
+        let run = self.units.mount_mut(unit);
         if is_unmounted {
             run.outcome = Outcome::Success;
             return self.unmounted(unit, None);
@@ -268,19 +256,19 @@ impl Core {
         let settings = self.compiled(unit);
         let config = settings.mount();
         let wait = config.timeout.map(|timeout| share_of(timeout).max(SIGNAL_WAIT_MIN));
-        self.mount_mut(unit).deadline = wait.map(|wait| self.now.monotonic.after(wait));
+        self.units.mount_mut(unit).deadline = wait.map(|wait| self.times.now.monotonic.after(wait));
         let kills = matches!(phase, MountingSigkill | RemountingSigkill | UnmountingSigkill);
         let kill = &config.kill;
         if kill.mode == KillMode::None {
             return;
         }
-        if kills && kill.final_signal == Signal::KILL && !self.without_cgroups {
-            return self.out.push(Effect::KillGroup { unit });
+        if kills && kill.final_signal == Signal::KILL && !self.resources.without_cgroups {
+            return self.outbox.effects.push(Effect::KillGroup { unit });
         }
         let signal = if kills { kill.final_signal } else { kill.signal };
-        let id = self.new_effect(unit);
-        self.forget_effect(id);
-        self.out.push(Effect::Kill {
+        let id = self.outbox.new_effect(unit);
+        self.outbox.forget_effect(id);
+        self.outbox.effects.push(Effect::Kill {
             id,
             unit,
             target: KillTarget::Group,
@@ -300,7 +288,7 @@ impl Core {
     /// Somebody is tired of waiting: its processes are killed. A server that does not answer may keep them.
     pub(crate) fn hurry_mount(&mut self, unit: UnitId) {
         use MountPhase::*;
-        let Some(run) = self.mount(unit).filter(|run| run.asked.is_some()) else { return };
+        let Some(run) = self.units.mount(unit).filter(|run| run.asked.is_some()) else { return };
         match run.phase {
             Mounting | MountingDone | MountingSigterm => self.end_mounting(unit, MountingSigkill),
             Remounting | RemountingSigterm => self.end_mounting(unit, RemountingSigkill),
@@ -311,10 +299,10 @@ impl Core {
 
     /// Only the kernel holds its processes: nobody waits for them any longer.
     fn leave_mounting(&mut self, unit: UnitId) {
-        if let Some(id) = self.mount_mut(unit).asked.take() {
-            self.forget_effect(id);
+        if let Some(id) = self.units.mount_mut(unit).asked.take() {
+            self.outbox.forget_effect(id);
         }
-        match self.mount_mut(unit).phase {
+        match self.units.mount_mut(unit).phase {
             MountPhase::MountingSigterm | MountPhase::MountingSigkill => {
                 self.mounting_ended(unit, false);
             }
@@ -328,23 +316,23 @@ impl Core {
     /// The mount stays, and stays for the reason that it had: what was found is still not ours.
     fn tell_reload_failed(&mut self, unit: UnitId, detail: String) {
         let reason = Reason::new(Code::ReloadFailed, Cause::Kernel);
-        self.tell(Notice::Log { unit, reason, detail });
+        self.outbox.tell(Notice::Log { unit, reason, detail });
     }
 
     fn unmounted(&mut self, unit: UnitId, error: Option<String>) {
-        let run = self.mount_mut(unit);
+        let run = self.units.mount_mut(unit);
         match error {
             None => {
                 let (outcome, doubtful) = (run.outcome, run.doubtful);
                 self.mount_dead(unit, outcome);
                 if doubtful {
-                    self.out.push(Effect::LookAtMount { unit });
+                    self.outbox.effects.push(Effect::LookAtMount { unit });
                 }
             }
             Some(error) => {
                 self.note(unit, Code::UnmountFailed, Cause::Kernel, error.clone());
-                self.history_mut(unit).status_text = error;
-                if self.mount_mut(unit).in_table {
+                self.units.history_mut(unit).status_text = error;
+                if self.units.mount_mut(unit).in_table {
                     self.set_mount_phase(unit, MountPhase::Mounted);
                 } else {
                     self.mount_dead(unit, Outcome::ExitCode);
@@ -354,22 +342,23 @@ impl Core {
     }
 
     fn mount_dead(&mut self, unit: UnitId, outcome: Outcome) {
-        if let Some(id) = self.mount_mut(unit).asked.take() {
-            self.forget_effect(id);
+        if let Some(id) = self.units.mount_mut(unit).asked.take() {
+            self.outbox.forget_effect(id);
         }
-        self.history_mut(unit).outcome = outcome;
+        self.units.history_mut(unit).outcome = outcome;
         let state = if outcome == Outcome::Success { Mount::Dead } else { Mount::Failed(outcome) };
         let state = self.of_type(unit, state);
         self.transit(unit, false, |u| u.state = state);
     }
 
     pub(crate) fn mount_deadline(&mut self, unit: UnitId) {
-        let now = self.now.monotonic;
-        let Some(run) = self.mount(unit).filter(|r| r.deadline.is_some_and(|at| at <= now)) else {
+        let now = self.times.now.monotonic;
+        let Some(run) = self.units.mount(unit).filter(|r| r.deadline.is_some_and(|at| at <= now))
+        else {
             return;
         };
         let phase = run.phase;
-        let run = self.mount_mut(unit);
+        let run = self.units.mount_mut(unit);
         run.deadline = None;
         match phase {
             MountPhase::Mounting | MountPhase::MountingDone => {
@@ -402,11 +391,11 @@ impl Core {
 
     /// Something is mounted at the unit's path now, by whomever.
     pub(crate) fn mount_appeared(&mut self, unit: UnitId) {
-        match self.known(unit).map(|run| &run.state) {
+        match self.units.known(unit).map(|run| &run.state) {
             Some(TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run))) => {
                 let unmounts = run.phase == MountPhase::Unmounting;
                 let again = unmounts && !run.in_table;
-                let run = self.mount_mut(unit);
+                let run = self.units.mount_mut(unit);
                 run.in_table = true;
                 // Before it was unmounted or again since, the words do not tell.
                 run.doubtful |= unmounts && !again;
@@ -426,12 +415,12 @@ impl Core {
 
     /// Nothing is mounted there any more.
     pub(crate) fn mount_vanished(&mut self, unit: UnitId) {
-        if self.known(unit).is_none() {
+        if self.units.known(unit).is_none() {
             return;
         }
-        let Some(run) = self.mount(unit) else { return };
+        let Some(run) = self.units.mount(unit) else { return };
         let phase = run.phase;
-        let run = self.mount_mut(unit);
+        let run = self.units.mount_mut(unit);
         run.in_table = false;
         run.doubtful = phase == MountPhase::Mounting;
         if matches!(phase, MountPhase::Mounted | MountPhase::Remounting) {

@@ -61,28 +61,6 @@ impl ServiceRun {
 const BUS_NAME: Id = Id::of(Group::Service, "BusName");
 
 impl Core {
-    /// The run of a service that is up or under way.
-    pub(crate) fn service(&self, unit: UnitId) -> Option<&ServiceRun> {
-        match &self.run(unit).state {
-            TypeState::Service(Service::Up(run)) => Some(run),
-            _ => None,
-        }
-    }
-
-    /// The same for writing; the caller saw that it is up.
-    pub(crate) fn service_mut(&mut self, unit: UnitId) -> &mut ServiceRun {
-        up(self.run_mut(unit))
-    }
-
-    /// The same for deadlines, of which nobody is told.
-    pub(crate) fn service_to_rearm(&mut self, unit: UnitId) -> &mut ServiceRun {
-        up(self.run_to_rearm(unit))
-    }
-
-    pub(crate) fn service_phase(&self, unit: UnitId) -> Option<ServicePhase> {
-        self.service(unit).map(|run| run.phase)
-    }
-
     pub(crate) fn set_service_phase(&mut self, unit: UnitId, phase: ServicePhase) {
         self.transit(unit, false, |run| {
             if let TypeState::Service(Service::Up(service)) = &mut run.state {
@@ -99,7 +77,7 @@ impl Core {
         let mut run = Part::new(ServiceRun::new());
         let conditions = !config.exec_condition.is_empty();
         run.phase = if conditions { ServicePhase::Condition } else { ServicePhase::StartPre };
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         history.outcome = Outcome::Success;
         history.status_text = String::new();
         history.status_errno = 0;
@@ -130,7 +108,7 @@ impl Core {
     pub(crate) fn enter_start(&mut self, unit: UnitId) {
         self.set_service_phase(unit, ServicePhase::Start);
         // What was said before was said by a command that came before it.
-        self.service_mut(unit).ready = false;
+        self.units.service_mut(unit).ready = false;
         let settings = self.compiled(unit);
         let config = settings.service();
         match config.service_type {
@@ -144,24 +122,25 @@ impl Core {
     /// `Type=idle` runs from the begin of its wait on, as with systemd, whose process waits itself: nobody
     /// waits for its job meanwhile. `since_before` is until when it waits already.
     fn wait_idly(&mut self, unit: UnitId, since_before: Option<Monotonic>) {
-        let until = since_before.unwrap_or(self.now.monotonic.after(IDLE_WAIT_MAX));
+        let until = since_before.unwrap_or(self.times.now.monotonic.after(IDLE_WAIT_MAX));
         self.set_service_phase(unit, ServicePhase::Running);
-        self.service_mut(unit).deadline = Some(until);
-        self.idle_queue.insert(unit);
+        self.units.service_mut(unit).deadline = Some(until);
+        self.queues.idle_services.insert(unit);
     }
 
     /// `Type=idle` has waited for the other jobs, or long enough.
     pub(crate) fn service_idle_over(&mut self, unit: UnitId) {
-        self.idle_queue.remove(&unit);
+        self.queues.idle_services.remove(&unit);
         if !self.has_no_main(unit) || self.waits_for_clearing(unit) {
             return;
         }
-        let is_to_stop = self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop);
+        let is_to_stop =
+            self.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop);
         match is_to_stop || self.totals.stopping {
             // As long as nobody cancels that, or the end that it outlasts goes on.
             true => {
-                let later = self.now.monotonic.after(IDLE_WAIT_MAX);
-                self.service_mut(unit).deadline = Some(later);
+                let later = self.times.now.monotonic.after(IDLE_WAIT_MAX);
+                self.units.service_mut(unit).deadline = Some(later);
             }
             false => self.run_main(unit, 0),
         }
@@ -169,12 +148,12 @@ impl Core {
 
     /// Whether the time is over for which `Type=idle` waits for others.
     pub(crate) fn has_idled_enough(&self, unit: UnitId) -> bool {
-        self.service(unit).is_some_and(|run| run.deadline.is_none())
+        self.units.service(unit).is_some_and(|run| run.deadline.is_none())
     }
 
     /// Whether it is a service of `Type=idle` that waits, and whose program is not asked for yet.
     pub(crate) fn waits_idly(&mut self, unit: UnitId) -> bool {
-        match self.service(unit) {
+        match self.units.service(unit) {
             // So managers of before have written it.
             Some(run) if run.phase == ServicePhase::Start => {
                 run.main.is_none() && run.main_asked.is_none()
@@ -189,22 +168,22 @@ impl Core {
     fn is_yet_to_run(&mut self, unit: UnitId) -> bool {
         let until = |run: &ServiceRun| run.phase == ServicePhase::Running && run.deadline.is_some();
         self.has_no_main(unit)
-            && (self.service(unit).is_some_and(until)
+            && (self.units.service(unit).is_some_and(until)
                 || self.compiled(unit).service().service_type == ServiceType::Idle)
     }
 
     /// Whether it has had no main process since its start, and none is under way.
     fn has_no_main(&self, unit: UnitId) -> bool {
-        let had_main = self.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
+        let had_main = self.units.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
         let has_main = |run: &ServiceRun| {
             run.main.is_some() || run.main_asked.is_some() || run.main_search.is_some()
         };
-        !had_main && self.service(unit).is_some_and(|run| !has_main(run))
+        !had_main && self.units.service(unit).is_some_and(|run| !has_main(run))
     }
 
     /// Whether its main process was not there yet, though it runs.
     pub(crate) fn is_to_come(&mut self, unit: UnitId) -> bool {
-        let is_asked = self.service(unit).is_some_and(|run| run.main_asked.is_some());
+        let is_asked = self.units.service(unit).is_some_and(|run| run.main_asked.is_some());
         is_asked || self.is_yet_to_run(unit)
     }
 
@@ -223,7 +202,7 @@ impl Core {
         let settings = self.compiled(unit);
         let config = settings.service();
         let is_yet_to_run = self.is_yet_to_run(unit);
-        let run = self.service_mut(unit);
+        let run = self.units.service_mut(unit);
         let until = run.deadline.take().filter(|_| run.phase == ServicePhase::Running);
         if run.outcome != Outcome::Success && !self.outlives_its_main(unit, config) {
             return self.enter_signal(unit, ServicePhase::StopSigterm);
@@ -231,7 +210,7 @@ impl Core {
         if first {
             self.begin_runtime_limit(unit, config);
         }
-        let run = self.service_mut(unit);
+        let run = self.units.service_mut(unit);
         let (stops, reloads) = (run.stopping, run.notify_reloading);
         if run.phase != ServicePhase::Start && config.service_type == ServiceType::Dbus {
             // It may have lost its name meanwhile: then it is told so.
@@ -247,7 +226,7 @@ impl Core {
             }
         } else if config.remain_after_exit {
             // What has exited does not run for too long.
-            self.service_mut(unit).runtime_deadline = None;
+            self.units.service_mut(unit).runtime_deadline = None;
             self.set_service_phase(unit, ServicePhase::Exited);
         } else {
             self.enter_stop(unit);
@@ -256,8 +235,8 @@ impl Core {
 
     /// Whether something of it runs that keeps it up.
     fn is_alive(&self, unit: UnitId, config: &ServiceConfig) -> bool {
-        let Some(run) = self.service(unit) else { return false };
-        let had_main = self.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
+        let Some(run) = self.units.service(unit) else { return false };
+        let had_main = self.units.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
         let by_group = match config.exit_type {
             ExitType::Cgroup => true,
             ExitType::Main => config.service_type == ServiceType::Forking && !had_main,
@@ -265,20 +244,20 @@ impl Core {
         run.main.is_some()
             || run.main_asked.is_some()
             || run.main_search.is_some()
-            || by_group && !run.group_empty && !self.without_cgroups
+            || by_group && !run.group_empty && !self.resources.without_cgroups
     }
 
     /// Whether it goes on until the last of its processes has ended, and some are left
     /// (systemd.service(5), `ExitType=cgroup`).
     pub(crate) fn outlives_its_main(&self, unit: UnitId, config: &ServiceConfig) -> bool {
-        let is_empty = self.service(unit).is_none_or(|run| run.group_empty);
-        config.exit_type == ExitType::Cgroup && !is_empty && !self.without_cgroups
+        let is_empty = self.units.service(unit).is_none_or(|run| run.group_empty);
+        config.exit_type == ExitType::Cgroup && !is_empty && !self.resources.without_cgroups
     }
 
     pub(crate) fn arm_watchdog(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
-        let now = self.now.monotonic;
-        let run = self.service_to_rearm(unit);
+        let now = self.times.now.monotonic;
+        let run = self.units.service_to_rearm(unit);
         let interval = match run.watchdog_override_us {
             Some(0) => None,
             Some(us) => Some(Duration::from_micros(us)),
@@ -293,9 +272,9 @@ impl Core {
     pub(crate) fn run_main(&mut self, unit: UnitId, index: u16) {
         let settings = self.compiled(unit);
         let timeout = settings.service().timeout_start;
-        let id = self.new_effect(unit);
-        let deadline = timeout.map(|t| self.now.monotonic.after(t));
-        let run = self.service_mut(unit);
+        let id = self.outbox.new_effect(unit);
+        let deadline = timeout.map(|t| self.times.now.monotonic.after(t));
+        let run = self.units.service_mut(unit);
         run.main_asked = Some(id);
         // The process is told it, and an edit tells it nothing else.
         run.watchdog_override_us.get_or_insert_with(|| {
@@ -317,14 +296,14 @@ impl Core {
         }
         let settings = self.compiled(unit);
         if let Some(name) = name_to_take(&settings) {
-            self.out.push(Effect::WatchBusName { unit, name: name.into(), on });
+            self.outbox.effects.push(Effect::WatchBusName { unit, name: name.into(), on });
         }
     }
 
     /// The service was edited, and `before` is the generation before that. A name that it is not to have any more says
     /// nothing of it. What runs is not asked for the new one.
     pub(crate) fn unwatch_name_of_before(&mut self, unit: UnitId, before: &Graph) {
-        let Some(run) = self.service(unit) else { return };
+        let Some(run) = self.units.service(unit) else { return };
         let phase = run.phase;
         let was = before.get(unit).filter(|was| was.mentions(BUS_NAME));
         let Some(was) = was.filter(|was| was.load_state == LoadState::Loaded) else { return };
@@ -334,7 +313,7 @@ impl Core {
         let is = name_to_take(&settings);
         let Some(name) = was.filter(|was| is != Some(&**was)) else { return };
         let is_awaited = is.is_some() && phase == ServicePhase::Start;
-        self.out.push(Effect::WatchBusName { unit, name, on: false });
+        self.outbox.effects.push(Effect::WatchBusName { unit, name, on: false });
         if is_awaited {
             self.watch_bus_name(unit, true);
         }
@@ -348,10 +327,10 @@ impl Core {
             CommandList::Stop | CommandList::StopPost => {
                 self.stop_command_deadline(unit, config, list)
             }
-            _ => config.timeout_start.map(|t| self.now.monotonic.after(t)),
+            _ => config.timeout_start.map(|t| self.times.now.monotonic.after(t)),
         };
-        let id = self.new_effect(unit);
-        let run = self.service_mut(unit);
+        let id = self.outbox.new_effect(unit);
+        let run = self.units.service_mut(unit);
         run.control = Some(Control::Asked(id));
         run.command = (list, index);
         run.deadline = deadline;
@@ -374,12 +353,12 @@ impl Core {
             main,
             environment: self.service_environment(unit, list),
             sockets: self.sockets_for(unit, list, main, &settings),
-            invocation: self.run(unit).history.as_ref().map_or(0, |h| h.invocation),
+            invocation: self.units.run(unit).history.as_ref().map_or(0, |h| h.invocation),
             settings,
         };
         self.note_line(unit, list, index, &spawn.settings);
-        self.service_mut(unit).group_empty = false;
-        self.out.push(Effect::Spawn(id, Box::new(spawn)));
+        self.units.service_mut(unit).group_empty = false;
+        self.outbox.effects.push(Effect::Spawn(id, Box::new(spawn)));
     }
 
     /// The environment that follows from the state (systemd.exec(5), "ENVIRONMENT VARIABLES SET").
@@ -389,13 +368,13 @@ impl Core {
         list: CommandList,
     ) -> Vec<(&'static str, String)> {
         let mut out = Vec::new();
-        let Some(run) = self.service(unit) else { return out };
+        let Some(run) = self.units.service(unit) else { return out };
         if let Some(main) = run.main {
             out.push(("MAINPID", main.pid.to_string()));
         }
         if matches!(list, CommandList::Stop | CommandList::StopPost) {
             out.push(("SERVICE_RESULT", run.outcome.as_str().to_owned()));
-            let last = self.run(unit).history.as_ref().and_then(|h| h.last_main);
+            let last = self.units.run(unit).history.as_ref().and_then(|h| h.last_main);
             if let Some(ended) = last {
                 let (code, status) = exit_words(ended.status);
                 out.push(("EXIT_CODE", code.to_owned()));
@@ -414,11 +393,12 @@ impl Core {
         let ways = [Relation::OnFailureOf, Relation::OnSuccessOf];
         let mut all = ways.into_iter().flat_map(|way| self.graph.related(unit, way));
         let (Some(other), None) = (all.next(), all.next()) else { return Vec::new() };
-        let history = match (&self.run(other).state, &self.run(other).history) {
+        let history = match (&self.units.run(other).state, &self.units.run(other).history) {
             (TypeState::Service(_), Some(history)) => history,
             _ => return Vec::new(),
         };
-        let mut out = vec![("MONITOR_SERVICE_RESULT", self.outcome(other).as_str().to_owned())];
+        let mut out =
+            vec![("MONITOR_SERVICE_RESULT", self.units.outcome(other).as_str().to_owned())];
         if let Some(ended) = history.last_main {
             let (code, status) = exit_words(ended.status);
             out.push(("MONITOR_EXIT_CODE", code.to_owned()));
@@ -452,7 +432,7 @@ impl Core {
     /// whose file is gone, and those of `Sockets=` (which are relations of the same kind), as far as
     /// they are open.
     fn sockets_of(&self, unit: UnitId) -> Vec<UnitId> {
-        let open = |&socket: &UnitId| match &self.run(socket).state {
+        let open = |&socket: &UnitId| match &self.units.run(socket).state {
             TypeState::Socket(Socket::Up(run)) => run.fds > 0,
             _ => false,
         };
@@ -461,7 +441,7 @@ impl Core {
 
     /// Whether this effect is the spawn of the unit's main process.
     pub fn is_main_asked(&self, unit: UnitId, effect: EffectId) -> bool {
-        self.service(unit).is_some_and(|run| run.main_asked == Some(effect))
+        self.units.service(unit).is_some_and(|run| run.main_asked == Some(effect))
     }
 
     pub(crate) fn service_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
@@ -471,11 +451,11 @@ impl Core {
         {
             return;
         }
-        let Some(run) = self.service(unit) else { return };
+        let Some(run) = self.units.service(unit) else { return };
         let signalled = Some(run.phase).filter(|phase| phase.is_signalled());
         let has_failed = !matches!(result, Done::Spawned { .. });
         if run.main_asked == Some(effect) {
-            self.service_mut(unit).main_asked = None;
+            self.units.service_mut(unit).main_asked = None;
             match result {
                 Done::Spawned { pid } => self.main_spawned(unit, pid),
                 Done::SpawnFailed { exit_code, error } => {
@@ -499,10 +479,10 @@ impl Core {
                 self.latecomer_missing(unit, phase);
             }
         } else if run.kill_asked == Some(effect) {
-            self.service_mut(unit).kill_asked = None;
+            self.units.service_mut(unit).kill_asked = None;
             // Said of the moment of the signal: processes that come later are not in it. For one
             // that came since, the signal was sent again, so this is after it, and it is gone too.
-            let run = self.service_mut(unit);
+            let run = self.units.service_mut(unit);
             let since = run.main_asked.is_some() || matches!(run.control, Some(Control::Asked(_)));
             if matches!(result, Done::Killed { processes: 0 }) && !since {
                 run.group_empty = true;
@@ -511,23 +491,27 @@ impl Core {
         } else if run.doomed.contains(&effect) {
             self.doomed_done(unit, effect, result);
         } else if run.main_search == Some(effect) {
-            self.service_mut(unit).main_search = None;
+            self.units.service_mut(unit).main_search = None;
             let pid = if let Done::MainProcess { pid } = result { pid } else { None };
             self.main_found(unit, pid);
         }
     }
 
     fn main_spawned(&mut self, unit: UnitId, pid: u32) {
-        let started = self.now;
-        self.happened(unit, What::ProcessStarted { pid, list: CommandList::Start, main: true });
-        let run = self.service_mut(unit);
+        let started = self.times.now;
+        self.outbox.happened(
+            self.times.now.monotonic,
+            unit,
+            What::ProcessStarted { pid, list: CommandList::Start, main: true },
+        );
+        let run = self.units.service_mut(unit);
         run.group_empty = false;
         // It may have named another one before it was known itself.
         if run.main.is_none_or(|named| named.pid == pid) {
             run.main = Some(Process { pid, started });
-            self.own_pid(pid, unit);
+            self.pids.own(pid, unit);
         }
-        match self.service_mut(unit).phase {
+        match self.units.service_mut(unit).phase {
             // `Type=idle` runs already.
             ServicePhase::Start | ServicePhase::Running => {}
             ServicePhase::Reload => return,
@@ -543,7 +527,7 @@ impl Core {
             }
             ServiceType::Oneshot | ServiceType::Forking => {}
             ServiceType::Notify | ServiceType::NotifyReload | ServiceType::Dbus => {
-                if self.service(unit).is_some_and(|run| run.ready) {
+                if self.units.service(unit).is_some_and(|run| run.ready) {
                     self.enter_start_post(unit);
                 }
             }
@@ -553,11 +537,11 @@ impl Core {
     /// The main process could not be executed. To the outside a `Type=simple` service counts as
     /// started before that is known (systemd.service(5)): its start job succeeds, then it fails.
     fn main_not_spawned(&mut self, unit: UnitId, exit_code: u8, error: String) {
-        let now = self.now;
+        let now = self.times.now;
         let settings = self.compiled(unit);
         let config = settings.service();
         // `Type=idle` runs already.
-        let phase = self.service_phase(unit);
+        let phase = self.units.service_phase(unit);
         let in_start = matches!(phase, Some(ServicePhase::Start | ServicePhase::Running));
         let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
         let index = self.main_index(unit, config);
@@ -568,7 +552,7 @@ impl Core {
             ExitStatus::Exited(if ignored { without_program(exit_code) } else { exit_code });
         if exit_code != 0 {
             let ended = Ended { pid: 0, started: now, ended: now, status };
-            self.history_mut(unit).last_main = Some(ended);
+            self.units.history_mut(unit).last_main = Some(ended);
         }
         if !ignored {
             let outcome = if exit_code == 0 { Outcome::Resources } else { Outcome::ExitCode };
@@ -576,10 +560,10 @@ impl Core {
             if in_start && simple && exit_code != 0 {
                 self.set_service_phase(unit, ServicePhase::Running);
             }
-            self.set_outcome(unit, outcome);
+            self.units.set_outcome(unit, outcome);
         }
         if in_start {
-            match (self.service_mut(unit).outcome, config.service_type) {
+            match (self.units.service_mut(unit).outcome, config.service_type) {
                 (Outcome::Success, ServiceType::Oneshot) => self.oneshot_over(unit, index, true),
                 (Outcome::Success, ServiceType::Notify | ServiceType::NotifyReload) => {
                     self.fail_service(unit, Outcome::Protocol, Code::Protocol);
@@ -614,27 +598,28 @@ impl Core {
     }
 
     pub(crate) fn has_no_main_yet(&self, unit: UnitId) -> bool {
-        let has_none = self.service(unit).is_some_and(|run| run.main.is_none());
-        has_none && self.run(unit).history.as_ref().is_none_or(|h| h.last_main.is_none())
+        let has_none = self.units.service(unit).is_some_and(|run| run.main.is_none());
+        has_none && self.units.run(unit).history.as_ref().is_none_or(|h| h.last_main.is_none())
     }
 
     /// Has the main process looked for, and waits for a file to name it or not.
     pub(crate) fn find_main(&mut self, unit: UnitId, config: &ServiceConfig, waits: bool) {
-        let id = self.new_effect(unit);
-        self.service_mut(unit).main_search = Some(id);
+        let id = self.outbox.new_effect(unit);
+        self.units.service_mut(unit).main_search = Some(id);
         let pid_file = config.pid_file.clone();
-        self.out.push(Effect::FindMain { id, unit, pid_file, waits });
+        self.outbox.effects.push(Effect::FindMain { id, unit, pid_file, waits });
     }
 
     /// The main process of a service with `PIDFile=` has ended: the file may name another one by now, as when
     /// a daemon puts a newer version of itself in its place. False if nobody can be left.
     pub(crate) fn search_successor(&mut self, unit: UnitId, config: &ServiceConfig) -> bool {
         use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running, StartPost};
-        let run = self.service(unit).expect("its main process has just ended");
+        let run = self.units.service(unit).expect("its main process has just ended");
         let works = matches!(run.phase, StartPost | Running | Reload | ReloadSignal | ReloadNotify);
         let by_file = config.service_type == ServiceType::Forking && config.pid_file.is_some();
         let is_left = works && !run.stopping && run.outcome == Outcome::Success;
-        let may_be_there = is_left && by_file && (!run.group_empty || self.without_cgroups);
+        let may_be_there =
+            is_left && by_file && (!run.group_empty || self.resources.without_cgroups);
         if may_be_there {
             self.find_main(unit, config, false);
         }
@@ -644,12 +629,12 @@ impl Core {
     pub(crate) fn main_found(&mut self, unit: UnitId, pid: Option<u32>) {
         let settings = self.compiled(unit);
         let asked_by_file = settings.service().pid_file.is_some();
-        let phase = self.service_phase(unit);
+        let phase = self.units.service_phase(unit);
         let is_last_look = phase == Some(ServicePhase::StartPost) && self.has_no_main_yet(unit);
         let in_start = phase == Some(ServicePhase::Start) || is_last_look;
-        let last = self.run(unit).history.as_ref().and_then(|history| history.last_main);
+        let last = self.units.run(unit).history.as_ref().and_then(|history| history.last_main);
         // It may have named itself meanwhile. And a file may be left behind by who has ended.
-        let is_known = !in_start && self.service(unit).is_some_and(|run| run.main.is_some());
+        let is_known = !in_start && self.units.service(unit).is_some_and(|run| run.main.is_some());
         if is_known {
             return;
         }
@@ -677,13 +662,17 @@ impl Core {
 
     /// Takes a process of the unit as its main process.
     pub(crate) fn adopt_main(&mut self, unit: UnitId, pid: u32) {
-        let started = self.now;
-        if let Some(old) = self.service_mut(unit).main {
-            self.disown_pid(old.pid);
+        let started = self.times.now;
+        if let Some(old) = self.units.service_mut(unit).main {
+            self.pids.disown(old.pid);
         }
-        self.own_pid(pid, unit);
-        self.happened(unit, What::ProcessStarted { pid, list: CommandList::Start, main: true });
-        self.service_mut(unit).main = Some(Process { pid, started });
+        self.pids.own(pid, unit);
+        self.outbox.happened(
+            self.times.now.monotonic,
+            unit,
+            What::ProcessStarted { pid, list: CommandList::Start, main: true },
+        );
+        self.units.service_mut(unit).main = Some(Process { pid, started });
     }
 
     // ---- reload ----
@@ -691,7 +680,7 @@ impl Core {
     pub(crate) fn service_reload(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
         let config = settings.service();
-        self.service_mut(unit).reload_outcome = Outcome::Success;
+        self.units.service_mut(unit).reload_outcome = Outcome::Success;
         if config.service_type == ServiceType::NotifyReload {
             return self.reload_by_signal(unit, config);
         }
@@ -700,17 +689,17 @@ impl Core {
     }
 
     fn reload_by_signal(&mut self, unit: UnitId, config: &ServiceConfig) {
-        let now = self.now.monotonic;
+        let now = self.times.now.monotonic;
         self.set_service_phase(unit, ServicePhase::ReloadSignal);
-        let run = self.service_mut(unit);
+        let run = self.units.service_mut(unit);
         run.notify_reloading = false;
         run.ready = false;
         run.deadline = config.timeout_start.map(|t| now.after(t));
         // Of one that has exited and remains nobody is left to be told.
         let Some(main) = run.main else { return self.enter_running(unit, false) };
-        let id = self.new_effect(unit);
-        self.forget_effect(id);
-        self.out.push(Effect::Kill {
+        let id = self.outbox.new_effect(unit);
+        self.outbox.forget_effect(id);
+        self.outbox.effects.push(Effect::Kill {
             id,
             unit,
             target: crate::protocol::event::KillTarget::Process(main.pid),
@@ -722,19 +711,19 @@ impl Core {
     // ---- deadlines ----
 
     pub(crate) fn service_deadline(&mut self, unit: UnitId) {
-        let now = self.now.monotonic;
+        let now = self.times.now.monotonic;
         let due = |at: Option<Monotonic>| at.is_some_and(|at| at <= now);
-        let Some(run) = self.service(unit) else { return };
+        let Some(run) = self.units.service(unit) else { return };
         let (phase, runtime, watchdog) =
             (due(run.deadline), due(run.runtime_deadline), due(run.watchdog_deadline));
         if phase {
-            self.service_mut(unit).deadline = None;
+            self.units.service_mut(unit).deadline = None;
             self.phase_timeout(unit);
         } else if watchdog {
-            self.service_mut(unit).watchdog_deadline = None;
+            self.units.service_mut(unit).watchdog_deadline = None;
             self.watchdog_missed(unit);
         } else if runtime {
-            self.service_mut(unit).runtime_deadline = None;
+            self.units.service_mut(unit).runtime_deadline = None;
             self.ran_too_long(unit);
         }
     }
@@ -742,13 +731,13 @@ impl Core {
     /// Whether it is in a phase in which a watchdog guards it.
     pub(crate) fn is_guarded(&self, unit: UnitId) -> bool {
         use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running, StartPost};
-        let phase = self.service_phase(unit);
+        let phase = self.units.service_phase(unit);
         matches!(phase, Some(StartPost | Running | Reload | ReloadSignal | ReloadNotify))
     }
 
     /// It says that something is wrong with it (sd_notify(3), `WATCHDOG=trigger`), be it before it is ready.
     pub(crate) fn watchdog_triggered(&mut self, unit: UnitId) {
-        let starts = self.service_phase(unit) == Some(ServicePhase::Start);
+        let starts = self.units.service_phase(unit) == Some(ServicePhase::Start);
         if starts || self.is_guarded(unit) {
             self.bitten(unit);
         }
@@ -769,7 +758,7 @@ impl Core {
         use ServicePhase::*;
         let settings = self.compiled(unit);
         let config = settings.service();
-        match self.service_phase(unit).expect("the deadline is of a run") {
+        match self.units.service_phase(unit).expect("the deadline is of a run") {
             Start if config.service_type == ServiceType::Idle && self.waits_idly(unit) => {
                 self.service_idle_over(unit)
             }
@@ -780,8 +769,8 @@ impl Core {
                 self.end_in_mode(unit, config, config.timeout_start_failure_mode);
             }
             Reload | ReloadSignal | ReloadNotify => {
-                self.service_mut(unit).reload_outcome = Outcome::Timeout;
-                self.service_mut(unit).notify_reloading = false;
+                self.units.service_mut(unit).reload_outcome = Outcome::Timeout;
+                self.units.service_mut(unit).notify_reloading = false;
                 self.kill_control(unit);
                 self.enter_running(unit, false);
             }
@@ -808,7 +797,7 @@ impl Core {
     /// What a start that took too long did not come to, unless the service tells by itself where it
     /// was.
     fn say_what_was_missing(&mut self, unit: UnitId, config: &ServiceConfig) {
-        let run = self.service(unit).expect("its start has just timed out");
+        let run = self.units.service(unit).expect("its start has just timed out");
         let (phase, is_searched) = (run.phase, run.main_search.is_some());
         let missing = match (phase, config.service_type) {
             (ServicePhase::Condition, _) => "ExecCondition= did not end".to_owned(),
@@ -825,7 +814,7 @@ impl Core {
             (_, ServiceType::Forking) => "its first process did not leave".to_owned(),
             _ => "ExecStart= did not end".to_owned(),
         };
-        let text = &mut self.history_mut(unit).status_text;
+        let text = &mut self.units.history_mut(unit).status_text;
         if text.is_empty() {
             *text = missing;
         }
@@ -834,27 +823,13 @@ impl Core {
     /// Notes the first thing that went wrong, on the run and for the log.
     pub(crate) fn fail_service(&mut self, unit: UnitId, outcome: Outcome, code: Code) {
         // What fails on the way down is the consequence of what failed before.
-        if self.service_mut(unit).outcome == Outcome::Success {
+        if self.units.service_mut(unit).outcome == Outcome::Success {
             self.note(unit, code, Cause::Kernel, String::new());
         } else {
             let reason = Reason::new(code, Cause::Kernel);
-            self.tell(Notice::Log { unit, reason, detail: String::new() });
+            self.outbox.tell(Notice::Log { unit, reason, detail: String::new() });
         }
-        self.set_outcome(unit, outcome);
-    }
-
-    pub(crate) fn set_outcome(&mut self, unit: UnitId, outcome: Outcome) {
-        let run = self.service_mut(unit);
-        if run.outcome == Outcome::Success {
-            run.outcome = outcome;
-        }
-    }
-}
-
-fn up(run: &mut UnitRun) -> &mut ServiceRun {
-    match &mut run.state {
-        TypeState::Service(Service::Up(run)) => run,
-        _ => panic!("the service is up: its phase was looked at just before"),
+        self.units.set_outcome(unit, outcome);
     }
 }
 

@@ -3,13 +3,13 @@
 
 use crate::graph::Graph;
 use crate::machine::Core;
-use crate::machine::job_queue::Turn;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::job::JobResult;
 use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
+use crate::parts::job_queue::Turn;
 use crate::protocol::event::{Done, Effect, Verdict};
 use crate::protocol::request::Notice;
 use warren_unit::{UnitFlags, UnitType};
@@ -26,11 +26,11 @@ impl Core {
         if self.graph.is_device(unit) {
             return self.await_device(unit, reason);
         }
-        let invocation = self.new_invocation();
-        let history = self.history_mut(unit);
+        let invocation = self.ids.new_invocation();
+        let history = self.units.history_mut(unit);
         history.invocation = invocation;
         history.reason = reason;
-        if self.flags(unit).contains(UnitFlags::HAS_CONDITIONS) {
+        if self.graph.flags(unit).contains(UnitFlags::HAS_CONDITIONS) {
             self.ask_conditions(unit);
             return Turn::Begun;
         }
@@ -38,7 +38,7 @@ impl Core {
     }
 
     fn can_run(&self, unit: UnitId) -> bool {
-        match self.run(unit).state {
+        match self.units.run(unit).state {
             TypeState::Unsupported | TypeState::Scope(_) => false,
             TypeState::Swap(_) => !self.totals.without_swaps,
             _ => true,
@@ -50,7 +50,7 @@ impl Core {
         match self.is_unseen(unit) {
             true => Turn::Over(JobResult::Unsupported, Reason::new(Code::NoDevices, reason.cause)),
             false => {
-                self.history_mut(unit).reason = Reason::new(Code::AwaitsDevice, reason.cause);
+                self.units.history_mut(unit).reason = Reason::new(Code::AwaitsDevice, reason.cause);
                 Turn::Begun
             }
         }
@@ -59,24 +59,25 @@ impl Core {
     /// Starts a unit whose conditions hold. What a condition skips does not count as a start.
     fn start_checked(&mut self, unit: UnitId) -> Turn {
         if self.count_start(unit) {
-            let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
+            let reason =
+                self.units.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
             return self.refuse_start_limit(unit, reason);
         }
-        let is_refused = match self.definition(unit).unit_type() {
+        let is_refused = match self.graph.definition(unit).unit_type() {
             UnitType::Socket => self.socket_refused_to_start(unit),
             UnitType::Automount => self.automount_refused_to_start(unit),
             _ => false,
         };
         if is_refused {
-            let why = self.run(unit).history.as_ref().map(|h| h.reason).unwrap_or_default();
+            let why = self.units.run(unit).history.as_ref().map(|h| h.reason).unwrap_or_default();
             return Turn::Over(JobResult::Failed, why);
         }
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         if history.reason.cause != Cause::Restart {
             history.restarts = 0;
             history.relapse = None;
         }
-        match self.definition(unit).unit_type() {
+        match self.graph.definition(unit).unit_type() {
             UnitType::Service => self.service_start(unit),
             UnitType::Socket => self.socket_start(unit),
             UnitType::Mount | UnitType::Swap => self.mount_start(unit),
@@ -85,8 +86,8 @@ impl Core {
             UnitType::Target => self.target_start(unit),
             _ => {}
         }
-        let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
-        match self.active_state(unit) {
+        let reason = self.units.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
+        match self.units.active_state(unit) {
             s if s.is_up() => Turn::Over(JobResult::Done, reason),
             ActiveState::Failed => Turn::Over(JobResult::Failed, reason),
             _ => Turn::Begun,
@@ -97,18 +98,18 @@ impl Core {
     pub(crate) fn refuse_to_start(&mut self, unit: UnitId, code: Code, detail: String) {
         self.note(unit, code, Cause::None, detail);
         // Conditions were met, or it would not have come to this.
-        let met = Some((self.now, true));
-        let history = self.history_mut(unit);
+        let met = Some((self.times.now, true));
+        let history = self.units.history_mut(unit);
         (history.conditions, history.asserts) = (met, met);
     }
 
     // ---- conditions ----
 
     fn ask_conditions(&mut self, unit: UnitId) {
-        let id = self.new_effect(unit);
+        let id = self.outbox.new_effect(unit);
         let section = self.compiled(unit).section.clone();
-        self.history_mut(unit).checking = Some(id);
-        self.out.push(Effect::CheckConditions { id, unit, section });
+        self.units.history_mut(unit).checking = Some(id);
+        self.outbox.effects.push(Effect::CheckConditions { id, unit, section });
     }
 
     /// Serves the answer to a check of conditions; returns whether it was one.
@@ -118,11 +119,11 @@ impl Core {
         effect: EffectId,
         result: &Done,
     ) -> bool {
-        if self.run(unit).history.as_ref().and_then(|h| h.checking) != Some(effect) {
+        if self.units.run(unit).history.as_ref().and_then(|h| h.checking) != Some(effect) {
             return false;
         }
-        let now = self.now;
-        self.history_mut(unit).checking = None;
+        let now = self.times.now;
+        self.units.history_mut(unit).checking = None;
         let (conditions, asserts) = match result {
             Done::Conditions { conditions, asserts } => {
                 self.keep_verdicts(unit, conditions, asserts);
@@ -130,22 +131,22 @@ impl Core {
             }
             _ => (false, true),
         };
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         history.conditions = Some((now, conditions));
         if conditions {
             history.asserts = Some((now, asserts));
         }
         history.skipped &= !conditions;
-        let Some(job) = self.run(unit).job.as_ref() else { return true };
+        let Some(job) = self.units.run(unit).job.as_ref() else { return true };
         let cause = job.reason.cause;
         if !conditions {
             // Units that are skipped at every start of something else are told of once.
-            let again = self.run(unit).history.as_ref().is_some_and(|h| h.skipped);
-            self.history_mut(unit).skipped = true;
+            let again = self.units.run(unit).history.as_ref().is_some_and(|h| h.skipped);
+            self.units.history_mut(unit).skipped = true;
             let reason = Reason::new(Code::ConditionFailed, cause);
-            self.history_mut(unit).reason = reason;
+            self.units.history_mut(unit).reason = reason;
             if !again {
-                self.tell(Notice::Log { unit, reason, detail: String::new() });
+                self.outbox.tell(Notice::Log { unit, reason, detail: String::new() });
             }
             self.finish_job(unit, JobResult::Done, Reason::new(Code::ConditionFailed, cause));
         } else if !asserts {
@@ -168,20 +169,21 @@ impl Core {
         };
         // Assertions are not looked at where conditions do not hold.
         let asserts = if conditions.holds { kept(asserts) } else { Box::default() };
-        let account = self.history_mut(unit).account_mut();
+        let account = self.units.history_mut(unit).account_mut();
         (account.conditions, account.asserts) = (kept(conditions), asserts);
-        self.history_mut(unit).drop_empty_account();
+        self.units.history_mut(unit).drop_empty_account();
     }
 
     /// What came of conditions and assertions says nothing of those that an edit has put in their place: these were
     /// not looked at, as systemd 252 has it.
     pub(crate) fn forget_tests_of_others(&mut self, unit: UnitId, before: &Graph) {
-        let account = self.run(unit).history.as_ref().and_then(|history| history.account.as_ref());
+        let account =
+            self.units.run(unit).history.as_ref().and_then(|history| history.account.as_ref());
         let is_told = account.is_some_and(|a| !a.conditions.is_empty() || !a.asserts.is_empty());
         let Some(was) = before.get(unit).filter(|_| is_told) else { return };
         let (was, is) = (self.settings().compile(was), self.compiled(unit));
         let (was, is) = (&was.section, &is.section);
-        let account = self.history_mut(unit).account_mut();
+        let account = self.units.history_mut(unit).account_mut();
         for (was, is, tested) in [
             (&was.conditions, &is.conditions, &mut account.conditions),
             (&was.asserts, &is.asserts, &mut account.asserts),
@@ -190,18 +192,19 @@ impl Core {
                 *tested = vec![Tested::Untested; is.len()].into();
             }
         }
-        self.history_mut(unit).drop_empty_account();
+        self.units.history_mut(unit).drop_empty_account();
     }
 
     // ---- stop and reload, by type ----
 
     /// Begins to stop a unit that is up or coming.
     pub(crate) fn stop_unit(&mut self, unit: UnitId, reason: Reason) {
-        self.history_mut(unit).reason = reason;
-        if let Some(id) = self.run_mut(unit).history.as_mut().and_then(|h| h.checking.take()) {
-            self.forget_effect(id);
+        self.units.history_mut(unit).reason = reason;
+        if let Some(id) = self.units.run_mut(unit).history.as_mut().and_then(|h| h.checking.take())
+        {
+            self.outbox.forget_effect(id);
         }
-        match self.definition(unit).unit_type() {
+        match self.graph.definition(unit).unit_type() {
             UnitType::Service => self.service_stop(unit),
             UnitType::Socket => self.socket_stop(unit),
             UnitType::Mount | UnitType::Swap => self.mount_stop(unit),
@@ -216,7 +219,7 @@ impl Core {
 
     /// Begins to reload a unit that is active.
     pub(crate) fn reload_unit(&mut self, unit: UnitId, reason: Reason) -> Turn {
-        match self.definition(unit).unit_type() {
+        match self.graph.definition(unit).unit_type() {
             UnitType::Service => self.service_reload(unit),
             UnitType::Mount if !self.mount_reload(unit) => {
                 let reason = Reason::new(Code::ReloadFailed, reason.cause);
@@ -225,7 +228,7 @@ impl Core {
             // Others only pass it on.
             _ => {}
         }
-        match self.active_state(unit) {
+        match self.units.active_state(unit) {
             ActiveState::Active => Turn::Over(JobResult::Done, reason),
             _ => Turn::Begun,
         }
@@ -242,15 +245,15 @@ impl Core {
     }
 
     fn slice_start(&mut self, unit: UnitId) {
-        let id = self.new_effect(unit);
+        let id = self.outbox.new_effect(unit);
         let settings = self.compiled(unit);
         self.transit(unit, false, |run| run.state = TypeState::Slice(Slice::Asked(id)));
-        self.out.push(Effect::MakeCgroup { id, unit, settings });
+        self.outbox.effects.push(Effect::MakeCgroup { id, unit, settings });
     }
 
     pub(crate) fn slice_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
         if self.conditions_done(unit, effect, &result)
-            || self.run(unit).state != TypeState::Slice(Slice::Asked(effect))
+            || self.units.run(unit).state != TypeState::Slice(Slice::Asked(effect))
         {
             return;
         }
@@ -261,19 +264,19 @@ impl Core {
             }
             _ => Slice::Active,
         };
-        self.history_mut(unit).has_cgroup = made == Slice::Active;
+        self.units.history_mut(unit).has_cgroup = made == Slice::Active;
         let outcome = if made == Slice::Active { Outcome::Success } else { Outcome::Resources };
-        self.history_mut(unit).outcome = outcome;
+        self.units.history_mut(unit).outcome = outcome;
         self.transit(unit, false, |run| run.state = TypeState::Slice(made));
     }
 
     fn slice_stop(&mut self, unit: UnitId) {
-        if let TypeState::Slice(Slice::Asked(id)) = self.run(unit).state {
-            self.forget_effect(id);
+        if let TypeState::Slice(Slice::Asked(id)) = self.units.run(unit).state {
+            self.outbox.forget_effect(id);
         }
         let settings = self.compiled(unit);
-        self.history_mut(unit).has_cgroup = false;
-        self.out.push(Effect::CleanUp { unit, settings, restarting: false });
+        self.units.history_mut(unit).has_cgroup = false;
+        self.outbox.effects.push(Effect::CleanUp { unit, settings, restarting: false });
         self.transit(unit, false, |run| run.state = TypeState::Slice(Slice::Dead));
     }
 }

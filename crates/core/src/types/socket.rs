@@ -1,8 +1,8 @@
 //! Sockets: open, watch, start the service when traffic comes (systemd.socket(5)).
 
+use crate::features::stop_budget::{SIGNAL_WAIT_MIN, SPAWN_WAIT_MIN, share_of};
 use crate::graph::{Definition, Graph};
 use crate::machine::Core;
-use crate::machine::stop_budget::{SIGNAL_WAIT_MIN, SPAWN_WAIT_MIN, share_of};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::job::{Job, JobKind, JobMode, JobType};
@@ -12,7 +12,6 @@ use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::protocol::event::{Done, Effect, FollowUp, KillTarget, Spawn};
 use crate::settings::Compiled;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use warren_unit::config::{KillMode, Listen, ListenKind, SocketConfig, TriggerLimit};
 use warren_unit::settings::{Group, Id};
@@ -25,20 +24,6 @@ const EXEC_STOP_PRE: Id = Id::of(Group::Socket, "ExecStopPre");
 const EXEC_STOP_POST: Id = Id::of(Group::Socket, "ExecStopPost");
 
 impl Core {
-    pub(crate) fn socket(&self, unit: UnitId) -> Option<&SocketRun> {
-        match &self.run(unit).state {
-            TypeState::Socket(Socket::Up(run)) => Some(run),
-            _ => None,
-        }
-    }
-
-    fn socket_mut(&mut self, unit: UnitId) -> &mut SocketRun {
-        match &mut self.run_mut(unit).state {
-            TypeState::Socket(Socket::Up(run)) => run,
-            _ => panic!("the socket is up: its phase was looked at just before"),
-        }
-    }
-
     fn set_socket_phase(&mut self, unit: UnitId, phase: SocketPhase) {
         self.transit(unit, false, |run| {
             if let TypeState::Socket(Socket::Up(socket)) = &mut run.state {
@@ -58,10 +43,10 @@ impl Core {
             command: (CommandList::StartPre, 0),
             deadline: None,
             outcome: Outcome::Success,
-            connections: self.outliving.remove(&unit).unwrap_or_default(),
+            connections: self.resources.outliving.remove(&unit).unwrap_or_default(),
             triggers: RateWindow::default(),
         };
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         history.outcome = Outcome::Success;
         history.status_text = String::new();
         history.begin_account();
@@ -79,7 +64,7 @@ impl Core {
         } else {
             return false;
         };
-        self.history_mut(unit).status_text.clone_from(&detail);
+        self.units.history_mut(unit).status_text.clone_from(&detail);
         self.refuse_to_start(unit, Code::ListenFailed, detail);
         true
     }
@@ -89,9 +74,9 @@ impl Core {
             return None;
         }
         self.graph.stated(unit, Relation::Triggers).find(|&service| {
-            self.active_state(service) != ActiveState::Failed
-                && !self.active_state(service).is_down()
-                && !self.waits_to_restart(service)
+            self.units.active_state(service) != ActiveState::Failed
+                && !self.units.active_state(service).is_down()
+                && !self.units.waits_to_restart(service)
         })
     }
 
@@ -106,25 +91,25 @@ impl Core {
 
     fn open_sockets(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
-        let id = self.new_effect(unit);
+        let id = self.outbox.new_effect(unit);
         self.set_socket_phase(unit, SocketPhase::StartChown);
-        self.socket_mut(unit).listen_asked = Some(id);
-        self.out.push(Effect::Listen { id, unit, settings });
+        self.units.socket_mut(unit).listen_asked = Some(id);
+        self.outbox.effects.push(Effect::Listen { id, unit, settings });
     }
 
     fn enter_listening(&mut self, unit: UnitId) {
         let accept = self.accepts(unit);
         if !accept && self.socket_flag(unit, FLUSH_PENDING, |config| config.flush_pending) {
-            self.out.push(Effect::FlushSockets { unit });
+            self.outbox.effects.push(Effect::FlushSockets { unit });
         }
-        self.socket_mut(unit).deadline = None;
+        self.units.socket_mut(unit).deadline = None;
         self.set_socket_phase(unit, SocketPhase::Listening);
         // At the end nothing is started for traffic. A socket that outlasts it is watched by the
         // manager that comes, and one whose stop waits for others tells who comes that nobody is there.
         let waits = |job: &Job| job.kind == JobKind::Stop && job.blockers > 0;
-        let is_held = self.run(unit).job.as_deref().is_some_and(waits);
+        let is_held = self.units.run(unit).job.as_deref().is_some_and(waits);
         if !self.totals.stopping || is_held && self.has_connections_only(unit) {
-            self.out.push(Effect::WatchSockets { unit, on: true, accept });
+            self.outbox.effects.push(Effect::WatchSockets { unit, on: true, accept });
         }
     }
 
@@ -132,7 +117,7 @@ impl Core {
     /// the `Accept=` of now.
     pub(crate) fn watch_anew_if_edited(&mut self, unit: UnitId, before: &Graph) {
         let listens = |run: &SocketRun| run.phase == SocketPhase::Listening;
-        if !self.socket(unit).is_some_and(listens) || self.totals.stopping {
+        if !self.units.socket(unit).is_some_and(listens) || self.totals.stopping {
             return;
         }
         let accepts = |definition: &std::sync::Arc<Definition>| {
@@ -143,8 +128,8 @@ impl Core {
         let was = before.get(unit).is_some_and(accepts);
         let is = accepts(self.graph.definition(unit));
         if was != is && self.lets_nobody_in(unit).is_none() {
-            self.out.push(Effect::WatchSockets { unit, on: false, accept: was });
-            self.out.push(Effect::WatchSockets { unit, on: true, accept: is });
+            self.outbox.effects.push(Effect::WatchSockets { unit, on: false, accept: was });
+            self.outbox.effects.push(Effect::WatchSockets { unit, on: true, accept: is });
         }
     }
 
@@ -160,7 +145,7 @@ impl Core {
     }
 
     fn may_say(&self, unit: UnitId, setting: Id) -> bool {
-        self.compiled_at_hand(unit).is_some() || self.graph.definition(unit).mentions(setting)
+        self.settings.at_hand(unit).is_some() || self.graph.definition(unit).mentions(setting)
     }
 
     // ---- commands ----
@@ -178,7 +163,7 @@ impl Core {
         // Who comes from now on waits unheard.
         if list == CommandList::Stop {
             let accept = self.accepts(unit);
-            self.out.push(Effect::WatchSockets { unit, on: false, accept });
+            self.outbox.effects.push(Effect::WatchSockets { unit, on: false, accept });
         }
         let phase = match list {
             CommandList::StartPost => SocketPhase::StartPost,
@@ -192,13 +177,13 @@ impl Core {
 
     fn run_socket_command(&mut self, unit: UnitId, list: CommandList, index: u16) {
         let settings = self.compiled(unit);
-        let id = self.new_effect(unit);
-        let deadline = settings.socket().timeout.map(|t| self.now.monotonic.after(t));
-        let run = self.socket_mut(unit);
+        let id = self.outbox.new_effect(unit);
+        let deadline = settings.socket().timeout.map(|t| self.times.now.monotonic.after(t));
+        let run = self.units.socket_mut(unit);
         run.control = Some(Control::Asked(id));
         run.command = (list, index);
         run.deadline = deadline;
-        self.history_mut(unit).has_cgroup = true;
+        self.units.history_mut(unit).has_cgroup = true;
         self.spawn_for_socket(id, unit, list, index, settings);
     }
 
@@ -210,7 +195,7 @@ impl Core {
         index: u16,
         settings: Arc<Compiled>,
     ) {
-        let invocation = self.run(unit).history.as_ref().map_or(0, |h| h.invocation);
+        let invocation = self.units.run(unit).history.as_ref().map_or(0, |h| h.invocation);
         let spawn = Spawn {
             unit,
             list,
@@ -222,7 +207,7 @@ impl Core {
             invocation,
         };
         self.note_line(unit, list, index, &spawn.settings);
-        self.out.push(Effect::Spawn(id, Box::new(spawn)));
+        self.outbox.effects.push(Effect::Spawn(id, Box::new(spawn)));
     }
 
     fn socket_list_over(&mut self, unit: UnitId, list: CommandList, success: bool) {
@@ -232,7 +217,7 @@ impl Core {
             // Nothing is open: there is nothing to stop.
             (CommandList::StartPre, false) => {
                 self.socket_failed(unit, Outcome::ExitCode);
-                let outcome = self.socket_mut(unit).outcome;
+                let outcome = self.units.socket_mut(unit).outcome;
                 self.socket_dead(unit, outcome);
             }
             (CommandList::StartPost, false) => {
@@ -241,29 +226,29 @@ impl Core {
             }
             (CommandList::Stop, _) => self.socket_down(unit),
             _ => {
-                let outcome = self.socket(unit).map_or(Outcome::Success, |run| run.outcome);
+                let outcome = self.units.socket(unit).map_or(Outcome::Success, |run| run.outcome);
                 self.socket_dead(unit, outcome);
             }
         }
     }
 
     fn socket_failed(&mut self, unit: UnitId, outcome: Outcome) {
-        let run = self.socket_mut(unit);
+        let run = self.units.socket_mut(unit);
         if run.outcome == Outcome::Success {
             run.outcome = outcome;
         }
     }
 
     pub(crate) fn socket_process_ended(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
-        let Some(run) = self.socket(unit) else { return };
+        let Some(run) = self.units.socket(unit) else { return };
         let (list, index) = run.command;
         let Some(Control::Running(process)) = run.control else { return };
         if process.pid != pid {
             return;
         }
-        let ended = process.ended(self.now, status);
-        self.socket_mut(unit).control = None;
-        self.history_mut(unit).keep_control(list, index, ended);
+        let ended = process.ended(self.times.now, status);
+        self.units.socket_mut(unit).control = None;
+        self.units.history_mut(unit).keep_control(list, index, ended);
         if self.is_leaving(unit) {
             return self.socket_leaves_if_free(unit);
         }
@@ -289,9 +274,9 @@ impl Core {
         if self.conditions_done(unit, effect, &result) {
             return;
         }
-        let Some(run) = self.socket(unit) else { return };
+        let Some(run) = self.units.socket(unit) else { return };
         if run.listen_asked == Some(effect) {
-            self.socket_mut(unit).listen_asked = None;
+            self.units.socket_mut(unit).listen_asked = None;
             return self.listen_done(unit, result);
         }
         if run.control == Some(Control::Asked(effect)) {
@@ -300,19 +285,19 @@ impl Core {
     }
 
     fn socket_spawn_done(&mut self, unit: UnitId, result: Done) {
-        let (list, index) = self.socket_mut(unit).command;
+        let (list, index) = self.units.socket_mut(unit).command;
         if let Done::Spawned { pid } = result {
-            let started = self.now;
-            self.own_pid(pid, unit);
-            self.socket_mut(unit).control = Some(Control::Running(Process { pid, started }));
+            let started = self.times.now;
+            self.pids.own(pid, unit);
+            self.units.socket_mut(unit).control = Some(Control::Running(Process { pid, started }));
             if self.is_leaving(unit) {
                 self.signal_socket_control(unit);
             }
             return;
         }
-        self.socket_mut(unit).control = None;
+        self.units.socket_mut(unit).control = None;
         if let Done::SpawnFailed { error, .. } | Done::Failed { error } = result {
-            self.history_mut(unit).status_text = error;
+            self.units.history_mut(unit).status_text = error;
         }
         match self.is_leaving(unit) {
             true => self.socket_leaves_if_free(unit),
@@ -322,13 +307,13 @@ impl Core {
 
     fn listen_done(&mut self, unit: UnitId, result: Done) {
         if let Done::Listening { fds } = result {
-            self.socket_mut(unit).fds = fds;
+            self.units.socket_mut(unit).fds = fds;
         }
         match result {
             _ if self.is_leaving(unit) => self.socket_leaves_if_free(unit),
             Done::Failed { error } => {
                 self.note(unit, Code::ListenFailed, Cause::Kernel, error.clone());
-                self.history_mut(unit).status_text = error;
+                self.units.history_mut(unit).status_text = error;
                 self.socket_failed(unit, Outcome::Resources);
                 self.socket_down(unit);
             }
@@ -339,7 +324,7 @@ impl Core {
     // ---- the way down ----
 
     pub(crate) fn socket_stop(&mut self, unit: UnitId) {
-        match self.socket(unit).map(|run| run.phase) {
+        match self.units.socket(unit).map(|run| run.phase) {
             Some(SocketPhase::Listening | SocketPhase::Running) => {
                 self.run_socket_list(unit, CommandList::Stop);
             }
@@ -354,7 +339,7 @@ impl Core {
     pub(crate) fn is_leaving(&self, unit: UnitId) -> bool {
         use SocketPhase::*;
         let leaving = [StopPreSigterm, StopPreSigkill, FinalSigterm, FinalSigkill];
-        self.socket(unit).is_some_and(|run| leaving.contains(&run.phase))
+        self.units.socket(unit).is_some_and(|run| leaving.contains(&run.phase))
     }
 
     /// Gives up what is under way: its process is told to go, and killed when it has not gone after a part
@@ -363,7 +348,7 @@ impl Core {
     fn socket_leave(&mut self, unit: UnitId, phase: SocketPhase) {
         let timeout = self.compiled(unit).socket().timeout;
         // Sockets that are being opened cannot be told to go.
-        let run = self.socket_mut(unit);
+        let run = self.units.socket_mut(unit);
         let is_opening = run.listen_asked.is_some();
         let least = match run.control {
             Some(Control::Asked(_)) => SPAWN_WAIT_MIN,
@@ -373,18 +358,19 @@ impl Core {
         self.set_socket_phase(unit, phase);
         let share = |timeout| share_of(timeout).max(least);
         let wait = timeout.map(|timeout| if is_opening { timeout } else { share(timeout) });
-        self.socket_mut(unit).deadline = wait.map(|wait| self.now.monotonic.after(wait));
+        self.units.socket_mut(unit).deadline =
+            wait.map(|wait| self.times.now.monotonic.after(wait));
         self.signal_socket_control(unit);
         self.socket_leaves_if_free(unit);
     }
 
     fn socket_leaves_if_free(&mut self, unit: UnitId) {
-        let Some(run) = self.socket(unit) else { return };
+        let Some(run) = self.units.socket(unit) else { return };
         if run.listen_asked.is_some() || run.control.is_some() {
             return;
         }
         let (phase, outcome) = (run.phase, run.outcome);
-        self.socket_mut(unit).deadline = None;
+        self.units.socket_mut(unit).deadline = None;
         match phase {
             SocketPhase::FinalSigterm | SocketPhase::FinalSigkill => {
                 self.socket_dead(unit, outcome);
@@ -396,7 +382,7 @@ impl Core {
     /// Signals the process of a command, and those with it, as the phase and systemd.kill(5) say.
     pub(crate) fn signal_socket_control(&mut self, unit: UnitId) {
         use SocketPhase::*;
-        let run = self.socket_mut(unit);
+        let run = self.units.socket_mut(unit);
         let Some(Control::Running(process)) = run.control else { return };
         let kills = matches!(run.phase, StopPreSigkill | FinalSigkill);
         let settings = self.compiled(unit);
@@ -407,17 +393,17 @@ impl Core {
             KillMode::Mixed => kills,
             KillMode::ControlGroup => true,
         };
-        let target = match whole_group && !self.without_cgroups {
+        let target = match whole_group && !self.resources.without_cgroups {
             true => KillTarget::Group,
             false => KillTarget::Process(process.pid),
         };
         let signal = if kills { kill.final_signal } else { kill.signal };
         if target == KillTarget::Group && kills && signal == Signal::KILL {
-            return self.out.push(Effect::KillGroup { unit });
+            return self.outbox.effects.push(Effect::KillGroup { unit });
         }
-        let id = self.new_effect(unit);
-        self.forget_effect(id);
-        self.out.push(Effect::Kill {
+        let id = self.outbox.new_effect(unit);
+        self.outbox.forget_effect(id);
+        self.outbox.effects.push(Effect::Kill {
             id,
             unit,
             target,
@@ -431,7 +417,7 @@ impl Core {
     pub(crate) fn hurry_socket(&mut self, unit: UnitId) -> bool {
         use SocketPhase::*;
         let is_under_way = |run: &&SocketRun| run.listen_asked.is_some() || run.control.is_some();
-        let Some(run) = self.socket(unit).filter(is_under_way) else { return false };
+        let Some(run) = self.units.socket(unit).filter(is_under_way) else { return false };
         match run.phase {
             StopPreSigkill | FinalSigkill => {
                 self.abandon_socket_control(unit);
@@ -445,12 +431,12 @@ impl Core {
 
     /// Not even SIGKILL ended it in time: it is left behind.
     fn abandon_socket_control(&mut self, unit: UnitId) {
-        if let Some(id) = self.socket_mut(unit).listen_asked.take() {
-            self.forget_effect(id);
+        if let Some(id) = self.units.socket_mut(unit).listen_asked.take() {
+            self.outbox.forget_effect(id);
         }
-        match self.socket_mut(unit).control.take() {
-            Some(Control::Running(process)) => self.disown_pid(process.pid),
-            Some(Control::Asked(id)) => self.come_too_late(id, unit),
+        match self.units.socket_mut(unit).control.take() {
+            Some(Control::Running(process)) => self.pids.disown(process.pid),
+            Some(Control::Asked(id)) => self.outbox.come_too_late(id, unit),
             None => {}
         }
     }
@@ -458,7 +444,7 @@ impl Core {
     /// Closes everything and runs what comes after that.
     fn socket_down(&mut self, unit: UnitId) {
         self.close_sockets(unit);
-        if self.socket(unit).is_some_and(|run| run.phase != SocketPhase::StopPost) {
+        if self.units.socket(unit).is_some_and(|run| run.phase != SocketPhase::StopPost) {
             self.set_socket_phase(unit, SocketPhase::StopPost);
         }
         self.run_socket_list(unit, CommandList::StopPost);
@@ -466,23 +452,23 @@ impl Core {
 
     fn close_sockets(&mut self, unit: UnitId) {
         let accept = self.accepts(unit);
-        self.out.push(Effect::WatchSockets { unit, on: false, accept });
+        self.outbox.effects.push(Effect::WatchSockets { unit, on: false, accept });
         let removes = self.socket_flag(unit, REMOVE_ON_STOP, |config| config.remove_on_stop);
         let remove = removes.then(|| self.compiled(unit));
-        self.out.push(Effect::CloseSockets { unit, remove });
-        self.socket_mut(unit).fds = 0;
+        self.outbox.effects.push(Effect::CloseSockets { unit, remove });
+        self.units.socket_mut(unit).fds = 0;
     }
 
     fn socket_dead(&mut self, unit: UnitId, outcome: Outcome) {
-        let left = self.socket(unit).map(|run| run.connections.clone()).unwrap_or_default();
+        let left = self.units.socket(unit).map(|run| run.connections.clone()).unwrap_or_default();
         if !left.is_empty() {
-            self.outliving.insert(unit, left);
+            self.resources.outliving.insert(unit, left);
         }
-        self.history_mut(unit).outcome = outcome;
-        if std::mem::take(&mut self.history_mut(unit).has_cgroup) {
+        self.units.history_mut(unit).outcome = outcome;
+        if std::mem::take(&mut self.units.history_mut(unit).has_cgroup) {
             self.kill_socket_group(unit);
             let settings = self.compiled(unit);
-            self.out.push(Effect::CleanUp { unit, settings, restarting: false });
+            self.outbox.effects.push(Effect::CleanUp { unit, settings, restarting: false });
         }
         let state =
             if outcome == Outcome::Success { Socket::Dead } else { Socket::Failed(outcome) };
@@ -494,7 +480,7 @@ impl Core {
         let settings = self.compiled(unit);
         let kill = &settings.socket().kill;
         if kill.send_sigkill && matches!(kill.mode, KillMode::ControlGroup | KillMode::Mixed) {
-            self.out.push(Effect::KillGroup { unit });
+            self.outbox.effects.push(Effect::KillGroup { unit });
         }
     }
 
@@ -508,12 +494,12 @@ impl Core {
     /// It would be taken for listening where nobody listens any more, at the next manager's at the latest.
     pub(crate) fn sockets_lost(&mut self, unit: UnitId, why: String) {
         use SocketPhase::{Listening, Running, StartPost};
-        let Some(phase) = self.socket(unit).map(|run| run.phase) else { return };
+        let Some(phase) = self.units.socket(unit).map(|run| run.phase) else { return };
         if !matches!(phase, Listening | Running | StartPost) {
             return;
         }
         self.note(unit, Code::ListenFailed, Cause::None, why.clone());
-        self.history_mut(unit).status_text = why;
+        self.units.history_mut(unit).status_text = why;
         self.socket_failed(unit, Outcome::Resources);
         match phase {
             StartPost => self.socket_leave(unit, SocketPhase::StopPreSigterm),
@@ -523,13 +509,13 @@ impl Core {
 
     pub(crate) fn socket_deadline(&mut self, unit: UnitId) {
         use SocketPhase::*;
-        let now = self.now.monotonic;
-        let Some(run) = self.socket(unit) else { return };
+        let now = self.times.now.monotonic;
+        let Some(run) = self.units.socket(unit) else { return };
         if run.deadline.is_none_or(|at| at > now) {
             return;
         }
         let phase = run.phase;
-        self.socket_mut(unit).deadline = None;
+        self.units.socket_mut(unit).deadline = None;
         self.socket_failed(unit, Outcome::Timeout);
         let code = match phase {
             StartPre | StartChown | StartPost => Code::StartTimeout,
@@ -554,19 +540,19 @@ impl Core {
     /// but it listens: who waits there is let in by the service of its name.
     fn service_behind(&self, unit: UnitId) -> Option<UnitId> {
         let named = self.graph.stated(unit, Relation::Triggers).next();
-        named.or_else(|| self.namesake(unit, UnitType::Service))
+        named.or_else(|| self.graph.namesake(unit, UnitType::Service))
     }
 
     /// Another service is behind a socket than the one that has taken it over, as files were edited: it is
     /// that one's state that counts from now on.
     pub(crate) fn look_behind_socket(&mut self, unit: UnitId) {
         let is_taken = |run: &SocketRun| run.phase == SocketPhase::Running;
-        if !self.socket(unit).is_some_and(is_taken) {
+        if !self.units.socket(unit).is_some_and(is_taken) {
             return;
         }
         match self.service_behind(unit) {
             Some(service) => {
-                let state = self.active_state(service);
+                let state = self.units.active_state(service);
                 self.socket_service_changed(unit, service, state);
             }
             None => {
@@ -580,15 +566,15 @@ impl Core {
 
     /// Traffic on a watched socket (`Accept=no`): the service is started.
     pub(crate) fn socket_incoming(&mut self, unit: UnitId) {
-        if self.known(unit).is_none() {
+        if self.units.known(unit).is_none() {
             return;
         }
-        let Some(run) = self.socket(unit) else { return };
+        let Some(run) = self.units.socket(unit) else { return };
         if run.phase != SocketPhase::Listening {
             return;
         }
         if self.is_to_stop(unit) {
-            return self.out.push(Effect::FlushSockets { unit });
+            return self.outbox.effects.push(Effect::FlushSockets { unit });
         }
         let service = match self.lets_nobody_in(unit) {
             Some(code) => Err(code),
@@ -609,7 +595,7 @@ impl Core {
                 Reason::new(Code::TriggerLimit, Cause::None),
             );
         }
-        self.out.push(Effect::WatchSockets { unit, on: false, accept: false });
+        self.outbox.effects.push(Effect::WatchSockets { unit, on: false, accept: false });
         self.set_socket_phase(unit, SocketPhase::Running);
         let cause = Cause::Trigger(unit);
         let started = self.enqueue_quietly(service, JobType::Start, JobMode::Replace, cause);
@@ -621,7 +607,7 @@ impl Core {
 
     /// Then nobody is started for who comes, and who waited until the socket is closed could be what that waits for.
     fn is_to_stop(&self, unit: UnitId) -> bool {
-        self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop)
+        self.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop)
     }
 
     /// Whether who comes to its sockets is a connection, which can be rejected, and no message.
@@ -634,41 +620,42 @@ impl Core {
     /// `TriggerLimitIntervalSec=`, `TriggerLimitBurst=`
     fn trigger_limit_hit(&mut self, unit: UnitId) -> bool {
         // The rest of its settings is for its own start and stop.
-        let TriggerLimit { interval, burst } = match self.compiled_at_hand(unit) {
+        let TriggerLimit { interval, burst } = match self.settings.at_hand(unit) {
             Some(settings) => settings.socket().trigger_limit,
-            None => self.settings.trigger_limit(self.graph.definition(unit)),
+            None => self.settings.common.trigger_limit(self.graph.definition(unit)),
         };
-        let now = self.now.monotonic;
+        let now = self.times.now.monotonic;
         !interval.is_zero()
             && burst > 0
-            && self.socket_mut(unit).triggers.count_one(now, interval, burst)
+            && self.units.socket_mut(unit).triggers.count_one(now, interval, burst)
     }
 
     /// A connection was accepted: its instance is started.
     pub(crate) fn socket_connection(&mut self, socket: UnitId, instance: UnitId, number: u64) {
         let listens = |run: &SocketRun| run.phase == SocketPhase::Listening;
-        let is_heard = self.known(socket).is_some() && self.socket(socket).is_some_and(listens);
+        let is_heard =
+            self.units.known(socket).is_some() && self.units.socket(socket).is_some_and(listens);
         if !is_heard || self.is_to_stop(socket) {
-            return self.out.push(Effect::DropConnection { unit: instance });
+            return self.outbox.effects.push(Effect::DropConnection { unit: instance });
         }
         if let Some(code) = self.lets_nobody_in(socket) {
-            self.out.push(Effect::DropConnection { unit: instance });
+            self.outbox.effects.push(Effect::DropConnection { unit: instance });
             let reason = Reason::new(code, Cause::None);
             return self.socket_broken(socket, Outcome::Resources, reason);
         }
-        let history = self.history_mut(socket);
+        let history = self.units.history_mut(socket);
         history.accepted = history.accepted.max(number + 1);
         if self.trigger_limit_hit(socket) {
             self.socket_refused(socket);
-            self.out.push(Effect::DropConnection { unit: instance });
+            self.outbox.effects.push(Effect::DropConnection { unit: instance });
             return self.socket_broken(
                 socket,
                 Outcome::TriggerLimitHit,
                 Reason::new(Code::TriggerLimit, Cause::None),
             );
         }
-        self.socket_mut(socket).connections.push(instance);
-        self.connections.insert(instance, socket);
+        self.units.socket_mut(socket).connections.push(instance);
+        self.resources.connections.insert(instance, socket);
         let cause = Cause::Trigger(socket);
         if !self.enqueue_quietly(instance, JobType::Start, JobMode::Replace, cause) {
             self.connection_ended(instance);
@@ -683,35 +670,27 @@ impl Core {
     /// is there.
     pub(crate) fn socket_unserved(&mut self, socket: UnitId) {
         let listens = |run: &SocketRun| run.phase == SocketPhase::Listening;
-        if self.known(socket).is_some() && self.socket(socket).is_some_and(listens) {
+        if self.units.known(socket).is_some() && self.units.socket(socket).is_some_and(listens) {
             let reason = Reason::new(Code::NotLoaded, Cause::None);
             self.socket_broken(socket, Outcome::Resources, reason);
         }
     }
 
     pub(crate) fn socket_refused(&mut self, socket: UnitId) {
-        if self.socket(socket).is_some() {
-            self.history_mut(socket).refused += 1;
+        if self.units.socket(socket).is_some() {
+            self.units.history_mut(socket).refused += 1;
         }
     }
 
     /// An instance of an `Accept=yes` socket is through, or never began: then nobody has its connection. Whose
     /// it was may be forgotten: the socket may have gone before, and a manager.
     pub(crate) fn connection_ended(&mut self, unit: UnitId) {
-        if self.definition(unit).unit_type() == UnitType::Service
+        if self.graph.definition(unit).unit_type() == UnitType::Service
             && self.graph.name(unit).is_instance()
         {
-            self.out.push(Effect::DropConnection { unit });
+            self.outbox.effects.push(Effect::DropConnection { unit });
         }
-        let Some(socket) = self.connections.remove(&unit) else { return };
-        if self.socket(socket).is_some() {
-            self.socket_mut(socket).connections.retain(|&u| u != unit);
-        } else if let Entry::Occupied(mut left) = self.outliving.entry(socket) {
-            left.get_mut().retain(|&u| u != unit);
-            if left.get().is_empty() {
-                left.remove();
-            }
-        }
+        self.resources.end_connection(&mut self.units, unit);
     }
 
     /// A service that gets the file descriptors of a socket has changed its state, be it the one that the
@@ -722,12 +701,12 @@ impl Core {
         service: UnitId,
         new: ActiveState,
     ) {
-        let Some(run) = self.socket(unit) else { return };
+        let Some(run) = self.units.socket(unit) else { return };
         let phase = run.phase;
         if !matches!(phase, SocketPhase::Listening | SocketPhase::Running) || self.accepts(unit) {
             return;
         }
-        let at_rest = new.is_down() || self.waits_to_restart(service);
+        let at_rest = new.is_down() || self.units.waits_to_restart(service);
         let is_behind = self.service_behind(unit) == Some(service);
         match phase {
             SocketPhase::Running if at_rest && is_behind && self.hit_start_limit(service) => {
@@ -736,7 +715,7 @@ impl Core {
             }
             SocketPhase::Running if at_rest && !self.is_taken(unit) => self.enter_listening(unit),
             SocketPhase::Listening if new.is_up_or_coming() && !at_rest => {
-                self.out.push(Effect::WatchSockets { unit, on: false, accept: false });
+                self.outbox.effects.push(Effect::WatchSockets { unit, on: false, accept: false });
                 self.set_socket_phase(unit, SocketPhase::Running);
             }
             _ => {}
@@ -747,8 +726,9 @@ impl Core {
     fn is_taken(&self, unit: UnitId) -> bool {
         let named = self.graph.related(unit, Relation::Triggers);
         named.chain(self.service_behind(unit)).any(|service| {
-            let at_rest = self.active_state(service).is_down() || self.waits_to_restart(service);
-            !at_rest || self.run(service).job.is_some()
+            let at_rest =
+                self.units.active_state(service).is_down() || self.units.waits_to_restart(service);
+            !at_rest || self.units.run(service).job.is_some()
         })
     }
 }

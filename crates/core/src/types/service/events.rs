@@ -23,15 +23,19 @@ impl Core {
     // ---- processes ----
 
     pub(crate) fn control_spawned(&mut self, unit: UnitId, pid: u32) {
-        let started = self.now;
-        self.own_pid(pid, unit);
-        let run = self.service_mut(unit);
+        let started = self.times.now;
+        self.pids.own(pid, unit);
+        let run = self.units.service_mut(unit);
         // It called itself the main process before it was known for what it is.
         run.main.take_if(|main| main.pid == pid);
         run.control = Some(Control::Running(Process { pid, started }));
         run.group_empty = false;
         let list = run.command.0;
-        self.happened(unit, What::ProcessStarted { pid, list, main: false });
+        self.outbox.happened(
+            self.times.now.monotonic,
+            unit,
+            What::ProcessStarted { pid, list, main: false },
+        );
         match self.in_list(unit, list) {
             true => self.stop_command_began(unit, list),
             false => self.signal_latecomer(unit),
@@ -40,13 +44,15 @@ impl Core {
 
     /// A process whose time was over before it began is there now.
     pub(crate) fn doomed_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        self.service_mut(unit).doomed.retain(|&id| id != effect);
+        self.units.service_mut(unit).doomed.retain(|&id| id != effect);
         if let Done::Spawned { pid } = result {
-            self.service_mut(unit).group_empty = false;
+            self.units.service_mut(unit).group_empty = false;
             self.kill_process(unit, pid);
             // Its end is nobody's news.
             self.advance_if_stopped(unit);
-        } else if let Some(phase) = self.service_phase(unit).filter(|phase| phase.is_signalled()) {
+        } else if let Some(phase) =
+            self.units.service_phase(unit).filter(|phase| phase.is_signalled())
+        {
             self.latecomer_missing(unit, phase);
         }
     }
@@ -54,17 +60,17 @@ impl Core {
     /// No process of the command came to be (`exit_code` 0), or it is not its program. A `-` before the
     /// command excuses the program alone, and what a reload wants is no reason to stop what runs.
     pub(crate) fn control_not_spawned(&mut self, unit: UnitId, exit_code: u8, error: String) {
-        let now = self.now;
-        let (list, _) = self.service_mut(unit).command;
+        let now = self.times.now;
+        let (list, _) = self.units.service_mut(unit).command;
         let excused = exit_code != 0 && self.may_fail(unit);
         let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
         self.note_not_spawned(unit, code, error, excused || list == CommandList::Reload);
-        let run = self.service_mut(unit);
+        let run = self.units.service_mut(unit);
         run.control = None;
         match list {
             _ if exit_code != 0 => {}
             CommandList::Reload => run.reload_outcome = Outcome::Resources,
-            _ => self.set_outcome(unit, Outcome::Resources),
+            _ => self.units.set_outcome(unit, Outcome::Resources),
         }
         let status = ExitStatus::Exited(exit_code.max(1));
         self.command_over(unit, Ended { pid: 0, started: now, ended: now, status }, excused);
@@ -80,31 +86,31 @@ impl Core {
     ) {
         if goes_on {
             let reason = Reason::new(code, Cause::Kernel);
-            return self.tell(Notice::Log { unit, reason, detail: error });
+            return self.outbox.tell(Notice::Log { unit, reason, detail: error });
         }
         self.note(unit, code, Cause::Kernel, error.clone());
-        self.history_mut(unit).status_text = error;
+        self.units.history_mut(unit).status_text = error;
     }
 
     /// Whether the command of now has a `-`.
     fn may_fail(&mut self, unit: UnitId) -> bool {
         let settings = self.compiled(unit);
-        let (list, index) = self.service_mut(unit).command;
+        let (list, index) = self.units.service_mut(unit).command;
         let place = self.place_now(unit, list, index, &settings);
         let command = place.and_then(|place| settings.commands(list).get(usize::from(place)));
         command.is_some_and(|c| c.ignore_failure)
     }
 
     pub(crate) fn service_process_ended(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
-        let Some(run) = self.service(unit) else { return };
+        let Some(run) = self.units.service(unit) else { return };
         if let Some(main) = run.main.filter(|main| main.pid == pid) {
-            let ended = main.ended(self.now, status);
+            let ended = main.ended(self.times.now, status);
             self.main_over(unit, ended);
         } else if let Some(Control::Running(control)) = run.control
             && control.pid == pid
         {
-            let ended = control.ended(self.now, status);
-            self.service_mut(unit).control = None;
+            let ended = control.ended(self.times.now, status);
+            self.units.service_mut(unit).control = None;
             self.control_over(unit, ended);
         }
     }
@@ -113,8 +119,8 @@ impl Core {
     fn main_over(&mut self, unit: UnitId, ended: Ended) {
         let settings = self.compiled(unit);
         let config = settings.service();
-        self.service_mut(unit).main = None;
-        self.history_mut(unit).last_main = Some(ended);
+        self.units.service_mut(unit).main = None;
+        self.units.history_mut(unit).last_main = Some(ended);
         if !self.search_successor(unit, config) {
             self.main_gone(unit, ended);
         }
@@ -125,10 +131,10 @@ impl Core {
         use ServicePhase::*;
         let settings = self.compiled(unit);
         let config = settings.service();
-        if self.without_cgroups {
-            self.service_mut(unit).group_empty = true;
+        if self.resources.without_cgroups {
+            self.units.service_mut(unit).group_empty = true;
         }
-        let run = self.service(unit).expect("its main process has just ended");
+        let run = self.units.service(unit).expect("its main process has just ended");
         let (phase, index) = (run.phase, self.main_index(unit, config));
         let place = self.place_now(unit, CommandList::Start, index as u16, &settings);
         let own = place.and_then(|place| config.exec_start.get(usize::from(place)));
@@ -151,11 +157,13 @@ impl Core {
             Start => self.enter_signal(unit, StopSigterm),
             StartPost | Reload => {}
             Running | ReloadSignal | ReloadNotify => self.enter_running(unit, false),
-            Stop if self.service(unit).is_some_and(|run| run.control.is_none()) => {
+            Stop if self.units.service(unit).is_some_and(|run| run.control.is_none()) => {
                 self.enter_signal(unit, StopSigterm)
             }
             // Of those whom it has left nobody was told to go.
-            StopSigterm if self.service_mut(unit).stopping => self.enter_signal(unit, StopSigterm),
+            StopSigterm if self.units.service_mut(unit).stopping => {
+                self.enter_signal(unit, StopSigterm)
+            }
             _ => self.advance_if_stopped(unit),
         }
     }
@@ -163,7 +171,7 @@ impl Core {
     /// Which command of `ExecStart=` the main process is: the one that was asked for last, or, when others
     /// were run since, the last one.
     pub(crate) fn main_index(&self, unit: UnitId, config: &ServiceConfig) -> usize {
-        match self.service(unit).map(|run| run.command) {
+        match self.units.service(unit).map(|run| run.command) {
             Some((CommandList::Start, index)) => usize::from(index),
             _ => config.exec_start.len().saturating_sub(1),
         }
@@ -182,7 +190,7 @@ impl Core {
 
     /// Another command of `ExecStart=` takes the place of this one as the main process.
     fn keep_earlier_main(&mut self, unit: UnitId, index: u16) {
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         if let Some(ended) = history.last_main {
             history.account_mut().keep(CommandEnd { list: CommandList::Start, index, ended });
         }
@@ -198,13 +206,13 @@ impl Core {
             ExitStatus::Dumped(n) => (Outcome::CoreDump, Code::CoreDump, signal_name(n)),
             ExitStatus::Unknown => (Outcome::ExitCode, Code::ExitCode, "unknown".to_owned()),
         };
-        if self.service(unit).is_some_and(|run| run.outcome == Outcome::Success) {
+        if self.units.service(unit).is_some_and(|run| run.outcome == Outcome::Success) {
             // Of what an administrator did not want to wait for any more that is no news.
-            let is_hurried = self.history_mut(unit).reason.code == Code::Hurried;
+            let is_hurried = self.units.history_mut(unit).reason.code == Code::Hurried;
             if !is_hurried {
                 self.note(unit, code, Cause::Kernel, detail);
             }
-            self.set_outcome(unit, outcome);
+            self.units.set_outcome(unit, outcome);
         }
     }
 
@@ -214,7 +222,7 @@ impl Core {
         let clean =
             |set| !matches!(ended.status, ExitStatus::Dumped(_)) && in_set(ended.status, set);
         // What `ExecStart=` of a forking service begins is a daemon, not a command that comes to its end.
-        let is_daemon = self.service_mut(unit).command.0 == CommandList::Start;
+        let is_daemon = self.units.service_mut(unit).command.0 == CommandList::Start;
         let success = self.may_fail(unit)
             || ended.status == ExitStatus::Exited(0)
             || is_daemon && is_clean(ended.status, settings.service())
@@ -224,11 +232,11 @@ impl Core {
 
     /// A command is over: the next of its list has its turn, or what comes after the list.
     fn command_over(&mut self, unit: UnitId, ended: Ended, success: bool) {
-        let (list, index) = self.service_mut(unit).command;
-        self.history_mut(unit).keep_control(list, index, ended);
+        let (list, index) = self.units.service_mut(unit).command;
+        self.units.history_mut(unit).keep_control(list, index, ended);
         let next = self.next_place(unit, list, index);
-        if self.without_cgroups && self.service_mut(unit).main.is_none() {
-            self.service_mut(unit).group_empty = true;
+        if self.resources.without_cgroups && self.units.service_mut(unit).main.is_none() {
+            self.units.service_mut(unit).group_empty = true;
         }
         if self.is_searched_in_vain(unit) {
             self.drop_searches(unit);
@@ -243,7 +251,7 @@ impl Core {
     /// Whether the phase is still the one that runs this list: a timeout may have moved on.
     fn in_list(&self, unit: UnitId, list: CommandList) -> bool {
         use ServicePhase::*;
-        let phase = self.service_phase(unit);
+        let phase = self.units.service_phase(unit);
         match list {
             CommandList::Condition => phase == Some(Condition),
             CommandList::StartPre => phase == Some(StartPre),
@@ -268,7 +276,7 @@ impl Core {
             (CommandList::Start, true) => self.search_main(unit),
             (CommandList::StartPost, true) => self.start_post_over(unit),
             (CommandList::Reload, _) => {
-                let run = self.service_mut(unit);
+                let run = self.units.service_mut(unit);
                 if !success && run.reload_outcome == Outcome::Success {
                     run.reload_outcome = outcome_of(ended.status);
                 }
@@ -297,7 +305,7 @@ impl Core {
     fn condition_said_no(&mut self, unit: UnitId, ended: Ended) {
         match ended.status {
             // Nobody was asked.
-            _ if self.service_mut(unit).outcome != Outcome::Success => {}
+            _ if self.units.service_mut(unit).outcome != Outcome::Success => {}
             ExitStatus::Exited(1..=254) => {
                 self.fail_service(unit, Outcome::ExecCondition, Code::ConditionFailed);
             }
@@ -309,21 +317,21 @@ impl Core {
     /// The cgroup has no processes any more.
     pub(crate) fn service_group_empty(&mut self, unit: UnitId) {
         use ServicePhase::*;
-        let Some(run) = self.service(unit) else { return };
+        let Some(run) = self.units.service(unit) else { return };
         let nothing_coming =
             run.main_asked.is_none() && !matches!(run.control, Some(Control::Asked(_)));
         if !nothing_coming {
             return;
         }
-        self.service_mut(unit).group_empty = true;
-        let run = self.service(unit).expect("looked at above");
+        self.units.service_mut(unit).group_empty = true;
+        let run = self.units.service(unit).expect("looked at above");
         if run.main.is_some() || run.control.is_some() {
             return;
         }
         let (phase, is_searched) = (run.phase, run.main_search.is_some());
         // Without PIDFile= the answer to the search says the same.
         let is_searched = is_searched && self.compiled(unit).service().pid_file.is_some();
-        let last = self.run(unit).history.as_ref().and_then(|history| history.last_main);
+        let last = self.units.run(unit).history.as_ref().and_then(|history| history.last_main);
         let by_group = self.compiled(unit).service().exit_type == ExitType::Cgroup;
         match phase {
             // It was its main process for which nobody was left to stand in.
@@ -353,47 +361,48 @@ impl Core {
             let is_known = run.main.is_some() || run.control.is_some();
             run.main_search.is_some() && run.group_empty && !is_known
         };
-        !self.without_cgroups && self.service(unit).is_some_and(is_vain)
+        !self.resources.without_cgroups && self.units.service(unit).is_some_and(is_vain)
     }
 
     /// The kernel killed a process of the unit for want of memory (`OOMPolicy=`).
     pub(crate) fn service_out_of_memory(&mut self, unit: UnitId) {
-        if self.known(unit).is_none() || self.service(unit).is_none() {
+        if self.units.known(unit).is_none() || self.units.service(unit).is_none() {
             return;
         }
         let policy = self.compiled(unit).service().oom_policy;
         // Its end may have been told before.
-        let runs = self.active_state(unit).is_up_or_coming() && !self.waits_to_restart(unit);
+        let runs =
+            self.units.active_state(unit).is_up_or_coming() && !self.units.waits_to_restart(unit);
         match policy {
             OomPolicy::Continue => {}
             OomPolicy::Stop | OomPolicy::Kill if runs => {
                 self.fail_service(unit, Outcome::OomKill, Code::OomKilled);
                 match policy {
                     OomPolicy::Kill => self.enter_signal(unit, ServicePhase::StopSigkill),
-                    _ if self.active_state(unit).is_up() => self.enter_stop(unit),
+                    _ if self.units.active_state(unit).is_up() => self.enter_stop(unit),
                     _ => self.enter_signal(unit, ServicePhase::StopSigterm),
                 }
             }
-            _ => self.set_outcome(unit, Outcome::OomKill),
+            _ => self.units.set_outcome(unit, Outcome::OomKill),
         }
     }
 
     // ---- the bus name of Type=dbus ----
 
     pub(crate) fn service_bus_name(&mut self, unit: UnitId, state: BusName) {
-        if self.known(unit).is_none() || self.service(unit).is_none() {
+        if self.units.known(unit).is_none() || self.units.service(unit).is_none() {
             return;
         }
-        match (self.service_phase(unit), state) {
+        match (self.units.service_phase(unit), state) {
             (Some(ServicePhase::Start), BusName::Owned) => {
-                self.service_mut(unit).ready = true;
-                if self.service(unit).is_some_and(|run| run.main_asked.is_none()) {
+                self.units.service_mut(unit).ready = true;
+                if self.units.service(unit).is_some_and(|run| run.main_asked.is_none()) {
                     self.enter_start_post(unit);
                 }
             }
             (Some(ServicePhase::Start), BusName::NoBus) => {
                 let error = "there is no message bus to take BusName= on".to_owned();
-                self.history_mut(unit).status_text = error;
+                self.units.history_mut(unit).status_text = error;
                 self.fail_service(unit, Outcome::Protocol, Code::Protocol);
                 self.enter_signal(unit, ServicePhase::StopSigterm);
             }
@@ -406,7 +415,7 @@ impl Core {
     // ---- the notify socket (sd_notify(3)) ----
 
     pub(crate) fn service_notify(&mut self, unit: UnitId, pid: u32, message: Notify) {
-        if self.known(unit).is_none() || self.service(unit).is_none() {
+        if self.units.known(unit).is_none() || self.units.service(unit).is_none() {
             return;
         }
         let settings = self.compiled(unit);
@@ -419,9 +428,9 @@ impl Core {
         }
         self.notify_texts(unit, &message);
         self.notify_watchdog(unit, &message);
-        let is_clean = self.service(unit).is_some_and(|run| run.clean);
+        let is_clean = self.units.service(unit).is_some_and(|run| run.clean);
         if let Some(clean) = message.clean.filter(|&clean| clean != is_clean) {
-            self.service_mut(unit).clean = clean;
+            self.units.service_mut(unit).clean = clean;
         }
         if let Some(us) = message.extend_timeout_us {
             self.extend_timeout(unit, Duration::from_micros(us));
@@ -438,30 +447,30 @@ impl Core {
         ];
         for (_, change) in changes.into_iter().filter(|(is_said, _)| *is_said) {
             // The one before may have been the end of it.
-            if self.service(unit).is_some() {
+            if self.units.service(unit).is_some() {
                 change(self, unit, config);
             }
         }
     }
 
     pub(crate) fn service_fds_stored(&mut self, unit: UnitId, count: u32) {
-        if self.known(unit).is_some() && self.service(unit).is_some() {
-            self.service_mut(unit).fds_stored = count;
+        if self.units.known(unit).is_some() && self.units.service(unit).is_some() {
+            self.units.service_mut(unit).fds_stored = count;
         }
     }
 
     /// Whether what a process of the unit says counts: `NotifyAccess=`.
     pub fn hears(&self, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
-        self.known(unit).is_some()
-            && self.service(unit).is_some()
+        self.units.known(unit).is_some()
+            && self.units.service(unit).is_some()
             && self.may_notify(unit, pid, access)
     }
 
     fn may_notify(&self, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
-        let main = self.run(unit).main_process().is_some_and(|main| main.pid == pid);
+        let main = self.units.run(unit).main_process().is_some_and(|main| main.pid == pid);
         // The reply that names the main process may still be on its way when it speaks first.
-        let starting = self.service(unit).is_some_and(|run| run.main_asked.is_some());
-        let control = self.run(unit).control_pid() == Some(pid);
+        let starting = self.units.service(unit).is_some_and(|run| run.main_asked.is_some());
+        let control = self.units.run(unit).control_pid() == Some(pid);
         match access {
             NotifyAccess::None => false,
             NotifyAccess::Main => main || starting,
@@ -472,23 +481,23 @@ impl Core {
 
     /// What is said again as it was is no change.
     fn notify_texts(&mut self, unit: UnitId, message: &Notify) {
-        let history = self.run(unit).history.as_ref();
+        let history = self.units.run(unit).history.as_ref();
         let (text, errno) = history.map_or(("", 0), |h| (&*h.status_text, h.status_errno));
         let new_text = message.status.as_deref().map(shown).filter(|&new| new != text);
         let new_errno = message.errno.filter(|&new| new != errno);
         if let Some(text) = new_text {
-            self.history_mut(unit).status_text = text.to_owned();
+            self.units.history_mut(unit).status_text = text.to_owned();
         }
         if let Some(errno) = new_errno {
-            self.history_mut(unit).status_errno = errno;
+            self.units.history_mut(unit).status_errno = errno;
         }
     }
 
     fn notify_watchdog(&mut self, unit: UnitId, message: &Notify) {
         if let Some(us) = message.watchdog_us {
-            self.service_mut(unit).watchdog_override_us = Some(us);
+            self.units.service_mut(unit).watchdog_override_us = Some(us);
         }
-        let is_armed = self.service(unit).is_some_and(|run| run.watchdog_deadline.is_some());
+        let is_armed = self.units.service(unit).is_some_and(|run| run.watchdog_deadline.is_some());
         let begins = message.watchdog_us.is_some() && self.is_guarded(unit);
         if begins || is_armed && message.watchdog {
             self.arm_watchdog(unit);
@@ -498,11 +507,11 @@ impl Core {
     /// `EXTEND_TIMEOUT_USEC=`: the phase's deadline is moved, never brought nearer. That of a restart is
     /// no timeout.
     fn extend_timeout(&mut self, unit: UnitId, by: Duration) {
-        if self.waits_to_restart(unit) {
+        if self.units.waits_to_restart(unit) {
             return;
         }
-        let until = self.now.monotonic.after(by);
-        let run = self.service_to_rearm(unit);
+        let until = self.times.now.monotonic.after(by);
+        let run = self.units.service_to_rearm(unit);
         let ends = [&mut run.deadline, &mut run.stop_by, &mut run.runtime_deadline];
         for deadline in ends.into_iter().flatten() {
             *deadline = (*deadline).max(until);
@@ -513,15 +522,16 @@ impl Core {
     /// had begun another one by itself, and its `READY=1` ends that one (sd_notify(3),
     /// `MONOTONIC_USEC=`).
     fn is_of_a_reload_before(&self, unit: UnitId, made: Option<Monotonic>) -> bool {
-        let is_signalled = self.service_phase(unit) == Some(ServicePhase::ReloadSignal);
-        let since = self.run(unit).history.as_ref().map(|history| history.state_change.monotonic);
+        let is_signalled = self.units.service_phase(unit) == Some(ServicePhase::ReloadSignal);
+        let since =
+            self.units.run(unit).history.as_ref().map(|history| history.state_change.monotonic);
         is_signalled && made.zip(since).is_some_and(|(made, since)| made < since)
     }
 
     fn notify_reloading(&mut self, unit: UnitId, config: &ServiceConfig) {
-        self.service_mut(unit).notify_reloading = true;
-        self.service_mut(unit).ready = false;
-        let phase = self.service_phase(unit);
+        self.units.service_mut(unit).notify_reloading = true;
+        self.units.service_mut(unit).ready = false;
+        let phase = self.units.service_phase(unit);
         if matches!(phase, Some(ServicePhase::Running | ServicePhase::ReloadSignal)) {
             self.reloads_by_itself(unit, config);
         }
@@ -530,12 +540,12 @@ impl Core {
     /// It says that it reloads, and will say when it has.
     pub(crate) fn reloads_by_itself(&mut self, unit: UnitId, config: &ServiceConfig) {
         self.set_service_phase(unit, ServicePhase::ReloadNotify);
-        let limit = config.timeout_start.map(|limit| self.now.monotonic.after(limit));
-        self.service_mut(unit).deadline = limit;
+        let limit = config.timeout_start.map(|limit| self.times.now.monotonic.after(limit));
+        self.units.service_mut(unit).deadline = limit;
     }
 
     fn notify_ready(&mut self, unit: UnitId, config: &ServiceConfig) {
-        let run = self.service_mut(unit);
+        let run = self.units.service_mut(unit);
         // Of `Type=dbus` it is the name that says so.
         let is_by_name = config.service_type == ServiceType::Dbus;
         run.ready |= !(is_by_name && run.phase == ServicePhase::Start);
@@ -552,8 +562,8 @@ impl Core {
     }
 
     fn notify_stopping(&mut self, unit: UnitId, config: &ServiceConfig) {
-        let phase = self.service_phase(unit);
-        self.service_mut(unit).stopping |= !phase.is_some_and(ServicePhase::is_signalled);
+        let phase = self.units.service_phase(unit);
+        self.units.service_mut(unit).stopping |= !phase.is_some_and(ServicePhase::is_signalled);
         if phase == Some(ServicePhase::Running) {
             self.goes_by_itself(unit, config);
         }
@@ -563,7 +573,7 @@ impl Core {
     pub(crate) fn goes_by_itself(&mut self, unit: UnitId, config: &ServiceConfig) {
         self.set_service_phase(unit, ServicePhase::StopSigterm);
         let deadline = self.stop_deadline(unit, config, ServicePhase::StopSigterm);
-        self.service_mut(unit).deadline = deadline;
+        self.units.service_mut(unit).deadline = deadline;
     }
 }
 

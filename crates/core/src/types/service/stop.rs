@@ -1,8 +1,8 @@
 //! Services, the way down: stop commands, signals, the end, and what comes after it
 //! (systemd.service(5), systemd.kill(5)).
 
+use crate::features::stop_budget::{SHARE_MAX, SPAWN_WAIT_MIN, share_of};
 use crate::machine::Core;
-use crate::machine::stop_budget::{SHARE_MAX, SPAWN_WAIT_MIN, share_of};
 use crate::model::ids::UnitId;
 use crate::model::job::{Job, JobKind, JobMode, JobType};
 use crate::model::part::Part;
@@ -35,17 +35,17 @@ impl Core {
     /// A request or a dependency wants it down.
     pub(crate) fn service_stop(&mut self, unit: UnitId) {
         use ServicePhase::*;
-        let Some(phase) = self.service_phase(unit) else { return };
-        self.service_mut(unit).stop_requested = true;
-        self.idle_queue.remove(&unit);
+        let Some(phase) = self.units.service_phase(unit) else { return };
+        self.units.service_mut(unit).stop_requested = true;
+        self.queues.idle_services.remove(&unit);
         match phase {
             // What went wrong was to be answered by the restart; nobody wants that any more.
             AutoRestart => {
-                let run = self.service_mut(unit);
+                let run = self.units.service_mut(unit);
                 let ended = std::mem::replace(&mut run.outcome, Outcome::Success);
                 self.enter_dead(unit);
                 // But it stays the result of the last run.
-                self.history_mut(unit).outcome = ended;
+                self.units.history_mut(unit).outcome = ended;
             }
             Condition | StartPre | Start | StartPost => self.enter_signal(unit, StopSigterm),
             // Of `Type=idle` nobody is there yet who could be asked.
@@ -61,14 +61,14 @@ impl Core {
     fn may_be_killed(&mut self, unit: UnitId) -> bool {
         let settings = self.compiled(unit);
         let config = settings.service();
-        let says_so = self.service(unit).is_some_and(|run| run.clean)
+        let says_so = self.units.service(unit).is_some_and(|run| run.clean)
             || config.stop_policy == StopPolicy::Sudden;
         says_so && config.kill.send_sigkill && self.is_going_down()
     }
 
     fn kill_suddenly(&mut self, unit: UnitId) {
         self.note(unit, Code::Sudden, Cause::Manager, String::new());
-        self.service_mut(unit).sudden = true;
+        self.units.service_mut(unit).sudden = true;
         self.enter_signal(unit, ServicePhase::StopSigkill);
     }
 
@@ -87,7 +87,7 @@ impl Core {
         phase: ServicePhase,
     ) -> Option<Monotonic> {
         use ServicePhase::*;
-        let now = self.now.monotonic;
+        let now = self.times.now.monotonic;
         let afresh = match phase {
             StopWatchdog | FinalWatchdog => config.timeout_abort,
             _ => config.timeout_stop,
@@ -104,7 +104,7 @@ impl Core {
             return Some(now.after(config.timeout_stop.map_or(SHARE_MAX, share_of)));
         }
         let budget = config.timeout_stop?;
-        let end = *self.service_mut(unit).stop_by.get_or_insert(now.after(budget));
+        let end = *self.units.service_mut(unit).stop_by.get_or_insert(now.after(budget));
         let share = share_of(budget);
         let post = u32::from(!config.exec_stop_post.is_empty());
         let shares = match phase {
@@ -125,7 +125,7 @@ impl Core {
     ) -> Option<Monotonic> {
         let phase = phase_of(list)?;
         let until = self.stop_deadline(unit, config, phase)?;
-        Some(until.max(self.now.monotonic.after(SPAWN_WAIT_MIN)))
+        Some(until.max(self.times.now.monotonic.after(SPAWN_WAIT_MIN)))
     }
 
     /// The process of a command of the stop is there: its time begins.
@@ -133,14 +133,14 @@ impl Core {
         let Some(phase) = phase_of(list) else { return };
         let settings = self.compiled(unit);
         let deadline = self.stop_deadline(unit, settings.service(), phase);
-        self.service_mut(unit).deadline = deadline;
+        self.units.service_mut(unit).deadline = deadline;
     }
 
     /// It has been up: `ExecStop=` first, in the place of what a reload still runs.
     pub(crate) fn enter_stop(&mut self, unit: UnitId) {
         self.kill_control(unit);
-        self.service_mut(unit).watchdog_deadline = None;
-        self.service_mut(unit).runtime_deadline = None;
+        self.units.service_mut(unit).watchdog_deadline = None;
+        self.units.service_mut(unit).runtime_deadline = None;
         let settings = self.compiled(unit);
         if settings.service().exec_stop.is_empty() {
             return self.enter_signal(unit, ServicePhase::StopSigterm);
@@ -151,14 +151,14 @@ impl Core {
 
     /// Whether nothing is left that the unit waits for before it goes on.
     fn is_stopped(&self, unit: UnitId, config: &ServiceConfig) -> bool {
-        let Some(run) = self.service(unit) else { return true };
+        let Some(run) = self.units.service(unit) else { return true };
         let nothing_coming = run.main_asked.is_none() && run.doomed.is_empty();
         if config.kill.mode == KillMode::None {
             return run.control.is_none() && nothing_coming;
         }
         let known_gone = run.main.is_none() && run.control.is_none() && nothing_coming;
         let group_matters = matches!(config.kill.mode, KillMode::ControlGroup | KillMode::Mixed);
-        known_gone && (run.group_empty || self.without_cgroups || !group_matters)
+        known_gone && (run.group_empty || self.resources.without_cgroups || !group_matters)
     }
 
     /// Enters a phase that sends a signal, or the one after it if nobody is left.
@@ -166,7 +166,7 @@ impl Core {
         let settings = self.compiled(unit);
         let config = settings.service();
         self.drop_searches(unit);
-        self.service_mut(unit).stopping = false;
+        self.units.service_mut(unit).stopping = false;
         let is_spared =
             self.rest_is_spared(unit, config) && !self.asks_who_is_left(unit, config, phase);
         if is_spared || self.is_stopped(unit, config) {
@@ -174,7 +174,7 @@ impl Core {
         }
         self.set_service_phase(unit, phase);
         let deadline = self.stop_deadline(unit, config, phase);
-        self.service_mut(unit).deadline = deadline;
+        self.units.service_mut(unit).deadline = deadline;
         self.send_for(unit, config, phase);
     }
 
@@ -197,7 +197,7 @@ impl Core {
     pub(crate) fn signal_latecomer(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
         self.drop_signal(unit);
-        let phase = self.service_phase(unit).expect("its process has just come");
+        let phase = self.units.service_phase(unit).expect("its process has just come");
         self.send_for(unit, settings.service(), phase);
     }
 
@@ -205,7 +205,7 @@ impl Core {
     /// empty while it was waited for, so whether anybody is left is asked anew.
     pub(crate) fn latecomer_missing(&mut self, unit: UnitId, phase: ServicePhase) {
         self.advance_if_stopped(unit);
-        let still = self.service(unit).is_some_and(|run| {
+        let still = self.units.service(unit).is_some_and(|run| {
             run.phase == phase && run.main_asked.is_none() && run.doomed.is_empty()
         });
         if still {
@@ -215,21 +215,22 @@ impl Core {
 
     pub(crate) fn drop_searches(&mut self, unit: UnitId) {
         self.drop_signal(unit);
-        let run = self.service_mut(unit);
+        let run = self.units.service_mut(unit);
         let dropped = run.main_search.take();
         run.watchdog_deadline = None;
-        dropped.into_iter().for_each(|id| self.forget_effect(id));
+        dropped.into_iter().for_each(|id| self.outbox.forget_effect(id));
     }
 
     /// A signal that is still being sent has met all that it was for: it would meet what is run next.
     fn drop_signal(&mut self, unit: UnitId) {
-        let dropped = self.service_mut(unit).kill_asked.take();
-        dropped.into_iter().for_each(|id| self.forget_effect(id));
+        let dropped = self.units.service_mut(unit).kill_asked.take();
+        dropped.into_iter().for_each(|id| self.outbox.forget_effect(id));
     }
 
     /// `RestartKillSignal=` when it goes down to come up again, else `KillSignal=`.
     fn stop_signal(&self, unit: UnitId, config: &ServiceConfig) -> Signal {
-        let restarts = self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Restart);
+        let restarts =
+            self.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Restart);
         match config.kill.restart_signal {
             Some(signal) if restarts => signal,
             _ => config.kill.signal,
@@ -240,7 +241,7 @@ impl Core {
     /// comes ([`Core::signal_latecomer`]). SIGHUP and SIGCONT come after the stop signal alone, `stops`
     /// (systemd.kill(5), "SendSIGHUP="): after another, SIGHUP would be what a process ends by.
     fn send(&mut self, unit: UnitId, config: &ServiceConfig, signal: Signal, stops: bool) {
-        let run = self.service(unit).expect("its phase was just set");
+        let run = self.units.service(unit).expect("its phase was just set");
         let control = match run.control {
             Some(Control::Running(process)) => Some(process.pid),
             _ => None,
@@ -278,28 +279,28 @@ impl Core {
         then: FollowUp,
         wait: bool,
     ) {
-        let id = self.new_effect(unit);
+        let id = self.outbox.new_effect(unit);
         if wait {
-            self.service_mut(unit).kill_asked = Some(id);
+            self.units.service_mut(unit).kill_asked = Some(id);
         } else {
-            self.forget_effect(id);
+            self.outbox.forget_effect(id);
         }
-        self.out.push(Effect::Kill { id, unit, target, signal: signal.number(), then });
+        self.outbox.effects.push(Effect::Kill { id, unit, target, signal: signal.number(), then });
     }
 
     /// kill(2): signal 0 reaches nobody, and tells who is there.
     fn ask_who_is_left(&mut self, unit: UnitId) {
-        let id = self.new_effect(unit);
-        self.service_mut(unit).kill_asked = Some(id);
+        let id = self.outbox.new_effect(unit);
+        self.units.service_mut(unit).kill_asked = Some(id);
         let (target, then) = (KillTarget::Group, FollowUp::default());
-        self.out.push(Effect::Kill { id, unit, target, signal: 0, then });
+        self.outbox.effects.push(Effect::Kill { id, unit, target, signal: 0, then });
     }
 
     /// `FinalKillSignal=`; for SIGKILL the kernel kills the whole group at once.
     fn send_final(&mut self, unit: UnitId, config: &ServiceConfig) {
         let by_group = matches!(config.kill.mode, KillMode::ControlGroup | KillMode::Mixed);
-        if by_group && config.kill.final_signal == Signal::KILL && !self.without_cgroups {
-            self.out.push(Effect::KillGroup { unit });
+        if by_group && config.kill.final_signal == Signal::KILL && !self.resources.without_cgroups {
+            self.outbox.effects.push(Effect::KillGroup { unit });
         } else if by_group {
             let then = FollowUp::default();
             self.send_to(unit, KillTarget::Group, config.kill.final_signal, then, true);
@@ -310,10 +311,10 @@ impl Core {
 
     /// Ends the control process at once, because its phase is over.
     pub(crate) fn kill_control(&mut self, unit: UnitId) {
-        let run = self.service_mut(unit);
+        let run = self.units.service_mut(unit);
         match run.control.take() {
             Some(Control::Running(process)) => {
-                self.disown_pid(process.pid);
+                self.pids.disown(process.pid);
                 self.kill_process(unit, process.pid);
             }
             Some(Control::Asked(id)) => run.doomed.push(id),
@@ -328,8 +329,8 @@ impl Core {
 
     /// A process that came too late was killed: it may have made others by then.
     pub(crate) fn kill_its_children(&mut self, unit: UnitId) {
-        if !matches!(self.run(unit).state, TypeState::Service(_))
-            || !self.active_state(unit).is_down()
+        if !matches!(self.units.run(unit).state, TypeState::Service(_))
+            || !self.units.active_state(unit).is_down()
         {
             return;
         }
@@ -337,11 +338,11 @@ impl Core {
         let kill = &settings.service().kill;
         let by_group = matches!(kill.mode, KillMode::ControlGroup | KillMode::Mixed);
         // Whom nobody may kill may have been left there.
-        if by_group && kill.send_sigkill && !self.without_cgroups {
-            self.out.push(Effect::KillGroup { unit });
+        if by_group && kill.send_sigkill && !self.resources.without_cgroups {
+            self.outbox.effects.push(Effect::KillGroup { unit });
         }
-        if self.run(unit).job.is_none() {
-            self.forget_settings(unit);
+        if self.units.run(unit).job.is_none() {
+            self.settings.forget(unit);
         }
     }
 
@@ -349,7 +350,8 @@ impl Core {
     /// last of it.
     pub(crate) fn advance_if_stopped(&mut self, unit: UnitId) {
         use ServicePhase::*;
-        let Some(phase) = self.service_phase(unit).filter(|phase| phase.is_signalled()) else {
+        let Some(phase) = self.units.service_phase(unit).filter(|phase| phase.is_signalled())
+        else {
             return;
         };
         let settings = self.compiled(unit);
@@ -373,14 +375,14 @@ impl Core {
 
     /// The same with `SendSIGKILL=no`: the rest is not told to go, and nobody waits for it.
     fn rest_is_spared(&self, unit: UnitId, config: &ServiceConfig) -> bool {
-        let is_asked = self.service(unit).is_some_and(|run| run.kill_asked.is_some());
+        let is_asked = self.units.service(unit).is_some_and(|run| run.kill_asked.is_some());
         !config.kill.send_sigkill && !is_asked && self.has_only_the_rest(unit, config)
     }
 
     /// Whether it is to be known before the end if there is a rest: the service is not restarted beside it.
     fn asks_who_is_left(&self, unit: UnitId, config: &ServiceConfig, phase: ServicePhase) -> bool {
         let is_last = matches!(phase, ServicePhase::FinalSigterm | ServicePhase::FinalWatchdog);
-        is_last && self.service(unit).is_some_and(|run| self.will_restart(unit, config, run))
+        is_last && self.units.service(unit).is_some_and(|run| self.will_restart(unit, config, run))
     }
 
     /// Whether those are gone that `KillMode=mixed` has signalled, or there were none.
@@ -391,7 +393,7 @@ impl Core {
                 && run.main_asked.is_none()
                 && run.doomed.is_empty()
         };
-        config.kill.mode == KillMode::Mixed && self.service(unit).is_some_and(gone)
+        config.kill.mode == KillMode::Mixed && self.units.service(unit).is_some_and(gone)
     }
 
     fn next_after_signal(&mut self, unit: UnitId, phase: ServicePhase) {
@@ -407,9 +409,9 @@ impl Core {
     /// nothing is to be run any more.
     pub fn is_down_when_empty(&self, unit: UnitId) -> bool {
         use ServicePhase::*;
-        match self.service_phase(unit) {
+        match self.units.service_phase(unit) {
             Some(StopSigterm | StopSigkill | StopWatchdog) => {
-                let settings = self.compiled_at_hand(unit);
+                let settings = self.settings.at_hand(unit);
                 settings.is_some_and(|settings| settings.service().exec_stop_post.is_empty())
             }
             Some(FinalSigterm | FinalSigkill | FinalWatchdog) => true,
@@ -435,7 +437,7 @@ impl Core {
         }
         self.set_service_phase(unit, ServicePhase::StopPost);
         // A command before it that nobody waits for any more may still be about to begin.
-        let run = self.service_mut(unit);
+        let run = self.units.service_mut(unit);
         if let Some(Control::Asked(id)) = run.control {
             run.doomed.push(id);
         }
@@ -445,7 +447,7 @@ impl Core {
     /// A phase of the way down has taken too long.
     pub(crate) fn stop_timeout(&mut self, unit: UnitId, config: &ServiceConfig) {
         use ServicePhase::*;
-        let phase = self.service_phase(unit).expect("the deadline is of a run");
+        let phase = self.units.service_phase(unit).expect("the deadline is of a run");
         let kills = config.kill.send_sigkill;
         let code = match phase {
             Stop | StopPost => Code::StopCommandTimeout,
@@ -484,7 +486,7 @@ impl Core {
     /// That nobody may or can kill it is said once, however many phases it outlasts. What the kernel holds
     /// counts before what it was killed for.
     fn tell_stop_timeout(&mut self, unit: UnitId, code: Code) {
-        let history = self.run(unit).history.as_ref();
+        let history = self.units.run(unit).history.as_ref();
         let stays = matches!(code, Code::StopLeft | Code::KernelHolds);
         let is_said = stays && history.is_some_and(|told| told.reason.code == code);
         match code {
@@ -492,7 +494,7 @@ impl Core {
             Code::KernelHolds => self.note(unit, code, Cause::Kernel, String::new()),
             _ => return self.fail_service(unit, Outcome::Timeout, code),
         }
-        self.set_outcome(unit, Outcome::Timeout);
+        self.units.set_outcome(unit, Outcome::Timeout);
     }
 
     /// An administrator waits no longer: what asks is over, what kills begins. A start has failed then.
@@ -501,8 +503,8 @@ impl Core {
     /// whole stop is over: it has its share, whatever the file says.
     pub(crate) fn hurry_service(&mut self, unit: UnitId) {
         use ServicePhase::*;
-        let Some(phase) = self.service_phase(unit) else { return };
-        self.service_mut(unit).stop_by = Some(self.now.monotonic);
+        let Some(phase) = self.units.service_phase(unit) else { return };
+        self.units.service_mut(unit).stop_by = Some(self.times.now.monotonic);
         match phase {
             Stop | StopWatchdog | StopSigterm => self.enter_signal(unit, StopSigkill),
             StopPost | FinalWatchdog | FinalSigterm => self.enter_signal(unit, FinalSigkill),
@@ -510,9 +512,9 @@ impl Core {
             FinalSigkill => self.enter_dead(unit),
             Condition | StartPre | Start | StartPost => {
                 // Nor is it to be tried again.
-                self.service_mut(unit).stop_requested = true;
-                self.idle_queue.remove(&unit);
-                self.set_outcome(unit, Outcome::Timeout);
+                self.units.service_mut(unit).stop_requested = true;
+                self.queues.idle_services.remove(&unit);
+                self.units.set_outcome(unit, Outcome::Timeout);
                 self.enter_signal(unit, StopSigkill);
             }
             _ => {}
@@ -521,15 +523,15 @@ impl Core {
 
     /// Whether the time for the whole stop is over.
     fn is_overdue(&self, unit: UnitId) -> bool {
-        let end = self.service(unit).and_then(|run| run.stop_by);
-        end.is_some_and(|end| end <= self.now.monotonic)
+        let end = self.units.service(unit).and_then(|run| run.stop_by);
+        end.is_some_and(|end| end <= self.times.now.monotonic)
     }
 
     /// Nothing of the run is left. Comes to rest, or waits to be started again.
     pub(crate) fn enter_dead(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
         let config = settings.service();
-        let mut run = self.service(unit).expect("it is ending").clone();
+        let mut run = self.units.service(unit).expect("it is ending").clone();
         self.drop_effects(unit, &run);
         self.watch_bus_name(unit, false);
         let restarts =
@@ -539,11 +541,11 @@ impl Core {
         if run.outcome == Outcome::Success && !run.stop_requested {
             self.finished(unit, restarts);
         }
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         history.outcome = run.outcome;
         history.has_cgroup = false;
         let restarting = restarts || self.is_to_come_again(unit);
-        self.out.push(Effect::CleanUp { unit, settings: settings.clone(), restarting });
+        self.outbox.effects.push(Effect::CleanUp { unit, settings: settings.clone(), restarting });
         self.clear_away(unit, &settings, restarting);
         let comes_again = restarts || self.is_restarted(unit, &run);
         self.transit(unit, comes_again, |u| {
@@ -557,7 +559,7 @@ impl Core {
 
     /// Whether the restart has come for which it waited: that is no end of its own.
     fn is_restarted(&self, unit: UnitId, run: &ServiceRun) -> bool {
-        let job = self.run(unit).job.as_ref();
+        let job = self.units.run(unit).job.as_ref();
         run.phase == ServicePhase::AutoRestart
             && job.is_some_and(|job| {
                 job.kind == JobKind::Restart && job.reason.cause == Cause::Restart
@@ -568,13 +570,19 @@ impl Core {
     /// that is under way is that of the run which is over.
     fn is_to_come_again(&self, unit: UnitId) -> bool {
         let waits = |job: &Job| job.kind != JobKind::Stop && !job.running;
-        self.run(unit).job.as_deref().is_some_and(|job| job.kind == JobKind::Restart || waits(job))
+        self.units
+            .run(unit)
+            .job
+            .as_deref()
+            .is_some_and(|job| job.kind == JobKind::Restart || waits(job))
     }
 
     /// It left as it should. The log need not have that of each run of many.
     fn finished(&mut self, unit: UnitId, restarts: bool) {
         match restarts {
-            true => self.history_mut(unit).reason = Reason::new(Code::Finished, Cause::Kernel),
+            true => {
+                self.units.history_mut(unit).reason = Reason::new(Code::Finished, Cause::Kernel)
+            }
             false => self.note(unit, Code::Finished, Cause::Kernel, String::new()),
         }
     }
@@ -583,22 +591,22 @@ impl Core {
         let asked = match run.control {
             Some(Control::Asked(id)) => Some(id),
             Some(Control::Running(process)) => {
-                self.disown_pid(process.pid);
+                self.pids.disown(process.pid);
                 None
             }
             None => None,
         };
         if let Some(main) = run.main {
-            self.disown_pid(main.pid);
+            self.pids.disown(main.pid);
         }
         let spawns = asked.into_iter().chain(run.main_asked).chain(run.doomed.iter().copied());
         for id in spawns {
-            self.come_too_late(id, unit);
+            self.outbox.come_too_late(id, unit);
         }
         for id in run.kill_asked.into_iter().chain(run.main_search) {
-            self.forget_effect(id);
+            self.outbox.forget_effect(id);
         }
-        self.idle_queue.remove(&unit);
+        self.queues.idle_services.remove(&unit);
     }
 
     // ---- Restart= ----
@@ -606,6 +614,7 @@ impl Core {
     /// The table of systemd.service(5), `Restart=`.
     fn will_restart(&self, unit: UnitId, config: &ServiceConfig, run: &ServiceRun) -> bool {
         let stop_comes = self
+            .units
             .run(unit)
             .job
             .as_ref()
@@ -617,7 +626,8 @@ impl Core {
         {
             return false;
         }
-        let last = self.run(unit).history.as_ref().and_then(|h| h.last_main).map(|e| e.status);
+        let last =
+            self.units.run(unit).history.as_ref().and_then(|h| h.last_main).map(|e| e.status);
         let in_set = |set| last.is_some_and(|status| in_set(status, set));
         if in_set(&config.restart_prevent_exit_status) {
             return false;
@@ -637,7 +647,7 @@ impl Core {
         run: &mut ServiceRun,
     ) -> bool {
         let by_group = matches!(config.kill.mode, KillMode::ControlGroup | KillMode::Mixed);
-        let may_be_left = by_group && !config.kill.send_sigkill && !self.without_cgroups;
+        let may_be_left = by_group && !config.kill.send_sigkill && !self.resources.without_cgroups;
         if !may_be_left || run.group_empty {
             return false;
         }
@@ -647,15 +657,15 @@ impl Core {
         match config.kill.mode {
             KillMode::Mixed => self.note(unit, Code::StopLeft, Cause::Kernel, String::new()),
             // The log has it from the stop.
-            _ => self.history_mut(unit).reason = Reason::new(Code::StopLeft, Cause::Kernel),
+            _ => self.units.history_mut(unit).reason = Reason::new(Code::StopLeft, Cause::Kernel),
         }
         true
     }
 
     /// `auto-restart`: down, and up again after `RestartSec=` or more.
     fn wait_to_restart(&mut self, unit: UnitId, config: &ServiceConfig, mut run: ServiceRun) {
-        let restarts = self.history_mut(unit).restarts;
-        let deadline = self.now.monotonic.after(config.restart_delay_after(restarts));
+        let restarts = self.units.history_mut(unit).restarts;
+        let deadline = self.times.now.monotonic.after(config.restart_delay_after(restarts));
         run.phase = ServicePhase::AutoRestart;
         run.main = None;
         run.control = None;
@@ -670,19 +680,14 @@ impl Core {
         self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(Part::new(run))));
     }
 
-    /// Whether the unit only waits for `RestartSec=` to pass.
-    pub(crate) fn waits_to_restart(&self, unit: UnitId) -> bool {
-        self.service_phase(unit) == Some(ServicePhase::AutoRestart)
-    }
-
     /// The job that was to restart it is gone, cancelled or refused: it stays down. If it was a stop, which
     /// stood against the restart when that was due, nobody wants it down any more.
     pub(crate) fn restart_given_up(&mut self, unit: UnitId, at: Moment) {
-        let over = self.service(unit).is_some_and(|run| run.deadline.is_none());
-        if !over || !self.waits_to_restart(unit) {
+        let over = self.units.service(unit).is_some_and(|run| run.deadline.is_none());
+        if !over || !self.units.waits_to_restart(unit) {
             return;
         }
-        let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
+        let lost = self.units.run(unit).history.as_ref().and_then(|history| history.lost_job);
         let was_stop = lost.is_some_and(|lost| lost.at == at && lost.kind == JobKind::Stop);
         match was_stop && !self.totals.stopping {
             true => self.restart_if_due(unit),
@@ -692,15 +697,15 @@ impl Core {
 
     /// The restart is due now, as it could not be had when it was.
     pub(crate) fn restart_if_due(&mut self, unit: UnitId) {
-        let now = self.now.monotonic;
-        self.service_mut(unit).deadline.get_or_insert(now);
+        let now = self.times.now.monotonic;
+        self.units.service_mut(unit).deadline.get_or_insert(now);
     }
 
     pub(crate) fn restart_now(&mut self, unit: UnitId) {
-        if self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop) {
+        if self.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop) {
             return;
         }
-        let history = self.history_mut(unit);
+        let history = self.units.history_mut(unit);
         history.restarts += 1;
         // What the job does next makes the unit forget it.
         history.relapse = Some(Box::new(Relapse {
@@ -712,7 +717,7 @@ impl Core {
             return self.enter_dead(unit);
         }
         // A start that waited for this went into the same job, and is no reason to count from 0.
-        if let Some(job) = self.run_mut(unit).job.as_mut() {
+        if let Some(job) = self.units.run_mut(unit).job.as_mut() {
             job.reason.cause = Cause::Restart;
         }
     }
