@@ -3,15 +3,17 @@
 //! Owns: one file a feature, each with what it adds to the machine.
 //! Must not: know how a unit of one type starts or stops; that is in `types`.
 
-mod admin_marks;
-mod cgroup_place;
+pub(crate) mod cgroup_place;
 pub mod cleanup;
-mod command_lines;
-mod dependency_groups;
-mod edited_times;
-mod freezer;
-mod limits;
-mod runtime_limit;
-mod shutdown_state;
+pub(crate) mod command_lines;
+pub(crate) mod connections;
+pub(crate) mod device_sight;
+pub(crate) mod freezer;
+pub(crate) mod limits;
+pub(crate) mod remarks;
+pub(crate) mod runtime_limit;
+pub(crate) mod shutdown_state;
+pub(crate) mod start_limit;
 pub(crate) mod stop_budget;
-mod unit_gc;
+pub(crate) mod survival;
+pub(crate) mod unit_gc;

@@ -4,60 +4,24 @@
 //! counts for each how many it waits for, `turns` has those whose turn may have come, and `ends` is
 //! how they end. Start at [`Core::run_next_job`].
 
-mod ends;
-mod install;
-mod requests;
-pub(crate) mod start_limit;
-mod survival;
-mod waits;
+pub(crate) mod circles;
+pub(crate) mod dependency_groups;
+pub(crate) mod ends;
+pub(crate) mod halves;
+pub(crate) mod install;
+pub(crate) mod outcomes;
+pub(crate) mod waits;
 
+use crate::features::{cleanup, device_sight, remarks};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::{Ignores, JobKind, JobResult};
 use crate::model::reason::{Cause, Code, Reason};
 use crate::parts::job_queue::Turn;
+use crate::parts::unit_settings;
 use crate::protocol::trace_event::What;
-use crate::transaction::World;
 use warren_unit::{LoadState, Relation};
-
-impl World for Core {
-    fn active_state(&self, unit: UnitId) -> ActiveState {
-        self.units.active_state(unit)
-    }
-
-    fn installed(&self, unit: UnitId) -> Option<(JobKind, bool)> {
-        self.units.run(unit).job.as_ref().map(|job| (job.kind, job.irreversible))
-    }
-
-    fn has_begun(&self, unit: UnitId) -> bool {
-        self.units.run(unit).job.as_ref().is_some_and(|job| job.running)
-    }
-
-    fn busy_units(&self) -> Vec<UnitId> {
-        self.units.busy()
-    }
-
-    fn can_reload(&self, unit: UnitId) -> bool {
-        self.graph.can_reload(unit)
-    }
-
-    fn is_unseen(&self, unit: UnitId) -> bool {
-        Core::is_unseen(self, unit)
-    }
-
-    fn is_put_aside(&self, unit: UnitId) -> bool {
-        Core::is_put_aside(self, unit)
-    }
-
-    fn does_without(&self, unit: UnitId, other: UnitId) -> bool {
-        Core::does_without(self, unit, other)
-    }
-
-    fn accepted_by(&self, unit: UnitId) -> Option<UnitId> {
-        self.resources.connections.get(&unit).copied()
-    }
-}
 
 impl Core {
     /// Has the next unit do its job whose turn has come; false if there is none.
@@ -123,7 +87,7 @@ impl Core {
             .graph
             .flags(unit)
             .has_job_settings()
-            .then(|| self.compiled(unit).section.job_running_timeout)
+            .then(|| unit_settings::compiled(self, unit).section.job_running_timeout)
             .flatten();
         if let Some(job) = self.units.run_mut(unit).job.as_mut() {
             let begun_before = std::mem::replace(&mut job.running, true);
@@ -172,14 +136,14 @@ impl Core {
             LoadState::NotFound => return refused(JobResult::Invalid, Code::NotLoaded),
             _ => return refused(JobResult::Invalid, Code::BadSetting),
         }
-        if self.is_put_aside(unit) {
+        if remarks::is_put_aside(self, unit) {
             return refused(JobResult::Invalid, Code::Maintenance);
         }
         if let Some((code, missing)) = self.missing_bound(unit) {
             let reason = Reason::new(code, Cause::Dependency(missing));
             return Turn::Over(JobResult::Dependency, reason);
         }
-        if self.waits_for_clearing(unit) {
+        if cleanup::waits_for_clearing(self, unit) {
             return Turn::Wait;
         }
         match self.groups_against(unit) {
@@ -191,8 +155,9 @@ impl Core {
     /// A unit that this one is bound to and ordered after, and that is not up (systemd.unit(5),
     /// `BindsTo=` with `After=`, and `Requisite=`, which a job may ignore).
     fn missing_bound(&self, unit: UnitId) -> Option<(Code, UnitId)> {
-        let down =
-            |other: UnitId| !self.units.active_state(other).is_up() && !self.is_unseen(other);
+        let down = |other: UnitId| {
+            !self.units.active_state(other).is_up() && !device_sight::is_unseen(self, other)
+        };
         let ordered = |other: UnitId| self.graph.is_before(other, unit);
         let mut bound = self.graph.related(unit, Relation::BindsTo);
         if let Some(gone) = bound.find(|&other| ordered(other) && down(other)) {
@@ -203,7 +168,8 @@ impl Core {
         }
         let mut needed = self.graph.related(unit, Relation::Requisite);
         let is_missing = |other: UnitId| {
-            self.units.active_state(other).is_down_or_going() && !self.is_unseen(other)
+            self.units.active_state(other).is_down_or_going()
+                && !device_sight::is_unseen(self, other)
         };
         needed.find(|&other| is_missing(other)).map(|missing| (Code::RequisiteMissing, missing))
     }
@@ -220,7 +186,7 @@ impl Core {
                 return self.turn_into_start(unit);
             }
             self.stays_down(unit, reason);
-            return match self.is_stop_held(unit) {
+            return match cleanup::is_stop_held(self, unit) {
                 true => Turn::Begun,
                 false => Turn::Over(JobResult::Done, reason),
             };
@@ -229,7 +195,9 @@ impl Core {
             self.stop_unit(unit, reason);
         }
         match self.units.run(unit).active_state() {
-            s if s.is_down() && kind == JobKind::Stop && self.is_stop_held(unit) => Turn::Begun,
+            s if s.is_down() && kind == JobKind::Stop && cleanup::is_stop_held(self, unit) => {
+                Turn::Begun
+            }
             s if s.is_down() && kind == JobKind::Restart => self.turn_into_start(unit),
             s if s.is_down() => Turn::Over(JobResult::Done, reason),
             _ => Turn::Begun,

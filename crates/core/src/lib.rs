@@ -24,10 +24,12 @@ mod parts;
 
 pub mod machine;
 
+mod state_change;
+
 mod jobs;
+
+mod relations;
 
 pub mod features;
 
 mod types;
-
-mod recover;

@@ -7,11 +7,10 @@
 //! `deadlines` says when units want to be looked at, `generations` puts another generation in force.
 //! Must not: know what a service or a socket is; that is in `types`.
 
-use crate::model::active_state::ActiveState;
+use crate::features::start_limit;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::job::{JobKind, JobResult};
 use crate::model::process::*;
-use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::model::time::Moment;
 use crate::parts::Times;
@@ -20,25 +19,30 @@ use crate::parts::ids::Ids;
 use crate::parts::jobs::Jobs;
 use crate::parts::outbox::Outbox;
 use crate::parts::pids::Pids;
-use crate::parts::queues::{Queues, Transition};
+use crate::parts::queues::Queues;
 use crate::parts::resources::Resources;
-use crate::parts::unit_settings::{self, UnitSettings};
+use crate::parts::unit_settings::UnitSettings;
 use crate::parts::units::Units;
 use crate::protocol::event::{Done, Effect, Event};
 use crate::protocol::request::Notice;
 use crate::protocol::trace_event::What;
-use crate::settings::{Compiled, Settings};
+use crate::settings::Settings;
 use crate::view::Totals;
 use std::sync::Arc;
-use warren_unit::config::UnitSection;
 
 pub use crate::parts::Core;
 
+mod admin_marks;
+mod answers;
 mod check;
 mod deadlines;
 mod generations;
+mod perform;
 mod propagate;
 mod queries;
+mod recover;
+mod requests;
+mod world;
 
 impl Core {
     /// A machine without units. `seed` makes invocation ids unpredictable; the simulator passes
@@ -135,7 +139,7 @@ impl Core {
             {
                 self.service_idle_over(unit);
             } else if let Some(unit) = self.queues.unheld.pop_first() {
-                self.forget_starts_if_unheld(unit);
+                start_limit::forget_starts_if_unheld(self, unit);
             } else {
                 break;
             }
@@ -173,13 +177,15 @@ impl Core {
     }
 
     fn serve_answer(&mut self, unit: UnitId, effect: EffectId, result: Done) {
+        if self.conditions_done(unit, effect, &result) {
+            return;
+        }
         match &self.units.run(unit).state {
             TypeState::Service(_) => self.service_done(unit, effect, result),
             TypeState::Socket(_) => self.socket_done(unit, effect, result),
             TypeState::Mount(_) | TypeState::Swap(_) => self.mount_done(unit, effect, result),
             TypeState::Automount(_) => self.automount_done(unit, effect, result),
             TypeState::Slice(_) => self.slice_done(unit, effect, result),
-            TypeState::Target(_) => self.target_done(unit, effect, result),
             _ => {}
         }
     }
@@ -216,81 +222,6 @@ impl Core {
         // clean-up.
         if matches!(self.units.known(unit).map(|run| &run.state), Some(TypeState::Service(_))) {
             self.service_group_empty(unit);
-        }
-    }
-
-    /// The unit's typed settings, compiled once while something is done with it.
-    pub(crate) fn compiled(&mut self, unit: UnitId) -> Arc<Compiled> {
-        unit_settings::compiled(self, unit)
-    }
-
-    /// `[Unit]` and what all types share of `[X-Warren]`, whether it is at hand or not.
-    pub(crate) fn section(&self, unit: UnitId) -> Arc<UnitSection> {
-        unit_settings::section(self, unit)
-    }
-
-    /// Notes why the unit is as it is, and tells the log.
-    pub(crate) fn note(&mut self, unit: UnitId, code: Code, cause: Cause, detail: String) {
-        let reason = Reason::new(code, cause);
-        self.units.history_mut(unit).reason = reason;
-        self.outbox.tell(Notice::Log { unit, reason, detail });
-    }
-
-    /// Changes a unit's state through `change`; if its active state differs afterwards, the
-    /// transition is stamped and queued for propagation.
-    pub(crate) fn transit(
-        &mut self,
-        unit: UnitId,
-        will_restart: bool,
-        change: impl FnOnce(&mut UnitRun),
-    ) {
-        let run = self.units.run_mut(unit);
-        let old = run.active_state();
-        let old_sub = run.sub_state();
-        change(run);
-        let fails = run.active_state() == ActiveState::Failed && old != ActiveState::Failed;
-        if fails && !will_restart && self.gives_up(unit) {
-            self.give_it_up(unit);
-        }
-        let run = self.units.run(unit);
-        let (new, sub) = (run.active_state(), run.sub_state());
-        if old == new && old_sub == sub {
-            return;
-        }
-        let reason = run.history.as_ref().map_or_else(Reason::default, |history| history.reason);
-        self.thaw_first(unit);
-        self.outbox.happened(
-            self.times.now.monotonic,
-            unit,
-            What::State { active: new, sub, reason },
-        );
-        self.forget_remarks(unit, old, new);
-        self.stamp(unit, old, new);
-        let by = self.jobs.at_work(&self.units, unit);
-        self.queues.transitions.push_back(Transition { unit, old, new, will_restart, by });
-    }
-
-    fn stamp(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
-        let now = self.times.now;
-        let failed = |state: ActiveState| u32::from(state.as_str() == "failed");
-        self.totals.failed = (self.totals.failed + failed(new)).saturating_sub(failed(old));
-        if new.is_down() {
-            self.resources.strays.remove(&unit);
-        }
-        let history = self.units.history_mut(unit);
-        history.state_change = now;
-        if old.is_down() && !new.is_down() {
-            history.inactive_exit = now;
-        }
-        if !old.is_down() && new.is_down() {
-            history.owed_stop = None;
-            history.inactive_enter = now;
-        }
-        if !old.is_up() && new.is_up() {
-            history.active_enter = now;
-        }
-        if old.is_up() && !new.is_up() {
-            history.active_exit = now;
         }
     }
 

@@ -4,9 +4,10 @@
 //! Must not: install jobs of other units or follow relations; that is in [`crate::jobs`] and
 //! [`crate::machine`].
 
-mod automount;
-mod device;
-mod mount;
-mod service;
-mod simple;
-mod socket;
+pub(crate) mod automount;
+pub(crate) mod device;
+pub(crate) mod mount;
+pub(crate) mod orders;
+pub(crate) mod service;
+pub(crate) mod simple;
+pub(crate) mod socket;

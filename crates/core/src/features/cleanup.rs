@@ -11,6 +11,7 @@ use crate::model::ids::{EffectId, UnitId};
 use crate::model::job::{Job, JobKind, JobResult};
 use crate::model::leftover::Trace;
 use crate::model::state::{Clearing, TypeState};
+use crate::parts::unit_settings;
 use crate::protocol::event::{Done, Effect};
 use crate::protocol::request::Notice;
 use crate::settings::{Compiled, TypeSettings};
@@ -86,81 +87,81 @@ pub fn met(own: &Compiled, removed: &Compiled, context: &Context) -> Option<Path
     removed.iter().map(Trace::path).find(|path| meets(path)).map(Path::to_owned)
 }
 
+/// Has the traces of a run removed that has ended; a unit without any pays nothing.
+pub(crate) fn clear_away(core: &mut Core, unit: UnitId, settings: &Compiled, restarting: bool) {
+    let traces = traces(settings, &core.settings.common.context, restarting);
+    if traces.is_empty() {
+        return;
+    }
+    // Nothing has run since: only what was to stay for a restart is left to be removed.
+    if let Some(clearing) = &mut core.units.history_mut(unit).clearing {
+        clearing.again |= clearing.restarting && !restarting;
+        return;
+    }
+    let id = core.outbox.new_effect(unit);
+    let until = Some(core.times.now.monotonic.after(WAIT_MAX));
+    core.units.history_mut(unit).clearing =
+        Some(Clearing { id, restarting, again: false, until, managers_ended: 0 });
+    note_removal(core, unit, settings);
+    core.outbox.effects.push(Effect::ClearAway { id, unit, traces });
+}
+
+/// Has removed what stayed for a job that was there when its unit went down, and that is over now without having
+/// brought it up again.
+pub(crate) fn clear_what_was_kept(core: &mut Core, unit: UnitId, job: &Job) {
+    let went_down = core.units.run(unit).history.as_ref().map(|h| h.inactive_enter.monotonic);
+    let is_service = matches!(core.units.run(unit).state, TypeState::Service(_));
+    if !is_service || job.kind == JobKind::Stop || went_down.is_none_or(|at| at < job.since) {
+        return;
+    }
+    let settings = unit_settings::compiled(core, unit);
+    let TypeSettings::Service(config) = &settings.own else { return };
+    if config.exec.runtime_directory_preserve == Preserve::Restart {
+        clear_away(core, unit, &settings, false);
+    }
+}
+
+/// Whether the stop of a unit that is down waits for what it has left to be removed.
+pub(crate) fn is_stop_held(core: &Core, unit: UnitId) -> bool {
+    core.units.clearing(unit).is_some_and(|clearing| clearing.until.is_some())
+}
+
+/// What stays for a restart may be removed after all: starts of others wait for all of it.
+fn note_removal(core: &mut Core, unit: UnitId, settings: &Compiled) {
+    let traces = traces(settings, &core.settings.common.context, false);
+    core.resources.removals.insert(unit, &traces);
+}
+
+/// Whether a start has to wait because something is being removed that it would have; it is
+/// looked at again when that is done.
+pub(crate) fn waits_for_clearing(core: &mut Core, unit: UnitId) -> bool {
+    let met = match core.units.clearing(unit) {
+        Some(_) => Some(unit),
+        None => meets_clearing(core, unit),
+    };
+    match met {
+        Some(other) => core.resources.removals.wait(unit, other),
+        None => core.resources.removals.stop_waiting(unit),
+    }
+    met.is_some()
+}
+
+fn meets_clearing(core: &mut Core, unit: UnitId) -> Option<UnitId> {
+    if core.resources.removals.units.is_empty() {
+        return None;
+    }
+    let settings = unit_settings::compiled(core, unit);
+    let TypeSettings::Service(config) = &settings.own else { return None };
+    let own = traces_of(config, &core.settings.common.context, true);
+    own.iter().find_map(|trace| core.resources.removals.met_by(trace.path()))
+}
+
+/// Whether the job of the unit waits for a removal.
+pub(crate) fn is_clearing_waiter(core: &Core, unit: UnitId) -> bool {
+    core.resources.removals.waiting.contains_key(&unit)
+}
+
 impl Core {
-    /// Has the traces of a run removed that has ended; a unit without any pays nothing.
-    pub(crate) fn clear_away(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
-        let traces = traces(settings, &self.settings.common.context, restarting);
-        if traces.is_empty() {
-            return;
-        }
-        // Nothing has run since: only what was to stay for a restart is left to be removed.
-        if let Some(clearing) = &mut self.units.history_mut(unit).clearing {
-            clearing.again |= clearing.restarting && !restarting;
-            return;
-        }
-        let id = self.outbox.new_effect(unit);
-        let until = Some(self.times.now.monotonic.after(WAIT_MAX));
-        self.units.history_mut(unit).clearing =
-            Some(Clearing { id, restarting, again: false, until, managers_ended: 0 });
-        self.note_removal(unit, settings);
-        self.outbox.effects.push(Effect::ClearAway { id, unit, traces });
-    }
-
-    /// Has removed what stayed for a job that was there when its unit went down, and that is over now without having
-    /// brought it up again.
-    pub(crate) fn clear_what_was_kept(&mut self, unit: UnitId, job: &Job) {
-        let went_down = self.units.run(unit).history.as_ref().map(|h| h.inactive_enter.monotonic);
-        let is_service = matches!(self.units.run(unit).state, TypeState::Service(_));
-        if !is_service || job.kind == JobKind::Stop || went_down.is_none_or(|at| at < job.since) {
-            return;
-        }
-        let settings = self.compiled(unit);
-        let TypeSettings::Service(config) = &settings.own else { return };
-        if config.exec.runtime_directory_preserve == Preserve::Restart {
-            self.clear_away(unit, &settings, false);
-        }
-    }
-
-    /// Whether the stop of a unit that is down waits for what it has left to be removed.
-    pub(crate) fn is_stop_held(&self, unit: UnitId) -> bool {
-        self.units.clearing(unit).is_some_and(|clearing| clearing.until.is_some())
-    }
-
-    /// What stays for a restart may be removed after all: starts of others wait for all of it.
-    fn note_removal(&mut self, unit: UnitId, settings: &Compiled) {
-        let traces = traces(settings, &self.settings.common.context, false);
-        self.resources.removals.insert(unit, &traces);
-    }
-
-    /// Whether a start has to wait because something is being removed that it would have; it is
-    /// looked at again when that is done.
-    pub(crate) fn waits_for_clearing(&mut self, unit: UnitId) -> bool {
-        let met = match self.units.clearing(unit) {
-            Some(_) => Some(unit),
-            None => self.meets_clearing(unit),
-        };
-        match met {
-            Some(other) => self.resources.removals.wait(unit, other),
-            None => self.resources.removals.stop_waiting(unit),
-        }
-        met.is_some()
-    }
-
-    fn meets_clearing(&mut self, unit: UnitId) -> Option<UnitId> {
-        if self.resources.removals.units.is_empty() {
-            return None;
-        }
-        let settings = self.compiled(unit);
-        let TypeSettings::Service(config) = &settings.own else { return None };
-        let own = traces_of(config, &self.settings.common.context, true);
-        own.iter().find_map(|trace| self.resources.removals.met_by(trace.path()))
-    }
-
-    /// Whether the job of the unit waits for a removal.
-    pub(crate) fn is_clearing_waiter(&self, unit: UnitId) -> bool {
-        self.resources.removals.waiting.contains_key(&unit)
-    }
-
     /// Serves the answer to a removal; returns whether it was one.
     pub(crate) fn clearing_done(&mut self, unit: UnitId, effect: EffectId, _: &Done) -> bool {
         let Some(clearing) = self.units.clearing(unit).filter(|clearing| clearing.id == effect)
@@ -170,10 +171,10 @@ impl Core {
         self.units.history_mut(unit).clearing = None;
         self.resources.removals.remove(unit);
         if clearing.again {
-            let settings = self.compiled(unit);
-            self.clear_away(unit, &settings, false);
+            let settings = unit_settings::compiled(self, unit);
+            clear_away(self, unit, &settings, false);
         }
-        if !self.is_stop_held(unit) {
+        if !is_stop_held(self, unit) {
             self.end_held_stop(unit);
         }
         for waiter in self.resources.removals.take_waiters(unit) {
@@ -210,28 +211,28 @@ impl Core {
             self.return_if_allowed(unit);
         }
     }
+}
 
-    /// What was being removed when the last manager ended is removed by this one, unless managers ended during the
-    /// same removal before.
-    ///
-    /// False: it was given up, and what waits for it has to be told ([`Core::end_held_stop`]).
-    pub(crate) fn resume_clearing(&mut self, unit: UnitId) -> bool {
-        let Some(mut clearing) = self.units.clearing(unit) else { return true };
-        let settings = Arc::new(self.settings.common.compile_running(self.graph.definition(unit)));
-        let traces = traces(&settings, &self.settings.common.context, clearing.restarting);
-        clearing.managers_ended = clearing.managers_ended.saturating_add(1);
-        if clearing.managers_ended > MANAGERS_MAX {
-            self.units.history_mut(unit).clearing = None;
-            let paths = traces.iter().map(|trace| trace.path().to_owned()).collect();
-            self.outbox.tell(Notice::RemovalGivenUp { unit, paths });
-            return false;
-        }
-        self.units.history_mut(unit).clearing = Some(clearing);
-        self.outbox.expect_effect(clearing.id, unit);
-        self.note_removal(unit, &settings);
-        self.outbox.effects.push(Effect::ClearAway { id: clearing.id, unit, traces });
-        true
+/// What was being removed when the last manager ended is removed by this one, unless managers ended during the
+/// same removal before.
+///
+/// False: it was given up, and what waits for it has to be told ([`Core::end_held_stop`]).
+pub(crate) fn resume_clearing(core: &mut Core, unit: UnitId) -> bool {
+    let Some(mut clearing) = core.units.clearing(unit) else { return true };
+    let settings = Arc::new(core.settings.common.compile_running(core.graph.definition(unit)));
+    let traces = traces(&settings, &core.settings.common.context, clearing.restarting);
+    clearing.managers_ended = clearing.managers_ended.saturating_add(1);
+    if clearing.managers_ended > MANAGERS_MAX {
+        core.units.history_mut(unit).clearing = None;
+        let paths = traces.iter().map(|trace| trace.path().to_owned()).collect();
+        core.outbox.tell(Notice::RemovalGivenUp { unit, paths });
+        return false;
     }
+    core.units.history_mut(unit).clearing = Some(clearing);
+    core.outbox.expect_effect(clearing.id, unit);
+    note_removal(core, unit, &settings);
+    core.outbox.effects.push(Effect::ClearAway { id: clearing.id, unit, traces });
+    true
 }
 
 #[cfg(test)]

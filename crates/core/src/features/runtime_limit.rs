@@ -12,52 +12,51 @@ use warren_unit::settings::{Group, Id};
 
 const RUNTIME_MAX: Id = Id::of(Group::Service, "RuntimeMaxSec");
 
+/// The service was edited, and `before` is the generation before that: `RuntimeMaxSec=` holds for what
+/// runs too, counted from its start, as with systemd 252. More time that it has asked for by
+/// `EXTEND_TIMEOUT_USEC=` (sd_notify(3)) stays.
+pub(crate) fn renew_runtime_limit(core: &mut Core, unit: UnitId, before: &Graph) {
+    let runs = |phase| {
+        use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running};
+        matches!(phase, Running | Reload | ReloadSignal | ReloadNotify)
+    };
+    let Some(run) = core.units.service(unit).filter(|run| runs(run.phase)) else { return };
+    let deadline = run.runtime_deadline;
+    let invocation = invocation(core, unit);
+    let before = before.get(unit);
+    let was = before.and_then(|definition| runtime_max_of(core, definition, invocation));
+    let max = runtime_max_of(core, core.graph.definition(unit), invocation);
+    if was == max {
+        return;
+    }
+    let history = core.units.run(unit).history.as_ref();
+    let since = history.map_or(core.times.now.monotonic, |history| history.active_enter.monotonic);
+    let [until_now, until] = [was, max].map(|max| max.map(|max| since.after(max)));
+    let extended = deadline.filter(|_| deadline > until_now);
+    core.units.service_mut(unit).runtime_deadline =
+        until.map(|until| extended.map_or(until, |at| at.max(until)));
+}
+
+/// What the files say, or those that there were. Most say nothing of it, and are not compiled for it.
+fn runtime_max_of(core: &Core, definition: &Definition, invocation: u128) -> Option<Duration> {
+    let is_said = definition.files.in_use().mention(RUNTIME_MAX);
+    let settings = is_said.then(|| core.settings().compile_running(definition))?;
+    runtime_max(settings.service(), invocation)
+}
+
+/// Of its last run; 0 if it has had none.
+pub(crate) fn invocation(core: &Core, unit: UnitId) -> u128 {
+    core.units.run(unit).history.as_ref().map_or(0, |history| history.invocation)
+}
+
+/// A service has come up.
+pub(crate) fn begin_runtime_limit(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
+    let max = runtime_max(config, invocation(core, unit));
+    let now = core.times.now.monotonic;
+    core.units.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
+}
+
 impl Core {
-    /// The service was edited, and `before` is the generation before that: `RuntimeMaxSec=` holds for what
-    /// runs too, counted from its start, as with systemd 252. More time that it has asked for by
-    /// `EXTEND_TIMEOUT_USEC=` (sd_notify(3)) stays.
-    pub(crate) fn renew_runtime_limit(&mut self, unit: UnitId, before: &Graph) {
-        let runs = |phase| {
-            use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running};
-            matches!(phase, Running | Reload | ReloadSignal | ReloadNotify)
-        };
-        let Some(run) = self.units.service(unit).filter(|run| runs(run.phase)) else { return };
-        let deadline = run.runtime_deadline;
-        let invocation = self.invocation(unit);
-        let before = before.get(unit);
-        let was = before.and_then(|definition| self.runtime_max_of(definition, invocation));
-        let max = self.runtime_max_of(self.graph.definition(unit), invocation);
-        if was == max {
-            return;
-        }
-        let history = self.units.run(unit).history.as_ref();
-        let since =
-            history.map_or(self.times.now.monotonic, |history| history.active_enter.monotonic);
-        let [until_now, until] = [was, max].map(|max| max.map(|max| since.after(max)));
-        let extended = deadline.filter(|_| deadline > until_now);
-        self.units.service_mut(unit).runtime_deadline =
-            until.map(|until| extended.map_or(until, |at| at.max(until)));
-    }
-
-    /// What the files say, or those that there were. Most say nothing of it, and are not compiled for it.
-    fn runtime_max_of(&self, definition: &Definition, invocation: u128) -> Option<Duration> {
-        let is_said = definition.files.in_use().mention(RUNTIME_MAX);
-        let settings = is_said.then(|| self.settings().compile_running(definition))?;
-        runtime_max(settings.service(), invocation)
-    }
-
-    /// Of its last run; 0 if it has had none.
-    pub(crate) fn invocation(&self, unit: UnitId) -> u128 {
-        self.units.run(unit).history.as_ref().map_or(0, |history| history.invocation)
-    }
-
-    /// A service has come up.
-    pub(crate) fn begin_runtime_limit(&mut self, unit: UnitId, config: &ServiceConfig) {
-        let max = runtime_max(config, self.invocation(unit));
-        let now = self.times.now.monotonic;
-        self.units.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
-    }
-
     /// Its time is over: it is stopped as somebody would stop it, by `ExecStop=` first, as with systemd 252.
     pub(crate) fn ran_too_long(&mut self, unit: UnitId) {
         if self.units.active_state(unit).is_up() {

@@ -11,69 +11,61 @@ use warren_unit::LoadState;
 /// The most units that are forgotten for each other's sake; who is named by more stays.
 const GROUP_UNITS_MAX: usize = 64;
 
-impl Core {
-    /// Whether nothing would be lost if this unit were forgotten, alone or together with those that
-    /// name it.
-    pub fn is_forgettable(&self, unit: UnitId) -> bool {
-        self.forgotten_with(unit, |_| false).is_some()
-    }
-
-    /// The unit and all that name it, directly or through others, if nothing would be lost without them.
-    /// `is_kept`: that the unit is to stay has a reason that is not known here. Looks at 64 units at most,
-    /// and at none beside a unit that is not at rest.
-    pub fn forgotten_with(
-        &self,
-        unit: UnitId,
-        is_kept: impl Fn(UnitId) -> bool,
-    ) -> Option<Vec<UnitId>> {
-        let may_go = |unit: UnitId| self.leaves_nothing(unit) && !is_kept(unit);
-        let mut group = vec![unit];
-        let mut looked_at = 0;
-        may_go(unit).then_some(())?;
-        while let Some(&one) = group.get(looked_at) {
-            looked_at += 1;
-            for other in self.graph.named_by(one) {
-                if group.contains(&other) {
-                    continue;
-                }
-                if group.len() == GROUP_UNITS_MAX || !may_go(other) {
-                    return None;
-                }
-                group.push(other);
+/// The unit and all that name it, directly or through others, if nothing would be lost without them.
+/// `is_kept`: that the unit is to stay has a reason that is not known here. Looks at 64 units at most,
+/// and at none beside a unit that is not at rest.
+pub(crate) fn forgotten_with(
+    core: &Core,
+    unit: UnitId,
+    is_kept: impl Fn(UnitId) -> bool,
+) -> Option<Vec<UnitId>> {
+    let may_go = |unit: UnitId| leaves_nothing(core, unit) && !is_kept(unit);
+    let mut group = vec![unit];
+    let mut looked_at = 0;
+    may_go(unit).then_some(())?;
+    while let Some(&one) = group.get(looked_at) {
+        looked_at += 1;
+        for other in core.graph.named_by(one) {
+            if group.contains(&other) {
+                continue;
             }
+            if group.len() == GROUP_UNITS_MAX || !may_go(other) {
+                return None;
+            }
+            group.push(other);
         }
-        Some(group)
     }
+    Some(group)
+}
 
-    /// Whether it does nothing, has no file of its own, and no other unit can be named by it alone.
-    fn leaves_nothing(&self, unit: UnitId) -> bool {
-        let Some(definition) = self.graph.get(unit) else { return false };
-        let run = self.units.run(unit);
-        // That of an instance can be its template's.
-        let own_file = || {
-            let fragment = definition.files.fragment.as_ref();
-            fragment.is_some_and(|file| file.path().ends_with(definition.name.as_str()))
-        };
-        let at_rest = match run.active_state() {
-            ActiveState::Inactive => true,
-            // It is there whether it has a unit or not.
-            _ if self.graph.is_device(unit) => true,
-            ActiveState::Failed => definition.flags.collect_failed(),
-            _ => false,
-        };
-        at_rest
-            && run.job.is_none()
-            && self.units.clearing(unit).is_none()
-            && definition.load_state != LoadState::Stub
-            && !definition.flags.perpetual()
-            && !own_file()
-            && !self.may_return(unit)
-            && self.graph.has_its_name(unit)
-            && !self.graph.displaced_by(unit).any(|other| self.is_busy(other))
-    }
+/// Whether it does nothing, has no file of its own, and no other unit can be named by it alone.
+fn leaves_nothing(core: &Core, unit: UnitId) -> bool {
+    let Some(definition) = core.graph.get(unit) else { return false };
+    let run = core.units.run(unit);
+    // That of an instance can be its template's.
+    let own_file = || {
+        let fragment = definition.files.fragment.as_ref();
+        fragment.is_some_and(|file| file.path().ends_with(definition.name.as_str()))
+    };
+    let at_rest = match run.active_state() {
+        ActiveState::Inactive => true,
+        // It is there whether it has a unit or not.
+        _ if core.graph.is_device(unit) => true,
+        ActiveState::Failed => definition.flags.collect_failed(),
+        _ => false,
+    };
+    at_rest
+        && run.job.is_none()
+        && core.units.clearing(unit).is_none()
+        && definition.load_state != LoadState::Stub
+        && !definition.flags.perpetual()
+        && !own_file()
+        && !core.may_return(unit)
+        && core.graph.has_its_name(unit)
+        && !core.graph.displaced_by(unit).any(|other| is_busy(core, other))
+}
 
-    /// Whether it is not down, or has a job.
-    fn is_busy(&self, unit: UnitId) -> bool {
-        !self.units.active_state(unit).is_down() || self.units.run(unit).job.is_some()
-    }
+/// Whether it is not down, or has a job.
+fn is_busy(core: &Core, unit: UnitId) -> bool {
+    !core.units.active_state(unit).is_down() || core.units.run(unit).job.is_some()
 }

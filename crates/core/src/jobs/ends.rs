@@ -1,5 +1,6 @@
 //! How jobs end: with their unit's state, with a result, by their time.
 
+use crate::features::{cleanup, connections};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -7,6 +8,7 @@ use crate::model::job::{Ignores, Job, JobKind, JobResult};
 use crate::model::process::Outcome;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::{LostJob, Mount, Service, TypeState};
+use crate::parts::unit_settings;
 use crate::protocol::request::Notice;
 use crate::protocol::trace_event::What;
 use std::collections::BTreeSet;
@@ -35,7 +37,7 @@ impl Core {
                 _ => self.finish_job(unit, JobResult::Failed, own_reason),
             },
             // Its traces go first; that ends the job.
-            JobKind::Stop if new.is_down() && self.is_stop_held(unit) => {}
+            JobKind::Stop if new.is_down() && cleanup::is_stop_held(self, unit) => {}
             JobKind::Stop if new.is_down() => self.finish_job(unit, JobResult::Done, reason),
             JobKind::Restart if new.is_down() => {
                 self.turn_into_start(unit);
@@ -136,9 +138,9 @@ impl Core {
             }
         }
         if self.units.active_state(unit).is_down() {
-            self.clear_what_was_kept(unit, &job);
+            cleanup::clear_what_was_kept(self, unit, &job);
             self.settings.forget(unit);
-            self.connection_ended(unit);
+            connections::connection_ended(self, unit);
             // It was never up, or is not any more: what came up for it or is bound to it may go.
             self.queues.queue_what_may_go(&self.graph, unit);
         }
@@ -190,7 +192,7 @@ impl Core {
 
     /// What a job was to bring about: a reload that has not begun, of a unit that is not up, had a start
     /// merged into it (see [`JobKind::merge`]), and of a unit that is down a restart is a start.
-    pub(super) fn asked_of(&self, unit: UnitId, job: &Job) -> JobKind {
+    pub(crate) fn asked_of(&self, unit: UnitId, job: &Job) -> JobKind {
         match job.kind {
             JobKind::Restart if !job.running && self.units.active_state(unit).is_down() => {
                 JobKind::Start
@@ -207,7 +209,7 @@ impl Core {
     }
 
     /// Jobs that cannot be without the one that failed fail with it.
-    pub(super) fn fail_dependents(&mut self, unit: UnitId, kind: JobKind) {
+    pub(crate) fn fail_dependents(&mut self, unit: UnitId, kind: JobKind) {
         let relations: &[Relation] = match kind {
             JobKind::Start | JobKind::VerifyActive => &[
                 Relation::RequiredBy,
@@ -247,7 +249,7 @@ impl Core {
         if self.totals.stopping {
             return self.stop_out_of_turn(unit);
         }
-        let section = self.compiled(unit).section.clone();
+        let section = unit_settings::compiled(self, unit).section.clone();
         let code = match self.graph.is_device(unit) {
             true => Code::DeviceMissing,
             false => Code::JobTimeout,

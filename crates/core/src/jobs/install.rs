@@ -1,16 +1,18 @@
 //! From the anchor to installed jobs: the plan is made by [`transaction::build`].
 
-use crate::graph::Graph;
-use crate::graph::STOPPED_WITH;
+use crate::features::remarks;
+use crate::graph::{Graph, STOPPED_WITH};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{JobId, UnitId};
 use crate::model::job::{Ignores, Job, JobKind, JobMode, JobResult, JobType};
 use crate::model::part::Part;
 use crate::model::reason::{Cause, Code, Reason};
+use crate::parts::unit_settings;
 use crate::protocol::request::{Notice, Refusal, Reply};
 use crate::protocol::trace_event::What;
-use crate::transaction::{self, Anchor, Circle, LeftOut, Plan, Planned};
+use crate::transaction::{Anchor, Circle, LeftOut, Plan, Planned};
+use crate::{state_change, transaction};
 use warren_unit::LoadState;
 
 impl Core {
@@ -35,7 +37,7 @@ impl Core {
 
     /// Who asks later why the unit is down is told that its start was refused, when and why. Its
     /// reason becomes that of the refusal, unless the unit has failed or its own file says enough.
-    pub(super) fn note_refusal(
+    pub(crate) fn note_refusal(
         &mut self,
         anchor: Anchor,
         cause: Cause,
@@ -50,7 +52,7 @@ impl Core {
             return refusal;
         }
         let text = refusal.to_string();
-        self.units.history_mut(unit).refusal = Some(Box::new(self.remark(cause, &text)));
+        self.units.history_mut(unit).refusal = Some(Box::new(remarks::remark(self, cause, &text)));
         let other = refusal.unit().and_then(|name| self.graph.lookup(name));
         let reason = match other {
             Some(other) if other != unit => Reason::new(Code::LeftOut, Cause::Dependency(other)),
@@ -139,7 +141,7 @@ impl Core {
             return;
         }
         let names = circle.iter().map(|&unit| self.graph.name(unit).clone()).collect();
-        let refusal = Box::new(self.remark(cause, &Refusal::Cycle(names).to_string()));
+        let refusal = Box::new(remarks::remark(self, cause, &Refusal::Cycle(names).to_string()));
         let history = self.units.history_mut(unit);
         history.reason = Reason::new(Code::Circle, cause);
         history.refusal = Some(refusal);
@@ -150,7 +152,7 @@ impl Core {
         let LeftOut { unit, for_want_of, refusal } = left_out;
         let cause = Cause::Dependency(for_want_of);
         if self.units.active_state(unit).is_down() {
-            self.note(unit, Code::LeftOut, cause, refusal.to_string());
+            state_change::note(self, unit, Code::LeftOut, cause, refusal.to_string());
         }
     }
 
@@ -249,10 +251,10 @@ impl Core {
     /// `JobTimeoutSec=`
     fn job_timeout(&mut self, unit: UnitId) -> Option<std::time::Duration> {
         let has_settings = self.graph.flags(unit).has_job_settings();
-        has_settings.then(|| self.compiled(unit).section.job_timeout).flatten()
+        has_settings.then(|| unit_settings::compiled(self, unit).section.job_timeout).flatten()
     }
 
-    pub(super) fn strengthen(&mut self, unit: UnitId, mode: JobMode) -> JobId {
+    pub(crate) fn strengthen(&mut self, unit: UnitId, mode: JobMode) -> JobId {
         let job = self.units.run_mut(unit).job.as_mut().expect("the caller saw it");
         job.irreversible |= mode == JobMode::ReplaceIrreversibly;
         let id = job.id;
@@ -264,7 +266,7 @@ impl Core {
         id
     }
 
-    pub(super) fn install_new(
+    pub(crate) fn install_new(
         &mut self,
         unit: UnitId,
         kind: JobKind,

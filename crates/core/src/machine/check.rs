@@ -1,5 +1,6 @@
 //! What always holds: the invariants of the machine, looked at by the simulator after every step.
 
+use crate::features::cleanup;
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -58,7 +59,7 @@ impl Core {
             state,
             ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
         );
-        let waits = self.waits_for_group(unit) || self.is_clearing_waiter(unit);
+        let waits = self.waits_for_group(unit) || cleanup::is_clearing_waiter(self, unit);
         if waits_for_state && !moving && !waits {
             wrong.push(format!("{name}: its {} job waits for nothing", job.kind.as_str()));
         }

@@ -1,20 +1,21 @@
 //! Generations: what putting another one in force does to units.
 
+use super::Core;
+use crate::features::{cgroup_place, limits, runtime_limit, start_limit};
 use crate::graph::{Delta, Graph};
 use crate::model::ids::UnitId;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::{Mount, Slice, TypeState, UnitRun};
 use crate::protocol::request::Notice;
 use crate::settings::Settings;
+use crate::state_change;
 use std::sync::Arc;
 use warren_unit::{Defaults, LoadState};
-
-use super::Core;
 
 impl Core {
     /// Puts a generation in force. Run state stays where it is; only what changed is touched.
     pub(crate) fn commit(&mut self, graph: Arc<Graph>, delta: &Delta) {
-        self.keep_places(&graph, delta);
+        cgroup_place::keep_places(self, &graph, delta);
         let before = std::mem::replace(&mut self.graph, graph);
         self.units.add_idle(&self.graph);
         for &unit in delta.forgotten.iter().chain(&delta.reused) {
@@ -25,17 +26,17 @@ impl Core {
             self.units.note_changed(unit);
         }
         for &unit in &delta.changed {
-            self.forget_starts_of_edited(unit);
+            start_limit::forget_starts_of_edited(self, unit);
             self.queues.unneeded.insert(unit);
         }
         let settings = self.settings().clone();
         // The file of what runs may have been away.
         for &unit in delta.added.iter().chain(&delta.changed) {
-            self.renew_runtime_limit(unit, &before);
+            runtime_limit::renew_runtime_limit(self, unit, &before);
             self.renew_times(unit, &before, &settings);
             self.watch_anew_if_edited(unit, &before);
             self.unwatch_name_of_before(unit, &before);
-            self.renew_limits(unit, &before);
+            limits::renew_limits(self, unit, &before);
             self.forget_tests_of_others(unit, &before);
         }
         for &unit in &delta.added {
@@ -66,7 +67,7 @@ impl Core {
                 continue;
             }
             self.renew_times(unit, &graph, &before);
-            self.renew_default_limits(unit, &before);
+            limits::renew_default_limits(self, unit, &before);
         }
     }
 
@@ -103,13 +104,13 @@ impl Core {
         if !self.graph.flags(unit).perpetual() || !self.units.active_state(unit).is_down() {
             return;
         }
-        self.transit(unit, false, |run| match &mut run.state {
+        state_change::transit(self, unit, false, |run| match &mut run.state {
             TypeState::Slice(state) => *state = Slice::Active,
             TypeState::Scope(alive) => *alive = true,
             TypeState::Mount(state) => *state = Mount::found(),
             _ => {}
         });
         self.units.history_mut(unit).reason = Reason::new(Code::Discovered, Cause::Manager);
-        self.limit_perpetual(unit);
+        limits::limit_perpetual(self, unit);
     }
 }

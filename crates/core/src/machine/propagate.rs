@@ -1,6 +1,7 @@
 //! What a change of one unit's state does to its job, to the units tied to it and to whoever
 //! waits.
 
+use crate::features::{connections, device_sight, start_limit};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -11,8 +12,10 @@ use crate::model::state::*;
 use crate::model::time::Moment;
 use crate::parts::deadlines::AGAIN_AFTER;
 use crate::parts::queues::Transition;
+use crate::parts::unit_settings;
 use crate::protocol::request::{Notice, Refusal};
 use crate::settings::{Compiled, TypeSettings};
+use crate::state_change;
 use crate::transaction::Anchor;
 use warren_unit::{LoadState, Relation, UnitName, UnitType};
 
@@ -41,7 +44,7 @@ impl Core {
         self.look_at_neighbours(unit, old, new);
         if new.is_down() && self.units.run(unit).job.is_none() {
             self.settings.forget(unit);
-            self.look_whom_it_held(unit);
+            start_limit::look_whom_it_held(self, unit);
         }
     }
 
@@ -150,7 +153,7 @@ impl Core {
         }
         if new.is_down() && !old.is_down() {
             self.resources.unmounted_unheard.remove(&unit);
-            self.connection_ended(unit);
+            connections::connection_ended(self, unit);
         }
     }
 
@@ -164,7 +167,7 @@ impl Core {
         self.restart_given_up(unit, at);
         let state = self.units.active_state(unit);
         if state.is_down() {
-            self.look_whom_it_held(unit);
+            start_limit::look_whom_it_held(self, unit);
             self.start_again_if_lost(unit, at);
             // What gave way to it waited for its job too, which may have ended without a start.
             self.return_without(unit);
@@ -223,9 +226,10 @@ impl Core {
             ActiveState::Inactive if !old.is_down() => (Relation::OnSuccess, false),
             _ => return,
         };
-        self.start_by_outcome(unit, relation, self.is_limited(unit));
+        let counted = start_limit::is_limited(self, unit);
+        self.start_by_outcome(unit, relation, counted);
         if self.graph.flags(unit).has_job_settings() {
-            let section = self.compiled(unit).section.clone();
+            let section = unit_settings::compiled(self, unit).section.clone();
             let (action, status) = match failed {
                 true => (section.failure_action, section.failure_action_exit_status),
                 false => (section.success_action, section.success_action_exit_status),
@@ -248,10 +252,10 @@ impl Core {
         if !self.graph.flags(unit).has_on_result() {
             return;
         }
-        if !counted && self.answers_too_often(unit) {
+        if !counted && start_limit::answers_too_often(self, unit) {
             return self.leave_outcome_alone(unit, relation);
         }
-        let section = self.compiled(unit).section.clone();
+        let section = unit_settings::compiled(self, unit).section.clone();
         let others = self.graph.related_by_any(unit, &[relation]);
         let mode = match relation {
             Relation::OnFailure => section.on_failure_job_mode,
@@ -264,8 +268,8 @@ impl Core {
         };
         let cause = Cause::Outcome(unit);
         for other in others {
-            match self.is_asked_too_often(other) {
-                true => self.note(other, Code::OutcomeLimit, cause, String::new()),
+            match start_limit::is_asked_too_often(self, other) {
+                true => state_change::note(self, other, Code::OutcomeLimit, cause, String::new()),
                 false => _ = self.enqueue_quietly(other, JobType::Start, mode, cause),
             }
         }
@@ -276,7 +280,7 @@ impl Core {
         let cause = Cause::Outcome(unit);
         for other in self.graph.related_by_any(unit, &[relation]) {
             if self.units.active_state(other).is_down() {
-                self.note(other, Code::OutcomeLimit, cause, String::new());
+                state_change::note(self, other, Code::OutcomeLimit, cause, String::new());
             }
         }
     }
@@ -383,7 +387,7 @@ impl Core {
             self.units.run(*other).job.is_none()
                 && !self.graph.is_related(unit, Relation::RestartOnNone, *other)
                 && self.units.active_state(*other).is_down_or_going()
-                && (!self.graph.is_device(*other) || self.has_gone(*other))
+                && (!self.graph.is_device(*other) || device_sight::has_gone(self, *other))
         };
         let Some(bound) = self.graph.related(unit, Relation::BindsTo).find(gone) else { return };
         let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };
@@ -416,11 +420,11 @@ impl Core {
             }
             return;
         };
-        if let Some(at) = self.start_limit_ends(unit) {
+        if let Some(at) = start_limit::start_limit_ends(self, unit) {
             self.deadlines.upheld_again.insert(unit, at);
             return self.units.note_touched(unit);
         }
-        self.count_upheld(unit);
+        start_limit::count_upheld(self, unit);
         let anchor = Anchor { unit, job_type: JobType::Start, mode: JobMode::Fail };
         self.enqueue_for(anchor, Reason::new(Code::Upheld, Cause::Dependency(upholder)));
     }

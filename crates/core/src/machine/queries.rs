@@ -3,6 +3,7 @@
 //! Owns: the interface of [`Core`] that is no event.
 //! Must not: change the state of a unit.
 
+use crate::features::{cgroup_place, shutdown_state, survival, unit_gc};
 use crate::graph::Graph;
 use crate::machine::Core;
 use crate::model::ids::{EffectId, UnitId};
@@ -11,6 +12,7 @@ use crate::model::time::Monotonic;
 use crate::protocol::trace_event::Happening;
 use crate::settings::Settings;
 use crate::view::{Totals, View};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -124,5 +126,49 @@ impl Core {
     /// queue was full.
     pub fn take_happenings(&mut self) -> (Vec<Happening>, u64) {
         self.outbox.trace.take()
+    }
+
+    /// The path of a unit's group below the root of the tree, or where it is to be made.
+    pub fn group_path(&self, unit: UnitId) -> Cow<'_, str> {
+        cgroup_place::group_path(self, unit)
+    }
+
+    /// The same, if there may be one and its place has to be written down.
+    pub fn placed_at(&self, unit: UnitId) -> Option<Cow<'_, str>> {
+        cgroup_place::placed_at(self, unit)
+    }
+
+    /// The unit whose group has this path, though its definition says otherwise. Looks at all such units.
+    pub fn stray_at(&self, path: &str) -> Option<UnitId> {
+        cgroup_place::stray_at(self, path)
+    }
+
+    /// Whether nothing would be lost if this unit were forgotten, alone or together with those that
+    /// name it.
+    pub fn is_forgettable(&self, unit: UnitId) -> bool {
+        self.forgotten_with(unit, |_| false).is_some()
+    }
+
+    /// The unit and all that name it, directly or through others, if nothing would be lost without them.
+    /// `is_kept`: that the unit is to stay has a reason that is not known here. Looks at 64 units at most,
+    /// and at none beside a unit that is not at rest.
+    pub fn forgotten_with(
+        &self,
+        unit: UnitId,
+        is_kept: impl Fn(UnitId) -> bool,
+    ) -> Option<Vec<UnitId>> {
+        unit_gc::forgotten_with(self, unit, is_kept)
+    }
+
+    /// Units that the end leaves up, with the slices that they are in: services that say so and that
+    /// conflict with no target of the end; if it is a soft reboot, sockets and file systems that
+    /// conflict with none too. What leans on a unit that is stopped is stopped with it.
+    pub fn outlasting(&self, soft: bool) -> BTreeSet<UnitId> {
+        survival::outlasting(self, soft)
+    }
+
+    /// See [`View::is_going_down`].
+    pub fn is_going_down(&self) -> bool {
+        shutdown_state::is_going_down(self)
     }
 }

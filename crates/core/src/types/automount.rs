@@ -1,6 +1,7 @@
 //! Automounts: a trap in the file system that mounts when somebody walks in
 //! (systemd.automount(5)).
 
+use crate::features::start_limit;
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{EffectId, UnitId};
@@ -9,7 +10,9 @@ use crate::model::part::Part;
 use crate::model::process::*;
 use crate::model::reason::{Cause, Code};
 use crate::model::state::*;
+use crate::parts::unit_settings;
 use crate::protocol::event::{Done, Effect};
+use crate::state_change;
 use warren_unit::{LoadState, Relation, UnitType};
 
 /// Processes that may wait in one trap; the kernel merges waits, so this is never reached in earnest.
@@ -27,7 +30,7 @@ impl Core {
     }
 
     fn set_running(&mut self, unit: UnitId, running: bool) {
-        self.transit(unit, false, |run| {
+        state_change::transit(self, unit, false, |run| {
             if let TypeState::Automount(Automount::Up(automount)) = &mut run.state {
                 automount.running = running;
             }
@@ -47,12 +50,12 @@ impl Core {
             return false;
         };
         let detail = format!("{} {why}", self.graph.name(mount));
-        self.refuse_to_start(unit, Code::MountFailed, detail);
+        state_change::refuse_to_start(self, unit, Code::MountFailed, detail);
         true
     }
 
     pub(crate) fn automount_start(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let id = self.outbox.new_effect(unit);
         let run = AutomountRun {
             asked: Some(id),
@@ -65,27 +68,24 @@ impl Core {
         let history = self.units.history_mut(unit);
         history.outcome = Outcome::Success;
         history.status_text = String::new();
-        self.transit(unit, false, |u| {
+        state_change::transit(self, unit, false, |u| {
             u.state = TypeState::Automount(Automount::Up(Part::new(run)))
         });
         self.outbox.effects.push(Effect::SetTrap { id, unit, settings });
     }
 
     pub(crate) fn automount_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        if self.conditions_done(unit, effect, &result) {
-            return;
-        }
         let Some(run) = self.units.automount(unit).filter(|run| run.asked == Some(effect)) else {
             return;
         };
         match (run.closing, result) {
             (Some(outcome), _) => self.automount_gone(unit, outcome),
             (None, Done::Failed { error }) => {
-                self.note(unit, Code::MountFailed, Cause::Kernel, error.clone());
+                state_change::note(self, unit, Code::MountFailed, Cause::Kernel, error.clone());
                 self.units.history_mut(unit).status_text = error;
                 self.automount_gone(unit, Outcome::Resources);
             }
-            (None, _) => self.transit(unit, false, |u| {
+            (None, _) => state_change::transit(self, unit, false, |u| {
                 if let TypeState::Automount(Automount::Up(run)) = &mut u.state {
                     run.asked = None;
                 }
@@ -101,7 +101,7 @@ impl Core {
     fn automount_dead(&mut self, unit: UnitId, outcome: Outcome) {
         let Some(run) = self.units.automount(unit) else { return };
         if run.asked.is_some() {
-            return self.transit(unit, false, |u| {
+            return state_change::transit(self, unit, false, |u| {
                 if let TypeState::Automount(Automount::Up(run)) = &mut u.state {
                     run.closing = Some(outcome);
                 }
@@ -120,7 +120,7 @@ impl Core {
         self.units.history_mut(unit).outcome = outcome;
         let state =
             if outcome == Outcome::Success { Automount::Dead } else { Automount::Failed(outcome) };
-        self.transit(unit, false, |u| u.state = TypeState::Automount(state));
+        state_change::transit(self, unit, false, |u| u.state = TypeState::Automount(state));
     }
 
     fn answer_missing(&mut self, unit: UnitId, ok: bool) {
@@ -162,7 +162,7 @@ impl Core {
         }
         self.units.automount_mut(unit).missing.push(token);
         if let Some(code) = self.lets_nobody_in(unit) {
-            self.note(unit, code, Cause::None, String::new());
+            state_change::note(self, unit, code, Cause::None, String::new());
             return self.automount_dead(unit, Outcome::Resources);
         }
         let Some(mount) = self.mount_behind(unit) else {
@@ -206,7 +206,7 @@ impl Core {
     /// Somebody unmounted the trap itself.
     pub(crate) fn trap_gone(&mut self, unit: UnitId) {
         if self.units.known(unit).is_some() && self.units.automount(unit).is_some() {
-            self.note(unit, Code::Vanished, Cause::Kernel, String::new());
+            state_change::note(self, unit, Code::Vanished, Cause::Kernel, String::new());
             self.automount_dead(unit, Outcome::Unmounted);
         }
     }
@@ -214,7 +214,7 @@ impl Core {
     /// The mount was started too often: nobody is let in any more.
     fn mount_limit(&mut self, unit: UnitId) {
         let cause = self.mount_behind(unit).map_or(Cause::None, Cause::Dependency);
-        self.note(unit, Code::ServiceLimit, cause, String::new());
+        state_change::note(self, unit, Code::ServiceLimit, cause, String::new());
         self.automount_dead(unit, Outcome::MountStartLimitHit);
     }
 
@@ -225,7 +225,10 @@ impl Core {
         }
         match state {
             s if s.is_down() => {
-                if self.mount_behind(unit).is_some_and(|mount| self.hit_start_limit(mount)) {
+                if self
+                    .mount_behind(unit)
+                    .is_some_and(|mount| start_limit::hit_start_limit(self, mount))
+                {
                     return self.mount_limit(unit);
                 }
                 self.answer_missing(unit, false);
@@ -254,7 +257,7 @@ impl Core {
         if new.is_up() && !old.is_up() {
             self.answer_missing(unit, true);
             self.set_running(unit, true);
-            let settings = self.compiled(unit);
+            let settings = unit_settings::compiled(self, unit);
             if settings.automount().timeout_idle.is_some() {
                 self.outbox.effects.push(Effect::WatchIdle { unit, on: true });
             }
@@ -265,7 +268,7 @@ impl Core {
         if new.is_down() {
             self.outbox.effects.push(Effect::WatchIdle { unit, on: false });
             self.answer_expiring(unit, true);
-            if self.hit_start_limit(mount) {
+            if start_limit::hit_start_limit(self, mount) {
                 return self.mount_limit(unit);
             }
             if new == ActiveState::Failed || self.units.run(mount).job.is_none() {

@@ -10,12 +10,12 @@
 //! command line names must not be unmounted because nobody knows it by that name.
 
 use crate::machine::Core;
-use crate::model::device_news::DeviceChange;
-use crate::model::device_news::{DeviceNews, Sight};
+use crate::model::device_news::{DeviceChange, DeviceNews, Sight};
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, JobMode, JobResult, JobType};
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::{Device, TypeState};
+use crate::state_change;
 use warren_unit::{Relation, UnitType};
 
 impl Core {
@@ -27,20 +27,6 @@ impl Core {
     /// The same for a machine that takes up another's work, before it recovers.
     pub fn set_sight(&mut self, sight: Sight) {
         self.totals.sight = sight;
-    }
-
-    /// Whether the unit is a device that nobody looks for. What needs or is bound to one takes it
-    /// for plugged in.
-    pub fn is_unseen(&self, unit: UnitId) -> bool {
-        self.totals.sight == Sight::Blind
-            && self.graph.is_device(unit)
-            && !self.units.active_state(unit).is_up()
-    }
-
-    /// Whether a device was there and is not any more.
-    pub(crate) fn has_gone(&self, unit: UnitId) -> bool {
-        let history = self.units.run(unit).history.as_ref();
-        history.is_some_and(|history| !history.active_exit.is_never())
     }
 
     pub(crate) fn hear_of_devices(&mut self, news: DeviceNews) {
@@ -89,7 +75,7 @@ impl Core {
 
     fn become_device(&mut self, unit: UnitId, state: Device, code: Code) {
         self.units.history_mut(unit).reason = Reason::new(code, Cause::Kernel);
-        self.transit(unit, false, |run| run.state = TypeState::Device(state));
+        state_change::transit(self, unit, false, |run| run.state = TypeState::Device(state));
     }
 
     fn want_for_device(&mut self, unit: UnitId, device: UnitId) {

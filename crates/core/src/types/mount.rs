@@ -8,8 +8,10 @@ use crate::model::part::Part;
 use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
+use crate::parts::unit_settings;
 use crate::protocol::event::{Done, Effect, FollowUp, KillTarget};
 use crate::protocol::request::Notice;
+use crate::state_change;
 use warren_unit::config::KillMode;
 use warren_unit::settings::{Group, Id};
 use warren_unit::{Signal, UnitType};
@@ -30,7 +32,7 @@ impl Core {
     }
 
     fn set_mount_phase(&mut self, unit: UnitId, phase: MountPhase) {
-        self.transit(unit, false, |run| {
+        state_change::transit(self, unit, false, |run| {
             if let TypeState::Mount(Mount::Up(mount)) | TypeState::Swap(Mount::Up(mount)) =
                 &mut run.state
             {
@@ -55,9 +57,9 @@ impl Core {
         history.outcome = Outcome::Success;
         history.status_text = String::new();
         let state = self.of_type(unit, Mount::Up(Part::new(run)));
-        self.transit(unit, false, |u| u.state = state);
+        state_change::transit(self, unit, false, |u| u.state = state);
         if self.is_unknown_how(unit) {
-            self.note(unit, Code::MountFailed, Cause::None, NO_FILE.to_owned());
+            state_change::note(self, unit, Code::MountFailed, Cause::None, NO_FILE.to_owned());
             self.units.history_mut(unit).status_text = NO_FILE.to_owned();
             return self.mount_dead(unit, Outcome::Resources);
         }
@@ -73,7 +75,7 @@ impl Core {
     }
 
     fn ask_mount(&mut self, unit: UnitId, remount: bool) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let id = self.outbox.new_effect(unit);
         let deadline = settings.mount().timeout.map(|t| self.times.now.monotonic.after(t));
         let run = self.units.mount_mut(unit);
@@ -83,7 +85,7 @@ impl Core {
     }
 
     fn ask_unmount(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let id = self.outbox.new_effect(unit);
         let deadline = settings.mount().timeout.map(|t| self.times.now.monotonic.after(t));
         let run = self.units.mount_mut(unit);
@@ -132,9 +134,6 @@ impl Core {
     }
 
     pub(crate) fn mount_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        if self.conditions_done(unit, effect, &result) {
-            return;
-        }
         let Some(run) = self.units.mount(unit).filter(|run| run.asked == Some(effect)) else {
             return;
         };
@@ -177,7 +176,7 @@ impl Core {
                 }
             }
             Some(error) => {
-                self.note(unit, Code::MountFailed, Cause::Kernel, error.clone());
+                state_change::note(self, unit, Code::MountFailed, Cause::Kernel, error.clone());
                 self.units.history_mut(unit).status_text = error;
                 // Somebody else, or an earlier try that was given up, has mounted it meanwhile.
                 match self.units.mount_mut(unit).in_table {
@@ -226,7 +225,7 @@ impl Core {
 
     /// mount(8) has gone when it was told to, its helper may have not: it could still mount.
     fn kill_what_mounts(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let kill = &settings.mount().kill;
         if kill.send_sigkill && kill.mode != KillMode::None {
             self.outbox.effects.push(Effect::KillGroup { unit });
@@ -253,7 +252,7 @@ impl Core {
     pub(crate) fn end_mounting(&mut self, unit: UnitId, phase: MountPhase) {
         use MountPhase::*;
         self.set_mount_phase(unit, phase);
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.mount();
         let wait = config.timeout.map(|timeout| share_of(timeout).max(SIGNAL_WAIT_MIN));
         self.units.mount_mut(unit).deadline = wait.map(|wait| self.times.now.monotonic.after(wait));
@@ -279,7 +278,7 @@ impl Core {
 
     /// Its processes did not go when they were told to.
     fn kill_mounting(&mut self, unit: UnitId, phase: MountPhase) {
-        match self.compiled(unit).mount().kill.send_sigkill {
+        match unit_settings::compiled(self, unit).mount().kill.send_sigkill {
             true => self.end_mounting(unit, phase),
             false => self.leave_mounting(unit),
         }
@@ -330,7 +329,7 @@ impl Core {
                 }
             }
             Some(error) => {
-                self.note(unit, Code::UnmountFailed, Cause::Kernel, error.clone());
+                state_change::note(self, unit, Code::UnmountFailed, Cause::Kernel, error.clone());
                 self.units.history_mut(unit).status_text = error;
                 if self.units.mount_mut(unit).in_table {
                     self.set_mount_phase(unit, MountPhase::Mounted);
@@ -348,7 +347,7 @@ impl Core {
         self.units.history_mut(unit).outcome = outcome;
         let state = if outcome == Outcome::Success { Mount::Dead } else { Mount::Failed(outcome) };
         let state = self.of_type(unit, state);
-        self.transit(unit, false, |u| u.state = state);
+        state_change::transit(self, unit, false, |u| u.state = state);
     }
 
     pub(crate) fn mount_deadline(&mut self, unit: UnitId) {
@@ -363,7 +362,7 @@ impl Core {
         match phase {
             MountPhase::Mounting | MountPhase::MountingDone => {
                 run.outcome = Outcome::Timeout;
-                self.note(unit, Code::StartTimeout, Cause::None, String::new());
+                state_change::note(self, unit, Code::StartTimeout, Cause::None, String::new());
                 self.end_mounting(unit, MountPhase::MountingSigterm);
             }
             MountPhase::Remounting => {
@@ -373,7 +372,7 @@ impl Core {
             }
             MountPhase::Unmounting => {
                 run.outcome = Outcome::Timeout;
-                self.note(unit, Code::UnmountTimeout, Cause::None, String::new());
+                state_change::note(self, unit, Code::UnmountTimeout, Cause::None, String::new());
                 self.end_mounting(unit, MountPhase::UnmountingSigterm);
             }
             MountPhase::MountingSigterm => self.kill_mounting(unit, MountPhase::MountingSigkill),
@@ -405,9 +404,9 @@ impl Core {
                 }
             }
             Some(TypeState::Mount(_) | TypeState::Swap(_)) => {
-                self.note(unit, Code::Discovered, Cause::Kernel, String::new());
+                state_change::note(self, unit, Code::Discovered, Cause::Kernel, String::new());
                 let state = self.of_type(unit, Mount::found());
-                self.transit(unit, false, |u| u.state = state);
+                state_change::transit(self, unit, false, |u| u.state = state);
             }
             _ => {}
         }
@@ -429,7 +428,7 @@ impl Core {
     }
 
     fn vanish(&mut self, unit: UnitId) {
-        self.note(unit, Code::Vanished, Cause::Kernel, String::new());
+        state_change::note(self, unit, Code::Vanished, Cause::Kernel, String::new());
         self.mount_dead(unit, Outcome::Success);
     }
 }

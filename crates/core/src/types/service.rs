@@ -3,9 +3,11 @@
 //! The phases are systemd's sub-states. The way down is in `service_stop`, what processes and the
 //! notify socket say is in `service_events`.
 
-mod events;
-mod stop;
+pub(crate) mod edited_times;
+pub(crate) mod events;
+pub(crate) mod stop;
 
+use crate::features::{cleanup, command_lines, runtime_limit};
 use crate::graph::Graph;
 use crate::machine::Core;
 use crate::model::ids::{EffectId, UnitId};
@@ -15,10 +17,12 @@ use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::model::time::Monotonic;
+use crate::parts::unit_settings;
 use crate::protocol::event::{Done, Effect, Spawn};
 use crate::protocol::request::Notice;
 use crate::protocol::trace_event::What;
 use crate::settings::{Compiled, TypeSettings};
+use crate::state_change;
 use std::sync::Arc;
 use std::time::Duration;
 use warren_unit::config::{ExitType, ServiceConfig, ServiceType, TimeoutFailureMode};
@@ -62,7 +66,7 @@ const BUS_NAME: Id = Id::of(Group::Service, "BusName");
 
 impl Core {
     pub(crate) fn set_service_phase(&mut self, unit: UnitId, phase: ServicePhase) {
-        self.transit(unit, false, |run| {
+        state_change::transit(self, unit, false, |run| {
             if let TypeState::Service(Service::Up(service)) = &mut run.state {
                 service.phase = phase;
             }
@@ -72,7 +76,7 @@ impl Core {
     // ---- start ----
 
     pub(crate) fn service_start(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         let mut run = Part::new(ServiceRun::new());
         let conditions = !config.exec_condition.is_empty();
@@ -85,20 +89,26 @@ impl Core {
         history.begin_account();
         history.has_cgroup = true;
         if conditions {
-            self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(run)));
+            state_change::transit(self, unit, false, |u| {
+                u.state = TypeState::Service(Service::Up(run))
+            });
             self.run_command(unit, CommandList::Condition, 0);
         } else if !config.exec_start_pre.is_empty() {
-            self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(run)));
+            state_change::transit(self, unit, false, |u| {
+                u.state = TypeState::Service(Service::Up(run))
+            });
             self.run_command(unit, CommandList::StartPre, 0);
         } else {
             run.phase = ServicePhase::Start;
-            self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(run)));
+            state_change::transit(self, unit, false, |u| {
+                u.state = TypeState::Service(Service::Up(run))
+            });
             self.enter_start(unit);
         }
     }
 
     pub(crate) fn enter_start_pre(&mut self, unit: UnitId) {
-        if self.compiled(unit).service().exec_start_pre.is_empty() {
+        if unit_settings::compiled(self, unit).service().exec_start_pre.is_empty() {
             return self.enter_start(unit);
         }
         self.set_service_phase(unit, ServicePhase::StartPre);
@@ -109,7 +119,7 @@ impl Core {
         self.set_service_phase(unit, ServicePhase::Start);
         // What was said before was said by a command that came before it.
         self.units.service_mut(unit).ready = false;
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         match config.service_type {
             _ if config.exec_start.is_empty() => self.enter_start_post(unit),
@@ -131,7 +141,7 @@ impl Core {
     /// `Type=idle` has waited for the other jobs, or long enough.
     pub(crate) fn service_idle_over(&mut self, unit: UnitId) {
         self.queues.idle_services.remove(&unit);
-        if !self.has_no_main(unit) || self.waits_for_clearing(unit) {
+        if !self.has_no_main(unit) || cleanup::waits_for_clearing(self, unit) {
             return;
         }
         let is_to_stop =
@@ -169,7 +179,7 @@ impl Core {
         let until = |run: &ServiceRun| run.phase == ServicePhase::Running && run.deadline.is_some();
         self.has_no_main(unit)
             && (self.units.service(unit).is_some_and(until)
-                || self.compiled(unit).service().service_type == ServiceType::Idle)
+                || unit_settings::compiled(self, unit).service().service_type == ServiceType::Idle)
     }
 
     /// Whether it has had no main process since its start, and none is under way.
@@ -189,7 +199,7 @@ impl Core {
 
     pub(crate) fn enter_start_post(&mut self, unit: UnitId) {
         self.arm_watchdog(unit);
-        if self.compiled(unit).service().exec_start_post.is_empty() {
+        if unit_settings::compiled(self, unit).service().exec_start_post.is_empty() {
             return self.enter_running(unit, true);
         }
         self.set_service_phase(unit, ServicePhase::StartPost);
@@ -199,7 +209,7 @@ impl Core {
     /// The service is as it should be while it does its work, or has done it. `first` when it
     /// gets there by a start.
     pub(crate) fn enter_running(&mut self, unit: UnitId, first: bool) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         let is_yet_to_run = self.is_yet_to_run(unit);
         let run = self.units.service_mut(unit);
@@ -208,7 +218,7 @@ impl Core {
             return self.enter_signal(unit, ServicePhase::StopSigterm);
         }
         if first {
-            self.begin_runtime_limit(unit, config);
+            runtime_limit::begin_runtime_limit(self, unit, config);
         }
         let run = self.units.service_mut(unit);
         let (stops, reloads) = (run.stopping, run.notify_reloading);
@@ -255,7 +265,7 @@ impl Core {
     }
 
     pub(crate) fn arm_watchdog(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let now = self.times.now.monotonic;
         let run = self.units.service_to_rearm(unit);
         let interval = match run.watchdog_override_us {
@@ -270,7 +280,7 @@ impl Core {
 
     /// Asks for the main process.
     pub(crate) fn run_main(&mut self, unit: UnitId, index: u16) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let timeout = settings.service().timeout_start;
         let id = self.outbox.new_effect(unit);
         let deadline = timeout.map(|t| self.times.now.monotonic.after(t));
@@ -294,7 +304,7 @@ impl Core {
         if definition.load_state == LoadState::Loaded && !definition.mentions(BUS_NAME) {
             return;
         }
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         if let Some(name) = name_to_take(&settings) {
             self.outbox.effects.push(Effect::WatchBusName { unit, name: name.into(), on });
         }
@@ -321,7 +331,7 @@ impl Core {
 
     /// Asks for the control process that runs command `index` of `list`.
     pub(crate) fn run_command(&mut self, unit: UnitId, list: CommandList, index: u16) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         let deadline = match list {
             CommandList::Stop | CommandList::StopPost => {
@@ -356,7 +366,7 @@ impl Core {
             invocation: self.units.run(unit).history.as_ref().map_or(0, |h| h.invocation),
             settings,
         };
-        self.note_line(unit, list, index, &spawn.settings);
+        command_lines::note_line(self, unit, list, index, &spawn.settings);
         self.units.service_mut(unit).group_empty = false;
         self.outbox.effects.push(Effect::Spawn(id, Box::new(spawn)));
     }
@@ -445,10 +455,7 @@ impl Core {
     }
 
     pub(crate) fn service_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        if self.conditions_done(unit, effect, &result)
-            || self.freezer_done(unit, effect, &result)
-            || self.clearing_done(unit, effect, &result)
-        {
+        if self.freezer_done(unit, effect, &result) || self.clearing_done(unit, effect, &result) {
             return;
         }
         let Some(run) = self.units.service(unit) else { return };
@@ -521,7 +528,7 @@ impl Core {
                 return self.advance_if_stopped(unit);
             }
         }
-        match self.compiled(unit).service().service_type {
+        match unit_settings::compiled(self, unit).service().service_type {
             ServiceType::Simple | ServiceType::Idle | ServiceType::Exec => {
                 self.enter_start_post(unit);
             }
@@ -538,7 +545,7 @@ impl Core {
     /// started before that is known (systemd.service(5)): its start job succeeds, then it fails.
     fn main_not_spawned(&mut self, unit: UnitId, exit_code: u8, error: String) {
         let now = self.times.now;
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         // `Type=idle` runs already.
         let phase = self.units.service_phase(unit);
@@ -577,7 +584,7 @@ impl Core {
 
     /// The parent of a forking service has left: who is the main process now?
     pub(crate) fn search_main(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         if config.pid_file.is_none() && !config.guess_main_pid {
             return self.enter_start_post(unit);
@@ -588,7 +595,7 @@ impl Core {
 
     /// The last command after the start is over. Now a file has to say who the main process is.
     pub(crate) fn start_post_over(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         let by_file = config.service_type == ServiceType::Forking && config.pid_file.is_some();
         match by_file && self.has_no_main_yet(unit) {
@@ -627,7 +634,7 @@ impl Core {
     }
 
     pub(crate) fn main_found(&mut self, unit: UnitId, pid: Option<u32>) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let asked_by_file = settings.service().pid_file.is_some();
         let phase = self.units.service_phase(unit);
         let is_last_look = phase == Some(ServicePhase::StartPost) && self.has_no_main_yet(unit);
@@ -678,7 +685,7 @@ impl Core {
     // ---- reload ----
 
     pub(crate) fn service_reload(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         self.units.service_mut(unit).reload_outcome = Outcome::Success;
         if config.service_type == ServiceType::NotifyReload {
@@ -756,7 +763,7 @@ impl Core {
 
     fn phase_timeout(&mut self, unit: UnitId) {
         use ServicePhase::*;
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         match self.units.service_phase(unit).expect("the deadline is of a run") {
             Start if config.service_type == ServiceType::Idle && self.waits_idly(unit) => {
@@ -824,7 +831,7 @@ impl Core {
     pub(crate) fn fail_service(&mut self, unit: UnitId, outcome: Outcome, code: Code) {
         // What fails on the way down is the consequence of what failed before.
         if self.units.service_mut(unit).outcome == Outcome::Success {
-            self.note(unit, code, Cause::Kernel, String::new());
+            state_change::note(self, unit, code, Cause::Kernel, String::new());
         } else {
             let reason = Reason::new(code, Cause::Kernel);
             self.outbox.tell(Notice::Log { unit, reason, detail: String::new() });

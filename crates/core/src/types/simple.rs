@@ -1,6 +1,7 @@
 //! What all types share at their start and end (conditions, limits, dispatch), and the types that
 //! have next to no state of their own: targets and slices.
 
+use crate::features::{cleanup, device_sight, start_limit};
 use crate::graph::Graph;
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
@@ -10,8 +11,10 @@ use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::parts::job_queue::Turn;
+use crate::parts::unit_settings;
 use crate::protocol::event::{Done, Effect, Verdict};
 use crate::protocol::request::Notice;
+use crate::state_change;
 use warren_unit::{UnitFlags, UnitType};
 
 impl Core {
@@ -47,7 +50,7 @@ impl Core {
 
     /// A device is not started: its job waits until it is there.
     fn await_device(&mut self, unit: UnitId, reason: Reason) -> Turn {
-        match self.is_unseen(unit) {
+        match device_sight::is_unseen(self, unit) {
             true => Turn::Over(JobResult::Unsupported, Reason::new(Code::NoDevices, reason.cause)),
             false => {
                 self.units.history_mut(unit).reason = Reason::new(Code::AwaitsDevice, reason.cause);
@@ -58,7 +61,7 @@ impl Core {
 
     /// Starts a unit whose conditions hold. What a condition skips does not count as a start.
     fn start_checked(&mut self, unit: UnitId) -> Turn {
-        if self.count_start(unit) {
+        if start_limit::count_start(self, unit) {
             let reason =
                 self.units.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
             return self.refuse_start_limit(unit, reason);
@@ -94,20 +97,11 @@ impl Core {
         }
     }
 
-    /// A start comes to nothing, and the unit stays as it is.
-    pub(crate) fn refuse_to_start(&mut self, unit: UnitId, code: Code, detail: String) {
-        self.note(unit, code, Cause::None, detail);
-        // Conditions were met, or it would not have come to this.
-        let met = Some((self.times.now, true));
-        let history = self.units.history_mut(unit);
-        (history.conditions, history.asserts) = (met, met);
-    }
-
     // ---- conditions ----
 
     fn ask_conditions(&mut self, unit: UnitId) {
         let id = self.outbox.new_effect(unit);
-        let section = self.compiled(unit).section.clone();
+        let section = unit_settings::compiled(self, unit).section.clone();
         self.units.history_mut(unit).checking = Some(id);
         self.outbox.effects.push(Effect::CheckConditions { id, unit, section });
     }
@@ -150,9 +144,9 @@ impl Core {
             }
             self.finish_job(unit, JobResult::Done, Reason::new(Code::ConditionFailed, cause));
         } else if !asserts {
-            self.note(unit, Code::AssertFailed, cause, String::new());
+            state_change::note(self, unit, Code::AssertFailed, cause, String::new());
             self.finish_job(unit, JobResult::Assert, Reason::new(Code::AssertFailed, cause));
-        } else if self.waits_for_clearing(unit) {
+        } else if cleanup::waits_for_clearing(self, unit) {
             self.wait_again(unit);
         } else if let Turn::Over(result, reason) = self.start_checked(unit) {
             self.finish_job(unit, result, reason);
@@ -181,7 +175,7 @@ impl Core {
             self.units.run(unit).history.as_ref().and_then(|history| history.account.as_ref());
         let is_told = account.is_some_and(|a| !a.conditions.is_empty() || !a.asserts.is_empty());
         let Some(was) = before.get(unit).filter(|_| is_told) else { return };
-        let (was, is) = (self.settings().compile(was), self.compiled(unit));
+        let (was, is) = (self.settings().compile(was), unit_settings::compiled(self, unit));
         let (was, is) = (&was.section, &is.section);
         let account = self.units.history_mut(unit).account_mut();
         for (was, is, tested) in [
@@ -211,7 +205,7 @@ impl Core {
             UnitType::Automount => self.automount_stop(unit),
             UnitType::Slice => self.slice_stop(unit),
             UnitType::Target => {
-                self.transit(unit, false, |run| run.state = TypeState::Target(false))
+                state_change::transit(self, unit, false, |run| run.state = TypeState::Target(false))
             }
             _ => {}
         }
@@ -237,29 +231,25 @@ impl Core {
     // ---- targets and slices ----
 
     fn target_start(&mut self, unit: UnitId) {
-        self.transit(unit, false, |run| run.state = TypeState::Target(true));
-    }
-
-    pub(crate) fn target_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        self.conditions_done(unit, effect, &result);
+        state_change::transit(self, unit, false, |run| run.state = TypeState::Target(true));
     }
 
     fn slice_start(&mut self, unit: UnitId) {
         let id = self.outbox.new_effect(unit);
-        let settings = self.compiled(unit);
-        self.transit(unit, false, |run| run.state = TypeState::Slice(Slice::Asked(id)));
+        let settings = unit_settings::compiled(self, unit);
+        state_change::transit(self, unit, false, |run| {
+            run.state = TypeState::Slice(Slice::Asked(id))
+        });
         self.outbox.effects.push(Effect::MakeCgroup { id, unit, settings });
     }
 
     pub(crate) fn slice_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        if self.conditions_done(unit, effect, &result)
-            || self.units.run(unit).state != TypeState::Slice(Slice::Asked(effect))
-        {
+        if self.units.run(unit).state != TypeState::Slice(Slice::Asked(effect)) {
             return;
         }
         let made = match result {
             Done::Failed { error } => {
-                self.note(unit, Code::Resources, Cause::Kernel, error);
+                state_change::note(self, unit, Code::Resources, Cause::Kernel, error);
                 Slice::Dead
             }
             _ => Slice::Active,
@@ -267,16 +257,16 @@ impl Core {
         self.units.history_mut(unit).has_cgroup = made == Slice::Active;
         let outcome = if made == Slice::Active { Outcome::Success } else { Outcome::Resources };
         self.units.history_mut(unit).outcome = outcome;
-        self.transit(unit, false, |run| run.state = TypeState::Slice(made));
+        state_change::transit(self, unit, false, |run| run.state = TypeState::Slice(made));
     }
 
     fn slice_stop(&mut self, unit: UnitId) {
         if let TypeState::Slice(Slice::Asked(id)) = self.units.run(unit).state {
             self.outbox.forget_effect(id);
         }
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         self.units.history_mut(unit).has_cgroup = false;
         self.outbox.effects.push(Effect::CleanUp { unit, settings, restarting: false });
-        self.transit(unit, false, |run| run.state = TypeState::Slice(Slice::Dead));
+        state_change::transit(self, unit, false, |run| run.state = TypeState::Slice(Slice::Dead));
     }
 }

@@ -1,6 +1,7 @@
 //! Sockets: open, watch, start the service when traffic comes (systemd.socket(5)).
 
 use crate::features::stop_budget::{SIGNAL_WAIT_MIN, SPAWN_WAIT_MIN, share_of};
+use crate::features::{command_lines, connections, start_limit};
 use crate::graph::{Definition, Graph};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
@@ -10,8 +11,10 @@ use crate::model::part::Part;
 use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
+use crate::parts::unit_settings;
 use crate::protocol::event::{Done, Effect, FollowUp, KillTarget, Spawn};
 use crate::settings::Compiled;
+use crate::state_change;
 use std::sync::Arc;
 use warren_unit::config::{KillMode, Listen, ListenKind, SocketConfig, TriggerLimit};
 use warren_unit::settings::{Group, Id};
@@ -25,7 +28,7 @@ const EXEC_STOP_POST: Id = Id::of(Group::Socket, "ExecStopPost");
 
 impl Core {
     fn set_socket_phase(&mut self, unit: UnitId, phase: SocketPhase) {
-        self.transit(unit, false, |run| {
+        state_change::transit(self, unit, false, |run| {
             if let TypeState::Socket(Socket::Up(socket)) = &mut run.state {
                 socket.phase = phase;
             }
@@ -50,7 +53,9 @@ impl Core {
         history.outcome = Outcome::Success;
         history.status_text = String::new();
         history.begin_account();
-        self.transit(unit, false, |u| u.state = TypeState::Socket(Socket::Up(Part::new(run))));
+        state_change::transit(self, unit, false, |u| {
+            u.state = TypeState::Socket(Socket::Up(Part::new(run)))
+        });
         self.run_socket_list(unit, CommandList::StartPre);
     }
 
@@ -65,12 +70,12 @@ impl Core {
             return false;
         };
         self.units.history_mut(unit).status_text.clone_from(&detail);
-        self.refuse_to_start(unit, Code::ListenFailed, detail);
+        state_change::refuse_to_start(self, unit, Code::ListenFailed, detail);
         true
     }
 
     fn busy_service(&mut self, unit: UnitId) -> Option<UnitId> {
-        if self.compiled(unit).socket().accept {
+        if unit_settings::compiled(self, unit).socket().accept {
             return None;
         }
         self.graph.stated(unit, Relation::Triggers).find(|&service| {
@@ -82,7 +87,7 @@ impl Core {
 
     /// Nobody could answer what comes.
     fn missing_service(&mut self, unit: UnitId) -> Option<UnitId> {
-        if self.compiled(unit).socket().accept {
+        if unit_settings::compiled(self, unit).socket().accept {
             return None;
         }
         let mut services = self.graph.stated(unit, Relation::Triggers);
@@ -90,7 +95,7 @@ impl Core {
     }
 
     fn open_sockets(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let id = self.outbox.new_effect(unit);
         self.set_socket_phase(unit, SocketPhase::StartChown);
         self.units.socket_mut(unit).listen_asked = Some(id);
@@ -141,7 +146,7 @@ impl Core {
     /// A setting that is off where no file speaks of it: a socket whose service ends is not worth
     /// being compiled for it.
     fn socket_flag(&mut self, unit: UnitId, flag: Id, of: fn(&SocketConfig) -> bool) -> bool {
-        self.may_say(unit, flag) && of(self.compiled(unit).socket())
+        self.may_say(unit, flag) && of(unit_settings::compiled(self, unit).socket())
     }
 
     fn may_say(&self, unit: UnitId, setting: Id) -> bool {
@@ -157,7 +162,7 @@ impl Core {
             CommandList::StopPost => self.may_say(unit, EXEC_STOP_POST),
             _ => true,
         };
-        if !may_have || self.compiled(unit).commands(list).is_empty() {
+        if !may_have || unit_settings::compiled(self, unit).commands(list).is_empty() {
             return self.socket_list_over(unit, list, true);
         }
         // Who comes from now on waits unheard.
@@ -176,7 +181,7 @@ impl Core {
     }
 
     fn run_socket_command(&mut self, unit: UnitId, list: CommandList, index: u16) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let id = self.outbox.new_effect(unit);
         let deadline = settings.socket().timeout.map(|t| self.times.now.monotonic.after(t));
         let run = self.units.socket_mut(unit);
@@ -206,7 +211,7 @@ impl Core {
             sockets: Vec::new(),
             invocation,
         };
-        self.note_line(unit, list, index, &spawn.settings);
+        command_lines::note_line(self, unit, list, index, &spawn.settings);
         self.outbox.effects.push(Effect::Spawn(id, Box::new(spawn)));
     }
 
@@ -256,11 +261,11 @@ impl Core {
     }
 
     fn socket_command_over(&mut self, unit: UnitId, list: CommandList, index: u16, success: bool) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let all = settings.commands(list);
         let ignored = all.get(usize::from(index)).is_some_and(|c| c.ignore_failure);
         if !success && !ignored {
-            self.note(unit, Code::ExitCode, Cause::Kernel, String::new());
+            state_change::note(self, unit, Code::ExitCode, Cause::Kernel, String::new());
             self.socket_failed(unit, Outcome::ExitCode);
             return self.socket_list_over(unit, list, false);
         }
@@ -271,9 +276,6 @@ impl Core {
     }
 
     pub(crate) fn socket_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        if self.conditions_done(unit, effect, &result) {
-            return;
-        }
         let Some(run) = self.units.socket(unit) else { return };
         if run.listen_asked == Some(effect) {
             self.units.socket_mut(unit).listen_asked = None;
@@ -312,7 +314,7 @@ impl Core {
         match result {
             _ if self.is_leaving(unit) => self.socket_leaves_if_free(unit),
             Done::Failed { error } => {
-                self.note(unit, Code::ListenFailed, Cause::Kernel, error.clone());
+                state_change::note(self, unit, Code::ListenFailed, Cause::Kernel, error.clone());
                 self.units.history_mut(unit).status_text = error;
                 self.socket_failed(unit, Outcome::Resources);
                 self.socket_down(unit);
@@ -346,7 +348,7 @@ impl Core {
     /// of the time (systemd.socket(5), `TimeoutSec=`). Nothing is closed before that has ended: sockets
     /// that are being opened would stay open, a process that is being spawned would outlive its unit.
     fn socket_leave(&mut self, unit: UnitId, phase: SocketPhase) {
-        let timeout = self.compiled(unit).socket().timeout;
+        let timeout = unit_settings::compiled(self, unit).socket().timeout;
         // Sockets that are being opened cannot be told to go.
         let run = self.units.socket_mut(unit);
         let is_opening = run.listen_asked.is_some();
@@ -385,7 +387,7 @@ impl Core {
         let run = self.units.socket_mut(unit);
         let Some(Control::Running(process)) = run.control else { return };
         let kills = matches!(run.phase, StopPreSigkill | FinalSigkill);
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let kill = &settings.socket().kill;
         let whole_group = match kill.mode {
             KillMode::None => return,
@@ -454,7 +456,7 @@ impl Core {
         let accept = self.accepts(unit);
         self.outbox.effects.push(Effect::WatchSockets { unit, on: false, accept });
         let removes = self.socket_flag(unit, REMOVE_ON_STOP, |config| config.remove_on_stop);
-        let remove = removes.then(|| self.compiled(unit));
+        let remove = removes.then(|| unit_settings::compiled(self, unit));
         self.outbox.effects.push(Effect::CloseSockets { unit, remove });
         self.units.socket_mut(unit).fds = 0;
     }
@@ -467,17 +469,17 @@ impl Core {
         self.units.history_mut(unit).outcome = outcome;
         if std::mem::take(&mut self.units.history_mut(unit).has_cgroup) {
             self.kill_socket_group(unit);
-            let settings = self.compiled(unit);
+            let settings = unit_settings::compiled(self, unit);
             self.outbox.effects.push(Effect::CleanUp { unit, settings, restarting: false });
         }
         let state =
             if outcome == Outcome::Success { Socket::Dead } else { Socket::Failed(outcome) };
-        self.transit(unit, false, |u| u.state = TypeState::Socket(state));
+        state_change::transit(self, unit, false, |u| u.state = TypeState::Socket(state));
     }
 
     /// Ends what its commands left behind, if `KillMode=` allows.
     pub(crate) fn kill_socket_group(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let kill = &settings.socket().kill;
         if kill.send_sigkill && matches!(kill.mode, KillMode::ControlGroup | KillMode::Mixed) {
             self.outbox.effects.push(Effect::KillGroup { unit });
@@ -486,7 +488,7 @@ impl Core {
 
     /// Fails while it listens.
     fn socket_broken(&mut self, unit: UnitId, outcome: Outcome, reason: Reason) {
-        self.note(unit, reason.code, reason.cause, String::new());
+        state_change::note(self, unit, reason.code, reason.cause, String::new());
         self.socket_failed(unit, outcome);
         self.run_socket_list(unit, CommandList::Stop);
     }
@@ -498,7 +500,7 @@ impl Core {
         if !matches!(phase, Listening | Running | StartPost) {
             return;
         }
-        self.note(unit, Code::ListenFailed, Cause::None, why.clone());
+        state_change::note(self, unit, Code::ListenFailed, Cause::None, why.clone());
         self.units.history_mut(unit).status_text = why;
         self.socket_failed(unit, Outcome::Resources);
         match phase {
@@ -521,8 +523,8 @@ impl Core {
             StartPre | StartChown | StartPost => Code::StartTimeout,
             _ => Code::StopTimeout,
         };
-        self.note(unit, code, Cause::None, String::new());
-        let kills = self.compiled(unit).socket().kill.send_sigkill;
+        state_change::note(self, unit, code, Cause::None, String::new());
+        let kills = unit_settings::compiled(self, unit).socket().kill.send_sigkill;
         match phase {
             StopPreSigterm if kills => self.socket_leave(unit, StopPreSigkill),
             FinalSigterm if kills => self.socket_leave(unit, FinalSigkill),
@@ -614,7 +616,7 @@ impl Core {
     fn has_connections_only(&mut self, unit: UnitId) -> bool {
         let is_connected =
             |one: &Listen| matches!(one.kind, ListenKind::Stream | ListenKind::SequentialPacket);
-        self.compiled(unit).socket().listen.iter().all(is_connected)
+        unit_settings::compiled(self, unit).socket().listen.iter().all(is_connected)
     }
 
     /// `TriggerLimitIntervalSec=`, `TriggerLimitBurst=`
@@ -658,7 +660,7 @@ impl Core {
         self.resources.connections.insert(instance, socket);
         let cause = Cause::Trigger(socket);
         if !self.enqueue_quietly(instance, JobType::Start, JobMode::Replace, cause) {
-            self.connection_ended(instance);
+            connections::connection_ended(self, instance);
             if !self.totals.stopping {
                 let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(instance));
                 self.socket_broken(socket, Outcome::Resources, reason);
@@ -682,17 +684,6 @@ impl Core {
         }
     }
 
-    /// An instance of an `Accept=yes` socket is through, or never began: then nobody has its connection. Whose
-    /// it was may be forgotten: the socket may have gone before, and a manager.
-    pub(crate) fn connection_ended(&mut self, unit: UnitId) {
-        if self.graph.definition(unit).unit_type() == UnitType::Service
-            && self.graph.name(unit).is_instance()
-        {
-            self.outbox.effects.push(Effect::DropConnection { unit });
-        }
-        self.resources.end_connection(&mut self.units, unit);
-    }
-
     /// A service that gets the file descriptors of a socket has changed its state, be it the one that the
     /// socket starts or another. While one of them is up who comes is its business, as with systemd 252.
     pub(crate) fn socket_service_changed(
@@ -709,7 +700,9 @@ impl Core {
         let at_rest = new.is_down() || self.units.waits_to_restart(service);
         let is_behind = self.service_behind(unit) == Some(service);
         match phase {
-            SocketPhase::Running if at_rest && is_behind && self.hit_start_limit(service) => {
+            SocketPhase::Running
+                if at_rest && is_behind && start_limit::hit_start_limit(self, service) =>
+            {
                 let reason = Reason::new(Code::ServiceLimit, Cause::Dependency(service));
                 self.socket_broken(unit, Outcome::ServiceStartLimitHit, reason);
             }

@@ -1,15 +1,18 @@
 //! Services: what their processes and their notify socket tell.
 
+use crate::features::command_lines;
 use crate::machine::Core;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::model::time::Monotonic;
+use crate::parts::unit_settings;
 use crate::protocol::event::{BusName, Done, Notify};
 use crate::protocol::request::Notice;
 use crate::protocol::trace_event::What;
 use crate::settings::{Compiled, TypeSettings};
+use crate::state_change;
 use std::time::Duration;
 use warren_unit::Signal;
 use warren_unit::config::{
@@ -88,15 +91,15 @@ impl Core {
             let reason = Reason::new(code, Cause::Kernel);
             return self.outbox.tell(Notice::Log { unit, reason, detail: error });
         }
-        self.note(unit, code, Cause::Kernel, error.clone());
+        state_change::note(self, unit, code, Cause::Kernel, error.clone());
         self.units.history_mut(unit).status_text = error;
     }
 
     /// Whether the command of now has a `-`.
     fn may_fail(&mut self, unit: UnitId) -> bool {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let (list, index) = self.units.service_mut(unit).command;
-        let place = self.place_now(unit, list, index, &settings);
+        let place = command_lines::place_now(self, unit, list, index, &settings);
         let command = place.and_then(|place| settings.commands(list).get(usize::from(place)));
         command.is_some_and(|c| c.ignore_failure)
     }
@@ -117,7 +120,7 @@ impl Core {
 
     /// The main process has ended.
     fn main_over(&mut self, unit: UnitId, ended: Ended) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         self.units.service_mut(unit).main = None;
         self.units.history_mut(unit).last_main = Some(ended);
@@ -129,14 +132,15 @@ impl Core {
     /// The main process has ended, and has no successor.
     pub(crate) fn main_gone(&mut self, unit: UnitId, ended: Ended) {
         use ServicePhase::*;
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         if self.resources.without_cgroups {
             self.units.service_mut(unit).group_empty = true;
         }
         let run = self.units.service(unit).expect("its main process has just ended");
         let (phase, index) = (run.phase, self.main_index(unit, config));
-        let place = self.place_now(unit, CommandList::Start, index as u16, &settings);
+        let place =
+            command_lines::place_now(self, unit, CommandList::Start, index as u16, &settings);
         let own = place.and_then(|place| config.exec_start.get(usize::from(place)));
         let ignored = own.is_some_and(|c| c.ignore_failure);
         let clean = ignored || run.sudden || is_clean(ended.status, config);
@@ -180,7 +184,9 @@ impl Core {
     pub(crate) fn oneshot_over(&mut self, unit: UnitId, index: usize, clean: bool) {
         if !clean {
             self.enter_signal(unit, ServicePhase::StopSigterm);
-        } else if let Some(next) = self.next_place(unit, CommandList::Start, index as u16) {
+        } else if let Some(next) =
+            command_lines::next_place(self, unit, CommandList::Start, index as u16)
+        {
             self.keep_earlier_main(unit, index as u16);
             self.run_main(unit, next);
         } else {
@@ -210,7 +216,7 @@ impl Core {
             // Of what an administrator did not want to wait for any more that is no news.
             let is_hurried = self.units.history_mut(unit).reason.code == Code::Hurried;
             if !is_hurried {
-                self.note(unit, code, Cause::Kernel, detail);
+                state_change::note(self, unit, code, Cause::Kernel, detail);
             }
             self.units.set_outcome(unit, outcome);
         }
@@ -218,7 +224,7 @@ impl Core {
 
     /// A control process has ended.
     fn control_over(&mut self, unit: UnitId, ended: Ended) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let clean =
             |set| !matches!(ended.status, ExitStatus::Dumped(_)) && in_set(ended.status, set);
         // What `ExecStart=` of a forking service begins is a daemon, not a command that comes to its end.
@@ -234,7 +240,7 @@ impl Core {
     fn command_over(&mut self, unit: UnitId, ended: Ended, success: bool) {
         let (list, index) = self.units.service_mut(unit).command;
         self.units.history_mut(unit).keep_control(list, index, ended);
-        let next = self.next_place(unit, list, index);
+        let next = command_lines::next_place(self, unit, list, index);
         if self.resources.without_cgroups && self.units.service_mut(unit).main.is_none() {
             self.units.service_mut(unit).group_empty = true;
         }
@@ -330,9 +336,10 @@ impl Core {
         }
         let (phase, is_searched) = (run.phase, run.main_search.is_some());
         // Without PIDFile= the answer to the search says the same.
-        let is_searched = is_searched && self.compiled(unit).service().pid_file.is_some();
+        let is_searched =
+            is_searched && unit_settings::compiled(self, unit).service().pid_file.is_some();
         let last = self.units.run(unit).history.as_ref().and_then(|history| history.last_main);
-        let by_group = self.compiled(unit).service().exit_type == ExitType::Cgroup;
+        let by_group = unit_settings::compiled(self, unit).service().exit_type == ExitType::Cgroup;
         match phase {
             // It was its main process for which nobody was left to stand in.
             Start | Running | ReloadSignal | ReloadNotify if by_group && last.is_some() => {
@@ -341,7 +348,7 @@ impl Core {
             // Whom the file names now is in another group, or nobody.
             Start | StartPost if is_searched && last.is_none() => {
                 self.drop_searches(unit);
-                let settings = self.compiled(unit);
+                let settings = unit_settings::compiled(self, unit);
                 self.find_main(unit, settings.service(), false);
             }
             // Nobody is left whom the file could name.
@@ -369,7 +376,7 @@ impl Core {
         if self.units.known(unit).is_none() || self.units.service(unit).is_none() {
             return;
         }
-        let policy = self.compiled(unit).service().oom_policy;
+        let policy = unit_settings::compiled(self, unit).service().oom_policy;
         // Its end may have been told before.
         let runs =
             self.units.active_state(unit).is_up_or_coming() && !self.units.waits_to_restart(unit);
@@ -418,7 +425,7 @@ impl Core {
         if self.units.known(unit).is_none() || self.units.service(unit).is_none() {
             return;
         }
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         if !self.may_notify(unit, pid, config.notify_access) {
             return;

@@ -2,6 +2,7 @@
 //! (systemd.service(5), systemd.kill(5)).
 
 use crate::features::stop_budget::{SHARE_MAX, SPAWN_WAIT_MIN, share_of};
+use crate::features::{cleanup, shutdown_state};
 use crate::machine::Core;
 use crate::model::ids::UnitId;
 use crate::model::job::{Job, JobKind, JobMode, JobType};
@@ -10,7 +11,9 @@ use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::model::time::{Moment, Monotonic};
+use crate::parts::unit_settings;
 use crate::protocol::event::{Effect, FollowUp, KillTarget};
+use crate::state_change;
 use crate::types::service::events::in_set;
 use std::time::Duration;
 use warren_unit::Signal;
@@ -59,15 +62,15 @@ impl Core {
     /// Whether it is to end by SIGKILL at once: at shutdown, if it or its file says that there is
     /// nothing to save.
     fn may_be_killed(&mut self, unit: UnitId) -> bool {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         let says_so = self.units.service(unit).is_some_and(|run| run.clean)
             || config.stop_policy == StopPolicy::Sudden;
-        says_so && config.kill.send_sigkill && self.is_going_down()
+        says_so && config.kill.send_sigkill && shutdown_state::is_going_down(self)
     }
 
     fn kill_suddenly(&mut self, unit: UnitId) {
-        self.note(unit, Code::Sudden, Cause::Manager, String::new());
+        state_change::note(self, unit, Code::Sudden, Cause::Manager, String::new());
         self.units.service_mut(unit).sudden = true;
         self.enter_signal(unit, ServicePhase::StopSigkill);
     }
@@ -131,7 +134,7 @@ impl Core {
     /// The process of a command of the stop is there: its time begins.
     pub(crate) fn stop_command_began(&mut self, unit: UnitId, list: CommandList) {
         let Some(phase) = phase_of(list) else { return };
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let deadline = self.stop_deadline(unit, settings.service(), phase);
         self.units.service_mut(unit).deadline = deadline;
     }
@@ -141,7 +144,7 @@ impl Core {
         self.kill_control(unit);
         self.units.service_mut(unit).watchdog_deadline = None;
         self.units.service_mut(unit).runtime_deadline = None;
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         if settings.service().exec_stop.is_empty() {
             return self.enter_signal(unit, ServicePhase::StopSigterm);
         }
@@ -163,7 +166,7 @@ impl Core {
 
     /// Enters a phase that sends a signal, or the one after it if nobody is left.
     pub(crate) fn enter_signal(&mut self, unit: UnitId, phase: ServicePhase) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         self.drop_searches(unit);
         self.units.service_mut(unit).stopping = false;
@@ -187,7 +190,8 @@ impl Core {
                 self.send(unit, config, config.kill.watchdog_signal, false)
             }
             StopSigterm | FinalSigterm => {
-                self.send(unit, config, self.stop_signal(unit, config), true)
+                let signal = self.stop_signal(unit, config);
+                self.send(unit, config, signal, true)
             }
             _ => {}
         }
@@ -195,7 +199,7 @@ impl Core {
 
     /// A process that was asked for before the signal is there after it: it gets the signal too.
     pub(crate) fn signal_latecomer(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         self.drop_signal(unit);
         let phase = self.units.service_phase(unit).expect("its process has just come");
         self.send_for(unit, settings.service(), phase);
@@ -334,7 +338,7 @@ impl Core {
         {
             return;
         }
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let kill = &settings.service().kill;
         let by_group = matches!(kill.mode, KillMode::ControlGroup | KillMode::Mixed);
         // Whom nobody may kill may have been left there.
@@ -354,7 +358,7 @@ impl Core {
         else {
             return;
         };
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         if self.is_stopped(unit, config) || self.rest_is_spared(unit, config) {
             self.next_after_signal(unit, phase);
@@ -422,7 +426,7 @@ impl Core {
     /// SIGKILL was not enough: only the kernel holds who is left. They are left over, and what is
     /// to be run after them is run; without it another round of signals has nobody to meet.
     fn leave_to_kernel(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         match settings.service().exec_stop_post.is_empty() {
             true => self.enter_dead(unit),
             false => self.enter_stop_post(unit),
@@ -431,7 +435,7 @@ impl Core {
 
     pub(crate) fn enter_stop_post(&mut self, unit: UnitId) {
         self.drop_searches(unit);
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         if settings.service().exec_stop_post.is_empty() {
             return self.enter_signal(unit, ServicePhase::FinalSigterm);
         }
@@ -491,7 +495,7 @@ impl Core {
         let is_said = stays && history.is_some_and(|told| told.reason.code == code);
         match code {
             _ if is_said => {}
-            Code::KernelHolds => self.note(unit, code, Cause::Kernel, String::new()),
+            Code::KernelHolds => state_change::note(self, unit, code, Cause::Kernel, String::new()),
             _ => return self.fail_service(unit, Outcome::Timeout, code),
         }
         self.units.set_outcome(unit, Outcome::Timeout);
@@ -529,7 +533,7 @@ impl Core {
 
     /// Nothing of the run is left. Comes to rest, or waits to be started again.
     pub(crate) fn enter_dead(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let config = settings.service();
         let mut run = self.units.service(unit).expect("it is ending").clone();
         self.drop_effects(unit, &run);
@@ -546,9 +550,9 @@ impl Core {
         history.has_cgroup = false;
         let restarting = restarts || self.is_to_come_again(unit);
         self.outbox.effects.push(Effect::CleanUp { unit, settings: settings.clone(), restarting });
-        self.clear_away(unit, &settings, restarting);
+        cleanup::clear_away(self, unit, &settings, restarting);
         let comes_again = restarts || self.is_restarted(unit, &run);
-        self.transit(unit, comes_again, |u| {
+        state_change::transit(self, unit, comes_again, |u| {
             u.state =
                 TypeState::Service(if bad { Service::Failed(run.outcome) } else { Service::Dead });
         });
@@ -583,7 +587,7 @@ impl Core {
             true => {
                 self.units.history_mut(unit).reason = Reason::new(Code::Finished, Cause::Kernel)
             }
-            false => self.note(unit, Code::Finished, Cause::Kernel, String::new()),
+            false => state_change::note(self, unit, Code::Finished, Cause::Kernel, String::new()),
         }
     }
 
@@ -655,7 +659,9 @@ impl Core {
             run.outcome = Outcome::Resources;
         }
         match config.kill.mode {
-            KillMode::Mixed => self.note(unit, Code::StopLeft, Cause::Kernel, String::new()),
+            KillMode::Mixed => {
+                state_change::note(self, unit, Code::StopLeft, Cause::Kernel, String::new())
+            }
             // The log has it from the stop.
             _ => self.units.history_mut(unit).reason = Reason::new(Code::StopLeft, Cause::Kernel),
         }
@@ -677,7 +683,9 @@ impl Core {
         run.stop_by = None;
         run.runtime_deadline = None;
         run.watchdog_deadline = None;
-        self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(Part::new(run))));
+        state_change::transit(self, unit, false, |u| {
+            u.state = TypeState::Service(Service::Up(Part::new(run)))
+        });
     }
 
     /// The job that was to restart it is gone, cancelled or refused: it stays down. If it was a stop, which

@@ -1,5 +1,6 @@
 //! What clients ask for, and what is asked of all units at once.
 
+use crate::features::{freezer, remarks, shutdown_state, survival};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{ClientId, JobId, UnitId};
@@ -11,6 +12,7 @@ use crate::model::state::{
 };
 use crate::protocol::event::{Effect, FollowUp, KillTarget};
 use crate::protocol::request::{Asker, KillWhom, Refusal, Reply, Request};
+use crate::state_change;
 use crate::transaction::Anchor;
 use warren_unit::Relation;
 
@@ -65,22 +67,24 @@ impl Core {
                 }
                 Ok(Reply::Done)
             }
-            Request::ResetFailed(Some(unit)) if self.is_put_aside(unit) => {
+            Request::ResetFailed(Some(unit)) if remarks::is_put_aside(self, unit) => {
                 Err(Refusal::Maintenance(self.graph.name(unit).clone()))
             }
             Request::ResetFailed(unit) => {
                 let all = || self.units.ids().collect();
                 let mut units: Vec<UnitId> = unit.map_or_else(all, |unit| vec![unit]);
-                units.retain(|&unit| !self.is_put_aside(unit));
+                units.retain(|&unit| !remarks::is_put_aside(self, unit));
                 units.into_iter().for_each(|unit| self.reset_failed(unit));
                 Ok(Reply::Done)
             }
             Request::Mark { unit, marked, text } => self.mark(unit, marked, &text, cause),
             Request::Clear(unit) => self.clear(unit),
-            Request::Comment { unit, text } => self.comment(unit, &text, cause),
+            Request::Comment { unit, text } => remarks::comment(self, unit, &text, cause),
             Request::Hurry(unit) => self.hurry(unit, cause),
             Request::Kill { unit, whom, signal } => self.kill_request(unit, whom, signal),
-            Request::Freeze { unit, frozen } => return self.freeze_request(client, unit, frozen),
+            Request::Freeze { unit, frozen } => {
+                return freezer::freeze_request(self, client, unit, frozen);
+            }
         };
         reply.map(Some)
     }
@@ -157,7 +161,7 @@ impl Core {
             }
             return;
         }
-        self.transit(unit, false, |run| match &mut run.state {
+        state_change::transit(self, unit, false, |run| match &mut run.state {
             TypeState::Service(s @ Service::Failed(_)) => *s = Service::Dead,
             TypeState::Service(Service::Up(run)) if run.phase == ServicePhase::AutoRestart => {
                 run.outcome = Outcome::Success;
@@ -189,10 +193,10 @@ impl Core {
     }
 
     fn hurry(&mut self, unit: UnitId, cause: Cause) -> Result<Reply, Refusal> {
-        if !self.may_be_hurried(unit) {
+        if !shutdown_state::may_be_hurried(self, unit) {
             return Err(Refusal::NotStopping(self.graph.name(unit).clone()));
         }
-        self.note(unit, Code::Hurried, cause, String::new());
+        state_change::note(self, unit, Code::Hurried, cause, String::new());
         let goes_on_by_itself = match self.units.run(unit).state {
             TypeState::Service(Service::Up(_)) => {
                 self.hurry_service(unit);
@@ -226,14 +230,15 @@ impl Core {
                 false => self.finish_job(unit, JobResult::Canceled, reason),
             }
         }
-        let outlasting = self.outlasting(soft);
+        let outlasting = survival::outlasting(self, soft);
         for unit in self.units.busy() {
             let stays = self.is_left_alone(unit)
                 || self.has_stop_job(unit)
                 || self.graph.is_device(unit)
                 || outlasting.contains(&unit);
             if !self.graph.flags(unit).perpetual() && !stays {
-                self.install_new(unit, JobKind::Stop, self.stopping_mode(unit), reason);
+                let mode = self.stopping_mode(unit);
+                self.install_new(unit, JobKind::Stop, mode, reason);
             }
         }
         self.jobs.circles_unchecked = true;
@@ -241,7 +246,8 @@ impl Core {
 
     /// Its stop is from now on one of the end's.
     fn keep_stop(&mut self, unit: UnitId) {
-        self.strengthen(unit, self.stopping_mode(unit));
+        let mode = self.stopping_mode(unit);
+        self.strengthen(unit, mode);
         self.queues.queue_job(&self.units, unit);
     }
 

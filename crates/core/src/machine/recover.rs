@@ -5,6 +5,7 @@
 //! their sockets, open sockets are in init's store. What happened in the kernel while nobody
 //! looked is fed in afterwards as ordinary events.
 
+use crate::features::{cgroup_place, cleanup, freezer, runtime_limit};
 use crate::graph::Graph;
 use crate::machine::Core;
 use crate::model::ids::{EffectId, Serial, UnitId};
@@ -12,6 +13,7 @@ use crate::model::process::*;
 use crate::model::state::*;
 use crate::model::time::Moment;
 use crate::parts::ids::Ids;
+use crate::parts::unit_settings;
 use crate::persist::run_state::{Manager, Restored};
 use crate::protocol::event::{Effect, Spawn};
 use std::sync::Arc;
@@ -77,19 +79,20 @@ impl Core {
         }
         for (unit, path) in restored.groups {
             if self.units.known(unit).is_some() {
-                self.restore_place(unit, &path);
+                cgroup_place::restore_place(self, unit, &path);
             }
         }
         // Of an end with stops that is as far no unit is up that has commands.
         self.outbox.given_up = self.totals.stopping && self.totals.jobs == 0;
-        self.recount_blockers(&self.units.busy());
+        let busy = self.units.busy();
+        self.recount_blockers(&busy);
         self.jobs.guess_starting_reloads(&self.units);
         self.jobs.circles_possible = true;
         self.break_circles();
         let mut given_up = Vec::new();
         for unit in self.units.ids() {
             self.clear_dead_socket(unit);
-            if !self.resume_clearing(unit) {
+            if !cleanup::resume_clearing(self, unit) {
                 given_up.push(unit);
             }
         }
@@ -149,10 +152,10 @@ impl Core {
 
     fn resume(&mut self, unit: UnitId) {
         if let Some(id) = self.units.run(unit).history.as_ref().and_then(|h| h.checking) {
-            let section = self.compiled(unit).section.clone();
+            let section = unit_settings::compiled(self, unit).section.clone();
             self.again(id, unit, Effect::CheckConditions { id, unit, section });
         }
-        self.resume_freezer(unit);
+        freezer::resume_freezer(self, unit);
         match self.units.run(unit).state.clone() {
             TypeState::Service(Service::Up(run)) => self.resume_service(unit, &run),
             TypeState::Socket(Socket::Up(run)) => self.resume_socket(unit, &run),
@@ -161,7 +164,7 @@ impl Core {
             }
             TypeState::Automount(Automount::Up(run)) => self.resume_automount(unit, &run),
             TypeState::Slice(Slice::Asked(id)) => {
-                let settings = self.compiled(unit);
+                let settings = unit_settings::compiled(self, unit);
                 self.again(id, unit, Effect::MakeCgroup { id, unit, settings });
             }
             _ => {}
@@ -199,7 +202,7 @@ impl Core {
         }
         self.watch_bus_name(unit, true);
         if let Some(id) = run.main_search {
-            let pid_file = self.compiled(unit).service().pid_file.clone();
+            let pid_file = unit_settings::compiled(self, unit).service().pid_file.clone();
             let is_last_look = run.phase == ServicePhase::StartPost && self.has_no_main_yet(unit);
             let waits = run.phase == ServicePhase::Start || is_last_look;
             self.again(id, unit, Effect::FindMain { id, unit, pid_file, waits });
@@ -224,9 +227,9 @@ impl Core {
         index: u16,
         main: bool,
     ) -> Box<Spawn> {
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let sockets = self.sockets_for(unit, list, main, &settings);
-        let invocation = self.invocation(unit);
+        let invocation = runtime_limit::invocation(self, unit);
         let environment = self.service_environment(unit, list);
         Box::new(Spawn { unit, list, index, main, settings, environment, sockets, invocation })
     }
@@ -238,7 +241,7 @@ impl Core {
             self.again(id, unit, Effect::Spawn(id, spawn));
         }
         if let Some(id) = run.listen_asked {
-            let settings = self.compiled(unit);
+            let settings = unit_settings::compiled(self, unit);
             self.again(id, unit, Effect::Listen { id, unit, settings });
         }
         if self.is_leaving(unit) {
@@ -263,7 +266,7 @@ impl Core {
     fn resume_mount(&mut self, unit: UnitId, run: &MountRun) {
         use MountPhase::*;
         let Some(id) = run.asked else { return };
-        let settings = self.compiled(unit);
+        let settings = unit_settings::compiled(self, unit);
         let remount = matches!(run.phase, Remounting | RemountingSigterm | RemountingSigkill);
         let effect = match run.phase {
             Mounted | Unmounting | UnmountingSigterm | UnmountingSigkill => {
@@ -280,10 +283,10 @@ impl Core {
     fn resume_automount(&mut self, unit: UnitId, run: &AutomountRun) {
         self.answer_again(unit);
         if let Some(id) = run.asked {
-            let settings = self.compiled(unit);
+            let settings = unit_settings::compiled(self, unit);
             self.again(id, unit, Effect::SetTrap { id, unit, settings });
         }
-        if run.running && self.compiled(unit).automount().timeout_idle.is_some() {
+        if run.running && unit_settings::compiled(self, unit).automount().timeout_idle.is_some() {
             self.outbox.effects.push(Effect::WatchIdle { unit, on: true });
         }
     }

@@ -6,14 +6,15 @@
 //! changes. `ExcludeAll=` and `RestartOn=` act when the other unit changes. A unit that was stopped
 //! by one of them starts again when the other allows it; its reason is the memory of that.
 
+use crate::features::start_limit;
 use crate::machine::Core;
 use crate::model::ids::UnitId;
-use crate::model::job::comes_up;
-use crate::model::job::{JobKind, JobMode, JobResult, JobType};
+use crate::model::job::{JobKind, JobMode, JobResult, JobType, comes_up};
 use crate::model::process::Outcome;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::parts::job_queue::Turn;
 use crate::parts::queues::Transition;
+use crate::parts::unit_settings;
 use crate::transaction::Anchor;
 use warren_unit::Relation;
 
@@ -74,7 +75,7 @@ impl Core {
 
     /// The units of each line of `RequireAny=`.
     fn any_groups(&self, unit: UnitId) -> Vec<Vec<UnitId>> {
-        let section = self.section(unit);
+        let section = unit_settings::section(self, unit);
         let lines = section.require_any.iter();
         let members = lines.map(|names| names.iter().filter_map(|name| self.graph.lookup(name)));
         members.map(|members| members.collect()).collect()
@@ -229,7 +230,7 @@ impl Core {
         if !allowed {
             return;
         }
-        if let Some(at) = self.count_return(unit) {
+        if let Some(at) = start_limit::count_return(self, unit) {
             self.deadlines.upheld_again.insert(unit, at);
             self.units.note_touched(unit);
         } else {

@@ -1,0 +1,1 @@
+//! What comes back: answers to effects, ends of processes, empty cgroups.

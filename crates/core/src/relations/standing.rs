@@ -1,0 +1,1 @@
+//! Relations that hold all the time: `Upholds=`, `BindsTo=`, `StopWhenUnneeded=` (systemd.unit(5)).

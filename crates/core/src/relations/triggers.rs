@@ -1,0 +1,1 @@
+//! Which sockets and automounts are in front of a unit, also when their file is gone.
