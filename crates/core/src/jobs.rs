@@ -1,8 +1,8 @@
-//! Jobs at work: whose turn it is, and what is done then.
+//! Installed jobs: how they come, what they wait for, and how they end.
 //!
-//! `requests` takes what clients ask for, `install` makes a plan's jobs installed ones, `waits`
-//! counts for each how many it waits for, `turns` has those whose turn may have come, and `ends` is
-//! how they end. Start at [`Core::run_next_job`].
+//! Owns: `install`, which makes a plan's jobs installed ones; `waits`, which counts for each how many it waits for;
+//! `halves`, which is what a change of the unit does to its job; and `ends`. Start at [`install`].
+//! Must not: know how a unit of one type starts or stops; `machine::perform` has units do their jobs.
 
 pub(crate) mod circles;
 pub(crate) mod dependency_groups;
@@ -16,7 +16,7 @@ use crate::features::{cleanup, device_sight, remarks};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
-use crate::model::job::{Ignores, JobKind, JobResult};
+use crate::model::job::{JobKind, JobResult};
 use crate::model::reason::{Cause, Code, Reason};
 use crate::parts::job_queue::Turn;
 use crate::parts::unit_settings;
@@ -52,21 +52,8 @@ impl Core {
             }
             Turn::Over(result, reason) => {
                 self.note_begun(unit);
-                self.end_job(unit, result, reason, !was_so);
+                ends::end_job(self, unit, result, reason, !was_so);
             }
-        }
-    }
-
-    /// What a start is to have is being removed, since it began: it has not begun after all.
-    pub(crate) fn wait_again(&mut self, unit: UnitId) {
-        let job = self.units.run_mut(unit).job.as_mut();
-        let had_begun = job.is_some_and(|job| std::mem::take(&mut job.running));
-        // Nor was that planned with jobs that come to wait for it now.
-        self.jobs.circles_possible |= had_begun;
-        self.jobs.running -= u32::from(had_begun);
-        // It had its turn before those that wait for it now.
-        if had_begun && self.waits_for_itself(unit) {
-            self.change_job(unit, |job| _ = job.ignores.add(Ignores::ORDER));
         }
     }
 
@@ -146,7 +133,7 @@ impl Core {
         if cleanup::waits_for_clearing(self, unit) {
             return Turn::Wait;
         }
-        match self.groups_against(unit) {
+        match dependency_groups::groups_against(self, unit) {
             Some(turn) => turn,
             None => self.start_unit(unit, reason),
         }
@@ -183,7 +170,7 @@ impl Core {
     ) -> Turn {
         if state.is_down() {
             if kind == JobKind::Restart {
-                return self.turn_into_start(unit);
+                return halves::turn_into_start(self, unit);
             }
             self.stays_down(unit, reason);
             return match cleanup::is_stop_held(self, unit) {
@@ -198,46 +185,10 @@ impl Core {
             s if s.is_down() && kind == JobKind::Stop && cleanup::is_stop_held(self, unit) => {
                 Turn::Begun
             }
-            s if s.is_down() && kind == JobKind::Restart => self.turn_into_start(unit),
+            s if s.is_down() && kind == JobKind::Restart => halves::turn_into_start(self, unit),
             s if s.is_down() => Turn::Over(JobResult::Done, reason),
             _ => Turn::Begun,
         }
-    }
-
-    /// The stop half of a restart is done: what is left is a start job, which waits like any, and which a
-    /// recording has as another.
-    fn turn_into_start(&mut self, unit: UnitId) -> Turn {
-        self.note_half(unit);
-        self.change_job(unit, |job| {
-            job.kind = JobKind::Start;
-            if std::mem::take(&mut job.running) {
-                job.released_by = None;
-            }
-        });
-        if self.jobs.circles_possible && self.waits_for_itself(unit) {
-            self.break_circles();
-        }
-        self.queues.queue_job(&self.units, unit);
-        Turn::Wait
-    }
-
-    fn note_half(&mut self, unit: UnitId) {
-        let job = self.units.run(unit).job.as_deref().filter(|job| job.running);
-        let Some((job, was, reason)) = job.map(|job| (job.id, job.kind, job.reason)) else {
-            return;
-        };
-        self.jobs.running -= 1;
-        let result = JobResult::Done;
-        self.outbox.happened(
-            self.times.now.monotonic,
-            unit,
-            What::JobEnded { job, kind: was, result, reason },
-        );
-        self.outbox.happened(
-            self.times.now.monotonic,
-            unit,
-            What::JobQueued { job, kind: JobKind::Start, reason },
-        );
     }
 
     fn perform_reload(&mut self, unit: UnitId, state: ActiveState, reason: Reason) -> Turn {
@@ -258,7 +209,7 @@ impl Core {
         if history.state_change.monotonic < since || !self.jobs.has_a_start(&self.units, unit) {
             return None;
         }
-        Some(match self.ended_well(unit) {
+        Some(match halves::ended_well(self, unit) {
             true => Turn::Over(JobResult::Done, history.reason),
             false => Turn::Over(JobResult::Failed, history.reason),
         })

@@ -8,6 +8,7 @@
 //! Must not: know what a service or a socket is; that is in `types`.
 
 use crate::features::start_limit;
+use crate::jobs::circles;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::job::{JobKind, JobResult};
 use crate::model::process::*;
@@ -125,7 +126,7 @@ impl Core {
             } else if self.run_next_job() {
                 looked_at += 1;
             } else if std::mem::take(&mut self.jobs.circles_unchecked) {
-                self.break_circles();
+                circles::break_circles(self);
             } else if let Some((unit, at)) = self.queues.job_ends.pop_first() {
                 self.tell_triggers_of_job_end(unit, at);
             } else if let Some(unit) = self.queues.bound.pop_first() {

@@ -6,6 +6,7 @@
 //! would have the same paths, of this unit or of another: nothing that a new run has made is removed
 //! for the sake of an old one. A stop waits for it no longer than `WAIT_MAX`; a start has to.
 
+use crate::jobs::ends;
 use crate::machine::Core;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::job::{Job, JobKind, JobResult};
@@ -205,7 +206,7 @@ impl Core {
         let job = self.units.run(unit).job.as_ref().filter(|job| job.running);
         let stop = job.filter(|job| job.kind == JobKind::Stop).map(|job| job.reason);
         if let Some(reason) = stop.filter(|_| self.units.active_state(unit).is_down()) {
-            self.finish_job(unit, JobResult::Done, reason);
+            ends::finish_job(self, unit, JobResult::Done, reason);
             // When it went down this job stood against what is to bring it up again.
             self.queues.upheld.insert(unit);
             self.return_if_allowed(unit);

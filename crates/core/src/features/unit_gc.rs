@@ -3,6 +3,7 @@
 //! A unit stays while another one names it. Those that only name each other, as the socket and the
 //! service of a template do, are forgotten together.
 
+use crate::jobs::dependency_groups;
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -60,7 +61,7 @@ fn leaves_nothing(core: &Core, unit: UnitId) -> bool {
         && definition.load_state != LoadState::Stub
         && !definition.flags.perpetual()
         && !own_file()
-        && !core.may_return(unit)
+        && !dependency_groups::may_return(core, unit)
         && core.graph.has_its_name(unit)
         && !core.graph.displaced_by(unit).any(|other| is_busy(core, other))
 }

@@ -7,6 +7,7 @@
 //! by one of them starts again when the other allows it; its reason is the memory of that.
 
 use crate::features::start_limit;
+use crate::jobs::{install, waits};
 use crate::machine::Core;
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, JobMode, JobResult, JobType, comes_up};
@@ -22,95 +23,94 @@ use warren_unit::Relation;
 const ENDED_WITH: [Relation; 3] =
     [Relation::RestartOnErrorOf, Relation::RestartOnRestartOf, Relation::RestartOnRefreshOf];
 
-impl Core {
-    /// What stands against the start of a unit whose turn it is: a wait, or the end of its job.
-    pub(crate) fn groups_against(&mut self, unit: UnitId) -> Option<Turn> {
-        if !self.graph.flags(unit).has_groups() {
-            return None;
+/// What stands against the start of a unit whose turn it is: a wait, or the end of its job.
+pub(crate) fn groups_against(core: &mut Core, unit: UnitId) -> Option<Turn> {
+    if !core.graph.flags(unit).has_groups() {
+        return None;
+    }
+    let refuse = |code, other| {
+        Some(Turn::Over(JobResult::Dependency, Reason::new(code, Cause::Dependency(other))))
+    };
+    if let Some(other) = excluder(core, unit) {
+        return refuse(Code::Excluded, other);
+    }
+    let waits = !core.units.run(unit).job.as_ref().is_some_and(|job| job.ignores_order());
+    let graph = core.graph.clone();
+    if waits && graph.related(unit, Relation::OptionalAll).any(|other| is_coming(core, other)) {
+        return Some(Turn::Wait);
+    }
+    for group in any_groups(core, unit) {
+        if group.iter().any(|&other| core.units.active_state(other).is_up()) {
+            continue;
         }
-        let refuse = |code, other| {
-            Some(Turn::Over(JobResult::Dependency, Reason::new(code, Cause::Dependency(other))))
-        };
-        if let Some(other) = self.excluder(unit) {
-            return refuse(Code::Excluded, other);
-        }
-        let waits = !self.units.run(unit).job.as_ref().is_some_and(|job| job.ignores_order());
-        let graph = self.graph.clone();
-        if waits && graph.related(unit, Relation::OptionalAll).any(|other| self.is_coming(other)) {
+        if waits && group.iter().any(|&other| is_coming(core, other)) {
             return Some(Turn::Wait);
         }
-        for group in self.any_groups(unit) {
-            if group.iter().any(|&other| self.units.active_state(other).is_up()) {
-                continue;
-            }
-            if waits && group.iter().any(|&other| self.is_coming(other)) {
-                return Some(Turn::Wait);
-            }
-            if let Some(&first) = group.first() {
-                return refuse(Code::NoneOfGroup, first);
-            }
+        if let Some(&first) = group.first() {
+            return refuse(Code::NoneOfGroup, first);
         }
-        None
     }
+    None
+}
 
-    /// Whether a start of it has a unit to wait for that a group of it names.
-    pub(crate) fn waits_for_group(&self, unit: UnitId) -> bool {
-        let groups = [Relation::RequireAny, Relation::OptionalAll];
-        let starts =
-            self.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start);
-        starts && groups.iter().any(|&r| self.graph.related(unit, r).any(|o| self.is_coming(o)))
-    }
+/// Whether a start of it has a unit to wait for that a group of it names.
+pub(crate) fn waits_for_group(core: &Core, unit: UnitId) -> bool {
+    let groups = [Relation::RequireAny, Relation::OptionalAll];
+    let starts = core.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start);
+    starts && groups.iter().any(|&r| core.graph.related(unit, r).any(|o| is_coming(core, o)))
+}
 
-    /// A unit that this one must not run beside, and that is up or about to be.
-    fn excluder(&self, unit: UnitId) -> Option<UnitId> {
-        let mut excluded = self.graph.related(unit, Relation::ExcludeAll);
-        excluded.find(|&other| self.units.active_state(other).is_up() || self.is_coming(other))
-    }
+/// A unit that this one must not run beside, and that is up or about to be.
+fn excluder(core: &Core, unit: UnitId) -> Option<UnitId> {
+    let mut excluded = core.graph.related(unit, Relation::ExcludeAll);
+    excluded.find(|&other| core.units.active_state(other).is_up() || is_coming(core, other))
+}
 
-    /// Whether a unit is on its way up, or has a job that leads there.
-    fn is_coming(&self, unit: UnitId) -> bool {
-        let kind = self.units.run(unit).job.as_ref().map(|job| job.kind);
-        comes_up(kind, self.units.active_state(unit))
-    }
+/// Whether a unit is on its way up, or has a job that leads there.
+fn is_coming(core: &Core, unit: UnitId) -> bool {
+    let kind = core.units.run(unit).job.as_ref().map(|job| job.kind);
+    comes_up(kind, core.units.active_state(unit))
+}
 
-    /// The units of each line of `RequireAny=`.
-    fn any_groups(&self, unit: UnitId) -> Vec<Vec<UnitId>> {
-        let section = unit_settings::section(self, unit);
-        let lines = section.require_any.iter();
-        let members = lines.map(|names| names.iter().filter_map(|name| self.graph.lookup(name)));
-        members.map(|members| members.collect()).collect()
-    }
+/// The units of each line of `RequireAny=`.
+fn any_groups(core: &Core, unit: UnitId) -> Vec<Vec<UnitId>> {
+    let section = unit_settings::section(core, unit);
+    let lines = section.require_any.iter();
+    let members = lines.map(|names| names.iter().filter_map(|name| core.graph.lookup(name)));
+    members.map(|members| members.collect()).collect()
+}
 
-    /// Whether each line of `RequireAny=` that names `other` has another unit that is up.
-    pub(crate) fn does_without(&self, unit: UnitId, other: UnitId) -> bool {
-        let groups = self.any_groups(unit);
-        let up = |&member: &UnitId| member != other && self.units.active_state(member).is_up();
-        groups.iter().filter(|group| group.contains(&other)).all(|group| group.iter().any(up))
-    }
+/// Whether each line of `RequireAny=` that names `other` has another unit that is up.
+pub(crate) fn does_without(core: &Core, unit: UnitId, other: UnitId) -> bool {
+    let groups = any_groups(core, unit);
+    let up = |&member: &UnitId| member != other && core.units.active_state(member).is_up();
+    groups.iter().filter(|group| group.contains(&other)).all(|group| group.iter().any(up))
+}
 
-    /// Starts that wait for a group with this unit in it are looked at again.
-    pub(crate) fn look_at_group_waiters(&mut self, unit: UnitId) {
-        let graph = self.graph.clone();
-        for relation in [Relation::RequireAnyOf, Relation::OptionalAllOf] {
-            for other in graph.related(unit, relation) {
-                if self.units.run(other).job.as_ref().is_some_and(|job| !job.running) {
-                    self.release(other, unit);
-                }
+/// Starts that wait for a group with this unit in it are looked at again.
+pub(crate) fn look_at_group_waiters(core: &mut Core, unit: UnitId) {
+    let graph = core.graph.clone();
+    for relation in [Relation::RequireAnyOf, Relation::OptionalAllOf] {
+        for other in graph.related(unit, relation) {
+            if core.units.run(other).job.as_ref().is_some_and(|job| !job.running) {
+                waits::release(core, other, unit);
             }
         }
     }
+}
 
-    /// Jobs of these units that wait for no job are looked at again: the graph is another one, and may not
-    /// have the group any more that one of them waits for.
-    pub(crate) fn look_at_group_waiters_among(&mut self, units: &[UnitId]) {
-        for &unit in units {
-            let job = self.units.run(unit).job.as_ref();
-            if job.is_some_and(|job| !job.running && job.blockers == 0) {
-                self.queues.queue_job(&self.units, unit);
-            }
+/// Jobs of these units that wait for no job are looked at again: the graph is another one, and may not
+/// have the group any more that one of them waits for.
+pub(crate) fn look_at_group_waiters_among(core: &mut Core, units: &[UnitId]) {
+    for &unit in units {
+        let job = core.units.run(unit).job.as_ref();
+        if job.is_some_and(|job| !job.running && job.blockers == 0) {
+            core.queues.queue_job(&core.units, unit);
         }
     }
+}
 
+impl Core {
     /// What a change of one unit's state does over `RestartOn=` and `ExcludeAll=`. `told` is the job
     /// that stops or restarts it, with what the transaction found.
     pub(crate) fn ripple_by_rules(&mut self, transition: Transition, told: Option<JobKind>) {
@@ -154,7 +154,7 @@ impl Core {
             }
             for other in graph.related(unit, relation) {
                 let one_of = graph.is_related(other, Relation::RequireAny, unit);
-                let is_done = are_told && !one_of || one_of && self.does_without(other, unit);
+                let is_done = are_told && !one_of || one_of && does_without(self, other, unit);
                 if !is_done && self.units.active_state(other).is_up_or_coming() {
                     let reason = Reason::new(Code::DependencyEnded, Cause::Dependency(unit));
                     self.stop_by_rule(other, reason);
@@ -169,7 +169,7 @@ impl Core {
         let stops = |kind: JobKind| kind.is_stopping();
         if !self.units.run(unit).job.as_ref().is_some_and(|job| stops(job.kind)) {
             let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };
-            self.enqueue_for(anchor, reason);
+            install::enqueue_for(self, anchor, reason);
         }
         let owed = self.queues.stands_off.contains(&unit).then_some(reason);
         if owed.is_some() || self.owed_stop(unit).is_some() {
@@ -187,7 +187,7 @@ impl Core {
         let Some(reason) = self.owed_stop(unit) else { return false };
         let Cause::Dependency(other) = reason.cause else { return false };
         let is_due = match reason.code {
-            Code::GaveWay => self.excluder(unit).is_some(),
+            Code::GaveWay => excluder(self, unit).is_some(),
             _ => ENDED_WITH.iter().any(|&rule| self.graph.is_related(other, rule, unit)),
         };
         match is_due && self.units.active_state(unit).is_up_or_coming() {
@@ -223,7 +223,7 @@ impl Core {
             return;
         }
         let allowed = match reason.code {
-            Code::GaveWay => self.excluder(unit).is_none(),
+            Code::GaveWay => excluder(self, unit).is_none(),
             Code::DependencyEnded => self.is_back(unit, other),
             _ => false,
         };
@@ -235,7 +235,11 @@ impl Core {
             self.units.note_touched(unit);
         } else {
             let anchor = Anchor { unit, job_type: JobType::Start, mode: JobMode::Fail };
-            self.enqueue_for(anchor, Reason::new(Code::Returned, Cause::Dependency(other)));
+            install::enqueue_for(
+                self,
+                anchor,
+                Reason::new(Code::Returned, Cause::Dependency(other)),
+            );
         }
     }
 
@@ -243,23 +247,26 @@ impl Core {
     fn is_back(&self, unit: UnitId, other: UnitId) -> bool {
         let stops = self.units.run(other).job.as_ref().is_some_and(|job| job.kind.is_stopping());
         let one_of = self.graph.is_related(unit, Relation::RequireAny, other);
-        self.units.active_state(other).is_up() && !stops || one_of && self.does_without(unit, other)
+        self.units.active_state(other).is_up() && !stops
+            || one_of && does_without(self, unit, other)
     }
+}
 
-    /// Whether it is down for the sake of a unit that it must not run beside.
-    pub(crate) fn gave_way(&self, unit: UnitId) -> bool {
-        self.units.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::GaveWay)
-    }
+/// Whether it is down for the sake of a unit that it must not run beside.
+pub(crate) fn gave_way(core: &Core, unit: UnitId) -> bool {
+    core.units.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::GaveWay)
+}
 
-    /// Whether it is down by a rule that starts it again when what stopped it allows it.
-    pub(crate) fn may_return(&self, unit: UnitId) -> bool {
-        let reason = self.units.run(unit).history.as_ref().map(|history| history.reason);
-        reason.is_some_and(|reason| {
-            matches!(reason.code, Code::GaveWay | Code::DependencyEnded)
-                && matches!(reason.cause, Cause::Dependency(_))
-        })
-    }
+/// Whether it is down by a rule that starts it again when what stopped it allows it.
+pub(crate) fn may_return(core: &Core, unit: UnitId) -> bool {
+    let reason = core.units.run(unit).history.as_ref().map(|history| history.reason);
+    reason.is_some_and(|reason| {
+        matches!(reason.code, Code::GaveWay | Code::DependencyEnded)
+            && matches!(reason.cause, Cause::Dependency(_))
+    })
+}
 
+impl Core {
     /// An administrator stops what is down already: it does not come back by a rule any more.
     pub(crate) fn stays_down(&mut self, unit: UnitId, reason: Reason) {
         let by_rule = |code| matches!(code, Code::GaveWay | Code::DependencyEnded);

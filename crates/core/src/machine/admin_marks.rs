@@ -4,6 +4,7 @@
 //! failed. A degraded unit is up, and whoever needs it goes by that.
 
 use crate::features::remarks;
+use crate::jobs::install;
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::admin_marks::Marked;
@@ -32,7 +33,7 @@ impl Core {
             return Ok(Reply::Done);
         }
         let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };
-        self.enqueue(anchor, by)?;
+        install::enqueue(self, anchor, by)?;
         state_change::transit(self, unit, false, |run| {
             run.history.get_or_insert_default().notes_mut().mark = Some((marked, remark));
         });

@@ -1,6 +1,7 @@
 //! What always holds: the invariants of the machine, looked at by the simulator after every step.
 
 use crate::features::cleanup;
+use crate::jobs::{dependency_groups, waits};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -45,7 +46,7 @@ impl Core {
     fn check_job(&self, unit: UnitId, wrong: &mut Vec<String>) {
         let Some(job) = &self.units.run(unit).job else { return };
         let name = self.graph.name(unit);
-        let blockers = self.count_blockers(unit);
+        let blockers = waits::count_blockers(self, unit);
         if job.unit != unit {
             wrong.push(format!("{name}: its job is for {:?}", job.unit));
         }
@@ -59,7 +60,8 @@ impl Core {
             state,
             ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
         );
-        let waits = self.waits_for_group(unit) || cleanup::is_clearing_waiter(self, unit);
+        let waits = dependency_groups::waits_for_group(self, unit)
+            || cleanup::is_clearing_waiter(self, unit);
         if waits_for_state && !moving && !waits {
             wrong.push(format!("{name}: its {} job waits for nothing", job.kind.as_str()));
         }

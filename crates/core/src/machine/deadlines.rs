@@ -1,6 +1,7 @@
 //! What is done when the deadline of a unit has come.
 
 use super::Core;
+use crate::jobs::ends;
 use crate::model::state::TypeState;
 
 impl Core {
@@ -13,7 +14,7 @@ impl Core {
                 self.queues.queue_relations(unit);
             }
             self.clearing_deadline(unit);
-            self.job_deadline(unit);
+            ends::job_deadline(self, unit);
             match &self.units.run(unit).state {
                 TypeState::Service(_) => self.service_deadline(unit),
                 TypeState::Socket(_) => self.socket_deadline(unit),

@@ -3,6 +3,7 @@
 use super::Core;
 use crate::features::{cgroup_place, limits, runtime_limit, start_limit};
 use crate::graph::{Delta, Graph};
+use crate::jobs::circles;
 use crate::model::ids::UnitId;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::{Mount, Slice, TypeState, UnitRun};
@@ -48,7 +49,7 @@ impl Core {
                 self.outbox.tell(Notice::UnitRemoved(unit));
             }
         }
-        self.look_at_rewired_jobs(&delta.rewired);
+        circles::look_at_rewired_jobs(self, &delta.rewired);
         for &unit in &delta.rewired {
             self.look_behind_socket(unit);
             self.queues.queue_relations(unit);

@@ -2,20 +2,17 @@
 //! waits.
 
 use crate::features::{connections, device_sight, start_limit};
+use crate::jobs::{dependency_groups, halves, install, outcomes};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, JobMode, JobResult, JobType};
-use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::model::time::Moment;
 use crate::parts::deadlines::AGAIN_AFTER;
 use crate::parts::queues::Transition;
-use crate::parts::unit_settings;
-use crate::protocol::request::{Notice, Refusal};
 use crate::settings::{Compiled, TypeSettings};
-use crate::state_change;
 use crate::transaction::Anchor;
 use warren_unit::{LoadState, Relation, UnitName, UnitType};
 
@@ -23,7 +20,7 @@ impl Core {
     /// Propagates one transition.
     pub(crate) fn ripple(&mut self, transition: Transition) {
         let Transition { unit, old, new, by, .. } = transition;
-        self.job_after_change(unit, new);
+        halves::job_after_change(self, unit, new);
         if !old.is_up_or_coming()
             && new.is_up_or_coming()
             && by.is_none()
@@ -36,9 +33,9 @@ impl Core {
             self.stop_afterwards(unit);
         }
         self.ripple_by_rules(transition, told);
-        self.look_at_group_waiters(unit);
+        dependency_groups::look_at_group_waiters(self, unit);
         self.tell_triggers(unit, old, new);
-        self.fire_outcome(transition);
+        outcomes::fire_outcome(self, transition);
         self.requeue_waiters(unit);
         self.look_at_devices(unit);
         self.look_at_neighbours(unit, old, new);
@@ -69,16 +66,16 @@ impl Core {
                 .collect()
         };
         for other in missing(self, &[Relation::Requires, Relation::BindsTo], false) {
-            self.enqueue_because(other, JobType::Start, JobMode::Replace, wanted);
+            install::enqueue_because(self, other, JobType::Start, JobMode::Replace, wanted);
         }
         for other in missing(self, &[Relation::Wants, Relation::Upholds], false) {
-            self.enqueue_because(other, JobType::Start, JobMode::Fail, wanted);
+            install::enqueue_because(self, other, JobType::Start, JobMode::Fail, wanted);
         }
         for other in self.graph.related_by_any(unit, &[Relation::Conflicts, Relation::ConflictedBy])
         {
             if !self.units.active_state(other).is_down_or_going() {
                 let reason = by(Code::StoppedByConflict);
-                self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason);
+                install::enqueue_because(self, other, JobType::Stop, JobMode::Replace, reason);
             }
         }
     }
@@ -89,14 +86,14 @@ impl Core {
         for other in self.graph.related_by_any(unit, &[Relation::PropagatesStopTo]) {
             if !self.units.active_state(other).is_down_or_going() {
                 let reason = Reason::new(Code::StoppedWithDependency, Cause::Dependency(unit));
-                self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason);
+                install::enqueue_because(self, other, JobType::Stop, JobMode::Replace, reason);
             }
         }
         for other in self.graph.related_by_any(unit, &[Relation::BoundBy]) {
             let stays = self.graph.is_related(other, Relation::RestartOnNone, unit);
             if !stays && !self.units.active_state(other).is_down_or_going() {
                 let reason = Reason::new(Code::BoundUnitGone, Cause::Dependency(unit));
-                if !self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason) {
+                if !install::enqueue_because(self, other, JobType::Stop, JobMode::Replace, reason) {
                     // A job that may not be replaced stands against it now.
                     self.queues.stands_off.insert(other);
                 }
@@ -209,82 +206,6 @@ impl Core {
         }
     }
 
-    /// `OnFailure=`, `OnSuccess=` and the actions of the same kind (systemd.unit(5)).
-    fn fire_outcome(&mut self, transition: Transition) {
-        let Transition { unit, old, new, will_restart, .. } = transition;
-        let has_failed = match new {
-            ActiveState::Failed => true,
-            // Put aside by hand is no failure.
-            ActiveState::Maintenance => self.units.outcome(unit) != Outcome::Success,
-            _ => false,
-        };
-        if will_restart || old.is_down() && !(has_failed && old == ActiveState::Inactive) {
-            return;
-        }
-        let (relation, failed) = match new {
-            _ if has_failed => (Relation::OnFailure, true),
-            ActiveState::Inactive if !old.is_down() => (Relation::OnSuccess, false),
-            _ => return,
-        };
-        let counted = start_limit::is_limited(self, unit);
-        self.start_by_outcome(unit, relation, counted);
-        if self.graph.flags(unit).has_job_settings() {
-            let section = unit_settings::compiled(self, unit).section.clone();
-            let (action, status) = match failed {
-                true => (section.failure_action, section.failure_action_exit_status),
-                false => (section.success_action, section.success_action_exit_status),
-            };
-            let status = status.or_else(|| self.main_exit(unit));
-            self.outbox.emergency(action, unit, status, &section.reboot_argument);
-        }
-    }
-
-    /// What the main process of the last run exited with, if it did.
-    fn main_exit(&self, unit: UnitId) -> Option<u8> {
-        match self.units.run(unit).history.as_ref()?.last_main?.status {
-            ExitStatus::Exited(status) => Some(status),
-            _ => None,
-        }
-    }
-
-    /// Starts what `OnFailure=` or `OnSuccess=` names. `counted`: what ended counted as a start.
-    pub(crate) fn start_by_outcome(&mut self, unit: UnitId, relation: Relation, counted: bool) {
-        if !self.graph.flags(unit).has_on_result() {
-            return;
-        }
-        if !counted && start_limit::answers_too_often(self, unit) {
-            return self.leave_outcome_alone(unit, relation);
-        }
-        let section = unit_settings::compiled(self, unit).section.clone();
-        let others = self.graph.related_by_any(unit, &[relation]);
-        let mode = match relation {
-            Relation::OnFailure => section.on_failure_job_mode,
-            _ => section.on_success_job_mode,
-        };
-        // Of several each would stop the one before it: systemd.unit(5) allows only one with it.
-        let mode = match mode {
-            JobMode::Isolate if others.len() > 1 => JobMode::Replace,
-            mode => mode,
-        };
-        let cause = Cause::Outcome(unit);
-        for other in others {
-            match start_limit::is_asked_too_often(self, other) {
-                true => state_change::note(self, other, Code::OutcomeLimit, cause, String::new()),
-                false => _ = self.enqueue_quietly(other, JobType::Start, mode, cause),
-            }
-        }
-    }
-
-    /// Does not start what `OnFailure=` or `OnSuccess=` names, because it would be too often.
-    fn leave_outcome_alone(&mut self, unit: UnitId, relation: Relation) {
-        let cause = Cause::Outcome(unit);
-        for other in self.graph.related_by_any(unit, &[relation]) {
-            if self.units.active_state(other).is_down() {
-                state_change::note(self, other, Code::OutcomeLimit, cause, String::new());
-            }
-        }
-    }
-
     /// The unit's own job may have waited for its state rather than for another job.
     fn requeue_waiters(&mut self, unit: UnitId) {
         if self.units.run(unit).job.is_some() {
@@ -331,28 +252,7 @@ impl Core {
             return;
         }
         let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Fail };
-        self.enqueue_for(anchor, Reason::new(Code::Unneeded, Cause::None));
-    }
-
-    /// Makes a job that a standing relation asks for. If it may not disturb jobs that are there,
-    /// it is tried again when jobs have ended.
-    pub(crate) fn enqueue_for(&mut self, anchor: Anchor, reason: Reason) {
-        let unit = anchor.unit;
-        match self.enqueue(anchor, reason.cause) {
-            Ok(_) => {
-                self.queues.stands_off.remove(&unit);
-                if let Some(job) = self.units.run_mut(unit).job.as_mut() {
-                    job.reason = reason;
-                }
-            }
-            Err(refusal) => {
-                let again = matches!(refusal, Refusal::Destructive { .. });
-                if !again || self.queues.stands_off.insert(unit) {
-                    let reason = Reason::new(refusal.code(), reason.cause);
-                    self.outbox.tell(Notice::Log { unit, reason, detail: refusal.to_string() });
-                }
-            }
-        }
+        install::enqueue_for(self, anchor, Reason::new(Code::Unneeded, Cause::None));
     }
 
     /// Whether a stop of the unit failed so recently that nothing is to be expected of another, which is
@@ -391,7 +291,11 @@ impl Core {
         };
         let Some(bound) = self.graph.related(unit, Relation::BindsTo).find(gone) else { return };
         let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };
-        self.enqueue_for(anchor, Reason::new(Code::BoundUnitGone, Cause::Dependency(bound)));
+        install::enqueue_for(
+            self,
+            anchor,
+            Reason::new(Code::BoundUnitGone, Cause::Dependency(bound)),
+        );
     }
 
     /// A unit that is up, and to stay so, and upholds this one.
@@ -426,6 +330,6 @@ impl Core {
         }
         start_limit::count_upheld(self, unit);
         let anchor = Anchor { unit, job_type: JobType::Start, mode: JobMode::Fail };
-        self.enqueue_for(anchor, Reason::new(Code::Upheld, Cause::Dependency(upholder)));
+        install::enqueue_for(self, anchor, Reason::new(Code::Upheld, Cause::Dependency(upholder)));
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::features::{cgroup_place, cleanup, freezer, runtime_limit};
 use crate::graph::Graph;
+use crate::jobs::{circles, dependency_groups, waits};
 use crate::machine::Core;
 use crate::model::ids::{EffectId, Serial, UnitId};
 use crate::model::process::*;
@@ -85,10 +86,10 @@ impl Core {
         // Of an end with stops that is as far no unit is up that has commands.
         self.outbox.given_up = self.totals.stopping && self.totals.jobs == 0;
         let busy = self.units.busy();
-        self.recount_blockers(&busy);
+        waits::recount_blockers(self, &busy);
         self.jobs.guess_starting_reloads(&self.units);
         self.jobs.circles_possible = true;
-        self.break_circles();
+        circles::break_circles(self);
         let mut given_up = Vec::new();
         for unit in self.units.ids() {
             self.clear_dead_socket(unit);
@@ -120,7 +121,7 @@ impl Core {
             self.queues.job_ends.extend(triggered.chain([unit]).map(|unit| (unit, self.times.now)));
         }
         for unit in self.units.ids() {
-            if self.may_return(unit) {
+            if dependency_groups::may_return(self, unit) {
                 self.return_if_allowed(unit);
             }
         }

@@ -1,6 +1,7 @@
 //! What clients ask for, and what is asked of all units at once.
 
 use crate::features::{freezer, remarks, shutdown_state, survival};
+use crate::jobs::{ends, install};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{ClientId, JobId, UnitId};
@@ -43,27 +44,28 @@ impl Core {
                     let is_for_good = matches!(refusal, Refusal::OnlyByDependency(..));
                     let anchor = Anchor { unit, job_type, mode };
                     return Err(match is_for_good {
-                        true => self.note_refusal(anchor, cause, refusal),
+                        true => install::note_refusal(self, anchor, cause, refusal),
                         false => refusal,
                     });
                 }
-                self.enqueue(Anchor { unit, job_type, mode }, cause)
+                install::enqueue(self, Anchor { unit, job_type, mode }, cause)
             }
             Request::CancelJob(_) | Request::ClearJobs if self.totals.stopping => {
                 Err(Refusal::ShuttingDown)
             }
             Request::CancelJob(id) => {
                 let unit = self.job_unit(id).ok_or(Refusal::NoSuchJob(id))?;
-                let kind = self.units.run(unit).job.as_ref().map(|job| self.asked_of(unit, job));
+                let kind =
+                    self.units.run(unit).job.as_ref().map(|job| ends::asked_of(self, unit, job));
                 let reason = Reason::new(Code::CanceledByUser, cause);
-                self.finish_job(unit, JobResult::Canceled, reason);
-                kind.into_iter().for_each(|kind| self.fail_dependents(unit, kind));
+                ends::finish_job(self, unit, JobResult::Canceled, reason);
+                kind.into_iter().for_each(|kind| ends::fail_dependents(self, unit, kind));
                 Ok(Reply::Done)
             }
             Request::ClearJobs => {
                 for unit in self.units.busy() {
                     let reason = Reason::new(Code::CanceledByUser, cause);
-                    self.finish_job(unit, JobResult::Canceled, reason);
+                    ends::finish_job(self, unit, JobResult::Canceled, reason);
                 }
                 Ok(Reply::Done)
             }
@@ -211,7 +213,7 @@ impl Core {
         };
         if goes_on_by_itself {
             // Nobody waits for it any more.
-            self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Hurried, cause));
+            ends::finish_job(self, unit, JobResult::Canceled, Reason::new(Code::Hurried, cause));
         }
         Ok(Reply::Done)
     }
@@ -227,7 +229,7 @@ impl Core {
         for unit in self.units.busy() {
             match self.has_stop_job(unit) {
                 true => self.keep_stop(unit),
-                false => self.finish_job(unit, JobResult::Canceled, reason),
+                false => ends::finish_job(self, unit, JobResult::Canceled, reason),
             }
         }
         let outlasting = survival::outlasting(self, soft);
@@ -238,7 +240,7 @@ impl Core {
                 || outlasting.contains(&unit);
             if !self.graph.flags(unit).perpetual() && !stays {
                 let mode = self.stopping_mode(unit);
-                self.install_new(unit, JobKind::Stop, mode, reason);
+                install::install_new(self, unit, JobKind::Stop, mode, reason);
             }
         }
         self.jobs.circles_unchecked = true;
@@ -247,7 +249,7 @@ impl Core {
     /// Its stop is from now on one of the end's.
     fn keep_stop(&mut self, unit: UnitId) {
         let mode = self.stopping_mode(unit);
-        self.strengthen(unit, mode);
+        install::strengthen(self, unit, mode);
         self.queues.queue_job(&self.units, unit);
     }
 
@@ -270,7 +272,7 @@ impl Core {
         self.outbox.given_up = true;
         let reason = Reason::new(Code::ManagerExit, Cause::Manager);
         for unit in self.units.busy() {
-            self.finish_job(unit, JobResult::Canceled, reason);
+            ends::finish_job(self, unit, JobResult::Canceled, reason);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a transaction looks at.
 
 use crate::features::{device_sight, remarks};
+use crate::jobs::dependency_groups;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::JobKind;
@@ -37,7 +38,7 @@ impl World for Core {
     }
 
     fn does_without(&self, unit: UnitId, other: UnitId) -> bool {
-        Core::does_without(self, unit, other)
+        dependency_groups::does_without(self, unit, other)
     }
 
     fn accepted_by(&self, unit: UnitId) -> Option<UnitId> {

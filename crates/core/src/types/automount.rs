@@ -2,6 +2,7 @@
 //! (systemd.automount(5)).
 
 use crate::features::start_limit;
+use crate::jobs::install;
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{EffectId, UnitId};
@@ -175,7 +176,13 @@ impl Core {
             self.units.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping())
                 || self.units.automount_mut(unit).closing.is_some();
         if stop_comes
-            || !self.enqueue_quietly(mount, JobType::Start, JobMode::Replace, Cause::Trigger(unit))
+            || !install::enqueue_quietly(
+                self,
+                mount,
+                JobType::Start,
+                JobMode::Replace,
+                Cause::Trigger(unit),
+            )
         {
             return self.answer_missing(unit, false);
         }
@@ -198,7 +205,7 @@ impl Core {
             return self.answer_expiring(unit, true);
         }
         let cause = Cause::Trigger(unit);
-        if !self.enqueue_quietly(mount, JobType::Stop, JobMode::Replace, cause) {
+        if !install::enqueue_quietly(self, mount, JobType::Stop, JobMode::Replace, cause) {
             self.answer_expiring(unit, false);
         }
     }

@@ -9,6 +9,7 @@
 //! ever told of, nothing is stopped. A root file system from a device that only the kernel's
 //! command line names must not be unmounted because nobody knows it by that name.
 
+use crate::jobs::{ends, install};
 use crate::machine::Core;
 use crate::model::device_news::{DeviceChange, DeviceNews, Sight};
 use crate::model::ids::UnitId;
@@ -83,7 +84,7 @@ impl Core {
             return;
         }
         let reason = Reason::new(Code::WantedByDevice, Cause::Dependency(device));
-        self.enqueue_because(unit, JobType::Start, JobMode::Fail, reason);
+        install::enqueue_because(self, unit, JobType::Start, JobMode::Fail, reason);
     }
 
     fn reload_followers(&mut self, unit: UnitId) {
@@ -91,7 +92,7 @@ impl Core {
         for other in graph.related(unit, Relation::PropagatesReloadTo) {
             if self.units.active_state(other).is_up() {
                 let cause = Cause::Dependency(unit);
-                self.enqueue_quietly(other, JobType::TryReload, JobMode::Fail, cause);
+                install::enqueue_quietly(self, other, JobType::TryReload, JobMode::Fail, cause);
             }
         }
     }
@@ -105,7 +106,7 @@ impl Core {
             if self.graph.is_device(unit) && waits(self) {
                 let reason = Reason::new(Code::NoDevices, Cause::Manager);
                 self.units.history_mut(unit).reason = reason;
-                self.finish_job(unit, JobResult::Done, reason);
+                ends::finish_job(self, unit, JobResult::Done, reason);
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::features::{cleanup, device_sight, start_limit};
 use crate::graph::Graph;
+use crate::jobs::{ends, halves};
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{EffectId, UnitId};
@@ -142,14 +143,19 @@ impl Core {
             if !again {
                 self.outbox.tell(Notice::Log { unit, reason, detail: String::new() });
             }
-            self.finish_job(unit, JobResult::Done, Reason::new(Code::ConditionFailed, cause));
+            ends::finish_job(
+                self,
+                unit,
+                JobResult::Done,
+                Reason::new(Code::ConditionFailed, cause),
+            );
         } else if !asserts {
             state_change::note(self, unit, Code::AssertFailed, cause, String::new());
-            self.finish_job(unit, JobResult::Assert, Reason::new(Code::AssertFailed, cause));
+            ends::finish_job(self, unit, JobResult::Assert, Reason::new(Code::AssertFailed, cause));
         } else if cleanup::waits_for_clearing(self, unit) {
-            self.wait_again(unit);
+            halves::wait_again(self, unit);
         } else if let Turn::Over(result, reason) = self.start_checked(unit) {
-            self.finish_job(unit, result, reason);
+            ends::finish_job(self, unit, result, reason);
         }
         true
     }

@@ -3,6 +3,7 @@
 use crate::features::stop_budget::{SIGNAL_WAIT_MIN, SPAWN_WAIT_MIN, share_of};
 use crate::features::{command_lines, connections, start_limit};
 use crate::graph::{Definition, Graph};
+use crate::jobs::install;
 use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{EffectId, UnitId};
@@ -600,7 +601,8 @@ impl Core {
         self.outbox.effects.push(Effect::WatchSockets { unit, on: false, accept: false });
         self.set_socket_phase(unit, SocketPhase::Running);
         let cause = Cause::Trigger(unit);
-        let started = self.enqueue_quietly(service, JobType::Start, JobMode::Replace, cause);
+        let started =
+            install::enqueue_quietly(self, service, JobType::Start, JobMode::Replace, cause);
         if !started && !self.totals.stopping {
             let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(service));
             self.socket_broken(unit, Outcome::Resources, reason);
@@ -659,7 +661,7 @@ impl Core {
         self.units.socket_mut(socket).connections.push(instance);
         self.resources.connections.insert(instance, socket);
         let cause = Cause::Trigger(socket);
-        if !self.enqueue_quietly(instance, JobType::Start, JobMode::Replace, cause) {
+        if !install::enqueue_quietly(self, instance, JobType::Start, JobMode::Replace, cause) {
             connections::connection_ended(self, instance);
             if !self.totals.stopping {
                 let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(instance));

@@ -3,6 +3,7 @@
 
 use crate::features::stop_budget::{SHARE_MAX, SPAWN_WAIT_MIN, share_of};
 use crate::features::{cleanup, shutdown_state};
+use crate::jobs::install;
 use crate::machine::Core;
 use crate::model::ids::UnitId;
 use crate::model::job::{Job, JobKind, JobMode, JobType};
@@ -721,7 +722,8 @@ impl Core {
             ended: history.last_main,
             at: history.inactive_enter,
         }));
-        if !self.enqueue_quietly(unit, JobType::Restart, JobMode::Replace, Cause::Restart) {
+        if !install::enqueue_quietly(self, unit, JobType::Restart, JobMode::Replace, Cause::Restart)
+        {
             return self.enter_dead(unit);
         }
         // A start that waited for this went into the same job, and is no reason to count from 0.
