@@ -16,4 +16,3 @@ pub(crate) mod shutdown_state;
 pub(crate) mod start_limit;
 pub(crate) mod stop_budget;
 pub(crate) mod survival;
-pub(crate) mod unit_gc;

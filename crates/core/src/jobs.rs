@@ -13,14 +13,16 @@ pub(crate) mod outcomes;
 pub(crate) mod waits;
 
 use crate::features::{cleanup, device_sight, remarks};
-use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, JobResult};
 use crate::model::reason::{Cause, Code, Reason};
 use crate::parts::job_queue::Turn;
-use crate::parts::unit_settings;
+use crate::parts::{Core, unit_settings};
 use crate::protocol::trace_event::What;
+use crate::relations::rules;
+use crate::types::orders;
+use crate::types::service::stop;
 use warren_unit::{LoadState, Relation};
 
 impl Core {
@@ -89,7 +91,7 @@ impl Core {
         // A stop stood against the restart when it was due, and this job took its place: the restart
         // that is about to come takes this one over, or is waited for by it.
         if self.units.waits_to_restart(unit) && !kind.is_stopping() && kind != JobKind::Nop {
-            self.restart_if_due(unit);
+            stop::restart_if_due(self, unit);
             return Turn::Wait;
         }
         match kind {
@@ -135,7 +137,7 @@ impl Core {
         }
         match dependency_groups::groups_against(self, unit) {
             Some(turn) => turn,
-            None => self.start_unit(unit, reason),
+            None => orders::start_unit(self, unit, reason),
         }
     }
 
@@ -172,14 +174,14 @@ impl Core {
             if kind == JobKind::Restart {
                 return halves::turn_into_start(self, unit);
             }
-            self.stays_down(unit, reason);
+            rules::stays_down(self, unit, reason);
             return match cleanup::is_stop_held(self, unit) {
                 true => Turn::Begun,
                 false => Turn::Over(JobResult::Done, reason),
             };
         }
         if state != ActiveState::Deactivating {
-            self.stop_unit(unit, reason);
+            orders::stop_unit(self, unit, reason);
         }
         match self.units.run(unit).active_state() {
             s if s.is_down() && kind == JobKind::Stop && cleanup::is_stop_held(self, unit) => {
@@ -193,7 +195,7 @@ impl Core {
 
     fn perform_reload(&mut self, unit: UnitId, state: ActiveState, reason: Reason) -> Turn {
         match state {
-            ActiveState::Active => self.reload_unit(unit, reason),
+            ActiveState::Active => orders::reload_unit(self, unit, reason),
             ActiveState::Reloading | ActiveState::Activating => Turn::Wait,
             // As a start waits for what is going again.
             ActiveState::Deactivating if self.jobs.has_a_start(&self.units, unit) => Turn::Wait,

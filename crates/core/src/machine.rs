@@ -27,7 +27,10 @@ use crate::parts::units::Units;
 use crate::protocol::event::{Done, Effect, Event};
 use crate::protocol::request::Notice;
 use crate::protocol::trace_event::What;
+use crate::relations::standing;
 use crate::settings::Settings;
+use crate::types::service::{effects, events, stop};
+use crate::types::{automount, device, mount, orders, service, simple, socket};
 use crate::view::Totals;
 use std::sync::Arc;
 
@@ -86,24 +89,26 @@ impl Core {
             Event::Request { client, asker, request } => self.request(client, asker, request),
             Event::Done { effect, result } => self.effect_done(effect, result),
             Event::Exited { pid, status } => self.process_ended(pid, status),
-            Event::Notify { unit, pid, message } => self.service_notify(unit, pid, message),
-            Event::FdsStored { unit, count } => self.service_fds_stored(unit, count),
-            Event::CgroupEmpty { unit, cpu_us } => self.group_empty(unit, cpu_us),
-            Event::OutOfMemory { unit } => self.service_out_of_memory(unit),
-            Event::Incoming { unit } => self.socket_incoming(unit),
-            Event::Connection { socket, instance, number } => {
-                self.socket_connection(socket, instance, number)
+            Event::Notify { unit, pid, message } => {
+                events::service_notify(self, unit, pid, message)
             }
-            Event::ConnectionRefused { socket } => self.socket_refused(socket),
-            Event::SocketsLost { unit, why } => self.sockets_lost(unit, why),
-            Event::ConnectionUnserved { socket } => self.socket_unserved(socket),
-            Event::Mounted { unit } => self.mount_appeared(unit),
-            Event::Unmounted { unit } => self.mount_vanished(unit),
-            Event::TrapHit { unit, token } => self.trap_hit(unit, token),
-            Event::TrapIdle { unit, token } => self.trap_idle(unit, token),
-            Event::TrapGone { unit } => self.trap_gone(unit),
-            Event::BusName { unit, state } => self.service_bus_name(unit, state),
-            Event::Devices(news) => self.hear_of_devices(news),
+            Event::FdsStored { unit, count } => events::service_fds_stored(self, unit, count),
+            Event::CgroupEmpty { unit, cpu_us } => self.group_empty(unit, cpu_us),
+            Event::OutOfMemory { unit } => events::service_out_of_memory(self, unit),
+            Event::Incoming { unit } => socket::incoming(self, unit),
+            Event::Connection { socket, instance, number } => {
+                socket::connection(self, socket, instance, number)
+            }
+            Event::ConnectionRefused { socket } => socket::refused(self, socket),
+            Event::SocketsLost { unit, why } => socket::sockets_lost(self, unit, why),
+            Event::ConnectionUnserved { socket } => socket::unserved(self, socket),
+            Event::Mounted { unit } => mount::appeared(self, unit),
+            Event::Unmounted { unit } => mount::vanished(self, unit),
+            Event::TrapHit { unit, token } => automount::trap_hit(self, unit, token),
+            Event::TrapIdle { unit, token } => automount::trap_idle(self, unit, token),
+            Event::TrapGone { unit } => automount::trap_gone(self, unit),
+            Event::BusName { unit, state } => events::service_bus_name(self, unit, state),
+            Event::Devices(news) => device::hear_of_devices(self, news),
             Event::StopEverything { soft } => self.stop_everything(soft),
             Event::GiveUp => self.give_up(),
             Event::Commit { graph, delta } => self.commit(graph, &delta),
@@ -130,15 +135,15 @@ impl Core {
             } else if let Some((unit, at)) = self.queues.job_ends.pop_first() {
                 self.tell_triggers_of_job_end(unit, at);
             } else if let Some(unit) = self.queues.bound.pop_first() {
-                self.stop_if_unbound(unit);
+                standing::stop_if_unbound(self, unit);
             } else if let Some(unit) = self.queues.unneeded.pop_first() {
-                self.stop_if_unneeded(unit);
+                standing::stop_if_unneeded(self, unit);
             } else if let Some(unit) = self.queues.upheld.pop_first() {
-                self.start_if_upheld(unit);
+                standing::start_if_upheld(self, unit);
             } else if self.jobs.running == 0
                 && let Some(unit) = self.queues.idle_services.pop_first()
             {
-                self.service_idle_over(unit);
+                service::idle_over(self, unit);
             } else if let Some(unit) = self.queues.unheld.pop_first() {
                 start_limit::forget_starts_if_unheld(self, unit);
             } else {
@@ -172,21 +177,21 @@ impl Core {
         if let Some(unit) = self.outbox.take_too_late(effect)
             && let Done::Spawned { pid } = *result
         {
-            self.kill_process(unit, pid);
-            self.kill_its_children(unit);
+            stop::kill_process(self, unit, pid);
+            stop::kill_its_children(self, unit);
         }
     }
 
     fn serve_answer(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        if self.conditions_done(unit, effect, &result) {
+        if orders::conditions_done(self, unit, effect, &result) {
             return;
         }
         match &self.units.run(unit).state {
-            TypeState::Service(_) => self.service_done(unit, effect, result),
-            TypeState::Socket(_) => self.socket_done(unit, effect, result),
-            TypeState::Mount(_) | TypeState::Swap(_) => self.mount_done(unit, effect, result),
-            TypeState::Automount(_) => self.automount_done(unit, effect, result),
-            TypeState::Slice(_) => self.slice_done(unit, effect, result),
+            TypeState::Service(_) => effects::done(self, unit, effect, result),
+            TypeState::Socket(_) => socket::done(self, unit, effect, result),
+            TypeState::Mount(_) | TypeState::Swap(_) => mount::done(self, unit, effect, result),
+            TypeState::Automount(_) => automount::done(self, unit, effect, result),
+            TypeState::Slice(_) => simple::slice_done(self, unit, effect, result),
             _ => {}
         }
     }
@@ -201,8 +206,8 @@ impl Core {
         }
         self.outbox.happened(self.times.now.monotonic, unit, What::ProcessEnded { pid, status });
         match &self.units.run(unit).state {
-            TypeState::Service(_) => self.service_process_ended(unit, pid, status),
-            TypeState::Socket(_) => self.socket_process_ended(unit, pid, status),
+            TypeState::Service(_) => events::service_process_ended(self, unit, pid, status),
+            TypeState::Socket(_) => socket::process_ended(self, unit, pid, status),
             _ => {}
         }
     }
@@ -222,7 +227,7 @@ impl Core {
         // Control processes of a socket end by their exit; what they leave behind goes with the
         // clean-up.
         if matches!(self.units.known(unit).map(|run| &run.state), Some(TypeState::Service(_))) {
-            self.service_group_empty(unit);
+            events::service_group_empty(self, unit);
         }
     }
 

@@ -9,3 +9,4 @@ pub(crate) mod neighbours;
 pub(crate) mod rules;
 pub(crate) mod standing;
 pub(crate) mod triggers;
+pub(crate) mod unit_gc;

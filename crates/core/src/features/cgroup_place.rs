@@ -4,9 +4,9 @@
 
 use crate::graph::cgroup_path::defined_path;
 use crate::graph::{Delta, Graph, cgroup_path};
-use crate::machine::Core;
 use crate::model::ids::UnitId;
 use crate::model::state::{Mount, TypeState, UnitRun};
+use crate::parts::Core;
 use std::borrow::Cow;
 use warren_unit::UnitName;
 

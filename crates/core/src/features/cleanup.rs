@@ -6,14 +6,13 @@
 //! would have the same paths, of this unit or of another: nothing that a new run has made is removed
 //! for the sake of an old one. A stop waits for it no longer than `WAIT_MAX`; a start has to.
 
-use crate::jobs::ends;
-use crate::machine::Core;
-use crate::model::ids::{EffectId, UnitId};
-use crate::model::job::{Job, JobKind, JobResult};
+use crate::model::ids::UnitId;
+use crate::model::job::{Job, JobKind};
 use crate::model::leftover::Trace;
 use crate::model::state::{Clearing, TypeState};
+use crate::parts::Core;
 use crate::parts::unit_settings;
-use crate::protocol::event::{Done, Effect};
+use crate::protocol::event::Effect;
 use crate::protocol::request::Notice;
 use crate::settings::{Compiled, TypeSettings};
 use std::path::{Path, PathBuf};
@@ -160,58 +159,6 @@ fn meets_clearing(core: &mut Core, unit: UnitId) -> Option<UnitId> {
 /// Whether the job of the unit waits for a removal.
 pub(crate) fn is_clearing_waiter(core: &Core, unit: UnitId) -> bool {
     core.resources.removals.waiting.contains_key(&unit)
-}
-
-impl Core {
-    /// Serves the answer to a removal; returns whether it was one.
-    pub(crate) fn clearing_done(&mut self, unit: UnitId, effect: EffectId, _: &Done) -> bool {
-        let Some(clearing) = self.units.clearing(unit).filter(|clearing| clearing.id == effect)
-        else {
-            return false;
-        };
-        self.units.history_mut(unit).clearing = None;
-        self.resources.removals.remove(unit);
-        if clearing.again {
-            let settings = unit_settings::compiled(self, unit);
-            clear_away(self, unit, &settings, false);
-        }
-        if !is_stop_held(self, unit) {
-            self.end_held_stop(unit);
-        }
-        for waiter in self.resources.removals.take_waiters(unit) {
-            match self.waits_idly(waiter) {
-                true if self.has_idled_enough(waiter) => self.service_idle_over(waiter),
-                true => _ = self.queues.idle_services.insert(waiter),
-                false => self.queues.queue_job(&self.units, waiter),
-            }
-        }
-        true
-    }
-
-    /// The stop of the unit has waited long enough for what cannot be removed.
-    pub(crate) fn clearing_deadline(&mut self, unit: UnitId) {
-        let now = self.times.now.monotonic;
-        let due = |clearing: &Clearing| clearing.until.is_some_and(|until| until <= now);
-        if !self.units.clearing(unit).as_ref().is_some_and(due) {
-            return;
-        }
-        if let Some(clearing) = &mut self.units.history_mut(unit).clearing {
-            clearing.until = None;
-        }
-        self.end_held_stop(unit);
-    }
-
-    /// The stop of a unit that is down waits for nothing any more.
-    pub(crate) fn end_held_stop(&mut self, unit: UnitId) {
-        let job = self.units.run(unit).job.as_ref().filter(|job| job.running);
-        let stop = job.filter(|job| job.kind == JobKind::Stop).map(|job| job.reason);
-        if let Some(reason) = stop.filter(|_| self.units.active_state(unit).is_down()) {
-            ends::finish_job(self, unit, JobResult::Done, reason);
-            // When it went down this job stood against what is to bring it up again.
-            self.queues.upheld.insert(unit);
-            self.return_if_allowed(unit);
-        }
-    }
 }
 
 /// What was being removed when the last manager ended is removed by this one, unless managers ended during the

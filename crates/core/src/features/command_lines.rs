@@ -1,11 +1,11 @@
 //! Which command stood at which place of a unit's lists when it was run: an edit puts another there, and what is
 //! known of the one that was run does not speak of that.
 
-use crate::machine::Core;
 use crate::model::command_line::CommandLine;
 use crate::model::ids::UnitId;
 use crate::model::process::{COMMAND_ENDS_MAX, CommandList};
 use crate::model::state::History;
+use crate::parts::Core;
 use crate::parts::unit_settings;
 use crate::settings::Compiled;
 use warren_unit::config::Command;

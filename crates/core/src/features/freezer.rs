@@ -4,10 +4,10 @@
 //! What changes the state of a frozen unit thaws it first: stop commands and what a reload runs would
 //! wait in its group for ever, and so would processes that are asked to end.
 
-use crate::machine::Core;
 use crate::model::ids::{ClientId, EffectId, UnitId};
 use crate::model::state::{Freezer, TypeState};
-use crate::protocol::event::{Done, Effect};
+use crate::parts::Core;
+use crate::protocol::event::Effect;
 use crate::protocol::request::{Refusal, Reply};
 
 /// A client wants a unit frozen or thawed. The answer comes when the kernel has done so, or now if
@@ -45,33 +45,6 @@ pub(crate) fn freeze_request(
     Ok(None)
 }
 
-impl Core {
-    /// Serves the answer to an effect that froze or thawed; returns whether it was one.
-    pub(crate) fn freezer_done(&mut self, unit: UnitId, effect: EffectId, result: &Done) -> bool {
-        let freezer = self.units.freezer(unit);
-        if freezer.asked() != Some(effect) {
-            return false;
-        }
-        let was_asked_to_freeze = matches!(freezer, Freezer::Freezing(_));
-        let is_done = !matches!(result, Done::Failed { .. });
-        let is_frozen = was_asked_to_freeze == is_done;
-        self.units.history_mut(unit).freezer =
-            if is_frozen { Freezer::Frozen } else { Freezer::Running };
-        match is_frozen {
-            // Who cannot run cannot say that he lives.
-            true => self.units.service_mut(unit).watchdog_deadline = None,
-            false if self.is_guarded(unit) => self.arm_watchdog(unit),
-            false => {}
-        }
-        let reply = match result {
-            Done::Failed { error } => Reply::Refused(Refusal::Kernel(error.clone())),
-            _ => Reply::Done,
-        };
-        answer_freezer(self, effect, reply);
-        true
-    }
-}
-
 /// The state of a frozen unit changes: it is to run again, and who waited for it to be frozen hears
 /// of that. It counts as frozen until the kernel has thawed it; what is down has nobody to wait for.
 pub(crate) fn thaw_first(core: &mut Core, unit: UnitId) {
@@ -100,7 +73,7 @@ pub(crate) fn thaw_first(core: &mut Core, unit: UnitId) {
     core.outbox.effects.push(Effect::Freeze { id, unit, frozen: false });
 }
 
-fn answer_freezer(core: &mut Core, effect: EffectId, reply: Reply) {
+pub(crate) fn answer_freezer(core: &mut Core, effect: EffectId, reply: Reply) {
     if let Some(client) = core.outbox.freeze_waiters.remove(&effect) {
         core.outbox.effects.push(Effect::Reply { client, reply });
     }

@@ -2,8 +2,8 @@
 //! there is, as with systemd, and slices that nobody starts have theirs too.
 
 use crate::graph::{Definition, Graph};
-use crate::machine::Core;
 use crate::model::ids::UnitId;
+use crate::parts::Core;
 use crate::parts::unit_settings;
 use crate::protocol::event::Effect;
 use crate::settings::Settings;
@@ -46,7 +46,7 @@ pub(crate) fn renew_limits(core: &mut Core, unit: UnitId, before: &Graph) {
     if !is_used(&new) || !says_limits(old) && !says_limits(new) {
         return;
     }
-    let before = Some(Arc::new(core.settings().compile_running(old)));
+    let before = Some(Arc::new(core.settings.common.compile_running(old)));
     let settings = unit_settings::compiled(core, unit);
     core.outbox.effects.push(Effect::LimitGroup { unit, before, settings });
 }
@@ -61,7 +61,7 @@ pub(crate) fn renew_default_limits(core: &mut Core, unit: UnitId, before: &Setti
         || definition.flags.perpetual()
         || definition.load_state != LoadState::Loaded
         || definition.mentions(Id::of(Group::Cgroup, "TasksMax"))
-        || before.defaults.tasks_max == core.settings().defaults.tasks_max
+        || before.defaults.tasks_max == core.settings.common.defaults.tasks_max
     {
         return;
     }

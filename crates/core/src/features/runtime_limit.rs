@@ -1,11 +1,9 @@
 //! `RuntimeMaxSec=`: services that have been up for too long (systemd.service(5)).
 
 use crate::graph::{Definition, Graph};
-use crate::machine::Core;
 use crate::model::ids::UnitId;
-use crate::model::process::Outcome;
-use crate::model::reason::Code;
 use crate::model::state::ServicePhase;
+use crate::parts::Core;
 use std::time::Duration;
 use warren_unit::config::ServiceConfig;
 use warren_unit::settings::{Group, Id};
@@ -40,7 +38,7 @@ pub(crate) fn renew_runtime_limit(core: &mut Core, unit: UnitId, before: &Graph)
 /// What the files say, or those that there were. Most say nothing of it, and are not compiled for it.
 fn runtime_max_of(core: &Core, definition: &Definition, invocation: u128) -> Option<Duration> {
     let is_said = definition.files.in_use().mention(RUNTIME_MAX);
-    let settings = is_said.then(|| core.settings().compile_running(definition))?;
+    let settings = is_said.then(|| core.settings.common.compile_running(definition))?;
     runtime_max(settings.service(), invocation)
 }
 
@@ -54,16 +52,6 @@ pub(crate) fn begin_runtime_limit(core: &mut Core, unit: UnitId, config: &Servic
     let max = runtime_max(config, invocation(core, unit));
     let now = core.times.now.monotonic;
     core.units.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
-}
-
-impl Core {
-    /// Its time is over: it is stopped as somebody would stop it, by `ExecStop=` first, as with systemd 252.
-    pub(crate) fn ran_too_long(&mut self, unit: UnitId) {
-        if self.units.active_state(unit).is_up() {
-            self.fail_service(unit, Outcome::Timeout, Code::RuntimeTimeout);
-            self.enter_stop(unit);
-        }
-    }
 }
 
 /// How long a run may last.

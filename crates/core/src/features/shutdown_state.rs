@@ -3,11 +3,11 @@
 //! `systemctl poweroff` begins one.
 
 use crate::graph::Graph;
-use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::JobKind;
 use crate::model::state::UnitRun;
+use crate::parts::Core;
 use crate::view::View;
 use warren_unit::UnitName;
 

@@ -2,17 +2,14 @@
 //! count. systemd.unit(5), "StartLimitIntervalSec=".
 
 use crate::features::shutdown_state;
-use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
-use crate::model::job::{JobKind, JobResult};
-use crate::model::process::*;
-use crate::model::reason::{Code, Reason};
+use crate::model::job::JobKind;
+use crate::model::reason::Code;
 use crate::model::state::*;
 use crate::model::time::{Moment, Monotonic};
-use crate::parts::job_queue::Turn;
+use crate::parts::Core;
 use crate::parts::unit_settings;
-use crate::state_change;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use warren_unit::{Relation, UnitType};
@@ -200,30 +197,6 @@ pub(crate) fn answers_too_often(core: &mut Core, unit: UnitId) -> bool {
 pub(crate) fn hit_start_limit(core: &Core, unit: UnitId) -> bool {
     let reason = core.units.run(unit).history.as_ref().map(|h| h.reason.code);
     reason == Some(Code::StartLimit) && core.units.active_state(unit).is_down()
-}
-
-impl Core {
-    pub(crate) fn refuse_start_limit(&mut self, unit: UnitId, reason: Reason) -> Turn {
-        state_change::note(self, unit, Code::StartLimit, reason.cause, String::new());
-        // What ended it before says more than that it was not tried again; as systemd has it.
-        let history = self.units.history_mut(unit);
-        if history.outcome == Outcome::Success {
-            history.outcome = Outcome::StartLimitHit;
-        }
-        let outcome = history.outcome;
-        state_change::transit(self, unit, false, |run| match &mut run.state {
-            TypeState::Service(state) => *state = Service::Failed(outcome),
-            TypeState::Socket(state) => *state = Socket::Failed(outcome),
-            TypeState::Mount(state) | TypeState::Swap(state) => *state = Mount::Failed(outcome),
-            TypeState::Automount(state) => *state = Automount::Failed(outcome),
-            _ => {}
-        });
-        if self.graph.flags(unit).has_job_settings() {
-            let section = unit_settings::compiled(self, unit).section.clone();
-            self.outbox.emergency(section.start_limit_action, unit, None, &section.reboot_argument);
-        }
-        Turn::Over(JobResult::Failed, Reason::new(Code::StartLimit, reason.cause))
-    }
 }
 
 impl RateWindow {

@@ -2,10 +2,10 @@
 //! `SurviveFinalKillSignal=` of systemd.unit(5)).
 
 use crate::features::cgroup_place;
-use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::state::{BootTimes, TypeState, UnitRun};
+use crate::parts::Core;
 use crate::persist::run_state::Restored;
 use std::collections::BTreeSet;
 use warren_unit::Relation;

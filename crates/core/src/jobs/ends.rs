@@ -2,12 +2,12 @@
 
 use crate::features::{cleanup, connections};
 use crate::jobs::{dependency_groups, outcomes, waits};
-use crate::machine::Core;
 use crate::model::ids::UnitId;
 use crate::model::job::{Ignores, Job, JobKind, JobResult};
 use crate::model::process::Outcome;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::LostJob;
+use crate::parts::Core;
 use crate::parts::unit_settings;
 use crate::protocol::request::Notice;
 use crate::protocol::trace_event::What;

@@ -3,12 +3,12 @@
 use crate::features::remarks;
 use crate::graph::{Graph, STOPPED_WITH};
 use crate::jobs::{dependency_groups, ends, waits};
-use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{JobId, UnitId};
 use crate::model::job::{Ignores, Job, JobKind, JobMode, JobResult, JobType};
 use crate::model::part::Part;
 use crate::model::reason::{Cause, Code, Reason};
+use crate::parts::Core;
 use crate::parts::unit_settings;
 use crate::protocol::request::{Notice, Refusal, Reply};
 use crate::protocol::trace_event::What;

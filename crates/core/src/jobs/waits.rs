@@ -5,10 +5,10 @@
 //! every change of a job, so that finding the next job looks at nobody who waits.
 
 use crate::graph::Graph;
-use crate::machine::Core;
 use crate::model::ids::UnitId;
 use crate::model::job::{Ignores, Job, JobKind};
 use crate::model::part::Part;
+use crate::parts::Core;
 use std::collections::BTreeSet;
 
 /// Distinct units with a job that are ordered against `unit`; two units can be ordered both

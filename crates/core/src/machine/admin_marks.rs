@@ -5,12 +5,12 @@
 
 use crate::features::remarks;
 use crate::jobs::install;
-use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::admin_marks::Marked;
 use crate::model::ids::UnitId;
 use crate::model::job::{JobMode, JobType};
 use crate::model::reason::Cause;
+use crate::parts::Core;
 use crate::protocol::request::{Refusal, Reply};
 use crate::state_change;
 use crate::transaction::Anchor;

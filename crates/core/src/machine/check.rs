@@ -2,11 +2,11 @@
 
 use crate::features::cleanup;
 use crate::jobs::{dependency_groups, waits};
-use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::process::*;
 use crate::model::state::*;
+use crate::parts::Core;
 
 impl Core {
     /// Checks every invariant; returns one line for each that does not hold. Looks at everything:

@@ -3,6 +3,8 @@
 use super::Core;
 use crate::jobs::ends;
 use crate::model::state::TypeState;
+use crate::relations::{held_stops, rules};
+use crate::types::{mount, service, socket};
 
 impl Core {
     pub(super) fn serve_deadlines(&mut self) {
@@ -10,15 +12,15 @@ impl Core {
         while let Some(unit) = self.deadlines.pop_due(now) {
             self.units.note_served(unit);
             if self.deadlines.take_upheld_again(unit, now) {
-                self.return_if_allowed(unit);
+                rules::return_if_allowed(self, unit);
                 self.queues.queue_relations(unit);
             }
-            self.clearing_deadline(unit);
+            held_stops::clearing_deadline(self, unit);
             ends::job_deadline(self, unit);
             match &self.units.run(unit).state {
-                TypeState::Service(_) => self.service_deadline(unit),
-                TypeState::Socket(_) => self.socket_deadline(unit),
-                TypeState::Mount(_) | TypeState::Swap(_) => self.mount_deadline(unit),
+                TypeState::Service(_) => service::deadline(self, unit),
+                TypeState::Socket(_) => socket::deadline(self, unit),
+                TypeState::Mount(_) | TypeState::Swap(_) => mount::deadline(self, unit),
                 _ => {}
             }
         }

@@ -10,6 +10,8 @@ use crate::model::state::{Mount, Slice, TypeState, UnitRun};
 use crate::protocol::request::Notice;
 use crate::settings::Settings;
 use crate::state_change;
+use crate::types::service::edited_times;
+use crate::types::{orders, service, socket};
 use std::sync::Arc;
 use warren_unit::{Defaults, LoadState};
 
@@ -34,11 +36,11 @@ impl Core {
         // The file of what runs may have been away.
         for &unit in delta.added.iter().chain(&delta.changed) {
             runtime_limit::renew_runtime_limit(self, unit, &before);
-            self.renew_times(unit, &before, &settings);
-            self.watch_anew_if_edited(unit, &before);
-            self.unwatch_name_of_before(unit, &before);
+            edited_times::renew_times(self, unit, &before, &settings);
+            socket::watch_anew_if_edited(self, unit, &before);
+            service::unwatch_name_of_before(self, unit, &before);
             limits::renew_limits(self, unit, &before);
-            self.forget_tests_of_others(unit, &before);
+            orders::forget_tests_of_others(self, unit, &before);
         }
         for &unit in &delta.added {
             self.outbox.tell(Notice::UnitNew(unit));
@@ -51,7 +53,7 @@ impl Core {
         }
         circles::look_at_rewired_jobs(self, &delta.rewired);
         for &unit in &delta.rewired {
-            self.look_behind_socket(unit);
+            socket::look_behind(self, unit);
             self.queues.queue_relations(unit);
         }
     }
@@ -67,7 +69,7 @@ impl Core {
             if self.units.active_state(unit).is_down() {
                 continue;
             }
-            self.renew_times(unit, &graph, &before);
+            edited_times::renew_times(self, unit, &graph, &before);
             limits::renew_default_limits(self, unit, &before);
         }
     }

@@ -3,18 +3,22 @@
 //! Owns: the interface of [`Core`] that is no event.
 //! Must not: change the state of a unit.
 
-use crate::features::{cgroup_place, shutdown_state, survival, unit_gc};
+use crate::features::{cgroup_place, shutdown_state, survival};
 use crate::graph::Graph;
-use crate::machine::Core;
+use crate::model::device_news::Sight;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::state::UnitRun;
 use crate::model::time::Monotonic;
+use crate::parts::Core;
 use crate::protocol::trace_event::Happening;
+use crate::relations::unit_gc;
 use crate::settings::Settings;
+use crate::types::service::{self, events, stop};
 use crate::view::{Totals, View};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use warren_unit::config::NotifyAccess;
 
 impl Core {
     /// When the machine wants to be stepped next even if nothing happens.
@@ -170,5 +174,31 @@ impl Core {
     /// See [`View::is_going_down`].
     pub fn is_going_down(&self) -> bool {
         shutdown_state::is_going_down(self)
+    }
+
+    /// Whether this effect is the spawn of the unit's main process.
+    pub fn is_main_asked(&self, unit: UnitId, effect: EffectId) -> bool {
+        service::is_main_asked(self, unit, effect)
+    }
+
+    /// Whether what a process of the unit says counts: `NotifyAccess=`.
+    pub fn hears(&self, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
+        events::hears(self, unit, pid, access)
+    }
+
+    /// Whether the unit is down as soon as its cgroup is empty: it is being stopped, and nothing is to be
+    /// run any more.
+    pub fn is_down_when_empty(&self, unit: UnitId) -> bool {
+        stop::is_down_when_empty(self, unit)
+    }
+
+    /// What is known of devices at all.
+    pub fn sight(&self) -> Sight {
+        self.totals.sight
+    }
+
+    /// The same for a machine that takes up another's work, before it recovers.
+    pub fn set_sight(&mut self, sight: Sight) {
+        self.totals.sight = sight;
     }
 }

@@ -8,15 +8,17 @@
 use crate::features::{cgroup_place, cleanup, freezer, runtime_limit};
 use crate::graph::Graph;
 use crate::jobs::{circles, dependency_groups, waits};
-use crate::machine::Core;
 use crate::model::ids::{EffectId, Serial, UnitId};
 use crate::model::process::*;
 use crate::model::state::*;
 use crate::model::time::Moment;
 use crate::parts::ids::Ids;
-use crate::parts::unit_settings;
+use crate::parts::{Core, unit_settings};
 use crate::persist::run_state::{Manager, Restored};
 use crate::protocol::event::{Effect, Spawn};
+use crate::relations::{held_stops, rules};
+use crate::types::service::stop;
+use crate::types::{automount, mount, service, socket};
 use std::sync::Arc;
 use std::time::Duration;
 use warren_unit::Relation;
@@ -108,7 +110,7 @@ impl Core {
         }
         busy.iter().for_each(|&unit| self.queues.queue_job(&self.units, unit));
         self.look_back(&busy);
-        given_up.into_iter().for_each(|unit| self.end_held_stop(unit));
+        given_up.into_iter().for_each(|unit| held_stops::end_held_stop(self, unit));
         self.settle();
         self.outbox.take_effects()
     }
@@ -122,7 +124,7 @@ impl Core {
         }
         for unit in self.units.ids() {
             if dependency_groups::may_return(self, unit) {
-                self.return_if_allowed(unit);
+                rules::return_if_allowed(self, unit);
             }
         }
     }
@@ -186,7 +188,7 @@ impl Core {
             *deadline = deadline.map(|at| at.max(soonest));
         }
         if run.watchdog_deadline.is_some() {
-            self.arm_watchdog(unit);
+            service::arm_watchdog(self, unit);
         }
     }
 
@@ -201,10 +203,11 @@ impl Core {
             let spawn = self.spawn_again(unit, list, index, false);
             self.again(id, unit, Effect::Spawn(id, spawn));
         }
-        self.watch_bus_name(unit, true);
+        service::watch_bus_name(self, unit, true);
         if let Some(id) = run.main_search {
             let pid_file = unit_settings::compiled(self, unit).service().pid_file.clone();
-            let is_last_look = run.phase == ServicePhase::StartPost && self.has_no_main_yet(unit);
+            let is_last_look =
+                run.phase == ServicePhase::StartPost && service::has_no_main_yet(self, unit);
             let waits = run.phase == ServicePhase::Start || is_last_look;
             self.again(id, unit, Effect::FindMain { id, unit, pid_file, waits });
         }
@@ -213,10 +216,10 @@ impl Core {
         }
         let kills = matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill);
         if kills || run.kill_asked.is_some() {
-            self.signal_latecomer(unit);
+            stop::signal_latecomer(self, unit);
         }
         let may_idle = run.control.is_none() && run.main_search.is_none();
-        if may_idle && self.waits_idly(unit) {
+        if may_idle && service::waits_idly(self, unit) {
             self.queues.idle_services.insert(unit);
         }
     }
@@ -229,9 +232,9 @@ impl Core {
         main: bool,
     ) -> Box<Spawn> {
         let settings = unit_settings::compiled(self, unit);
-        let sockets = self.sockets_for(unit, list, main, &settings);
+        let sockets = service::sockets_for(self, unit, list, main, &settings);
         let invocation = runtime_limit::invocation(self, unit);
-        let environment = self.service_environment(unit, list);
+        let environment = service::environment(self, unit, list);
         Box::new(Spawn { unit, list, index, main, settings, environment, sockets, invocation })
     }
 
@@ -245,11 +248,11 @@ impl Core {
             let settings = unit_settings::compiled(self, unit);
             self.again(id, unit, Effect::Listen { id, unit, settings });
         }
-        if self.is_leaving(unit) {
-            self.signal_socket_control(unit);
+        if socket::is_leaving(self, unit) {
+            socket::signal_control(self, unit);
         }
         if run.phase == SocketPhase::Listening {
-            let accept = self.accepts(unit);
+            let accept = socket::accepts(self, unit);
             self.outbox.effects.push(Effect::WatchSockets { unit, on: true, accept });
         }
     }
@@ -259,7 +262,7 @@ impl Core {
         let run = self.units.run(unit);
         let dead = matches!(run.state, TypeState::Socket(Socket::Dead | Socket::Failed(_)));
         if dead && run.history.as_ref().is_some_and(|h| h.last_control.is_some()) {
-            self.kill_socket_group(unit);
+            socket::kill_group(self, unit);
             self.settings.forget(unit);
         }
     }
@@ -277,12 +280,12 @@ impl Core {
         };
         self.again(id, unit, effect);
         if !matches!(run.phase, Mounting | MountingDone | Mounted | Remounting | Unmounting) {
-            self.end_mounting(unit, run.phase);
+            mount::end_mounting(self, unit, run.phase);
         }
     }
 
     fn resume_automount(&mut self, unit: UnitId, run: &AutomountRun) {
-        self.answer_again(unit);
+        automount::answer_again(self, unit);
         if let Some(id) = run.asked {
             let settings = unit_settings::compiled(self, unit);
             self.again(id, unit, Effect::SetTrap { id, unit, settings });

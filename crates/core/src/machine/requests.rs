@@ -2,7 +2,6 @@
 
 use crate::features::{freezer, remarks, shutdown_state, survival};
 use crate::jobs::{ends, install};
-use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{ClientId, JobId, UnitId};
 use crate::model::job::{JobKind, JobMode, JobResult, JobType};
@@ -11,10 +10,13 @@ use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::{
     Automount, History, Mount, RateWindow, Service, ServicePhase, Socket, TypeState,
 };
+use crate::parts::Core;
 use crate::protocol::event::{Effect, FollowUp, KillTarget};
 use crate::protocol::request::{Asker, KillWhom, Refusal, Reply, Request};
 use crate::state_change;
 use crate::transaction::Anchor;
+use crate::types::service::stop;
+use crate::types::{mount, socket};
 use warren_unit::Relation;
 
 impl Core {
@@ -201,12 +203,12 @@ impl Core {
         state_change::note(self, unit, Code::Hurried, cause, String::new());
         let goes_on_by_itself = match self.units.run(unit).state {
             TypeState::Service(Service::Up(_)) => {
-                self.hurry_service(unit);
+                stop::hurry_service(self, unit);
                 false
             }
-            TypeState::Socket(_) => !self.hurry_socket(unit),
+            TypeState::Socket(_) => !socket::hurry(self, unit),
             TypeState::Mount(_) | TypeState::Swap(_) => {
-                self.hurry_mount(unit);
+                mount::hurry(self, unit);
                 true
             }
             _ => true,

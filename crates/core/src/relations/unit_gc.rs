@@ -4,9 +4,9 @@
 //! service of a template do, are forgotten together.
 
 use crate::jobs::dependency_groups;
-use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
+use crate::parts::Core;
 use warren_unit::LoadState;
 
 /// The most units that are forgotten for each other's sake; who is named by more stays.
