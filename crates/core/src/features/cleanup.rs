@@ -164,7 +164,7 @@ pub(crate) fn is_clearing_waiter(core: &Core, unit: UnitId) -> bool {
 /// What was being removed when the last manager ended is removed by this one, unless managers ended during the
 /// same removal before.
 ///
-/// False: it was given up, and what waits for it has to be told ([`Core::end_held_stop`]).
+/// False: it was given up, and what waits for it has to be told (`relations::held_stops`).
 pub(crate) fn resume_clearing(core: &mut Core, unit: UnitId) -> bool {
     let Some(mut clearing) = core.units.clearing(unit) else { return true };
     let settings = Arc::new(core.settings.common.compile_running(core.graph.definition(unit)));

@@ -21,8 +21,8 @@ impl Core {
             failed += u32::from(run.active_state().as_str() == "failed");
             jobs += u32::from(run.job.is_some());
             running += u32::from(run.job.as_ref().is_some_and(|job| job.running));
-            self.check_job(unit, &mut wrong);
-            self.check_effects(unit, &mut wrong);
+            check_job(self, unit, &mut wrong);
+            check_effects(self, unit, &mut wrong);
         }
         if jobs != self.totals.jobs {
             wrong.push(format!("{jobs} jobs are installed, {} are counted", self.totals.jobs));
@@ -42,68 +42,65 @@ impl Core {
         }
         wrong
     }
+}
 
-    fn check_job(&self, unit: UnitId, wrong: &mut Vec<String>) {
-        let Some(job) = &self.units.run(unit).job else { return };
-        let name = self.graph.name(unit);
-        let blockers = waits::count_blockers(self, unit);
-        if job.unit != unit {
-            wrong.push(format!("{name}: its job is for {:?}", job.unit));
+fn check_job(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
+    let Some(job) = &core.units.run(unit).job else { return };
+    let name = core.graph.name(unit);
+    let blockers = waits::count_blockers(core, unit);
+    if job.unit != unit {
+        wrong.push(format!("{name}: its job is for {:?}", job.unit));
+    }
+    if job.blockers != blockers {
+        wrong.push(format!("{name}: waits for {blockers} jobs, {} are counted", job.blockers));
+    }
+    let is_passed = !job.running && job.blockers == 0;
+    let waits_for_state = is_passed && !core.queues.turns.contains(unit);
+    let state = core.units.active_state(unit);
+    let moving = matches!(
+        state,
+        ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
+    );
+    let waits =
+        dependency_groups::waits_for_group(core, unit) || cleanup::is_clearing_waiter(core, unit);
+    if waits_for_state && !moving && !waits {
+        wrong.push(format!("{name}: its {} job waits for nothing", job.kind.as_str()));
+    }
+}
+
+/// An effect that a state names is pending, so that its answer will be taken.
+fn check_effects(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
+    let run = core.units.run(unit);
+    let mut named = vec![run.history.as_ref().and_then(|h| h.checking)];
+    named.push(core.units.freezer(unit).asked());
+    named.push(core.units.clearing(unit).map(|clearing| clearing.id));
+    if core.units.freezer(unit) != Freezer::Running && run.active_state().is_down() {
+        wrong.push(format!("{}: it is down and frozen", core.graph.name(unit)));
+    }
+    match &run.state {
+        TypeState::Service(Service::Up(s)) => {
+            named.extend([s.main_asked, s.kill_asked, s.main_search, asked(s.control)]);
+            named.extend(s.doomed.iter().map(|&id| Some(id)));
+            // It would meet what is run next.
+            if s.kill_asked.is_some() && !s.phase.is_signalled() {
+                let phase = s.phase.as_str();
+                wrong.push(format!("{}: a signal is still sent in {phase}", core.graph.name(unit)));
+            }
         }
-        if job.blockers != blockers {
-            wrong.push(format!("{name}: waits for {blockers} jobs, {} are counted", job.blockers));
-        }
-        let is_passed = !job.running && job.blockers == 0;
-        let waits_for_state = is_passed && !self.queues.turns.contains(unit);
-        let state = self.units.active_state(unit);
-        let moving = matches!(
-            state,
-            ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
-        );
-        let waits = dependency_groups::waits_for_group(self, unit)
-            || cleanup::is_clearing_waiter(self, unit);
-        if waits_for_state && !moving && !waits {
-            wrong.push(format!("{name}: its {} job waits for nothing", job.kind.as_str()));
+        TypeState::Socket(Socket::Up(s)) => named.extend([s.listen_asked, asked(s.control)]),
+        TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => named.push(s.asked),
+        TypeState::Automount(Automount::Up(s)) => named.push(s.asked),
+        TypeState::Slice(Slice::Asked(id)) => named.push(Some(*id)),
+        _ => {}
+    }
+    for id in named.into_iter().flatten() {
+        if core.effect_unit(id) != Some(unit) {
+            wrong.push(format!("{}: nobody waits for {id:?}", core.graph.name(unit)));
         }
     }
-
-    /// An effect that a state names is pending, so that its answer will be taken.
-    fn check_effects(&self, unit: UnitId, wrong: &mut Vec<String>) {
-        let run = self.units.run(unit);
-        let mut named = vec![run.history.as_ref().and_then(|h| h.checking)];
-        named.push(self.units.freezer(unit).asked());
-        named.push(self.units.clearing(unit).map(|clearing| clearing.id));
-        if self.units.freezer(unit) != Freezer::Running && run.active_state().is_down() {
-            wrong.push(format!("{}: it is down and frozen", self.graph.name(unit)));
-        }
-        match &run.state {
-            TypeState::Service(Service::Up(s)) => {
-                named.extend([s.main_asked, s.kill_asked, s.main_search, asked(s.control)]);
-                named.extend(s.doomed.iter().map(|&id| Some(id)));
-                // It would meet what is run next.
-                if s.kill_asked.is_some() && !s.phase.is_signalled() {
-                    let phase = s.phase.as_str();
-                    wrong.push(format!(
-                        "{}: a signal is still sent in {phase}",
-                        self.graph.name(unit)
-                    ));
-                }
-            }
-            TypeState::Socket(Socket::Up(s)) => named.extend([s.listen_asked, asked(s.control)]),
-            TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => named.push(s.asked),
-            TypeState::Automount(Automount::Up(s)) => named.push(s.asked),
-            TypeState::Slice(Slice::Asked(id)) => named.push(Some(*id)),
-            _ => {}
-        }
-        for id in named.into_iter().flatten() {
-            if self.effect_unit(id) != Some(unit) {
-                wrong.push(format!("{}: nobody waits for {id:?}", self.graph.name(unit)));
-            }
-        }
-        for pid in run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid()) {
-            if self.unit_of_pid(pid) != Some(unit) {
-                wrong.push(format!("{}: process {pid} is not its own", self.graph.name(unit)));
-            }
+    for pid in run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid()) {
+        if core.unit_of_pid(pid) != Some(unit) {
+            wrong.push(format!("{}: process {pid} is not its own", core.graph.name(unit)));
         }
     }
 }

@@ -8,6 +8,8 @@
 use crate::features::{cgroup_place, cleanup, freezer, runtime_limit};
 use crate::graph::Graph;
 use crate::jobs::{circles, dependency_groups, waits};
+use crate::machine;
+use crate::machine::generations;
 use crate::model::ids::{EffectId, Serial, UnitId};
 use crate::model::process::*;
 use crate::model::state::*;
@@ -74,10 +76,10 @@ impl Core {
             self.totals.failed_jobs_ever = manager.failed_jobs_ever;
             self.totals.ending = manager.ending;
         }
-        self.adopt(graph);
+        generations::adopt(self, graph);
         for (unit, run) in restored.runs {
             if self.units.known(unit).is_some() {
-                self.restore(unit, run);
+                restore(self, unit, run);
             }
         }
         for (unit, path) in restored.groups {
@@ -94,14 +96,14 @@ impl Core {
         circles::break_circles(self);
         let mut given_up = Vec::new();
         for unit in self.units.ids() {
-            self.clear_dead_socket(unit);
+            clear_dead_socket(self, unit);
             if !cleanup::resume_clearing(self, unit) {
                 given_up.push(unit);
             }
         }
         let busy = self.units.busy();
         for &unit in &busy {
-            self.resume(unit);
+            resume(self, unit);
             self.queues.upheld.extend(self.graph.related(unit, Relation::Upholds));
         }
         // What stood off, or waited for a start limit, is not written down.
@@ -109,24 +111,10 @@ impl Core {
             queue.append(&mut busy.iter().copied().collect());
         }
         busy.iter().for_each(|&unit| self.queues.queue_job(&self.units, unit));
-        self.look_back(&busy);
+        look_back(self, &busy);
         given_up.into_iter().for_each(|unit| held_stops::end_held_stop(self, unit));
-        self.settle();
+        machine::settle(self);
         self.outbox.take_effects()
-    }
-
-    /// What was to follow from the end of a job, or from the return of a unit, and was not reached: it
-    /// is looked at again whether it is due.
-    fn look_back(&mut self, busy: &[UnitId]) {
-        for &unit in busy {
-            let triggered = self.graph.related(unit, Relation::Triggers);
-            self.queues.job_ends.extend(triggered.chain([unit]).map(|unit| (unit, self.times.now)));
-        }
-        for unit in self.units.ids() {
-            if dependency_groups::may_return(self, unit) {
-                rules::return_if_allowed(self, unit);
-            }
-        }
     }
 
     /// Spawns that were given up while they were under way: they are not asked for again, but
@@ -152,146 +140,182 @@ impl Core {
             _ => false,
         }
     }
+}
 
-    fn resume(&mut self, unit: UnitId) {
-        if let Some(id) = self.units.run(unit).history.as_ref().and_then(|h| h.checking) {
-            let section = unit_settings::compiled(self, unit).section.clone();
-            self.again(id, unit, Effect::CheckConditions { id, unit, section });
-        }
-        freezer::resume_freezer(self, unit);
-        match self.units.run(unit).state.clone() {
-            TypeState::Service(Service::Up(run)) => self.resume_service(unit, &run),
-            TypeState::Socket(Socket::Up(run)) => self.resume_socket(unit, &run),
-            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => {
-                self.resume_mount(unit, &run);
-            }
-            TypeState::Automount(Automount::Up(run)) => self.resume_automount(unit, &run),
-            TypeState::Slice(Slice::Asked(id)) => {
-                let settings = unit_settings::compiled(self, unit);
-                self.again(id, unit, Effect::MakeCgroup { id, unit, settings });
-            }
-            _ => {}
+/// What was to follow from the end of a job, or from the return of a unit, and was not reached: it
+/// is looked at again whether it is due.
+fn look_back(core: &mut Core, busy: &[UnitId]) {
+    for &unit in busy {
+        let triggered = core.graph.related(unit, Relation::Triggers);
+        core.queues.job_ends.extend(triggered.chain([unit]).map(|unit| (unit, core.times.now)));
+    }
+    for unit in core.units.ids() {
+        if dependency_groups::may_return(core, unit) {
+            rules::return_if_allowed(core, unit);
         }
     }
+}
 
-    fn again(&mut self, id: EffectId, unit: UnitId, effect: Effect) {
-        self.outbox.expect_effect(id, unit);
-        self.outbox.effects.push(effect);
+fn resume(core: &mut Core, unit: UnitId) {
+    if let Some(id) = core.units.run(unit).history.as_ref().and_then(|h| h.checking) {
+        let section = unit_settings::compiled(core, unit).section.clone();
+        again(core, id, unit, Effect::CheckConditions { id, unit, section });
     }
-
-    /// What a service said and what its processes did while the manager was away is heard before
-    /// it is called late.
-    fn grace(&mut self, unit: UnitId, run: &ServiceRun) {
-        let soonest = self.times.now.monotonic.after(GRACE);
-        if run.phase != ServicePhase::AutoRestart {
-            let deadline = &mut self.units.service_mut(unit).deadline;
-            *deadline = deadline.map(|at| at.max(soonest));
+    freezer::resume_freezer(core, unit);
+    match core.units.run(unit).state.clone() {
+        TypeState::Service(Service::Up(run)) => resume_service(core, unit, &run),
+        TypeState::Socket(Socket::Up(run)) => resume_socket(core, unit, &run),
+        TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => {
+            resume_mount(core, unit, &run);
         }
-        if run.watchdog_deadline.is_some() {
-            service::arm_watchdog(self, unit);
+        TypeState::Automount(Automount::Up(run)) => resume_automount(core, unit, &run),
+        TypeState::Slice(Slice::Asked(id)) => {
+            let settings = unit_settings::compiled(core, unit);
+            again(core, id, unit, Effect::MakeCgroup { id, unit, settings });
         }
+        _ => {}
     }
+}
 
-    fn resume_service(&mut self, unit: UnitId, run: &ServiceRun) {
-        self.grace(unit, run);
+fn again(core: &mut Core, id: EffectId, unit: UnitId, effect: Effect) {
+    core.outbox.expect_effect(id, unit);
+    core.outbox.effects.push(effect);
+}
+
+/// What a service said and what its processes did while the manager was away is heard before
+/// it is called late.
+fn grace(core: &mut Core, unit: UnitId, run: &ServiceRun) {
+    let soonest = core.times.now.monotonic.after(GRACE);
+    if run.phase != ServicePhase::AutoRestart {
+        let deadline = &mut core.units.service_mut(unit).deadline;
+        *deadline = deadline.map(|at| at.max(soonest));
+    }
+    if run.watchdog_deadline.is_some() {
+        service::arm_watchdog(core, unit);
+    }
+}
+
+fn resume_service(core: &mut Core, unit: UnitId, run: &ServiceRun) {
+    grace(core, unit, run);
+    let (list, index) = run.command;
+    if let Some(id) = run.main_asked {
+        let spawn = spawn_again(core, unit, CommandList::Start, index, true);
+        again(core, id, unit, Effect::Spawn(id, spawn));
+    }
+    if let Some(Control::Asked(id)) = run.control {
+        let spawn = spawn_again(core, unit, list, index, false);
+        again(core, id, unit, Effect::Spawn(id, spawn));
+    }
+    service::watch_bus_name(core, unit, true);
+    if let Some(id) = run.main_search {
+        let pid_file = unit_settings::compiled(core, unit).service().pid_file.clone();
+        let is_last_look =
+            run.phase == ServicePhase::StartPost && service::has_no_main_yet(core, unit);
+        let waits = run.phase == ServicePhase::Start || is_last_look;
+        again(core, id, unit, Effect::FindMain { id, unit, pid_file, waits });
+    }
+    for &id in &run.doomed {
+        core.outbox.expect_effect(id, unit);
+    }
+    let kills = matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill);
+    if kills || run.kill_asked.is_some() {
+        stop::signal_latecomer(core, unit);
+    }
+    let may_idle = run.control.is_none() && run.main_search.is_none();
+    if may_idle && service::waits_idly(core, unit) {
+        core.queues.idle_services.insert(unit);
+    }
+}
+
+fn spawn_again(
+    core: &mut Core,
+    unit: UnitId,
+    list: CommandList,
+    index: u16,
+    main: bool,
+) -> Box<Spawn> {
+    let settings = unit_settings::compiled(core, unit);
+    let sockets = service::sockets_for(core, unit, list, main, &settings);
+    let invocation = runtime_limit::invocation(core, unit);
+    let environment = service::environment(core, unit, list);
+    Box::new(Spawn { unit, list, index, main, settings, environment, sockets, invocation })
+}
+
+fn resume_socket(core: &mut Core, unit: UnitId, run: &SocketRun) {
+    if let Some(Control::Asked(id)) = run.control {
         let (list, index) = run.command;
-        if let Some(id) = run.main_asked {
-            let spawn = self.spawn_again(unit, CommandList::Start, index, true);
-            self.again(id, unit, Effect::Spawn(id, spawn));
-        }
-        if let Some(Control::Asked(id)) = run.control {
-            let spawn = self.spawn_again(unit, list, index, false);
-            self.again(id, unit, Effect::Spawn(id, spawn));
-        }
-        service::watch_bus_name(self, unit, true);
-        if let Some(id) = run.main_search {
-            let pid_file = unit_settings::compiled(self, unit).service().pid_file.clone();
-            let is_last_look =
-                run.phase == ServicePhase::StartPost && service::has_no_main_yet(self, unit);
-            let waits = run.phase == ServicePhase::Start || is_last_look;
-            self.again(id, unit, Effect::FindMain { id, unit, pid_file, waits });
-        }
-        for &id in &run.doomed {
-            self.outbox.expect_effect(id, unit);
-        }
-        let kills = matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill);
-        if kills || run.kill_asked.is_some() {
-            stop::signal_latecomer(self, unit);
-        }
-        let may_idle = run.control.is_none() && run.main_search.is_none();
-        if may_idle && service::waits_idly(self, unit) {
-            self.queues.idle_services.insert(unit);
-        }
+        let spawn = spawn_again(core, unit, list, index, false);
+        again(core, id, unit, Effect::Spawn(id, spawn));
     }
+    if let Some(id) = run.listen_asked {
+        let settings = unit_settings::compiled(core, unit);
+        again(core, id, unit, Effect::Listen { id, unit, settings });
+    }
+    if socket::is_leaving(core, unit) {
+        socket::signal_control(core, unit);
+    }
+    if run.phase == SocketPhase::Listening {
+        let accept = socket::accepts(core, unit);
+        core.outbox.effects.push(Effect::WatchSockets { unit, on: true, accept });
+    }
+}
 
-    fn spawn_again(
-        &mut self,
-        unit: UnitId,
-        list: CommandList,
-        index: u16,
-        main: bool,
-    ) -> Box<Spawn> {
-        let settings = unit_settings::compiled(self, unit);
-        let sockets = service::sockets_for(self, unit, list, main, &settings);
-        let invocation = runtime_limit::invocation(self, unit);
-        let environment = service::environment(self, unit, list);
-        Box::new(Spawn { unit, list, index, main, settings, environment, sockets, invocation })
+/// The order to kill what the commands of a socket left behind may have been lost.
+fn clear_dead_socket(core: &mut Core, unit: UnitId) {
+    let run = core.units.run(unit);
+    let dead = matches!(run.state, TypeState::Socket(Socket::Dead | Socket::Failed(_)));
+    if dead && run.history.as_ref().is_some_and(|h| h.last_control.is_some()) {
+        socket::kill_group(core, unit);
+        core.settings.forget(unit);
     }
+}
 
-    fn resume_socket(&mut self, unit: UnitId, run: &SocketRun) {
-        if let Some(Control::Asked(id)) = run.control {
-            let (list, index) = run.command;
-            let spawn = self.spawn_again(unit, list, index, false);
-            self.again(id, unit, Effect::Spawn(id, spawn));
+fn resume_mount(core: &mut Core, unit: UnitId, run: &MountRun) {
+    use MountPhase::*;
+    let Some(id) = run.asked else { return };
+    let settings = unit_settings::compiled(core, unit);
+    let remount = matches!(run.phase, Remounting | RemountingSigterm | RemountingSigkill);
+    let effect = match run.phase {
+        Mounted | Unmounting | UnmountingSigterm | UnmountingSigkill => {
+            Effect::Unmount { id, unit, settings }
         }
-        if let Some(id) = run.listen_asked {
-            let settings = unit_settings::compiled(self, unit);
-            self.again(id, unit, Effect::Listen { id, unit, settings });
-        }
-        if socket::is_leaving(self, unit) {
-            socket::signal_control(self, unit);
-        }
-        if run.phase == SocketPhase::Listening {
-            let accept = socket::accepts(self, unit);
-            self.outbox.effects.push(Effect::WatchSockets { unit, on: true, accept });
-        }
+        _ => Effect::Mount { id, unit, settings, remount },
+    };
+    again(core, id, unit, effect);
+    if !matches!(run.phase, Mounting | MountingDone | Mounted | Remounting | Unmounting) {
+        mount::end_mounting(core, unit, run.phase);
     }
+}
 
-    /// The order to kill what the commands of a socket left behind may have been lost.
-    fn clear_dead_socket(&mut self, unit: UnitId) {
-        let run = self.units.run(unit);
-        let dead = matches!(run.state, TypeState::Socket(Socket::Dead | Socket::Failed(_)));
-        if dead && run.history.as_ref().is_some_and(|h| h.last_control.is_some()) {
-            socket::kill_group(self, unit);
-            self.settings.forget(unit);
-        }
+fn resume_automount(core: &mut Core, unit: UnitId, run: &AutomountRun) {
+    automount::answer_again(core, unit);
+    if let Some(id) = run.asked {
+        let settings = unit_settings::compiled(core, unit);
+        again(core, id, unit, Effect::SetTrap { id, unit, settings });
     }
+    if run.running && unit_settings::compiled(core, unit).automount().timeout_idle.is_some() {
+        core.outbox.effects.push(Effect::WatchIdle { unit, on: true });
+    }
+}
 
-    fn resume_mount(&mut self, unit: UnitId, run: &MountRun) {
-        use MountPhase::*;
-        let Some(id) = run.asked else { return };
-        let settings = unit_settings::compiled(self, unit);
-        let remount = matches!(run.phase, Remounting | RemountingSigterm | RemountingSigkill);
-        let effect = match run.phase {
-            Mounted | Unmounting | UnmountingSigterm | UnmountingSigkill => {
-                Effect::Unmount { id, unit, settings }
-            }
-            _ => Effect::Mount { id, unit, settings, remount },
-        };
-        self.again(id, unit, effect);
-        if !matches!(run.phase, Mounting | MountingDone | Mounted | Remounting | Unmounting) {
-            mount::end_mounting(self, unit, run.phase);
-        }
+/// Restores one unit's run state as the last incarnation wrote it down: it need not be written
+/// again.
+fn restore(core: &mut Core, unit: UnitId, mut run: UnitRun) {
+    // By a version that did not run units of this type.
+    if run.state == TypeState::Unsupported {
+        run.state = UnitRun::idle(core.graph.definition(unit).unit_type()).state;
     }
-
-    fn resume_automount(&mut self, unit: UnitId, run: &AutomountRun) {
-        automount::answer_again(self, unit);
-        if let Some(id) = run.asked {
-            let settings = unit_settings::compiled(self, unit);
-            self.again(id, unit, Effect::SetTrap { id, unit, settings });
-        }
-        if run.running && unit_settings::compiled(self, unit).automount().timeout_idle.is_some() {
-            self.outbox.effects.push(Effect::WatchIdle { unit, on: true });
-        }
+    for pid in run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid()) {
+        core.pids.own(pid, unit);
     }
+    if let TypeState::Socket(Socket::Up(socket)) = &run.state {
+        core.resources
+            .connections
+            .extend(socket.connections.iter().map(|&instance| (instance, unit)));
+    }
+    core.totals.jobs += u32::from(run.job.is_some());
+    core.jobs.running += u32::from(run.job.as_ref().is_some_and(|job| job.running));
+    core.totals.failed += u32::from(run.active_state().as_str() == "failed");
+    core.units.restore(unit, run);
+    core.deadlines.arm(&core.units, unit);
 }

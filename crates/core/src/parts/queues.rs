@@ -1,6 +1,6 @@
 //! The work queues: what follows from what was done in a step and has not been looked at yet.
 //!
-//! Owns: the queues that [`Core::settle`](crate::parts::Core) drains, in its order.
+//! Owns: the queues that `machine::settle` drains, in its order.
 //! Must not: do the work.
 
 use crate::graph::Graph;

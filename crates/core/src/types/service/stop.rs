@@ -245,7 +245,7 @@ fn stop_signal(core: &Core, unit: UnitId, config: &ServiceConfig) -> Signal {
 }
 
 /// Sends the stop signal to whom `KillMode=` says. A process that is still being made gets it when it
-/// comes ([`Core::signal_latecomer`]). SIGHUP and SIGCONT come after the stop signal alone, `stops`
+/// comes ([`signal_latecomer`]). SIGHUP and SIGCONT come after the stop signal alone, `stops`
 /// (systemd.kill(5), "SendSIGHUP="): after another, SIGHUP would be what a process ends by.
 fn send(core: &mut Core, unit: UnitId, config: &ServiceConfig, signal: Signal, stops: bool) {
     let run = core.units.service(unit).expect("its phase was just set");
