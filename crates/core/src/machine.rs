@@ -90,14 +90,16 @@ fn handle(core: &mut Core, event: Event) {
         Event::Done { effect, result } => answers::effect_done(core, effect, result),
         Event::Exited { pid, status } => answers::process_ended(core, pid, status),
         Event::Notify { unit, pid, message } => events::service_notify(core, unit, pid, message),
-        Event::FdsStored { unit, count } => events::service_fds_stored(core, unit, count),
+        Event::FdsStored { unit, count } => {
+            events::service_fds_stored(&mut core.units, unit, count)
+        }
         Event::CgroupEmpty { unit, cpu_us } => answers::group_empty(core, unit, cpu_us),
         Event::OutOfMemory { unit } => events::service_out_of_memory(core, unit),
         Event::Incoming { unit } => socket::incoming(core, unit),
         Event::Connection { socket, instance, number } => {
             socket::connection(core, socket, instance, number)
         }
-        Event::ConnectionRefused { socket } => socket::refused(core, socket),
+        Event::ConnectionRefused { socket } => socket::refused(&mut core.units, socket),
         Event::SocketsLost { unit, why } => socket::sockets_lost(core, unit, why),
         Event::ConnectionUnserved { socket } => socket::unserved(core, socket),
         Event::Mounted { unit } => mount::appeared(core, unit),
@@ -143,7 +145,7 @@ fn settle(core: &mut Core) {
         {
             service::idle_over(core, unit);
         } else if let Some(unit) = core.queues.unheld.pop_first() {
-            start_limit::forget_starts_if_unheld(core, unit);
+            start_limit::forget_starts_if_unheld(&core.graph, &mut core.units, unit);
         } else {
             break;
         }

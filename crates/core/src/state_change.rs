@@ -34,7 +34,7 @@ pub(crate) fn transit(
     change(run);
     let fails = run.active_state() == ActiveState::Failed && old != ActiveState::Failed;
     if fails && !will_restart && remarks::gives_up(core, unit) {
-        remarks::give_it_up(core, unit);
+        remarks::give_it_up(&mut core.units, core.times.now, unit);
     }
     let run = core.units.run(unit);
     let (new, sub) = (run.active_state(), run.sub_state());
@@ -44,7 +44,7 @@ pub(crate) fn transit(
     let reason = run.history.as_ref().map_or_else(Reason::default, |history| history.reason);
     freezer::thaw_first(core, unit);
     core.outbox.happened(core.times.now.monotonic, unit, What::State { active: new, sub, reason });
-    remarks::forget_remarks(core, unit, old, new);
+    remarks::forget_remarks(&mut core.units, unit, old, new);
     stamp(core, unit, old, new);
     let by = core.jobs.at_work(&core.units, unit);
     core.queues.transitions.push_back(Transition { unit, old, new, will_restart, by });

@@ -7,6 +7,7 @@ use crate::graph::{Delta, Graph, cgroup_path};
 use crate::model::ids::UnitId;
 use crate::model::state::{Mount, TypeState, UnitRun};
 use crate::parts::Core;
+use crate::parts::resources::Resources;
 use std::borrow::Cow;
 use warren_unit::UnitName;
 
@@ -33,15 +34,14 @@ pub(crate) fn placed_at(core: &Core, unit: UnitId) -> Option<Cow<'_, str>> {
 }
 
 /// The unit whose group has this path, though its definition says otherwise. Looks at all such units.
-pub(crate) fn stray_at(core: &Core, path: &str) -> Option<UnitId> {
-    core.resources.strays.iter().find(|(_, stray)| ***stray == *path).map(|(&unit, _)| unit)
+pub(crate) fn stray_at(resources: &Resources, path: &str) -> Option<UnitId> {
+    resources.strays.iter().find(|(_, stray)| ***stray == *path).map(|(&unit, _)| unit)
 }
 
 /// The slices that a unit's group lies in, if its definition does not say so, from the outermost.
-pub(crate) fn strays_in(core: &Core, unit: UnitId) -> Option<Vec<UnitId>> {
-    let parts =
-        core.resources.strays.get(&unit)?.split('/').filter(|part| part.ends_with(".slice"));
-    Some(parts.filter_map(|part| core.graph.lookup(&UnitName::parse(part).ok()?)).collect())
+pub(crate) fn strays_in(graph: &Graph, resources: &Resources, unit: UnitId) -> Option<Vec<UnitId>> {
+    let parts = resources.strays.get(&unit)?.split('/').filter(|part| part.ends_with(".slice"));
+    Some(parts.filter_map(|part| graph.lookup(&UnitName::parse(part).ok()?)).collect())
 }
 
 /// Has groups stay where they are when `graph` is put in force, which differs by `delta`.
@@ -51,7 +51,7 @@ pub(crate) fn keep_places(core: &mut Core, graph: &Graph, delta: &Delta) {
         let stays = || core.graph.definition(unit).slice == graph.definition(unit).slice;
         if is_placed && (core.resources.strays.contains_key(&unit) || !stays()) {
             let now = group_path(core, unit).into_owned();
-            place(core, graph, unit, &now);
+            place(&mut core.resources, graph, unit, &now);
         }
     }
 }
@@ -60,14 +60,14 @@ pub(crate) fn keep_places(core: &mut Core, graph: &Graph, delta: &Delta) {
 pub(crate) fn restore_place(core: &mut Core, unit: UnitId, path: &str) {
     if core.units.run(unit).is_placed() {
         let graph = core.graph.clone();
-        place(core, &graph, unit, path);
+        place(&mut core.resources, &graph, unit, path);
     }
 }
 
-fn place(core: &mut Core, graph: &Graph, unit: UnitId, path: &str) {
+fn place(resources: &mut Resources, graph: &Graph, unit: UnitId, path: &str) {
     match defined_path(graph, unit) == path {
-        true => core.resources.strays.remove(&unit),
-        false => core.resources.strays.insert(unit, path.into()),
+        true => resources.strays.remove(&unit),
+        false => resources.strays.insert(unit, path.into()),
     };
 }
 

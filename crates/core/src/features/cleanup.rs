@@ -11,7 +11,9 @@ use crate::model::job::{Job, JobKind};
 use crate::model::leftover::Trace;
 use crate::model::state::{Clearing, TypeState};
 use crate::parts::Core;
+use crate::parts::resources::Resources;
 use crate::parts::unit_settings;
+use crate::parts::units::Units;
 use crate::protocol::event::Effect;
 use crate::protocol::request::Notice;
 use crate::settings::{Compiled, TypeSettings};
@@ -122,8 +124,8 @@ pub(crate) fn clear_what_was_kept(core: &mut Core, unit: UnitId, job: &Job) {
 }
 
 /// Whether the stop of a unit that is down waits for what it has left to be removed.
-pub(crate) fn is_stop_held(core: &Core, unit: UnitId) -> bool {
-    core.units.clearing(unit).is_some_and(|clearing| clearing.until.is_some())
+pub(crate) fn is_stop_held(units: &Units, unit: UnitId) -> bool {
+    units.clearing(unit).is_some_and(|clearing| clearing.until.is_some())
 }
 
 /// What stays for a restart may be removed after all: starts of others wait for all of it.
@@ -157,8 +159,8 @@ fn meets_clearing(core: &mut Core, unit: UnitId) -> Option<UnitId> {
 }
 
 /// Whether the job of the unit waits for a removal.
-pub(crate) fn is_clearing_waiter(core: &Core, unit: UnitId) -> bool {
-    core.resources.removals.waiting.contains_key(&unit)
+pub(crate) fn is_clearing_waiter(resources: &Resources, unit: UnitId) -> bool {
+    resources.removals.waiting.contains_key(&unit)
 }
 
 /// What was being removed when the last manager ended is removed by this one, unless managers ended during the

@@ -7,6 +7,7 @@ use crate::model::process::{COMMAND_ENDS_MAX, CommandList};
 use crate::model::state::History;
 use crate::parts::Core;
 use crate::parts::unit_settings;
+use crate::parts::units::Units;
 use crate::settings::Compiled;
 use warren_unit::config::Command;
 
@@ -31,7 +32,7 @@ impl History {
 
 /// Notes the command that is about to be run.
 pub(crate) fn note_line(
-    core: &mut Core,
+    units: &mut Units,
     unit: UnitId,
     list: CommandList,
     index: u16,
@@ -39,14 +40,14 @@ pub(crate) fn note_line(
 ) {
     if let Some(command) = settings.commands(list).get(usize::from(index)) {
         let line = CommandLine::of(list, index, command);
-        core.units.history_mut(unit).keep_line(line);
+        units.history_mut(unit).keep_line(line);
     }
 }
 
 /// Where the command that was run at this place stands now: an edit may have moved it. Nothing, if it is
 /// not in the list any more.
 pub(crate) fn place_now(
-    core: &Core,
+    units: &Units,
     unit: UnitId,
     list: CommandList,
     index: u16,
@@ -56,7 +57,7 @@ pub(crate) fn place_now(
         let command = settings.commands(list).get(usize::from(place))?;
         Some(CommandLine::of(list, index, command))
     };
-    let history = core.units.run(unit).history.as_ref();
+    let history = units.run(unit).history.as_ref();
     let ran = history.and_then(|history| {
         history.lines.iter().find(|line| (line.list, line.index) == (list, index))
     });
@@ -74,7 +75,7 @@ pub(crate) fn next_place(
     index: u16,
 ) -> Option<u16> {
     let settings = unit_settings::compiled(core, unit);
-    let next = place_now(core, unit, list, index, &settings)? + 1;
+    let next = place_now(&core.units, unit, list, index, &settings)? + 1;
     (usize::from(next) < settings.commands(list).len()).then_some(next)
 }
 

@@ -5,6 +5,7 @@
 use crate::model::device_news::Sight;
 use crate::model::ids::UnitId;
 use crate::parts::Core;
+use crate::parts::units::Units;
 
 /// Whether the unit is a device that nobody looks for. What needs or is bound to one takes it
 /// for plugged in.
@@ -15,7 +16,7 @@ pub(crate) fn is_unseen(core: &Core, unit: UnitId) -> bool {
 }
 
 /// Whether a device was there and is not any more.
-pub(crate) fn has_gone(core: &Core, unit: UnitId) -> bool {
-    let history = core.units.run(unit).history.as_ref();
+pub(crate) fn has_gone(units: &Units, unit: UnitId) -> bool {
+    let history = units.run(unit).history.as_ref();
     history.is_some_and(|history| !history.active_exit.is_never())
 }

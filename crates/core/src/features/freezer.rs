@@ -7,6 +7,8 @@
 use crate::model::ids::{ClientId, EffectId, UnitId};
 use crate::model::state::{Freezer, TypeState};
 use crate::parts::Core;
+use crate::parts::outbox::Outbox;
+use crate::parts::units::Units;
 use crate::protocol::event::Effect;
 use crate::protocol::request::{Refusal, Reply};
 
@@ -59,7 +61,7 @@ pub(crate) fn thaw_first(core: &mut Core, unit: UnitId) {
             true => Reply::Done,
             false => Reply::Refused(Refusal::FreezerBusy(core.graph.name(unit).clone())),
         };
-        answer_freezer(core, asked, reply);
+        answer_freezer(&mut core.outbox, asked, reply);
     }
     core.units.history_mut(unit).freezer = Freezer::Running;
     if is_thawing {
@@ -73,18 +75,18 @@ pub(crate) fn thaw_first(core: &mut Core, unit: UnitId) {
     core.outbox.effects.push(Effect::Freeze { id, unit, frozen: false });
 }
 
-pub(crate) fn answer_freezer(core: &mut Core, effect: EffectId, reply: Reply) {
-    if let Some(client) = core.outbox.freeze_waiters.remove(&effect) {
-        core.outbox.effects.push(Effect::Reply { client, reply });
+pub(crate) fn answer_freezer(outbox: &mut Outbox, effect: EffectId, reply: Reply) {
+    if let Some(client) = outbox.freeze_waiters.remove(&effect) {
+        outbox.effects.push(Effect::Reply { client, reply });
     }
 }
 
 /// What was under way when the last manager ended is asked for again.
-pub(crate) fn resume_freezer(core: &mut Core, unit: UnitId) {
-    let freezer = core.units.freezer(unit);
+pub(crate) fn resume_freezer(units: &Units, outbox: &mut Outbox, unit: UnitId) {
+    let freezer = units.freezer(unit);
     if let Some(id) = freezer.asked() {
         let frozen = matches!(freezer, Freezer::Freezing(_));
-        core.outbox.expect_effect(id, unit);
-        core.outbox.effects.push(Effect::Freeze { id, unit, frozen });
+        outbox.expect_effect(id, unit);
+        outbox.effects.push(Effect::Freeze { id, unit, frozen });
     }
 }

@@ -3,10 +3,13 @@
 //! Must not: start or stop a unit; the orders of administrators are in `machine::admin_marks`.
 
 use crate::features::start_limit;
+use crate::graph::Graph;
 use crate::model::active_state::ActiveState;
 use crate::model::admin_marks::{Marked, Remark, remark_text};
 use crate::model::ids::UnitId;
 use crate::model::reason::Cause;
+use crate::model::time::Moment;
+use crate::parts::units::Units;
 use crate::parts::{Core, unit_settings};
 use crate::protocol::request::{Refusal, Reply};
 use warren_unit::config::GivenUp;
@@ -14,28 +17,30 @@ use warren_unit::settings::{Group, Id};
 
 const MAINTENANCE: Id = Id::of(Group::Warren, "Maintenance");
 
-pub(crate) fn remark(core: &Core, by: Cause, text: &str) -> Remark {
-    Remark { by, at: core.times.now, text: remark_text(text) }
+pub(crate) fn remark(now: Moment, by: Cause, text: &str) -> Remark {
+    Remark { by, at: now, text: remark_text(text) }
 }
 
 /// Whether it is in maintenance, or will be as soon as it is down.
-pub(crate) fn is_put_aside(core: &Core, unit: UnitId) -> bool {
-    core.units.run(unit).marked() == Some(Marked::Maintenance)
+pub(crate) fn is_put_aside(units: &Units, unit: UnitId) -> bool {
+    units.run(unit).marked() == Some(Marked::Maintenance)
 }
 
 /// Keeps what was said with a stop, until the unit comes up again.
 pub(crate) fn comment(
-    core: &mut Core,
+    graph: &Graph,
+    units: &mut Units,
+    now: Moment,
     unit: UnitId,
     text: &str,
     by: Cause,
 ) -> Result<Reply, Refusal> {
-    let stops = core.units.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping());
-    if !stops && !core.units.active_state(unit).is_down_or_going() {
-        return Err(Refusal::NotStopping(core.graph.name(unit).clone()));
+    let stops = units.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping());
+    if !stops && !units.active_state(unit).is_down_or_going() {
+        return Err(Refusal::NotStopping(graph.name(unit).clone()));
     }
-    let remark = remark(core, by, text);
-    core.units.history_mut(unit).notes_mut().comment = Some(remark);
+    let remark = remark(now, by, text);
+    units.history_mut(unit).notes_mut().comment = Some(remark);
     Ok(Reply::Done)
 }
 
@@ -47,24 +52,24 @@ pub(crate) fn gives_up(core: &mut Core, unit: UnitId) -> bool {
     }
     match unit_settings::compiled(core, unit).section.maintenance {
         GivenUp::Never => false,
-        GivenUp::StartLimit => start_limit::hit_start_limit(core, unit),
+        GivenUp::StartLimit => start_limit::hit_start_limit(&core.units, unit),
         GivenUp::Failure => true,
     }
 }
 
 /// Puts a unit aside that failed for good; its reason says why.
-pub(crate) fn give_it_up(core: &mut Core, unit: UnitId) {
-    let remark = remark(core, Cause::Manager, "");
-    core.units.history_mut(unit).notes_mut().mark = Some((Marked::Maintenance, remark));
+pub(crate) fn give_it_up(units: &mut Units, now: Moment, unit: UnitId) {
+    let remark = remark(now, Cause::Manager, "");
+    units.history_mut(unit).notes_mut().mark = Some((Marked::Maintenance, remark));
 }
 
 /// A unit changes its state: remarks that were about the one before are over.
-pub(crate) fn forget_remarks(core: &mut Core, unit: UnitId, old: ActiveState, new: ActiveState) {
-    let Some(notes) = core.units.run(unit).notes() else { return };
+pub(crate) fn forget_remarks(units: &mut Units, unit: UnitId, old: ActiveState, new: ActiveState) {
+    let Some(notes) = units.run(unit).notes() else { return };
     let degraded = notes.mark.as_ref().is_some_and(|(marked, _)| *marked == Marked::Degraded);
     let (comes_up, goes_down) = (old.is_down() && !new.is_down(), new.is_down());
     if comes_up && notes.comment.is_some() || goes_down && degraded {
-        let history = core.units.history_mut(unit);
+        let history = units.history_mut(unit);
         if comes_up {
             history.notes_mut().comment = None;
         }

@@ -3,7 +3,9 @@
 use crate::graph::{Definition, Graph};
 use crate::model::ids::UnitId;
 use crate::model::state::ServicePhase;
+use crate::model::time::Moment;
 use crate::parts::Core;
+use crate::parts::units::Units;
 use std::time::Duration;
 use warren_unit::config::ServiceConfig;
 use warren_unit::settings::{Group, Id};
@@ -20,7 +22,7 @@ pub(crate) fn renew_runtime_limit(core: &mut Core, unit: UnitId, before: &Graph)
     };
     let Some(run) = core.units.service(unit).filter(|run| runs(run.phase)) else { return };
     let deadline = run.runtime_deadline;
-    let invocation = invocation(core, unit);
+    let invocation = invocation(&core.units, unit);
     let before = before.get(unit);
     let was = before.and_then(|definition| runtime_max_of(core, definition, invocation));
     let max = runtime_max_of(core, core.graph.definition(unit), invocation);
@@ -43,15 +45,20 @@ fn runtime_max_of(core: &Core, definition: &Definition, invocation: u128) -> Opt
 }
 
 /// Of its last run; 0 if it has had none.
-pub(crate) fn invocation(core: &Core, unit: UnitId) -> u128 {
-    core.units.run(unit).history.as_ref().map_or(0, |history| history.invocation)
+pub(crate) fn invocation(units: &Units, unit: UnitId) -> u128 {
+    units.run(unit).history.as_ref().map_or(0, |history| history.invocation)
 }
 
 /// A service has come up.
-pub(crate) fn begin_runtime_limit(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
-    let max = runtime_max(config, invocation(core, unit));
-    let now = core.times.now.monotonic;
-    core.units.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
+pub(crate) fn begin_runtime_limit(
+    units: &mut Units,
+    now: Moment,
+    unit: UnitId,
+    config: &ServiceConfig,
+) {
+    let max = runtime_max(config, invocation(units, unit));
+    let now = now.monotonic;
+    units.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
 }
 
 /// How long a run may last.

@@ -2,6 +2,7 @@
 //! count. systemd.unit(5), "StartLimitIntervalSec=".
 
 use crate::features::shutdown_state;
+use crate::graph::Graph;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::JobKind;
@@ -10,6 +11,7 @@ use crate::model::state::*;
 use crate::model::time::{Moment, Monotonic};
 use crate::parts::Core;
 use crate::parts::unit_settings;
+use crate::parts::units::Units;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use warren_unit::{Relation, UnitType};
@@ -35,9 +37,9 @@ fn start_limit(core: &mut Core, unit: UnitId) -> (Duration, u32) {
 }
 
 /// Only units that are started by themselves are limited; targets and slices cost nothing.
-pub(crate) fn is_limited(core: &Core, unit: UnitId) -> bool {
+pub(crate) fn is_limited(graph: &Graph, unit: UnitId) -> bool {
     matches!(
-        core.graph.definition(unit).unit_type(),
+        graph.definition(unit).unit_type(),
         UnitType::Service
             | UnitType::Socket
             | UnitType::Mount
@@ -49,7 +51,7 @@ pub(crate) fn is_limited(core: &Core, unit: UnitId) -> bool {
 /// Counts one start; true when it is one too many.
 pub(crate) fn count_start(core: &mut Core, unit: UnitId) -> bool {
     let (interval, burst) = start_limit(core, unit);
-    if interval.is_zero() || burst == 0 || !is_limited(core, unit) {
+    if interval.is_zero() || burst == 0 || !is_limited(&core.graph, unit) {
         return false;
     }
     let now = core.times.now.monotonic;
@@ -58,9 +60,9 @@ pub(crate) fn count_start(core: &mut Core, unit: UnitId) -> bool {
 
 /// Whether the next start of the unit counts by itself: its type has a start limit, and the last
 /// start came so far as to begin, as the next one will.
-fn is_counted(core: &Core, unit: UnitId) -> bool {
-    let lost = core.units.run(unit).history.as_ref().and_then(|history| history.lost_job);
-    is_limited(core, unit) && lost.is_none_or(|lost| lost.kind != JobKind::Start)
+fn is_counted(graph: &Graph, units: &Units, unit: UnitId) -> bool {
+    let lost = units.run(unit).history.as_ref().and_then(|history| history.lost_job);
+    is_limited(graph, unit) && lost.is_none_or(|lost| lost.kind != JobKind::Start)
 }
 
 /// Types without a start limit go by it all the same when they are upheld: files may let such a
@@ -68,7 +70,7 @@ fn is_counted(core: &Core, unit: UnitId) -> bool {
 pub(crate) fn count_upheld(core: &mut Core, unit: UnitId) {
     let (interval, burst) = start_limit(core, unit);
     let now = core.times.now.monotonic;
-    if !is_counted(core, unit) && !interval.is_zero() {
+    if !is_counted(&core.graph, &core.units, unit) && !interval.is_zero() {
         core.units.history_mut(unit).starts.count_one(now, interval, burst);
     }
 }
@@ -91,46 +93,47 @@ pub(crate) fn look_whom_it_held(core: &mut Core, unit: UnitId) {
         return;
     }
     let named = core.graph.definition(unit).edges.iter().map(|edge| edge.other).chain([unit]);
-    let unheld: Vec<UnitId> = named.filter(|&u| has_forgettable_starts(core, u)).collect();
+    let unheld: Vec<UnitId> =
+        named.filter(|&u| has_forgettable_starts(&core.graph, &core.units, u)).collect();
     core.queues.unheld.extend(unheld);
 }
 
 /// systemd unloads a unit that is inactive and that no loaded unit names, and the count of its
 /// starts with it: a service may be started by hand as often as one likes. Here nothing is
 /// unloaded, but the count is kept by the same rule (compared with systemd 252).
-pub(crate) fn forget_starts_if_unheld(core: &mut Core, unit: UnitId) {
-    if has_forgettable_starts(core, unit) && !is_held(core, unit) {
-        core.units.history_mut(unit).starts = RateWindow::default();
+pub(crate) fn forget_starts_if_unheld(graph: &Graph, units: &mut Units, unit: UnitId) {
+    if has_forgettable_starts(graph, units, unit) && !is_held(graph, units, unit) {
+        units.history_mut(unit).starts = RateWindow::default();
     }
 }
 
 /// Files that were edited may be mended: what was counted of the unit, and of what starts it for traffic, was
 /// of the old ones. (systemd 252 forgets all counts at each reload.)
-pub(crate) fn forget_starts_of_edited(core: &mut Core, unit: UnitId) {
-    let triggers: Vec<UnitId> = core.graph.related(unit, Relation::TriggeredBy).collect();
+pub(crate) fn forget_starts_of_edited(graph: &Graph, units: &mut Units, unit: UnitId) {
+    let triggers: Vec<UnitId> = graph.related(unit, Relation::TriggeredBy).collect();
     for unit in triggers.into_iter().chain([unit]) {
-        if core.units.run(unit).history.as_ref().is_some_and(|h| h.starts.count > 0) {
-            core.units.history_mut(unit).starts = RateWindow::default();
+        if units.run(unit).history.as_ref().is_some_and(|h| h.starts.count > 0) {
+            units.history_mut(unit).starts = RateWindow::default();
         }
     }
 }
 
-fn has_forgettable_starts(core: &Core, unit: UnitId) -> bool {
-    let run = core.units.run(unit);
-    run.history.as_ref().is_some_and(|h| h.starts.count > 0) && is_limited(core, unit)
+fn has_forgettable_starts(graph: &Graph, units: &Units, unit: UnitId) -> bool {
+    let run = units.run(unit);
+    run.history.as_ref().is_some_and(|h| h.starts.count > 0) && is_limited(graph, unit)
 }
 
 /// Whether a unit that is not at rest names this one, over others too.
-fn is_held(core: &Core, unit: UnitId) -> bool {
+fn is_held(graph: &Graph, units: &Units, unit: UnitId) -> bool {
     let mut seen = BTreeSet::from([unit]);
     let mut left = vec![unit];
     while let Some(unit) = left.pop() {
-        let is_at_rest = core.units.run(unit).job.is_none()
-            && core.units.active_state(unit) == ActiveState::Inactive;
+        let is_at_rest =
+            units.run(unit).job.is_none() && units.active_state(unit) == ActiveState::Inactive;
         if !is_at_rest {
             return true;
         }
-        for holder in core.graph.holders(unit) {
+        for holder in graph.holders(unit) {
             // Thousands may name one target.
             if seen.len() > HOLDERS_MAX {
                 return true;
@@ -155,7 +158,7 @@ pub(crate) fn count_return(core: &mut Core, unit: UnitId) -> Option<Monotonic> {
         return Some(starts.begin.after(interval));
     }
     // Others are counted when they start.
-    if limit != (interval, burst) || !is_counted(core, unit) {
+    if limit != (interval, burst) || !is_counted(&core.graph, &core.units, unit) {
         core.units.history_mut(unit).starts.count_one(now, interval, burst);
     }
     None
@@ -171,7 +174,7 @@ pub(crate) fn is_asked_too_often(core: &mut Core, unit: UnitId) -> bool {
     let was_skipped = history.is_some_and(|h| failed(h.conditions) || failed(h.asserts));
     let code = history.map(|h| h.reason.code);
     let was_refused = matches!(code, Some(Code::StartLimit | Code::OutcomeLimit));
-    let counts_itself = is_limited(core, unit) && !was_skipped;
+    let counts_itself = is_limited(&core.graph, unit) && !was_skipped;
     if !core.units.active_state(unit).is_down() || counts_itself && !was_refused {
         return false;
     }
@@ -194,9 +197,9 @@ pub(crate) fn answers_too_often(core: &mut Core, unit: UnitId) -> bool {
 }
 
 /// Whether it is down because one more start was one too many.
-pub(crate) fn hit_start_limit(core: &Core, unit: UnitId) -> bool {
-    let reason = core.units.run(unit).history.as_ref().map(|h| h.reason.code);
-    reason == Some(Code::StartLimit) && core.units.active_state(unit).is_down()
+pub(crate) fn hit_start_limit(units: &Units, unit: UnitId) -> bool {
+    let reason = units.run(unit).history.as_ref().map(|h| h.reason.code);
+    reason == Some(Code::StartLimit) && units.active_state(unit).is_down()
 }
 
 impl RateWindow {

@@ -2,10 +2,13 @@
 //! `SurviveFinalKillSignal=` of systemd.unit(5)).
 
 use crate::features::cgroup_place;
+use crate::graph::Graph;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::state::{BootTimes, TypeState, UnitRun};
 use crate::parts::Core;
+use crate::parts::resources::Resources;
+use crate::parts::units::Units;
 use crate::persist::run_state::Restored;
 use std::collections::BTreeSet;
 use warren_unit::Relation;
@@ -30,40 +33,44 @@ const LEANS_ON: [Relation; 6] = [
 /// conflict with no target of the end; if it is a soft reboot, sockets and file systems that
 /// conflict with none too. Whoever leans on what is stopped is stopped with it.
 pub(crate) fn outlasting(core: &Core, soft: bool) -> BTreeSet<UnitId> {
-    let mut out: BTreeSet<UnitId> =
-        core.units.busy().into_iter().filter(|&unit| may_outlast(core, unit, soft)).collect();
+    let mut out: BTreeSet<UnitId> = core
+        .units
+        .busy()
+        .into_iter()
+        .filter(|&unit| may_outlast(&core.graph, &core.units, unit, soft))
+        .collect();
     loop {
-        let falls = |&unit: &UnitId| leans_on_stopped(core, unit, &out);
+        let falls = |&unit: &UnitId| leans_on_stopped(&core.graph, &core.units, unit, &out);
         let falling: Vec<UnitId> = out.iter().copied().filter(falls).collect();
         if falling.is_empty() {
             break;
         }
         falling.iter().for_each(|unit| _ = out.remove(unit));
     }
-    let slices: Vec<UnitId> = out.iter().flat_map(|&unit| slices_of(core, unit)).collect();
+    let slices: Vec<UnitId> =
+        out.iter().flat_map(|&unit| slices_of(&core.graph, &core.resources, unit)).collect();
     out.extend(slices);
     out
 }
 
-fn may_outlast(core: &Core, unit: UnitId, soft: bool) -> bool {
-    let kind_may = match core.units.run(unit).state {
-        TypeState::Service(_) => core.graph.flags(unit).survive_final_kill_signal(),
+fn may_outlast(graph: &Graph, units: &Units, unit: UnitId, soft: bool) -> bool {
+    let kind_may = match units.run(unit).state {
+        TypeState::Service(_) => graph.flags(unit).survive_final_kill_signal(),
         TypeState::Socket(_)
         | TypeState::Mount(_)
         | TypeState::Automount(_)
         | TypeState::Swap(_) => soft,
         _ => false,
     };
-    let is_up =
-        matches!(core.units.active_state(unit), ActiveState::Active | ActiveState::Reloading);
-    kind_may && is_up && !is_ended_by(core, unit, soft)
+    let is_up = matches!(units.active_state(unit), ActiveState::Active | ActiveState::Reloading);
+    kind_may && is_up && !is_ended_by(graph, unit, soft)
 }
 
-fn is_ended_by(core: &Core, unit: UnitId, soft: bool) -> bool {
+fn is_ended_by(graph: &Graph, unit: UnitId, soft: bool) -> bool {
     let both = [Relation::Conflicts, Relation::ConflictedBy];
-    let mut others = both.into_iter().flat_map(|relation| core.graph.related(unit, relation));
+    let mut others = both.into_iter().flat_map(|relation| graph.related(unit, relation));
     others.any(|other| {
-        let name = core.graph.name(other).as_str();
+        let name = graph.name(other).as_str();
         let of_kind = match soft {
             true => name == "soft-reboot.target",
             false => HARD_ENDS.contains(&name),
@@ -72,20 +79,25 @@ fn is_ended_by(core: &Core, unit: UnitId, soft: bool) -> bool {
     })
 }
 
-fn leans_on_stopped(core: &Core, unit: UnitId, staying: &BTreeSet<UnitId>) -> bool {
-    let mut others = LEANS_ON.into_iter().flat_map(|relation| core.graph.related(unit, relation));
+fn leans_on_stopped(
+    graph: &Graph,
+    units: &Units,
+    unit: UnitId,
+    staying: &BTreeSet<UnitId>,
+) -> bool {
+    let mut others = LEANS_ON.into_iter().flat_map(|relation| graph.related(unit, relation));
     others.any(|other| {
         let stays = staying.contains(&other)
-            || core.graph.flags(other).perpetual()
-            || matches!(core.units.run(other).state, TypeState::Slice(_) | TypeState::Device(_));
-        !stays && !core.units.active_state(other).is_down()
+            || graph.flags(other).perpetual()
+            || matches!(units.run(other).state, TypeState::Slice(_) | TypeState::Device(_));
+        !stays && !units.active_state(other).is_down()
     })
 }
 
-fn slices_of(core: &Core, unit: UnitId) -> Vec<UnitId> {
-    let parent = |&slice: &UnitId| core.graph.definition(slice).slice;
-    let defined = || std::iter::successors(core.graph.definition(unit).slice, parent).collect();
-    cgroup_place::strays_in(core, unit).unwrap_or_else(defined)
+fn slices_of(graph: &Graph, resources: &Resources, unit: UnitId) -> Vec<UnitId> {
+    let parent = |&slice: &UnitId| graph.definition(slice).slice;
+    let defined = || std::iter::successors(graph.definition(unit).slice, parent).collect();
+    cgroup_place::strays_in(graph, resources, unit).unwrap_or_else(defined)
 }
 
 impl Restored {

@@ -1,10 +1,12 @@
 //! Installed jobs that wait for each other in a circle, and how one of them is let out.
 
+use crate::graph::Graph;
 use crate::jobs::{dependency_groups, ends, install, waits};
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, JobResult};
 use crate::model::reason::{Cause, Code, Reason};
 use crate::parts::Core;
+use crate::parts::units::Units;
 use crate::protocol::request::Notice;
 use std::collections::BTreeMap;
 
@@ -26,12 +28,12 @@ pub(crate) fn look_at_rewired_jobs(core: &mut Core, rewired: &[UnitId]) {
 /// (at once, or when a restart has come to its second half): as [`crate::transaction`] does it, one of the circle
 /// is cancelled, or, of stops, does not wait. At the end of the manager all are done: nothing may stay up.
 pub(crate) fn break_circles(core: &mut Core) {
-    while let Some(units) = circle_of_jobs(core) {
+    while let Some(units) = circle_of_jobs(&core.graph, &core.units) {
         let last = |units: &mut dyn Iterator<Item = UnitId>| {
             units.max_by_key(|&unit| core.graph.name(unit))
         };
         let all = || units.iter().copied();
-        let stop = last(&mut all().filter(|&unit| waits::kind(core, unit) == JobKind::Stop));
+        let stop = last(&mut all().filter(|&unit| waits::kind(&core.units, unit) == JobKind::Stop));
         let at = stop.or_else(|| last(&mut all())).expect("a circle has a unit");
         let is_kept = stop.is_some() || core.totals.stopping;
         if is_kept {
@@ -39,7 +41,14 @@ pub(crate) fn break_circles(core: &mut Core) {
         } else {
             let reason = Reason::new(Code::Circle, Cause::Manager);
             ends::finish_job(core, at, JobResult::Canceled, reason);
-            install::note_circle(core, at, &units, Cause::Manager);
+            install::note_circle(
+                &core.graph,
+                &mut core.units,
+                core.times.now,
+                at,
+                &units,
+                Cause::Manager,
+            );
         }
         core.outbox.tell(Notice::CycleBroken { units, at, is_kept });
     }
@@ -49,29 +58,28 @@ pub(crate) fn break_circles(core: &mut Core) {
 /// when those that wait for nobody, and then those that waited for them only, are taken away, waits for somebody who is
 /// left: so that from one to the next it goes into a circle. Of those that wait for nobody nothing need be looked
 /// at.
-fn circle_of_jobs(core: &Core) -> Option<Vec<UnitId>> {
+fn circle_of_jobs(graph: &Graph, units: &Units) -> Option<Vec<UnitId>> {
     let waits = |&unit: &UnitId| {
-        let job = core.units.run(unit).job.as_ref().filter(|job| !job.running);
-        job.is_some_and(|job| job.blockers > 0 || core.graph.flags(unit).has_groups())
+        let job = units.run(unit).job.as_ref().filter(|job| !job.running);
+        job.is_some_and(|job| job.blockers > 0 || graph.flags(unit).has_groups())
     };
-    let waiting: BTreeMap<UnitId, JobKind> = core
-        .units
+    let waiting: BTreeMap<UnitId, JobKind> = units
         .busy()
         .into_iter()
         .filter(waits)
-        .map(|unit| (unit, waits::kind(core, unit)))
+        .map(|unit| (unit, waits::kind(units, unit)))
         .collect();
     let neighbours = |unit: UnitId| {
-        let others = waits::job_neighbours(core, unit).into_iter();
+        let others = waits::job_neighbours(graph, units, unit).into_iter();
         others.filter_map(|other| Some((other, *waiting.get(&other)?)))
     };
     let mut blockers = BTreeMap::new();
     let mut free = Vec::new();
     for (&unit, &kind) in &waiting {
         let is_waited_for = |&(other, other_kind): &(UnitId, JobKind)| {
-            core.graph.may_wait(unit, kind, other, other_kind)
+            graph.may_wait(unit, kind, other, other_kind)
         };
-        match waits::ignores_order(core, unit) {
+        match waits::ignores_order(units, unit) {
             true => free.push(unit),
             false => match neighbours(unit).filter(is_waited_for).count() {
                 0 => free.push(unit),
@@ -80,22 +88,21 @@ fn circle_of_jobs(core: &Core) -> Option<Vec<UnitId>> {
         }
     }
     while let Some(unit) = free.pop() {
-        let kind = waits::kind(core, unit);
+        let kind = waits::kind(units, unit);
         for (other, waiting) in neighbours(unit) {
             let Some(count) = blockers.get_mut(&other) else { continue };
-            *count -= usize::from(core.graph.may_wait(other, waiting, unit, kind));
+            *count -= usize::from(graph.may_wait(other, waiting, unit, kind));
             if *count == 0 {
                 blockers.remove(&other);
                 free.push(other);
             }
         }
     }
-    let by_name = |unit: &UnitId| core.graph.name(*unit);
+    let by_name = |unit: &UnitId| graph.name(*unit);
     let next = |unit: UnitId| {
         let kind = waiting[&unit];
         let others = neighbours(unit).filter(|(other, _)| blockers.contains_key(other));
-        let others =
-            others.filter(|&(other, waiting)| core.graph.may_wait(unit, kind, other, waiting));
+        let others = others.filter(|&(other, waiting)| graph.may_wait(unit, kind, other, waiting));
         others.map(|(other, _)| other).min_by_key(by_name)
     };
     let mut path = vec![blockers.keys().copied().min_by_key(by_name)?];

@@ -6,6 +6,7 @@
 //! changes. `ExcludeAll=` and `RestartOn=` act when the other unit changes. A unit that was stopped
 //! by one of them starts again when the other allows it; its reason is the memory of that.
 
+use crate::graph::Graph;
 use crate::jobs::waits;
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, JobResult, comes_up};
@@ -13,6 +14,7 @@ use crate::model::reason::{Cause, Code, Reason};
 use crate::parts::Core;
 use crate::parts::job_queue::Turn;
 use crate::parts::unit_settings;
+use crate::parts::units::Units;
 use warren_unit::Relation;
 
 /// What stands against the start of a unit whose turn it is: a wait, or the end of its job.
@@ -23,19 +25,21 @@ pub(crate) fn groups_against(core: &mut Core, unit: UnitId) -> Option<Turn> {
     let refuse = |code, other| {
         Some(Turn::Over(JobResult::Dependency, Reason::new(code, Cause::Dependency(other))))
     };
-    if let Some(other) = excluder(core, unit) {
+    if let Some(other) = excluder(&core.graph, &core.units, unit) {
         return refuse(Code::Excluded, other);
     }
     let waits = !core.units.run(unit).job.as_ref().is_some_and(|job| job.ignores_order());
     let graph = core.graph.clone();
-    if waits && graph.related(unit, Relation::OptionalAll).any(|other| is_coming(core, other)) {
+    if waits
+        && graph.related(unit, Relation::OptionalAll).any(|other| is_coming(&core.units, other))
+    {
         return Some(Turn::Wait);
     }
     for group in any_groups(core, unit) {
         if group.iter().any(|&other| core.units.active_state(other).is_up()) {
             continue;
         }
-        if waits && group.iter().any(|&other| is_coming(core, other)) {
+        if waits && group.iter().any(|&other| is_coming(&core.units, other)) {
             return Some(Turn::Wait);
         }
         if let Some(&first) = group.first() {
@@ -46,22 +50,22 @@ pub(crate) fn groups_against(core: &mut Core, unit: UnitId) -> Option<Turn> {
 }
 
 /// Whether a start of it has a unit to wait for that a group of it names.
-pub(crate) fn waits_for_group(core: &Core, unit: UnitId) -> bool {
+pub(crate) fn waits_for_group(graph: &Graph, units: &Units, unit: UnitId) -> bool {
     let groups = [Relation::RequireAny, Relation::OptionalAll];
-    let starts = core.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start);
-    starts && groups.iter().any(|&r| core.graph.related(unit, r).any(|o| is_coming(core, o)))
+    let starts = units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start);
+    starts && groups.iter().any(|&r| graph.related(unit, r).any(|o| is_coming(units, o)))
 }
 
 /// A unit that this one must not run beside, and that is up or about to be.
-pub(crate) fn excluder(core: &Core, unit: UnitId) -> Option<UnitId> {
-    let mut excluded = core.graph.related(unit, Relation::ExcludeAll);
-    excluded.find(|&other| core.units.active_state(other).is_up() || is_coming(core, other))
+pub(crate) fn excluder(graph: &Graph, units: &Units, unit: UnitId) -> Option<UnitId> {
+    let mut excluded = graph.related(unit, Relation::ExcludeAll);
+    excluded.find(|&other| units.active_state(other).is_up() || is_coming(units, other))
 }
 
 /// Whether a unit is on its way up, or has a job that leads there.
-fn is_coming(core: &Core, unit: UnitId) -> bool {
-    let kind = core.units.run(unit).job.as_ref().map(|job| job.kind);
-    comes_up(kind, core.units.active_state(unit))
+fn is_coming(units: &Units, unit: UnitId) -> bool {
+    let kind = units.run(unit).job.as_ref().map(|job| job.kind);
+    comes_up(kind, units.active_state(unit))
 }
 
 /// The units of each line of `RequireAny=`.
@@ -85,7 +89,7 @@ pub(crate) fn look_at_group_waiters(core: &mut Core, unit: UnitId) {
     for relation in [Relation::RequireAnyOf, Relation::OptionalAllOf] {
         for other in graph.related(unit, relation) {
             if core.units.run(other).job.as_ref().is_some_and(|job| !job.running) {
-                waits::release(core, other, unit);
+                waits::release(&mut core.units, &mut core.queues, other, unit);
             }
         }
     }
@@ -103,13 +107,13 @@ pub(crate) fn look_at_group_waiters_among(core: &mut Core, units: &[UnitId]) {
 }
 
 /// Whether it is down for the sake of a unit that it must not run beside.
-pub(crate) fn gave_way(core: &Core, unit: UnitId) -> bool {
-    core.units.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::GaveWay)
+pub(crate) fn gave_way(units: &Units, unit: UnitId) -> bool {
+    units.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::GaveWay)
 }
 
 /// Whether it is down by a rule that starts it again when what stopped it allows it.
-pub(crate) fn may_return(core: &Core, unit: UnitId) -> bool {
-    let reason = core.units.run(unit).history.as_ref().map(|history| history.reason);
+pub(crate) fn may_return(units: &Units, unit: UnitId) -> bool {
+    let reason = units.run(unit).history.as_ref().map(|history| history.reason);
     reason.is_some_and(|reason| {
         matches!(reason.code, Code::GaveWay | Code::DependencyEnded)
             && matches!(reason.cause, Cause::Dependency(_))

@@ -1,14 +1,19 @@
 //! How jobs end: with their unit's state, with a result, by their time.
 
 use crate::features::{cleanup, connections};
+use crate::graph::Graph;
 use crate::jobs::{dependency_groups, outcomes, waits};
 use crate::model::ids::UnitId;
 use crate::model::job::{Ignores, Job, JobKind, JobResult};
 use crate::model::process::Outcome;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::LostJob;
+use crate::model::time::Moment;
 use crate::parts::Core;
+use crate::parts::jobs::Jobs;
+use crate::parts::outbox::Outbox;
 use crate::parts::unit_settings;
+use crate::parts::units::Units;
 use crate::protocol::request::Notice;
 use crate::protocol::trace_event::What;
 use std::collections::BTreeSet;
@@ -36,14 +41,14 @@ pub(crate) fn end_job(
     changed: bool,
 ) {
     let Some(job) = core.units.run(unit).job.clone() else { return };
-    let asked = asked_of(core, unit, &job);
+    let asked = asked_of(&core.units, &core.jobs, unit, &job);
     core.jobs.starting_reloads.remove(&job.id);
     waits::unlink_job(core, unit);
     core.units.run_mut(unit).job = None;
     core.totals.jobs -= 1;
     core.jobs.running -= u32::from(job.running);
-    drop_check(core, unit);
-    remember_job(core, unit, job.kind, result, reason);
+    drop_check(&mut core.units, &mut core.outbox, unit);
+    remember_job(&mut core.units, core.times.now, unit, job.kind, result, reason);
     // What timed out, or failed for another, does not count, as systemd 252 has it.
     if result == JobResult::Failed {
         core.totals.failed_jobs_ever = core.totals.failed_jobs_ever.wrapping_add(1);
@@ -59,7 +64,7 @@ pub(crate) fn end_job(
         What::JobEnded { job: job.id, kind: job.kind, result, reason },
     );
     if result == JobResult::Timeout || result.is_failure() {
-        note_never_begun(core, unit, asked, reason);
+        note_never_begun(&mut core.units, unit, asked, reason);
     }
     if result.is_failure() && result != JobResult::Canceled {
         fail_dependents(core, unit, asked);
@@ -96,52 +101,57 @@ pub(crate) fn end_job(
 }
 
 /// What a later question after a job that came to nothing is answered with.
-fn remember_job(core: &mut Core, unit: UnitId, kind: JobKind, result: JobResult, reason: Reason) {
+fn remember_job(
+    units: &mut Units,
+    now: Moment,
+    unit: UnitId,
+    kind: JobKind,
+    result: JobResult,
+    reason: Reason,
+) {
     // A look at whether it is up (Requisite=) is no job that it was to have.
     if kind == JobKind::VerifyActive {
         return;
     }
-    let at = core.times.now;
+    let at = now;
     let lost = (result != JobResult::Done).then_some(LostJob { kind, result, reason, at });
-    let had = core.units.run(unit).history.as_ref().and_then(|h| h.lost_job);
+    let had = units.run(unit).history.as_ref().and_then(|h| h.lost_job);
     // The stop that took the place of a start does not make one forget who asked for it.
     let stays = had.is_some_and(|had| kind == JobKind::Stop && had.kind == JobKind::Start);
     if lost.is_some() || had.is_some() && !stays {
-        core.units.history_mut(unit).lost_job = lost;
+        units.history_mut(unit).lost_job = lost;
     }
 }
 
 /// A check of conditions serves the start job that asked for it and ends with it.
-pub(crate) fn drop_check(core: &mut Core, unit: UnitId) {
-    if core.units.run(unit).history.as_ref().is_some_and(|h| h.checking.is_some())
-        && let Some(id) = core.units.history_mut(unit).checking.take()
+pub(crate) fn drop_check(units: &mut Units, outbox: &mut Outbox, unit: UnitId) {
+    if units.run(unit).history.as_ref().is_some_and(|h| h.checking.is_some())
+        && let Some(id) = units.history_mut(unit).checking.take()
     {
-        core.outbox.forget_effect(id);
+        outbox.forget_effect(id);
     }
 }
 
 /// A start that failed before the unit was told leaves its reason on the unit.
-fn note_never_begun(core: &mut Core, unit: UnitId, asked: JobKind, reason: Reason) {
+fn note_never_begun(units: &mut Units, unit: UnitId, asked: JobKind, reason: Reason) {
     if asked == JobKind::Start
-        && core.units.active_state(unit).is_down()
+        && units.active_state(unit).is_down()
         && reason.code.is_trouble()
-        && !(reason.code == Code::Excluded && dependency_groups::gave_way(core, unit))
+        && !(reason.code == Code::Excluded && dependency_groups::gave_way(units, unit))
     {
-        core.units.history_mut(unit).reason = reason;
+        units.history_mut(unit).reason = reason;
     }
 }
 
 /// What a job was to bring about: a reload that has not begun, of a unit that is not up, had a start
 /// merged into it (see [`JobKind::merge`]), and of a unit that is down a restart is a start.
-pub(crate) fn asked_of(core: &Core, unit: UnitId, job: &Job) -> JobKind {
+pub(crate) fn asked_of(units: &Units, jobs: &Jobs, unit: UnitId, job: &Job) -> JobKind {
     match job.kind {
-        JobKind::Restart if !job.running && core.units.active_state(unit).is_down() => {
-            JobKind::Start
-        }
+        JobKind::Restart if !job.running && units.active_state(unit).is_down() => JobKind::Start,
         JobKind::Reload
             if !job.running
-                && !core.units.active_state(unit).is_up()
-                && core.jobs.has_a_start(&core.units, unit) =>
+                && !units.active_state(unit).is_up()
+                && jobs.has_a_start(units, unit) =>
         {
             JobKind::Start
         }
@@ -167,7 +177,9 @@ pub(crate) fn fail_dependents(core: &mut Core, unit: UnitId, kind: JobKind) {
             core.units.run(other).job.as_ref().filter(|job| !job.running).is_some_and(|job| {
                 match job.kind {
                     JobKind::Start | JobKind::VerifyActive => true,
-                    JobKind::Restart => by_start && asked_of(core, other, job) == JobKind::Start,
+                    JobKind::Restart => {
+                        by_start && asked_of(&core.units, &core.jobs, other, job) == JobKind::Start
+                    }
                     _ => false,
                 }
             });
@@ -192,7 +204,7 @@ pub(crate) fn job_deadline(core: &mut Core, unit: UnitId) {
         true => Code::DeviceMissing,
         false => Code::JobTimeout,
     };
-    let cause = waited_for(core, unit).map_or(Cause::None, Cause::Dependency);
+    let cause = waited_for(&core.graph, &core.units, unit).map_or(Cause::None, Cause::Dependency);
     finish_job(core, unit, JobResult::Timeout, Reason::new(code, cause));
     core.outbox.emergency(
         section.job_timeout_action,
@@ -203,11 +215,11 @@ pub(crate) fn job_deadline(core: &mut Core, unit: UnitId) {
 }
 
 /// The first unit whose job this one's job waits for.
-fn waited_for(core: &Core, unit: UnitId) -> Option<UnitId> {
-    let kind = core.units.run(unit).job.as_ref().filter(|job| job.blockers > 0)?.kind;
-    core.graph.ordered_with(unit).find(|&other| {
-        let job = core.units.run(other).job.as_ref();
-        job.is_some_and(|job| core.graph.may_wait(unit, kind, other, job.kind))
+fn waited_for(graph: &Graph, units: &Units, unit: UnitId) -> Option<UnitId> {
+    let kind = units.run(unit).job.as_ref().filter(|job| job.blockers > 0)?.kind;
+    graph.ordered_with(unit).find(|&other| {
+        let job = units.run(other).job.as_ref();
+        job.is_some_and(|job| graph.may_wait(unit, kind, other, job.kind))
     })
 }
 

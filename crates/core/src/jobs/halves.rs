@@ -10,6 +10,7 @@ use crate::model::reason::{Code, Reason};
 use crate::model::state::{Mount, Service, TypeState};
 use crate::parts::Core;
 use crate::parts::job_queue::Turn;
+use crate::parts::units::Units;
 use crate::protocol::trace_event::What;
 
 /// What a start is to have is being removed, since it began: it has not begun after all.
@@ -20,7 +21,7 @@ pub(crate) fn wait_again(core: &mut Core, unit: UnitId) {
     core.jobs.circles_possible |= had_begun;
     core.jobs.running -= u32::from(had_begun);
     // It had its turn before those that wait for it now.
-    if had_begun && waits::waits_for_itself(core, unit) {
+    if had_begun && waits::waits_for_itself(&core.graph, &core.units, unit) {
         waits::change_job(core, unit, |job| _ = job.ignores.add(Ignores::ORDER));
     }
 }
@@ -35,7 +36,7 @@ pub(crate) fn turn_into_start(core: &mut Core, unit: UnitId) -> Turn {
             job.released_by = None;
         }
     });
-    if core.jobs.circles_possible && waits::waits_for_itself(core, unit) {
+    if core.jobs.circles_possible && waits::waits_for_itself(&core.graph, &core.units, unit) {
         circles::break_circles(core);
     }
     core.queues.queue_job(&core.units, unit);
@@ -66,7 +67,7 @@ pub(crate) fn job_after_change(core: &mut Core, unit: UnitId, new: ActiveState) 
     let Some(job) = core.units.run(unit).job.as_ref() else { return };
     let (kind, reason) = (job.kind, job.reason);
     if !job.running {
-        waits::release(core, unit, unit);
+        waits::release(&mut core.units, &mut core.queues, unit, unit);
         return;
     }
     let own_reason = core.units.run(unit).history.as_ref().map_or(reason, |h| h.reason);
@@ -77,13 +78,13 @@ pub(crate) fn job_after_change(core: &mut Core, unit: UnitId, new: ActiveState) 
             ActiveState::Activating | ActiveState::Deactivating => {}
             // It may come yet: the job's timeout says for how long it is waited for.
             ActiveState::Inactive if core.graph.is_device(unit) => {}
-            ActiveState::Inactive if ended_well(core, unit) => {
+            ActiveState::Inactive if ended_well(&core.units, unit) => {
                 ends::finish_job(core, unit, JobResult::Done, reason);
             }
             _ => ends::finish_job(core, unit, JobResult::Failed, own_reason),
         },
         // Its traces go first; that ends the job.
-        JobKind::Stop if new.is_down() && cleanup::is_stop_held(core, unit) => {}
+        JobKind::Stop if new.is_down() && cleanup::is_stop_held(&core.units, unit) => {}
         JobKind::Stop if new.is_down() => ends::finish_job(core, unit, JobResult::Done, reason),
         JobKind::Restart if new.is_down() => {
             turn_into_start(core, unit);
@@ -92,7 +93,7 @@ pub(crate) fn job_after_change(core: &mut Core, unit: UnitId, new: ActiveState) 
             ends::finish_job(core, unit, JobResult::Failed, own_reason);
         }
         JobKind::Reload => match new {
-            ActiveState::Active if reload_failed(core, unit) => {
+            ActiveState::Active if reload_failed(&core.units, unit) => {
                 let reason = Reason::new(Code::ReloadFailed, reason.cause);
                 ends::finish_job(core, unit, JobResult::Failed, reason);
             }
@@ -106,13 +107,13 @@ pub(crate) fn job_after_change(core: &mut Core, unit: UnitId, new: ActiveState) 
 
 /// Whether a unit that is gone again has done what a start asks for: a oneshot that succeeded, or a
 /// start that a condition made unnecessary.
-pub(crate) fn ended_well(core: &Core, unit: UnitId) -> bool {
-    let outcome = core.units.outcome(unit);
+pub(crate) fn ended_well(units: &Units, unit: UnitId) -> bool {
+    let outcome = units.outcome(unit);
     matches!(outcome, Outcome::Success | Outcome::ExecCondition)
 }
 
-fn reload_failed(core: &Core, unit: UnitId) -> bool {
-    match &core.units.run(unit).state {
+fn reload_failed(units: &Units, unit: UnitId) -> bool {
+    match &units.run(unit).state {
         TypeState::Service(Service::Up(run)) => run.reload_outcome != Outcome::Success,
         TypeState::Mount(Mount::Up(run)) => run.reload_outcome != Outcome::Success,
         _ => false,

@@ -8,8 +8,10 @@ use crate::model::ids::{JobId, UnitId};
 use crate::model::job::{Ignores, Job, JobKind, JobMode, JobResult, JobType};
 use crate::model::part::Part;
 use crate::model::reason::{Cause, Code, Reason};
+use crate::model::time::Moment;
 use crate::parts::Core;
 use crate::parts::unit_settings;
+use crate::parts::units::Units;
 use crate::protocol::request::{Notice, Refusal, Reply};
 use crate::protocol::trace_event::What;
 use crate::transaction::{Anchor, Circle, LeftOut, Plan, Planned};
@@ -52,7 +54,8 @@ pub(crate) fn note_refusal(
         return refusal;
     }
     let text = refusal.to_string();
-    core.units.history_mut(unit).refusal = Some(Box::new(remarks::remark(core, cause, &text)));
+    core.units.history_mut(unit).refusal =
+        Some(Box::new(remarks::remark(core.times.now, cause, &text)));
     let other = refusal.unit().and_then(|name| core.graph.lookup(name));
     let reason = match other {
         Some(other) if other != unit => Reason::new(Code::LeftOut, Cause::Dependency(other)),
@@ -111,7 +114,7 @@ fn install(core: &mut Core, plan: Plan, anchor: Anchor, cause: Cause) -> Reply {
         let Circle { units, at, is_kept } = circle;
         match is_kept {
             true => out_of_turn.push(at),
-            false => note_circle(core, at, &units, cause),
+            false => note_circle(&core.graph, &mut core.units, core.times.now, at, &units, cause),
         }
         core.outbox.tell(Notice::CycleBroken { units, at, is_kept });
     }
@@ -133,14 +136,20 @@ fn install(core: &mut Core, plan: Plan, anchor: Anchor, cause: Cause) -> Reply {
 
 /// A unit that was wanted stays down, as its start would wait for itself: it tells the circle, which
 /// the log is told, too.
-pub(crate) fn note_circle(core: &mut Core, unit: UnitId, circle: &[UnitId], cause: Cause) {
-    if core.units.active_state(unit) != ActiveState::Inactive || core.units.run(unit).job.is_some()
-    {
+pub(crate) fn note_circle(
+    graph: &Graph,
+    units: &mut Units,
+    now: Moment,
+    unit: UnitId,
+    circle: &[UnitId],
+    cause: Cause,
+) {
+    if units.active_state(unit) != ActiveState::Inactive || units.run(unit).job.is_some() {
         return;
     }
-    let names = circle.iter().map(|&unit| core.graph.name(unit).clone()).collect();
-    let refusal = Box::new(remarks::remark(core, cause, &Refusal::Cycle(names).to_string()));
-    let history = core.units.history_mut(unit);
+    let names = circle.iter().map(|&unit| graph.name(unit).clone()).collect();
+    let refusal = Box::new(remarks::remark(now, cause, &Refusal::Cycle(names).to_string()));
+    let history = units.history_mut(unit);
     history.reason = Reason::new(Code::Circle, cause);
     history.refusal = Some(refusal);
 }
@@ -210,7 +219,7 @@ fn pass(core: &mut Core, unit: UnitId) -> JobId {
 /// The job is to do what another one asks for, too: whoever waits for it waits for both. If it is
 /// under way it is begun anew, in its turn, which a recording has as another.
 fn turn_into(core: &mut Core, unit: UnitId, kind: JobKind, reason: Reason) {
-    ends::drop_check(core, unit);
+    ends::drop_check(&mut core.units, &mut core.outbox, unit);
     let (timeout, now) = (job_timeout(core, unit), core.times.now.monotonic);
     let old = core.units.run(unit).job.as_deref().filter(|job| job.running);
     let old = old.map(|job| (job.id, job.kind));
@@ -236,7 +245,7 @@ fn turn_into(core: &mut Core, unit: UnitId, kind: JobKind, reason: Reason) {
         }
     });
     // It had its turn before those that wait for it now.
-    if was_running && waits::waits_for_itself(core, unit) {
+    if was_running && waits::waits_for_itself(&core.graph, &core.units, unit) {
         waits::change_job(core, unit, |job| _ = job.ignores.add(Ignores::ORDER));
     }
     // Nor was it planned with those that come to wait for it when their restarts are halfway.

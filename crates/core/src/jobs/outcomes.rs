@@ -8,6 +8,7 @@ use crate::model::job::{JobMode, JobType};
 use crate::model::process::*;
 use crate::model::reason::{Cause, Code};
 use crate::parts::queues::Transition;
+use crate::parts::units::Units;
 use crate::parts::{Core, unit_settings};
 use crate::state_change;
 use warren_unit::Relation;
@@ -29,7 +30,7 @@ pub(crate) fn fire_outcome(core: &mut Core, transition: Transition) {
         ActiveState::Inactive if !old.is_down() => (Relation::OnSuccess, false),
         _ => return,
     };
-    let counted = start_limit::is_limited(core, unit);
+    let counted = start_limit::is_limited(&core.graph, unit);
     start_by_outcome(core, unit, relation, counted);
     if core.graph.flags(unit).has_job_settings() {
         let section = unit_settings::compiled(core, unit).section.clone();
@@ -37,14 +38,14 @@ pub(crate) fn fire_outcome(core: &mut Core, transition: Transition) {
             true => (section.failure_action, section.failure_action_exit_status),
             false => (section.success_action, section.success_action_exit_status),
         };
-        let status = status.or_else(|| main_exit(core, unit));
+        let status = status.or_else(|| main_exit(&core.units, unit));
         core.outbox.emergency(action, unit, status, &section.reboot_argument);
     }
 }
 
 /// What the main process of the last run exited with, if it did.
-fn main_exit(core: &Core, unit: UnitId) -> Option<u8> {
-    match core.units.run(unit).history.as_ref()?.last_main?.status {
+fn main_exit(units: &Units, unit: UnitId) -> Option<u8> {
+    match units.run(unit).history.as_ref()?.last_main?.status {
         ExitStatus::Exited(status) => Some(status),
         _ => None,
     }

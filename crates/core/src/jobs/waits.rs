@@ -9,13 +9,15 @@ use crate::model::ids::UnitId;
 use crate::model::job::{Ignores, Job, JobKind};
 use crate::model::part::Part;
 use crate::parts::Core;
+use crate::parts::queues::Queues;
+use crate::parts::units::Units;
 use std::collections::BTreeSet;
 
 /// Distinct units with a job that are ordered against `unit`; two units can be ordered both
 /// ways.
-pub(crate) fn job_neighbours(core: &Core, unit: UnitId) -> Vec<UnitId> {
-    let has_job = |&other: &UnitId| core.units.run(other).job.is_some();
-    let mut others: Vec<UnitId> = core.graph.ordered_with(unit).filter(has_job).collect();
+pub(crate) fn job_neighbours(graph: &Graph, units: &Units, unit: UnitId) -> Vec<UnitId> {
+    let has_job = |&other: &UnitId| units.run(other).job.is_some();
+    let mut others: Vec<UnitId> = graph.ordered_with(unit).filter(has_job).collect();
     others.sort_unstable();
     others.dedup();
     others
@@ -27,7 +29,7 @@ fn weigh_job(core: &mut Core, unit: UnitId, add: bool) {
     let Some(job) = core.units.run(unit).job.as_ref() else { return };
     let (kind, ignores) = (job.kind, job.ignores_order());
     let mut own = 0;
-    for other in job_neighbours(core, unit) {
+    for other in job_neighbours(&core.graph, &core.units, unit) {
         let other_job = core.units.run(other).job.as_ref().expect("neighbours have jobs");
         let (other_kind, other_ignores) = (other_job.kind, other_job.ignores_order());
         own += u32::from(!ignores && core.graph.waits(unit, kind, other, other_kind));
@@ -63,15 +65,15 @@ pub(crate) fn change_job(core: &mut Core, unit: UnitId, change: impl FnOnce(&mut
 /// What a job may have waited for that is no other job has come about by a change of `by`: if nothing
 /// else holds the job it is looked at. A change of its own unit is not what let go a job whose turn
 /// was to come anyhow.
-pub(crate) fn release(core: &mut Core, unit: UnitId, by: UnitId) {
-    if by == unit && core.queues.turns.contains(unit) {
+pub(crate) fn release(units: &mut Units, queues: &mut Queues, unit: UnitId, by: UnitId) {
+    if by == unit && queues.turns.contains(unit) {
         return;
     }
-    let job = core.units.run(unit).job.as_ref();
+    let job = units.run(unit).job.as_ref();
     if job.is_some_and(|job| !job.running && job.blockers == 0 && job.released_by != Some(by)) {
-        core.units.run_mut(unit).job.as_mut().expect("looked at above").released_by = Some(by);
+        units.run_mut(unit).job.as_mut().expect("looked at above").released_by = Some(by);
     }
-    core.queues.queue_job(&core.units, unit);
+    queues.queue_job(units, unit);
 }
 
 /// How many jobs the job of `unit` waits for, counted afresh.
@@ -91,7 +93,7 @@ fn count_waits(
         let other_kind = core.units.run(other).job.as_ref().map(|job| job.kind);
         other_kind.is_some_and(|kind| waits(&core.graph, unit, job.kind, other, kind))
     };
-    job_neighbours(core, unit).iter().filter(is_waited_for).count() as u32
+    job_neighbours(&core.graph, &core.units, unit).iter().filter(is_waited_for).count() as u32
 }
 
 /// Counts the blockers of these units' jobs again, after a change of the graph.
@@ -115,16 +117,16 @@ pub(crate) fn let_out_of_turn(core: &mut Core, unit: UnitId) {
 
 /// Whether the job of `unit` waits, directly or through others, for itself: a circle that has come
 /// about by a change of this job goes through it. Looks at those that it waits for and no others.
-pub(crate) fn waits_for_itself(core: &Core, unit: UnitId) -> bool {
+pub(crate) fn waits_for_itself(graph: &Graph, units: &Units, unit: UnitId) -> bool {
     let (mut seen, mut next) = (BTreeSet::new(), vec![unit]);
     while let Some(one) = next.pop().filter(|_| !seen.contains(&unit)) {
-        let kind = kind(core, one);
-        if ignores_order(core, one) {
+        let kind = kind(units, one);
+        if ignores_order(units, one) {
             continue;
         }
-        for other in job_neighbours(core, one) {
-            let job = core.units.run(other).job.as_ref().filter(|job| !job.running);
-            let waits = |job: &Part<Job>| core.graph.may_wait(one, kind, other, job.kind);
+        for other in job_neighbours(graph, units, one) {
+            let job = units.run(other).job.as_ref().filter(|job| !job.running);
+            let waits = |job: &Part<Job>| graph.may_wait(one, kind, other, job.kind);
             if job.is_some_and(waits) && seen.insert(other) {
                 next.push(other);
             }
@@ -133,10 +135,10 @@ pub(crate) fn waits_for_itself(core: &Core, unit: UnitId) -> bool {
     seen.contains(&unit)
 }
 
-pub(crate) fn kind(core: &Core, unit: UnitId) -> JobKind {
-    core.units.run(unit).job.as_ref().map_or(JobKind::Nop, |job| job.kind)
+pub(crate) fn kind(units: &Units, unit: UnitId) -> JobKind {
+    units.run(unit).job.as_ref().map_or(JobKind::Nop, |job| job.kind)
 }
 
-pub(crate) fn ignores_order(core: &Core, unit: UnitId) -> bool {
-    core.units.run(unit).job.as_ref().is_some_and(|job| job.ignores_order())
+pub(crate) fn ignores_order(units: &Units, unit: UnitId) -> bool {
+    units.run(unit).job.as_ref().is_some_and(|job| job.ignores_order())
 }

@@ -15,6 +15,7 @@ use crate::model::state::{
     Automount, History, Mount, RateWindow, Service, ServicePhase, Socket, TypeState,
 };
 use crate::parts::Core;
+use crate::parts::units::Units;
 use crate::protocol::request::{Refusal, Reply};
 use crate::state_change;
 use crate::transaction::Anchor;
@@ -27,9 +28,9 @@ pub(crate) fn mark(
     text: &str,
     by: Cause,
 ) -> Result<Reply, Refusal> {
-    let remark = remarks::remark(core, by, text);
+    let remark = remarks::remark(core.times.now, by, text);
     if marked == Marked::Degraded {
-        if !core.units.active_state(unit).is_up() || remarks::is_put_aside(core, unit) {
+        if !core.units.active_state(unit).is_up() || remarks::is_put_aside(&core.units, unit) {
             return Err(Refusal::NotActive(core.graph.name(unit).clone()));
         }
         core.units.history_mut(unit).notes_mut().mark = Some((marked, remark));
@@ -65,7 +66,7 @@ pub(crate) fn clear(core: &mut Core, unit: UnitId) -> Result<Reply, Refusal> {
 pub(crate) fn reset_failed(core: &mut Core, unit: UnitId) {
     let Some(history) = core.units.run(unit).history.as_ref() else { return };
     let counts = history.starts != RateWindow::default();
-    if has_no_failure(core, unit, history) {
+    if has_no_failure(&core.units, unit, history) {
         if counts {
             let history = core.units.run_to_rearm(unit).history.as_mut();
             history.expect("looked at above").starts = RateWindow::default();
@@ -91,8 +92,8 @@ pub(crate) fn reset_failed(core: &mut Core, unit: UnitId) {
 }
 
 /// Whether clients see nothing of it that `reset-failed` takes away.
-fn has_no_failure(core: &Core, unit: UnitId, history: &History) -> bool {
-    let run = core.units.run(unit);
+fn has_no_failure(units: &Units, unit: UnitId, history: &History) -> bool {
+    let run = units.run(unit);
     let has_outcome = match &run.state {
         TypeState::Service(Service::Up(run)) => run.outcome != Outcome::Success,
         _ => false,

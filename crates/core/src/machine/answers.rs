@@ -4,6 +4,8 @@ use crate::model::ids::{EffectId, UnitId};
 use crate::model::process::*;
 use crate::model::state::*;
 use crate::parts::Core;
+use crate::parts::outbox::Outbox;
+use crate::parts::pids::Pids;
 use crate::protocol::event::Done;
 use crate::protocol::trace_event::What;
 use crate::types::service::{effects, events, stop};
@@ -29,7 +31,7 @@ fn kill_latecomer(core: &mut Core, effect: EffectId, result: &Done) {
     if let Some(unit) = core.outbox.take_too_late(effect)
         && let Done::Spawned { pid } = *result
     {
-        stop::kill_process(core, unit, pid);
+        stop::kill_process(&mut core.units, &mut core.outbox, unit, pid);
         stop::kill_its_children(core, unit);
     }
 }
@@ -50,11 +52,11 @@ fn serve_answer(core: &mut Core, unit: UnitId, effect: EffectId, result: Done) {
 
 pub(crate) fn process_ended(core: &mut Core, pid: u32, status: ExitStatus) {
     let Some(unit) = core.pids.take_owner(pid) else {
-        return remember_exit(core, pid, status);
+        return remember_exit(&mut core.pids, &core.outbox, pid, status);
     };
     // A main process that named itself before the answer to its spawn, which will name it again.
     if core.units.service(unit).is_some_and(|run| run.main_asked.is_some()) {
-        remember_exit(core, pid, status);
+        remember_exit(&mut core.pids, &core.outbox, pid, status);
     }
     core.outbox.happened(core.times.now.monotonic, unit, What::ProcessEnded { pid, status });
     match &core.units.run(unit).state {
@@ -65,9 +67,9 @@ pub(crate) fn process_ended(core: &mut Core, pid: u32, status: ExitStatus) {
 }
 
 /// While effects are under way the answer of one may name the process.
-fn remember_exit(core: &mut Core, pid: u32, status: ExitStatus) {
-    if core.outbox.pending_count() > 0 {
-        core.pids.remember_exit(pid, status, core.outbox.next_id());
+fn remember_exit(pids: &mut Pids, outbox: &Outbox, pid: u32, status: ExitStatus) {
+    if outbox.pending_count() > 0 {
+        pids.remember_exit(pid, status, outbox.next_id());
     }
 }
 

@@ -61,8 +61,8 @@ fn check_job(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
         state,
         ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
     );
-    let waits =
-        dependency_groups::waits_for_group(core, unit) || cleanup::is_clearing_waiter(core, unit);
+    let waits = dependency_groups::waits_for_group(&core.graph, &core.units, unit)
+        || cleanup::is_clearing_waiter(&core.resources, unit);
     if waits_for_state && !moving && !waits {
         wrong.push(format!("{name}: its {} job waits for nothing", job.kind.as_str()));
     }

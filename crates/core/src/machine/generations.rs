@@ -28,7 +28,7 @@ pub(crate) fn commit(core: &mut Core, graph: Arc<Graph>, delta: &Delta) {
         core.units.note_changed(unit);
     }
     for &unit in &delta.changed {
-        start_limit::forget_starts_of_edited(core, unit);
+        start_limit::forget_starts_of_edited(&core.graph, &mut core.units, unit);
         core.queues.unneeded.insert(unit);
     }
     let settings = core.settings().clone();

@@ -8,7 +8,11 @@ use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, JobResult};
 use crate::model::reason::{Cause, Code, Reason};
+use crate::model::time::Moment;
 use crate::parts::job_queue::Turn;
+use crate::parts::jobs::Jobs;
+use crate::parts::outbox::Outbox;
+use crate::parts::units::Units;
 use crate::parts::{Core, unit_settings};
 use crate::protocol::trace_event::What;
 use crate::relations::rules;
@@ -40,23 +44,19 @@ fn run_job(core: &mut Core, unit: UnitId) {
         Turn::Wait => {}
         Turn::Begun => {
             begin(core, unit);
-            note_begun(core, unit);
+            note_begun(&core.units, &mut core.outbox, core.times.now, unit);
         }
         Turn::Over(result, reason) => {
-            note_begun(core, unit);
+            note_begun(&core.units, &mut core.outbox, core.times.now, unit);
             ends::end_job(core, unit, result, reason, !was_so);
         }
     }
 }
 
-fn note_begun(core: &mut Core, unit: UnitId) {
-    if let Some(job) = core.units.run(unit).job.as_deref() {
+fn note_begun(units: &Units, outbox: &mut Outbox, now: Moment, unit: UnitId) {
+    if let Some(job) = units.run(unit).job.as_deref() {
         let (job, kind, released_by) = (job.id, job.kind, job.released_by);
-        core.outbox.happened(
-            core.times.now.monotonic,
-            unit,
-            What::JobBegan { job, kind, released_by },
-        );
+        outbox.happened(now.monotonic, unit, What::JobBegan { job, kind, released_by });
     }
 }
 
@@ -81,7 +81,7 @@ fn perform(core: &mut Core, unit: UnitId, kind: JobKind, reason: Reason) -> Turn
     // A stop stood against the restart when it was due, and this job took its place: the restart
     // that is about to come takes this one over, or is waited for by it.
     if core.units.waits_to_restart(unit) && !kind.is_stopping() && kind != JobKind::Nop {
-        stop::restart_if_due(core, unit);
+        stop::restart_if_due(&mut core.units, core.times.now, unit);
         return Turn::Wait;
     }
     match kind {
@@ -112,7 +112,7 @@ fn perform_start(core: &mut Core, unit: UnitId, state: ActiveState, reason: Reas
         LoadState::NotFound => return refused(JobResult::Invalid, Code::NotLoaded),
         _ => return refused(JobResult::Invalid, Code::BadSetting),
     }
-    if remarks::is_put_aside(core, unit) {
+    if remarks::is_put_aside(&core.units, unit) {
         return refused(JobResult::Invalid, Code::Maintenance);
     }
     if let Some((code, missing)) = missing_bound(core, unit) {
@@ -160,8 +160,8 @@ fn perform_stop(
         if kind == JobKind::Restart {
             return halves::turn_into_start(core, unit);
         }
-        rules::stays_down(core, unit, reason);
-        return match cleanup::is_stop_held(core, unit) {
+        rules::stays_down(&mut core.units, unit, reason);
+        return match cleanup::is_stop_held(&core.units, unit) {
             true => Turn::Begun,
             false => Turn::Over(JobResult::Done, reason),
         };
@@ -170,7 +170,7 @@ fn perform_stop(
         orders::stop_unit(core, unit, reason);
     }
     match core.units.run(unit).active_state() {
-        s if s.is_down() && kind == JobKind::Stop && cleanup::is_stop_held(core, unit) => {
+        s if s.is_down() && kind == JobKind::Stop && cleanup::is_stop_held(&core.units, unit) => {
             Turn::Begun
         }
         s if s.is_down() && kind == JobKind::Restart => halves::turn_into_start(core, unit),
@@ -185,19 +185,20 @@ fn perform_reload(core: &mut Core, unit: UnitId, state: ActiveState, reason: Rea
         ActiveState::Reloading | ActiveState::Activating => Turn::Wait,
         // As a start waits for what is going again.
         ActiveState::Deactivating if core.jobs.has_a_start(&core.units, unit) => Turn::Wait,
-        _ => start_ended(core, unit).unwrap_or(Turn::Over(JobResult::Invalid, reason)),
+        _ => start_ended(&core.units, &core.jobs, unit)
+            .unwrap_or(Turn::Over(JobResult::Invalid, reason)),
     }
 }
 
 /// What came of the start whose job was made into a reload while it was under way, if the unit is
 /// down again.
-fn start_ended(core: &Core, unit: UnitId) -> Option<Turn> {
-    let since = core.units.run(unit).job.as_ref()?.since;
-    let history = core.units.run(unit).history.as_ref()?;
-    if history.state_change.monotonic < since || !core.jobs.has_a_start(&core.units, unit) {
+fn start_ended(units: &Units, jobs: &Jobs, unit: UnitId) -> Option<Turn> {
+    let since = units.run(unit).job.as_ref()?.since;
+    let history = units.run(unit).history.as_ref()?;
+    if history.state_change.monotonic < since || !jobs.has_a_start(units, unit) {
         return None;
     }
-    Some(match halves::ended_well(core, unit) {
+    Some(match halves::ended_well(units, unit) {
         true => Turn::Over(JobResult::Done, history.reason),
         false => Turn::Over(JobResult::Failed, history.reason),
     })

@@ -32,9 +32,9 @@ pub(crate) fn ripple(core: &mut Core, transition: Transition) {
     dependency_groups::look_at_group_waiters(core, unit);
     tell_triggers(core, unit, old, new);
     outcomes::fire_outcome(core, transition);
-    neighbours::requeue_waiters(core, unit);
+    neighbours::requeue_waiters(&core.units, &mut core.queues, unit);
     device::look_at_devices(core, unit);
-    neighbours::look_at_neighbours(core, unit, old, new);
+    neighbours::look_at_neighbours(&core.graph, &mut core.queues, unit, old, new);
     if new.is_down() && core.units.run(unit).job.is_none() {
         core.settings.forget(unit);
         start_limit::look_whom_it_held(core, unit);

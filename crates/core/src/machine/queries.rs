@@ -144,7 +144,7 @@ impl Core {
 
     /// The unit whose group has this path, though its definition says otherwise. Looks at all such units.
     pub fn stray_at(&self, path: &str) -> Option<UnitId> {
-        cgroup_place::stray_at(self, path)
+        cgroup_place::stray_at(&self.resources, path)
     }
 
     /// Whether nothing would be lost if this unit were forgotten, alone or together with those that
@@ -161,7 +161,7 @@ impl Core {
         unit: UnitId,
         is_kept: impl Fn(UnitId) -> bool,
     ) -> Option<Vec<UnitId>> {
-        unit_gc::forgotten_with(self, unit, is_kept)
+        unit_gc::forgotten_with(&self.graph, &self.units, unit, is_kept)
     }
 
     /// Units that the end leaves up, with the slices that they are in: services that say so and that
@@ -178,12 +178,12 @@ impl Core {
 
     /// Whether this effect is the spawn of the unit's main process.
     pub fn is_main_asked(&self, unit: UnitId, effect: EffectId) -> bool {
-        service::is_main_asked(self, unit, effect)
+        service::is_main_asked(&self.units, unit, effect)
     }
 
     /// Whether what a process of the unit says counts: `NotifyAccess=`.
     pub fn hears(&self, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
-        events::hears(self, unit, pid, access)
+        events::hears(&self.units, unit, pid, access)
     }
 
     /// Whether the unit is down as soon as its cgroup is empty: it is being stopped, and nothing is to be

@@ -15,6 +15,7 @@ use crate::model::process::*;
 use crate::model::state::*;
 use crate::model::time::Moment;
 use crate::parts::ids::Ids;
+use crate::parts::outbox::Outbox;
 use crate::parts::{Core, unit_settings};
 use crate::persist::run_state::{Manager, Restored};
 use crate::protocol::event::{Effect, Spawn};
@@ -150,7 +151,7 @@ fn look_back(core: &mut Core, busy: &[UnitId]) {
         core.queues.job_ends.extend(triggered.chain([unit]).map(|unit| (unit, core.times.now)));
     }
     for unit in core.units.ids() {
-        if dependency_groups::may_return(core, unit) {
+        if dependency_groups::may_return(&core.units, unit) {
             rules::return_if_allowed(core, unit);
         }
     }
@@ -159,9 +160,9 @@ fn look_back(core: &mut Core, busy: &[UnitId]) {
 fn resume(core: &mut Core, unit: UnitId) {
     if let Some(id) = core.units.run(unit).history.as_ref().and_then(|h| h.checking) {
         let section = unit_settings::compiled(core, unit).section.clone();
-        again(core, id, unit, Effect::CheckConditions { id, unit, section });
+        again(&mut core.outbox, id, unit, Effect::CheckConditions { id, unit, section });
     }
-    freezer::resume_freezer(core, unit);
+    freezer::resume_freezer(&core.units, &mut core.outbox, unit);
     match core.units.run(unit).state.clone() {
         TypeState::Service(Service::Up(run)) => resume_service(core, unit, &run),
         TypeState::Socket(Socket::Up(run)) => resume_socket(core, unit, &run),
@@ -171,15 +172,15 @@ fn resume(core: &mut Core, unit: UnitId) {
         TypeState::Automount(Automount::Up(run)) => resume_automount(core, unit, &run),
         TypeState::Slice(Slice::Asked(id)) => {
             let settings = unit_settings::compiled(core, unit);
-            again(core, id, unit, Effect::MakeCgroup { id, unit, settings });
+            again(&mut core.outbox, id, unit, Effect::MakeCgroup { id, unit, settings });
         }
         _ => {}
     }
 }
 
-fn again(core: &mut Core, id: EffectId, unit: UnitId, effect: Effect) {
-    core.outbox.expect_effect(id, unit);
-    core.outbox.effects.push(effect);
+fn again(outbox: &mut Outbox, id: EffectId, unit: UnitId, effect: Effect) {
+    outbox.expect_effect(id, unit);
+    outbox.effects.push(effect);
 }
 
 /// What a service said and what its processes did while the manager was away is heard before
@@ -200,19 +201,19 @@ fn resume_service(core: &mut Core, unit: UnitId, run: &ServiceRun) {
     let (list, index) = run.command;
     if let Some(id) = run.main_asked {
         let spawn = spawn_again(core, unit, CommandList::Start, index, true);
-        again(core, id, unit, Effect::Spawn(id, spawn));
+        again(&mut core.outbox, id, unit, Effect::Spawn(id, spawn));
     }
     if let Some(Control::Asked(id)) = run.control {
         let spawn = spawn_again(core, unit, list, index, false);
-        again(core, id, unit, Effect::Spawn(id, spawn));
+        again(&mut core.outbox, id, unit, Effect::Spawn(id, spawn));
     }
     service::watch_bus_name(core, unit, true);
     if let Some(id) = run.main_search {
         let pid_file = unit_settings::compiled(core, unit).service().pid_file.clone();
         let is_last_look =
-            run.phase == ServicePhase::StartPost && service::has_no_main_yet(core, unit);
+            run.phase == ServicePhase::StartPost && service::has_no_main_yet(&core.units, unit);
         let waits = run.phase == ServicePhase::Start || is_last_look;
-        again(core, id, unit, Effect::FindMain { id, unit, pid_file, waits });
+        again(&mut core.outbox, id, unit, Effect::FindMain { id, unit, pid_file, waits });
     }
     for &id in &run.doomed {
         core.outbox.expect_effect(id, unit);
@@ -236,7 +237,7 @@ fn spawn_again(
 ) -> Box<Spawn> {
     let settings = unit_settings::compiled(core, unit);
     let sockets = service::sockets_for(core, unit, list, main, &settings);
-    let invocation = runtime_limit::invocation(core, unit);
+    let invocation = runtime_limit::invocation(&core.units, unit);
     let environment = service::environment(core, unit, list);
     Box::new(Spawn { unit, list, index, main, settings, environment, sockets, invocation })
 }
@@ -245,13 +246,13 @@ fn resume_socket(core: &mut Core, unit: UnitId, run: &SocketRun) {
     if let Some(Control::Asked(id)) = run.control {
         let (list, index) = run.command;
         let spawn = spawn_again(core, unit, list, index, false);
-        again(core, id, unit, Effect::Spawn(id, spawn));
+        again(&mut core.outbox, id, unit, Effect::Spawn(id, spawn));
     }
     if let Some(id) = run.listen_asked {
         let settings = unit_settings::compiled(core, unit);
-        again(core, id, unit, Effect::Listen { id, unit, settings });
+        again(&mut core.outbox, id, unit, Effect::Listen { id, unit, settings });
     }
-    if socket::is_leaving(core, unit) {
+    if socket::is_leaving(&core.units, unit) {
         socket::signal_control(core, unit);
     }
     if run.phase == SocketPhase::Listening {
@@ -281,17 +282,17 @@ fn resume_mount(core: &mut Core, unit: UnitId, run: &MountRun) {
         }
         _ => Effect::Mount { id, unit, settings, remount },
     };
-    again(core, id, unit, effect);
+    again(&mut core.outbox, id, unit, effect);
     if !matches!(run.phase, Mounting | MountingDone | Mounted | Remounting | Unmounting) {
         mount::end_mounting(core, unit, run.phase);
     }
 }
 
 fn resume_automount(core: &mut Core, unit: UnitId, run: &AutomountRun) {
-    automount::answer_again(core, unit);
+    automount::answer_again(&core.units, &mut core.outbox, unit);
     if let Some(id) = run.asked {
         let settings = unit_settings::compiled(core, unit);
-        again(core, id, unit, Effect::SetTrap { id, unit, settings });
+        again(&mut core.outbox, id, unit, Effect::SetTrap { id, unit, settings });
     }
     if run.running && unit_settings::compiled(core, unit).automount().timeout_idle.is_some() {
         core.outbox.effects.push(Effect::WatchIdle { unit, on: true });

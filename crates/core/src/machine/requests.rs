@@ -1,6 +1,7 @@
 //! What clients ask for, and what is asked of all units at once.
 
 use crate::features::{freezer, remarks, shutdown_state, survival};
+use crate::graph::Graph;
 use crate::jobs::{ends, install};
 use crate::machine::admin_marks;
 use crate::model::active_state::ActiveState;
@@ -9,6 +10,7 @@ use crate::model::job::{JobKind, JobMode, JobResult, JobType};
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::{Service, TypeState};
 use crate::parts::Core;
+use crate::parts::units::Units;
 use crate::protocol::event::{Effect, FollowUp, KillTarget};
 use crate::protocol::request::{Asker, KillWhom, Refusal, Reply, Request};
 use crate::state_change;
@@ -38,8 +40,8 @@ fn serve(
     };
     let reply = match request {
         Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
-            let job_type = reload_or_restart(core, unit, job_type, reload_if_possible);
-            if let Err(refusal) = check_manual(core, unit, job_type, mode) {
+            let job_type = reload_or_restart(&core.graph, unit, job_type, reload_if_possible);
+            if let Err(refusal) = check_manual(&core.graph, &core.units, unit, job_type, mode) {
                 let is_for_good = matches!(refusal, Refusal::OnlyByDependency(..));
                 let anchor = Anchor { unit, job_type, mode };
                 return Err(match is_for_good {
@@ -53,8 +55,13 @@ fn serve(
             Err(Refusal::ShuttingDown)
         }
         Request::CancelJob(id) => {
-            let unit = job_unit(core, id).ok_or(Refusal::NoSuchJob(id))?;
-            let kind = core.units.run(unit).job.as_ref().map(|job| ends::asked_of(core, unit, job));
+            let unit = job_unit(&core.units, id).ok_or(Refusal::NoSuchJob(id))?;
+            let kind = core
+                .units
+                .run(unit)
+                .job
+                .as_ref()
+                .map(|job| ends::asked_of(&core.units, &core.jobs, unit, job));
             let reason = Reason::new(Code::CanceledByUser, cause);
             ends::finish_job(core, unit, JobResult::Canceled, reason);
             kind.into_iter().for_each(|kind| ends::fail_dependents(core, unit, kind));
@@ -67,19 +74,21 @@ fn serve(
             }
             Ok(Reply::Done)
         }
-        Request::ResetFailed(Some(unit)) if remarks::is_put_aside(core, unit) => {
+        Request::ResetFailed(Some(unit)) if remarks::is_put_aside(&core.units, unit) => {
             Err(Refusal::Maintenance(core.graph.name(unit).clone()))
         }
         Request::ResetFailed(unit) => {
             let all = || core.units.ids().collect();
             let mut units: Vec<UnitId> = unit.map_or_else(all, |unit| vec![unit]);
-            units.retain(|&unit| !remarks::is_put_aside(core, unit));
+            units.retain(|&unit| !remarks::is_put_aside(&core.units, unit));
             units.into_iter().for_each(|unit| admin_marks::reset_failed(core, unit));
             Ok(Reply::Done)
         }
         Request::Mark { unit, marked, text } => admin_marks::mark(core, unit, marked, &text, cause),
         Request::Clear(unit) => admin_marks::clear(core, unit),
-        Request::Comment { unit, text } => remarks::comment(core, unit, &text, cause),
+        Request::Comment { unit, text } => {
+            remarks::comment(&core.graph, &mut core.units, core.times.now, unit, &text, cause)
+        }
         Request::Hurry(unit) => hurry(core, unit, cause),
         Request::Kill { unit, whom, signal } => kill_request(core, unit, whom, signal),
         Request::Freeze { unit, frozen } => {
@@ -89,16 +98,22 @@ fn serve(
     reply.map(Some)
 }
 
-fn job_unit(core: &Core, id: JobId) -> Option<UnitId> {
-    core.units.busy().into_iter().find(|&unit| core.units.run(unit).job_id() == Some(id))
+fn job_unit(units: &Units, id: JobId) -> Option<UnitId> {
+    units.busy().into_iter().find(|&unit| units.run(unit).job_id() == Some(id))
 }
 
 /// `RefuseManualStart=`, `RefuseManualStop=` (systemd.unit(5)).
-fn check_manual(core: &Core, unit: UnitId, job: JobType, mode: JobMode) -> Result<(), Refusal> {
-    let (flags, name) = (core.graph.flags(unit), || core.graph.name(unit).clone());
+fn check_manual(
+    graph: &Graph,
+    units: &Units,
+    unit: UnitId,
+    job: JobType,
+    mode: JobMode,
+) -> Result<(), Refusal> {
+    let (flags, name) = (graph.flags(unit), || graph.name(unit).clone());
     let restarts = matches!(job, JobType::Restart | JobType::TryRestart);
     // One that is up is reloaded.
-    let is_up = core.units.active_state(unit).is_up_or_coming();
+    let is_up = units.active_state(unit).is_up_or_coming();
     let starts = restarts || job == JobType::Start || job == JobType::ReloadOrStart && !is_up;
     let stops = restarts || job == JobType::Stop;
     if mode == JobMode::Isolate && job != JobType::Start {
@@ -117,8 +132,8 @@ fn check_manual(core: &Core, unit: UnitId, job: JobType, mode: JobMode) -> Resul
 }
 
 /// `reload-or-restart`: a reload where the unit can, else the restart that was asked for.
-fn reload_or_restart(core: &Core, unit: UnitId, job_type: JobType, wanted: bool) -> JobType {
-    if !wanted || !core.graph.can_reload(unit) {
+fn reload_or_restart(graph: &Graph, unit: UnitId, job_type: JobType, wanted: bool) -> JobType {
+    if !wanted || !graph.can_reload(unit) {
         return job_type;
     }
     match job_type {
@@ -184,19 +199,19 @@ pub(crate) fn stop_everything(core: &mut Core, soft: bool) {
     core.outbox.given_up = false;
     let reason = Reason::new(Code::ManagerExit, Cause::Manager);
     for unit in core.units.busy() {
-        match has_stop_job(core, unit) {
+        match has_stop_job(&core.units, unit) {
             true => keep_stop(core, unit),
             false => ends::finish_job(core, unit, JobResult::Canceled, reason),
         }
     }
     let outlasting = survival::outlasting(core, soft);
     for unit in core.units.busy() {
-        let stays = is_left_alone(core, unit)
-            || has_stop_job(core, unit)
+        let stays = is_left_alone(&core.graph, &core.units, unit)
+            || has_stop_job(&core.units, unit)
             || core.graph.is_device(unit)
             || outlasting.contains(&unit);
         if !core.graph.flags(unit).perpetual() && !stays {
-            let mode = stopping_mode(core, unit);
+            let mode = stopping_mode(&core.units, unit);
             install::install_new(core, unit, JobKind::Stop, mode, reason);
         }
     }
@@ -205,21 +220,21 @@ pub(crate) fn stop_everything(core: &mut Core, soft: bool) {
 
 /// Its stop is from now on one of the end's.
 fn keep_stop(core: &mut Core, unit: UnitId) {
-    let mode = stopping_mode(core, unit);
+    let mode = stopping_mode(&core.units, unit);
     install::strengthen(core, unit, mode);
     core.queues.queue_job(&core.units, unit);
 }
 
-fn has_stop_job(core: &Core, unit: UnitId) -> bool {
-    core.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop)
+fn has_stop_job(units: &Units, unit: UnitId) -> bool {
+    units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop)
 }
 
 /// What somebody else mounted is unmounted only if it would be by `umount.target`.
-fn is_left_alone(core: &Core, unit: UnitId) -> bool {
-    let history = core.units.run(unit).history.as_ref();
+fn is_left_alone(graph: &Graph, units: &Units, unit: UnitId) -> bool {
+    let history = units.run(unit).history.as_ref();
     let found = history.is_some_and(|h| h.reason.code == Code::Discovered);
-    let mut conflicts = core.graph.related(unit, Relation::Conflicts);
-    found && !conflicts.any(|other| core.graph.name(other).as_str() == "umount.target")
+    let mut conflicts = graph.related(unit, Relation::Conflicts);
+    found && !conflicts.any(|other| graph.name(other).as_str() == "umount.target")
 }
 
 /// The end without stops: all jobs are over, no `Restart=` brings anything back, and no command of a
@@ -234,8 +249,8 @@ pub(crate) fn give_up(core: &mut Core) {
 }
 
 /// A start is not waited for: who is ordered after it did not get what it promised.
-fn stopping_mode(core: &Core, unit: UnitId) -> JobMode {
-    match core.units.active_state(unit) {
+fn stopping_mode(units: &Units, unit: UnitId) -> JobMode {
+    match units.active_state(unit) {
         ActiveState::Activating => JobMode::IgnoreDependencies,
         _ => JobMode::ReplaceIrreversibly,
     }

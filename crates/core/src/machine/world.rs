@@ -34,7 +34,7 @@ impl World for Core {
     }
 
     fn is_put_aside(&self, unit: UnitId) -> bool {
-        remarks::is_put_aside(self, unit)
+        remarks::is_put_aside(&self.units, unit)
     }
 
     fn does_without(&self, unit: UnitId, other: UnitId) -> bool {

@@ -1,11 +1,14 @@
 //! What follows the start or stop of a unit that no job brought about, and which relations are looked at again.
 
+use crate::graph::Graph;
 use crate::jobs::install;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::{JobMode, JobType};
 use crate::model::reason::{Cause, Code, Reason};
 use crate::parts::Core;
+use crate::parts::queues::Queues;
+use crate::parts::units::Units;
 use warren_unit::Relation;
 
 /// A unit came up without a job of its own (a mount found in the kernel's table, a service that
@@ -64,30 +67,31 @@ pub(crate) fn stop_afterwards(core: &mut Core, unit: UnitId) {
 }
 
 /// The unit's own job may have waited for its state rather than for another job.
-pub(crate) fn requeue_waiters(core: &mut Core, unit: UnitId) {
-    if core.units.run(unit).job.is_some() {
-        core.queues.queue_job(&core.units, unit);
+pub(crate) fn requeue_waiters(units: &Units, queues: &mut Queues, unit: UnitId) {
+    if units.run(unit).job.is_some() {
+        queues.queue_job(units, unit);
     }
 }
 
 /// Who may be unneeded now, who is to be kept up.
 pub(crate) fn look_at_neighbours(
-    core: &mut Core,
+    graph: &Graph,
+    queues: &mut Queues,
     unit: UnitId,
     old: ActiveState,
     new: ActiveState,
 ) {
     let goes = new.is_down_or_going() && !old.is_down_or_going();
     if goes || new.is_down() && !old.is_down() {
-        core.queues.queue_what_may_go(&core.graph, unit);
+        queues.queue_what_may_go(graph, unit);
     }
     if new.is_up() && !old.is_up() {
-        core.queues.unneeded.insert(unit);
-        core.queues.bound.insert(unit);
-        let upheld = core.graph.related_by_any(unit, &[Relation::Upholds]);
-        core.queues.upheld.extend(upheld);
+        queues.unneeded.insert(unit);
+        queues.bound.insert(unit);
+        let upheld = graph.related_by_any(unit, &[Relation::Upholds]);
+        queues.upheld.extend(upheld);
     }
     if new.is_down() && !old.is_down() {
-        core.queues.upheld.insert(unit);
+        queues.upheld.insert(unit);
     }
 }

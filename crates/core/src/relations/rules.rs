@@ -9,6 +9,7 @@ use crate::model::process::Outcome;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::parts::Core;
 use crate::parts::queues::Transition;
+use crate::parts::units::Units;
 use crate::transaction::Anchor;
 use warren_unit::Relation;
 
@@ -78,22 +79,22 @@ fn stop_by_rule(core: &mut Core, unit: UnitId, reason: Reason) {
         install::enqueue_for(core, anchor, reason);
     }
     let owed = core.queues.stands_off.contains(&unit).then_some(reason);
-    if owed.is_some() || owed_stop(core, unit).is_some() {
+    if owed.is_some() || owed_stop(&core.units, unit).is_some() {
         core.units.history_mut(unit).owed_stop = owed;
     }
 }
 
 /// The stop by a rule that jobs stood against.
-fn owed_stop(core: &Core, unit: UnitId) -> Option<Reason> {
-    core.units.run(unit).history.as_ref()?.owed_stop
+fn owed_stop(units: &Units, unit: UnitId) -> Option<Reason> {
+    units.run(unit).history.as_ref()?.owed_stop
 }
 
 /// Tries again to stop a unit by a rule, if its files still say so; whether it was tried.
 pub(crate) fn stop_if_owed(core: &mut Core, unit: UnitId) -> bool {
-    let Some(reason) = owed_stop(core, unit) else { return false };
+    let Some(reason) = owed_stop(&core.units, unit) else { return false };
     let Cause::Dependency(other) = reason.cause else { return false };
     let is_due = match reason.code {
-        Code::GaveWay => dependency_groups::excluder(core, unit).is_some(),
+        Code::GaveWay => dependency_groups::excluder(&core.graph, &core.units, unit).is_some(),
         _ => ENDED_WITH.iter().any(|&rule| core.graph.is_related(other, rule, unit)),
     };
     match is_due && core.units.active_state(unit).is_up_or_coming() {
@@ -129,7 +130,7 @@ pub(crate) fn return_if_allowed(core: &mut Core, unit: UnitId) {
         return;
     }
     let allowed = match reason.code {
-        Code::GaveWay => dependency_groups::excluder(core, unit).is_none(),
+        Code::GaveWay => dependency_groups::excluder(&core.graph, &core.units, unit).is_none(),
         Code::DependencyEnded => is_back(core, unit, other),
         _ => false,
     };
@@ -154,9 +155,9 @@ fn is_back(core: &Core, unit: UnitId, other: UnitId) -> bool {
 }
 
 /// An administrator stops what is down already: it does not come back by a rule any more.
-pub(crate) fn stays_down(core: &mut Core, unit: UnitId, reason: Reason) {
+pub(crate) fn stays_down(units: &mut Units, unit: UnitId, reason: Reason) {
     let by_rule = |code| matches!(code, Code::GaveWay | Code::DependencyEnded);
-    if core.units.run(unit).history.as_ref().is_some_and(|h| by_rule(h.reason.code)) {
-        core.units.history_mut(unit).reason = reason;
+    if units.run(unit).history.as_ref().is_some_and(|h| by_rule(h.reason.code)) {
+        units.history_mut(unit).reason = reason;
     }
 }

@@ -9,6 +9,8 @@ use crate::model::state::*;
 use crate::model::time::Moment;
 use crate::parts::Core;
 use crate::parts::deadlines::AGAIN_AFTER;
+use crate::parts::deadlines::Deadlines;
+use crate::parts::units::Units;
 use crate::relations::rules;
 use crate::transaction::Anchor;
 use warren_unit::Relation;
@@ -42,7 +44,10 @@ pub(crate) fn start_again_if_lost(core: &mut Core, unit: UnitId, at: Moment) {
 /// `StopWhenUnneeded=`: stops the unit if no unit that needs it is up or has a job.
 pub(crate) fn stop_if_unneeded(core: &mut Core, unit: UnitId) {
     let idle = core.units.run(unit).job.is_none() && core.units.active_state(unit).is_up();
-    if !idle || !core.graph.flags(unit).stop_when_unneeded() || puts_off_stop(core, unit) {
+    if !idle
+        || !core.graph.flags(unit).stop_when_unneeded()
+        || puts_off_stop(&mut core.units, &mut core.deadlines, core.times.now, unit)
+    {
         return;
     }
     const NEEDED_BY: &[Relation] = &[
@@ -66,19 +71,19 @@ pub(crate) fn stop_if_unneeded(core: &mut Core, unit: UnitId) {
 
 /// Whether a stop of the unit failed so recently that nothing is to be expected of another, which is
 /// then made later.
-fn puts_off_stop(core: &mut Core, unit: UnitId) -> bool {
+fn puts_off_stop(units: &mut Units, deadlines: &mut Deadlines, now: Moment, unit: UnitId) -> bool {
     let failed = |lost: &LostJob| {
-        let is_stop = lost.kind == JobKind::Stop && core.units.active_state(unit).is_up();
+        let is_stop = lost.kind == JobKind::Stop && units.active_state(unit).is_up();
         is_stop && matches!(lost.result, JobResult::Failed | JobResult::Timeout)
     };
-    let lost = core.units.run(unit).history.as_ref().and_then(|history| history.lost_job);
+    let lost = units.run(unit).history.as_ref().and_then(|history| history.lost_job);
     let Some(lost) = lost.filter(failed) else { return false };
     let again = lost.at.monotonic.after(AGAIN_AFTER);
-    let is_early = again > core.times.now.monotonic;
+    let is_early = again > now.monotonic;
     // Nobody may have it planned, after a restart of the manager.
-    if is_early && !core.deadlines.upheld_again.contains_key(&unit) {
-        core.deadlines.upheld_again.insert(unit, again);
-        core.units.note_touched(unit);
+    if is_early && !deadlines.upheld_again.contains_key(&unit) {
+        deadlines.upheld_again.insert(unit, again);
+        units.note_touched(unit);
     }
     is_early
 }
@@ -86,7 +91,9 @@ fn puts_off_stop(core: &mut Core, unit: UnitId) -> bool {
 /// `BindsTo=` without `After=`: what it is bound to may have ended, or never have begun, before
 /// this unit came up.
 pub(crate) fn stop_if_unbound(core: &mut Core, unit: UnitId) {
-    if puts_off_stop(core, unit) || rules::stop_if_owed(core, unit) {
+    if puts_off_stop(&mut core.units, &mut core.deadlines, core.times.now, unit)
+        || rules::stop_if_owed(core, unit)
+    {
         return;
     }
     if core.units.run(unit).job.is_some() || !core.units.active_state(unit).is_up() {
@@ -96,7 +103,7 @@ pub(crate) fn stop_if_unbound(core: &mut Core, unit: UnitId) {
         core.units.run(*other).job.is_none()
             && !core.graph.is_related(unit, Relation::RestartOnNone, *other)
             && core.units.active_state(*other).is_down_or_going()
-            && (!core.graph.is_device(*other) || device_sight::has_gone(core, *other))
+            && (!core.graph.is_device(*other) || device_sight::has_gone(&core.units, *other))
     };
     let Some(bound) = core.graph.related(unit, Relation::BindsTo).find(gone) else { return };
     let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };

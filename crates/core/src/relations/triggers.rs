@@ -1,5 +1,6 @@
 //! Which sockets and automounts are in front of a unit, also when their file is gone.
 
+use crate::graph::Graph;
 use crate::model::ids::UnitId;
 use crate::model::reason::Code;
 use crate::parts::Core;
@@ -36,8 +37,8 @@ fn orphan(core: &Core, name: &UnitName, unit_type: UnitType) -> Option<UnitId> {
 
 /// Why nobody is let in by a socket or an automount though it is up, as with systemd 252: it is masked, or its
 /// file says no longer what it is to be. One whose file is gone does what it did.
-pub(crate) fn lets_nobody_in(core: &Core, unit: UnitId) -> Option<Code> {
-    match core.graph.definition(unit).load_state {
+pub(crate) fn lets_nobody_in(graph: &Graph, unit: UnitId) -> Option<Code> {
+    match graph.definition(unit).load_state {
         LoadState::Loaded | LoadState::NotFound => None,
         LoadState::Masked => Some(Code::Masked),
         _ => Some(Code::BadSetting),

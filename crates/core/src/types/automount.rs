@@ -2,6 +2,7 @@
 //! (systemd.automount(5)).
 
 use crate::features::start_limit;
+use crate::graph::Graph;
 use crate::jobs::install;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{EffectId, UnitId};
@@ -11,7 +12,9 @@ use crate::model::process::*;
 use crate::model::reason::{Cause, Code};
 use crate::model::state::*;
 use crate::parts::Core;
+use crate::parts::outbox::Outbox;
 use crate::parts::unit_settings;
+use crate::parts::units::Units;
 use crate::protocol::event::{Done, Effect};
 use crate::relations::triggers;
 use crate::state_change;
@@ -25,9 +28,9 @@ const ANSWERS_KEPT: usize = 64;
 
 /// The mount of its path, which has its name. One whose file is gone names nobody any more, but
 /// its trap is set: who waits in it is let in by that mount all the same.
-fn mount_behind(core: &Core, unit: UnitId) -> Option<UnitId> {
-    let named = core.graph.related(unit, Relation::Triggers).next();
-    named.or_else(|| core.graph.namesake(unit, UnitType::Mount))
+fn mount_behind(graph: &Graph, unit: UnitId) -> Option<UnitId> {
+    let named = graph.related(unit, Relation::Triggers).next();
+    named.or_else(|| graph.namesake(unit, UnitType::Mount))
 }
 
 fn set_running(core: &mut Core, unit: UnitId, running: bool) {
@@ -40,7 +43,7 @@ fn set_running(core: &mut Core, unit: UnitId, running: bool) {
 
 /// A trap is not set over a mount, nor where nobody could mount anything.
 pub(crate) fn refused_to_start(core: &mut Core, unit: UnitId) -> bool {
-    let Some(mount) = mount_behind(core, unit) else { return false };
+    let Some(mount) = mount_behind(&core.graph, unit) else { return false };
     // A trap is set when what goes before it has gone.
     let goes = core.resources.unmounted_unheard.contains(&mount);
     let why = if core.units.active_state(mount).is_up() && !goes {
@@ -112,9 +115,10 @@ fn enter_dead(core: &mut Core, unit: UnitId, outcome: Outcome) {
 }
 
 fn gone(core: &mut Core, unit: UnitId, outcome: Outcome) {
-    answer_missing(core, unit, false);
-    answer_expiring(core, unit, false);
-    let mount = mount_behind(core, unit).filter(|&mount| core.units.active_state(mount).is_up());
+    answer_missing(&mut core.units, &mut core.outbox, unit, false);
+    answer_expiring(&mut core.units, &mut core.outbox, unit, false);
+    let mount =
+        mount_behind(&core.graph, unit).filter(|&mount| core.units.active_state(mount).is_up());
     core.resources.unmounted_unheard.extend(mount);
     core.outbox.effects.push(Effect::WatchIdle { unit, on: false });
     core.outbox.effects.push(Effect::CloseTrap { unit });
@@ -124,31 +128,31 @@ fn gone(core: &mut Core, unit: UnitId, outcome: Outcome) {
     state_change::transit(core, unit, false, |u| u.state = TypeState::Automount(state));
 }
 
-fn answer_missing(core: &mut Core, unit: UnitId, ok: bool) {
-    let tokens = std::mem::take(&mut core.units.automount_mut(unit).missing);
-    answer(core, unit, tokens, ok);
+fn answer_missing(units: &mut Units, outbox: &mut Outbox, unit: UnitId, ok: bool) {
+    let tokens = std::mem::take(&mut units.automount_mut(unit).missing);
+    answer(units, outbox, unit, tokens, ok);
 }
 
-fn answer_expiring(core: &mut Core, unit: UnitId, ok: bool) {
-    let tokens = std::mem::take(&mut core.units.automount_mut(unit).expiring);
-    answer(core, unit, tokens, ok);
+fn answer_expiring(units: &mut Units, outbox: &mut Outbox, unit: UnitId, ok: bool) {
+    let tokens = std::mem::take(&mut units.automount_mut(unit).expiring);
+    answer(units, outbox, unit, tokens, ok);
 }
 
-fn answer(core: &mut Core, unit: UnitId, tokens: Vec<u32>, ok: bool) {
+fn answer(units: &mut Units, outbox: &mut Outbox, unit: UnitId, tokens: Vec<u32>, ok: bool) {
     if tokens.is_empty() {
         return;
     }
-    let answered = &mut core.units.automount_mut(unit).answered;
+    let answered = &mut units.automount_mut(unit).answered;
     answered.extend(tokens.iter().map(|&token| (token, ok)));
     answered.drain(..answered.len().saturating_sub(ANSWERS_KEPT));
-    core.outbox.effects.push(Effect::AnswerTrap { unit, tokens, ok });
+    outbox.effects.push(Effect::AnswerTrap { unit, tokens, ok });
 }
 
 /// Gives the last answers again, after a restart of the manager.
-pub(crate) fn answer_again(core: &mut Core, unit: UnitId) {
-    let answered = core.units.automount(unit).map(|run| run.answered.clone()).unwrap_or_default();
+pub(crate) fn answer_again(units: &Units, outbox: &mut Outbox, unit: UnitId) {
+    let answered = units.automount(unit).map(|run| run.answered.clone()).unwrap_or_default();
     for (token, ok) in answered {
-        core.outbox.effects.push(Effect::AnswerTrap { unit, tokens: vec![token], ok });
+        outbox.effects.push(Effect::AnswerTrap { unit, tokens: vec![token], ok });
     }
 }
 
@@ -158,18 +162,18 @@ pub(crate) fn trap_hit(core: &mut Core, unit: UnitId, token: u32) {
         return;
     }
     if core.units.automount_mut(unit).missing.len() >= WAITERS_MAX {
-        return answer(core, unit, vec![token], false);
+        return answer(&mut core.units, &mut core.outbox, unit, vec![token], false);
     }
     core.units.automount_mut(unit).missing.push(token);
-    if let Some(code) = triggers::lets_nobody_in(core, unit) {
+    if let Some(code) = triggers::lets_nobody_in(&core.graph, unit) {
         state_change::note(core, unit, code, Cause::None, String::new());
         return enter_dead(core, unit, Outcome::Resources);
     }
-    let Some(mount) = mount_behind(core, unit) else {
-        return answer_missing(core, unit, false);
+    let Some(mount) = mount_behind(&core.graph, unit) else {
+        return answer_missing(&mut core.units, &mut core.outbox, unit, false);
     };
     if core.units.active_state(mount).is_up() {
-        return answer_missing(core, unit, true);
+        return answer_missing(&mut core.units, &mut core.outbox, unit, true);
     }
     let stop_comes = core.units.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping())
         || core.units.automount_mut(unit).closing.is_some();
@@ -182,7 +186,7 @@ pub(crate) fn trap_hit(core: &mut Core, unit: UnitId, token: u32) {
             Cause::Trigger(unit),
         )
     {
-        return answer_missing(core, unit, false);
+        return answer_missing(&mut core.units, &mut core.outbox, unit, false);
     }
     // If it could be begun: the answer may have come already.
     if core.units.automount(unit).is_some_and(|run| !run.running && !run.missing.is_empty()) {
@@ -196,15 +200,15 @@ pub(crate) fn trap_idle(core: &mut Core, unit: UnitId, token: u32) {
         return;
     }
     core.units.automount_mut(unit).expiring.push(token);
-    let Some(mount) = mount_behind(core, unit) else {
-        return answer_expiring(core, unit, false);
+    let Some(mount) = mount_behind(&core.graph, unit) else {
+        return answer_expiring(&mut core.units, &mut core.outbox, unit, false);
     };
     if core.units.active_state(mount).is_down() {
-        return answer_expiring(core, unit, true);
+        return answer_expiring(&mut core.units, &mut core.outbox, unit, true);
     }
     let cause = Cause::Trigger(unit);
     if !install::enqueue_quietly(core, mount, JobType::Stop, JobMode::Replace, cause) {
-        answer_expiring(core, unit, false);
+        answer_expiring(&mut core.units, &mut core.outbox, unit, false);
     }
 }
 
@@ -218,7 +222,7 @@ pub(crate) fn trap_gone(core: &mut Core, unit: UnitId) {
 
 /// The mount was started too often: nobody is let in any more.
 fn mount_limit(core: &mut Core, unit: UnitId) {
-    let cause = mount_behind(core, unit).map_or(Cause::None, Cause::Dependency);
+    let cause = mount_behind(&core.graph, unit).map_or(Cause::None, Cause::Dependency);
     state_change::note(core, unit, Code::ServiceLimit, cause, String::new());
     enter_dead(core, unit, Outcome::MountStartLimitHit);
 }
@@ -230,18 +234,18 @@ pub(crate) fn job_ended(core: &mut Core, unit: UnitId, state: ActiveState) {
     }
     match state {
         s if s.is_down() => {
-            if mount_behind(core, unit)
-                .is_some_and(|mount| start_limit::hit_start_limit(core, mount))
+            if mount_behind(&core.graph, unit)
+                .is_some_and(|mount| start_limit::hit_start_limit(&core.units, mount))
             {
                 return mount_limit(core, unit);
             }
-            answer_missing(core, unit, false);
-            answer_expiring(core, unit, true);
+            answer_missing(&mut core.units, &mut core.outbox, unit, false);
+            answer_expiring(&mut core.units, &mut core.outbox, unit, true);
             set_running(core, unit, false);
         }
         s if s.is_up() => {
-            answer_missing(core, unit, true);
-            answer_expiring(core, unit, false);
+            answer_missing(&mut core.units, &mut core.outbox, unit, true);
+            answer_expiring(&mut core.units, &mut core.outbox, unit, false);
         }
         _ => {}
     }
@@ -259,7 +263,7 @@ pub(crate) fn mount_changed(
         return;
     }
     if new.is_up() && !old.is_up() {
-        answer_missing(core, unit, true);
+        answer_missing(&mut core.units, &mut core.outbox, unit, true);
         set_running(core, unit, true);
         let settings = unit_settings::compiled(core, unit);
         if settings.automount().timeout_idle.is_some() {
@@ -267,16 +271,16 @@ pub(crate) fn mount_changed(
         }
     }
     if old == ActiveState::Deactivating && new.is_up() {
-        answer_expiring(core, unit, false);
+        answer_expiring(&mut core.units, &mut core.outbox, unit, false);
     }
     if new.is_down() {
         core.outbox.effects.push(Effect::WatchIdle { unit, on: false });
-        answer_expiring(core, unit, true);
-        if start_limit::hit_start_limit(core, mount) {
+        answer_expiring(&mut core.units, &mut core.outbox, unit, true);
+        if start_limit::hit_start_limit(&core.units, mount) {
             return mount_limit(core, unit);
         }
         if new == ActiveState::Failed || core.units.run(mount).job.is_none() {
-            answer_missing(core, unit, false);
+            answer_missing(&mut core.units, &mut core.outbox, unit, false);
         }
         set_running(core, unit, false);
     }

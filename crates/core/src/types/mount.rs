@@ -2,12 +2,14 @@
 //! are in a table of their own and are not reloaded.
 
 use crate::features::stop_budget::{SIGNAL_WAIT_MIN, share_of};
+use crate::graph::Graph;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::part::Part;
 use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::parts::Core;
+use crate::parts::outbox::Outbox;
 use crate::parts::unit_settings;
 use crate::protocol::event::{Done, Effect, FollowUp, KillTarget};
 use crate::protocol::request::Notice;
@@ -23,8 +25,8 @@ const NO_FILE: &str = "no unit file says how";
 const WHAT: [Id; 2] = [Id::of(Group::Mount, "What"), Id::of(Group::Swap, "What")];
 
 /// The state as one of the unit's type.
-fn of_type(core: &Core, unit: UnitId, state: Mount) -> TypeState {
-    match core.graph.definition(unit).unit_type() {
+fn of_type(graph: &Graph, unit: UnitId, state: Mount) -> TypeState {
+    match graph.definition(unit).unit_type() {
         UnitType::Swap => TypeState::Swap(state),
         _ => TypeState::Mount(state),
     }
@@ -55,9 +57,9 @@ pub(crate) fn start(core: &mut Core, unit: UnitId) {
     let history = core.units.history_mut(unit);
     history.outcome = Outcome::Success;
     history.status_text = String::new();
-    let state = of_type(core, unit, Mount::Up(Part::new(run)));
+    let state = of_type(&core.graph, unit, Mount::Up(Part::new(run)));
     state_change::transit(core, unit, false, |u| u.state = state);
-    if is_unknown_how(core, unit) {
+    if is_unknown_how(&core.graph, unit) {
         state_change::note(core, unit, Code::MountFailed, Cause::None, NO_FILE.to_owned());
         core.units.history_mut(unit).status_text = NO_FILE.to_owned();
         return enter_dead(core, unit, Outcome::Resources);
@@ -67,8 +69,8 @@ pub(crate) fn start(core: &mut Core, unit: UnitId) {
 
 /// What is mounted or swapped to is there, and no file says how that would be done: the kernel's table does not
 /// have all of it.
-fn is_unknown_how(core: &Core, unit: UnitId) -> bool {
-    let definition = core.graph.definition(unit);
+fn is_unknown_how(graph: &Graph, unit: UnitId) -> bool {
+    let definition = graph.definition(unit);
     let mut by_dropins = definition.files.dropins().iter().flat_map(|file| file.entries());
     definition.is_of_kernel() && !by_dropins.any(|entry| WHAT.contains(&entry.setting))
 }
@@ -121,8 +123,8 @@ fn begin_unmount(core: &mut Core, unit: UnitId) {
 
 /// False if it cannot be reloaded: it stays as it is.
 pub(crate) fn reload(core: &mut Core, unit: UnitId) -> bool {
-    if is_unknown_how(core, unit) {
-        tell_reload_failed(core, unit, NO_FILE.to_owned());
+    if is_unknown_how(&core.graph, unit) {
+        tell_reload_failed(&mut core.outbox, unit, NO_FILE.to_owned());
         return false;
     }
     core.units.mount_mut(unit).reload_outcome = Outcome::Success;
@@ -188,7 +190,7 @@ fn mounted(core: &mut Core, unit: UnitId, error: Option<String>) {
 
 fn remounted(core: &mut Core, unit: UnitId, error: Option<String>) {
     if let Some(error) = error {
-        tell_reload_failed(core, unit, error.clone());
+        tell_reload_failed(&mut core.outbox, unit, error.clone());
         core.units.history_mut(unit).status_text = error;
         core.units.mount_mut(unit).reload_outcome = Outcome::ExitCode;
     }
@@ -312,9 +314,9 @@ fn leave_mounting(core: &mut Core, unit: UnitId) {
 }
 
 /// The mount stays, and stays for the reason that it had: what was found is still not ours.
-fn tell_reload_failed(core: &mut Core, unit: UnitId, detail: String) {
+fn tell_reload_failed(outbox: &mut Outbox, unit: UnitId, detail: String) {
     let reason = Reason::new(Code::ReloadFailed, Cause::Kernel);
-    core.outbox.tell(Notice::Log { unit, reason, detail });
+    outbox.tell(Notice::Log { unit, reason, detail });
 }
 
 fn unmounted(core: &mut Core, unit: UnitId, error: Option<String>) {
@@ -345,7 +347,7 @@ fn enter_dead(core: &mut Core, unit: UnitId, outcome: Outcome) {
     }
     core.units.history_mut(unit).outcome = outcome;
     let state = if outcome == Outcome::Success { Mount::Dead } else { Mount::Failed(outcome) };
-    let state = of_type(core, unit, state);
+    let state = of_type(&core.graph, unit, state);
     state_change::transit(core, unit, false, |u| u.state = state);
 }
 
@@ -366,7 +368,7 @@ pub(crate) fn deadline(core: &mut Core, unit: UnitId) {
         }
         MountPhase::Remounting => {
             run.reload_outcome = Outcome::Timeout;
-            tell_reload_failed(core, unit, "not within TimeoutSec=".to_owned());
+            tell_reload_failed(&mut core.outbox, unit, "not within TimeoutSec=".to_owned());
             end_mounting(core, unit, MountPhase::RemountingSigterm);
         }
         MountPhase::Unmounting => {
@@ -404,7 +406,7 @@ pub(crate) fn appeared(core: &mut Core, unit: UnitId) {
         }
         Some(TypeState::Mount(_) | TypeState::Swap(_)) => {
             state_change::note(core, unit, Code::Discovered, Cause::Kernel, String::new());
-            let state = of_type(core, unit, Mount::found());
+            let state = of_type(&core.graph, unit, Mount::found());
             state_change::transit(core, unit, false, |u| u.state = state);
         }
         _ => {}

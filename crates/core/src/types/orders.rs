@@ -12,12 +12,14 @@ use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::parts::job_queue::Turn;
+use crate::parts::units::Units;
 use crate::parts::{Core, unit_settings};
 use crate::protocol::event::{Done, Effect, Verdict};
 use crate::protocol::request::Notice;
 use crate::state_change;
 use crate::types::service::stop;
 use crate::types::{automount, mount, service, simple, socket};
+use crate::view::Totals;
 use warren_unit::{UnitFlags, UnitType};
 
 fn refuse_start_limit(core: &mut Core, unit: UnitId, reason: Reason) -> Turn {
@@ -44,7 +46,7 @@ fn refuse_start_limit(core: &mut Core, unit: UnitId, reason: Reason) -> Turn {
 
 /// Begins to start a unit that is down: conditions first, then the start limit.
 pub(crate) fn start_unit(core: &mut Core, unit: UnitId, reason: Reason) -> Turn {
-    if !can_run(core, unit) {
+    if !can_run(&core.units, &core.totals, unit) {
         return Turn::Over(JobResult::Unsupported, Reason::new(Code::NotSupported, reason.cause));
     }
     if core.graph.is_device(unit) {
@@ -61,10 +63,10 @@ pub(crate) fn start_unit(core: &mut Core, unit: UnitId, reason: Reason) -> Turn 
     start_checked(core, unit)
 }
 
-fn can_run(core: &Core, unit: UnitId) -> bool {
-    match core.units.run(unit).state {
+fn can_run(units: &Units, totals: &Totals, unit: UnitId) -> bool {
+    match units.run(unit).state {
         TypeState::Unsupported | TypeState::Scope(_) => false,
-        TypeState::Swap(_) => !core.totals.without_swaps,
+        TypeState::Swap(_) => !totals.without_swaps,
         _ => true,
     }
 }
@@ -138,7 +140,7 @@ pub(crate) fn conditions_done(
     core.units.history_mut(unit).checking = None;
     let (conditions, asserts) = match result {
         Done::Conditions { conditions, asserts } => {
-            keep_verdicts(core, unit, conditions, asserts);
+            keep_verdicts(&mut core.units, unit, conditions, asserts);
             (conditions.holds, asserts.holds)
         }
         _ => (false, true),
@@ -174,16 +176,16 @@ pub(crate) fn conditions_done(
 
 /// Which conditions and assertions were not met, for those who ask. Where all are, nothing is
 /// kept.
-fn keep_verdicts(core: &mut Core, unit: UnitId, conditions: &Verdict, asserts: &Verdict) {
+fn keep_verdicts(units: &mut Units, unit: UnitId, conditions: &Verdict, asserts: &Verdict) {
     let kept = |verdict: &Verdict| match verdict.each.iter().all(|&one| one == Tested::Met) {
         true => Box::default(),
         false => verdict.each.clone(),
     };
     // Assertions are not looked at where conditions do not hold.
     let asserts = if conditions.holds { kept(asserts) } else { Box::default() };
-    let account = core.units.history_mut(unit).account_mut();
+    let account = units.history_mut(unit).account_mut();
     (account.conditions, account.asserts) = (kept(conditions), asserts);
-    core.units.history_mut(unit).drop_empty_account();
+    units.history_mut(unit).drop_empty_account();
 }
 
 /// What came of conditions and assertions says nothing of those that an edit has put in their place: these were

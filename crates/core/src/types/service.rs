@@ -17,6 +17,9 @@ use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::model::time::Monotonic;
+use crate::parts::outbox::Outbox;
+use crate::parts::resources::Resources;
+use crate::parts::units::Units;
 use crate::parts::{Core, unit_settings};
 use crate::protocol::event::{Effect, Spawn};
 use crate::protocol::request::Notice;
@@ -141,7 +144,7 @@ fn wait_idly(core: &mut Core, unit: UnitId, since_before: Option<Monotonic>) {
 /// `Type=idle` has waited for the other jobs, or long enough.
 pub(crate) fn idle_over(core: &mut Core, unit: UnitId) {
     core.queues.idle_services.remove(&unit);
-    if !has_no_main(core, unit) || cleanup::waits_for_clearing(core, unit) {
+    if !has_no_main(&core.units, unit) || cleanup::waits_for_clearing(core, unit) {
         return;
     }
     let is_to_stop = core.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop);
@@ -156,8 +159,8 @@ pub(crate) fn idle_over(core: &mut Core, unit: UnitId) {
 }
 
 /// Whether the time is over for which `Type=idle` waits for others.
-fn has_idled_enough(core: &Core, unit: UnitId) -> bool {
-    core.units.service(unit).is_some_and(|run| run.deadline.is_none())
+fn has_idled_enough(units: &Units, unit: UnitId) -> bool {
+    units.service(unit).is_some_and(|run| run.deadline.is_none())
 }
 
 /// Whether it is a service of `Type=idle` that waits, and whose program is not asked for yet.
@@ -176,18 +179,18 @@ pub(crate) fn waits_idly(core: &mut Core, unit: UnitId) -> bool {
 /// edited and is of another type.
 fn is_yet_to_run(core: &mut Core, unit: UnitId) -> bool {
     let until = |run: &ServiceRun| run.phase == ServicePhase::Running && run.deadline.is_some();
-    has_no_main(core, unit)
+    has_no_main(&core.units, unit)
         && (core.units.service(unit).is_some_and(until)
             || unit_settings::compiled(core, unit).service().service_type == ServiceType::Idle)
 }
 
 /// Whether it has had no main process since its start, and none is under way.
-fn has_no_main(core: &Core, unit: UnitId) -> bool {
-    let had_main = core.units.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
+fn has_no_main(units: &Units, unit: UnitId) -> bool {
+    let had_main = units.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
     let has_main = |run: &ServiceRun| {
         run.main.is_some() || run.main_asked.is_some() || run.main_search.is_some()
     };
-    !had_main && core.units.service(unit).is_some_and(|run| !has_main(run))
+    !had_main && units.service(unit).is_some_and(|run| !has_main(run))
 }
 
 /// Whether its main process was not there yet, though it runs.
@@ -213,11 +216,13 @@ fn enter_running(core: &mut Core, unit: UnitId, first: bool) {
     let is_yet_to_run = is_yet_to_run(core, unit);
     let run = core.units.service_mut(unit);
     let until = run.deadline.take().filter(|_| run.phase == ServicePhase::Running);
-    if run.outcome != Outcome::Success && !outlives_its_main(core, unit, config) {
+    if run.outcome != Outcome::Success
+        && !outlives_its_main(&core.units, &core.resources, unit, config)
+    {
         return stop::enter_signal(core, unit, ServicePhase::StopSigterm);
     }
     if first {
-        runtime_limit::begin_runtime_limit(core, unit, config);
+        runtime_limit::begin_runtime_limit(&mut core.units, core.times.now, unit, config);
     }
     let run = core.units.service_mut(unit);
     let (stops, reloads) = (run.stopping, run.notify_reloading);
@@ -227,7 +232,7 @@ fn enter_running(core: &mut Core, unit: UnitId, first: bool) {
     }
     if is_yet_to_run {
         wait_idly(core, unit, until);
-    } else if is_alive(core, unit, config) {
+    } else if is_alive(&core.units, &core.resources, unit, config) {
         match (stops, reloads) {
             (true, _) => events::goes_by_itself(core, unit, config),
             (false, true) => events::reloads_by_itself(core, unit, config),
@@ -243,9 +248,9 @@ fn enter_running(core: &mut Core, unit: UnitId, first: bool) {
 }
 
 /// Whether something of it runs that keeps it up.
-fn is_alive(core: &Core, unit: UnitId, config: &ServiceConfig) -> bool {
-    let Some(run) = core.units.service(unit) else { return false };
-    let had_main = core.units.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
+fn is_alive(units: &Units, resources: &Resources, unit: UnitId, config: &ServiceConfig) -> bool {
+    let Some(run) = units.service(unit) else { return false };
+    let had_main = units.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
     let by_group = match config.exit_type {
         ExitType::Cgroup => true,
         ExitType::Main => config.service_type == ServiceType::Forking && !had_main,
@@ -253,14 +258,19 @@ fn is_alive(core: &Core, unit: UnitId, config: &ServiceConfig) -> bool {
     run.main.is_some()
         || run.main_asked.is_some()
         || run.main_search.is_some()
-        || by_group && !run.group_empty && !core.resources.without_cgroups
+        || by_group && !run.group_empty && !resources.without_cgroups
 }
 
 /// Whether it goes on until the last of its processes has ended, and some are left
 /// (systemd.service(5), `ExitType=cgroup`).
-fn outlives_its_main(core: &Core, unit: UnitId, config: &ServiceConfig) -> bool {
-    let is_empty = core.units.service(unit).is_none_or(|run| run.group_empty);
-    config.exit_type == ExitType::Cgroup && !is_empty && !core.resources.without_cgroups
+fn outlives_its_main(
+    units: &Units,
+    resources: &Resources,
+    unit: UnitId,
+    config: &ServiceConfig,
+) -> bool {
+    let is_empty = units.service(unit).is_none_or(|run| run.group_empty);
+    config.exit_type == ExitType::Cgroup && !is_empty && !resources.without_cgroups
 }
 
 pub(crate) fn arm_watchdog(core: &mut Core, unit: UnitId) {
@@ -334,7 +344,7 @@ fn run_command(core: &mut Core, unit: UnitId, list: CommandList, index: u16) {
     let config = settings.service();
     let deadline = match list {
         CommandList::Stop | CommandList::StopPost => {
-            stop::stop_command_deadline(core, unit, config, list)
+            stop::stop_command_deadline(&mut core.units, core.times.now, unit, config, list)
         }
         _ => config.timeout_start.map(|t| core.times.now.monotonic.after(t)),
     };
@@ -365,7 +375,7 @@ fn spawn(
         invocation: core.units.run(unit).history.as_ref().map_or(0, |h| h.invocation),
         settings,
     };
-    command_lines::note_line(core, unit, list, index, &spawn.settings);
+    command_lines::note_line(&mut core.units, unit, list, index, &spawn.settings);
     core.units.service_mut(unit).group_empty = false;
     core.outbox.effects.push(Effect::Spawn(id, Box::new(spawn)));
 }
@@ -448,8 +458,8 @@ fn sockets_of(core: &Core, unit: UnitId) -> Vec<UnitId> {
 }
 
 /// Whether this effect is the spawn of the unit's main process.
-pub(crate) fn is_main_asked(core: &Core, unit: UnitId, effect: EffectId) -> bool {
-    core.units.service(unit).is_some_and(|run| run.main_asked == Some(effect))
+pub(crate) fn is_main_asked(units: &Units, unit: UnitId, effect: EffectId) -> bool {
+    units.service(unit).is_some_and(|run| run.main_asked == Some(effect))
 }
 
 fn main_spawned(core: &mut Core, unit: UnitId, pid: u32) {
@@ -499,7 +509,7 @@ fn main_not_spawned(core: &mut Core, unit: UnitId, exit_code: u8, error: String)
     let phase = core.units.service_phase(unit);
     let in_start = matches!(phase, Some(ServicePhase::Start | ServicePhase::Running));
     let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
-    let index = events::main_index(core, unit, config);
+    let index = events::main_index(&core.units, unit, config);
     let command = config.exec_start.get(index);
     let ignored = command.is_some_and(|c| c.ignore_failure) && exit_code != 0;
     events::note_not_spawned(core, unit, code, error, ignored);
@@ -539,7 +549,7 @@ fn search_main(core: &mut Core, unit: UnitId) {
         return enter_start_post(core, unit);
     }
     // `ExecStartPost=` may be what writes the file.
-    find_main(core, unit, config, config.exec_start_post.is_empty());
+    find_main(&mut core.units, &mut core.outbox, unit, config, config.exec_start_post.is_empty());
 }
 
 /// The last command after the start is over. Now a file has to say who the main process is.
@@ -547,23 +557,29 @@ fn start_post_over(core: &mut Core, unit: UnitId) {
     let settings = unit_settings::compiled(core, unit);
     let config = settings.service();
     let by_file = config.service_type == ServiceType::Forking && config.pid_file.is_some();
-    match by_file && has_no_main_yet(core, unit) {
-        true => find_main(core, unit, config, true),
+    match by_file && has_no_main_yet(&core.units, unit) {
+        true => find_main(&mut core.units, &mut core.outbox, unit, config, true),
         false => enter_running(core, unit, true),
     }
 }
 
-pub(crate) fn has_no_main_yet(core: &Core, unit: UnitId) -> bool {
-    let has_none = core.units.service(unit).is_some_and(|run| run.main.is_none());
-    has_none && core.units.run(unit).history.as_ref().is_none_or(|h| h.last_main.is_none())
+pub(crate) fn has_no_main_yet(units: &Units, unit: UnitId) -> bool {
+    let has_none = units.service(unit).is_some_and(|run| run.main.is_none());
+    has_none && units.run(unit).history.as_ref().is_none_or(|h| h.last_main.is_none())
 }
 
 /// Has the main process looked for, and waits for a file to name it or not.
-fn find_main(core: &mut Core, unit: UnitId, config: &ServiceConfig, waits: bool) {
-    let id = core.outbox.new_effect(unit);
-    core.units.service_mut(unit).main_search = Some(id);
+fn find_main(
+    units: &mut Units,
+    outbox: &mut Outbox,
+    unit: UnitId,
+    config: &ServiceConfig,
+    waits: bool,
+) {
+    let id = outbox.new_effect(unit);
+    units.service_mut(unit).main_search = Some(id);
     let pid_file = config.pid_file.clone();
-    core.outbox.effects.push(Effect::FindMain { id, unit, pid_file, waits });
+    outbox.effects.push(Effect::FindMain { id, unit, pid_file, waits });
 }
 
 /// The main process of a service with `PIDFile=` has ended: the file may name another one by now, as when
@@ -576,7 +592,7 @@ fn search_successor(core: &mut Core, unit: UnitId, config: &ServiceConfig) -> bo
     let is_left = works && !run.stopping && run.outcome == Outcome::Success;
     let may_be_there = is_left && by_file && (!run.group_empty || core.resources.without_cgroups);
     if may_be_there {
-        find_main(core, unit, config, false);
+        find_main(&mut core.units, &mut core.outbox, unit, config, false);
     }
     may_be_there
 }
@@ -585,7 +601,7 @@ fn main_found(core: &mut Core, unit: UnitId, pid: Option<u32>) {
     let settings = unit_settings::compiled(core, unit);
     let asked_by_file = settings.service().pid_file.is_some();
     let phase = core.units.service_phase(unit);
-    let is_last_look = phase == Some(ServicePhase::StartPost) && has_no_main_yet(core, unit);
+    let is_last_look = phase == Some(ServicePhase::StartPost) && has_no_main_yet(&core.units, unit);
     let in_start = phase == Some(ServicePhase::Start) || is_last_look;
     let last = core.units.run(unit).history.as_ref().and_then(|history| history.last_main);
     // It may have named itself meanwhile. And a file may be left behind by who has ended.
@@ -684,22 +700,22 @@ pub(crate) fn deadline(core: &mut Core, unit: UnitId) {
 }
 
 /// Whether it is in a phase in which a watchdog guards it.
-fn is_guarded(core: &Core, unit: UnitId) -> bool {
+fn is_guarded(units: &Units, unit: UnitId) -> bool {
     use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running, StartPost};
-    let phase = core.units.service_phase(unit);
+    let phase = units.service_phase(unit);
     matches!(phase, Some(StartPost | Running | Reload | ReloadSignal | ReloadNotify))
 }
 
 /// It says that something is wrong with it (sd_notify(3), `WATCHDOG=trigger`), be it before it is ready.
 fn watchdog_triggered(core: &mut Core, unit: UnitId) {
     let starts = core.units.service_phase(unit) == Some(ServicePhase::Start);
-    if starts || is_guarded(core, unit) {
+    if starts || is_guarded(&core.units, unit) {
         bitten(core, unit);
     }
 }
 
 fn watchdog_missed(core: &mut Core, unit: UnitId) {
-    if is_guarded(core, unit) {
+    if is_guarded(&core.units, unit) {
         bitten(core, unit);
     }
 }
@@ -719,7 +735,7 @@ fn phase_timeout(core: &mut Core, unit: UnitId) {
         }
         Running => idle_over(core, unit),
         Condition | StartPre | Start | StartPost => {
-            say_what_was_missing(core, unit, config);
+            say_what_was_missing(&mut core.units, unit, config);
             fail(core, unit, Outcome::Timeout, Code::StartTimeout);
             end_in_mode(core, unit, config, config.timeout_start_failure_mode);
         }
@@ -746,8 +762,8 @@ fn end_in_mode(core: &mut Core, unit: UnitId, config: &ServiceConfig, mode: Time
 
 /// What a start that took too long did not come to, unless the service tells by itself where it
 /// was.
-fn say_what_was_missing(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
-    let run = core.units.service(unit).expect("its start has just timed out");
+fn say_what_was_missing(units: &mut Units, unit: UnitId, config: &ServiceConfig) {
+    let run = units.service(unit).expect("its start has just timed out");
     let (phase, is_searched) = (run.phase, run.main_search.is_some());
     let missing = match (phase, config.service_type) {
         (ServicePhase::Condition, _) => "ExecCondition= did not end".to_owned(),
@@ -762,7 +778,7 @@ fn say_what_was_missing(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
         (_, ServiceType::Forking) => "its first process did not leave".to_owned(),
         _ => "ExecStart= did not end".to_owned(),
     };
-    let text = &mut core.units.history_mut(unit).status_text;
+    let text = &mut units.history_mut(unit).status_text;
     if text.is_empty() {
         *text = missing;
     }

@@ -12,7 +12,10 @@ use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::parts::Core;
+use crate::parts::outbox::Outbox;
 use crate::parts::unit_settings;
+use crate::parts::unit_settings::UnitSettings;
+use crate::parts::units::Units;
 use crate::protocol::event::{Done, Effect, FollowUp, KillTarget, Spawn};
 use crate::relations::triggers;
 use crate::settings::Compiled;
@@ -133,7 +136,7 @@ pub(crate) fn watch_anew_if_edited(core: &mut Core, unit: UnitId, before: &Graph
     };
     let was = before.get(unit).is_some_and(accepts);
     let is = accepts(core.graph.definition(unit));
-    if was != is && triggers::lets_nobody_in(core, unit).is_none() {
+    if was != is && triggers::lets_nobody_in(&core.graph, unit).is_none() {
         core.outbox.effects.push(Effect::WatchSockets { unit, on: false, accept: was });
         core.outbox.effects.push(Effect::WatchSockets { unit, on: true, accept: is });
     }
@@ -147,11 +150,12 @@ pub(crate) fn accepts(core: &mut Core, unit: UnitId) -> bool {
 /// A setting that is off where no file speaks of it: a socket whose service ends is not worth
 /// being compiled for it.
 fn flag(core: &mut Core, unit: UnitId, flag: Id, of: fn(&SocketConfig) -> bool) -> bool {
-    may_say(core, unit, flag) && of(unit_settings::compiled(core, unit).socket())
+    may_say(&core.graph, &core.settings, unit, flag)
+        && of(unit_settings::compiled(core, unit).socket())
 }
 
-fn may_say(core: &Core, unit: UnitId, setting: Id) -> bool {
-    core.settings.at_hand(unit).is_some() || core.graph.definition(unit).mentions(setting)
+fn may_say(graph: &Graph, settings: &UnitSettings, unit: UnitId, setting: Id) -> bool {
+    settings.at_hand(unit).is_some() || graph.definition(unit).mentions(setting)
 }
 
 // ---- commands ----
@@ -159,8 +163,8 @@ fn may_say(core: &Core, unit: UnitId, setting: Id) -> bool {
 /// Runs the first command of a list, or goes on if it is empty.
 fn run_list(core: &mut Core, unit: UnitId, list: CommandList) {
     let may_have = match list {
-        CommandList::Stop => may_say(core, unit, EXEC_STOP_PRE),
-        CommandList::StopPost => may_say(core, unit, EXEC_STOP_POST),
+        CommandList::Stop => may_say(&core.graph, &core.settings, unit, EXEC_STOP_PRE),
+        CommandList::StopPost => may_say(&core.graph, &core.settings, unit, EXEC_STOP_POST),
         _ => true,
     };
     if !may_have || unit_settings::compiled(core, unit).commands(list).is_empty() {
@@ -190,18 +194,19 @@ fn run_command(core: &mut Core, unit: UnitId, list: CommandList, index: u16) {
     run.command = (list, index);
     run.deadline = deadline;
     core.units.history_mut(unit).has_cgroup = true;
-    spawn(core, id, unit, list, index, settings);
+    spawn(&mut core.units, &mut core.outbox, id, unit, list, index, settings);
 }
 
 fn spawn(
-    core: &mut Core,
+    units: &mut Units,
+    outbox: &mut Outbox,
     id: EffectId,
     unit: UnitId,
     list: CommandList,
     index: u16,
     settings: Arc<Compiled>,
 ) {
-    let invocation = core.units.run(unit).history.as_ref().map_or(0, |h| h.invocation);
+    let invocation = units.run(unit).history.as_ref().map_or(0, |h| h.invocation);
     let spawn = Spawn {
         unit,
         list,
@@ -212,8 +217,8 @@ fn spawn(
         sockets: Vec::new(),
         invocation,
     };
-    command_lines::note_line(core, unit, list, index, &spawn.settings);
-    core.outbox.effects.push(Effect::Spawn(id, Box::new(spawn)));
+    command_lines::note_line(units, unit, list, index, &spawn.settings);
+    outbox.effects.push(Effect::Spawn(id, Box::new(spawn)));
 }
 
 fn list_over(core: &mut Core, unit: UnitId, list: CommandList, success: bool) {
@@ -222,12 +227,12 @@ fn list_over(core: &mut Core, unit: UnitId, list: CommandList, success: bool) {
         (CommandList::StartPost, true) => enter_listening(core, unit),
         // Nothing is open: there is nothing to stop.
         (CommandList::StartPre, false) => {
-            set_outcome(core, unit, Outcome::ExitCode);
+            set_outcome(&mut core.units, unit, Outcome::ExitCode);
             let outcome = core.units.socket_mut(unit).outcome;
             enter_dead(core, unit, outcome);
         }
         (CommandList::StartPost, false) => {
-            set_outcome(core, unit, Outcome::ExitCode);
+            set_outcome(&mut core.units, unit, Outcome::ExitCode);
             run_list(core, unit, CommandList::Stop);
         }
         (CommandList::Stop, _) => go_down(core, unit),
@@ -238,8 +243,8 @@ fn list_over(core: &mut Core, unit: UnitId, list: CommandList, success: bool) {
     }
 }
 
-fn set_outcome(core: &mut Core, unit: UnitId, outcome: Outcome) {
-    let run = core.units.socket_mut(unit);
+fn set_outcome(units: &mut Units, unit: UnitId, outcome: Outcome) {
+    let run = units.socket_mut(unit);
     if run.outcome == Outcome::Success {
         run.outcome = outcome;
     }
@@ -255,7 +260,7 @@ pub(crate) fn process_ended(core: &mut Core, unit: UnitId, pid: u32, status: Exi
     let ended = process.ended(core.times.now, status);
     core.units.socket_mut(unit).control = None;
     core.units.history_mut(unit).keep_control(list, index, ended);
-    if is_leaving(core, unit) {
+    if is_leaving(&core.units, unit) {
         return leaves_if_free(core, unit);
     }
     command_over(core, unit, list, index, status == ExitStatus::Exited(0));
@@ -267,7 +272,7 @@ fn command_over(core: &mut Core, unit: UnitId, list: CommandList, index: u16, su
     let ignored = all.get(usize::from(index)).is_some_and(|c| c.ignore_failure);
     if !success && !ignored {
         state_change::note(core, unit, Code::ExitCode, Cause::Kernel, String::new());
-        set_outcome(core, unit, Outcome::ExitCode);
+        set_outcome(&mut core.units, unit, Outcome::ExitCode);
         return list_over(core, unit, list, false);
     }
     if usize::from(index) + 1 < all.len() {
@@ -293,7 +298,7 @@ fn spawn_done(core: &mut Core, unit: UnitId, result: Done) {
         let started = core.times.now;
         core.pids.own(pid, unit);
         core.units.socket_mut(unit).control = Some(Control::Running(Process { pid, started }));
-        if is_leaving(core, unit) {
+        if is_leaving(&core.units, unit) {
             signal_control(core, unit);
         }
         return;
@@ -302,7 +307,7 @@ fn spawn_done(core: &mut Core, unit: UnitId, result: Done) {
     if let Done::SpawnFailed { error, .. } | Done::Failed { error } = result {
         core.units.history_mut(unit).status_text = error;
     }
-    match is_leaving(core, unit) {
+    match is_leaving(&core.units, unit) {
         true => leaves_if_free(core, unit),
         false => command_over(core, unit, list, index, false),
     }
@@ -313,11 +318,11 @@ fn listen_done(core: &mut Core, unit: UnitId, result: Done) {
         core.units.socket_mut(unit).fds = fds;
     }
     match result {
-        _ if is_leaving(core, unit) => leaves_if_free(core, unit),
+        _ if is_leaving(&core.units, unit) => leaves_if_free(core, unit),
         Done::Failed { error } => {
             state_change::note(core, unit, Code::ListenFailed, Cause::Kernel, error.clone());
             core.units.history_mut(unit).status_text = error;
-            set_outcome(core, unit, Outcome::Resources);
+            set_outcome(&mut core.units, unit, Outcome::Resources);
             go_down(core, unit);
         }
         _ => run_list(core, unit, CommandList::StartPost),
@@ -339,10 +344,10 @@ pub(crate) fn stop(core: &mut Core, unit: UnitId) {
 }
 
 /// Whether it waits for what was under way when it was given up.
-pub(crate) fn is_leaving(core: &Core, unit: UnitId) -> bool {
+pub(crate) fn is_leaving(units: &Units, unit: UnitId) -> bool {
     use SocketPhase::*;
     let leaving = [StopPreSigterm, StopPreSigkill, FinalSigterm, FinalSigkill];
-    core.units.socket(unit).is_some_and(|run| leaving.contains(&run.phase))
+    units.socket(unit).is_some_and(|run| leaving.contains(&run.phase))
 }
 
 /// Gives up what is under way: its process is told to go, and killed when it has not gone after a part
@@ -488,7 +493,7 @@ pub(crate) fn kill_group(core: &mut Core, unit: UnitId) {
 /// Fails while it listens.
 fn give_up(core: &mut Core, unit: UnitId, outcome: Outcome, reason: Reason) {
     state_change::note(core, unit, reason.code, reason.cause, String::new());
-    set_outcome(core, unit, outcome);
+    set_outcome(&mut core.units, unit, outcome);
     run_list(core, unit, CommandList::Stop);
 }
 
@@ -501,7 +506,7 @@ pub(crate) fn sockets_lost(core: &mut Core, unit: UnitId, why: String) {
     }
     state_change::note(core, unit, Code::ListenFailed, Cause::None, why.clone());
     core.units.history_mut(unit).status_text = why;
-    set_outcome(core, unit, Outcome::Resources);
+    set_outcome(&mut core.units, unit, Outcome::Resources);
     match phase {
         StartPost => leave(core, unit, SocketPhase::StopPreSigterm),
         _ => run_list(core, unit, CommandList::Stop),
@@ -517,7 +522,7 @@ pub(crate) fn deadline(core: &mut Core, unit: UnitId) {
     }
     let phase = run.phase;
     core.units.socket_mut(unit).deadline = None;
-    set_outcome(core, unit, Outcome::Timeout);
+    set_outcome(&mut core.units, unit, Outcome::Timeout);
     let code = match phase {
         StartPre | StartChown | StartPost => Code::StartTimeout,
         _ => Code::StopTimeout,
@@ -527,7 +532,7 @@ pub(crate) fn deadline(core: &mut Core, unit: UnitId) {
     match phase {
         StopPreSigterm if kills => leave(core, unit, StopPreSigkill),
         FinalSigterm if kills => leave(core, unit, FinalSigkill),
-        _ if is_leaving(core, unit) => {
+        _ if is_leaving(&core.units, unit) => {
             abandon_control(core, unit);
             leaves_if_free(core, unit);
         }
@@ -539,9 +544,9 @@ pub(crate) fn deadline(core: &mut Core, unit: UnitId) {
 /// The service that a socket with `Accept=no` starts; others that get its file descriptors are not
 /// started for traffic (systemd.service(5), `Sockets=`). One whose file is gone names nobody any more,
 /// but it listens: who waits there is let in by the service of its name.
-fn service_behind(core: &Core, unit: UnitId) -> Option<UnitId> {
-    let named = core.graph.stated(unit, Relation::Triggers).next();
-    named.or_else(|| core.graph.namesake(unit, UnitType::Service))
+fn service_behind(graph: &Graph, unit: UnitId) -> Option<UnitId> {
+    let named = graph.stated(unit, Relation::Triggers).next();
+    named.or_else(|| graph.namesake(unit, UnitType::Service))
 }
 
 /// Another service is behind a socket than the one that has taken it over, as files were edited: it is
@@ -551,7 +556,7 @@ pub(crate) fn look_behind(core: &mut Core, unit: UnitId) {
     if !core.units.socket(unit).is_some_and(is_taken) {
         return;
     }
-    match service_behind(core, unit) {
+    match service_behind(&core.graph, unit) {
         Some(service) => {
             let state = core.units.active_state(service);
             service_changed(core, unit, service, state);
@@ -574,12 +579,12 @@ pub(crate) fn incoming(core: &mut Core, unit: UnitId) {
     if run.phase != SocketPhase::Listening {
         return;
     }
-    if is_to_stop(core, unit) {
+    if is_to_stop(&core.units, unit) {
         return core.outbox.effects.push(Effect::FlushSockets { unit });
     }
-    let service = match triggers::lets_nobody_in(core, unit) {
+    let service = match triggers::lets_nobody_in(&core.graph, unit) {
         Some(code) => Err(code),
-        None => service_behind(core, unit).ok_or(Code::NotLoaded),
+        None => service_behind(&core.graph, unit).ok_or(Code::NotLoaded),
     };
     let service = match service {
         Ok(service) => service,
@@ -589,7 +594,7 @@ pub(crate) fn incoming(core: &mut Core, unit: UnitId) {
         }
     };
     if trigger_limit_hit(core, unit) {
-        refused(core, unit);
+        refused(&mut core.units, unit);
         return give_up(
             core,
             unit,
@@ -608,8 +613,8 @@ pub(crate) fn incoming(core: &mut Core, unit: UnitId) {
 }
 
 /// Then nobody is started for who comes, and who waited until the socket is closed could be what that waits for.
-fn is_to_stop(core: &Core, unit: UnitId) -> bool {
-    core.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop)
+fn is_to_stop(units: &Units, unit: UnitId) -> bool {
+    units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop)
 }
 
 /// Whether who comes to its sockets is a connection, which can be rejected, and no message.
@@ -637,10 +642,10 @@ pub(crate) fn connection(core: &mut Core, socket: UnitId, instance: UnitId, numb
     let listens = |run: &SocketRun| run.phase == SocketPhase::Listening;
     let is_heard =
         core.units.known(socket).is_some() && core.units.socket(socket).is_some_and(listens);
-    if !is_heard || is_to_stop(core, socket) {
+    if !is_heard || is_to_stop(&core.units, socket) {
         return core.outbox.effects.push(Effect::DropConnection { unit: instance });
     }
-    if let Some(code) = triggers::lets_nobody_in(core, socket) {
+    if let Some(code) = triggers::lets_nobody_in(&core.graph, socket) {
         core.outbox.effects.push(Effect::DropConnection { unit: instance });
         let reason = Reason::new(code, Cause::None);
         return give_up(core, socket, Outcome::Resources, reason);
@@ -648,7 +653,7 @@ pub(crate) fn connection(core: &mut Core, socket: UnitId, instance: UnitId, numb
     let history = core.units.history_mut(socket);
     history.accepted = history.accepted.max(number + 1);
     if trigger_limit_hit(core, socket) {
-        refused(core, socket);
+        refused(&mut core.units, socket);
         core.outbox.effects.push(Effect::DropConnection { unit: instance });
         return give_up(
             core,
@@ -679,9 +684,9 @@ pub(crate) fn unserved(core: &mut Core, socket: UnitId) {
     }
 }
 
-pub(crate) fn refused(core: &mut Core, socket: UnitId) {
-    if core.units.socket(socket).is_some() {
-        core.units.history_mut(socket).refused += 1;
+pub(crate) fn refused(units: &mut Units, socket: UnitId) {
+    if units.socket(socket).is_some() {
+        units.history_mut(socket).refused += 1;
     }
 }
 
@@ -694,15 +699,17 @@ pub(crate) fn service_changed(core: &mut Core, unit: UnitId, service: UnitId, ne
         return;
     }
     let at_rest = new.is_down() || core.units.waits_to_restart(service);
-    let is_behind = service_behind(core, unit) == Some(service);
+    let is_behind = service_behind(&core.graph, unit) == Some(service);
     match phase {
         SocketPhase::Running
-            if at_rest && is_behind && start_limit::hit_start_limit(core, service) =>
+            if at_rest && is_behind && start_limit::hit_start_limit(&core.units, service) =>
         {
             let reason = Reason::new(Code::ServiceLimit, Cause::Dependency(service));
             give_up(core, unit, Outcome::ServiceStartLimitHit, reason);
         }
-        SocketPhase::Running if at_rest && !is_taken(core, unit) => enter_listening(core, unit),
+        SocketPhase::Running if at_rest && !is_taken(&core.graph, &core.units, unit) => {
+            enter_listening(core, unit)
+        }
         SocketPhase::Listening if new.is_up_or_coming() && !at_rest => {
             core.outbox.effects.push(Effect::WatchSockets { unit, on: false, accept: false });
             set_phase(core, unit, SocketPhase::Running);
@@ -712,11 +719,10 @@ pub(crate) fn service_changed(core: &mut Core, unit: UnitId, service: UnitId, ne
 }
 
 /// Whether somebody who gets its file descriptors is up, or has a job that may bring him up.
-fn is_taken(core: &Core, unit: UnitId) -> bool {
-    let named = core.graph.related(unit, Relation::Triggers);
-    named.chain(service_behind(core, unit)).any(|service| {
-        let at_rest =
-            core.units.active_state(service).is_down() || core.units.waits_to_restart(service);
-        !at_rest || core.units.run(service).job.is_some()
+fn is_taken(graph: &Graph, units: &Units, unit: UnitId) -> bool {
+    let named = graph.related(unit, Relation::Triggers);
+    named.chain(service_behind(graph, unit)).any(|service| {
+        let at_rest = units.active_state(service).is_down() || units.waits_to_restart(service);
+        !at_rest || units.run(service).job.is_some()
     })
 }

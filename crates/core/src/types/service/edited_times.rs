@@ -70,7 +70,8 @@ pub(crate) fn renew_times(core: &mut Core, unit: UnitId, before: &Graph, by: &Se
     if in_all {
         run.stop_by = edit.of(run.stop_by);
         // What is still to come has a share of it.
-        core.units.service_mut(unit).deadline = stop::stop_deadline(core, unit, is, phase);
+        core.units.service_mut(unit).deadline =
+            stop::stop_deadline(&mut core.units, core.times.now, unit, is, phase);
     }
 }
 

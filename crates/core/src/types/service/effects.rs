@@ -76,14 +76,14 @@ fn freezer_done(core: &mut Core, unit: UnitId, effect: EffectId, result: &Done) 
     match is_frozen {
         // Who cannot run cannot say that he lives.
         true => core.units.service_mut(unit).watchdog_deadline = None,
-        false if service::is_guarded(core, unit) => service::arm_watchdog(core, unit),
+        false if service::is_guarded(&core.units, unit) => service::arm_watchdog(core, unit),
         false => {}
     }
     let reply = match result {
         Done::Failed { error } => Reply::Refused(Refusal::Kernel(error.clone())),
         _ => Reply::Done,
     };
-    freezer::answer_freezer(core, effect, reply);
+    freezer::answer_freezer(&mut core.outbox, effect, reply);
     true
 }
 
@@ -98,12 +98,14 @@ fn clearing_done(core: &mut Core, unit: UnitId, effect: EffectId, _: &Done) -> b
         let settings = unit_settings::compiled(core, unit);
         cleanup::clear_away(core, unit, &settings, false);
     }
-    if !cleanup::is_stop_held(core, unit) {
+    if !cleanup::is_stop_held(&core.units, unit) {
         held_stops::end_held_stop(core, unit);
     }
     for waiter in core.resources.removals.take_waiters(unit) {
         match service::waits_idly(core, waiter) {
-            true if service::has_idled_enough(core, waiter) => service::idle_over(core, waiter),
+            true if service::has_idled_enough(&core.units, waiter) => {
+                service::idle_over(core, waiter)
+            }
             true => _ = core.queues.idle_services.insert(waiter),
             false => core.queues.queue_job(&core.units, waiter),
         }

@@ -5,7 +5,10 @@ use crate::model::ids::{EffectId, UnitId};
 use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
+use crate::model::time::Moment;
 use crate::model::time::Monotonic;
+use crate::parts::resources::Resources;
+use crate::parts::units::Units;
 use crate::parts::{Core, unit_settings};
 use crate::protocol::event::{BusName, Done, Notify};
 use crate::protocol::request::Notice;
@@ -39,7 +42,7 @@ pub(crate) fn control_spawned(core: &mut Core, unit: UnitId, pid: u32) {
         unit,
         What::ProcessStarted { pid, list, main: false },
     );
-    match in_list(core, unit, list) {
+    match in_list(&core.units, unit, list) {
         true => stop::stop_command_began(core, unit, list),
         false => stop::signal_latecomer(core, unit),
     }
@@ -50,7 +53,7 @@ pub(crate) fn doomed_done(core: &mut Core, unit: UnitId, effect: EffectId, resul
     core.units.service_mut(unit).doomed.retain(|&id| id != effect);
     if let Done::Spawned { pid } = result {
         core.units.service_mut(unit).group_empty = false;
-        stop::kill_process(core, unit, pid);
+        stop::kill_process(&mut core.units, &mut core.outbox, unit, pid);
         // Its end is nobody's news.
         stop::advance_if_stopped(core, unit);
     } else if let Some(phase) = core.units.service_phase(unit).filter(|phase| phase.is_signalled())
@@ -98,7 +101,7 @@ pub(crate) fn note_not_spawned(
 fn may_fail(core: &mut Core, unit: UnitId) -> bool {
     let settings = unit_settings::compiled(core, unit);
     let (list, index) = core.units.service_mut(unit).command;
-    let place = command_lines::place_now(core, unit, list, index, &settings);
+    let place = command_lines::place_now(&core.units, unit, list, index, &settings);
     let command = place.and_then(|place| settings.commands(list).get(usize::from(place)));
     command.is_some_and(|c| c.ignore_failure)
 }
@@ -137,8 +140,9 @@ pub(crate) fn main_gone(core: &mut Core, unit: UnitId, ended: Ended) {
         core.units.service_mut(unit).group_empty = true;
     }
     let run = core.units.service(unit).expect("its main process has just ended");
-    let (phase, index) = (run.phase, main_index(core, unit, config));
-    let place = command_lines::place_now(core, unit, CommandList::Start, index as u16, &settings);
+    let (phase, index) = (run.phase, main_index(&core.units, unit, config));
+    let place =
+        command_lines::place_now(&core.units, unit, CommandList::Start, index as u16, &settings);
     let own = place.and_then(|place| config.exec_start.get(usize::from(place)));
     let ignored = own.is_some_and(|c| c.ignore_failure);
     let clean = ignored || run.sudden || is_clean(ended.status, config);
@@ -147,7 +151,7 @@ pub(crate) fn main_gone(core: &mut Core, unit: UnitId, ended: Ended) {
     }
     match phase {
         Start | Running | ReloadSignal | ReloadNotify
-            if service::outlives_its_main(core, unit, config) => {}
+            if service::outlives_its_main(&core.units, &core.resources, unit, config) => {}
         Start if config.service_type == ServiceType::Oneshot => {
             oneshot_over(core, unit, index, clean)
         }
@@ -172,8 +176,8 @@ pub(crate) fn main_gone(core: &mut Core, unit: UnitId, ended: Ended) {
 
 /// Which command of `ExecStart=` the main process is: the one that was asked for last, or, when others
 /// were run since, the last one.
-pub(crate) fn main_index(core: &Core, unit: UnitId, config: &ServiceConfig) -> usize {
-    match core.units.service(unit).map(|run| run.command) {
+pub(crate) fn main_index(units: &Units, unit: UnitId, config: &ServiceConfig) -> usize {
+    match units.service(unit).map(|run| run.command) {
         Some((CommandList::Start, index)) => usize::from(index),
         _ => config.exec_start.len().saturating_sub(1),
     }
@@ -185,7 +189,7 @@ pub(crate) fn oneshot_over(core: &mut Core, unit: UnitId, index: usize, clean: b
     } else if let Some(next) =
         command_lines::next_place(core, unit, CommandList::Start, index as u16)
     {
-        keep_earlier_main(core, unit, index as u16);
+        keep_earlier_main(&mut core.units, unit, index as u16);
         service::run_main(core, unit, next);
     } else {
         service::enter_start_post(core, unit);
@@ -193,8 +197,8 @@ pub(crate) fn oneshot_over(core: &mut Core, unit: UnitId, index: usize, clean: b
 }
 
 /// Another command of `ExecStart=` takes the place of this one as the main process.
-fn keep_earlier_main(core: &mut Core, unit: UnitId, index: u16) {
-    let history = core.units.history_mut(unit);
+fn keep_earlier_main(units: &mut Units, unit: UnitId, index: u16) {
+    let history = units.history_mut(unit);
     if let Some(ended) = history.last_main {
         history.account_mut().keep(CommandEnd { list: CommandList::Start, index, ended });
     }
@@ -241,20 +245,20 @@ fn command_over(core: &mut Core, unit: UnitId, ended: Ended, success: bool) {
     if core.resources.without_cgroups && core.units.service_mut(unit).main.is_none() {
         core.units.service_mut(unit).group_empty = true;
     }
-    if is_searched_in_vain(core, unit) {
-        stop::drop_searches(core, unit);
+    if is_searched_in_vain(&core.units, &core.resources, unit) {
+        stop::drop_searches(&mut core.units, &mut core.outbox, unit);
         service::main_found(core, unit, None);
     }
-    if let Some(next) = next.filter(|_| success && in_list(core, unit, list)) {
+    if let Some(next) = next.filter(|_| success && in_list(&core.units, unit, list)) {
         return service::run_command(core, unit, list, next);
     }
     list_over(core, unit, list, ended, success);
 }
 
 /// Whether the phase is still the one that runs this list: a timeout may have moved on.
-fn in_list(core: &Core, unit: UnitId, list: CommandList) -> bool {
+fn in_list(units: &Units, unit: UnitId, list: CommandList) -> bool {
     use ServicePhase::*;
-    let phase = core.units.service_phase(unit);
+    let phase = units.service_phase(unit);
     match list {
         CommandList::Condition => phase == Some(Condition),
         CommandList::StartPre => phase == Some(StartPre),
@@ -269,7 +273,7 @@ fn in_list(core: &Core, unit: UnitId, list: CommandList) -> bool {
 /// A list of commands is through, or one of them failed.
 fn list_over(core: &mut Core, unit: UnitId, list: CommandList, ended: Ended, success: bool) {
     use ServicePhase::*;
-    if !in_list(core, unit, list) {
+    if !in_list(&core.units, unit, list) {
         return stop::advance_if_stopped(core, unit);
     }
     match (list, success) {
@@ -344,13 +348,13 @@ pub(crate) fn service_group_empty(core: &mut Core, unit: UnitId) {
         }
         // Whom the file names now is in another group, or nobody.
         Start | StartPost if is_searched && last.is_none() => {
-            stop::drop_searches(core, unit);
+            stop::drop_searches(&mut core.units, &mut core.outbox, unit);
             let settings = unit_settings::compiled(core, unit);
-            service::find_main(core, unit, settings.service(), false);
+            service::find_main(&mut core.units, &mut core.outbox, unit, settings.service(), false);
         }
         // Nobody is left whom the file could name.
         _ if is_searched => {
-            stop::drop_searches(core, unit);
+            stop::drop_searches(&mut core.units, &mut core.outbox, unit);
             service::main_found(core, unit, None);
         }
         Running | ReloadSignal | ReloadNotify => service::enter_running(core, unit, false),
@@ -360,12 +364,12 @@ pub(crate) fn service_group_empty(core: &mut Core, unit: UnitId) {
 
 /// Whether a successor is looked for in a file, and nobody is left whom it could name: that was told while
 /// a command was there.
-fn is_searched_in_vain(core: &Core, unit: UnitId) -> bool {
+fn is_searched_in_vain(units: &Units, resources: &Resources, unit: UnitId) -> bool {
     let is_vain = |run: &ServiceRun| {
         let is_known = run.main.is_some() || run.control.is_some();
         run.main_search.is_some() && run.group_empty && !is_known
     };
-    !core.resources.without_cgroups && core.units.service(unit).is_some_and(is_vain)
+    !resources.without_cgroups && units.service(unit).is_some_and(is_vain)
 }
 
 /// The kernel killed a process of the unit for want of memory (`OOMPolicy=`).
@@ -424,25 +428,28 @@ pub(crate) fn service_notify(core: &mut Core, unit: UnitId, pid: u32, message: N
     }
     let settings = unit_settings::compiled(core, unit);
     let config = settings.service();
-    if !may_notify(core, unit, pid, config.notify_access) {
+    if !may_notify(&core.units, unit, pid, config.notify_access) {
         return;
     }
     if let Some(main) = message.main_pid.filter(|&main| core.pids.unit_of(main).is_none()) {
         service::adopt_main(core, unit, main);
     }
-    notify_texts(core, unit, &message);
+    notify_texts(&mut core.units, unit, &message);
     notify_watchdog(core, unit, &message);
     let is_clean = core.units.service(unit).is_some_and(|run| run.clean);
     if let Some(clean) = message.clean.filter(|&clean| clean != is_clean) {
         core.units.service_mut(unit).clean = clean;
     }
     if let Some(us) = message.extend_timeout_us {
-        extend_timeout(core, unit, Duration::from_micros(us));
+        extend_timeout(&mut core.units, core.times.now, unit, Duration::from_micros(us));
     }
     type Change = fn(&mut Core, UnitId, &ServiceConfig);
     let changes: [(bool, Change); 4] = [
         (message.watchdog_trigger, |core, unit, _| service::watchdog_triggered(core, unit)),
-        (message.reloading && !is_of_a_reload_before(core, unit, message.made), notify_reloading),
+        (
+            message.reloading && !is_of_a_reload_before(&core.units, unit, message.made),
+            notify_reloading,
+        ),
         (message.ready, notify_ready),
         (message.stopping, notify_stopping),
     ];
@@ -454,24 +461,24 @@ pub(crate) fn service_notify(core: &mut Core, unit: UnitId, pid: u32, message: N
     }
 }
 
-pub(crate) fn service_fds_stored(core: &mut Core, unit: UnitId, count: u32) {
-    if core.units.known(unit).is_some() && core.units.service(unit).is_some() {
-        core.units.service_mut(unit).fds_stored = count;
+pub(crate) fn service_fds_stored(units: &mut Units, unit: UnitId, count: u32) {
+    if units.known(unit).is_some() && units.service(unit).is_some() {
+        units.service_mut(unit).fds_stored = count;
     }
 }
 
 /// Whether what a process of the unit says counts: `NotifyAccess=`.
-pub(crate) fn hears(core: &Core, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
-    core.units.known(unit).is_some()
-        && core.units.service(unit).is_some()
-        && may_notify(core, unit, pid, access)
+pub(crate) fn hears(units: &Units, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
+    units.known(unit).is_some()
+        && units.service(unit).is_some()
+        && may_notify(units, unit, pid, access)
 }
 
-fn may_notify(core: &Core, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
-    let main = core.units.run(unit).main_process().is_some_and(|main| main.pid == pid);
+fn may_notify(units: &Units, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
+    let main = units.run(unit).main_process().is_some_and(|main| main.pid == pid);
     // The reply that names the main process may still be on its way when it speaks first.
-    let starting = core.units.service(unit).is_some_and(|run| run.main_asked.is_some());
-    let control = core.units.run(unit).control_pid() == Some(pid);
+    let starting = units.service(unit).is_some_and(|run| run.main_asked.is_some());
+    let control = units.run(unit).control_pid() == Some(pid);
     match access {
         NotifyAccess::None => false,
         NotifyAccess::Main => main || starting,
@@ -481,16 +488,16 @@ fn may_notify(core: &Core, unit: UnitId, pid: u32, access: NotifyAccess) -> bool
 }
 
 /// What is said again as it was is no change.
-fn notify_texts(core: &mut Core, unit: UnitId, message: &Notify) {
-    let history = core.units.run(unit).history.as_ref();
+fn notify_texts(units: &mut Units, unit: UnitId, message: &Notify) {
+    let history = units.run(unit).history.as_ref();
     let (text, errno) = history.map_or(("", 0), |h| (&*h.status_text, h.status_errno));
     let new_text = message.status.as_deref().map(shown).filter(|&new| new != text);
     let new_errno = message.errno.filter(|&new| new != errno);
     if let Some(text) = new_text {
-        core.units.history_mut(unit).status_text = text.to_owned();
+        units.history_mut(unit).status_text = text.to_owned();
     }
     if let Some(errno) = new_errno {
-        core.units.history_mut(unit).status_errno = errno;
+        units.history_mut(unit).status_errno = errno;
     }
 }
 
@@ -499,7 +506,7 @@ fn notify_watchdog(core: &mut Core, unit: UnitId, message: &Notify) {
         core.units.service_mut(unit).watchdog_override_us = Some(us);
     }
     let is_armed = core.units.service(unit).is_some_and(|run| run.watchdog_deadline.is_some());
-    let begins = message.watchdog_us.is_some() && service::is_guarded(core, unit);
+    let begins = message.watchdog_us.is_some() && service::is_guarded(&core.units, unit);
     if begins || is_armed && message.watchdog {
         service::arm_watchdog(core, unit);
     }
@@ -507,12 +514,12 @@ fn notify_watchdog(core: &mut Core, unit: UnitId, message: &Notify) {
 
 /// `EXTEND_TIMEOUT_USEC=`: the phase's deadline is moved, never brought nearer. That of a restart is
 /// no timeout.
-fn extend_timeout(core: &mut Core, unit: UnitId, by: Duration) {
-    if core.units.waits_to_restart(unit) {
+fn extend_timeout(units: &mut Units, now: Moment, unit: UnitId, by: Duration) {
+    if units.waits_to_restart(unit) {
         return;
     }
-    let until = core.times.now.monotonic.after(by);
-    let run = core.units.service_to_rearm(unit);
+    let until = now.monotonic.after(by);
+    let run = units.service_to_rearm(unit);
     let ends = [&mut run.deadline, &mut run.stop_by, &mut run.runtime_deadline];
     for deadline in ends.into_iter().flatten() {
         *deadline = (*deadline).max(until);
@@ -522,9 +529,9 @@ fn extend_timeout(core: &mut Core, unit: UnitId, by: Duration) {
 /// Whether `RELOADING=1` was said before the signal of the reload that is under way: the service
 /// had begun another one by itself, and its `READY=1` ends that one (sd_notify(3),
 /// `MONOTONIC_USEC=`).
-fn is_of_a_reload_before(core: &Core, unit: UnitId, made: Option<Monotonic>) -> bool {
-    let is_signalled = core.units.service_phase(unit) == Some(ServicePhase::ReloadSignal);
-    let since = core.units.run(unit).history.as_ref().map(|history| history.state_change.monotonic);
+fn is_of_a_reload_before(units: &Units, unit: UnitId, made: Option<Monotonic>) -> bool {
+    let is_signalled = units.service_phase(unit) == Some(ServicePhase::ReloadSignal);
+    let since = units.run(unit).history.as_ref().map(|history| history.state_change.monotonic);
     is_signalled && made.zip(since).is_some_and(|(made, since)| made < since)
 }
 
@@ -571,7 +578,13 @@ fn notify_stopping(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
 /// It says that it ends: nobody needs to tell it.
 pub(crate) fn goes_by_itself(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
     service::set_phase(core, unit, ServicePhase::StopSigterm);
-    let deadline = stop::stop_deadline(core, unit, config, ServicePhase::StopSigterm);
+    let deadline = stop::stop_deadline(
+        &mut core.units,
+        core.times.now,
+        unit,
+        config,
+        ServicePhase::StopSigterm,
+    );
     core.units.service_mut(unit).deadline = deadline;
 }
 

@@ -11,11 +11,15 @@ use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::model::time::{Moment, Monotonic};
+use crate::parts::outbox::Outbox;
+use crate::parts::resources::Resources;
+use crate::parts::units::Units;
 use crate::parts::{Core, unit_settings};
 use crate::protocol::event::{Effect, FollowUp, KillTarget};
 use crate::state_change;
 use crate::types::service;
 use crate::types::service::events::in_set;
+use crate::view::Totals;
 use std::time::Duration;
 use warren_unit::Signal;
 use warren_unit::config::{
@@ -86,18 +90,19 @@ fn kill_suddenly(core: &mut Core, unit: UnitId) {
 /// over, because it was used up or because nobody waits any more, has one share for what is
 /// still to be run.
 pub(crate) fn stop_deadline(
-    core: &mut Core,
+    units: &mut Units,
+    now: Moment,
     unit: UnitId,
     config: &ServiceConfig,
     phase: ServicePhase,
 ) -> Option<Monotonic> {
     use ServicePhase::*;
-    let now = core.times.now.monotonic;
     let afresh = match phase {
         StopWatchdog | FinalWatchdog => config.timeout_abort,
         _ => config.timeout_stop,
     };
-    let is_overdue = is_overdue(core, unit);
+    let is_overdue = is_overdue(units, now, unit);
+    let now = now.monotonic;
     let by_phase = config.stop_budget == StopBudget::PerPhase && !is_overdue;
     if by_phase || matches!(phase, StopWatchdog) {
         return afresh.map(|timeout| now.after(timeout));
@@ -109,7 +114,7 @@ pub(crate) fn stop_deadline(
         return Some(now.after(config.timeout_stop.map_or(SHARE_MAX, share_of)));
     }
     let budget = config.timeout_stop?;
-    let end = *core.units.service_mut(unit).stop_by.get_or_insert(now.after(budget));
+    let end = *units.service_mut(unit).stop_by.get_or_insert(now.after(budget));
     let share = share_of(budget);
     let post = u32::from(!config.exec_stop_post.is_empty());
     let shares = match phase {
@@ -123,21 +128,22 @@ pub(crate) fn stop_deadline(
 /// The same of a command that was just asked for. One whose process is not there yet has not had
 /// any time: where thousands end at once, helpers have others before it.
 pub(crate) fn stop_command_deadline(
-    core: &mut Core,
+    units: &mut Units,
+    now: Moment,
     unit: UnitId,
     config: &ServiceConfig,
     list: CommandList,
 ) -> Option<Monotonic> {
     let phase = phase_of(list)?;
-    let until = stop_deadline(core, unit, config, phase)?;
-    Some(until.max(core.times.now.monotonic.after(SPAWN_WAIT_MIN)))
+    let until = stop_deadline(units, now, unit, config, phase)?;
+    Some(until.max(now.monotonic.after(SPAWN_WAIT_MIN)))
 }
 
 /// The process of a command of the stop is there: its time begins.
 pub(crate) fn stop_command_began(core: &mut Core, unit: UnitId, list: CommandList) {
     let Some(phase) = phase_of(list) else { return };
     let settings = unit_settings::compiled(core, unit);
-    let deadline = stop_deadline(core, unit, settings.service(), phase);
+    let deadline = stop_deadline(&mut core.units, core.times.now, unit, settings.service(), phase);
     core.units.service_mut(unit).deadline = deadline;
 }
 
@@ -155,30 +161,30 @@ pub(crate) fn enter_stop(core: &mut Core, unit: UnitId) {
 }
 
 /// Whether nothing is left that the unit waits for before it goes on.
-fn is_stopped(core: &Core, unit: UnitId, config: &ServiceConfig) -> bool {
-    let Some(run) = core.units.service(unit) else { return true };
+fn is_stopped(units: &Units, resources: &Resources, unit: UnitId, config: &ServiceConfig) -> bool {
+    let Some(run) = units.service(unit) else { return true };
     let nothing_coming = run.main_asked.is_none() && run.doomed.is_empty();
     if config.kill.mode == KillMode::None {
         return run.control.is_none() && nothing_coming;
     }
     let known_gone = run.main.is_none() && run.control.is_none() && nothing_coming;
     let group_matters = matches!(config.kill.mode, KillMode::ControlGroup | KillMode::Mixed);
-    known_gone && (run.group_empty || core.resources.without_cgroups || !group_matters)
+    known_gone && (run.group_empty || resources.without_cgroups || !group_matters)
 }
 
 /// Enters a phase that sends a signal, or the one after it if nobody is left.
 pub(crate) fn enter_signal(core: &mut Core, unit: UnitId, phase: ServicePhase) {
     let settings = unit_settings::compiled(core, unit);
     let config = settings.service();
-    drop_searches(core, unit);
+    drop_searches(&mut core.units, &mut core.outbox, unit);
     core.units.service_mut(unit).stopping = false;
-    let is_spared =
-        rest_is_spared(core, unit, config) && !asks_who_is_left(core, unit, config, phase);
-    if is_spared || is_stopped(core, unit, config) {
+    let is_spared = rest_is_spared(&core.units, unit, config)
+        && !asks_who_is_left(&core.units, &core.totals, unit, config, phase);
+    if is_spared || is_stopped(&core.units, &core.resources, unit, config) {
         return next_after_signal(core, unit, phase);
     }
     service::set_phase(core, unit, phase);
-    let deadline = stop_deadline(core, unit, config, phase);
+    let deadline = stop_deadline(&mut core.units, core.times.now, unit, config, phase);
     core.units.service_mut(unit).deadline = deadline;
     send_for(core, unit, config, phase);
 }
@@ -192,7 +198,7 @@ fn send_for(core: &mut Core, unit: UnitId, config: &ServiceConfig, phase: Servic
             send(core, unit, config, config.kill.watchdog_signal, false)
         }
         StopSigterm | FinalSigterm => {
-            let signal = stop_signal(core, unit, config);
+            let signal = stop_signal(&core.units, unit, config);
             send(core, unit, config, signal, true)
         }
         _ => {}
@@ -202,7 +208,7 @@ fn send_for(core: &mut Core, unit: UnitId, config: &ServiceConfig, phase: Servic
 /// A process that was asked for before the signal is there after it: it gets the signal too.
 pub(crate) fn signal_latecomer(core: &mut Core, unit: UnitId) {
     let settings = unit_settings::compiled(core, unit);
-    drop_signal(core, unit);
+    drop_signal(&mut core.units, &mut core.outbox, unit);
     let phase = core.units.service_phase(unit).expect("its process has just come");
     send_for(core, unit, settings.service(), phase);
 }
@@ -220,24 +226,23 @@ pub(crate) fn latecomer_missing(core: &mut Core, unit: UnitId, phase: ServicePha
     }
 }
 
-pub(crate) fn drop_searches(core: &mut Core, unit: UnitId) {
-    drop_signal(core, unit);
-    let run = core.units.service_mut(unit);
+pub(crate) fn drop_searches(units: &mut Units, outbox: &mut Outbox, unit: UnitId) {
+    drop_signal(units, outbox, unit);
+    let run = units.service_mut(unit);
     let dropped = run.main_search.take();
     run.watchdog_deadline = None;
-    dropped.into_iter().for_each(|id| core.outbox.forget_effect(id));
+    dropped.into_iter().for_each(|id| outbox.forget_effect(id));
 }
 
 /// A signal that is still being sent has met all that it was for: it would meet what is run next.
-fn drop_signal(core: &mut Core, unit: UnitId) {
-    let dropped = core.units.service_mut(unit).kill_asked.take();
-    dropped.into_iter().for_each(|id| core.outbox.forget_effect(id));
+fn drop_signal(units: &mut Units, outbox: &mut Outbox, unit: UnitId) {
+    let dropped = units.service_mut(unit).kill_asked.take();
+    dropped.into_iter().for_each(|id| outbox.forget_effect(id));
 }
 
 /// `RestartKillSignal=` when it goes down to come up again, else `KillSignal=`.
-fn stop_signal(core: &Core, unit: UnitId, config: &ServiceConfig) -> Signal {
-    let restarts =
-        core.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Restart);
+fn stop_signal(units: &Units, unit: UnitId, config: &ServiceConfig) -> Signal {
+    let restarts = units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Restart);
     match config.kill.restart_signal {
         Some(signal) if restarts => signal,
         _ => config.kill.signal,
@@ -257,49 +262,68 @@ fn send(core: &mut Core, unit: UnitId, config: &ServiceConfig, signal: Signal, s
     let is_one_coming = run.main_asked.is_some() || matches!(run.control, Some(Control::Asked(_)));
     let then = FollowUp { hangup: stops && config.kill.send_sighup, resume: stops };
     match config.kill.mode {
-        KillMode::ControlGroup => send_to(core, unit, KillTarget::Group, signal, then, true),
+        KillMode::ControlGroup => {
+            send_to(&mut core.units, &mut core.outbox, unit, KillTarget::Group, signal, then, true)
+        }
         KillMode::Mixed if main.is_none() && control.is_none() && !is_one_coming => {
             match config.kill.send_sigkill {
                 true => send_final(core, unit, config),
-                false => ask_who_is_left(core, unit),
+                false => ask_who_is_left(&mut core.units, &mut core.outbox, unit),
             }
         }
         KillMode::Mixed | KillMode::Process => {
             for pid in [main, control].into_iter().flatten() {
-                send_to(core, unit, KillTarget::Process(pid), signal, then, false);
+                send_to(
+                    &mut core.units,
+                    &mut core.outbox,
+                    unit,
+                    KillTarget::Process(pid),
+                    signal,
+                    then,
+                    false,
+                );
             }
         }
         KillMode::None => {
             if let Some(pid) = control {
-                send_to(core, unit, KillTarget::Process(pid), signal, then, false);
+                send_to(
+                    &mut core.units,
+                    &mut core.outbox,
+                    unit,
+                    KillTarget::Process(pid),
+                    signal,
+                    then,
+                    false,
+                );
             }
         }
     }
 }
 
 fn send_to(
-    core: &mut Core,
+    units: &mut Units,
+    outbox: &mut Outbox,
     unit: UnitId,
     target: KillTarget,
     signal: Signal,
     then: FollowUp,
     wait: bool,
 ) {
-    let id = core.outbox.new_effect(unit);
+    let id = outbox.new_effect(unit);
     if wait {
-        core.units.service_mut(unit).kill_asked = Some(id);
+        units.service_mut(unit).kill_asked = Some(id);
     } else {
-        core.outbox.forget_effect(id);
+        outbox.forget_effect(id);
     }
-    core.outbox.effects.push(Effect::Kill { id, unit, target, signal: signal.number(), then });
+    outbox.effects.push(Effect::Kill { id, unit, target, signal: signal.number(), then });
 }
 
 /// kill(2): signal 0 reaches nobody, and tells who is there.
-fn ask_who_is_left(core: &mut Core, unit: UnitId) {
-    let id = core.outbox.new_effect(unit);
-    core.units.service_mut(unit).kill_asked = Some(id);
+fn ask_who_is_left(units: &mut Units, outbox: &mut Outbox, unit: UnitId) {
+    let id = outbox.new_effect(unit);
+    units.service_mut(unit).kill_asked = Some(id);
     let (target, then) = (KillTarget::Group, FollowUp::default());
-    core.outbox.effects.push(Effect::Kill { id, unit, target, signal: 0, then });
+    outbox.effects.push(Effect::Kill { id, unit, target, signal: 0, then });
 }
 
 /// `FinalKillSignal=`; for SIGKILL the kernel kills the whole group at once.
@@ -309,7 +333,15 @@ fn send_final(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
         core.outbox.effects.push(Effect::KillGroup { unit });
     } else if by_group {
         let then = FollowUp::default();
-        send_to(core, unit, KillTarget::Group, config.kill.final_signal, then, true);
+        send_to(
+            &mut core.units,
+            &mut core.outbox,
+            unit,
+            KillTarget::Group,
+            config.kill.final_signal,
+            then,
+            true,
+        );
     } else {
         send(core, unit, config, config.kill.final_signal, false);
     }
@@ -321,16 +353,16 @@ pub(crate) fn kill_control(core: &mut Core, unit: UnitId) {
     match run.control.take() {
         Some(Control::Running(process)) => {
             core.pids.disown(process.pid);
-            kill_process(core, unit, process.pid);
+            kill_process(&mut core.units, &mut core.outbox, unit, process.pid);
         }
         Some(Control::Asked(id)) => run.doomed.push(id),
         None => {}
     }
 }
 
-pub(crate) fn kill_process(core: &mut Core, unit: UnitId, pid: u32) {
+pub(crate) fn kill_process(units: &mut Units, outbox: &mut Outbox, unit: UnitId, pid: u32) {
     let target = KillTarget::Process(pid);
-    send_to(core, unit, target, Signal::KILL, FollowUp::default(), false);
+    send_to(units, outbox, unit, target, Signal::KILL, FollowUp::default(), false);
 }
 
 /// A process that came too late was killed: it may have made others by then.
@@ -361,9 +393,11 @@ pub(crate) fn advance_if_stopped(core: &mut Core, unit: UnitId) {
     };
     let settings = unit_settings::compiled(core, unit);
     let config = settings.service();
-    if is_stopped(core, unit, config) || rest_is_spared(core, unit, config) {
+    if is_stopped(&core.units, &core.resources, unit, config)
+        || rest_is_spared(&core.units, unit, config)
+    {
         next_after_signal(core, unit, phase);
-    } else if rest_is_killed(core, unit, settings.service()) {
+    } else if rest_is_killed(&core.units, unit, settings.service()) {
         match phase {
             StopSigterm | StopWatchdog => enter_signal(core, unit, StopSigkill),
             FinalSigterm | FinalWatchdog => enter_signal(core, unit, FinalSigkill),
@@ -374,41 +408,42 @@ pub(crate) fn advance_if_stopped(core: &mut Core, unit: UnitId) {
 
 /// `KillMode=mixed`: SIGTERM was for the main process; when that is gone the rest of the
 /// cgroup is killed at once, as systemd 252 does it.
-fn rest_is_killed(core: &Core, unit: UnitId, config: &ServiceConfig) -> bool {
-    config.kill.send_sigkill && has_only_the_rest(core, unit, config)
+fn rest_is_killed(units: &Units, unit: UnitId, config: &ServiceConfig) -> bool {
+    config.kill.send_sigkill && has_only_the_rest(units, unit, config)
 }
 
 /// The same with `SendSIGKILL=no`: the rest is not told to go, and nobody waits for it.
-fn rest_is_spared(core: &Core, unit: UnitId, config: &ServiceConfig) -> bool {
-    let is_asked = core.units.service(unit).is_some_and(|run| run.kill_asked.is_some());
-    !config.kill.send_sigkill && !is_asked && has_only_the_rest(core, unit, config)
+fn rest_is_spared(units: &Units, unit: UnitId, config: &ServiceConfig) -> bool {
+    let is_asked = units.service(unit).is_some_and(|run| run.kill_asked.is_some());
+    !config.kill.send_sigkill && !is_asked && has_only_the_rest(units, unit, config)
 }
 
 /// Whether it is to be known before the end if there is a rest: the service is not restarted beside it.
 fn asks_who_is_left(
-    core: &Core,
+    units: &Units,
+    totals: &Totals,
     unit: UnitId,
     config: &ServiceConfig,
     phase: ServicePhase,
 ) -> bool {
     let is_last = matches!(phase, ServicePhase::FinalSigterm | ServicePhase::FinalWatchdog);
-    is_last && core.units.service(unit).is_some_and(|run| will_restart(core, unit, config, run))
+    is_last && units.service(unit).is_some_and(|run| will_restart(units, totals, unit, config, run))
 }
 
 /// Whether those are gone that `KillMode=mixed` has signalled, or there were none.
-fn has_only_the_rest(core: &Core, unit: UnitId, config: &ServiceConfig) -> bool {
+fn has_only_the_rest(units: &Units, unit: UnitId, config: &ServiceConfig) -> bool {
     let gone = |run: &ServiceRun| {
         run.main.is_none()
             && run.control.is_none()
             && run.main_asked.is_none()
             && run.doomed.is_empty()
     };
-    config.kill.mode == KillMode::Mixed && core.units.service(unit).is_some_and(gone)
+    config.kill.mode == KillMode::Mixed && units.service(unit).is_some_and(gone)
 }
 
 fn next_after_signal(core: &mut Core, unit: UnitId, phase: ServicePhase) {
     use ServicePhase::*;
-    drop_signal(core, unit);
+    drop_signal(&mut core.units, &mut core.outbox, unit);
     match phase {
         StopWatchdog | StopSigterm | StopSigkill => enter_stop_post(core, unit),
         _ => enter_dead(core, unit),
@@ -440,7 +475,7 @@ fn leave_to_kernel(core: &mut Core, unit: UnitId) {
 }
 
 pub(crate) fn enter_stop_post(core: &mut Core, unit: UnitId) {
-    drop_searches(core, unit);
+    drop_searches(&mut core.units, &mut core.outbox, unit);
     let settings = unit_settings::compiled(core, unit);
     if settings.service().exec_stop_post.is_empty() {
         return enter_signal(core, unit, ServicePhase::FinalSigterm);
@@ -483,7 +518,9 @@ pub(crate) fn stop_timeout(core: &mut Core, unit: UnitId, config: &ServiceConfig
         StopSigterm | StopWatchdog if kills => enter_signal(core, unit, StopSigkill),
         StopSigterm | StopWatchdog => enter_stop_post(core, unit),
         StopSigkill => leave_to_kernel(core, unit),
-        StopPost if kills && is_overdue(core, unit) => enter_signal(core, unit, FinalSigkill),
+        StopPost if kills && is_overdue(&core.units, core.times.now, unit) => {
+            enter_signal(core, unit, FinalSigkill)
+        }
         StopPost => match last {
             Some(last) => enter_signal(core, unit, last),
             None => enter_dead(core, unit),
@@ -532,9 +569,9 @@ pub(crate) fn hurry_service(core: &mut Core, unit: UnitId) {
 }
 
 /// Whether the time for the whole stop is over.
-fn is_overdue(core: &Core, unit: UnitId) -> bool {
-    let end = core.units.service(unit).and_then(|run| run.stop_by);
-    end.is_some_and(|end| end <= core.times.now.monotonic)
+fn is_overdue(units: &Units, now: Moment, unit: UnitId) -> bool {
+    let end = units.service(unit).and_then(|run| run.stop_by);
+    end.is_some_and(|end| end <= now.monotonic)
 }
 
 /// Nothing of the run is left. Comes to rest, or waits to be started again.
@@ -544,8 +581,8 @@ fn enter_dead(core: &mut Core, unit: UnitId) {
     let mut run = core.units.service(unit).expect("it is ending").clone();
     drop_effects(core, unit, &run);
     service::watch_bus_name(core, unit, false);
-    let restarts =
-        will_restart(core, unit, config, &run) && !is_in_the_way(core, unit, config, &mut run);
+    let restarts = will_restart(&core.units, &core.totals, unit, config, &run)
+        && !is_in_the_way(core, unit, config, &mut run);
     let bad = !matches!(run.outcome, Outcome::Success | Outcome::ExecCondition);
     // One that ExecCondition= kept from running tells that instead.
     if run.outcome == Outcome::Success && !run.stop_requested {
@@ -554,10 +591,10 @@ fn enter_dead(core: &mut Core, unit: UnitId) {
     let history = core.units.history_mut(unit);
     history.outcome = run.outcome;
     history.has_cgroup = false;
-    let restarting = restarts || is_to_come_again(core, unit);
+    let restarting = restarts || is_to_come_again(&core.units, unit);
     core.outbox.effects.push(Effect::CleanUp { unit, settings: settings.clone(), restarting });
     cleanup::clear_away(core, unit, &settings, restarting);
-    let comes_again = restarts || is_restarted(core, unit, &run);
+    let comes_again = restarts || is_restarted(&core.units, unit, &run);
     state_change::transit(core, unit, comes_again, |u| {
         u.state =
             TypeState::Service(if bad { Service::Failed(run.outcome) } else { Service::Dead });
@@ -568,21 +605,17 @@ fn enter_dead(core: &mut Core, unit: UnitId) {
 }
 
 /// Whether the restart has come for which it waited: that is no end of its own.
-fn is_restarted(core: &Core, unit: UnitId, run: &ServiceRun) -> bool {
-    let job = core.units.run(unit).job.as_ref();
+fn is_restarted(units: &Units, unit: UnitId, run: &ServiceRun) -> bool {
+    let job = units.run(unit).job.as_ref();
     run.phase == ServicePhase::AutoRestart
         && job.is_some_and(|job| job.kind == JobKind::Restart && job.reason.cause == Cause::Restart)
 }
 
 /// Whether a job brings it up again. That which restarts it after `RestartSec=` is there at its end, too; a start
 /// that is under way is that of the run which is over.
-fn is_to_come_again(core: &Core, unit: UnitId) -> bool {
+fn is_to_come_again(units: &Units, unit: UnitId) -> bool {
     let waits = |job: &Job| job.kind != JobKind::Stop && !job.running;
-    core.units
-        .run(unit)
-        .job
-        .as_deref()
-        .is_some_and(|job| job.kind == JobKind::Restart || waits(job))
+    units.run(unit).job.as_deref().is_some_and(|job| job.kind == JobKind::Restart || waits(job))
 }
 
 /// It left as it should. The log need not have that of each run of many.
@@ -618,21 +651,23 @@ fn drop_effects(core: &mut Core, unit: UnitId, run: &ServiceRun) {
 // ---- Restart= ----
 
 /// The table of systemd.service(5), `Restart=`.
-fn will_restart(core: &Core, unit: UnitId, config: &ServiceConfig, run: &ServiceRun) -> bool {
-    let stop_comes = core
-        .units
+fn will_restart(
+    units: &Units,
+    totals: &Totals,
+    unit: UnitId,
+    config: &ServiceConfig,
+    run: &ServiceRun,
+) -> bool {
+    let stop_comes = units
         .run(unit)
         .job
         .as_ref()
         .is_some_and(|job| matches!(job.kind, JobKind::Stop | JobKind::Restart));
-    if run.stop_requested
-        || stop_comes
-        || core.totals.stopping
-        || run.phase == ServicePhase::AutoRestart
+    if run.stop_requested || stop_comes || totals.stopping || run.phase == ServicePhase::AutoRestart
     {
         return false;
     }
-    let last = core.units.run(unit).history.as_ref().and_then(|h| h.last_main).map(|e| e.status);
+    let last = units.run(unit).history.as_ref().and_then(|h| h.last_main).map(|e| e.status);
     let in_set = |set| last.is_some_and(|status| in_set(status, set));
     if in_set(&config.restart_prevent_exit_status) {
         return false;
@@ -699,15 +734,15 @@ pub(crate) fn restart_given_up(core: &mut Core, unit: UnitId, at: Moment) {
     let lost = core.units.run(unit).history.as_ref().and_then(|history| history.lost_job);
     let was_stop = lost.is_some_and(|lost| lost.at == at && lost.kind == JobKind::Stop);
     match was_stop && !core.totals.stopping {
-        true => restart_if_due(core, unit),
+        true => restart_if_due(&mut core.units, core.times.now, unit),
         false => enter_dead(core, unit),
     }
 }
 
 /// The restart is due now, as it could not be had when it was.
-pub(crate) fn restart_if_due(core: &mut Core, unit: UnitId) {
-    let now = core.times.now.monotonic;
-    core.units.service_mut(unit).deadline.get_or_insert(now);
+pub(crate) fn restart_if_due(units: &mut Units, now: Moment, unit: UnitId) {
+    let now = now.monotonic;
+    units.service_mut(unit).deadline.get_or_insert(now);
 }
 
 pub(crate) fn restart_now(core: &mut Core, unit: UnitId) {
