@@ -5,3 +5,4 @@
 
 pub mod generation;
 pub mod run_state;
+mod service;

@@ -55,7 +55,7 @@ pub(crate) fn process_ended(core: &mut Core, pid: u32, status: ExitStatus) {
         return remember_exit(&mut core.pids, &core.outbox, pid, status);
     };
     // A main process that named itself before the answer to its spawn, which will name it again.
-    if core.units.service(unit).is_some_and(|run| run.main_asked.is_some()) {
+    if core.units.service(unit).is_some_and(|run| run.main.asked().is_some()) {
         remember_exit(&mut core.pids, &core.outbox, pid, status);
     }
     core.outbox.happened(core.times.now.monotonic, unit, What::ProcessEnded { pid, status });

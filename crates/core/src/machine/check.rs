@@ -79,7 +79,7 @@ fn check_effects(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
     }
     match &run.state {
         TypeState::Service(Service::Up(s)) => {
-            named.extend([s.main_asked, s.kill_asked, s.main_search, asked(s.control)]);
+            named.extend([s.main.asked(), s.kill_asked, s.main_search, asked(s.control)]);
             named.extend(s.doomed.iter().map(|&id| Some(id)));
             // It would meet what is run next.
             if s.kill_asked.is_some() && !s.phase.is_signalled() {

@@ -135,7 +135,7 @@ impl Core {
     pub fn is_unwanted(&self, spawn: EffectId) -> bool {
         match self.outbox.unit_of(spawn).map(|unit| &self.units.run(unit).state) {
             Some(TypeState::Service(Service::Up(run))) => {
-                let is_late = run.main_asked == Some(spawn) && run.phase.is_signalled();
+                let is_late = run.main.asked() == Some(spawn) && run.phase.is_signalled();
                 is_late || run.doomed.contains(&spawn)
             }
             _ => false,
@@ -199,7 +199,7 @@ fn grace(core: &mut Core, unit: UnitId, run: &ServiceRun) {
 fn resume_service(core: &mut Core, unit: UnitId, run: &ServiceRun) {
     grace(core, unit, run);
     let (list, index) = run.command;
-    if let Some(id) = run.main_asked {
+    if let Some(id) = run.main.asked() {
         let spawn = spawn_again(core, unit, CommandList::Start, index, true);
         again(&mut core.outbox, id, unit, Effect::Spawn(id, spawn));
     }
@@ -220,7 +220,7 @@ fn resume_service(core: &mut Core, unit: UnitId, run: &ServiceRun) {
     }
     let kills = matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill);
     if kills || run.kill_asked.is_some() {
-        stop::signal_latecomer(core, unit);
+        stop::signal_latecomer(core, unit, run.phase);
     }
     let may_idle = run.control.is_none() && run.main_search.is_none();
     if may_idle && service::waits_idly(core, unit) {

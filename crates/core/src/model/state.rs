@@ -49,15 +49,13 @@ impl ServicePhase {
     }
 }
 
-/// A service that is doing something.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// A service that is doing something. How it is written down is in `persist::service`.
+#[derive(Clone, PartialEq, Debug)]
 pub struct ServiceRun {
     /// Where it is.
     pub phase: ServicePhase,
-    /// The main process, once known.
-    pub main: Option<Process>,
-    /// The spawn of the main process that is under way.
-    pub main_asked: Option<EffectId>,
+    /// The main process.
+    pub main: MainProcess,
     /// The control process: commands other than the main one.
     pub control: Option<Control>,
     /// Which command of the current list runs.

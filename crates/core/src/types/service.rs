@@ -37,11 +37,16 @@ use warren_unit::{LoadState, Relation};
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 impl ServiceRun {
+    /// Whether its main process was started and it is not on the way down.
+    fn works(&self) -> bool {
+        use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running, StartPost};
+        matches!(self.phase, StartPost | Running | Reload | ReloadSignal | ReloadNotify)
+    }
+
     fn new() -> ServiceRun {
         ServiceRun {
             phase: ServicePhase::StartPre,
-            main: None,
-            main_asked: None,
+            main: MainProcess::None,
             control: None,
             command: (CommandList::StartPre, 0),
             deadline: None,
@@ -168,7 +173,7 @@ pub(crate) fn waits_idly(core: &mut Core, unit: UnitId) -> bool {
     match core.units.service(unit) {
         // So managers of before have written it.
         Some(run) if run.phase == ServicePhase::Start => {
-            run.main.is_none() && run.main_asked.is_none()
+            run.main.process().is_none() && run.main.asked().is_none()
         }
         Some(run) => run.phase == ServicePhase::Running && is_yet_to_run(core, unit),
         None => false,
@@ -188,14 +193,14 @@ fn is_yet_to_run(core: &mut Core, unit: UnitId) -> bool {
 fn has_no_main(units: &Units, unit: UnitId) -> bool {
     let had_main = units.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
     let has_main = |run: &ServiceRun| {
-        run.main.is_some() || run.main_asked.is_some() || run.main_search.is_some()
+        run.main.process().is_some() || run.main.asked().is_some() || run.main_search.is_some()
     };
     !had_main && units.service(unit).is_some_and(|run| !has_main(run))
 }
 
 /// Whether its main process was not there yet, though it runs.
 fn is_to_come(core: &mut Core, unit: UnitId) -> bool {
-    let is_asked = core.units.service(unit).is_some_and(|run| run.main_asked.is_some());
+    let is_asked = core.units.service(unit).is_some_and(|run| run.main.asked().is_some());
     is_asked || is_yet_to_run(core, unit)
 }
 
@@ -255,8 +260,8 @@ fn is_alive(units: &Units, resources: &Resources, unit: UnitId, config: &Service
         ExitType::Cgroup => true,
         ExitType::Main => config.service_type == ServiceType::Forking && !had_main,
     };
-    run.main.is_some()
-        || run.main_asked.is_some()
+    run.main.process().is_some()
+        || run.main.asked().is_some()
         || run.main_search.is_some()
         || by_group && !run.group_empty && !resources.without_cgroups
 }
@@ -294,7 +299,7 @@ fn run_main(core: &mut Core, unit: UnitId, index: u16) {
     let id = core.outbox.new_effect(unit);
     let deadline = timeout.map(|t| core.times.now.monotonic.after(t));
     let run = core.units.service_mut(unit);
-    run.main_asked = Some(id);
+    run.main.ask(id);
     // The process is told it, and an edit tells it nothing else.
     run.watchdog_override_us.get_or_insert_with(|| {
         let told = settings.service().watchdog.unwrap_or_default();
@@ -388,7 +393,7 @@ pub(crate) fn environment(
 ) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     let Some(run) = core.units.service(unit) else { return out };
-    if let Some(main) = run.main {
+    if let Some(main) = run.main.process() {
         out.push(("MAINPID", main.pid.to_string()));
     }
     if matches!(list, CommandList::Stop | CommandList::StopPost) {
@@ -459,7 +464,7 @@ fn sockets_of(core: &Core, unit: UnitId) -> Vec<UnitId> {
 
 /// Whether this effect is the spawn of the unit's main process.
 pub(crate) fn is_main_asked(units: &Units, unit: UnitId, effect: EffectId) -> bool {
-    units.service(unit).is_some_and(|run| run.main_asked == Some(effect))
+    units.service(unit).is_some_and(|run| run.main.asked() == Some(effect))
 }
 
 fn main_spawned(core: &mut Core, unit: UnitId, pid: u32) {
@@ -472,16 +477,16 @@ fn main_spawned(core: &mut Core, unit: UnitId, pid: u32) {
     let run = core.units.service_mut(unit);
     run.group_empty = false;
     // It may have named another one before it was known itself.
-    if run.main.is_none_or(|named| named.pid == pid) {
-        run.main = Some(Process { pid, started });
+    if run.main.process().is_none_or(|named| named.pid == pid) {
+        run.main.set(Process { pid, started });
         core.pids.own(pid, unit);
     }
     match core.units.service_mut(unit).phase {
         // `Type=idle` runs already.
         ServicePhase::Start | ServicePhase::Running => {}
         ServicePhase::Reload => return,
-        _ => {
-            stop::signal_latecomer(core, unit);
+        phase => {
+            stop::signal_latecomer(core, unit, phase);
             // With `KillMode=none` nobody is waited for.
             return stop::advance_if_stopped(core, unit);
         }
@@ -564,7 +569,7 @@ fn start_post_over(core: &mut Core, unit: UnitId) {
 }
 
 pub(crate) fn has_no_main_yet(units: &Units, unit: UnitId) -> bool {
-    let has_none = units.service(unit).is_some_and(|run| run.main.is_none());
+    let has_none = units.service(unit).is_some_and(|run| run.main.process().is_none());
     has_none && units.run(unit).history.as_ref().is_none_or(|h| h.last_main.is_none())
 }
 
@@ -585,12 +590,13 @@ fn find_main(
 /// The main process of a service with `PIDFile=` has ended: the file may name another one by now, as when
 /// a daemon puts a newer version of itself in its place. False if nobody can be left.
 fn search_successor(core: &mut Core, unit: UnitId, config: &ServiceConfig) -> bool {
-    use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running, StartPost};
-    let run = core.units.service(unit).expect("its main process has just ended");
-    let works = matches!(run.phase, StartPost | Running | Reload | ReloadSignal | ReloadNotify);
     let by_file = config.service_type == ServiceType::Forking && config.pid_file.is_some();
-    let is_left = works && !run.stopping && run.outcome == Outcome::Success;
-    let may_be_there = is_left && by_file && (!run.group_empty || core.resources.without_cgroups);
+    let without_cgroups = core.resources.without_cgroups;
+    let is_left = |run: &ServiceRun| {
+        let works = run.works() && !run.stopping && run.outcome == Outcome::Success;
+        works && (!run.group_empty || without_cgroups)
+    };
+    let may_be_there = by_file && core.units.service(unit).is_some_and(is_left);
     if may_be_there {
         find_main(&mut core.units, &mut core.outbox, unit, config, false);
     }
@@ -600,12 +606,13 @@ fn search_successor(core: &mut Core, unit: UnitId, config: &ServiceConfig) -> bo
 fn main_found(core: &mut Core, unit: UnitId, pid: Option<u32>) {
     let settings = unit_settings::compiled(core, unit);
     let asked_by_file = settings.service().pid_file.is_some();
-    let phase = core.units.service_phase(unit);
-    let is_last_look = phase == Some(ServicePhase::StartPost) && has_no_main_yet(&core.units, unit);
-    let in_start = phase == Some(ServicePhase::Start) || is_last_look;
+    let Some(phase) = core.units.service_phase(unit) else { return };
+    let is_last_look = phase == ServicePhase::StartPost && has_no_main_yet(&core.units, unit);
+    let in_start = phase == ServicePhase::Start || is_last_look;
     let last = core.units.run(unit).history.as_ref().and_then(|history| history.last_main);
     // It may have named itself meanwhile. And a file may be left behind by who has ended.
-    let is_known = !in_start && core.units.service(unit).is_some_and(|run| run.main.is_some());
+    let is_known =
+        !in_start && core.units.service(unit).is_some_and(|run| run.main.process().is_some());
     if is_known {
         return;
     }
@@ -618,7 +625,7 @@ fn main_found(core: &mut Core, unit: UnitId, pid: Option<u32>) {
         return last
             .filter(|_| pid.is_none())
             .into_iter()
-            .for_each(|last| events::main_gone(core, unit, last));
+            .for_each(|last| events::main_gone(core, unit, phase, last));
     }
     let comes_later = !is_last_look && !settings.service().exec_start_post.is_empty();
     if pid.is_none() && asked_by_file && !comes_later {
@@ -634,7 +641,7 @@ fn main_found(core: &mut Core, unit: UnitId, pid: Option<u32>) {
 /// Takes a process of the unit as its main process.
 fn adopt_main(core: &mut Core, unit: UnitId, pid: u32) {
     let started = core.times.now;
-    if let Some(old) = core.units.service_mut(unit).main {
+    if let Some(old) = core.units.service_mut(unit).main.process() {
         core.pids.disown(old.pid);
     }
     core.pids.own(pid, unit);
@@ -643,7 +650,7 @@ fn adopt_main(core: &mut Core, unit: UnitId, pid: u32) {
         unit,
         What::ProcessStarted { pid, list: CommandList::Start, main: true },
     );
-    core.units.service_mut(unit).main = Some(Process { pid, started });
+    core.units.service_mut(unit).main.set(Process { pid, started });
 }
 
 // ---- reload ----
@@ -667,7 +674,7 @@ fn reload_by_signal(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
     run.ready = false;
     run.deadline = config.timeout_start.map(|t| now.after(t));
     // Of one that has exited and remains nobody is left to be told.
-    let Some(main) = run.main else { return enter_running(core, unit, false) };
+    let Some(main) = run.main.process() else { return enter_running(core, unit, false) };
     let id = core.outbox.new_effect(unit);
     core.outbox.forget_effect(id);
     core.outbox.effects.push(Effect::Kill {
@@ -685,11 +692,12 @@ pub(crate) fn deadline(core: &mut Core, unit: UnitId) {
     let now = core.times.now.monotonic;
     let due = |at: Option<Monotonic>| at.is_some_and(|at| at <= now);
     let Some(run) = core.units.service(unit) else { return };
-    let (phase, runtime, watchdog) =
+    let phase = run.phase;
+    let (is_over, runtime, watchdog) =
         (due(run.deadline), due(run.runtime_deadline), due(run.watchdog_deadline));
-    if phase {
+    if is_over {
         core.units.service_mut(unit).deadline = None;
-        phase_timeout(core, unit);
+        phase_timeout(core, unit, phase);
     } else if watchdog {
         core.units.service_mut(unit).watchdog_deadline = None;
         watchdog_missed(core, unit);
@@ -701,9 +709,7 @@ pub(crate) fn deadline(core: &mut Core, unit: UnitId) {
 
 /// Whether it is in a phase in which a watchdog guards it.
 fn is_guarded(units: &Units, unit: UnitId) -> bool {
-    use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running, StartPost};
-    let phase = units.service_phase(unit);
-    matches!(phase, Some(StartPost | Running | Reload | ReloadSignal | ReloadNotify))
+    units.service(unit).is_some_and(ServiceRun::works)
 }
 
 /// It says that something is wrong with it (sd_notify(3), `WATCHDOG=trigger`), be it before it is ready.
@@ -725,17 +731,17 @@ fn bitten(core: &mut Core, unit: UnitId) {
     stop::enter_signal(core, unit, ServicePhase::StopWatchdog);
 }
 
-fn phase_timeout(core: &mut Core, unit: UnitId) {
+fn phase_timeout(core: &mut Core, unit: UnitId, phase: ServicePhase) {
     use ServicePhase::*;
     let settings = unit_settings::compiled(core, unit);
     let config = settings.service();
-    match core.units.service_phase(unit).expect("the deadline is of a run") {
+    match phase {
         Start if config.service_type == ServiceType::Idle && waits_idly(core, unit) => {
             idle_over(core, unit)
         }
         Running => idle_over(core, unit),
         Condition | StartPre | Start | StartPost => {
-            say_what_was_missing(&mut core.units, unit, config);
+            say_what_was_missing(&mut core.units, unit, phase, config);
             fail(core, unit, Outcome::Timeout, Code::StartTimeout);
             end_in_mode(core, unit, config, config.timeout_start_failure_mode);
         }
@@ -747,7 +753,7 @@ fn phase_timeout(core: &mut Core, unit: UnitId) {
         }
         AutoRestart => stop::restart_now(core, unit),
         Exited => {}
-        _ => stop::stop_timeout(core, unit, config),
+        _ => stop::stop_timeout(core, unit, phase, config),
     }
 }
 
@@ -762,9 +768,13 @@ fn end_in_mode(core: &mut Core, unit: UnitId, config: &ServiceConfig, mode: Time
 
 /// What a start that took too long did not come to, unless the service tells by itself where it
 /// was.
-fn say_what_was_missing(units: &mut Units, unit: UnitId, config: &ServiceConfig) {
-    let run = units.service(unit).expect("its start has just timed out");
-    let (phase, is_searched) = (run.phase, run.main_search.is_some());
+fn say_what_was_missing(
+    units: &mut Units,
+    unit: UnitId,
+    phase: ServicePhase,
+    config: &ServiceConfig,
+) {
+    let is_searched = units.service(unit).is_some_and(|run| run.main_search.is_some());
     let missing = match (phase, config.service_type) {
         (ServicePhase::Condition, _) => "ExecCondition= did not end".to_owned(),
         (ServicePhase::StartPre, _) => "ExecStartPre= did not end".to_owned(),

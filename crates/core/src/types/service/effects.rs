@@ -19,8 +19,8 @@ pub(crate) fn done(core: &mut Core, unit: UnitId, effect: EffectId, result: Done
     let Some(run) = core.units.service(unit) else { return };
     let signalled = Some(run.phase).filter(|phase| phase.is_signalled());
     let has_failed = !matches!(result, Done::Spawned { .. });
-    if run.main_asked == Some(effect) {
-        core.units.service_mut(unit).main_asked = None;
+    if run.main.asked() == Some(effect) {
+        core.units.service_mut(unit).main.take_asked();
         match result {
             Done::Spawned { pid } => service::main_spawned(core, unit, pid),
             Done::SpawnFailed { exit_code, error } => {
@@ -48,7 +48,7 @@ pub(crate) fn done(core: &mut Core, unit: UnitId, effect: EffectId, result: Done
         // Said of the moment of the signal: processes that come later are not in it. For one
         // that came since, the signal was sent again, so this is after it, and it is gone too.
         let run = core.units.service_mut(unit);
-        let since = run.main_asked.is_some() || matches!(run.control, Some(Control::Asked(_)));
+        let since = run.main.asked().is_some() || matches!(run.control, Some(Control::Asked(_)));
         if matches!(result, Done::Killed { processes: 0 }) && !since {
             run.group_empty = true;
         }

@@ -33,10 +33,12 @@ pub(crate) fn control_spawned(core: &mut Core, unit: UnitId, pid: u32) {
     core.pids.own(pid, unit);
     let run = core.units.service_mut(unit);
     // It called itself the main process before it was known for what it is.
-    run.main.take_if(|main| main.pid == pid);
+    if run.main.process().is_some_and(|main| main.pid == pid) {
+        run.main.take_process();
+    }
     run.control = Some(Control::Running(Process { pid, started }));
     run.group_empty = false;
-    let list = run.command.0;
+    let (list, phase) = (run.command.0, run.phase);
     core.outbox.happened(
         core.times.now.monotonic,
         unit,
@@ -44,7 +46,7 @@ pub(crate) fn control_spawned(core: &mut Core, unit: UnitId, pid: u32) {
     );
     match in_list(&core.units, unit, list) {
         true => stop::stop_command_began(core, unit, list),
-        false => stop::signal_latecomer(core, unit),
+        false => stop::signal_latecomer(core, unit, phase),
     }
 }
 
@@ -108,7 +110,7 @@ fn may_fail(core: &mut Core, unit: UnitId) -> bool {
 
 pub(crate) fn service_process_ended(core: &mut Core, unit: UnitId, pid: u32, status: ExitStatus) {
     let Some(run) = core.units.service(unit) else { return };
-    if let Some(main) = run.main.filter(|main| main.pid == pid) {
+    if let Some(main) = run.main.process().filter(|main| main.pid == pid) {
         let ended = main.ended(core.times.now, status);
         main_over(core, unit, ended);
     } else if let Some(Control::Running(control)) = run.control
@@ -124,28 +126,30 @@ pub(crate) fn service_process_ended(core: &mut Core, unit: UnitId, pid: u32, sta
 fn main_over(core: &mut Core, unit: UnitId, ended: Ended) {
     let settings = unit_settings::compiled(core, unit);
     let config = settings.service();
-    core.units.service_mut(unit).main = None;
+    let run = core.units.service_mut(unit);
+    run.main.take_process();
+    let phase = run.phase;
     core.units.history_mut(unit).last_main = Some(ended);
     if !service::search_successor(core, unit, config) {
-        main_gone(core, unit, ended);
+        main_gone(core, unit, phase, ended);
     }
 }
 
-/// The main process has ended, and has no successor.
-pub(crate) fn main_gone(core: &mut Core, unit: UnitId, ended: Ended) {
+/// The main process has ended in this phase, and has no successor.
+pub(crate) fn main_gone(core: &mut Core, unit: UnitId, phase: ServicePhase, ended: Ended) {
     use ServicePhase::*;
     let settings = unit_settings::compiled(core, unit);
     let config = settings.service();
     if core.resources.without_cgroups {
         core.units.service_mut(unit).group_empty = true;
     }
-    let run = core.units.service(unit).expect("its main process has just ended");
-    let (phase, index) = (run.phase, main_index(&core.units, unit, config));
+    let index = main_index(&core.units, unit, config);
     let place =
         command_lines::place_now(&core.units, unit, CommandList::Start, index as u16, &settings);
     let own = place.and_then(|place| config.exec_start.get(usize::from(place)));
     let ignored = own.is_some_and(|c| c.ignore_failure);
-    let clean = ignored || run.sudden || is_clean(ended.status, config);
+    let is_sudden = core.units.service(unit).is_some_and(|run| run.sudden);
+    let clean = ignored || is_sudden || is_clean(ended.status, config);
     if !clean {
         note_end(core, unit, ended);
     }
@@ -242,7 +246,7 @@ fn command_over(core: &mut Core, unit: UnitId, ended: Ended, success: bool) {
     let (list, index) = core.units.service_mut(unit).command;
     core.units.history_mut(unit).keep_control(list, index, ended);
     let next = command_lines::next_place(core, unit, list, index);
-    if core.resources.without_cgroups && core.units.service_mut(unit).main.is_none() {
+    if core.resources.without_cgroups && core.units.service_mut(unit).main.process().is_none() {
         core.units.service_mut(unit).group_empty = true;
     }
     if is_searched_in_vain(&core.units, &core.resources, unit) {
@@ -326,13 +330,13 @@ pub(crate) fn service_group_empty(core: &mut Core, unit: UnitId) {
     use ServicePhase::*;
     let Some(run) = core.units.service(unit) else { return };
     let nothing_coming =
-        run.main_asked.is_none() && !matches!(run.control, Some(Control::Asked(_)));
+        run.main.asked().is_none() && !matches!(run.control, Some(Control::Asked(_)));
     if !nothing_coming {
         return;
     }
-    core.units.service_mut(unit).group_empty = true;
-    let run = core.units.service(unit).expect("looked at above");
-    if run.main.is_some() || run.control.is_some() {
+    let run = core.units.service_mut(unit);
+    run.group_empty = true;
+    if run.main.process().is_some() || run.control.is_some() {
         return;
     }
     let (phase, is_searched) = (run.phase, run.main_search.is_some());
@@ -344,7 +348,7 @@ pub(crate) fn service_group_empty(core: &mut Core, unit: UnitId) {
     match phase {
         // It was its main process for which nobody was left to stand in.
         Start | Running | ReloadSignal | ReloadNotify if by_group && last.is_some() => {
-            last.into_iter().for_each(|last| main_gone(core, unit, last));
+            last.into_iter().for_each(|last| main_gone(core, unit, phase, last));
         }
         // Whom the file names now is in another group, or nobody.
         Start | StartPost if is_searched && last.is_none() => {
@@ -366,7 +370,7 @@ pub(crate) fn service_group_empty(core: &mut Core, unit: UnitId) {
 /// a command was there.
 fn is_searched_in_vain(units: &Units, resources: &Resources, unit: UnitId) -> bool {
     let is_vain = |run: &ServiceRun| {
-        let is_known = run.main.is_some() || run.control.is_some();
+        let is_known = run.main.process().is_some() || run.control.is_some();
         run.main_search.is_some() && run.group_empty && !is_known
     };
     !resources.without_cgroups && units.service(unit).is_some_and(is_vain)
@@ -404,7 +408,7 @@ pub(crate) fn service_bus_name(core: &mut Core, unit: UnitId, state: BusName) {
     match (core.units.service_phase(unit), state) {
         (Some(ServicePhase::Start), BusName::Owned) => {
             core.units.service_mut(unit).ready = true;
-            if core.units.service(unit).is_some_and(|run| run.main_asked.is_none()) {
+            if core.units.service(unit).is_some_and(|run| run.main.asked().is_none()) {
                 service::enter_start_post(core, unit);
             }
         }
@@ -477,7 +481,7 @@ pub(crate) fn hears(units: &Units, unit: UnitId, pid: u32, access: NotifyAccess)
 fn may_notify(units: &Units, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
     let main = units.run(unit).main_process().is_some_and(|main| main.pid == pid);
     // The reply that names the main process may still be on its way when it speaks first.
-    let starting = units.service(unit).is_some_and(|run| run.main_asked.is_some());
+    let starting = units.service(unit).is_some_and(|run| run.main.asked().is_some());
     let control = units.run(unit).control_pid() == Some(pid);
     match access {
         NotifyAccess::None => false,
@@ -559,7 +563,7 @@ fn notify_ready(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
     run.notify_reloading = false;
     let by_notify = matches!(config.service_type, ServiceType::Notify | ServiceType::NotifyReload);
     match run.phase {
-        ServicePhase::Start if by_notify && run.main_asked.is_none() => {
+        ServicePhase::Start if by_notify && run.main.asked().is_none() => {
             service::enter_start_post(core, unit);
         }
         ServicePhase::ReloadNotify => service::enter_running(core, unit, false),

@@ -163,11 +163,11 @@ pub(crate) fn enter_stop(core: &mut Core, unit: UnitId) {
 /// Whether nothing is left that the unit waits for before it goes on.
 fn is_stopped(units: &Units, resources: &Resources, unit: UnitId, config: &ServiceConfig) -> bool {
     let Some(run) = units.service(unit) else { return true };
-    let nothing_coming = run.main_asked.is_none() && run.doomed.is_empty();
+    let nothing_coming = run.main.asked().is_none() && run.doomed.is_empty();
     if config.kill.mode == KillMode::None {
         return run.control.is_none() && nothing_coming;
     }
-    let known_gone = run.main.is_none() && run.control.is_none() && nothing_coming;
+    let known_gone = run.main.process().is_none() && run.control.is_none() && nothing_coming;
     let group_matters = matches!(config.kill.mode, KillMode::ControlGroup | KillMode::Mixed);
     known_gone && (run.group_empty || resources.without_cgroups || !group_matters)
 }
@@ -206,10 +206,9 @@ fn send_for(core: &mut Core, unit: UnitId, config: &ServiceConfig, phase: Servic
 }
 
 /// A process that was asked for before the signal is there after it: it gets the signal too.
-pub(crate) fn signal_latecomer(core: &mut Core, unit: UnitId) {
+pub(crate) fn signal_latecomer(core: &mut Core, unit: UnitId, phase: ServicePhase) {
     let settings = unit_settings::compiled(core, unit);
     drop_signal(&mut core.units, &mut core.outbox, unit);
-    let phase = core.units.service_phase(unit).expect("its process has just come");
     send_for(core, unit, settings.service(), phase);
 }
 
@@ -217,12 +216,11 @@ pub(crate) fn signal_latecomer(core: &mut Core, unit: UnitId) {
 /// empty while it was waited for, so whether anybody is left is asked anew.
 pub(crate) fn latecomer_missing(core: &mut Core, unit: UnitId, phase: ServicePhase) {
     advance_if_stopped(core, unit);
-    let still = core
-        .units
-        .service(unit)
-        .is_some_and(|run| run.phase == phase && run.main_asked.is_none() && run.doomed.is_empty());
+    let still = core.units.service(unit).is_some_and(|run| {
+        run.phase == phase && run.main.asked().is_none() && run.doomed.is_empty()
+    });
     if still {
-        signal_latecomer(core, unit);
+        signal_latecomer(core, unit, phase);
     }
 }
 
@@ -258,8 +256,9 @@ fn send(core: &mut Core, unit: UnitId, config: &ServiceConfig, signal: Signal, s
         Some(Control::Running(process)) => Some(process.pid),
         _ => None,
     };
-    let main = run.main.map(|main| main.pid);
-    let is_one_coming = run.main_asked.is_some() || matches!(run.control, Some(Control::Asked(_)));
+    let main = run.main.process().map(|main| main.pid);
+    let is_one_coming =
+        run.main.asked().is_some() || matches!(run.control, Some(Control::Asked(_)));
     let then = FollowUp { hangup: stops && config.kill.send_sighup, resume: stops };
     match config.kill.mode {
         KillMode::ControlGroup => {
@@ -433,9 +432,9 @@ fn asks_who_is_left(
 /// Whether those are gone that `KillMode=mixed` has signalled, or there were none.
 fn has_only_the_rest(units: &Units, unit: UnitId, config: &ServiceConfig) -> bool {
     let gone = |run: &ServiceRun| {
-        run.main.is_none()
+        run.main.process().is_none()
             && run.control.is_none()
-            && run.main_asked.is_none()
+            && run.main.asked().is_none()
             && run.doomed.is_empty()
     };
     config.kill.mode == KillMode::Mixed && units.service(unit).is_some_and(gone)
@@ -490,9 +489,13 @@ pub(crate) fn enter_stop_post(core: &mut Core, unit: UnitId) {
 }
 
 /// A phase of the way down has taken too long.
-pub(crate) fn stop_timeout(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
+pub(crate) fn stop_timeout(
+    core: &mut Core,
+    unit: UnitId,
+    phase: ServicePhase,
+    config: &ServiceConfig,
+) {
     use ServicePhase::*;
-    let phase = core.units.service_phase(unit).expect("the deadline is of a run");
     let kills = config.kill.send_sigkill;
     let code = match phase {
         Stop | StopPost => Code::StopCommandTimeout,
@@ -635,10 +638,10 @@ fn drop_effects(core: &mut Core, unit: UnitId, run: &ServiceRun) {
         }
         None => None,
     };
-    if let Some(main) = run.main {
+    if let Some(main) = run.main.process() {
         core.pids.disown(main.pid);
     }
-    let spawns = asked.into_iter().chain(run.main_asked).chain(run.doomed.iter().copied());
+    let spawns = asked.into_iter().chain(run.main.asked()).chain(run.doomed.iter().copied());
     for id in spawns {
         core.outbox.come_too_late(id, unit);
     }
@@ -709,9 +712,8 @@ fn wait_to_restart(core: &mut Core, unit: UnitId, config: &ServiceConfig, mut ru
     let restarts = core.units.history_mut(unit).restarts;
     let deadline = core.times.now.monotonic.after(config.restart_delay_after(restarts));
     run.phase = ServicePhase::AutoRestart;
-    run.main = None;
+    run.main = MainProcess::None;
     run.control = None;
-    run.main_asked = None;
     run.kill_asked = None;
     run.main_search = None;
     run.doomed.clear();
