@@ -1,6 +1,6 @@
-//! What units of several types can do: freeze, be marked, leave files behind, be limited.
+//! What units of several types can do: freeze, have remarks, leave files behind, be limited.
 //!
-//! Owns: one file a feature, each with what it adds to the machine.
+//! Owns: one file a feature, with its rules as functions over the parts of the machine.
 //! Must not: know how a unit of one type starts or stops; that is in `types`.
 
 pub(crate) mod cgroup_place;

@@ -22,7 +22,7 @@ pub mod view;
 
 mod parts;
 
-pub mod machine;
+pub mod features;
 
 mod state_change;
 
@@ -30,6 +30,6 @@ mod jobs;
 
 mod relations;
 
-pub mod features;
-
 mod types;
+
+pub mod machine;

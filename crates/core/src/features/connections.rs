@@ -1,4 +1,4 @@
-//! Connections of sockets with `Accept=yes`, when their instances end.
+//! Connections of sockets with `Accept=yes` (systemd.socket(5)): what is given back when an instance ends.
 
 use crate::model::ids::UnitId;
 use crate::parts::Core;

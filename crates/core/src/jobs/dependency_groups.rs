@@ -1,10 +1,8 @@
-//! `[X-Warren]`: groups of dependencies, and what the end of another unit does to this one, in the
-//! sense of smf(5).
+//! `[X-Warren]`: groups of dependencies that a start waits for, in the sense of smf(5).
 //!
 //! `RequireAny=` and `OptionalAll=` are looked at when the start of a unit is due: it waits while a
 //! unit that counts is about to come up, and is looked at again when that unit's state or job
-//! changes. `ExcludeAll=` and `RestartOn=` act when the other unit changes. A unit that was stopped
-//! by one of them starts again when the other allows it; its reason is the memory of that.
+//! changes. What the end of another unit does to this one is in `relations::rules`.
 
 use crate::graph::Graph;
 use crate::jobs::waits;

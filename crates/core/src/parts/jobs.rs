@@ -45,3 +45,59 @@ impl Jobs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Graph;
+    use crate::model::job::{Ignores, Job, JobMode};
+    use crate::model::part::Part;
+    use crate::model::reason::Reason;
+    use crate::model::time::{Moment, Monotonic};
+    use warren_unit::UnitName;
+
+    /// A unit with a waiting reload, installed at 5 µs.
+    fn reloading() -> Units {
+        let mut units = Units::default();
+        let name = UnitName::parse("a.service").expect("a valid name");
+        units.add_idle(&Graph::with_names(vec![Some(name)]));
+        units.run_mut(UnitId(0)).job = Some(Part::new(Job {
+            id: JobId(3),
+            unit: UnitId(0),
+            kind: JobKind::Reload,
+            running: false,
+            irreversible: false,
+            ignores: Ignores::of(JobMode::Replace),
+            blockers: 0,
+            released_by: None,
+            since: Monotonic(5),
+            deadline: None,
+            reason: Reason::default(),
+        }));
+        units
+    }
+
+    #[test]
+    fn a_job_is_at_work_while_its_unit_is_told_of_it_and_once_it_has_begun() {
+        let (mut units, mut jobs, unit) = (reloading(), Jobs::default(), UnitId(0));
+        assert_eq!(jobs.at_work(&units, unit), None);
+        jobs.performing = Some((unit, JobKind::Stop));
+        assert_eq!(jobs.at_work(&units, unit), Some(JobKind::Stop));
+        units.run_mut(unit).job.as_mut().expect("it was set").running = true;
+        assert_eq!(jobs.at_work(&units, unit), Some(JobKind::Reload));
+        jobs.performing = None;
+        assert_eq!(jobs.at_work(&units, unit), Some(JobKind::Reload));
+    }
+
+    #[test]
+    fn a_reload_of_what_has_not_come_up_since_has_a_start_in_it() {
+        for (came_up, began, has_a_start) in [(4, 3, false), (3, 4, true), (6, 3, true)] {
+            let (mut units, mut jobs, unit) = (reloading(), Jobs::default(), UnitId(0));
+            let at = |us| Moment { monotonic: Monotonic(us), realtime_us: 0 };
+            let history = units.history_mut(unit);
+            (history.active_enter, history.inactive_exit) = (at(came_up), at(began));
+            jobs.guess_starting_reloads(&units);
+            assert_eq!(jobs.has_a_start(&units, unit), has_a_start, "{came_up} {began}");
+        }
+    }
+}

@@ -1,4 +1,7 @@
-//! Rules of `[X-Warren]`: units that stop one another, and that return when a rule allows it.
+//! Rules of `[X-Warren]`: what the end of another unit does to this one, in the sense of smf(5).
+//!
+//! `ExcludeAll=` and `RestartOn=` act when the other unit changes. A unit that was stopped by one of them starts
+//! again when the other allows it; its reason is the memory of that.
 
 use crate::features::start_limit;
 use crate::jobs::dependency_groups;

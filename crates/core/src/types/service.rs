@@ -1,7 +1,7 @@
 //! Services, the way up: from the start job to `running` (systemd.service(5)).
 //!
-//! The phases are systemd's sub-states. The way down is in `service_stop`, what processes and the
-//! notify socket say is in `service_events`.
+//! The phases are systemd's sub-states. The way down is in `stop`, what processes and the notify socket say is in
+//! `events`, answers to effects are in `effects`.
 
 pub(crate) mod edited_times;
 pub(crate) mod effects;

@@ -1,5 +1,4 @@
-//! What all types share at their start and end (conditions, limits, dispatch), and the types that
-//! have next to no state of their own: targets and slices.
+//! The types that have next to no state of their own: targets and slices.
 
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::process::*;
