@@ -1,16 +1,18 @@
-//! What units of several types can do: freeze, be marked, leave files behind, be limited.
+//! What units of several types can do: freeze, have remarks, leave files behind, be limited.
 //!
-//! Owns: one file a feature, each with what it adds to the machine.
+//! Owns: one file a feature, with its rules as functions over the parts of the machine.
 //! Must not: know how a unit of one type starts or stops; that is in `types`.
 
-mod admin_marks;
-mod cgroup_place;
+pub(crate) mod cgroup_place;
 pub mod cleanup;
-mod command_lines;
-mod dependency_groups;
-mod edited_times;
-mod freezer;
-mod limits;
-mod runtime_limit;
-mod shutdown_state;
-mod unit_gc;
+pub(crate) mod command_lines;
+pub(crate) mod connections;
+pub(crate) mod device_sight;
+pub(crate) mod freezer;
+pub(crate) mod limits;
+pub(crate) mod remarks;
+pub(crate) mod runtime_limit;
+pub(crate) mod shutdown_state;
+pub(crate) mod start_limit;
+pub(crate) mod stop_budget;
+pub(crate) mod survival;

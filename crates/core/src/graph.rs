@@ -16,7 +16,7 @@ use crate::model::chunked::Chunked;
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, must_wait};
 use std::sync::Arc;
-use warren_unit::{LoadState, Relation, UnitName, UnitType};
+use warren_unit::{LoadState, Relation, UnitFlags, UnitName, UnitType};
 
 /// Ids of forgotten units that rest at a time: what is under way somewhere and still names one of
 /// them is over long before it means another unit.
@@ -191,6 +191,27 @@ impl Graph {
     /// Whether no unit was ever named.
     pub fn is_empty(&self) -> bool {
         self.definitions.is_empty()
+    }
+
+    /// The switches of `unit` that its files state.
+    pub(crate) fn flags(&self, unit: UnitId) -> UnitFlags {
+        self.definition(unit).flags
+    }
+
+    /// Units that this one has any of these relations with; ascending, no repeats.
+    pub(crate) fn related_by_any(&self, unit: UnitId, relations: &[Relation]) -> Vec<UnitId> {
+        let all = relations.iter().flat_map(|&relation| self.related(unit, relation));
+        let mut all: Vec<UnitId> = all.collect();
+        if relations.len() > 1 {
+            all.sort_unstable();
+            all.dedup();
+        }
+        all
+    }
+
+    /// The unit of this type that has the name of `unit` otherwise.
+    pub(crate) fn namesake(&self, unit: UnitId, unit_type: UnitType) -> Option<UnitId> {
+        self.lookup(&self.name(unit).change_type(unit_type).ok()?)
     }
 
     /// All definitions, by id; not those of units that were forgotten.

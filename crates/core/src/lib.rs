@@ -20,12 +20,16 @@ pub mod persist;
 
 pub mod view;
 
-pub mod machine;
-
-mod jobs;
+mod parts;
 
 pub mod features;
 
+mod state_change;
+
+mod jobs;
+
+mod relations;
+
 mod types;
 
-mod recover;
+pub mod machine;

@@ -329,7 +329,7 @@ impl UnitRun {
     /// The main process, while it runs.
     pub fn main_process(&self) -> Option<Process> {
         match &self.state {
-            TypeState::Service(Service::Up(run)) => run.main,
+            TypeState::Service(Service::Up(run)) => run.main.process(),
             _ => None,
         }
     }

@@ -187,7 +187,7 @@ fn named_effects(run: &UnitRun) -> usize {
         + usize::from(clearing)
         + match &run.state {
             TypeState::Service(Service::Up(s)) => {
-                let asked = [s.main_asked, s.kill_asked, s.main_search];
+                let asked = [s.main.asked(), s.kill_asked, s.main_search];
                 asked.iter().flatten().count() + control(s.control) + s.doomed.len()
             }
             TypeState::Socket(Socket::Up(s)) => {
@@ -409,7 +409,7 @@ pub fn stops_wait_for_somebody(world: &World, until: u64) -> Vec<String> {
             StopWatchdog | StopSigterm | StopSigkill | FinalWatchdog | FinalSigterm | FinalSigkill
         );
         let mut known = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
-        let awaits_an_answer = service.main_asked.is_some()
+        let awaits_an_answer = service.main.asked().is_some()
             || service.kill_asked.is_some()
             || !service.doomed.is_empty()
             || matches!(service.control, Some(Control::Asked(_)));

@@ -21,7 +21,7 @@ pub fn unspawned(core: &Core, event: &Event) -> Option<UnitId> {
             && run.command.0 == CommandList::Reload
             && run.phase == ServicePhase::Reload
             && run.outcome == Outcome::Success
-            && run.main.is_some()
+            && run.main.process().is_some()
             && !run.stopping
     };
     core.view().jobs().into_iter().map(|job| job.unit).find(is_it)

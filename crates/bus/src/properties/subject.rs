@@ -327,7 +327,7 @@ impl<'a> Subject<'a> {
     /// Whether the main process is, or was, command `index` of `of`: the first of which no end is
     /// kept, if the one before it has one.
     fn main_at(&self, index: u16, of: usize) -> bool {
-        let is_asked = self.service_run().is_some_and(|run| run.main_asked.is_some());
+        let is_asked = self.service_run().is_some_and(|run| run.main.asked().is_some());
         let is_over = |index| self.history().and_then(|h| h.command_end(CommandList::Start, index));
         of == 1 || !is_asked && (index == 0 || is_over(index - 1).is_some())
     }

@@ -2,11 +2,12 @@
 //! was put: an edit of `Slice=`, a file that is gone or a name that another unit takes moves nobody, and counts from
 //! the next start on.
 
-use crate::graph::cgroup_path::{self, defined_path};
-use crate::graph::{Delta, Graph};
-use crate::machine::Core;
+use crate::graph::cgroup_path::defined_path;
+use crate::graph::{Delta, Graph, cgroup_path};
 use crate::model::ids::UnitId;
 use crate::model::state::{Mount, TypeState, UnitRun};
+use crate::parts::Core;
+use crate::parts::resources::Resources;
 use std::borrow::Cow;
 use warren_unit::UnitName;
 
@@ -22,53 +23,52 @@ impl UnitRun {
     }
 }
 
-impl Core {
-    /// The path of a unit's group below the root of the tree, or where it is to be made.
-    pub fn group_path(&self, unit: UnitId) -> Cow<'_, str> {
-        cgroup_path::path(&self.graph, &self.strays, unit)
-    }
+/// The path of a unit's group below the root of the tree, or where it is to be made.
+pub(crate) fn group_path(core: &Core, unit: UnitId) -> Cow<'_, str> {
+    cgroup_path::path(&core.graph, &core.resources.strays, unit)
+}
 
-    /// The same, if there may be one and its place has to be written down.
-    pub fn placed_at(&self, unit: UnitId) -> Option<Cow<'_, str>> {
-        self.run(unit).is_placed().then(|| self.group_path(unit))
-    }
+/// The same, if there may be one and its place has to be written down.
+pub(crate) fn placed_at(core: &Core, unit: UnitId) -> Option<Cow<'_, str>> {
+    core.units.run(unit).is_placed().then(|| group_path(core, unit))
+}
 
-    /// The unit whose group has this path, though its definition says otherwise. Looks at all such units.
-    pub fn stray_at(&self, path: &str) -> Option<UnitId> {
-        self.strays.iter().find(|(_, stray)| ***stray == *path).map(|(&unit, _)| unit)
-    }
+/// The unit whose group has this path, though its definition says otherwise. Looks at all such units.
+pub(crate) fn stray_at(resources: &Resources, path: &str) -> Option<UnitId> {
+    resources.strays.iter().find(|(_, stray)| ***stray == *path).map(|(&unit, _)| unit)
+}
 
-    /// The slices that a unit's group lies in, if its definition does not say so, from the outermost.
-    pub(crate) fn strays_in(&self, unit: UnitId) -> Option<Vec<UnitId>> {
-        let parts = self.strays.get(&unit)?.split('/').filter(|part| part.ends_with(".slice"));
-        Some(parts.filter_map(|part| self.graph.lookup(&UnitName::parse(part).ok()?)).collect())
-    }
+/// The slices that a unit's group lies in, if its definition does not say so, from the outermost.
+pub(crate) fn strays_in(graph: &Graph, resources: &Resources, unit: UnitId) -> Option<Vec<UnitId>> {
+    let parts = resources.strays.get(&unit)?.split('/').filter(|part| part.ends_with(".slice"));
+    Some(parts.filter_map(|part| graph.lookup(&UnitName::parse(part).ok()?)).collect())
+}
 
-    /// Has groups stay where they are when `graph` is put in force, which differs by `delta`.
-    pub(crate) fn keep_places(&mut self, graph: &Graph, delta: &Delta) {
-        for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
-            let is_placed = self.known(unit).is_some_and(UnitRun::is_placed);
-            let stays = || self.graph.definition(unit).slice == graph.definition(unit).slice;
-            if is_placed && (self.strays.contains_key(&unit) || !stays()) {
-                let now = self.group_path(unit).into_owned();
-                self.place(graph, unit, &now);
-            }
+/// Has groups stay where they are when `graph` is put in force, which differs by `delta`.
+pub(crate) fn keep_places(core: &mut Core, graph: &Graph, delta: &Delta) {
+    for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
+        let is_placed = core.units.known(unit).is_some_and(UnitRun::is_placed);
+        let stays = || core.graph.definition(unit).slice == graph.definition(unit).slice;
+        if is_placed && (core.resources.strays.contains_key(&unit) || !stays()) {
+            let now = group_path(core, unit).into_owned();
+            place(&mut core.resources, graph, unit, &now);
         }
     }
+}
 
-    /// After a restart: a group may lie elsewhere than the definition says that is in force now.
-    pub(crate) fn restore_place(&mut self, unit: UnitId, path: &str) {
-        if self.run(unit).is_placed() {
-            self.place(&self.graph.clone(), unit, path);
-        }
+/// After a restart: a group may lie elsewhere than the definition says that is in force now.
+pub(crate) fn restore_place(core: &mut Core, unit: UnitId, path: &str) {
+    if core.units.run(unit).is_placed() {
+        let graph = core.graph.clone();
+        place(&mut core.resources, &graph, unit, path);
     }
+}
 
-    fn place(&mut self, graph: &Graph, unit: UnitId, path: &str) {
-        match defined_path(graph, unit) == path {
-            true => self.strays.remove(&unit),
-            false => self.strays.insert(unit, path.into()),
-        };
-    }
+fn place(resources: &mut Resources, graph: &Graph, unit: UnitId, path: &str) {
+    match defined_path(graph, unit) == path {
+        true => resources.strays.remove(&unit),
+        false => resources.strays.insert(unit, path.into()),
+    };
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
         commit(&mut core, in_slice("two.slice"));
         assert_eq!((&*core.group_path(unit), core.placed_at(unit)), (TWO, None), "it has no group");
         commit(&mut core, in_slice("one.slice"));
-        core.transit(unit, false, |run| {
+        crate::state_change::transit(&mut core, unit, false, |run| {
             run.state = TypeState::Mount(Mount::found());
         });
         for change in [in_slice("two.slice"), Change::Remove(name("a.mount"))] {
@@ -142,7 +142,9 @@ mod tests {
         let mut next = self::core();
         next.recover(Moment::default(), Arc::new(graph), restored);
         assert_eq!((&*next.group_path(unit), &*next.view().group_path(unit)), (ONE, ONE));
-        next.transit(unit, false, |run| run.state = TypeState::Mount(Mount::Dead));
+        crate::state_change::transit(&mut next, unit, false, |run| {
+            run.state = TypeState::Mount(Mount::Dead)
+        });
         assert_eq!(&*next.group_path(unit), TWO);
     }
 }

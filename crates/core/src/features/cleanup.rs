@@ -6,12 +6,15 @@
 //! would have the same paths, of this unit or of another: nothing that a new run has made is removed
 //! for the sake of an old one. A stop waits for it no longer than `WAIT_MAX`; a start has to.
 
-use crate::machine::Core;
-use crate::model::ids::{EffectId, UnitId};
-use crate::model::job::{Job, JobKind, JobResult};
+use crate::model::ids::UnitId;
+use crate::model::job::{Job, JobKind};
 use crate::model::leftover::Trace;
 use crate::model::state::{Clearing, TypeState};
-use crate::protocol::event::{Done, Effect};
+use crate::parts::Core;
+use crate::parts::resources::Resources;
+use crate::parts::unit_settings;
+use crate::parts::units::Units;
+use crate::protocol::event::Effect;
 use crate::protocol::request::Notice;
 use crate::settings::{Compiled, TypeSettings};
 use std::path::{Path, PathBuf};
@@ -86,156 +89,100 @@ pub fn met(own: &Compiled, removed: &Compiled, context: &Context) -> Option<Path
     removed.iter().map(Trace::path).find(|path| meets(path)).map(Path::to_owned)
 }
 
-impl Core {
-    /// Has the traces of a run removed that has ended; a unit without any pays nothing.
-    pub(crate) fn clear_away(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
-        let traces = traces(settings, &self.settings.context, restarting);
-        if traces.is_empty() {
-            return;
-        }
-        // Nothing has run since: only what was to stay for a restart is left to be removed.
-        if let Some(clearing) = &mut self.history_mut(unit).clearing {
-            clearing.again |= clearing.restarting && !restarting;
-            return;
-        }
-        let id = self.new_effect(unit);
-        let until = Some(self.now.monotonic.after(WAIT_MAX));
-        self.history_mut(unit).clearing =
-            Some(Clearing { id, restarting, again: false, until, managers_ended: 0 });
-        self.note_removal(unit, settings);
-        self.out.push(Effect::ClearAway { id, unit, traces });
+/// Has the traces of a run removed that has ended; a unit without any pays nothing.
+pub(crate) fn clear_away(core: &mut Core, unit: UnitId, settings: &Compiled, restarting: bool) {
+    let traces = traces(settings, &core.settings.common.context, restarting);
+    if traces.is_empty() {
+        return;
     }
+    // Nothing has run since: only what was to stay for a restart is left to be removed.
+    if let Some(clearing) = &mut core.units.history_mut(unit).clearing {
+        clearing.again |= clearing.restarting && !restarting;
+        return;
+    }
+    let id = core.outbox.new_effect(unit);
+    let until = Some(core.times.now.monotonic.after(WAIT_MAX));
+    core.units.history_mut(unit).clearing =
+        Some(Clearing { id, restarting, again: false, until, managers_ended: 0 });
+    note_removal(core, unit, settings);
+    core.outbox.effects.push(Effect::ClearAway { id, unit, traces });
+}
 
-    /// Has removed what stayed for a job that was there when its unit went down, and that is over now without having
-    /// brought it up again.
-    pub(crate) fn clear_what_was_kept(&mut self, unit: UnitId, job: &Job) {
-        let went_down = self.run(unit).history.as_ref().map(|h| h.inactive_enter.monotonic);
-        let is_service = matches!(self.run(unit).state, TypeState::Service(_));
-        if !is_service || job.kind == JobKind::Stop || went_down.is_none_or(|at| at < job.since) {
-            return;
-        }
-        let settings = self.compiled(unit);
-        let TypeSettings::Service(config) = &settings.own else { return };
-        if config.exec.runtime_directory_preserve == Preserve::Restart {
-            self.clear_away(unit, &settings, false);
-        }
+/// Has removed what stayed for a job that was there when its unit went down, and that is over now without having
+/// brought it up again.
+pub(crate) fn clear_what_was_kept(core: &mut Core, unit: UnitId, job: &Job) {
+    let went_down = core.units.run(unit).history.as_ref().map(|h| h.inactive_enter.monotonic);
+    let is_service = matches!(core.units.run(unit).state, TypeState::Service(_));
+    if !is_service || job.kind == JobKind::Stop || went_down.is_none_or(|at| at < job.since) {
+        return;
     }
+    let settings = unit_settings::compiled(core, unit);
+    let TypeSettings::Service(config) = &settings.own else { return };
+    if config.exec.runtime_directory_preserve == Preserve::Restart {
+        clear_away(core, unit, &settings, false);
+    }
+}
 
-    /// The removal that is under way.
-    pub(crate) fn clearing(&self, unit: UnitId) -> Option<Clearing> {
-        self.run(unit).history.as_ref()?.clearing
-    }
+/// Whether the stop of a unit that is down waits for what it has left to be removed.
+pub(crate) fn is_stop_held(units: &Units, unit: UnitId) -> bool {
+    units.clearing(unit).is_some_and(|clearing| clearing.until.is_some())
+}
 
-    /// Whether the stop of a unit that is down waits for what it has left to be removed.
-    pub(crate) fn is_stop_held(&self, unit: UnitId) -> bool {
-        self.clearing(unit).is_some_and(|clearing| clearing.until.is_some())
-    }
+/// What stays for a restart may be removed after all: starts of others wait for all of it.
+fn note_removal(core: &mut Core, unit: UnitId, settings: &Compiled) {
+    let traces = traces(settings, &core.settings.common.context, false);
+    core.resources.removals.insert(unit, &traces);
+}
 
-    /// What stays for a restart may be removed after all: starts of others wait for all of it.
-    fn note_removal(&mut self, unit: UnitId, settings: &Compiled) {
-        let traces = traces(settings, &self.settings.context, false);
-        self.removals.insert(unit, &traces);
+/// Whether a start has to wait because something is being removed that it would have; it is
+/// looked at again when that is done.
+pub(crate) fn waits_for_clearing(core: &mut Core, unit: UnitId) -> bool {
+    let met = match core.units.clearing(unit) {
+        Some(_) => Some(unit),
+        None => meets_clearing(core, unit),
+    };
+    match met {
+        Some(other) => core.resources.removals.wait(unit, other),
+        None => core.resources.removals.stop_waiting(unit),
     }
+    met.is_some()
+}
 
-    /// Whether a start has to wait because something is being removed that it would have; it is
-    /// looked at again when that is done.
-    pub(crate) fn waits_for_clearing(&mut self, unit: UnitId) -> bool {
-        let met = match self.clearing(unit) {
-            Some(_) => Some(unit),
-            None => self.meets_clearing(unit),
-        };
-        match met {
-            Some(other) => self.removals.wait(unit, other),
-            None => self.removals.stop_waiting(unit),
-        }
-        met.is_some()
+fn meets_clearing(core: &mut Core, unit: UnitId) -> Option<UnitId> {
+    if core.resources.removals.units.is_empty() {
+        return None;
     }
+    let settings = unit_settings::compiled(core, unit);
+    let TypeSettings::Service(config) = &settings.own else { return None };
+    let own = traces_of(config, &core.settings.common.context, true);
+    own.iter().find_map(|trace| core.resources.removals.met_by(trace.path()))
+}
 
-    fn meets_clearing(&mut self, unit: UnitId) -> Option<UnitId> {
-        if self.removals.units.is_empty() {
-            return None;
-        }
-        let settings = self.compiled(unit);
-        let TypeSettings::Service(config) = &settings.own else { return None };
-        let own = traces_of(config, &self.settings.context, true);
-        own.iter().find_map(|trace| self.removals.met_by(trace.path()))
-    }
+/// Whether the job of the unit waits for a removal.
+pub(crate) fn is_clearing_waiter(resources: &Resources, unit: UnitId) -> bool {
+    resources.removals.waiting.contains_key(&unit)
+}
 
-    /// Whether the job of the unit waits for a removal.
-    pub(crate) fn is_clearing_waiter(&self, unit: UnitId) -> bool {
-        self.removals.waiting.contains_key(&unit)
+/// What was being removed when the last manager ended is removed by this one, unless managers ended during the
+/// same removal before.
+///
+/// False: it was given up, and what waits for it has to be told (`relations::held_stops`).
+pub(crate) fn resume_clearing(core: &mut Core, unit: UnitId) -> bool {
+    let Some(mut clearing) = core.units.clearing(unit) else { return true };
+    let settings = Arc::new(core.settings.common.compile_running(core.graph.definition(unit)));
+    let traces = traces(&settings, &core.settings.common.context, clearing.restarting);
+    clearing.managers_ended = clearing.managers_ended.saturating_add(1);
+    if clearing.managers_ended > MANAGERS_MAX {
+        core.units.history_mut(unit).clearing = None;
+        let paths = traces.iter().map(|trace| trace.path().to_owned()).collect();
+        core.outbox.tell(Notice::RemovalGivenUp { unit, paths });
+        return false;
     }
-
-    /// Serves the answer to a removal; returns whether it was one.
-    pub(crate) fn clearing_done(&mut self, unit: UnitId, effect: EffectId, _: &Done) -> bool {
-        let Some(clearing) = self.clearing(unit).filter(|clearing| clearing.id == effect) else {
-            return false;
-        };
-        self.history_mut(unit).clearing = None;
-        self.removals.remove(unit);
-        if clearing.again {
-            let settings = self.compiled(unit);
-            self.clear_away(unit, &settings, false);
-        }
-        if !self.is_stop_held(unit) {
-            self.end_held_stop(unit);
-        }
-        for waiter in self.removals.take_waiters(unit) {
-            match self.waits_idly(waiter) {
-                true if self.has_idled_enough(waiter) => self.service_idle_over(waiter),
-                true => _ = self.idle_queue.insert(waiter),
-                false => self.queue_job(waiter),
-            }
-        }
-        true
-    }
-
-    /// The stop of the unit has waited long enough for what cannot be removed.
-    pub(crate) fn clearing_deadline(&mut self, unit: UnitId) {
-        let now = self.now.monotonic;
-        let due = |clearing: &Clearing| clearing.until.is_some_and(|until| until <= now);
-        if !self.clearing(unit).as_ref().is_some_and(due) {
-            return;
-        }
-        if let Some(clearing) = &mut self.history_mut(unit).clearing {
-            clearing.until = None;
-        }
-        self.end_held_stop(unit);
-    }
-
-    /// The stop of a unit that is down waits for nothing any more.
-    pub(crate) fn end_held_stop(&mut self, unit: UnitId) {
-        let job = self.run(unit).job.as_ref().filter(|job| job.running);
-        let stop = job.filter(|job| job.kind == JobKind::Stop).map(|job| job.reason);
-        if let Some(reason) = stop.filter(|_| self.active_state(unit).is_down()) {
-            self.finish_job(unit, JobResult::Done, reason);
-            // When it went down this job stood against what is to bring it up again.
-            self.upheld_queue.insert(unit);
-            self.return_if_allowed(unit);
-        }
-    }
-
-    /// What was being removed when the last manager ended is removed by this one, unless managers ended during the
-    /// same removal before.
-    ///
-    /// False: it was given up, and what waits for it has to be told ([`Core::end_held_stop`]).
-    pub(crate) fn resume_clearing(&mut self, unit: UnitId) -> bool {
-        let Some(mut clearing) = self.clearing(unit) else { return true };
-        let settings = Arc::new(self.settings.compile_running(self.graph.definition(unit)));
-        let traces = traces(&settings, &self.settings.context, clearing.restarting);
-        clearing.managers_ended = clearing.managers_ended.saturating_add(1);
-        if clearing.managers_ended > MANAGERS_MAX {
-            self.history_mut(unit).clearing = None;
-            let paths = traces.iter().map(|trace| trace.path().to_owned()).collect();
-            self.tell(Notice::RemovalGivenUp { unit, paths });
-            return false;
-        }
-        self.history_mut(unit).clearing = Some(clearing);
-        self.expect_effect(clearing.id, unit);
-        self.note_removal(unit, &settings);
-        self.out.push(Effect::ClearAway { id: clearing.id, unit, traces });
-        true
-    }
+    core.units.history_mut(unit).clearing = Some(clearing);
+    core.outbox.expect_effect(clearing.id, unit);
+    note_removal(core, unit, &settings);
+    core.outbox.effects.push(Effect::ClearAway { id: clearing.id, unit, traces });
+    true
 }
 
 #[cfg(test)]

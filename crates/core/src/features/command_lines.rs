@@ -2,13 +2,14 @@
 //! known of the one that was run does not speak of that.
 
 use crate::model::command_line::CommandLine;
-use warren_unit::config::Command;
-
-use crate::machine::Core;
 use crate::model::ids::UnitId;
 use crate::model::process::{COMMAND_ENDS_MAX, CommandList};
 use crate::model::state::History;
+use crate::parts::Core;
+use crate::parts::unit_settings;
+use crate::parts::units::Units;
 use crate::settings::Compiled;
+use warren_unit::config::Command;
 
 impl History {
     fn keep_line(&mut self, line: CommandLine) {
@@ -29,57 +30,53 @@ impl History {
     }
 }
 
-impl Core {
-    /// Notes the command that is about to be run.
-    pub(crate) fn note_line(
-        &mut self,
-        unit: UnitId,
-        list: CommandList,
-        index: u16,
-        settings: &Compiled,
-    ) {
-        if let Some(command) = settings.commands(list).get(usize::from(index)) {
-            let line = CommandLine::of(list, index, command);
-            self.history_mut(unit).keep_line(line);
-        }
+/// Notes the command that is about to be run.
+pub(crate) fn note_line(
+    units: &mut Units,
+    unit: UnitId,
+    list: CommandList,
+    index: u16,
+    settings: &Compiled,
+) {
+    if let Some(command) = settings.commands(list).get(usize::from(index)) {
+        let line = CommandLine::of(list, index, command);
+        units.history_mut(unit).keep_line(line);
     }
 }
 
-impl Core {
-    /// Where the command that was run at this place stands now: an edit may have moved it. Nothing, if it is
-    /// not in the list any more.
-    pub(crate) fn place_now(
-        &self,
-        unit: UnitId,
-        list: CommandList,
-        index: u16,
-        settings: &Compiled,
-    ) -> Option<u16> {
-        let line = |place: u16| {
-            let command = settings.commands(list).get(usize::from(place))?;
-            Some(CommandLine::of(list, index, command))
-        };
-        let history = self.run(unit).history.as_ref();
-        let ran = history.and_then(|history| {
-            history.lines.iter().find(|line| (line.list, line.index) == (list, index))
-        });
-        let Some(ran) = ran else { return Some(index) };
-        let places = 0..settings.commands(list).len() as u16;
-        std::iter::once(index).chain(places).find(|&place| line(place).as_ref() == Some(ran))
-    }
+/// Where the command that was run at this place stands now: an edit may have moved it. Nothing, if it is
+/// not in the list any more.
+pub(crate) fn place_now(
+    units: &Units,
+    unit: UnitId,
+    list: CommandList,
+    index: u16,
+    settings: &Compiled,
+) -> Option<u16> {
+    let line = |place: u16| {
+        let command = settings.commands(list).get(usize::from(place))?;
+        Some(CommandLine::of(list, index, command))
+    };
+    let history = units.run(unit).history.as_ref();
+    let ran = history.and_then(|history| {
+        history.lines.iter().find(|line| (line.list, line.index) == (list, index))
+    });
+    let Some(ran) = ran else { return Some(index) };
+    let places = 0..settings.commands(list).len() as u16;
+    std::iter::once(index).chain(places).find(|&place| line(place).as_ref() == Some(ran))
+}
 
-    /// The command after the one that was run at this place, if that is still in the list and not the last of
-    /// it.
-    pub(crate) fn next_place(
-        &mut self,
-        unit: UnitId,
-        list: CommandList,
-        index: u16,
-    ) -> Option<u16> {
-        let settings = self.compiled(unit);
-        let next = self.place_now(unit, list, index, &settings)? + 1;
-        (usize::from(next) < settings.commands(list).len()).then_some(next)
-    }
+/// The command after the one that was run at this place, if that is still in the list and not the last of
+/// it.
+pub(crate) fn next_place(
+    core: &mut Core,
+    unit: UnitId,
+    list: CommandList,
+    index: u16,
+) -> Option<u16> {
+    let settings = unit_settings::compiled(core, unit);
+    let next = place_now(&core.units, unit, list, index, &settings)? + 1;
+    (usize::from(next) < settings.commands(list).len()).then_some(next)
 }
 
 #[cfg(test)]

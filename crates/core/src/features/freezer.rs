@@ -4,115 +4,89 @@
 //! What changes the state of a frozen unit thaws it first: stop commands and what a reload runs would
 //! wait in its group for ever, and so would processes that are asked to end.
 
-use crate::machine::Core;
 use crate::model::ids::{ClientId, EffectId, UnitId};
 use crate::model::state::{Freezer, TypeState};
-use crate::protocol::event::{Done, Effect};
+use crate::parts::Core;
+use crate::parts::outbox::Outbox;
+use crate::parts::units::Units;
+use crate::protocol::event::Effect;
 use crate::protocol::request::{Refusal, Reply};
 
-impl Core {
-    /// A client wants a unit frozen or thawed. The answer comes when the kernel has done so, or now if
-    /// it is so already.
-    pub(crate) fn freeze_request(
-        &mut self,
-        client: ClientId,
-        unit: UnitId,
-        frozen: bool,
-    ) -> Result<Option<Reply>, Refusal> {
-        let name = || self.graph.name(unit).clone();
-        if !matches!(self.run(unit).state, TypeState::Service(_)) || self.without_cgroups {
-            return Err(Refusal::CannotFreeze(name()));
-        }
-        if self.active_state(unit).is_down() {
-            return Err(Refusal::Inactive);
-        }
-        if self.run(unit).job.is_some() {
-            return Err(Refusal::HasJob(name()));
-        }
-        match (self.freezer(unit), frozen) {
-            (Freezer::Frozen, true) | (Freezer::Running, false) => return Ok(Some(Reply::Done)),
-            (Freezer::Freezing(_) | Freezer::Thawing(_), _) => {
-                return Err(Refusal::FreezerBusy(name()));
-            }
-            (Freezer::Running, true) | (Freezer::Frozen, false) => {}
-        }
-        let id = self.new_effect(unit);
-        let freezer = if frozen { Freezer::Freezing(id) } else { Freezer::Thawing(id) };
-        self.history_mut(unit).freezer = freezer;
-        self.out.push(Effect::Freeze { id, unit, frozen });
-        self.freeze_waiters.insert(id, client);
-        Ok(None)
+/// A client wants a unit frozen or thawed. The answer comes when the kernel has done so, or now if
+/// it is so already.
+pub(crate) fn freeze_request(
+    core: &mut Core,
+    client: ClientId,
+    unit: UnitId,
+    frozen: bool,
+) -> Result<Option<Reply>, Refusal> {
+    let name = || core.graph.name(unit).clone();
+    if !matches!(core.units.run(unit).state, TypeState::Service(_))
+        || core.resources.without_cgroups
+    {
+        return Err(Refusal::CannotFreeze(name()));
     }
-
-    pub(crate) fn freezer(&self, unit: UnitId) -> Freezer {
-        self.run(unit).history.as_ref().map(|history| history.freezer).unwrap_or_default()
+    if core.units.active_state(unit).is_down() {
+        return Err(Refusal::Inactive);
     }
+    if core.units.run(unit).job.is_some() {
+        return Err(Refusal::HasJob(name()));
+    }
+    match (core.units.freezer(unit), frozen) {
+        (Freezer::Frozen, true) | (Freezer::Running, false) => return Ok(Some(Reply::Done)),
+        (Freezer::Freezing(_) | Freezer::Thawing(_), _) => {
+            return Err(Refusal::FreezerBusy(name()));
+        }
+        (Freezer::Running, true) | (Freezer::Frozen, false) => {}
+    }
+    let id = core.outbox.new_effect(unit);
+    let freezer = if frozen { Freezer::Freezing(id) } else { Freezer::Thawing(id) };
+    core.units.history_mut(unit).freezer = freezer;
+    core.outbox.effects.push(Effect::Freeze { id, unit, frozen });
+    core.outbox.freeze_waiters.insert(id, client);
+    Ok(None)
+}
 
-    /// Serves the answer to an effect that froze or thawed; returns whether it was one.
-    pub(crate) fn freezer_done(&mut self, unit: UnitId, effect: EffectId, result: &Done) -> bool {
-        let freezer = self.freezer(unit);
-        if freezer.asked() != Some(effect) {
-            return false;
-        }
-        let was_asked_to_freeze = matches!(freezer, Freezer::Freezing(_));
-        let is_done = !matches!(result, Done::Failed { .. });
-        let is_frozen = was_asked_to_freeze == is_done;
-        self.history_mut(unit).freezer = if is_frozen { Freezer::Frozen } else { Freezer::Running };
-        match is_frozen {
-            // Who cannot run cannot say that he lives.
-            true => self.service_mut(unit).watchdog_deadline = None,
-            false if self.is_guarded(unit) => self.arm_watchdog(unit),
-            false => {}
-        }
-        let reply = match result {
-            Done::Failed { error } => Reply::Refused(Refusal::Kernel(error.clone())),
-            _ => Reply::Done,
+/// The state of a frozen unit changes: it is to run again, and who waited for it to be frozen hears
+/// of that. It counts as frozen until the kernel has thawed it; what is down has nobody to wait for.
+pub(crate) fn thaw_first(core: &mut Core, unit: UnitId) {
+    let (freezer, is_down) = (core.units.freezer(unit), core.units.active_state(unit).is_down());
+    let is_thawing = matches!(freezer, Freezer::Thawing(_));
+    if freezer == Freezer::Running || is_thawing && !is_down {
+        return;
+    }
+    if let Some(asked) = freezer.asked() {
+        core.outbox.forget_effect(asked);
+        let reply = match is_thawing {
+            true => Reply::Done,
+            false => Reply::Refused(Refusal::FreezerBusy(core.graph.name(unit).clone())),
         };
-        self.answer_freezer(effect, reply);
-        true
+        answer_freezer(&mut core.outbox, asked, reply);
     }
-
-    /// The state of a frozen unit changes: it is to run again, and who waited for it to be frozen hears
-    /// of that. It counts as frozen until the kernel has thawed it; what is down has nobody to wait for.
-    pub(crate) fn thaw_first(&mut self, unit: UnitId) {
-        let (freezer, is_down) = (self.freezer(unit), self.active_state(unit).is_down());
-        let is_thawing = matches!(freezer, Freezer::Thawing(_));
-        if freezer == Freezer::Running || is_thawing && !is_down {
-            return;
-        }
-        if let Some(asked) = freezer.asked() {
-            self.forget_effect(asked);
-            let reply = match is_thawing {
-                true => Reply::Done,
-                false => Reply::Refused(Refusal::FreezerBusy(self.graph.name(unit).clone())),
-            };
-            self.answer_freezer(asked, reply);
-        }
-        self.history_mut(unit).freezer = Freezer::Running;
-        if is_thawing {
-            return;
-        }
-        let id = self.new_effect(unit);
-        match is_down {
-            true => self.forget_effect(id),
-            false => self.history_mut(unit).freezer = Freezer::Thawing(id),
-        }
-        self.out.push(Effect::Freeze { id, unit, frozen: false });
+    core.units.history_mut(unit).freezer = Freezer::Running;
+    if is_thawing {
+        return;
     }
-
-    fn answer_freezer(&mut self, effect: EffectId, reply: Reply) {
-        if let Some(client) = self.freeze_waiters.remove(&effect) {
-            self.out.push(Effect::Reply { client, reply });
-        }
+    let id = core.outbox.new_effect(unit);
+    match is_down {
+        true => core.outbox.forget_effect(id),
+        false => core.units.history_mut(unit).freezer = Freezer::Thawing(id),
     }
+    core.outbox.effects.push(Effect::Freeze { id, unit, frozen: false });
+}
 
-    /// What was under way when the last manager ended is asked for again.
-    pub(crate) fn resume_freezer(&mut self, unit: UnitId) {
-        let freezer = self.freezer(unit);
-        if let Some(id) = freezer.asked() {
-            let frozen = matches!(freezer, Freezer::Freezing(_));
-            self.expect_effect(id, unit);
-            self.out.push(Effect::Freeze { id, unit, frozen });
-        }
+pub(crate) fn answer_freezer(outbox: &mut Outbox, effect: EffectId, reply: Reply) {
+    if let Some(client) = outbox.freeze_waiters.remove(&effect) {
+        outbox.effects.push(Effect::Reply { client, reply });
+    }
+}
+
+/// What was under way when the last manager ended is asked for again.
+pub(crate) fn resume_freezer(units: &Units, outbox: &mut Outbox, unit: UnitId) {
+    let freezer = units.freezer(unit);
+    if let Some(id) = freezer.asked() {
+        let frozen = matches!(freezer, Freezer::Freezing(_));
+        outbox.expect_effect(id, unit);
+        outbox.effects.push(Effect::Freeze { id, unit, frozen });
     }
 }

@@ -2,8 +2,9 @@
 //! there is, as with systemd, and slices that nobody starts have theirs too.
 
 use crate::graph::{Definition, Graph};
-use crate::machine::Core;
 use crate::model::ids::UnitId;
+use crate::parts::Core;
+use crate::parts::unit_settings;
 use crate::protocol::event::Effect;
 use crate::settings::Settings;
 use std::sync::Arc;
@@ -34,50 +35,48 @@ const LIMITS: [Id; 20] = [
     Id::of(Group::Cgroup, "IODeviceLatencyTargetSec"),
 ];
 
-impl Core {
-    /// The unit was edited, and `before` is the generation before that.
-    pub(crate) fn renew_limits(&mut self, unit: UnitId, before: &Graph) {
-        let new = self.graph.definition(unit);
-        if !has_group(new.unit_type()) || self.active_state(unit).is_down() {
-            return;
-        }
-        let is_used = |definition: &&Arc<Definition>| definition.load_state == LoadState::Loaded;
-        let Some(old) = before.get(unit).filter(is_used) else { return };
-        if !is_used(&new) || !says_limits(old) && !says_limits(new) {
-            return;
-        }
-        let before = Some(Arc::new(self.settings().compile_running(old)));
-        let settings = self.compiled(unit);
-        self.out.push(Effect::LimitGroup { unit, before, settings });
+/// The unit was edited, and `before` is the generation before that.
+pub(crate) fn renew_limits(core: &mut Core, unit: UnitId, before: &Graph) {
+    let new = core.graph.definition(unit);
+    if !has_group(new.unit_type()) || core.units.active_state(unit).is_down() {
+        return;
     }
-
-    /// Other defaults are in force, and `before` is what units were compiled with. `DefaultTasksMax=` is the only
-    /// one that is written to a group, and not to that of a slice (systemd-system.conf(5)).
-    pub(crate) fn renew_default_limits(&mut self, unit: UnitId, before: &Settings) {
-        let definition = self.graph.definition(unit);
-        let unit_type = definition.unit_type();
-        if unit_type == UnitType::Slice
-            || !has_group(unit_type)
-            || definition.flags.perpetual()
-            || definition.load_state != LoadState::Loaded
-            || definition.mentions(Id::of(Group::Cgroup, "TasksMax"))
-            || before.defaults.tasks_max == self.settings().defaults.tasks_max
-        {
-            return;
-        }
-        let before = Some(Arc::new(before.compile_running(definition)));
-        let settings = self.compiled(unit);
-        self.out.push(Effect::LimitGroup { unit, before, settings });
+    let is_used = |definition: &&Arc<Definition>| definition.load_state == LoadState::Loaded;
+    let Some(old) = before.get(unit).filter(is_used) else { return };
+    if !is_used(&new) || !says_limits(old) && !says_limits(new) {
+        return;
     }
+    let before = Some(Arc::new(core.settings.common.compile_running(old)));
+    let settings = unit_settings::compiled(core, unit);
+    core.outbox.effects.push(Effect::LimitGroup { unit, before, settings });
+}
 
-    /// A slice is there that nobody has started: its group is made with its first unit, and not limited by
-    /// that.
-    pub(crate) fn limit_perpetual(&mut self, unit: UnitId) {
-        let definition = self.graph.definition(unit);
-        if definition.unit_type() == UnitType::Slice && says_limits(definition) {
-            let settings = self.compiled(unit);
-            self.out.push(Effect::LimitGroup { unit, before: None, settings });
-        }
+/// Other defaults are in force, and `before` is what units were compiled with. `DefaultTasksMax=` is the only
+/// one that is written to a group, and not to that of a slice (systemd-system.conf(5)).
+pub(crate) fn renew_default_limits(core: &mut Core, unit: UnitId, before: &Settings) {
+    let definition = core.graph.definition(unit);
+    let unit_type = definition.unit_type();
+    if unit_type == UnitType::Slice
+        || !has_group(unit_type)
+        || definition.flags.perpetual()
+        || definition.load_state != LoadState::Loaded
+        || definition.mentions(Id::of(Group::Cgroup, "TasksMax"))
+        || before.defaults.tasks_max == core.settings.common.defaults.tasks_max
+    {
+        return;
+    }
+    let before = Some(Arc::new(before.compile_running(definition)));
+    let settings = unit_settings::compiled(core, unit);
+    core.outbox.effects.push(Effect::LimitGroup { unit, before, settings });
+}
+
+/// A slice is there that nobody has started: its group is made with its first unit, and not limited by
+/// that.
+pub(crate) fn limit_perpetual(core: &mut Core, unit: UnitId) {
+    let definition = core.graph.definition(unit);
+    if definition.unit_type() == UnitType::Slice && says_limits(definition) {
+        let settings = unit_settings::compiled(core, unit);
+        core.outbox.effects.push(Effect::LimitGroup { unit, before: None, settings });
     }
 }
 

@@ -1,69 +1,64 @@
 //! `RuntimeMaxSec=`: services that have been up for too long (systemd.service(5)).
 
 use crate::graph::{Definition, Graph};
-use crate::machine::Core;
 use crate::model::ids::UnitId;
-use crate::model::process::Outcome;
-use crate::model::reason::Code;
 use crate::model::state::ServicePhase;
+use crate::model::time::Moment;
+use crate::parts::Core;
+use crate::parts::units::Units;
 use std::time::Duration;
 use warren_unit::config::ServiceConfig;
 use warren_unit::settings::{Group, Id};
 
 const RUNTIME_MAX: Id = Id::of(Group::Service, "RuntimeMaxSec");
 
-impl Core {
-    /// The service was edited, and `before` is the generation before that: `RuntimeMaxSec=` holds for what
-    /// runs too, counted from its start, as with systemd 252. More time that it has asked for by
-    /// `EXTEND_TIMEOUT_USEC=` (sd_notify(3)) stays.
-    pub(crate) fn renew_runtime_limit(&mut self, unit: UnitId, before: &Graph) {
-        let runs = |phase| {
-            use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running};
-            matches!(phase, Running | Reload | ReloadSignal | ReloadNotify)
-        };
-        let Some(run) = self.service(unit).filter(|run| runs(run.phase)) else { return };
-        let deadline = run.runtime_deadline;
-        let invocation = self.invocation(unit);
-        let before = before.get(unit);
-        let was = before.and_then(|definition| self.runtime_max_of(definition, invocation));
-        let max = self.runtime_max_of(self.graph.definition(unit), invocation);
-        if was == max {
-            return;
-        }
-        let history = self.run(unit).history.as_ref();
-        let since = history.map_or(self.now.monotonic, |history| history.active_enter.monotonic);
-        let [until_now, until] = [was, max].map(|max| max.map(|max| since.after(max)));
-        let extended = deadline.filter(|_| deadline > until_now);
-        self.service_mut(unit).runtime_deadline =
-            until.map(|until| extended.map_or(until, |at| at.max(until)));
+/// The service was edited, and `before` is the generation before that: `RuntimeMaxSec=` holds for what
+/// runs too, counted from its start, as with systemd 252. More time that it has asked for by
+/// `EXTEND_TIMEOUT_USEC=` (sd_notify(3)) stays.
+pub(crate) fn renew_runtime_limit(core: &mut Core, unit: UnitId, before: &Graph) {
+    let runs = |phase| {
+        use ServicePhase::{Reload, ReloadNotify, ReloadSignal, Running};
+        matches!(phase, Running | Reload | ReloadSignal | ReloadNotify)
+    };
+    let Some(run) = core.units.service(unit).filter(|run| runs(run.phase)) else { return };
+    let deadline = run.runtime_deadline;
+    let invocation = invocation(&core.units, unit);
+    let before = before.get(unit);
+    let was = before.and_then(|definition| runtime_max_of(core, definition, invocation));
+    let max = runtime_max_of(core, core.graph.definition(unit), invocation);
+    if was == max {
+        return;
     }
+    let history = core.units.run(unit).history.as_ref();
+    let since = history.map_or(core.times.now.monotonic, |history| history.active_enter.monotonic);
+    let [until_now, until] = [was, max].map(|max| max.map(|max| since.after(max)));
+    let extended = deadline.filter(|_| deadline > until_now);
+    core.units.service_mut(unit).runtime_deadline =
+        until.map(|until| extended.map_or(until, |at| at.max(until)));
+}
 
-    /// What the files say, or those that there were. Most say nothing of it, and are not compiled for it.
-    fn runtime_max_of(&self, definition: &Definition, invocation: u128) -> Option<Duration> {
-        let is_said = definition.files.in_use().mention(RUNTIME_MAX);
-        let settings = is_said.then(|| self.settings().compile_running(definition))?;
-        runtime_max(settings.service(), invocation)
-    }
+/// What the files say, or those that there were. Most say nothing of it, and are not compiled for it.
+fn runtime_max_of(core: &Core, definition: &Definition, invocation: u128) -> Option<Duration> {
+    let is_said = definition.files.in_use().mention(RUNTIME_MAX);
+    let settings = is_said.then(|| core.settings.common.compile_running(definition))?;
+    runtime_max(settings.service(), invocation)
+}
 
-    /// Of its last run; 0 if it has had none.
-    pub(crate) fn invocation(&self, unit: UnitId) -> u128 {
-        self.run(unit).history.as_ref().map_or(0, |history| history.invocation)
-    }
+/// Of its last run; 0 if it has had none.
+pub(crate) fn invocation(units: &Units, unit: UnitId) -> u128 {
+    units.run(unit).history.as_ref().map_or(0, |history| history.invocation)
+}
 
-    /// A service has come up.
-    pub(crate) fn begin_runtime_limit(&mut self, unit: UnitId, config: &ServiceConfig) {
-        let max = runtime_max(config, self.invocation(unit));
-        let now = self.now.monotonic;
-        self.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
-    }
-
-    /// Its time is over: it is stopped as somebody would stop it, by `ExecStop=` first, as with systemd 252.
-    pub(crate) fn ran_too_long(&mut self, unit: UnitId) {
-        if self.active_state(unit).is_up() {
-            self.fail_service(unit, Outcome::Timeout, Code::RuntimeTimeout);
-            self.enter_stop(unit);
-        }
-    }
+/// A service has come up.
+pub(crate) fn begin_runtime_limit(
+    units: &mut Units,
+    now: Moment,
+    unit: UnitId,
+    config: &ServiceConfig,
+) {
+    let max = runtime_max(config, invocation(units, unit));
+    let now = now.monotonic;
+    units.service_mut(unit).runtime_deadline = max.map(|max| now.after(max));
 }
 
 /// How long a run may last.

@@ -3,11 +3,11 @@
 //! `systemctl poweroff` begins one.
 
 use crate::graph::Graph;
-use crate::machine::Core;
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::job::JobKind;
 use crate::model::state::UnitRun;
+use crate::parts::Core;
 use crate::view::View;
 use warren_unit::UnitName;
 
@@ -71,15 +71,13 @@ impl View {
     }
 }
 
-impl Core {
-    /// Whether somebody may be tired of waiting for the unit: it is being stopped, or is being started while
-    /// everything is.
-    pub(crate) fn may_be_hurried(&self, unit: UnitId) -> bool {
-        holds_up(self.run(unit), self.is_going_down())
-    }
+/// Whether somebody may be tired of waiting for the unit: it is being stopped, or is being started while
+/// everything is.
+pub(crate) fn may_be_hurried(core: &Core, unit: UnitId) -> bool {
+    holds_up(core.units.run(unit), is_going_down(core))
+}
 
-    /// See [`View::is_going_down`].
-    pub fn is_going_down(&self) -> bool {
-        self.totals.stopping || sought(&self.graph, |unit| self.run(unit), SHUTDOWN).is_some()
-    }
+/// See [`View::is_going_down`].
+pub(crate) fn is_going_down(core: &Core) -> bool {
+    core.totals.stopping || sought(&core.graph, |unit| core.units.run(unit), SHUTDOWN).is_some()
 }

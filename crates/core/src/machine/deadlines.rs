@@ -1,77 +1,26 @@
-//! When units want to be looked at: one deadline for each, the earliest of its own.
+//! What is done when the deadline of a unit has come.
 
-use crate::model::ids::UnitId;
-use crate::model::state::{Mount, Service, Socket, TypeState};
-use crate::model::time::Monotonic;
+use super::Core;
+use crate::jobs::ends;
+use crate::model::state::TypeState;
+use crate::relations::{held_stops, rules};
+use crate::types::{mount, service, socket};
 
-use super::{Core, note_write};
-
-impl Core {
-    /// The earliest moment at which `unit` wants to be looked at.
-    fn wanted_deadline(&self, unit: UnitId) -> Option<Monotonic> {
-        let run = self.run(unit);
-        let of_job = run.job.as_ref().and_then(|job| job.deadline);
-        let of_state = match &run.state {
-            TypeState::Service(Service::Up(s)) => {
-                [s.deadline, s.runtime_deadline, s.watchdog_deadline].into_iter().flatten().min()
-            }
-            TypeState::Socket(Socket::Up(s)) => s.deadline,
-            TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => s.deadline,
-            _ => None,
-        };
-        let upheld = self.upheld_again.get(&unit).copied();
-        let clearing = self.clearing(unit).and_then(|clearing| clearing.until);
-        [of_job, of_state, upheld, clearing].into_iter().flatten().min()
-    }
-
-    /// Arms the deadlines of every unit that changed in this step.
-    pub(super) fn arm_changed(&mut self) {
-        let mut touched = std::mem::take(&mut self.touched);
-        touched.sort_unstable();
-        touched.dedup();
-        touched.drain(..).for_each(|unit| self.arm(unit));
-        self.touched = touched;
-    }
-
-    pub(super) fn arm(&mut self, unit: UnitId) {
-        let wanted = self.wanted_deadline(unit);
-        let armed = self.armed.get(&unit).copied();
-        if wanted == armed {
-            return;
+pub(crate) fn serve_deadlines(core: &mut Core) {
+    let now = core.times.now.monotonic;
+    while let Some(unit) = core.deadlines.pop_due(now) {
+        core.units.note_served(unit);
+        if core.deadlines.take_upheld_again(unit, now) {
+            rules::return_if_allowed(core, unit);
+            core.queues.queue_relations(unit);
         }
-        if let Some(at) = armed {
-            self.deadlines.remove(&(at, unit));
-            self.armed.remove(&unit);
-        }
-        if let Some(at) = wanted {
-            self.deadlines.insert((at, unit));
-            self.armed.insert(unit, at);
-        }
-    }
-
-    pub(super) fn serve_deadlines(&mut self) {
-        while let Some(&(at, unit)) = self.deadlines.first() {
-            if at > self.now.monotonic {
-                break;
-            }
-            self.deadlines.pop_first();
-            self.armed.remove(&unit);
-            note_write([&mut self.changed, &mut self.touched], unit);
-            if self.upheld_again.get(&unit).is_some_and(|&due| due <= self.now.monotonic) {
-                self.upheld_again.remove(&unit);
-                self.return_if_allowed(unit);
-                self.upheld_queue.insert(unit);
-                self.bound_queue.insert(unit);
-                self.unneeded_queue.insert(unit);
-            }
-            self.clearing_deadline(unit);
-            self.job_deadline(unit);
-            match &self.run(unit).state {
-                TypeState::Service(_) => self.service_deadline(unit),
-                TypeState::Socket(_) => self.socket_deadline(unit),
-                TypeState::Mount(_) | TypeState::Swap(_) => self.mount_deadline(unit),
-                _ => {}
-            }
+        held_stops::clearing_deadline(core, unit);
+        ends::job_deadline(core, unit);
+        match &core.units.run(unit).state {
+            TypeState::Service(_) => service::deadline(core, unit),
+            TypeState::Socket(_) => socket::deadline(core, unit),
+            TypeState::Mount(_) | TypeState::Swap(_) => mount::deadline(core, unit),
+            _ => {}
         }
     }
 }

@@ -1,464 +1,83 @@
 //! What a change of one unit's state does to its job, to the units tied to it and to whoever
 //! waits.
 
-use crate::machine::{Core, Transition};
+use crate::features::{connections, start_limit};
+use crate::jobs::{dependency_groups, halves, outcomes};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
-use crate::model::job::{JobKind, JobMode, JobResult, JobType};
-use crate::model::process::*;
-use crate::model::reason::{Cause, Code, Reason};
-use crate::model::state::*;
 use crate::model::time::Moment;
-use crate::protocol::request::{Notice, Refusal};
-use crate::settings::{Compiled, TypeSettings};
-use crate::transaction::Anchor;
-use std::time::Duration;
-use warren_unit::{LoadState, Relation, UnitName, UnitType};
+use crate::parts::Core;
+use crate::parts::queues::Transition;
+use crate::relations::{neighbours, rules, standing, triggers};
+use crate::types::service::stop;
+use crate::types::{automount, device, socket};
+use warren_unit::UnitType;
 
-/// When a stop that failed is tried again, if the unit is still bound to something gone, or unneeded.
-const AGAIN_AFTER: Duration = Duration::from_secs(10);
-
-impl Core {
-    /// Propagates one transition.
-    pub(crate) fn ripple(&mut self, transition: Transition) {
-        let Transition { unit, old, new, by, .. } = transition;
-        self.job_after_change(unit, new);
-        if !old.is_up_or_coming()
-            && new.is_up_or_coming()
-            && by.is_none()
-            && !self.waits_to_restart(unit)
-        {
-            self.start_afterwards(unit);
-        }
-        let told = by.filter(|kind| kind.is_stopping());
-        if !old.is_down_or_going() && new.is_down_or_going() && told.is_none() {
-            self.stop_afterwards(unit);
-        }
-        self.ripple_by_rules(transition, told);
-        self.look_at_group_waiters(unit);
-        self.tell_triggers(unit, old, new);
-        self.fire_outcome(transition);
-        self.requeue_waiters(unit);
-        self.look_at_devices(unit);
-        self.look_at_neighbours(unit, old, new);
-        if new.is_down() && self.run(unit).job.is_none() {
-            self.forget_settings(unit);
-            self.look_whom_it_held(unit);
-        }
+/// Propagates one transition.
+pub(crate) fn ripple(core: &mut Core, transition: Transition) {
+    let Transition { unit, old, new, by, .. } = transition;
+    halves::job_after_change(core, unit, new);
+    if !old.is_up_or_coming()
+        && new.is_up_or_coming()
+        && by.is_none()
+        && !core.units.waits_to_restart(unit)
+    {
+        neighbours::start_afterwards(core, unit);
     }
-
-    /// Units that this one has any of these relations with; ascending, no repeats.
-    fn related(&self, unit: UnitId, relations: &[Relation]) -> Vec<UnitId> {
-        let all = relations.iter().flat_map(|&relation| self.graph.related(unit, relation));
-        let mut all: Vec<UnitId> = all.collect();
-        if relations.len() > 1 {
-            all.sort_unstable();
-            all.dedup();
-        }
-        all
+    let told = by.filter(|kind| kind.is_stopping());
+    if !old.is_down_or_going() && new.is_down_or_going() && told.is_none() {
+        neighbours::stop_afterwards(core, unit);
     }
-
-    /// A unit came up without a job of its own (a mount found in the kernel's table, a service that
-    /// restarts): what it requires is started now, what conflicts is stopped.
-    fn start_afterwards(&mut self, unit: UnitId) {
-        let by = |code| Reason::new(code, Cause::Dependency(unit));
-        let wanted = match self.graph.is_device(unit) {
-            true => by(Code::WantedByDevice),
-            false => by(Code::Started),
-        };
-        let missing = |core: &Core, relations: &[Relation], after: bool| -> Vec<UnitId> {
-            let idle =
-                |&u: &UnitId| core.run(u).job.is_none() && !core.active_state(u).is_up_or_coming();
-            let ordered = |&u: &UnitId| after || !core.graph.is_before(u, unit);
-            core.related(unit, relations).into_iter().filter(idle).filter(ordered).collect()
-        };
-        for other in missing(self, &[Relation::Requires, Relation::BindsTo], false) {
-            self.enqueue_because(other, JobType::Start, JobMode::Replace, wanted);
-        }
-        for other in missing(self, &[Relation::Wants, Relation::Upholds], false) {
-            self.enqueue_because(other, JobType::Start, JobMode::Fail, wanted);
-        }
-        for other in self.related(unit, &[Relation::Conflicts, Relation::ConflictedBy]) {
-            if !self.active_state(other).is_down_or_going() {
-                let reason = by(Code::StoppedByConflict);
-                self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason);
-            }
-        }
+    rules::ripple_by_rules(core, transition, told);
+    dependency_groups::look_at_group_waiters(core, unit);
+    tell_triggers(core, unit, old, new);
+    outcomes::fire_outcome(core, transition);
+    neighbours::requeue_waiters(&core.units, &mut core.queues, unit);
+    device::look_at_devices(core, unit);
+    neighbours::look_at_neighbours(&core.graph, &mut core.queues, unit, old, new);
+    if new.is_down() && core.units.run(unit).job.is_none() {
+        core.settings.forget(unit);
+        start_limit::look_whom_it_held(core, unit);
     }
+}
 
-    /// A unit went down without a job of its own: what is bound to it follows (`BindsTo=`), and what its
-    /// stop is passed on to.
-    fn stop_afterwards(&mut self, unit: UnitId) {
-        for other in self.related(unit, &[Relation::PropagatesStopTo]) {
-            if !self.active_state(other).is_down_or_going() {
-                let reason = Reason::new(Code::StoppedWithDependency, Cause::Dependency(unit));
-                self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason);
-            }
-        }
-        for other in self.related(unit, &[Relation::BoundBy]) {
-            let stays = self.graph.is_related(other, Relation::RestartOnNone, unit);
-            if !stays && !self.active_state(other).is_down_or_going() {
-                let reason = Reason::new(Code::BoundUnitGone, Cause::Dependency(unit));
-                if !self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason) {
-                    // A job that may not be replaced stands against it now.
-                    self.stands_off.insert(other);
-                }
-            }
-        }
-    }
-
-    /// Units that start this one when something happens.
-    pub(crate) fn triggers_of(&self, unit: UnitId) -> Vec<UnitId> {
-        let mut all = self.related(unit, &[Relation::TriggeredBy]);
-        let before = match self.definition(unit).unit_type() {
-            UnitType::Service => UnitType::Socket,
-            UnitType::Mount => UnitType::Automount,
-            _ => return all,
-        };
-        let definition = self.definition(unit);
-        let names = definition.aliases.iter().chain([&definition.name]);
-        all.extend(names.filter_map(|name| self.orphan(name, before)));
-        all
-    }
-
-    /// A socket or an automount that is up and whose file is gone, or its name another one's: who has that name
-    /// otherwise is behind it.
-    fn orphan(&self, name: &UnitName, unit_type: UnitType) -> Option<UnitId> {
-        let trigger = self.graph.lookup_own(&name.change_type(unit_type).ok()?)?;
-        // Whatever else is the matter with its file: then nothing is known of what it starts, either.
-        let is_orphaned = self.definition(trigger).load_state != LoadState::Loaded;
-        let is_orphaned = is_orphaned && !self.active_state(trigger).is_down();
-        // Behind one that takes connections are their instances.
-        let accepts =
-            |all: &Compiled| matches!(&all.own, TypeSettings::Socket(config) if config.accept);
-        let is_before = is_orphaned && !self.compiled_at_hand(trigger).is_some_and(accepts);
-        is_before.then_some(trigger)
-    }
-
-    /// Why nobody is let in by a socket or an automount though it is up, as with systemd 252: it is masked, or its
-    /// file says no longer what it is to be. One whose file is gone does what it did.
-    pub(crate) fn lets_nobody_in(&self, unit: UnitId) -> Option<Code> {
-        match self.definition(unit).load_state {
-            LoadState::Loaded | LoadState::NotFound => None,
-            LoadState::Masked => Some(Code::Masked),
-            _ => Some(Code::BadSetting),
-        }
-    }
-
-    /// Sockets and automounts follow the state of what they start.
-    fn tell_triggers(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
-        for trigger in self.triggers_of(unit) {
-            match self.definition(trigger).unit_type() {
-                UnitType::Socket => self.socket_service_changed(trigger, unit, new),
-                UnitType::Automount => self.automount_mount_changed(trigger, unit, old, new),
-                _ => {}
-            }
-        }
-        if new.is_down() && !old.is_down() {
-            self.unmounted_unheard.remove(&unit);
-            self.connection_ended(unit);
-        }
-    }
-
-    /// A unit has no job any more, perhaps without having changed its state: a start that failed
-    /// for want of a dependency, a stop that was cancelled. Who waits behind a socket or in an
-    /// automount must not wait for ever.
-    pub(crate) fn tell_triggers_of_job_end(&mut self, unit: UnitId, at: Moment) {
-        if self.run(unit).job.is_some() {
-            return;
-        }
-        self.restart_given_up(unit, at);
-        let state = self.active_state(unit);
-        if state.is_down() {
-            self.look_whom_it_held(unit);
-            self.start_again_if_lost(unit, at);
-            // What gave way to it waited for its job too, which may have ended without a start.
-            self.return_without(unit);
-        }
-        for trigger in self.triggers_of(unit) {
-            match self.definition(trigger).unit_type() {
-                UnitType::Socket if state.is_down() => {
-                    self.socket_service_changed(trigger, unit, state);
-                }
-                UnitType::Automount => self.automount_job_ended(trigger, state),
-                _ => {}
-            }
-        }
-    }
-
-    /// A client, or the job of another unit, has taken away the start of a unit that stays down: it is
-    /// looked at again whether a unit upholds it or a rule has it return. systemd 252 starts again at
-    /// once what is upheld, after `systemctl cancel` and after `--job-mode=flush`. Where what it needs
-    /// has failed, or has kept it waiting for too long, that is done after a while; systemd 252 tries
-    /// 17 times at once, and never again.
-    fn start_again_if_lost(&mut self, unit: UnitId, at: Moment) {
-        let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
-        // Of a unit that is down a restart is a start.
-        let starts = |lost: &LostJob| matches!(lost.kind, JobKind::Start | JobKind::Restart);
-        let is_start = |lost: &LostJob| lost.at == at && starts(lost);
-        let Some(lost) = lost.filter(is_start) else { return };
-        match lost.result {
-            JobResult::Dependency | JobResult::Timeout if self.upholders(unit).next().is_some() => {
-                self.try_later(unit);
-            }
-            // It is as it was, and nothing else tells that it is tried again when the limit is over.
-            _ if lost.reason.code == Code::StartLimit => _ = self.upheld_queue.insert(unit),
-            // What was cancelled for the sake of a circle would be in it again.
-            JobResult::Canceled if lost.reason.cause != Cause::Manager => {
-                self.upheld_queue.insert(unit);
-                self.return_if_allowed(unit);
-            }
+/// Sockets and automounts follow the state of what they start.
+fn tell_triggers(core: &mut Core, unit: UnitId, old: ActiveState, new: ActiveState) {
+    for trigger in triggers::triggers_of(core, unit) {
+        match core.graph.definition(trigger).unit_type() {
+            UnitType::Socket => socket::service_changed(core, trigger, unit, new),
+            UnitType::Automount => automount::mount_changed(core, trigger, unit, old, new),
             _ => {}
         }
     }
-
-    /// `OnFailure=`, `OnSuccess=` and the actions of the same kind (systemd.unit(5)).
-    fn fire_outcome(&mut self, transition: Transition) {
-        let Transition { unit, old, new, will_restart, .. } = transition;
-        let has_failed = match new {
-            ActiveState::Failed => true,
-            // Put aside by hand is no failure.
-            ActiveState::Maintenance => self.outcome(unit) != Outcome::Success,
-            _ => false,
-        };
-        if will_restart || old.is_down() && !(has_failed && old == ActiveState::Inactive) {
-            return;
-        }
-        let (relation, failed) = match new {
-            _ if has_failed => (Relation::OnFailure, true),
-            ActiveState::Inactive if !old.is_down() => (Relation::OnSuccess, false),
-            _ => return,
-        };
-        self.start_by_outcome(unit, relation, self.is_limited(unit));
-        if self.flags(unit).has_job_settings() {
-            let section = self.compiled(unit).section.clone();
-            let (action, status) = match failed {
-                true => (section.failure_action, section.failure_action_exit_status),
-                false => (section.success_action, section.success_action_exit_status),
-            };
-            let status = status.or_else(|| self.main_exit(unit));
-            self.emergency(action, unit, status, &section.reboot_argument);
-        }
+    if new.is_down() && !old.is_down() {
+        core.resources.unmounted_unheard.remove(&unit);
+        connections::connection_ended(core, unit);
     }
+}
 
-    /// What the main process of the last run exited with, if it did.
-    fn main_exit(&self, unit: UnitId) -> Option<u8> {
-        match self.run(unit).history.as_ref()?.last_main?.status {
-            ExitStatus::Exited(status) => Some(status),
-            _ => None,
-        }
+/// A unit has no job any more, perhaps without having changed its state: a start that failed
+/// for want of a dependency, a stop that was cancelled. Who waits behind a socket or in an
+/// automount must not wait for ever.
+pub(crate) fn tell_triggers_of_job_end(core: &mut Core, unit: UnitId, at: Moment) {
+    if core.units.run(unit).job.is_some() {
+        return;
     }
-
-    /// Starts what `OnFailure=` or `OnSuccess=` names. `counted`: what ended counted as a start.
-    pub(crate) fn start_by_outcome(&mut self, unit: UnitId, relation: Relation, counted: bool) {
-        if !self.flags(unit).has_on_result() {
-            return;
-        }
-        if !counted && self.answers_too_often(unit) {
-            return self.leave_outcome_alone(unit, relation);
-        }
-        let section = self.compiled(unit).section.clone();
-        let others = self.related(unit, &[relation]);
-        let mode = match relation {
-            Relation::OnFailure => section.on_failure_job_mode,
-            _ => section.on_success_job_mode,
-        };
-        // Of several each would stop the one before it: systemd.unit(5) allows only one with it.
-        let mode = match mode {
-            JobMode::Isolate if others.len() > 1 => JobMode::Replace,
-            mode => mode,
-        };
-        let cause = Cause::Outcome(unit);
-        for other in others {
-            match self.is_asked_too_often(other) {
-                true => self.note(other, Code::OutcomeLimit, cause, String::new()),
-                false => _ = self.enqueue_quietly(other, JobType::Start, mode, cause),
+    stop::restart_given_up(core, unit, at);
+    let state = core.units.active_state(unit);
+    if state.is_down() {
+        start_limit::look_whom_it_held(core, unit);
+        standing::start_again_if_lost(core, unit, at);
+        // What gave way to it waited for its job too, which may have ended without a start.
+        rules::return_without(core, unit);
+    }
+    for trigger in triggers::triggers_of(core, unit) {
+        match core.graph.definition(trigger).unit_type() {
+            UnitType::Socket if state.is_down() => {
+                socket::service_changed(core, trigger, unit, state);
             }
+            UnitType::Automount => automount::job_ended(core, trigger, state),
+            _ => {}
         }
-    }
-
-    /// Does not start what `OnFailure=` or `OnSuccess=` names, because it would be too often.
-    fn leave_outcome_alone(&mut self, unit: UnitId, relation: Relation) {
-        let cause = Cause::Outcome(unit);
-        for other in self.related(unit, &[relation]) {
-            if self.active_state(other).is_down() {
-                self.note(other, Code::OutcomeLimit, cause, String::new());
-            }
-        }
-    }
-
-    /// The unit's own job may have waited for its state rather than for another job.
-    fn requeue_waiters(&mut self, unit: UnitId) {
-        if self.run(unit).job.is_some() {
-            self.queue_job(unit);
-        }
-    }
-
-    /// Has looked at what this unit needs and may be stopped when nobody does.
-    pub(crate) fn queue_what_may_go(&mut self, unit: UnitId) {
-        const NEEDS: &[Relation] = &[
-            Relation::Requires,
-            Relation::Requisite,
-            Relation::Wants,
-            Relation::BindsTo,
-            Relation::Upholds,
-            Relation::RequireAny,
-            Relation::MountsFor,
-        ];
-        let needed = NEEDS.iter().flat_map(|&relation| self.graph.related(unit, relation));
-        let optional = |&u: &UnitId| self.flags(u).stop_when_unneeded();
-        let may_go: Vec<UnitId> = needed.filter(optional).collect();
-        self.unneeded_queue.extend(may_go);
-    }
-
-    /// Who may be unneeded now, who is to be kept up.
-    fn look_at_neighbours(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
-        let goes = new.is_down_or_going() && !old.is_down_or_going();
-        if goes || new.is_down() && !old.is_down() {
-            self.queue_what_may_go(unit);
-        }
-        if new.is_up() && !old.is_up() {
-            self.unneeded_queue.insert(unit);
-            self.bound_queue.insert(unit);
-            let upheld = self.related(unit, &[Relation::Upholds]);
-            self.upheld_queue.extend(upheld);
-        }
-        if new.is_down() && !old.is_down() {
-            self.upheld_queue.insert(unit);
-        }
-    }
-
-    /// `StopWhenUnneeded=`: stops the unit if no unit that needs it is up or has a job.
-    pub(crate) fn stop_if_unneeded(&mut self, unit: UnitId) {
-        let idle = self.run(unit).job.is_none() && self.active_state(unit).is_up();
-        if !idle || !self.flags(unit).stop_when_unneeded() || self.puts_off_stop(unit) {
-            return;
-        }
-        const NEEDED_BY: &[Relation] = &[
-            Relation::RequiredBy,
-            Relation::RequisiteOf,
-            Relation::WantedBy,
-            Relation::BoundBy,
-            Relation::UpheldBy,
-            Relation::RequireAnyOf,
-            Relation::MountsForOf,
-        ];
-        let needs_it =
-            |other: UnitId| self.run(other).job.is_some() || !self.active_state(other).is_down();
-        if self.related(unit, NEEDED_BY).into_iter().any(needs_it) {
-            return;
-        }
-        let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Fail };
-        self.enqueue_for(anchor, Reason::new(Code::Unneeded, Cause::None));
-    }
-
-    /// Makes a job that a standing relation asks for. If it may not disturb jobs that are there,
-    /// it is tried again when jobs have ended.
-    pub(crate) fn enqueue_for(&mut self, anchor: Anchor, reason: Reason) {
-        let unit = anchor.unit;
-        match self.enqueue(anchor, reason.cause) {
-            Ok(_) => {
-                self.stands_off.remove(&unit);
-                if let Some(job) = self.run_mut(unit).job.as_mut() {
-                    job.reason = reason;
-                }
-            }
-            Err(refusal) => {
-                let again = matches!(refusal, Refusal::Destructive { .. });
-                if !again || self.stands_off.insert(unit) {
-                    let reason = Reason::new(refusal.code(), reason.cause);
-                    self.tell(Notice::Log { unit, reason, detail: refusal.to_string() });
-                }
-            }
-        }
-    }
-
-    /// A job has ended: what stood off because of it may be done now.
-    pub(crate) fn try_again(&mut self) {
-        for unit in std::mem::take(&mut self.stands_off) {
-            self.unneeded_queue.insert(unit);
-            self.bound_queue.insert(unit);
-            self.upheld_queue.insert(unit);
-        }
-    }
-
-    /// Whether a stop of the unit failed so recently that nothing is to be expected of another, which is
-    /// then made later.
-    fn puts_off_stop(&mut self, unit: UnitId) -> bool {
-        let failed = |lost: &LostJob| {
-            let is_stop = lost.kind == JobKind::Stop && self.active_state(unit).is_up();
-            is_stop && matches!(lost.result, JobResult::Failed | JobResult::Timeout)
-        };
-        let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
-        let Some(lost) = lost.filter(failed) else { return false };
-        let again = lost.at.monotonic.after(AGAIN_AFTER);
-        let is_early = again > self.now.monotonic;
-        // Nobody may have it planned, after a restart of the manager.
-        if is_early && !self.upheld_again.contains_key(&unit) {
-            self.upheld_again.insert(unit, again);
-            self.touched.push(unit);
-        }
-        is_early
-    }
-
-    /// What standing relations ask of the unit is looked at again after a while.
-    pub(crate) fn try_later(&mut self, unit: UnitId) {
-        self.upheld_again.insert(unit, self.now.monotonic.after(AGAIN_AFTER));
-        self.touched.push(unit);
-    }
-
-    /// `BindsTo=` without `After=`: what it is bound to may have ended, or never have begun, before
-    /// this unit came up.
-    pub(crate) fn stop_if_unbound(&mut self, unit: UnitId) {
-        if self.puts_off_stop(unit) || self.stop_if_owed(unit) {
-            return;
-        }
-        if self.run(unit).job.is_some() || !self.active_state(unit).is_up() {
-            return;
-        }
-        let gone = |other: &UnitId| {
-            self.run(*other).job.is_none()
-                && !self.graph.is_related(unit, Relation::RestartOnNone, *other)
-                && self.active_state(*other).is_down_or_going()
-                && (!self.graph.is_device(*other) || self.has_gone(*other))
-        };
-        let Some(bound) = self.graph.related(unit, Relation::BindsTo).find(gone) else { return };
-        let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };
-        self.enqueue_for(anchor, Reason::new(Code::BoundUnitGone, Cause::Dependency(bound)));
-    }
-
-    /// A unit that is up, and to stay so, and upholds this one.
-    fn upholder(&self, unit: UnitId) -> Option<UnitId> {
-        self.upholders(unit).find(|&other| self.run(other).job.is_none())
-    }
-
-    /// Units that are up and uphold this one.
-    fn upholders(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
-        let related = self.graph.related(unit, Relation::UpheldBy);
-        related.filter(|&other| self.active_state(other).is_up())
-    }
-
-    /// `Upholds=`: starts the unit again if an active unit upholds it.
-    pub(crate) fn start_if_upheld(&mut self, unit: UnitId) {
-        if self.totals.stopping
-            || self.run(unit).job.is_some()
-            || !self.active_state(unit).is_down()
-        {
-            return;
-        }
-        let Some(upholder) = self.upholder(unit) else {
-            // One that has a job now may be there when that is over.
-            if self.upholders(unit).next().is_some() {
-                self.try_later(unit);
-            }
-            return;
-        };
-        if let Some(at) = self.start_limit_ends(unit) {
-            self.upheld_again.insert(unit, at);
-            return self.touched.push(unit);
-        }
-        self.count_upheld(unit);
-        let anchor = Anchor { unit, job_type: JobType::Start, mode: JobMode::Fail };
-        self.enqueue_for(anchor, Reason::new(Code::Upheld, Cause::Dependency(upholder)));
     }
 }

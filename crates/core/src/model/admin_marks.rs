@@ -1,6 +1,6 @@
 //! What administrators say of a unit: marks, and the comment of its last stop.
 //!
-//! Only data; what a mark does is in `features::admin_marks`.
+//! Only data; what a mark does is in `machine::admin_marks`.
 
 use crate::model::reason::Cause;
 use crate::model::time::Moment;

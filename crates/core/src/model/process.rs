@@ -112,6 +112,77 @@ impl Process {
     }
 }
 
+/// The main process of a service, as far as it is known. A service can run without a known one: it has forked its
+/// process and no PID file names it, or it has left others behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MainProcess {
+    /// None is known, and none is on the way.
+    #[default]
+    None,
+    /// Its spawn is under way.
+    Asked(EffectId),
+    /// It runs.
+    Running(Process),
+    /// The service has named it (sd_notify(3), `MAINPID=`), and a spawn is still under way, the answer to which
+    /// names the first process.
+    Named {
+        /// The one that was named.
+        process: Process,
+        /// The spawn.
+        asked: EffectId,
+    },
+}
+
+impl MainProcess {
+    /// The process, while it runs.
+    pub fn process(self) -> Option<Process> {
+        match self {
+            MainProcess::Running(process) | MainProcess::Named { process, .. } => Some(process),
+            MainProcess::None | MainProcess::Asked(_) => None,
+        }
+    }
+
+    /// The spawn that is under way.
+    pub fn asked(self) -> Option<EffectId> {
+        match self {
+            MainProcess::Asked(asked) | MainProcess::Named { asked, .. } => Some(asked),
+            MainProcess::None | MainProcess::Running(_) => None,
+        }
+    }
+
+    /// What is known and what is on the way, as one.
+    pub(crate) fn of(process: Option<Process>, asked: Option<EffectId>) -> MainProcess {
+        match (process, asked) {
+            (None, None) => MainProcess::None,
+            (None, Some(asked)) => MainProcess::Asked(asked),
+            (Some(process), None) => MainProcess::Running(process),
+            (Some(process), Some(asked)) => MainProcess::Named { process, asked },
+        }
+    }
+
+    /// Its spawn is asked for.
+    pub(crate) fn ask(&mut self, asked: EffectId) {
+        *self = MainProcess::of(self.process(), Some(asked));
+    }
+
+    /// The spawn is answered.
+    pub(crate) fn take_asked(&mut self) {
+        *self = MainProcess::of(self.process(), None);
+    }
+
+    /// This process is the main one from now on.
+    pub(crate) fn set(&mut self, process: Process) {
+        *self = MainProcess::of(Some(process), self.asked());
+    }
+
+    /// The process has ended, or is another unit's or a control process.
+    pub(crate) fn take_process(&mut self) -> Option<Process> {
+        let process = self.process();
+        *self = MainProcess::of(None, self.asked());
+        process
+    }
+}
+
 /// Which list of commands a control process comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum CommandList {
@@ -158,3 +229,24 @@ pub enum Control {
 /// Ends of commands that are kept of a run: each is written down with every change of the unit, so
 /// that a list of thousands would cost the square of it. The oldest go first.
 pub const COMMAND_ENDS_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_process_that_names_itself_keeps_the_spawn_that_is_under_way() {
+        let (asked, process) = (EffectId(3), Process { pid: 7, started: Moment::default() });
+        let mut main = MainProcess::default();
+        main.ask(asked);
+        assert_eq!(main, MainProcess::Asked(asked));
+        main.set(process);
+        assert_eq!(main, MainProcess::Named { process, asked });
+        assert_eq!((main.process(), main.asked()), (Some(process), Some(asked)));
+        let mut answered = main;
+        answered.take_asked();
+        assert_eq!(answered, MainProcess::Running(process));
+        assert_eq!(main.take_process(), Some(process));
+        assert_eq!((main, main.take_process()), (MainProcess::Asked(asked), None));
+    }
+}

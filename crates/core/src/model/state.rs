@@ -49,15 +49,13 @@ impl ServicePhase {
     }
 }
 
-/// A service that is doing something.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// A service that is doing something. How it is written down is in `persist::service`.
+#[derive(Clone, PartialEq, Debug)]
 pub struct ServiceRun {
     /// Where it is.
     pub phase: ServicePhase,
-    /// The main process, once known.
-    pub main: Option<Process>,
-    /// The spawn of the main process that is under way.
-    pub main_asked: Option<EffectId>,
+    /// The main process.
+    pub main: MainProcess,
     /// The control process: commands other than the main one.
     pub control: Option<Control>,
     /// Which command of the current list runs.
@@ -223,6 +221,21 @@ pub enum Mount {
     Failed(Outcome),
     /// Mounted or under way.
     Up(Part<MountRun>),
+}
+
+impl Mount {
+    /// A mount that the kernel has and no job made.
+    pub(crate) fn found() -> Mount {
+        Mount::Up(Part::new(MountRun {
+            phase: MountPhase::Mounted,
+            asked: None,
+            in_table: true,
+            doubtful: false,
+            deadline: None,
+            outcome: Outcome::Success,
+            reload_outcome: Outcome::Success,
+        }))
+    }
 }
 
 /// An automount unit that is up or under way.

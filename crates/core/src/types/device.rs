@@ -9,151 +9,127 @@
 //! ever told of, nothing is stopped. A root file system from a device that only the kernel's
 //! command line names must not be unmounted because nobody knows it by that name.
 
-use crate::machine::Core;
-use crate::model::device_news::DeviceChange;
-use crate::model::device_news::{DeviceNews, Sight};
+use crate::jobs::{ends, install};
+use crate::model::device_news::{DeviceChange, DeviceNews, Sight};
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, JobMode, JobResult, JobType};
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::{Device, TypeState};
+use crate::parts::Core;
+use crate::state_change;
 use warren_unit::{Relation, UnitType};
 
-impl Core {
-    /// What is known of devices at all.
-    pub fn sight(&self) -> Sight {
-        self.totals.sight
+pub(crate) fn hear_of_devices(core: &mut Core, news: DeviceNews) {
+    let blinded = core.totals.sight != Sight::Blind && news.sight == Sight::Blind;
+    let began = core.totals.sight == Sight::Blind && news.sight != Sight::Blind;
+    core.totals.sight = news.sight;
+    for change in news.changes {
+        if core.units.known(change.unit).is_some() && core.graph.is_device(change.unit) {
+            device_told(core, change);
+        }
     }
-
-    /// The same for a machine that takes up another's work, before it recovers.
-    pub fn set_sight(&mut self, sight: Sight) {
-        self.totals.sight = sight;
+    if blinded {
+        wait_for_no_device(core);
     }
-
-    /// Whether the unit is a device that nobody looks for. What needs or is bound to one takes it
-    /// for plugged in.
-    pub fn is_unseen(&self, unit: UnitId) -> bool {
-        self.totals.sight == Sight::Blind
-            && self.graph.is_device(unit)
-            && !self.active_state(unit).is_up()
+    if began {
+        look_at_devices_of_mounts(core);
     }
+}
 
-    /// Whether a device was there and is not any more.
-    pub(crate) fn has_gone(&self, unit: UnitId) -> bool {
-        let history = self.run(unit).history.as_ref();
-        history.is_some_and(|history| !history.active_exit.is_never())
+/// Somebody looks for devices from now on: of what was mounted while nobody did, devices that
+/// nobody has told of are there in some way too.
+fn look_at_devices_of_mounts(core: &mut Core) {
+    for unit in core.units.busy() {
+        if core.units.active_state(unit).is_up() {
+            look_at_devices(core, unit);
+        }
     }
+}
 
-    pub(crate) fn hear_of_devices(&mut self, news: DeviceNews) {
-        let blinded = self.totals.sight != Sight::Blind && news.sight == Sight::Blind;
-        let began = self.totals.sight == Sight::Blind && news.sight != Sight::Blind;
-        self.totals.sight = news.sight;
-        for change in news.changes {
-            if self.known(change.unit).is_some() && self.graph.is_device(change.unit) {
-                self.device_told(change);
+fn device_told(core: &mut Core, change: DeviceChange) {
+    let unit = change.unit;
+    let was = core.units.run(unit).state == TypeState::Device(Device::Plugged);
+    match (was, change.plugged) {
+        (false, true) => {
+            become_device(core, unit, Device::Plugged, Code::PluggedIn);
+            for other in change.wants {
+                want_for_device(core, other, unit);
             }
         }
-        if blinded {
-            self.wait_for_no_device();
-        }
-        if began {
-            self.look_at_devices_of_mounts();
+        // What is mounted of it is unmounted for it.
+        (true, false) => become_device(core, unit, Device::Dead, Code::Vanished),
+        (true, true) if change.changed => reload_followers(core, unit),
+        _ => {}
+    }
+}
+
+fn become_device(core: &mut Core, unit: UnitId, state: Device, code: Code) {
+    core.units.history_mut(unit).reason = Reason::new(code, Cause::Kernel);
+    state_change::transit(core, unit, false, |run| run.state = TypeState::Device(state));
+}
+
+fn want_for_device(core: &mut Core, unit: UnitId, device: UnitId) {
+    if core.units.known(unit).is_none() || core.totals.stopping {
+        return;
+    }
+    let reason = Reason::new(Code::WantedByDevice, Cause::Dependency(device));
+    install::enqueue_because(core, unit, JobType::Start, JobMode::Fail, reason);
+}
+
+fn reload_followers(core: &mut Core, unit: UnitId) {
+    let graph = core.graph.clone();
+    for other in graph.related(unit, Relation::PropagatesReloadTo) {
+        if core.units.active_state(other).is_up() {
+            let cause = Cause::Dependency(unit);
+            install::enqueue_quietly(core, other, JobType::TryReload, JobMode::Fail, cause);
         }
     }
+}
 
-    /// Somebody looks for devices from now on: of what was mounted while nobody did, devices that
-    /// nobody has told of are there in some way too.
-    fn look_at_devices_of_mounts(&mut self) {
-        for unit in self.busy() {
-            if self.active_state(unit).is_up() {
-                self.look_at_devices(unit);
-            }
+/// Nobody looks for devices any more: who waits for one goes on.
+fn wait_for_no_device(core: &mut Core) {
+    for unit in core.units.busy() {
+        let waits = |core: &Core| {
+            core.units.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start)
+        };
+        if core.graph.is_device(unit) && waits(core) {
+            let reason = Reason::new(Code::NoDevices, Cause::Manager);
+            core.units.history_mut(unit).reason = reason;
+            ends::finish_job(core, unit, JobResult::Done, reason);
         }
     }
+}
 
-    fn device_told(&mut self, change: DeviceChange) {
-        let unit = change.unit;
-        let was = self.run(unit).state == TypeState::Device(Device::Plugged);
-        match (was, change.plugged) {
-            (false, true) => {
-                self.become_device(unit, Device::Plugged, Code::PluggedIn);
-                for other in change.wants {
-                    self.want_for_device(other, unit);
-                }
-            }
-            // What is mounted of it is unmounted for it.
-            (true, false) => self.become_device(unit, Device::Dead, Code::Vanished),
-            (true, true) if change.changed => self.reload_followers(unit),
-            _ => {}
+/// A mount came or went: what it is mounted from is there in some way, or not any more.
+pub(crate) fn look_at_devices(core: &mut Core, mount: UnitId) {
+    if core.totals.sight == Sight::Blind
+        || core.graph.definition(mount).unit_type() != UnitType::Mount
+    {
+        return;
+    }
+    let graph = core.graph.clone();
+    let needed = [Relation::BindsTo, Relation::Requires].into_iter();
+    for device in needed.flat_map(|relation| graph.related(mount, relation)) {
+        if graph.is_device(device) {
+            look_at_users(core, device);
         }
     }
+}
 
-    fn become_device(&mut self, unit: UnitId, state: Device, code: Code) {
-        self.history_mut(unit).reason = Reason::new(code, Cause::Kernel);
-        self.transit(unit, false, |run| run.state = TypeState::Device(state));
-    }
-
-    fn want_for_device(&mut self, unit: UnitId, device: UnitId) {
-        if self.known(unit).is_none() || self.totals.stopping {
-            return;
+fn look_at_users(core: &mut Core, device: UnitId) {
+    let users = [Relation::BoundBy, Relation::RequiredBy].into_iter();
+    let mut users = users.flat_map(|relation| core.graph.related(device, relation));
+    let is_used = users.any(|user| {
+        core.graph.definition(user).unit_type() == UnitType::Mount
+            && core.units.active_state(user).is_up()
+    });
+    match (&core.units.run(device).state, is_used) {
+        (TypeState::Device(Device::Dead), true) => {
+            become_device(core, device, Device::Tentative, Code::MountedUnseen);
         }
-        let reason = Reason::new(Code::WantedByDevice, Cause::Dependency(device));
-        self.enqueue_because(unit, JobType::Start, JobMode::Fail, reason);
-    }
-
-    fn reload_followers(&mut self, unit: UnitId) {
-        let graph = self.graph.clone();
-        for other in graph.related(unit, Relation::PropagatesReloadTo) {
-            if self.active_state(other).is_up() {
-                let cause = Cause::Dependency(unit);
-                self.enqueue_quietly(other, JobType::TryReload, JobMode::Fail, cause);
-            }
+        (TypeState::Device(Device::Tentative), false) => {
+            become_device(core, device, Device::Dead, Code::Vanished);
         }
-    }
-
-    /// Nobody looks for devices any more: who waits for one goes on.
-    fn wait_for_no_device(&mut self) {
-        for unit in self.busy() {
-            let waits = |core: &Core| {
-                core.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start)
-            };
-            if self.graph.is_device(unit) && waits(self) {
-                let reason = Reason::new(Code::NoDevices, Cause::Manager);
-                self.history_mut(unit).reason = reason;
-                self.finish_job(unit, JobResult::Done, reason);
-            }
-        }
-    }
-
-    /// A mount came or went: what it is mounted from is there in some way, or not any more.
-    pub(crate) fn look_at_devices(&mut self, mount: UnitId) {
-        if self.totals.sight == Sight::Blind
-            || self.definition(mount).unit_type() != UnitType::Mount
-        {
-            return;
-        }
-        let graph = self.graph.clone();
-        let needed = [Relation::BindsTo, Relation::Requires].into_iter();
-        for device in needed.flat_map(|relation| graph.related(mount, relation)) {
-            if graph.is_device(device) {
-                self.look_at_users(device);
-            }
-        }
-    }
-
-    fn look_at_users(&mut self, device: UnitId) {
-        let users = [Relation::BoundBy, Relation::RequiredBy].into_iter();
-        let mut users = users.flat_map(|relation| self.graph.related(device, relation));
-        let is_used = users.any(|user| {
-            self.definition(user).unit_type() == UnitType::Mount && self.active_state(user).is_up()
-        });
-        match (&self.run(device).state, is_used) {
-            (TypeState::Device(Device::Dead), true) => {
-                self.become_device(device, Device::Tentative, Code::MountedUnseen);
-            }
-            (TypeState::Device(Device::Tentative), false) => {
-                self.become_device(device, Device::Dead, Code::Vanished);
-            }
-            _ => {}
-        }
+        _ => {}
     }
 }

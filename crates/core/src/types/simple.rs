@@ -1,279 +1,50 @@
-//! What all types share at their start and end (conditions, limits, dispatch), and the types that
-//! have next to no state of their own: targets and slices.
+//! The types that have next to no state of their own: targets and slices.
 
-use crate::graph::Graph;
-use crate::machine::Core;
-use crate::machine::job_queue::Turn;
-use crate::model::active_state::ActiveState;
 use crate::model::ids::{EffectId, UnitId};
-use crate::model::job::JobResult;
 use crate::model::process::*;
-use crate::model::reason::{Cause, Code, Reason};
+use crate::model::reason::{Cause, Code};
 use crate::model::state::*;
-use crate::protocol::event::{Done, Effect, Verdict};
-use crate::protocol::request::Notice;
-use warren_unit::{UnitFlags, UnitType};
+use crate::parts::Core;
+use crate::parts::unit_settings;
+use crate::protocol::event::{Done, Effect};
+use crate::state_change;
 
-impl Core {
-    /// Begins to start a unit that is down: conditions first, then the start limit.
-    pub(crate) fn start_unit(&mut self, unit: UnitId, reason: Reason) -> Turn {
-        if !self.can_run(unit) {
-            return Turn::Over(
-                JobResult::Unsupported,
-                Reason::new(Code::NotSupported, reason.cause),
-            );
-        }
-        if self.graph.is_device(unit) {
-            return self.await_device(unit, reason);
-        }
-        let invocation = self.new_invocation();
-        let history = self.history_mut(unit);
-        history.invocation = invocation;
-        history.reason = reason;
-        if self.flags(unit).contains(UnitFlags::HAS_CONDITIONS) {
-            self.ask_conditions(unit);
-            return Turn::Begun;
-        }
-        self.start_checked(unit)
+// ---- targets and slices ----
+
+pub(crate) fn target_start(core: &mut Core, unit: UnitId) {
+    state_change::transit(core, unit, false, |run| run.state = TypeState::Target(true));
+}
+
+pub(crate) fn slice_start(core: &mut Core, unit: UnitId) {
+    let id = core.outbox.new_effect(unit);
+    let settings = unit_settings::compiled(core, unit);
+    state_change::transit(core, unit, false, |run| run.state = TypeState::Slice(Slice::Asked(id)));
+    core.outbox.effects.push(Effect::MakeCgroup { id, unit, settings });
+}
+
+pub(crate) fn slice_done(core: &mut Core, unit: UnitId, effect: EffectId, result: Done) {
+    if core.units.run(unit).state != TypeState::Slice(Slice::Asked(effect)) {
+        return;
     }
-
-    fn can_run(&self, unit: UnitId) -> bool {
-        match self.run(unit).state {
-            TypeState::Unsupported | TypeState::Scope(_) => false,
-            TypeState::Swap(_) => !self.totals.without_swaps,
-            _ => true,
+    let made = match result {
+        Done::Failed { error } => {
+            state_change::note(core, unit, Code::Resources, Cause::Kernel, error);
+            Slice::Dead
         }
+        _ => Slice::Active,
+    };
+    core.units.history_mut(unit).has_cgroup = made == Slice::Active;
+    let outcome = if made == Slice::Active { Outcome::Success } else { Outcome::Resources };
+    core.units.history_mut(unit).outcome = outcome;
+    state_change::transit(core, unit, false, |run| run.state = TypeState::Slice(made));
+}
+
+pub(crate) fn slice_stop(core: &mut Core, unit: UnitId) {
+    if let TypeState::Slice(Slice::Asked(id)) = core.units.run(unit).state {
+        core.outbox.forget_effect(id);
     }
-
-    /// A device is not started: its job waits until it is there.
-    fn await_device(&mut self, unit: UnitId, reason: Reason) -> Turn {
-        match self.is_unseen(unit) {
-            true => Turn::Over(JobResult::Unsupported, Reason::new(Code::NoDevices, reason.cause)),
-            false => {
-                self.history_mut(unit).reason = Reason::new(Code::AwaitsDevice, reason.cause);
-                Turn::Begun
-            }
-        }
-    }
-
-    /// Starts a unit whose conditions hold. What a condition skips does not count as a start.
-    fn start_checked(&mut self, unit: UnitId) -> Turn {
-        if self.count_start(unit) {
-            let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
-            return self.refuse_start_limit(unit, reason);
-        }
-        let is_refused = match self.definition(unit).unit_type() {
-            UnitType::Socket => self.socket_refused_to_start(unit),
-            UnitType::Automount => self.automount_refused_to_start(unit),
-            _ => false,
-        };
-        if is_refused {
-            let why = self.run(unit).history.as_ref().map(|h| h.reason).unwrap_or_default();
-            return Turn::Over(JobResult::Failed, why);
-        }
-        let history = self.history_mut(unit);
-        if history.reason.cause != Cause::Restart {
-            history.restarts = 0;
-            history.relapse = None;
-        }
-        match self.definition(unit).unit_type() {
-            UnitType::Service => self.service_start(unit),
-            UnitType::Socket => self.socket_start(unit),
-            UnitType::Mount | UnitType::Swap => self.mount_start(unit),
-            UnitType::Automount => self.automount_start(unit),
-            UnitType::Slice => self.slice_start(unit),
-            UnitType::Target => self.target_start(unit),
-            _ => {}
-        }
-        let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
-        match self.active_state(unit) {
-            s if s.is_up() => Turn::Over(JobResult::Done, reason),
-            ActiveState::Failed => Turn::Over(JobResult::Failed, reason),
-            _ => Turn::Begun,
-        }
-    }
-
-    /// A start comes to nothing, and the unit stays as it is.
-    pub(crate) fn refuse_to_start(&mut self, unit: UnitId, code: Code, detail: String) {
-        self.note(unit, code, Cause::None, detail);
-        // Conditions were met, or it would not have come to this.
-        let met = Some((self.now, true));
-        let history = self.history_mut(unit);
-        (history.conditions, history.asserts) = (met, met);
-    }
-
-    // ---- conditions ----
-
-    fn ask_conditions(&mut self, unit: UnitId) {
-        let id = self.new_effect(unit);
-        let section = self.compiled(unit).section.clone();
-        self.history_mut(unit).checking = Some(id);
-        self.out.push(Effect::CheckConditions { id, unit, section });
-    }
-
-    /// Serves the answer to a check of conditions; returns whether it was one.
-    pub(crate) fn conditions_done(
-        &mut self,
-        unit: UnitId,
-        effect: EffectId,
-        result: &Done,
-    ) -> bool {
-        if self.run(unit).history.as_ref().and_then(|h| h.checking) != Some(effect) {
-            return false;
-        }
-        let now = self.now;
-        self.history_mut(unit).checking = None;
-        let (conditions, asserts) = match result {
-            Done::Conditions { conditions, asserts } => {
-                self.keep_verdicts(unit, conditions, asserts);
-                (conditions.holds, asserts.holds)
-            }
-            _ => (false, true),
-        };
-        let history = self.history_mut(unit);
-        history.conditions = Some((now, conditions));
-        if conditions {
-            history.asserts = Some((now, asserts));
-        }
-        history.skipped &= !conditions;
-        let Some(job) = self.run(unit).job.as_ref() else { return true };
-        let cause = job.reason.cause;
-        if !conditions {
-            // Units that are skipped at every start of something else are told of once.
-            let again = self.run(unit).history.as_ref().is_some_and(|h| h.skipped);
-            self.history_mut(unit).skipped = true;
-            let reason = Reason::new(Code::ConditionFailed, cause);
-            self.history_mut(unit).reason = reason;
-            if !again {
-                self.tell(Notice::Log { unit, reason, detail: String::new() });
-            }
-            self.finish_job(unit, JobResult::Done, Reason::new(Code::ConditionFailed, cause));
-        } else if !asserts {
-            self.note(unit, Code::AssertFailed, cause, String::new());
-            self.finish_job(unit, JobResult::Assert, Reason::new(Code::AssertFailed, cause));
-        } else if self.waits_for_clearing(unit) {
-            self.wait_again(unit);
-        } else if let Turn::Over(result, reason) = self.start_checked(unit) {
-            self.finish_job(unit, result, reason);
-        }
-        true
-    }
-
-    /// Which conditions and assertions were not met, for those who ask. Where all are, nothing is
-    /// kept.
-    fn keep_verdicts(&mut self, unit: UnitId, conditions: &Verdict, asserts: &Verdict) {
-        let kept = |verdict: &Verdict| match verdict.each.iter().all(|&one| one == Tested::Met) {
-            true => Box::default(),
-            false => verdict.each.clone(),
-        };
-        // Assertions are not looked at where conditions do not hold.
-        let asserts = if conditions.holds { kept(asserts) } else { Box::default() };
-        let account = self.history_mut(unit).account_mut();
-        (account.conditions, account.asserts) = (kept(conditions), asserts);
-        self.history_mut(unit).drop_empty_account();
-    }
-
-    /// What came of conditions and assertions says nothing of those that an edit has put in their place: these were
-    /// not looked at, as systemd 252 has it.
-    pub(crate) fn forget_tests_of_others(&mut self, unit: UnitId, before: &Graph) {
-        let account = self.run(unit).history.as_ref().and_then(|history| history.account.as_ref());
-        let is_told = account.is_some_and(|a| !a.conditions.is_empty() || !a.asserts.is_empty());
-        let Some(was) = before.get(unit).filter(|_| is_told) else { return };
-        let (was, is) = (self.settings().compile(was), self.compiled(unit));
-        let (was, is) = (&was.section, &is.section);
-        let account = self.history_mut(unit).account_mut();
-        for (was, is, tested) in [
-            (&was.conditions, &is.conditions, &mut account.conditions),
-            (&was.asserts, &is.asserts, &mut account.asserts),
-        ] {
-            if !tested.is_empty() && was != is {
-                *tested = vec![Tested::Untested; is.len()].into();
-            }
-        }
-        self.history_mut(unit).drop_empty_account();
-    }
-
-    // ---- stop and reload, by type ----
-
-    /// Begins to stop a unit that is up or coming.
-    pub(crate) fn stop_unit(&mut self, unit: UnitId, reason: Reason) {
-        self.history_mut(unit).reason = reason;
-        if let Some(id) = self.run_mut(unit).history.as_mut().and_then(|h| h.checking.take()) {
-            self.forget_effect(id);
-        }
-        match self.definition(unit).unit_type() {
-            UnitType::Service => self.service_stop(unit),
-            UnitType::Socket => self.socket_stop(unit),
-            UnitType::Mount | UnitType::Swap => self.mount_stop(unit),
-            UnitType::Automount => self.automount_stop(unit),
-            UnitType::Slice => self.slice_stop(unit),
-            UnitType::Target => {
-                self.transit(unit, false, |run| run.state = TypeState::Target(false))
-            }
-            _ => {}
-        }
-    }
-
-    /// Begins to reload a unit that is active.
-    pub(crate) fn reload_unit(&mut self, unit: UnitId, reason: Reason) -> Turn {
-        match self.definition(unit).unit_type() {
-            UnitType::Service => self.service_reload(unit),
-            UnitType::Mount if !self.mount_reload(unit) => {
-                let reason = Reason::new(Code::ReloadFailed, reason.cause);
-                return Turn::Over(JobResult::Failed, reason);
-            }
-            // Others only pass it on.
-            _ => {}
-        }
-        match self.active_state(unit) {
-            ActiveState::Active => Turn::Over(JobResult::Done, reason),
-            _ => Turn::Begun,
-        }
-    }
-
-    // ---- targets and slices ----
-
-    fn target_start(&mut self, unit: UnitId) {
-        self.transit(unit, false, |run| run.state = TypeState::Target(true));
-    }
-
-    pub(crate) fn target_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        self.conditions_done(unit, effect, &result);
-    }
-
-    fn slice_start(&mut self, unit: UnitId) {
-        let id = self.new_effect(unit);
-        let settings = self.compiled(unit);
-        self.transit(unit, false, |run| run.state = TypeState::Slice(Slice::Asked(id)));
-        self.out.push(Effect::MakeCgroup { id, unit, settings });
-    }
-
-    pub(crate) fn slice_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        if self.conditions_done(unit, effect, &result)
-            || self.run(unit).state != TypeState::Slice(Slice::Asked(effect))
-        {
-            return;
-        }
-        let made = match result {
-            Done::Failed { error } => {
-                self.note(unit, Code::Resources, Cause::Kernel, error);
-                Slice::Dead
-            }
-            _ => Slice::Active,
-        };
-        self.history_mut(unit).has_cgroup = made == Slice::Active;
-        let outcome = if made == Slice::Active { Outcome::Success } else { Outcome::Resources };
-        self.history_mut(unit).outcome = outcome;
-        self.transit(unit, false, |run| run.state = TypeState::Slice(made));
-    }
-
-    fn slice_stop(&mut self, unit: UnitId) {
-        if let TypeState::Slice(Slice::Asked(id)) = self.run(unit).state {
-            self.forget_effect(id);
-        }
-        let settings = self.compiled(unit);
-        self.history_mut(unit).has_cgroup = false;
-        self.out.push(Effect::CleanUp { unit, settings, restarting: false });
-        self.transit(unit, false, |run| run.state = TypeState::Slice(Slice::Dead));
-    }
+    let settings = unit_settings::compiled(core, unit);
+    core.units.history_mut(unit).has_cgroup = false;
+    core.outbox.effects.push(Effect::CleanUp { unit, settings, restarting: false });
+    state_change::transit(core, unit, false, |run| run.state = TypeState::Slice(Slice::Dead));
 }

@@ -37,6 +37,17 @@ pub struct Name {
     pub path: String,
 }
 
+/// One `impl` of a type, or of a trait for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Impl {
+    /// Relative to the folder of sources.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// The last word of the type's path.
+    pub name: String,
+}
+
 /// What the sources of one crate say, without code that only tests have.
 #[derive(Debug, Default)]
 pub struct Source {
@@ -46,6 +57,8 @@ pub struct Source {
     pub arrows: Vec<Arrow>,
     /// Sorted.
     pub names: Vec<Name>,
+    /// Sorted.
+    pub impls: Vec<Impl>,
 }
 
 /// A module: a file of its own or braces in one.
@@ -97,6 +110,7 @@ pub fn read(
     source.arrows.dedup();
     source.names.sort();
     source.names.dedup();
+    source.impls.sort();
     Ok(source)
 }
 
@@ -375,6 +389,16 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         if !is_of_tests(attributes(item)) {
             visit::visit_item(self, item);
         }
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        if let syn::Type::Path(path) = &*item.self_ty
+            && let Some(last) = path.path.segments.last()
+        {
+            let (file, line) = (self.file.to_owned(), last.span().start().line);
+            self.source.impls.push(Impl { file, line, name: last.ident.to_string() });
+        }
+        visit::visit_item_impl(self, item);
     }
 
     fn visit_impl_item(&mut self, item: &'ast syn::ImplItem) {

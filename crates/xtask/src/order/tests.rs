@@ -113,6 +113,31 @@ fn an_arrow_up_is_a_fault() {
 }
 
 #[test]
+fn a_type_has_methods_in_the_room_that_owns_it_alone() {
+    let source = crate_of(
+        "--- lib.rs\nmod base; mod top;\n--- base.rs\npub struct A; pub struct B;\nimpl B {}\n\
+         impl crate::base::A {}\n--- top.rs\nmod more; use crate::base::A;\nimpl A {}\n\
+         --- top/more.rs\nimpl Clone for super::A { fn clone(&self) -> Self { A } }\n\
+         #[cfg(test)] mod tests { impl super::B {} }\n",
+    );
+    for (rule, faults) in [
+        ("impl B base", &[][..]),
+        ("impl A top what it does", &["src/base.rs:3: impl A stands outside top"]),
+        (
+            "impl A base",
+            &[
+                "src/top.rs:2: impl A stands outside base",
+                "src/top/more.rs:1: impl A stands outside base",
+            ],
+        ),
+        ("impl C base", &["rooms.txt: no file has an impl of C"]),
+        ("# impl A base", &[]),
+    ] {
+        assert_eq!(rooms::faults(&format!("base\ntop\nlib\n{rule}\n"), &source), faults, "{rule}");
+    }
+}
+
+#[test]
 fn circles_are_found_through_other_files() {
     let source = crate_of(
         "--- lib.rs\nmod a; mod b; mod c; mod d; mod e; use a::A;\n--- a.rs\nuse crate::b::B;\n--- b.rs\nuse crate::c::C;\n\

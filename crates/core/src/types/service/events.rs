@@ -1,15 +1,22 @@
 //! Services: what their processes and their notify socket tell.
 
-use crate::machine::Core;
+use crate::features::command_lines;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::process::*;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
+use crate::model::time::Moment;
 use crate::model::time::Monotonic;
+use crate::parts::resources::Resources;
+use crate::parts::units::Units;
+use crate::parts::{Core, unit_settings};
 use crate::protocol::event::{BusName, Done, Notify};
 use crate::protocol::request::Notice;
 use crate::protocol::trace_event::What;
 use crate::settings::{Compiled, TypeSettings};
+use crate::state_change;
+use crate::types::service;
+use crate::types::service::stop;
 use std::time::Duration;
 use warren_unit::Signal;
 use warren_unit::config::{
@@ -19,552 +26,570 @@ use warren_unit::config::{
 /// Longest `STATUS=` text that is kept, in bytes.
 const STATUS_TEXT_MAX: usize = 512;
 
-impl Core {
-    // ---- processes ----
+// ---- processes ----
 
-    pub(crate) fn control_spawned(&mut self, unit: UnitId, pid: u32) {
-        let started = self.now;
-        self.own_pid(pid, unit);
-        let run = self.service_mut(unit);
-        // It called itself the main process before it was known for what it is.
-        run.main.take_if(|main| main.pid == pid);
-        run.control = Some(Control::Running(Process { pid, started }));
-        run.group_empty = false;
-        let list = run.command.0;
-        self.happened(unit, What::ProcessStarted { pid, list, main: false });
-        match self.in_list(unit, list) {
-            true => self.stop_command_began(unit, list),
-            false => self.signal_latecomer(unit),
-        }
+pub(crate) fn control_spawned(core: &mut Core, unit: UnitId, pid: u32) {
+    let started = core.times.now;
+    core.pids.own(pid, unit);
+    let run = core.units.service_mut(unit);
+    // It called itself the main process before it was known for what it is.
+    if run.main.process().is_some_and(|main| main.pid == pid) {
+        run.main.take_process();
     }
-
-    /// A process whose time was over before it began is there now.
-    pub(crate) fn doomed_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        self.service_mut(unit).doomed.retain(|&id| id != effect);
-        if let Done::Spawned { pid } = result {
-            self.service_mut(unit).group_empty = false;
-            self.kill_process(unit, pid);
-            // Its end is nobody's news.
-            self.advance_if_stopped(unit);
-        } else if let Some(phase) = self.service_phase(unit).filter(|phase| phase.is_signalled()) {
-            self.latecomer_missing(unit, phase);
-        }
+    run.control = Some(Control::Running(Process { pid, started }));
+    run.group_empty = false;
+    let (list, phase) = (run.command.0, run.phase);
+    core.outbox.happened(
+        core.times.now.monotonic,
+        unit,
+        What::ProcessStarted { pid, list, main: false },
+    );
+    match in_list(&core.units, unit, list) {
+        true => stop::stop_command_began(core, unit, list),
+        false => stop::signal_latecomer(core, unit, phase),
     }
+}
 
-    /// No process of the command came to be (`exit_code` 0), or it is not its program. A `-` before the
-    /// command excuses the program alone, and what a reload wants is no reason to stop what runs.
-    pub(crate) fn control_not_spawned(&mut self, unit: UnitId, exit_code: u8, error: String) {
-        let now = self.now;
-        let (list, _) = self.service_mut(unit).command;
-        let excused = exit_code != 0 && self.may_fail(unit);
-        let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
-        self.note_not_spawned(unit, code, error, excused || list == CommandList::Reload);
-        let run = self.service_mut(unit);
-        run.control = None;
-        match list {
-            _ if exit_code != 0 => {}
-            CommandList::Reload => run.reload_outcome = Outcome::Resources,
-            _ => self.set_outcome(unit, Outcome::Resources),
-        }
-        let status = ExitStatus::Exited(exit_code.max(1));
-        self.command_over(unit, Ended { pid: 0, started: now, ended: now, status }, excused);
+/// A process whose time was over before it began is there now.
+pub(crate) fn doomed_done(core: &mut Core, unit: UnitId, effect: EffectId, result: Done) {
+    core.units.service_mut(unit).doomed.retain(|&id| id != effect);
+    if let Done::Spawned { pid } = result {
+        core.units.service_mut(unit).group_empty = false;
+        stop::kill_process(&mut core.units, &mut core.outbox, unit, pid);
+        // Its end is nobody's news.
+        stop::advance_if_stopped(core, unit);
+    } else if let Some(phase) = core.units.service_phase(unit).filter(|phase| phase.is_signalled())
+    {
+        stop::latecomer_missing(core, unit, phase);
     }
+}
 
-    /// What does not end the run is told in the log, and is no reason for the state that the unit is in.
-    pub(crate) fn note_not_spawned(
-        &mut self,
-        unit: UnitId,
-        code: Code,
-        error: String,
-        goes_on: bool,
-    ) {
-        if goes_on {
-            let reason = Reason::new(code, Cause::Kernel);
-            return self.tell(Notice::Log { unit, reason, detail: error });
-        }
-        self.note(unit, code, Cause::Kernel, error.clone());
-        self.history_mut(unit).status_text = error;
+/// No process of the command came to be (`exit_code` 0), or it is not its program. A `-` before the
+/// command excuses the program alone, and what a reload wants is no reason to stop what runs.
+pub(crate) fn control_not_spawned(core: &mut Core, unit: UnitId, exit_code: u8, error: String) {
+    let now = core.times.now;
+    let (list, _) = core.units.service_mut(unit).command;
+    let excused = exit_code != 0 && may_fail(core, unit);
+    let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
+    note_not_spawned(core, unit, code, error, excused || list == CommandList::Reload);
+    let run = core.units.service_mut(unit);
+    run.control = None;
+    match list {
+        _ if exit_code != 0 => {}
+        CommandList::Reload => run.reload_outcome = Outcome::Resources,
+        _ => core.units.set_outcome(unit, Outcome::Resources),
     }
+    let status = ExitStatus::Exited(exit_code.max(1));
+    command_over(core, unit, Ended { pid: 0, started: now, ended: now, status }, excused);
+}
 
-    /// Whether the command of now has a `-`.
-    fn may_fail(&mut self, unit: UnitId) -> bool {
-        let settings = self.compiled(unit);
-        let (list, index) = self.service_mut(unit).command;
-        let place = self.place_now(unit, list, index, &settings);
-        let command = place.and_then(|place| settings.commands(list).get(usize::from(place)));
-        command.is_some_and(|c| c.ignore_failure)
+/// What does not end the run is told in the log, and is no reason for the state that the unit is in.
+pub(crate) fn note_not_spawned(
+    core: &mut Core,
+    unit: UnitId,
+    code: Code,
+    error: String,
+    goes_on: bool,
+) {
+    if goes_on {
+        let reason = Reason::new(code, Cause::Kernel);
+        return core.outbox.tell(Notice::Log { unit, reason, detail: error });
     }
+    state_change::note(core, unit, code, Cause::Kernel, error.clone());
+    core.units.history_mut(unit).status_text = error;
+}
 
-    pub(crate) fn service_process_ended(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
-        let Some(run) = self.service(unit) else { return };
-        if let Some(main) = run.main.filter(|main| main.pid == pid) {
-            let ended = main.ended(self.now, status);
-            self.main_over(unit, ended);
-        } else if let Some(Control::Running(control)) = run.control
-            && control.pid == pid
-        {
-            let ended = control.ended(self.now, status);
-            self.service_mut(unit).control = None;
-            self.control_over(unit, ended);
-        }
+/// Whether the command of now has a `-`.
+fn may_fail(core: &mut Core, unit: UnitId) -> bool {
+    let settings = unit_settings::compiled(core, unit);
+    let (list, index) = core.units.service_mut(unit).command;
+    let place = command_lines::place_now(&core.units, unit, list, index, &settings);
+    let command = place.and_then(|place| settings.commands(list).get(usize::from(place)));
+    command.is_some_and(|c| c.ignore_failure)
+}
+
+pub(crate) fn service_process_ended(core: &mut Core, unit: UnitId, pid: u32, status: ExitStatus) {
+    let Some(run) = core.units.service(unit) else { return };
+    if let Some(main) = run.main.process().filter(|main| main.pid == pid) {
+        let ended = main.ended(core.times.now, status);
+        main_over(core, unit, ended);
+    } else if let Some(Control::Running(control)) = run.control
+        && control.pid == pid
+    {
+        let ended = control.ended(core.times.now, status);
+        core.units.service_mut(unit).control = None;
+        control_over(core, unit, ended);
     }
+}
 
-    /// The main process has ended.
-    fn main_over(&mut self, unit: UnitId, ended: Ended) {
-        let settings = self.compiled(unit);
-        let config = settings.service();
-        self.service_mut(unit).main = None;
-        self.history_mut(unit).last_main = Some(ended);
-        if !self.search_successor(unit, config) {
-            self.main_gone(unit, ended);
-        }
+/// The main process has ended.
+fn main_over(core: &mut Core, unit: UnitId, ended: Ended) {
+    let settings = unit_settings::compiled(core, unit);
+    let config = settings.service();
+    let run = core.units.service_mut(unit);
+    run.main.take_process();
+    let phase = run.phase;
+    core.units.history_mut(unit).last_main = Some(ended);
+    if !service::search_successor(core, unit, config) {
+        main_gone(core, unit, phase, ended);
     }
+}
 
-    /// The main process has ended, and has no successor.
-    pub(crate) fn main_gone(&mut self, unit: UnitId, ended: Ended) {
-        use ServicePhase::*;
-        let settings = self.compiled(unit);
-        let config = settings.service();
-        if self.without_cgroups {
-            self.service_mut(unit).group_empty = true;
+/// The main process has ended in this phase, and has no successor.
+pub(crate) fn main_gone(core: &mut Core, unit: UnitId, phase: ServicePhase, ended: Ended) {
+    use ServicePhase::*;
+    let settings = unit_settings::compiled(core, unit);
+    let config = settings.service();
+    if core.resources.without_cgroups {
+        core.units.service_mut(unit).group_empty = true;
+    }
+    let index = main_index(&core.units, unit, config);
+    let place =
+        command_lines::place_now(&core.units, unit, CommandList::Start, index as u16, &settings);
+    let own = place.and_then(|place| config.exec_start.get(usize::from(place)));
+    let ignored = own.is_some_and(|c| c.ignore_failure);
+    let is_sudden = core.units.service(unit).is_some_and(|run| run.sudden);
+    let clean = ignored || is_sudden || is_clean(ended.status, config);
+    if !clean {
+        note_end(core, unit, ended);
+    }
+    match phase {
+        Start | Running | ReloadSignal | ReloadNotify
+            if service::outlives_its_main(&core.units, &core.resources, unit, config) => {}
+        Start if config.service_type == ServiceType::Oneshot => {
+            oneshot_over(core, unit, index, clean)
         }
-        let run = self.service(unit).expect("its main process has just ended");
-        let (phase, index) = (run.phase, self.main_index(unit, config));
-        let place = self.place_now(unit, CommandList::Start, index as u16, &settings);
-        let own = place.and_then(|place| config.exec_start.get(usize::from(place)));
-        let ignored = own.is_some_and(|c| c.ignore_failure);
-        let clean = ignored || run.sudden || is_clean(ended.status, config);
-        if !clean {
-            self.note_end(unit, ended);
+        // The other types begin with their process: an edit has made it one of them since.
+        Start if clean && waits_for_a_word(config.service_type) => {
+            service::fail(core, unit, Outcome::Protocol, Code::Protocol);
+            stop::enter_signal(core, unit, StopSigterm);
         }
-        match phase {
-            Start | Running | ReloadSignal | ReloadNotify
-                if self.outlives_its_main(unit, config) => {}
-            Start if config.service_type == ServiceType::Oneshot => {
-                self.oneshot_over(unit, index, clean)
+        Start => stop::enter_signal(core, unit, StopSigterm),
+        StartPost | Reload => {}
+        Running | ReloadSignal | ReloadNotify => service::enter_running(core, unit, false),
+        Stop if core.units.service(unit).is_some_and(|run| run.control.is_none()) => {
+            stop::enter_signal(core, unit, StopSigterm)
+        }
+        // Of those whom it has left nobody was told to go.
+        StopSigterm if core.units.service_mut(unit).stopping => {
+            stop::enter_signal(core, unit, StopSigterm)
+        }
+        _ => stop::advance_if_stopped(core, unit),
+    }
+}
+
+/// Which command of `ExecStart=` the main process is: the one that was asked for last, or, when others
+/// were run since, the last one.
+pub(crate) fn main_index(units: &Units, unit: UnitId, config: &ServiceConfig) -> usize {
+    match units.service(unit).map(|run| run.command) {
+        Some((CommandList::Start, index)) => usize::from(index),
+        _ => config.exec_start.len().saturating_sub(1),
+    }
+}
+
+pub(crate) fn oneshot_over(core: &mut Core, unit: UnitId, index: usize, clean: bool) {
+    if !clean {
+        stop::enter_signal(core, unit, ServicePhase::StopSigterm);
+    } else if let Some(next) =
+        command_lines::next_place(core, unit, CommandList::Start, index as u16)
+    {
+        keep_earlier_main(&mut core.units, unit, index as u16);
+        service::run_main(core, unit, next);
+    } else {
+        service::enter_start_post(core, unit);
+    }
+}
+
+/// Another command of `ExecStart=` takes the place of this one as the main process.
+fn keep_earlier_main(units: &mut Units, unit: UnitId, index: u16) {
+    let history = units.history_mut(unit);
+    if let Some(ended) = history.last_main {
+        history.account_mut().keep(CommandEnd { list: CommandList::Start, index, ended });
+    }
+}
+
+/// Notes how a process that should not have ended like this did end.
+fn note_end(core: &mut Core, unit: UnitId, ended: Ended) {
+    let (outcome, code, detail) = match ended.status {
+        ExitStatus::Exited(code) => {
+            (Outcome::ExitCode, Code::ExitCode, format!("exit code {code}"))
+        }
+        ExitStatus::Killed(n) => (Outcome::Signal, Code::Signal, signal_name(n)),
+        ExitStatus::Dumped(n) => (Outcome::CoreDump, Code::CoreDump, signal_name(n)),
+        ExitStatus::Unknown => (Outcome::ExitCode, Code::ExitCode, "unknown".to_owned()),
+    };
+    if core.units.service(unit).is_some_and(|run| run.outcome == Outcome::Success) {
+        // Of what an administrator did not want to wait for any more that is no news.
+        let is_hurried = core.units.history_mut(unit).reason.code == Code::Hurried;
+        if !is_hurried {
+            state_change::note(core, unit, code, Cause::Kernel, detail);
+        }
+        core.units.set_outcome(unit, outcome);
+    }
+}
+
+/// A control process has ended.
+fn control_over(core: &mut Core, unit: UnitId, ended: Ended) {
+    let settings = unit_settings::compiled(core, unit);
+    let clean = |set| !matches!(ended.status, ExitStatus::Dumped(_)) && in_set(ended.status, set);
+    // What `ExecStart=` of a forking service begins is a daemon, not a command that comes to its end.
+    let is_daemon = core.units.service_mut(unit).command.0 == CommandList::Start;
+    let success = may_fail(core, unit)
+        || ended.status == ExitStatus::Exited(0)
+        || is_daemon && is_clean(ended.status, settings.service())
+        || clean(&settings.service().success_exit_status);
+    command_over(core, unit, ended, success);
+}
+
+/// A command is over: the next of its list has its turn, or what comes after the list.
+fn command_over(core: &mut Core, unit: UnitId, ended: Ended, success: bool) {
+    let (list, index) = core.units.service_mut(unit).command;
+    core.units.history_mut(unit).keep_control(list, index, ended);
+    let next = command_lines::next_place(core, unit, list, index);
+    if core.resources.without_cgroups && core.units.service_mut(unit).main.process().is_none() {
+        core.units.service_mut(unit).group_empty = true;
+    }
+    if is_searched_in_vain(&core.units, &core.resources, unit) {
+        stop::drop_searches(&mut core.units, &mut core.outbox, unit);
+        service::main_found(core, unit, None);
+    }
+    if let Some(next) = next.filter(|_| success && in_list(&core.units, unit, list)) {
+        return service::run_command(core, unit, list, next);
+    }
+    list_over(core, unit, list, ended, success);
+}
+
+/// Whether the phase is still the one that runs this list: a timeout may have moved on.
+fn in_list(units: &Units, unit: UnitId, list: CommandList) -> bool {
+    use ServicePhase::*;
+    let phase = units.service_phase(unit);
+    match list {
+        CommandList::Condition => phase == Some(Condition),
+        CommandList::StartPre => phase == Some(StartPre),
+        CommandList::Start => phase == Some(Start),
+        CommandList::StartPost => phase == Some(StartPost),
+        CommandList::Reload => phase == Some(Reload),
+        CommandList::Stop => phase == Some(Stop),
+        CommandList::StopPost => phase == Some(StopPost),
+    }
+}
+
+/// A list of commands is through, or one of them failed.
+fn list_over(core: &mut Core, unit: UnitId, list: CommandList, ended: Ended, success: bool) {
+    use ServicePhase::*;
+    if !in_list(&core.units, unit, list) {
+        return stop::advance_if_stopped(core, unit);
+    }
+    match (list, success) {
+        (CommandList::Condition, true) => service::enter_start_pre(core, unit),
+        (CommandList::Condition, false) => condition_said_no(core, unit, ended),
+        (CommandList::StartPre, true) => service::enter_start(core, unit),
+        (CommandList::Start, true) => service::search_main(core, unit),
+        (CommandList::StartPost, true) => service::start_post_over(core, unit),
+        (CommandList::Reload, _) => {
+            let run = core.units.service_mut(unit);
+            if !success && run.reload_outcome == Outcome::Success {
+                run.reload_outcome = outcome_of(ended.status);
             }
-            // The other types begin with their process: an edit has made it one of them since.
-            Start if clean && waits_for_a_word(config.service_type) => {
-                self.fail_service(unit, Outcome::Protocol, Code::Protocol);
-                self.enter_signal(unit, StopSigterm);
+            service::enter_running(core, unit, false);
+        }
+        (CommandList::Stop, _) => {
+            if !success {
+                note_end(core, unit, ended);
             }
-            Start => self.enter_signal(unit, StopSigterm),
-            StartPost | Reload => {}
-            Running | ReloadSignal | ReloadNotify => self.enter_running(unit, false),
-            Stop if self.service(unit).is_some_and(|run| run.control.is_none()) => {
-                self.enter_signal(unit, StopSigterm)
+            stop::enter_signal(core, unit, StopSigterm);
+        }
+        (CommandList::StopPost, _) => {
+            if !success {
+                note_end(core, unit, ended);
             }
-            // Of those whom it has left nobody was told to go.
-            StopSigterm if self.service_mut(unit).stopping => self.enter_signal(unit, StopSigterm),
-            _ => self.advance_if_stopped(unit),
+            stop::enter_signal(core, unit, FinalSigterm);
+        }
+        (CommandList::StartPre | CommandList::Start | CommandList::StartPost, false) => {
+            note_end(core, unit, ended);
+            stop::enter_signal(core, unit, StopSigterm);
         }
     }
+}
 
-    /// Which command of `ExecStart=` the main process is: the one that was asked for last, or, when others
-    /// were run since, the last one.
-    pub(crate) fn main_index(&self, unit: UnitId, config: &ServiceConfig) -> usize {
-        match self.service(unit).map(|run| run.command) {
-            Some((CommandList::Start, index)) => usize::from(index),
-            _ => config.exec_start.len().saturating_sub(1),
+/// `ExecCondition=`: exit codes 1 to 254 mean 'not now', anything else is a failure.
+fn condition_said_no(core: &mut Core, unit: UnitId, ended: Ended) {
+    match ended.status {
+        // Nobody was asked.
+        _ if core.units.service_mut(unit).outcome != Outcome::Success => {}
+        ExitStatus::Exited(1..=254) => {
+            service::fail(core, unit, Outcome::ExecCondition, Code::ConditionFailed);
         }
+        _ => note_end(core, unit, ended),
     }
+    stop::enter_signal(core, unit, ServicePhase::StopSigterm);
+}
 
-    pub(crate) fn oneshot_over(&mut self, unit: UnitId, index: usize, clean: bool) {
-        if !clean {
-            self.enter_signal(unit, ServicePhase::StopSigterm);
-        } else if let Some(next) = self.next_place(unit, CommandList::Start, index as u16) {
-            self.keep_earlier_main(unit, index as u16);
-            self.run_main(unit, next);
-        } else {
-            self.enter_start_post(unit);
-        }
+/// The cgroup has no processes any more.
+pub(crate) fn service_group_empty(core: &mut Core, unit: UnitId) {
+    use ServicePhase::*;
+    let Some(run) = core.units.service(unit) else { return };
+    let nothing_coming =
+        run.main.asked().is_none() && !matches!(run.control, Some(Control::Asked(_)));
+    if !nothing_coming {
+        return;
     }
-
-    /// Another command of `ExecStart=` takes the place of this one as the main process.
-    fn keep_earlier_main(&mut self, unit: UnitId, index: u16) {
-        let history = self.history_mut(unit);
-        if let Some(ended) = history.last_main {
-            history.account_mut().keep(CommandEnd { list: CommandList::Start, index, ended });
-        }
+    let run = core.units.service_mut(unit);
+    run.group_empty = true;
+    if run.main.process().is_some() || run.control.is_some() {
+        return;
     }
-
-    /// Notes how a process that should not have ended like this did end.
-    fn note_end(&mut self, unit: UnitId, ended: Ended) {
-        let (outcome, code, detail) = match ended.status {
-            ExitStatus::Exited(code) => {
-                (Outcome::ExitCode, Code::ExitCode, format!("exit code {code}"))
-            }
-            ExitStatus::Killed(n) => (Outcome::Signal, Code::Signal, signal_name(n)),
-            ExitStatus::Dumped(n) => (Outcome::CoreDump, Code::CoreDump, signal_name(n)),
-            ExitStatus::Unknown => (Outcome::ExitCode, Code::ExitCode, "unknown".to_owned()),
-        };
-        if self.service(unit).is_some_and(|run| run.outcome == Outcome::Success) {
-            // Of what an administrator did not want to wait for any more that is no news.
-            let is_hurried = self.history_mut(unit).reason.code == Code::Hurried;
-            if !is_hurried {
-                self.note(unit, code, Cause::Kernel, detail);
-            }
-            self.set_outcome(unit, outcome);
+    let (phase, is_searched) = (run.phase, run.main_search.is_some());
+    // Without PIDFile= the answer to the search says the same.
+    let is_searched =
+        is_searched && unit_settings::compiled(core, unit).service().pid_file.is_some();
+    let last = core.units.run(unit).history.as_ref().and_then(|history| history.last_main);
+    let by_group = unit_settings::compiled(core, unit).service().exit_type == ExitType::Cgroup;
+    match phase {
+        // It was its main process for which nobody was left to stand in.
+        Start | Running | ReloadSignal | ReloadNotify if by_group && last.is_some() => {
+            last.into_iter().for_each(|last| main_gone(core, unit, phase, last));
         }
+        // Whom the file names now is in another group, or nobody.
+        Start | StartPost if is_searched && last.is_none() => {
+            stop::drop_searches(&mut core.units, &mut core.outbox, unit);
+            let settings = unit_settings::compiled(core, unit);
+            service::find_main(&mut core.units, &mut core.outbox, unit, settings.service(), false);
+        }
+        // Nobody is left whom the file could name.
+        _ if is_searched => {
+            stop::drop_searches(&mut core.units, &mut core.outbox, unit);
+            service::main_found(core, unit, None);
+        }
+        Running | ReloadSignal | ReloadNotify => service::enter_running(core, unit, false),
+        _ => stop::advance_if_stopped(core, unit),
     }
+}
 
-    /// A control process has ended.
-    fn control_over(&mut self, unit: UnitId, ended: Ended) {
-        let settings = self.compiled(unit);
-        let clean =
-            |set| !matches!(ended.status, ExitStatus::Dumped(_)) && in_set(ended.status, set);
-        // What `ExecStart=` of a forking service begins is a daemon, not a command that comes to its end.
-        let is_daemon = self.service_mut(unit).command.0 == CommandList::Start;
-        let success = self.may_fail(unit)
-            || ended.status == ExitStatus::Exited(0)
-            || is_daemon && is_clean(ended.status, settings.service())
-            || clean(&settings.service().success_exit_status);
-        self.command_over(unit, ended, success);
+/// Whether a successor is looked for in a file, and nobody is left whom it could name: that was told while
+/// a command was there.
+fn is_searched_in_vain(units: &Units, resources: &Resources, unit: UnitId) -> bool {
+    let is_vain = |run: &ServiceRun| {
+        let is_known = run.main.process().is_some() || run.control.is_some();
+        run.main_search.is_some() && run.group_empty && !is_known
+    };
+    !resources.without_cgroups && units.service(unit).is_some_and(is_vain)
+}
+
+/// The kernel killed a process of the unit for want of memory (`OOMPolicy=`).
+pub(crate) fn service_out_of_memory(core: &mut Core, unit: UnitId) {
+    if core.units.known(unit).is_none() || core.units.service(unit).is_none() {
+        return;
     }
-
-    /// A command is over: the next of its list has its turn, or what comes after the list.
-    fn command_over(&mut self, unit: UnitId, ended: Ended, success: bool) {
-        let (list, index) = self.service_mut(unit).command;
-        self.history_mut(unit).keep_control(list, index, ended);
-        let next = self.next_place(unit, list, index);
-        if self.without_cgroups && self.service_mut(unit).main.is_none() {
-            self.service_mut(unit).group_empty = true;
-        }
-        if self.is_searched_in_vain(unit) {
-            self.drop_searches(unit);
-            self.main_found(unit, None);
-        }
-        if let Some(next) = next.filter(|_| success && self.in_list(unit, list)) {
-            return self.run_command(unit, list, next);
-        }
-        self.list_over(unit, list, ended, success);
-    }
-
-    /// Whether the phase is still the one that runs this list: a timeout may have moved on.
-    fn in_list(&self, unit: UnitId, list: CommandList) -> bool {
-        use ServicePhase::*;
-        let phase = self.service_phase(unit);
-        match list {
-            CommandList::Condition => phase == Some(Condition),
-            CommandList::StartPre => phase == Some(StartPre),
-            CommandList::Start => phase == Some(Start),
-            CommandList::StartPost => phase == Some(StartPost),
-            CommandList::Reload => phase == Some(Reload),
-            CommandList::Stop => phase == Some(Stop),
-            CommandList::StopPost => phase == Some(StopPost),
-        }
-    }
-
-    /// A list of commands is through, or one of them failed.
-    fn list_over(&mut self, unit: UnitId, list: CommandList, ended: Ended, success: bool) {
-        use ServicePhase::*;
-        if !self.in_list(unit, list) {
-            return self.advance_if_stopped(unit);
-        }
-        match (list, success) {
-            (CommandList::Condition, true) => self.enter_start_pre(unit),
-            (CommandList::Condition, false) => self.condition_said_no(unit, ended),
-            (CommandList::StartPre, true) => self.enter_start(unit),
-            (CommandList::Start, true) => self.search_main(unit),
-            (CommandList::StartPost, true) => self.start_post_over(unit),
-            (CommandList::Reload, _) => {
-                let run = self.service_mut(unit);
-                if !success && run.reload_outcome == Outcome::Success {
-                    run.reload_outcome = outcome_of(ended.status);
-                }
-                self.enter_running(unit, false);
-            }
-            (CommandList::Stop, _) => {
-                if !success {
-                    self.note_end(unit, ended);
-                }
-                self.enter_signal(unit, StopSigterm);
-            }
-            (CommandList::StopPost, _) => {
-                if !success {
-                    self.note_end(unit, ended);
-                }
-                self.enter_signal(unit, FinalSigterm);
-            }
-            (CommandList::StartPre | CommandList::Start | CommandList::StartPost, false) => {
-                self.note_end(unit, ended);
-                self.enter_signal(unit, StopSigterm);
-            }
-        }
-    }
-
-    /// `ExecCondition=`: exit codes 1 to 254 mean 'not now', anything else is a failure.
-    fn condition_said_no(&mut self, unit: UnitId, ended: Ended) {
-        match ended.status {
-            // Nobody was asked.
-            _ if self.service_mut(unit).outcome != Outcome::Success => {}
-            ExitStatus::Exited(1..=254) => {
-                self.fail_service(unit, Outcome::ExecCondition, Code::ConditionFailed);
-            }
-            _ => self.note_end(unit, ended),
-        }
-        self.enter_signal(unit, ServicePhase::StopSigterm);
-    }
-
-    /// The cgroup has no processes any more.
-    pub(crate) fn service_group_empty(&mut self, unit: UnitId) {
-        use ServicePhase::*;
-        let Some(run) = self.service(unit) else { return };
-        let nothing_coming =
-            run.main_asked.is_none() && !matches!(run.control, Some(Control::Asked(_)));
-        if !nothing_coming {
-            return;
-        }
-        self.service_mut(unit).group_empty = true;
-        let run = self.service(unit).expect("looked at above");
-        if run.main.is_some() || run.control.is_some() {
-            return;
-        }
-        let (phase, is_searched) = (run.phase, run.main_search.is_some());
-        // Without PIDFile= the answer to the search says the same.
-        let is_searched = is_searched && self.compiled(unit).service().pid_file.is_some();
-        let last = self.run(unit).history.as_ref().and_then(|history| history.last_main);
-        let by_group = self.compiled(unit).service().exit_type == ExitType::Cgroup;
-        match phase {
-            // It was its main process for which nobody was left to stand in.
-            Start | Running | ReloadSignal | ReloadNotify if by_group && last.is_some() => {
-                last.into_iter().for_each(|last| self.main_gone(unit, last));
-            }
-            // Whom the file names now is in another group, or nobody.
-            Start | StartPost if is_searched && last.is_none() => {
-                self.drop_searches(unit);
-                let settings = self.compiled(unit);
-                self.find_main(unit, settings.service(), false);
-            }
-            // Nobody is left whom the file could name.
-            _ if is_searched => {
-                self.drop_searches(unit);
-                self.main_found(unit, None);
-            }
-            Running | ReloadSignal | ReloadNotify => self.enter_running(unit, false),
-            _ => self.advance_if_stopped(unit),
-        }
-    }
-
-    /// Whether a successor is looked for in a file, and nobody is left whom it could name: that was told while
-    /// a command was there.
-    fn is_searched_in_vain(&self, unit: UnitId) -> bool {
-        let is_vain = |run: &ServiceRun| {
-            let is_known = run.main.is_some() || run.control.is_some();
-            run.main_search.is_some() && run.group_empty && !is_known
-        };
-        !self.without_cgroups && self.service(unit).is_some_and(is_vain)
-    }
-
-    /// The kernel killed a process of the unit for want of memory (`OOMPolicy=`).
-    pub(crate) fn service_out_of_memory(&mut self, unit: UnitId) {
-        if self.known(unit).is_none() || self.service(unit).is_none() {
-            return;
-        }
-        let policy = self.compiled(unit).service().oom_policy;
-        // Its end may have been told before.
-        let runs = self.active_state(unit).is_up_or_coming() && !self.waits_to_restart(unit);
-        match policy {
-            OomPolicy::Continue => {}
-            OomPolicy::Stop | OomPolicy::Kill if runs => {
-                self.fail_service(unit, Outcome::OomKill, Code::OomKilled);
-                match policy {
-                    OomPolicy::Kill => self.enter_signal(unit, ServicePhase::StopSigkill),
-                    _ if self.active_state(unit).is_up() => self.enter_stop(unit),
-                    _ => self.enter_signal(unit, ServicePhase::StopSigterm),
-                }
-            }
-            _ => self.set_outcome(unit, Outcome::OomKill),
-        }
-    }
-
-    // ---- the bus name of Type=dbus ----
-
-    pub(crate) fn service_bus_name(&mut self, unit: UnitId, state: BusName) {
-        if self.known(unit).is_none() || self.service(unit).is_none() {
-            return;
-        }
-        match (self.service_phase(unit), state) {
-            (Some(ServicePhase::Start), BusName::Owned) => {
-                self.service_mut(unit).ready = true;
-                if self.service(unit).is_some_and(|run| run.main_asked.is_none()) {
-                    self.enter_start_post(unit);
-                }
-            }
-            (Some(ServicePhase::Start), BusName::NoBus) => {
-                let error = "there is no message bus to take BusName= on".to_owned();
-                self.history_mut(unit).status_text = error;
-                self.fail_service(unit, Outcome::Protocol, Code::Protocol);
-                self.enter_signal(unit, ServicePhase::StopSigterm);
-            }
-            (Some(ServicePhase::Running), BusName::Free) => self.enter_stop(unit),
-            // What runs now is to be over first: then it is asked for again.
-            _ => {}
-        }
-    }
-
-    // ---- the notify socket (sd_notify(3)) ----
-
-    pub(crate) fn service_notify(&mut self, unit: UnitId, pid: u32, message: Notify) {
-        if self.known(unit).is_none() || self.service(unit).is_none() {
-            return;
-        }
-        let settings = self.compiled(unit);
-        let config = settings.service();
-        if !self.may_notify(unit, pid, config.notify_access) {
-            return;
-        }
-        if let Some(main) = message.main_pid.filter(|&main| self.unit_of_pid(main).is_none()) {
-            self.adopt_main(unit, main);
-        }
-        self.notify_texts(unit, &message);
-        self.notify_watchdog(unit, &message);
-        let is_clean = self.service(unit).is_some_and(|run| run.clean);
-        if let Some(clean) = message.clean.filter(|&clean| clean != is_clean) {
-            self.service_mut(unit).clean = clean;
-        }
-        if let Some(us) = message.extend_timeout_us {
-            self.extend_timeout(unit, Duration::from_micros(us));
-        }
-        type Change = fn(&mut Core, UnitId, &ServiceConfig);
-        let changes: [(bool, Change); 4] = [
-            (message.watchdog_trigger, |core, unit, _| core.watchdog_triggered(unit)),
-            (
-                message.reloading && !self.is_of_a_reload_before(unit, message.made),
-                Core::notify_reloading,
-            ),
-            (message.ready, Core::notify_ready),
-            (message.stopping, Core::notify_stopping),
-        ];
-        for (_, change) in changes.into_iter().filter(|(is_said, _)| *is_said) {
-            // The one before may have been the end of it.
-            if self.service(unit).is_some() {
-                change(self, unit, config);
+    let policy = unit_settings::compiled(core, unit).service().oom_policy;
+    // Its end may have been told before.
+    let runs =
+        core.units.active_state(unit).is_up_or_coming() && !core.units.waits_to_restart(unit);
+    match policy {
+        OomPolicy::Continue => {}
+        OomPolicy::Stop | OomPolicy::Kill if runs => {
+            service::fail(core, unit, Outcome::OomKill, Code::OomKilled);
+            match policy {
+                OomPolicy::Kill => stop::enter_signal(core, unit, ServicePhase::StopSigkill),
+                _ if core.units.active_state(unit).is_up() => stop::enter_stop(core, unit),
+                _ => stop::enter_signal(core, unit, ServicePhase::StopSigterm),
             }
         }
+        _ => core.units.set_outcome(unit, Outcome::OomKill),
     }
+}
 
-    pub(crate) fn service_fds_stored(&mut self, unit: UnitId, count: u32) {
-        if self.known(unit).is_some() && self.service(unit).is_some() {
-            self.service_mut(unit).fds_stored = count;
-        }
+// ---- the bus name of Type=dbus ----
+
+pub(crate) fn service_bus_name(core: &mut Core, unit: UnitId, state: BusName) {
+    if core.units.known(unit).is_none() || core.units.service(unit).is_none() {
+        return;
     }
-
-    /// Whether what a process of the unit says counts: `NotifyAccess=`.
-    pub fn hears(&self, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
-        self.known(unit).is_some()
-            && self.service(unit).is_some()
-            && self.may_notify(unit, pid, access)
-    }
-
-    fn may_notify(&self, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
-        let main = self.run(unit).main_process().is_some_and(|main| main.pid == pid);
-        // The reply that names the main process may still be on its way when it speaks first.
-        let starting = self.service(unit).is_some_and(|run| run.main_asked.is_some());
-        let control = self.run(unit).control_pid() == Some(pid);
-        match access {
-            NotifyAccess::None => false,
-            NotifyAccess::Main => main || starting,
-            NotifyAccess::Exec => main || control || starting,
-            NotifyAccess::All => true,
-        }
-    }
-
-    /// What is said again as it was is no change.
-    fn notify_texts(&mut self, unit: UnitId, message: &Notify) {
-        let history = self.run(unit).history.as_ref();
-        let (text, errno) = history.map_or(("", 0), |h| (&*h.status_text, h.status_errno));
-        let new_text = message.status.as_deref().map(shown).filter(|&new| new != text);
-        let new_errno = message.errno.filter(|&new| new != errno);
-        if let Some(text) = new_text {
-            self.history_mut(unit).status_text = text.to_owned();
-        }
-        if let Some(errno) = new_errno {
-            self.history_mut(unit).status_errno = errno;
-        }
-    }
-
-    fn notify_watchdog(&mut self, unit: UnitId, message: &Notify) {
-        if let Some(us) = message.watchdog_us {
-            self.service_mut(unit).watchdog_override_us = Some(us);
-        }
-        let is_armed = self.service(unit).is_some_and(|run| run.watchdog_deadline.is_some());
-        let begins = message.watchdog_us.is_some() && self.is_guarded(unit);
-        if begins || is_armed && message.watchdog {
-            self.arm_watchdog(unit);
-        }
-    }
-
-    /// `EXTEND_TIMEOUT_USEC=`: the phase's deadline is moved, never brought nearer. That of a restart is
-    /// no timeout.
-    fn extend_timeout(&mut self, unit: UnitId, by: Duration) {
-        if self.waits_to_restart(unit) {
-            return;
-        }
-        let until = self.now.monotonic.after(by);
-        let run = self.service_to_rearm(unit);
-        let ends = [&mut run.deadline, &mut run.stop_by, &mut run.runtime_deadline];
-        for deadline in ends.into_iter().flatten() {
-            *deadline = (*deadline).max(until);
-        }
-    }
-
-    /// Whether `RELOADING=1` was said before the signal of the reload that is under way: the service
-    /// had begun another one by itself, and its `READY=1` ends that one (sd_notify(3),
-    /// `MONOTONIC_USEC=`).
-    fn is_of_a_reload_before(&self, unit: UnitId, made: Option<Monotonic>) -> bool {
-        let is_signalled = self.service_phase(unit) == Some(ServicePhase::ReloadSignal);
-        let since = self.run(unit).history.as_ref().map(|history| history.state_change.monotonic);
-        is_signalled && made.zip(since).is_some_and(|(made, since)| made < since)
-    }
-
-    fn notify_reloading(&mut self, unit: UnitId, config: &ServiceConfig) {
-        self.service_mut(unit).notify_reloading = true;
-        self.service_mut(unit).ready = false;
-        let phase = self.service_phase(unit);
-        if matches!(phase, Some(ServicePhase::Running | ServicePhase::ReloadSignal)) {
-            self.reloads_by_itself(unit, config);
-        }
-    }
-
-    /// It says that it reloads, and will say when it has.
-    pub(crate) fn reloads_by_itself(&mut self, unit: UnitId, config: &ServiceConfig) {
-        self.set_service_phase(unit, ServicePhase::ReloadNotify);
-        let limit = config.timeout_start.map(|limit| self.now.monotonic.after(limit));
-        self.service_mut(unit).deadline = limit;
-    }
-
-    fn notify_ready(&mut self, unit: UnitId, config: &ServiceConfig) {
-        let run = self.service_mut(unit);
-        // Of `Type=dbus` it is the name that says so.
-        let is_by_name = config.service_type == ServiceType::Dbus;
-        run.ready |= !(is_by_name && run.phase == ServicePhase::Start);
-        run.notify_reloading = false;
-        let by_notify =
-            matches!(config.service_type, ServiceType::Notify | ServiceType::NotifyReload);
-        match run.phase {
-            ServicePhase::Start if by_notify && run.main_asked.is_none() => {
-                self.enter_start_post(unit);
+    match (core.units.service_phase(unit), state) {
+        (Some(ServicePhase::Start), BusName::Owned) => {
+            core.units.service_mut(unit).ready = true;
+            if core.units.service(unit).is_some_and(|run| run.main.asked().is_none()) {
+                service::enter_start_post(core, unit);
             }
-            ServicePhase::ReloadNotify => self.enter_running(unit, false),
-            _ => {}
+        }
+        (Some(ServicePhase::Start), BusName::NoBus) => {
+            let error = "there is no message bus to take BusName= on".to_owned();
+            core.units.history_mut(unit).status_text = error;
+            service::fail(core, unit, Outcome::Protocol, Code::Protocol);
+            stop::enter_signal(core, unit, ServicePhase::StopSigterm);
+        }
+        (Some(ServicePhase::Running), BusName::Free) => stop::enter_stop(core, unit),
+        // What runs now is to be over first: then it is asked for again.
+        _ => {}
+    }
+}
+
+// ---- the notify socket (sd_notify(3)) ----
+
+pub(crate) fn service_notify(core: &mut Core, unit: UnitId, pid: u32, message: Notify) {
+    if core.units.known(unit).is_none() || core.units.service(unit).is_none() {
+        return;
+    }
+    let settings = unit_settings::compiled(core, unit);
+    let config = settings.service();
+    if !may_notify(&core.units, unit, pid, config.notify_access) {
+        return;
+    }
+    if let Some(main) = message.main_pid.filter(|&main| core.pids.unit_of(main).is_none()) {
+        service::adopt_main(core, unit, main);
+    }
+    notify_texts(&mut core.units, unit, &message);
+    notify_watchdog(core, unit, &message);
+    let is_clean = core.units.service(unit).is_some_and(|run| run.clean);
+    if let Some(clean) = message.clean.filter(|&clean| clean != is_clean) {
+        core.units.service_mut(unit).clean = clean;
+    }
+    if let Some(us) = message.extend_timeout_us {
+        extend_timeout(&mut core.units, core.times.now, unit, Duration::from_micros(us));
+    }
+    type Change = fn(&mut Core, UnitId, &ServiceConfig);
+    let changes: [(bool, Change); 4] = [
+        (message.watchdog_trigger, |core, unit, _| service::watchdog_triggered(core, unit)),
+        (
+            message.reloading && !is_of_a_reload_before(&core.units, unit, message.made),
+            notify_reloading,
+        ),
+        (message.ready, notify_ready),
+        (message.stopping, notify_stopping),
+    ];
+    for (_, change) in changes.into_iter().filter(|(is_said, _)| *is_said) {
+        // The one before may have been the end of it.
+        if core.units.service(unit).is_some() {
+            change(core, unit, config);
         }
     }
+}
 
-    fn notify_stopping(&mut self, unit: UnitId, config: &ServiceConfig) {
-        let phase = self.service_phase(unit);
-        self.service_mut(unit).stopping |= !phase.is_some_and(ServicePhase::is_signalled);
-        if phase == Some(ServicePhase::Running) {
-            self.goes_by_itself(unit, config);
+pub(crate) fn service_fds_stored(units: &mut Units, unit: UnitId, count: u32) {
+    if units.known(unit).is_some() && units.service(unit).is_some() {
+        units.service_mut(unit).fds_stored = count;
+    }
+}
+
+/// Whether what a process of the unit says counts: `NotifyAccess=`.
+pub(crate) fn hears(units: &Units, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
+    units.known(unit).is_some()
+        && units.service(unit).is_some()
+        && may_notify(units, unit, pid, access)
+}
+
+fn may_notify(units: &Units, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
+    let main = units.run(unit).main_process().is_some_and(|main| main.pid == pid);
+    // The reply that names the main process may still be on its way when it speaks first.
+    let starting = units.service(unit).is_some_and(|run| run.main.asked().is_some());
+    let control = units.run(unit).control_pid() == Some(pid);
+    match access {
+        NotifyAccess::None => false,
+        NotifyAccess::Main => main || starting,
+        NotifyAccess::Exec => main || control || starting,
+        NotifyAccess::All => true,
+    }
+}
+
+/// What is said again as it was is no change.
+fn notify_texts(units: &mut Units, unit: UnitId, message: &Notify) {
+    let history = units.run(unit).history.as_ref();
+    let (text, errno) = history.map_or(("", 0), |h| (&*h.status_text, h.status_errno));
+    let new_text = message.status.as_deref().map(shown).filter(|&new| new != text);
+    let new_errno = message.errno.filter(|&new| new != errno);
+    if let Some(text) = new_text {
+        units.history_mut(unit).status_text = text.to_owned();
+    }
+    if let Some(errno) = new_errno {
+        units.history_mut(unit).status_errno = errno;
+    }
+}
+
+fn notify_watchdog(core: &mut Core, unit: UnitId, message: &Notify) {
+    if let Some(us) = message.watchdog_us {
+        core.units.service_mut(unit).watchdog_override_us = Some(us);
+    }
+    let is_armed = core.units.service(unit).is_some_and(|run| run.watchdog_deadline.is_some());
+    let begins = message.watchdog_us.is_some() && service::is_guarded(&core.units, unit);
+    if begins || is_armed && message.watchdog {
+        service::arm_watchdog(core, unit);
+    }
+}
+
+/// `EXTEND_TIMEOUT_USEC=`: the phase's deadline is moved, never brought nearer. That of a restart is
+/// no timeout.
+fn extend_timeout(units: &mut Units, now: Moment, unit: UnitId, by: Duration) {
+    if units.waits_to_restart(unit) {
+        return;
+    }
+    let until = now.monotonic.after(by);
+    let run = units.service_to_rearm(unit);
+    let ends = [&mut run.deadline, &mut run.stop_by, &mut run.runtime_deadline];
+    for deadline in ends.into_iter().flatten() {
+        *deadline = (*deadline).max(until);
+    }
+}
+
+/// Whether `RELOADING=1` was said before the signal of the reload that is under way: the service
+/// had begun another one by itself, and its `READY=1` ends that one (sd_notify(3),
+/// `MONOTONIC_USEC=`).
+fn is_of_a_reload_before(units: &Units, unit: UnitId, made: Option<Monotonic>) -> bool {
+    let is_signalled = units.service_phase(unit) == Some(ServicePhase::ReloadSignal);
+    let since = units.run(unit).history.as_ref().map(|history| history.state_change.monotonic);
+    is_signalled && made.zip(since).is_some_and(|(made, since)| made < since)
+}
+
+fn notify_reloading(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
+    core.units.service_mut(unit).notify_reloading = true;
+    core.units.service_mut(unit).ready = false;
+    let phase = core.units.service_phase(unit);
+    if matches!(phase, Some(ServicePhase::Running | ServicePhase::ReloadSignal)) {
+        reloads_by_itself(core, unit, config);
+    }
+}
+
+/// It says that it reloads, and will say when it has.
+pub(crate) fn reloads_by_itself(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
+    service::set_phase(core, unit, ServicePhase::ReloadNotify);
+    let limit = config.timeout_start.map(|limit| core.times.now.monotonic.after(limit));
+    core.units.service_mut(unit).deadline = limit;
+}
+
+fn notify_ready(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
+    let run = core.units.service_mut(unit);
+    // Of `Type=dbus` it is the name that says so.
+    let is_by_name = config.service_type == ServiceType::Dbus;
+    run.ready |= !(is_by_name && run.phase == ServicePhase::Start);
+    run.notify_reloading = false;
+    let by_notify = matches!(config.service_type, ServiceType::Notify | ServiceType::NotifyReload);
+    match run.phase {
+        ServicePhase::Start if by_notify && run.main.asked().is_none() => {
+            service::enter_start_post(core, unit);
         }
+        ServicePhase::ReloadNotify => service::enter_running(core, unit, false),
+        _ => {}
     }
+}
 
-    /// It says that it ends: nobody needs to tell it.
-    pub(crate) fn goes_by_itself(&mut self, unit: UnitId, config: &ServiceConfig) {
-        self.set_service_phase(unit, ServicePhase::StopSigterm);
-        let deadline = self.stop_deadline(unit, config, ServicePhase::StopSigterm);
-        self.service_mut(unit).deadline = deadline;
+fn notify_stopping(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
+    let phase = core.units.service_phase(unit);
+    core.units.service_mut(unit).stopping |= !phase.is_some_and(ServicePhase::is_signalled);
+    if phase == Some(ServicePhase::Running) {
+        goes_by_itself(core, unit, config);
     }
+}
+
+/// It says that it ends: nobody needs to tell it.
+pub(crate) fn goes_by_itself(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
+    service::set_phase(core, unit, ServicePhase::StopSigterm);
+    let deadline = stop::stop_deadline(
+        &mut core.units,
+        core.times.now,
+        unit,
+        config,
+        ServicePhase::StopSigterm,
+    );
+    core.units.service_mut(unit).deadline = deadline;
 }
 
 /// Whether this end of the main process is a success: code 0, for daemons also the signals HUP,

@@ -1,11 +1,9 @@
 //! Whose job is to be looked at: it was made, nothing stands in its way any more, or its unit's
 //! state changed.
 
-use crate::machine::Core;
 use crate::model::ids::UnitId;
 use crate::model::job::JobResult;
 use crate::model::reason::Reason;
-use crate::model::state::TypeState;
 use std::collections::BTreeSet;
 
 /// Jobs that one step looks at; with more, another step is to follow. So of thousands the first are
@@ -14,12 +12,12 @@ pub(crate) const JOBS_PER_STEP_MAX: usize = 256;
 
 /// Units whose job is to be looked at, the lowest id first.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct JobQueue {
     services: BTreeSet<UnitId>,
     others: BTreeSet<UnitId>,
 }
 
-impl Turns {
+impl JobQueue {
     pub fn is_empty(&self) -> bool {
         self.services.is_empty() && self.others.is_empty()
     }
@@ -28,35 +26,19 @@ impl Turns {
         self.services.contains(&unit) || self.others.contains(&unit)
     }
 
+    pub fn insert(&mut self, unit: UnitId, is_service: bool) {
+        let queue = if is_service { &mut self.services } else { &mut self.others };
+        queue.insert(unit);
+    }
+
     /// The next. At the end services come first: their processes take time, and nobody has to wait
     /// for the others' turn before that begins.
-    fn pop(&mut self, stopping: bool) -> Option<UnitId> {
+    pub fn pop(&mut self, stopping: bool) -> Option<UnitId> {
         let is_services = match (self.services.first(), self.others.first()) {
             (Some(service), Some(other)) => stopping || service < other,
             (service, _) => service.is_some(),
         };
         if is_services { self.services.pop_first() } else { self.others.pop_first() }
-    }
-}
-
-impl Core {
-    /// Has the job of `unit` looked at.
-    pub(crate) fn queue_job(&mut self, unit: UnitId) {
-        let turns = match self.run(unit).state {
-            TypeState::Service(_) => &mut self.turns.services,
-            _ => &mut self.turns.others,
-        };
-        turns.insert(unit);
-    }
-
-    pub(crate) fn next_turn(&mut self) -> Option<UnitId> {
-        self.turns.pop(self.totals.stopping)
-    }
-
-    /// Whether the last step left jobs that are to be looked at: it is to be stepped again when
-    /// what follows from it was carried out, whether something happens or not.
-    pub fn is_behind(&self) -> bool {
-        !self.turns.is_empty()
     }
 }
 
@@ -77,7 +59,7 @@ mod tests {
     #[track_caller]
     fn check(stopping: bool, expected: [u32; 4]) {
         let ids = |ids: [u32; 2]| ids.into_iter().map(UnitId).collect();
-        let mut turns = Turns { services: ids([2, 4]), others: ids([1, 3]) };
+        let mut turns = JobQueue { services: ids([2, 4]), others: ids([1, 3]) };
         let popped = std::iter::from_fn(|| turns.pop(stopping)).map(|unit| unit.0);
         assert_eq!(popped.collect::<Vec<_>>(), expected);
         assert!(turns.is_empty());

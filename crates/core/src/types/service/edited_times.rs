@@ -2,11 +2,13 @@
 //! began, as with systemd 252.
 
 use crate::graph::Graph;
-use crate::machine::Core;
 use crate::model::ids::UnitId;
 use crate::model::state::{ServicePhase, ServiceRun};
 use crate::model::time::Monotonic;
+use crate::parts::Core;
 use crate::settings::Settings;
+use crate::types::service;
+use crate::types::service::stop;
 use std::time::Duration;
 use warren_unit::LoadState;
 use warren_unit::config::{ServiceConfig, StopBudget};
@@ -35,42 +37,41 @@ impl Edit {
     }
 }
 
-impl Core {
-    /// The service was edited, and `before` is the generation before that: how long it may take from now on to
-    /// start, to stop or to be restarted is what the files say now. `by` is what the generation before was compiled
-    /// with.
-    pub(crate) fn renew_times(&mut self, unit: UnitId, before: &Graph, by: &Settings) {
-        let Some(run) = self.service(unit).filter(|run| has_time(run)) else { return };
-        let phase = run.phase;
-        let Some(was) = before.get(unit).filter(|was| was.load_state == LoadState::Loaded) else {
-            return;
-        };
-        if self.graph.definition(unit).load_state != LoadState::Loaded
-            || phase == ServicePhase::Start && self.waits_idly(unit)
-        {
-            return;
-        }
-        let is = self.graph.definition(unit);
-        let (was, is) = (by.compile_running(was), self.settings().compile_running(is));
-        let (was, is) = (was.service(), is.service());
-        let (restarts, since) = match self.run(unit).history.as_ref() {
-            Some(history) => (history.restarts, history.state_change.monotonic),
-            None => (0, self.now.monotonic),
-        };
-        let time = |config: &ServiceConfig| time_of(config, phase, restarts);
-        let (Some(was), Some(new)) = (time(was), time(is)) else { return };
-        let edit = Edit { was, is: new, since };
-        if edit.is_none() {
-            return;
-        }
-        let run = self.service_mut(unit);
-        run.deadline = edit.of(run.deadline);
-        let in_all = is_of_stop(phase) && is.stop_budget == StopBudget::Total;
-        if in_all {
-            run.stop_by = edit.of(run.stop_by);
-            // What is still to come has a share of it.
-            self.service_mut(unit).deadline = self.stop_deadline(unit, is, phase);
-        }
+/// The service was edited, and `before` is the generation before that: how long it may take from now on to
+/// start, to stop or to be restarted is what the files say now. `by` is what the generation before was compiled
+/// with.
+pub(crate) fn renew_times(core: &mut Core, unit: UnitId, before: &Graph, by: &Settings) {
+    let Some(run) = core.units.service(unit).filter(|run| has_time(run)) else { return };
+    let phase = run.phase;
+    let Some(was) = before.get(unit).filter(|was| was.load_state == LoadState::Loaded) else {
+        return;
+    };
+    if core.graph.definition(unit).load_state != LoadState::Loaded
+        || phase == ServicePhase::Start && service::waits_idly(core, unit)
+    {
+        return;
+    }
+    let is = core.graph.definition(unit);
+    let (was, is) = (by.compile_running(was), core.settings.common.compile_running(is));
+    let (was, is) = (was.service(), is.service());
+    let (restarts, since) = match core.units.run(unit).history.as_ref() {
+        Some(history) => (history.restarts, history.state_change.monotonic),
+        None => (0, core.times.now.monotonic),
+    };
+    let time = |config: &ServiceConfig| time_of(config, phase, restarts);
+    let (Some(was), Some(new)) = (time(was), time(is)) else { return };
+    let edit = Edit { was, is: new, since };
+    if edit.is_none() {
+        return;
+    }
+    let run = core.units.service_mut(unit);
+    run.deadline = edit.of(run.deadline);
+    let in_all = is_of_stop(phase) && is.stop_budget == StopBudget::Total;
+    if in_all {
+        run.stop_by = edit.of(run.stop_by);
+        // What is still to come has a share of it.
+        core.units.service_mut(unit).deadline =
+            stop::stop_deadline(&mut core.units, core.times.now, unit, is, phase);
     }
 }
 

@@ -1,0 +1,17 @@
+//! Connections of sockets with `Accept=yes` (systemd.socket(5)): what is given back when an instance ends.
+
+use crate::model::ids::UnitId;
+use crate::parts::Core;
+use crate::protocol::event::Effect;
+use warren_unit::UnitType;
+
+/// An instance of an `Accept=yes` socket is through, or never began: then nobody has its connection. Whose
+/// it was may be forgotten: the socket may have gone before, and a manager.
+pub(crate) fn connection_ended(core: &mut Core, unit: UnitId) {
+    if core.graph.definition(unit).unit_type() == UnitType::Service
+        && core.graph.name(unit).is_instance()
+    {
+        core.outbox.effects.push(Effect::DropConnection { unit });
+    }
+    core.resources.end_connection(&mut core.units, unit);
+}
