@@ -213,7 +213,7 @@ const START: &str = "start: lvm vgchange";
 const UNWANTED: [&str; 6] = [
     "REPORT too early",
     "Kernel panic",
-    "did not show up",
+    "did not appear",
     "start failed",
     "sandbox:",
     "left of swap: partition",
