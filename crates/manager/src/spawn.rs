@@ -5,6 +5,7 @@
 //! Thread: the loop; `users` and `environment_files` have workers look things up.
 
 pub(crate) mod environment_files;
+pub(crate) mod filters;
 pub(crate) mod helpers;
 pub mod mount_commands;
 pub mod removals;

@@ -242,6 +242,39 @@ pub fn set_affinity(cpus: &CpuSet) -> Result<()> {
     done("sched_setaffinity", ret)
 }
 
+/// A program of seccomp(2).
+pub struct SystemCallFilter(Vec<libc::sock_filter>);
+
+impl SystemCallFilter {
+    /// From the bytes of `struct sock_filter`. Fails with EINVAL if they are none, or too many.
+    pub fn new(bytes: &[u8]) -> Result<SystemCallFilter> {
+        const INSTRUCTION_BYTES: usize = 8;
+        let (instructions, rest) = bytes.as_chunks::<INSTRUCTION_BYTES>();
+        if !rest.is_empty() || u16::try_from(instructions.len()).is_err() {
+            return Err(Error::new("seccomp", libc::EINVAL));
+        }
+        let instruction =
+            |&[c0, c1, jt, jf, k0, k1, k2, k3]: &[u8; INSTRUCTION_BYTES]| libc::sock_filter {
+                code: u16::from_ne_bytes([c0, c1]),
+                jt,
+                jf,
+                k: u32::from_ne_bytes([k0, k1, k2, k3]),
+            };
+        Ok(SystemCallFilter(instructions.iter().map(instruction).collect()))
+    }
+}
+
+/// Forbids this process, and those that it makes, what the filter says. There is no way back.
+///
+/// Fails with EACCES without no_new_privs and CAP_SYS_ADMIN.
+pub fn attach_filter(filter: &SystemCallFilter) -> Result<()> {
+    let program =
+        libc::sock_fprog { len: filter.0.len() as u16, filter: filter.0.as_ptr().cast_mut() };
+    let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, 0);
+    // SAFETY: the kernel reads `len` instructions behind the pointer, which the vector has, and checks them.
+    done("seccomp", unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) })
+}
+
 /// Sets the I/O priority: class 0 to 3, level 0 to 7; ioprio_set(2).
 pub fn set_io_priority(class: u8, level: u8) -> Result<()> {
     const WHO_PROCESS: libc::c_long = 1;

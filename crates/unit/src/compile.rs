@@ -147,7 +147,7 @@ impl<'a> Unit<'a> {
             let setting = entry.setting.setting();
             let name = setting.name;
             let (severity, code, message) = match setting.status {
-                Status::Acted => continue,
+                Status::Acted | Status::Applied => continue,
                 Status::Parsed => (Severity::Note, Code::NotActedOn, no_effect(setting)),
                 Status::Obsolete => {
                     (Severity::Note, Code::Obsolete, format!("{name}= is obsolete, ignored"))

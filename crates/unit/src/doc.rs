@@ -52,7 +52,7 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
 fn summary(out: &mut String) {
     out.push_str("| | settings |\n|--|--|\n");
     for status in [Status::Acted, Status::Parsed, Status::Sandbox, Status::Obsolete] {
-        let count = SETTINGS.iter().filter(|s| s.status == status).count();
+        let count = SETTINGS.iter().filter(|s| s.status.as_str() == status.as_str()).count();
         line(out, format_args!("| {} | {count} |", status.as_str()));
     }
     line(out, format_args!("| all | {} |", SETTINGS.len()));

@@ -183,6 +183,8 @@ pub enum Status {
     Acted,
     /// It is known and has no effect yet.
     Parsed,
+    /// It protects the host, and is applied from its text ([`crate::config::ExecConfig::protections`]).
+    Applied,
     /// It protects the host or hands over secrets, and is not applied: reported loudly wherever it is used.
     Sandbox,
     /// systemd ignores it too, or it is of cgroup v1.
@@ -193,7 +195,7 @@ impl Status {
     /// The word in the compatibility list.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Status::Acted => "acted on",
+            Status::Acted | Status::Applied => "acted on",
             Status::Parsed => "known, no effect yet",
             Status::Sandbox => "known, not applied, reported",
             Status::Obsolete => "obsolete",

@@ -180,7 +180,9 @@ impl Property {
     /// A setting that asks for protection is shown as it was asked for, where it is a switch, a
     /// word or a list of words.
     fn write_sandbox(&self, subject: &Subject<'_>, default: &str, out: &mut Writer) {
-        let asked = subject.exec().sandbox.iter().find(|asked| asked.setting == self.name);
+        let exec = subject.exec();
+        let mut all = exec.sandbox.iter().chain(&exec.protections);
+        let asked = all.find(|asked| asked.setting == self.name);
         match (asked, self.signature) {
             (Some(asked), "b") => {
                 out.bool(values::is_yes(&asked.value));

@@ -102,7 +102,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 5;
+    const VERSION: u8 = 6;
 }
 
 impl SpawnRequest {
@@ -126,7 +126,7 @@ pub enum HelperReply {
 }
 
 impl Packet for HelperReply {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
 /// What warrend reads from a helper.
@@ -273,6 +273,8 @@ pub struct ExecSpec {
     pub secure_bits: Option<u32>,
     /// NoNewPrivileges=.
     pub no_new_privileges: bool,
+    /// The program of seccomp(2) for the process, in instructions of `struct sock_filter`; none if empty.
+    pub system_call_filter: Vec<u8>,
     /// Personality= as the number of personality(2).
     pub personality: Option<u64>,
     /// KeyringMode=.

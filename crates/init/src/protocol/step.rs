@@ -54,6 +54,7 @@ steps! {
     Network = 225, "NETWORK", "Setting up the network namespace.";
     Namespace = 226, "NAMESPACE", "Setting up namespaces.";
     NoNewPrivileges = 227, "NO_NEW_PRIVILEGES", "Setting no_new_privs.";
+    SystemCallFilter = 228, "SECCOMP", "Attaching the filter of system calls.";
     Personality = 230, "PERSONALITY", "Setting the execution domain.";
     RuntimeDirectory = 233, "RUNTIME_DIRECTORY", "Making the runtime directories.";
     Chown = 235, "CHOWN", "Changing the owner of a socket or directory.";

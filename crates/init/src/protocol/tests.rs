@@ -25,8 +25,12 @@ fn check_refused(packet: &[u8], expected: WireError) {
 fn damaged_packets_are_refused() {
     check_refused(&[], WireError::Empty);
     check_refused(&[9, 1, 2], WireError::Version(9));
-    check_refused(&[HelperReply::VERSION], WireError::Malformed);
-    check_refused(&[HelperReply::VERSION, 99, 0, 0], WireError::Malformed);
+    for rest in [&[][..], &[99, 0, 0]] {
+        let (of_helper, of_init) =
+            ([&[HelperReply::VERSION], rest].concat(), [&[InitMessage::VERSION], rest].concat());
+        assert_eq!(decode::<HelperReply>(&of_helper), Err(WireError::Malformed));
+        assert_eq!(decode::<InitMessage<'_>>(&of_init).map(|_| ()), Err(WireError::Malformed));
+    }
     let mut packet = encode(&HelperReply::Refused { message: String::new() }).expect("small");
     packet.push(0);
     assert_eq!(decode::<HelperReply>(&packet), Err(WireError::Malformed));
@@ -105,6 +109,7 @@ fn full_request() -> SpawnRequest {
         ambient_capabilities: 2,
         secure_bits: Some(3),
         no_new_privileges: true,
+        system_call_filter: vec![4, 5],
         personality: Some(1),
         keyring: Keyring::Shared,
         directories: vec![Directories {
@@ -139,17 +144,17 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "05ac020101740174017401017401017401017401017402010101020101010301070174050174017402017401010174010174010174010174010101740101020301010102010101010102010101010101020101010102010301010102010401740101740101017401740101740101740101740101740101010174010174",
+        "06ac020101740174017401017401017401017401017402010101020101010301070174050174017402017401010174010174010174010174010101740101020301010102010101010102010101010101020101010102010301020405010102010401740101740101017401740101740101740101740101740101010174010174",
     );
     let spawned = Spawned { pid: 1, started_ns: 2, moved_to_cgroup: true };
-    check_bytes(&HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }), "01000300020201");
+    check_bytes(&HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }), "02000300020201");
     let error =
         SpawnError { step: ExecStep::Exec, errno: 2, message: "t".to_owned(), pid: Some(7) };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Err(error) }),
-        "0100030105040174010e",
+        "0200030105040174010e",
     );
-    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "01010174");
+    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "02010174");
 }
 
 #[test]

@@ -216,6 +216,8 @@ impl Daemon {
         let place = self.groups.place(spawn.unit, &spawn.settings, starts);
         let (path, delegated) = place.map_err(|e| e.to_string())?;
         let cgroup = cgroup_place(path, self.groups.is_killed(spawn.unit));
+        let filter = command.map(|(_, exec)| self.spawning.filters.program(exec)).transpose()?;
+        let filter = filter.unwrap_or_default();
         let host = SpawnHost {
             context: &self.core.settings().context,
             environment: self.spawning.environment.all(),
@@ -227,6 +229,7 @@ impl Daemon {
             fd_names: fds.iter().map(|(name, _)| name.clone()).collect(),
             connection_environment,
             input_data: input.as_ref().map(|_| (fds.len() + streams.len()) as u16),
+            system_call_filter: &filter,
         };
         let spec = ExecSpec { served, ..exec_spec(spawn, &host)? };
         let own = streams.into_iter().chain(input).map(Passed::Own);

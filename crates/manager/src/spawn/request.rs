@@ -51,6 +51,8 @@ pub struct SpawnHost<'a> {
     pub connection_environment: Vec<(&'static str, String)>,
     /// Which of the packet's fds has what is to be read, with `StandardInput=data`.
     pub input_data: Option<u16>,
+    /// The program for what the unit forbids its processes to call; empty for none.
+    pub system_call_filter: &'a [u8],
 }
 
 /// The kernel's log.
@@ -186,6 +188,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     };
     if !privileged {
         restrict(&mut spec, exec, host.context.scope);
+        spec.system_call_filter = host.system_call_filter.to_vec();
     }
     // The packet's fds are the ones handed over, in order; the standard streams refer to them by index.
     if !exec.takes_socket() {

@@ -2,6 +2,7 @@
 
 use crate::base::environment::Environment;
 use crate::spawn::environment_files::Reads;
+use crate::spawn::filters::Filters;
 use crate::spawn::helpers::Helpers;
 use crate::spawn::tools::Tools;
 use crate::spawn::users::Names;
@@ -17,6 +18,8 @@ pub(crate) struct Spawning {
     pub(crate) environment_files: Reads,
     /// Users that are being looked up.
     pub(crate) users: Names,
+    /// What units forbid their processes to call.
+    pub(crate) filters: Filters,
     /// It was logged that stalled helpers are no longer replaced.
     pub(crate) is_limit_reported: bool,
 }
@@ -30,6 +33,7 @@ impl Spawning {
             environment,
             environment_files: Reads::default(),
             users,
+            filters: Filters::default(),
             is_limit_reported: false,
         }
     }

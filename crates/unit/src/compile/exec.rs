@@ -85,6 +85,7 @@ impl Unit<'_> {
             timer_slack_nsec: merged.value(id!(Exec "TimerSlackNSec"), nanoseconds),
             set_login_environment: merged.optional_flag(id!(Exec "SetLoginEnvironment")),
             sandbox: self.sandbox(),
+            protections: self.protecting(Status::Applied),
             ..ExecConfig::default()
         };
         self.standard_streams(&mut config);
@@ -491,10 +492,15 @@ impl Unit<'_> {
 
     /// Every setting in use that protects the host and is not applied.
     pub(super) fn sandbox(&self) -> Vec<SandboxSetting> {
+        self.protecting(Status::Sandbox)
+    }
+
+    /// Every setting in use that protects the host and has this status. Assignments of a list are lines of the value.
+    pub(super) fn protecting(&self, status: Status) -> Vec<SandboxSetting> {
         let mut out: Vec<SandboxSetting> = Vec::new();
         for entry in self.merged.entries() {
             let setting = entry.setting.setting();
-            if setting.status != Status::Sandbox {
+            if setting.status != status {
                 continue;
             }
             let before =
@@ -504,7 +510,7 @@ impl Unit<'_> {
             }
             let Some(value) = self.merged.expand(entry) else { continue };
             let value = match before.filter(|_| setting.list == List::Append) {
-                Some(before) => format!("{} {value}", before.value).into(),
+                Some(before) => format!("{}\n{value}", before.value).into(),
                 None => value.into(),
             };
             out.push(SandboxSetting { setting: setting.name, value });

@@ -498,7 +498,7 @@ fn lists_that_protect_are_kept_whole() {
         let shown = config.exec.sandbox.iter().map(|s| format!("{}={}", s.setting, s.value));
         (shown.collect::<Vec<_>>(), config.pid_file)
     });
-    assert_eq!(protection, ["ProtectSystem=full", "ReadWritePaths=/a -/b /c-1"]);
+    assert_eq!(protection, ["ProtectSystem=full", "ReadWritePaths=/a -/b\n/c-1"]);
     assert_eq!(pid_file.as_deref(), Some("/run/x.pid"));
 }
 

@@ -310,12 +310,12 @@ impl CapabilitySet {
     pub const ALL: CapabilitySet = CapabilitySet(u64::MAX);
 }
 
-/// A sandboxing setting that a unit asks for and that this version does not apply.
+/// A setting that protects the host, with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxSetting {
     /// Its name.
     pub setting: &'static str,
-    /// Its value, specifiers replaced; all of them where the setting is a list.
+    /// Its value, specifiers replaced; one line for each assignment where the setting is a list.
     pub value: Box<str>,
 }
 
@@ -437,6 +437,8 @@ pub struct ExecConfig {
     pub set_login_environment: Option<bool>,
     /// Settings that protect the host and are not applied.
     pub sandbox: Vec<SandboxSetting>,
+    /// Settings that protect the host and are applied from their text.
+    pub protections: Vec<SandboxSetting>,
 }
 
 /// Settings that imply NoNewPrivileges= (systemd.exec(5), there).
@@ -475,7 +477,8 @@ impl ExecConfig {
     /// Whether a process is to have no new privileges, which some settings imply if it is without CAP_SYS_ADMIN.
     pub fn has_no_new_privileges(&self, is_admin: bool) -> bool {
         let implies = |s: &SandboxSetting| IMPLY_NO_NEW_PRIVILEGES.contains(&s.setting);
-        self.no_new_privileges || !is_admin && self.sandbox.iter().any(implies)
+        let mut asked = self.sandbox.iter().chain(&self.protections);
+        self.no_new_privileges || !is_admin && asked.any(implies)
     }
 }
 
@@ -539,6 +542,7 @@ impl Default for ExecConfig {
             timer_slack_nsec: None,
             set_login_environment: None,
             sandbox: Vec::new(),
+            protections: Vec::new(),
         }
     }
 }

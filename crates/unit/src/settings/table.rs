@@ -239,13 +239,15 @@ rows! {
     @Exec Parsed Last (Bool): MemoryKSM;
     @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
     @Exec Sandbox Last (Bool): DynamicUser PrivateDevices PrivateNetwork PrivateIPC
-        ProtectClock ProtectKernelTunables ProtectKernelModules ProtectKernelLogs LockPersonality
-        MemoryDenyWriteExecute RestrictRealtime RestrictSUIDSGID RemoveIPC PrivateMounts
-        MountAPIVFS BindLogSockets RootEphemeral;
+        ProtectClock ProtectKernelTunables ProtectKernelModules ProtectKernelLogs RemoveIPC
+        PrivateMounts MountAPIVFS BindLogSockets RootEphemeral;
+    @Exec Applied Last (Bool): LockPersonality MemoryDenyWriteExecute RestrictRealtime
+        RestrictSUIDSGID;
     @Exec Sandbox Last (BoolOr(&["disconnected"])): PrivateTmp;
     @Exec Sandbox Last (BoolOr(&["self", "identity", "full", "managed"])): PrivateUsers;
     @Exec Sandbox Last (BoolOr(&["private", "strict"])): ProtectControlGroups;
-    @Exec Sandbox Last (Raw): ProtectHostname RestrictNamespaces;
+    @Exec Sandbox Last (Raw): ProtectHostname;
+    @Exec Applied Append (Raw): RestrictNamespaces;
     @Exec Sandbox Last (BoolOr(&["full", "strict"])): ProtectSystem;
     @Exec Sandbox Last (BoolOr(&["read-only", "tmpfs"])): ProtectHome;
     @Exec Sandbox Last (BoolOr(&["off"])): PrivatePIDs;
@@ -253,11 +255,13 @@ rows! {
     @Exec Sandbox Last (Word(&["all", "pid"])): ProcSubset;
     @Exec Sandbox Last (Raw): RootImage RootHash RootHashSignature RootVerity PAMName
         SELinuxContext AppArmorProfile SmackProcessLabel NetworkNamespacePath IPCNamespacePath
-        UserNamespacePath MountFlags SystemCallErrorNumber;
+        UserNamespacePath MountFlags;
+    @Exec Applied Last (Raw): SystemCallErrorNumber;
     @Exec Sandbox Append (Raw): RootImageOptions BindPaths BindReadOnlyPaths MountImages
         ExtensionImages ExtensionDirectories ReadWritePaths ReadOnlyPaths InaccessiblePaths
-        ExecPaths NoExecPaths TemporaryFileSystem RestrictAddressFamilies RestrictFileSystems
-        SystemCallFilter SystemCallArchitectures SystemCallLog;
+        ExecPaths NoExecPaths TemporaryFileSystem RestrictFileSystems;
+    @Exec Applied Append (Raw): RestrictAddressFamilies SystemCallFilter SystemCallArchitectures
+        SystemCallLog;
 
     @Cgroup Acted Last (Names): Slice;
     @Cgroup Acted Last (Raw): Delegate;

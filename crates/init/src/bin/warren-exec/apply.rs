@@ -86,7 +86,12 @@ fn apply(prepared: &Prepared, enter: Option<BorrowedFd<'_>>) -> Result<(), Failu
     child::set_umask(spec.umask.unwrap_or(UMASK));
     privileges(prepared)?;
     change_directory(prepared)?;
-    install_fds(&prepared.listen)
+    install_fds(&prepared.listen)?;
+    // Last: it may forbid what the steps before it call.
+    match &prepared.filter {
+        Some(filter) => child::attach_filter(filter).at(ExecStep::SystemCallFilter),
+        None => Ok(()),
+    }
 }
 
 fn signals(spec: &ExecSpec) -> Result<(), Failure> {

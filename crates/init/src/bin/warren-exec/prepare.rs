@@ -10,7 +10,7 @@ use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, LOG_SOCKETS, SpawnError,
     StdInput, StdOutput,
 };
-use warren_sys::child::{CpuSet, ExecStrings};
+use warren_sys::child::{CpuSet, ExecStrings, SystemCallFilter};
 use warren_sys::tree::{self, Existing, Owner};
 use warren_sys::{Error, cgroup, fdpass, file, process};
 
@@ -48,6 +48,8 @@ pub struct Prepared {
     pub directory: CString,
     /// CPUAffinity=.
     pub cpus: Option<CpuSet>,
+    /// What the process may not call.
+    pub filter: Option<SystemCallFilter>,
 }
 
 /// The request's fds by index.
@@ -149,6 +151,7 @@ pub fn prepare(
         directory: working_directory(&spec, &identity)?,
         already_is_user: is_ours(&spec, &identity),
         cpus: spec.cpu_affinity.as_deref().map(CpuSet::new),
+        filter: filter(&spec)?,
         identity,
         _fds: fds,
         spec,
@@ -168,6 +171,16 @@ fn refuse_unknown(spec: &ExecSpec) -> Result<(), SpawnError> {
     match spec.required_features.first() {
         None => Ok(()),
         Some(name) => Err(failed(ExecStep::Feature, 0, format!("{name} is not supported"))),
+    }
+}
+
+fn filter(spec: &ExecSpec) -> Result<Option<SystemCallFilter>, SpawnError> {
+    let step = ExecStep::SystemCallFilter;
+    match spec.system_call_filter.is_empty() {
+        true => Ok(None),
+        false => {
+            SystemCallFilter::new(&spec.system_call_filter).map(Some).map_err(|e| wrong(step, &e))
+        }
     }
 }
 

@@ -56,6 +56,7 @@ fn asked(
         fd_names: fds.iter().map(|&name| name.to_owned()).collect(),
         connection_environment: Vec::new(),
         input_data: None,
+        system_call_filter: &[],
     };
     let spawn = Spawn {
         unit: UnitId(0),

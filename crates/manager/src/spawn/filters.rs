@@ -1,0 +1,113 @@
+//! Filters of system calls for units, made once for each content.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use warren_sandbox::seccomp::{self, Arch, Filter, Instruction};
+use warren_unit::config::{ExecConfig, Personality, SandboxSetting};
+
+/// Contents that are kept; then all are made anew.
+const KEPT_MAX: usize = 1024;
+
+/// What stands for a content: the settings and their values.
+type Content = Vec<(&'static str, Box<str>)>;
+
+/// The programs of the units that were started, by what they forbid.
+#[derive(Default)]
+pub(crate) struct Filters {
+    kept: BTreeMap<Content, Arc<[u8]>>,
+}
+
+impl Filters {
+    /// The program for what a unit forbids its processes to call, as bytes; empty if it forbids nothing.
+    ///
+    /// Fails if there can be no such program.
+    pub(crate) fn program(&mut self, exec: &ExecConfig) -> Result<Arc<[u8]>, String> {
+        let content = content(exec);
+        if content.is_empty() {
+            return Ok(Arc::default());
+        }
+        if let Some(program) = self.kept.get(&content) {
+            return Ok(program.clone());
+        }
+        let program: Arc<[u8]> = compile(exec, &content)?.into();
+        if self.kept.len() >= KEPT_MAX {
+            self.kept.clear();
+        }
+        self.kept.insert(content, program.clone());
+        Ok(program)
+    }
+}
+
+/// Settings whose filter is a part of what they do, which says on its own that the rest is not applied.
+fn is_filter(setting: &SandboxSetting) -> bool {
+    seccomp::settings::forbidden_by(setting.setting).is_some()
+}
+
+fn content(exec: &ExecConfig) -> Content {
+    let own = exec.protections.iter();
+    let others = exec.sandbox.iter().filter(|setting| is_filter(setting));
+    own.chain(others).map(|asked| (asked.setting, asked.value.clone())).collect()
+}
+
+fn compile(exec: &ExecConfig, content: &Content) -> Result<Vec<u8>, String> {
+    const PER_LINUX32: u32 = 8;
+    let native =
+        Arch::native().ok_or("filters of system calls are not supported on this machine")?;
+    let is_32_bit = matches!(
+        exec.personality,
+        Some(Personality::X86 | Personality::Ppc | Personality::PpcLe | Personality::S390)
+    );
+    let locked_personality = is_32_bit.then_some(PER_LINUX32);
+    let mut filter = Filter::default();
+    let mut problems = Vec::new();
+    let locks = content.iter().any(|(setting, _)| *setting == "LockPersonality");
+    filter.locked_personality = locked_personality.filter(|_| locks);
+    for (setting, value) in content {
+        filter.take(setting, value, native, &mut problems);
+    }
+    let program = seccomp::compile(&filter, native).map_err(|e| e.to_string())?;
+    Ok(program.unwrap_or_default().iter().flat_map(bytes).collect())
+}
+
+/// `struct sock_filter` as the kernel reads it.
+fn bytes(instruction: &Instruction) -> [u8; 8] {
+    let Instruction { code, jt, jf, k } = *instruction;
+    let (code, k) = (code.to_ne_bytes(), k.to_ne_bytes());
+    [code[0], code[1], jt, jf, k[0], k[1], k[2], k[3]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exec(settings: &[(&'static str, &str)]) -> ExecConfig {
+        let one = |&(setting, value): &(&'static str, &str)| SandboxSetting {
+            setting,
+            value: value.into(),
+        };
+        ExecConfig { protections: settings.iter().map(one).collect(), ..ExecConfig::default() }
+    }
+
+    #[test]
+    fn units_that_forbid_the_same_share_a_program() {
+        let mut filters = Filters::default();
+        assert!(filters.program(&exec(&[])).expect("it is nothing").is_empty());
+        let asked = [("SystemCallFilter", "@system-service"), ("LockPersonality", "yes")];
+        let first = filters.program(&exec(&asked)).expect("it is small");
+        assert!(!first.is_empty() && first.len() % 8 == 0);
+        let second = filters.program(&exec(&asked)).expect("it is small");
+        assert!(Arc::ptr_eq(&first, &second));
+        let other = filters.program(&exec(&asked[..1])).expect("it is small");
+        assert_ne!(first, other);
+    }
+
+    #[test]
+    fn no_more_contents_are_kept_than_stated() {
+        let mut filters = Filters::default();
+        for number in 0..=KEPT_MAX {
+            let value = format!("~openat:{}", number % 4000 + 1);
+            filters.program(&exec(&[("SystemCallFilter", &value)])).expect("it is small");
+        }
+        assert_eq!(filters.kept.len(), 1);
+    }
+}

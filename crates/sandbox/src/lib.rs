@@ -1,0 +1,7 @@
+//! Sandboxes of services as plans: what a unit's settings ask for, as values that an exec helper applies.
+//!
+//! Owns: the meaning of sandboxing settings (systemd.exec(5)).
+//! Must not: make a system call, read a file or know a unit; everything here is a function of its arguments.
+//! Start reading at [`seccomp::compile`].
+
+pub mod seccomp;
