@@ -40,7 +40,7 @@ answers! {
         /// The process of a command beside it, such as `ExecStop=`.
         pub control_pid: Option<u32>,
         /// What it says of itself, sd_notify(3).
-        pub status_text: Option<String>,
+        pub status_text: String,
         /// How its last run ended, systemd's `Result` property.
         pub result: String,
         /// How often `Restart=` started it again.

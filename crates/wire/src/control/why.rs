@@ -63,7 +63,7 @@ answers! {
         /// The last start that was refused.
         pub refusal: Option<Refusal>,
         /// What it says of itself, sd_notify(3).
-        pub detail: Option<String>,
+        pub detail: String,
         /// How its device stands, for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub device: Option<String>,
