@@ -4,10 +4,12 @@
 //! - Must not: decide who may call what.
 //! - Runs on the thread of its caller.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::call::{self, Envelope};
 
 mod devices;
 mod parameters;
@@ -193,75 +195,19 @@ fn schema_of<T: schemars::JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// A request before its parameters are read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Received {
-    /// The full name of the method; empty where there is none.
-    pub method: String,
-    /// Its parameters.
-    pub parameters: Value,
-    /// Several answers may come.
-    pub more: bool,
-}
-
-impl Received {
-    /// Reads a message. What is JSON and no request has no method.
-    ///
-    /// # Errors
-    /// Where it is no JSON.
-    pub fn read(message: &[u8]) -> Result<Received, serde_json::Error> {
-        let mut value: Value = serde_json::from_slice(message)?;
-        Ok(Received {
-            method: value["method"].as_str().unwrap_or_default().to_owned(),
-            more: value["more"] == true,
-            parameters: value.get_mut("parameters").map(Value::take).unwrap_or_default(),
-        })
-    }
-}
-
-#[derive(Serialize)]
-struct Asked<'a, P> {
-    method: String,
-    parameters: &'a P,
-    #[serde(skip_serializing_if = "is_false")]
-    more: bool,
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
-}
-
 /// A request as a message; with `more` several answers may come.
 pub fn write_request<C: Call>(call: &C, more: bool) -> Vec<u8> {
-    crate::frame::write(&Asked { method: C::METHOD.full_name(), parameters: call, more })
-}
-
-#[derive(Serialize)]
-struct Told<'a, P> {
-    parameters: &'a P,
-    #[serde(skip_serializing_if = "is_false")]
-    continues: bool,
+    call::write_request(&C::METHOD.full_name(), call, more)
 }
 
 /// An answer as a message; where it `continues` another one follows.
 pub fn write_answer(answer: &impl Serialize, continues: bool) -> Vec<u8> {
-    crate::frame::write(&Told { parameters: answer, continues })
-}
-
-#[derive(Serialize)]
-struct Refused<'a> {
-    error: &'a ErrorName,
-    parameters: Message<'a>,
-}
-
-#[derive(Serialize)]
-struct Message<'a> {
-    message: &'a str,
+    call::write_answer(answer, continues)
 }
 
 /// A refusal as a message, with words for people.
 pub fn write_error(error: &ErrorName, message: &str) -> Vec<u8> {
-    crate::frame::write(&Refused { error, parameters: Message { message } })
+    call::write_error(error.as_str(), &call::Words::message(message))
 }
 
 /// An answer, or a refusal.
@@ -298,27 +244,12 @@ impl<A: DeserializeOwned> Reply<A> {
     /// # Errors
     /// Where it is no answer of this type.
     pub fn read(message: &[u8]) -> Result<Reply<A>, ReplyError> {
-        #[derive(Deserialize)]
-        struct Envelope<'a> {
-            error: Option<ErrorName>,
-            #[serde(borrow)]
-            parameters: Option<&'a RawValue>,
-            #[serde(default)]
-            continues: bool,
+        let envelope = Envelope::read(message).map_err(ReplyError::Malformed)?;
+        if let Some(error) = &envelope.error {
+            let message = envelope.words().message.unwrap_or_else(|| error.clone());
+            return Ok(Reply::Refused { error: error.as_str().into(), message });
         }
-        #[derive(Default, Deserialize)]
-        struct Words {
-            message: Option<String>,
-        }
-        let envelope: Envelope<'_> =
-            serde_json::from_slice(message).map_err(ReplyError::Malformed)?;
         let text = envelope.parameters.map(RawValue::get);
-        if let Some(error) = envelope.error {
-            let words: Words =
-                text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-            let message = words.message.unwrap_or_else(|| error.to_string());
-            return Ok(Reply::Refused { error, message });
-        }
         let text = text.filter(|text| text.starts_with('{')).ok_or(ReplyError::NoParameters)?;
         let answer = serde_json::from_str(text).map_err(ReplyError::Malformed)?;
         Ok(Reply::Answer { answer, continues: envelope.continues })

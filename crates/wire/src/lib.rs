@@ -1,6 +1,7 @@
 //! Messages between Warrener's programs: one type for each, its version, and its bytes.
 //!
-//! - Owns: [`frame`], which cuts streams into messages; [`control`], what `warren` and the manager say.
+//! - Owns: [`frame`], which cuts streams into messages, and [`call`], the objects around parameters; [`control`], what
+//!   `warren` and the manager say; [`log`], what the log daemon is asked.
 //! - Must not: open a socket or a file, read a clock, or know what a message is answered with.
 //! - Runs on the thread of its caller.
 //!
@@ -26,5 +27,7 @@ mod answer;
 #[macro_use]
 mod word;
 
+pub mod call;
 pub mod control;
 pub mod frame;
+pub mod log;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 mod control;
+mod log;
 
 /// Compares the bytes with the golden file, of `LANGUAGE-VERSION/NAME`.
 #[track_caller]
@@ -46,6 +47,7 @@ fn no_golden_file_is_left_over() {
         let name = language.file_name().expect("a name").to_string_lossy().into_owned();
         let known: Vec<String> = match name.as_str() {
             "control-1" => control::names(),
+            "log-1" => log::names(),
             _ => Vec::new(),
         };
         for file in std::fs::read_dir(&language).expect("a directory") {

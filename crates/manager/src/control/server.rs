@@ -31,8 +31,9 @@ use std::time::{Duration, Instant};
 use warren_core::protocol::request::Asker;
 use warren_sys::eventfd::EventFd;
 use warren_sys::{endings, fdpass, socket};
+use warren_wire::call::Received;
 use warren_wire::control::{
-    Done, ErrorName, Inhibit, Jobs, Method, REQUEST_BYTES_MAX, Received, Request,
+    Done, ErrorName, Inhibit, Jobs, Method, REQUEST_BYTES_MAX, Request,
     UNPRIVILEGED_REQUEST_BYTES_MAX, write_answer, write_error,
 };
 use warren_wire::frame;

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::call::Received;
 
 #[test]
 fn what_is_of_another_type_is_refused_and_not_taken_for_left_out() {

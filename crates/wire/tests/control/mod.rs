@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use warren_wire::call::Received;
 use warren_wire::control::*;
 
 use super::{check_message, check_read_back};
