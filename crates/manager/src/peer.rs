@@ -4,7 +4,6 @@
 //! Must not: wait for either daemon.
 //! Thread: the loop; `log_link::spill` copies on a thread of its own.
 
-pub mod device_words;
 pub(crate) mod devices;
 pub(crate) mod log_link;
 pub(crate) mod log_tail;

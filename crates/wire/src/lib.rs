@@ -1,7 +1,8 @@
 //! Messages between Warrener's programs: one type for each, its version, and its bytes.
 //!
 //! - Owns: [`frame`], which cuts streams into messages, and [`call`], the objects around parameters; [`control`], what
-//!   `warren` and the manager say; [`log`], what the log daemon is asked.
+//!   `warren` and the manager say; [`log`], what the log daemon is asked;
+//!   [`device_link`], what warren-deviced tells of devices.
 //! - Must not: open a socket or a file, read a clock, or know what a message is answered with.
 //! - Runs on the thread of its caller.
 //!
@@ -29,5 +30,6 @@ mod word;
 
 pub mod call;
 pub mod control;
+pub mod device_link;
 pub mod frame;
 pub mod log;

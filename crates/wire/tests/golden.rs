@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 mod control;
+mod device_link;
 mod log;
 
 /// Compares the bytes with the golden file, of `LANGUAGE-VERSION/NAME`.
@@ -47,6 +48,7 @@ fn no_golden_file_is_left_over() {
         let name = language.file_name().expect("a name").to_string_lossy().into_owned();
         let known: Vec<String> = match name.as_str() {
             "control-1" => control::names(),
+            "device-link-1" => device_link::names(),
             "log-1" => log::names(),
             _ => Vec::new(),
         };
