@@ -2,7 +2,7 @@
 //!
 //! - Owns: [`frame`], which cuts streams into messages, and [`call`], the objects around parameters; [`control`], what
 //!   `warren` and the manager say; [`log`], what the log daemon is asked;
-//!   [`device_link`], what warren-deviced tells of devices.
+//!   [`device_link`], what warren-deviced tells of devices; [`log_link`], what the manager tells the log daemon.
 //! - Must not: open a socket or a file, read a clock, or know what a message is answered with.
 //! - Runs on the thread of its caller.
 //!
@@ -33,3 +33,4 @@ pub mod control;
 pub mod device_link;
 pub mod frame;
 pub mod log;
+pub mod log_link;

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 mod control;
 mod device_link;
 mod log;
+mod log_link;
 
 /// Compares the bytes with the golden file, of `LANGUAGE-VERSION/NAME`.
 #[track_caller]
@@ -49,6 +50,7 @@ fn no_golden_file_is_left_over() {
         let known: Vec<String> = match name.as_str() {
             "control-1" => control::names(),
             "device-link-1" => device_link::names(),
+            "log-link-1" => log_link::names(),
             "log-1" => log::names(),
             _ => Vec::new(),
         };
