@@ -27,7 +27,7 @@ answers! {
         /// Bytes that wait to be written to devices; null while nothing is being stopped.
         #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "said")]
         pub unwritten_bytes: Option<Option<u64>>,
-        /// A shutdown that is planned.
+        /// A shutdown that is planned; null if none is.
         #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "said")]
         pub planned: Option<Option<PlannedShutdown>>,
         /// Locks against it.
