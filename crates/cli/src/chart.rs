@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use warren_trace::analysis::Analysis;
 use warren_trace::analysis::repeat::Repeats;
 use warren_trace::export::{chrome, html, show, svg, table};
 use warren_trace::record::{self, Damage, Recording};
 use warren_trace::words::Subject;
+use warren_wire::control::{Call, Record, RecordUnderWay, Records, RecordsAnswer};
 
 use crate::args::ChartArgs;
 use crate::client::Client;
@@ -240,23 +243,22 @@ where
     let &Which::Kept(subject, back) = which else {
         bail!("--repeat needs boot, reload, shutdown or an earlier one such as boot~1");
     };
-    let answer = manager.call("Records", json!({}))?;
+    let answer = manager.call(&Records {})?;
     let text = subject.text();
     let goes_on = is_under_way(subject, &answer);
     if goes_on && back == 0 {
         complain!("warren: skipping the {text} that is still in progress");
     }
     let skipped = back.saturating_sub(usize::from(goes_on));
-    let names: Vec<&Value> = kept(subject, &answer).into_iter().skip(skipped).take(count).collect();
+    let names: Vec<&str> = kept(subject, &answer).into_iter().skip(skipped).take(count).collect();
     ensure!(!names.is_empty(), missing(subject, &answer));
     ensure!(names.len() > 1, "no {text} before this one is kept; see warren chart --list");
     if let Some(fewer) = fewer(subject, back, names.len(), count) {
         complain!("warren: {fewer}");
     }
-    let names = names.into_iter().filter_map(Value::as_str);
     // One by one: of thousands of units each is large.
-    let mut readable = names.filter_map(|name| {
-        let bytes = fetch(manager, json!({"name": name}));
+    let mut readable = names.into_iter().filter_map(|name| {
+        let bytes = fetch(manager, &named(name));
         let read = bytes.and_then(|bytes| Ok(record::read(&bytes)?));
         read.inspect_err(|error| complain!("warren: skipping {name}: {error:#}")).ok()
     });
@@ -284,31 +286,43 @@ enum Manager<F> {
 }
 
 impl<F: FnOnce() -> Result<Client>> Manager<F> {
-    fn call(&mut self, method: &str, parameters: Value) -> Result<Value> {
+    fn call<C: Call>(&mut self, call: &C) -> Result<C::Answer> {
+        self.call_as(call)
+    }
+
+    fn call_as<C: Call, A: DeserializeOwned>(&mut self, call: &C) -> Result<A> {
         if let Manager::Unasked(connect) = self {
             let connect = connect.take().context("cannot connect to the manager")?;
             *self = Manager::Connected(connect()?);
         }
         match self {
-            Manager::Connected(client) => Ok(client.call(method, parameters)?),
+            Manager::Connected(client) => Ok(client.call_as(call)?),
             Manager::Unasked(_) => bail!("cannot connect to the manager"),
         }
     }
 }
 
+/// The answer of `Records` for programs: each row as the manager told it.
+#[derive(Deserialize)]
+struct ToldRecords {
+    records: Vec<Value>,
+    trouble: Option<String>,
+}
+
 fn list<F: FnOnce() -> Result<Client>>(manager: &mut Manager<F>, as_json: bool) -> Result<()> {
-    let answer = manager.call("Records", json!({}))?;
-    for row in answer["records"].as_array().into_iter().flatten() {
-        if as_json {
-            print_json(row.clone());
-            continue;
+    let trouble = if as_json {
+        let told: ToldRecords = manager.call_as(&Records {})?;
+        told.records.iter().for_each(print_json);
+        told.trouble
+    } else {
+        let answer = manager.call(&Records {})?;
+        for row in &answer.records {
+            let (date, bytes) = (show::date(row.began_us), show::count(row.bytes));
+            print(&format!("{date} {bytes:>12} bytes  {}\n", row.name));
         }
-        let date = show::date(row["began_us"].as_u64().unwrap_or(0));
-        let bytes = show::count(row["bytes"].as_u64().unwrap_or(0));
-        let name = row["name"].as_str().unwrap_or_default();
-        print(&format!("{date} {bytes:>12} bytes  {name}\n"));
-    }
-    if let Some(trouble) = answer["trouble"].as_str() {
+        answer.trouble
+    };
+    if let Some(trouble) = trouble {
         complain!("warren: the last recording could not be saved: {trouble}");
     }
     Ok(())
@@ -322,21 +336,21 @@ where
         Which::File(path) => {
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?
         }
-        Which::Named(name) => fetch(manager, json!({"name": name}))?,
+        Which::Named(name) => fetch(manager, &named(name))?,
         Which::Kept(subject, back) => {
-            let answer = manager.call("Records", json!({}))?;
-            let found = parameters(*subject, *back, &answer);
-            fetch(manager, found.with_context(|| missing(*subject, &answer))?)?
+            let answer = manager.call(&Records {})?;
+            let found = request(*subject, *back, &answer);
+            fetch(manager, &found.with_context(|| missing(*subject, &answer))?)?
         }
         Which::Between(since, until) => {
             let now = Now::read();
             if let Some(remark) = [since, until].into_iter().find_map(|when| when.remark(now)) {
                 complain!("warren: {remark}");
             }
-            let [since, until] = [since, until].map(|when| when.monotonic_us(now));
+            let [since_us, until_us] = [since, until].map(|when| when.monotonic_us(now));
             // What is there already would be in it all the same.
-            ensure!(since.is_none_or(|since| since <= now.monotonic_us), NOTHING_RECORDED);
-            let bytes = fetch(manager, json!({"since_us": since, "until_us": until}))?;
+            ensure!(since_us.is_none_or(|since| since <= now.monotonic_us), NOTHING_RECORDED);
+            let bytes = fetch(manager, &Record { since_us, until_us, ..Record::default() })?;
             let stretch = read_of(&bytes, "the manager's answer")?;
             ensure!(!stretch.0.events.is_empty(), NOTHING_RECORDED);
             return Ok(stretch);
@@ -350,25 +364,33 @@ where
 }
 
 /// Names of the recordings of a subject, the last first, from the manager's answer.
-fn kept(subject: Subject, answer: &Value) -> Vec<&Value> {
-    let rows = answer["records"].as_array().into_iter().flatten();
-    let of_subject = rows.filter(|row| row["subject"] == subject.text());
-    of_subject.rev().map(|row| &row["name"]).collect()
+fn kept(subject: Subject, answer: &RecordsAnswer) -> Vec<&str> {
+    let of_subject = answer.records.iter().filter(|row| row.subject == subject.text());
+    of_subject.rev().map(|row| row.name.as_str()).collect()
 }
 
 /// Whether one of a subject goes on, by the manager's answer: then it is the last.
-fn is_under_way(subject: Subject, answer: &Value) -> bool {
-    answer["under_way"]["subject"] == subject.text()
+fn is_under_way(subject: Subject, answer: &RecordsAnswer) -> bool {
+    answer.under_way.as_ref().is_some_and(|under_way| under_way.subject == subject.text())
+}
+
+/// Asks for the recording of this name.
+fn named(name: &str) -> Record {
+    Record { name: Some(name.to_owned()), ..Record::default() }
 }
 
 /// What the manager is asked for to have the last of a subject, or one that is so many before it.
-fn parameters(subject: Subject, back: usize, answer: &Value) -> Option<Value> {
+fn request(subject: Subject, back: usize, answer: &RecordsAnswer) -> Option<Record> {
     let kept = kept(subject, answer);
-    let by_name = |back: usize| Some(json!({"name": kept.get(back)?}));
-    match (is_under_way(subject, answer), back.checked_sub(1)) {
-        (true, None) => Some(answer["under_way"].clone()),
-        (true, Some(before)) => by_name(before),
-        (false, _) => by_name(back),
+    let by_name = |back: usize| kept.get(back).map(|name| named(name));
+    let under_way = answer.under_way.as_ref().filter(|_| is_under_way(subject, answer));
+    match (under_way, back.checked_sub(1)) {
+        (Some(RecordUnderWay { subject, since_us }), None) => {
+            let (subject, since_us) = (Some(subject.clone()), Some(*since_us));
+            Some(Record { subject, since_us, ..Record::default() })
+        }
+        (Some(_), Some(before)) => by_name(before),
+        (None, _) => by_name(back),
     }
 }
 
@@ -377,24 +399,23 @@ fn read_of(bytes: &[u8], name: &str) -> Result<(Recording, Damage)> {
     record::read(bytes).with_context(|| name.to_owned())
 }
 
-fn fetch<F>(manager: &mut Manager<F>, parameters: Value) -> Result<Vec<u8>>
+fn fetch<F>(manager: &mut Manager<F>, request: &Record) -> Result<Vec<u8>>
 where
     F: FnOnce() -> Result<Client>,
 {
-    let answer = manager.call("Record", parameters)?;
-    let data = answer["data"].as_str().unwrap_or_default();
-    warren_trace::base64::decode(data).context("the manager's answer is no recording")
+    let answer = manager.call(request)?;
+    warren_trace::base64::decode(&answer.data).context("the manager's answer is no recording")
 }
 
 /// That there is none, and why, as far as the manager's answer says so.
-fn missing(subject: Subject, answer: &Value) -> String {
-    if let Some(trouble) = answer["trouble"].as_str() {
+fn missing(subject: Subject, answer: &RecordsAnswer) -> String {
+    if let Some(trouble) = &answer.trouble {
         return format!("no such {} is kept: the last could not be: {trouble}", subject.text());
     }
-    let rows = answer["records"].as_array().into_iter().flatten();
+    let mut rows = answer.records.iter();
     let when = match subject {
         // Further back than anything is kept.
-        _ if rows.into_iter().any(|row| row["subject"] == subject.text()) => ", only later ones",
+        _ if rows.any(|row| row.subject == subject.text()) => ", only later ones",
         Subject::Boot => "; a boot is kept once its first jobs have ended",
         Subject::Shutdown => "; a shutdown is shown by the next boot",
         Subject::Reload | Subject::Live => "",
@@ -404,7 +425,26 @@ fn missing(subject: Subject, answer: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn read(answer: &Value) -> RecordsAnswer {
+        serde_json::from_value(answer.clone()).expect("it is an answer")
+    }
+
+    fn kept(subject: Subject, answer: &Value) -> Vec<String> {
+        super::kept(subject, &read(answer)).into_iter().map(str::to_owned).collect()
+    }
+
+    fn parameters(subject: Subject, back: usize, answer: &Value) -> Option<Value> {
+        let request = request(subject, back, &read(answer))?;
+        Some(serde_json::to_value(request).expect("it is written"))
+    }
+
+    fn missing(subject: Subject, answer: &Value) -> String {
+        super::missing(subject, &read(answer))
+    }
 
     fn which(text: &str) -> Option<Which> {
         Which::parse(text).ok()

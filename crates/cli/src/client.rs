@@ -1,27 +1,19 @@
-//! Talking to the manager: JSON objects over a Unix socket, each ended by a NUL byte.
+//! Talking to the manager: messages of [`warren_wire::control`] over a Unix socket.
 
 use std::fmt;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
 use warren_sys::socket::connect_stream;
+use warren_wire::control::{
+    ANSWER_BYTES_MAX, Call, Done, ErrorName, Reply, ReplyError, write_request,
+};
+use warren_wire::frame::{self, ReadError};
 
 use crate::output::clean_lines;
-
-/// Largest answer that is read, in bytes: 40,000 units listed are about 8 MB.
-const ANSWER_BYTES_MAX: u64 = 256 << 20;
-
-/// Name of the error for a unit that does not exist.
-pub const NO_SUCH_UNIT: &str = "io.warrener.NoSuchUnit";
-
-/// Name of the error for a signal to a process that a unit does not have.
-const NO_SUCH_PROCESS: &str = "io.warrener.NoSuchProcess";
-
-/// Name of the error for a method that the manager does not have.
-const METHOD_NOT_FOUND: &str = "org.varlink.service.MethodNotFound";
 
 /// Why a call did not succeed.
 #[derive(Debug)]
@@ -33,7 +25,7 @@ pub enum CallError {
     /// The connection was closed before an answer came.
     Ended,
     /// The manager said no: the error's name and its text, fit for a terminal.
-    Refused(String, String),
+    Refused(ErrorName, String),
 }
 
 impl fmt::Display for CallError {
@@ -47,7 +39,7 @@ impl fmt::Display for CallError {
             }
             CallError::Broken(e) => write!(f, "the manager's answer cannot be read: {e}"),
             CallError::Ended => f.write_str("the manager ended before it answered"),
-            CallError::Refused(name, text) if name == METHOD_NOT_FOUND => {
+            CallError::Refused(ErrorName::MethodNotFound, text) => {
                 let method = text.rsplit('.').next().unwrap_or_default();
                 write!(f, "the running manager is of another version and does not support {method}")
             }
@@ -75,20 +67,13 @@ impl CallError {
 
     /// The unit does not exist.
     pub fn is_no_such_unit(&self) -> bool {
-        matches!(self, CallError::Refused(name, _) if name == NO_SUCH_UNIT)
+        matches!(self, CallError::Refused(ErrorName::NoSuchUnit, _))
     }
 
     /// The unit has no process that the signal was for.
     pub fn is_no_such_process(&self) -> bool {
-        matches!(self, CallError::Refused(name, _) if name == NO_SUCH_PROCESS)
+        matches!(self, CallError::Refused(ErrorName::NoSuchProcess, _))
     }
-}
-
-/// One answer.
-struct Received {
-    parameters: Value,
-    /// More follow.
-    continues: bool,
 }
 
 /// A connection.
@@ -131,30 +116,33 @@ impl Client {
         self.within.map_or(Ok(()), |time| self.answers_within(time)).map_err(CallError::Broken)
     }
 
-    /// Calls a method of `io.warrener.Manager` and returns the parameters of its answer.
-    pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, CallError> {
-        Ok(self.ask(&json!({"method": full_name(method), "parameters": parameters}))?.parameters)
+    /// Calls a method that has one answer.
+    pub fn call<C: Call>(&mut self, call: &C) -> Result<C::Answer, CallError> {
+        self.call_as(call)
     }
 
-    /// The same for a method with several answers: `take` gets all but the last.
-    pub fn call_more(
+    /// Reads the answer into another type than the method's: as JSON it has what a newer manager says beside that.
+    pub fn call_as<C: Call, A: DeserializeOwned>(&mut self, call: &C) -> Result<A, CallError> {
+        Ok(self.ask(&write_request(call, false))?.0)
+    }
+
+    /// Calls a method that has several answers: `take` gets all but the last, which is empty.
+    pub fn call_more<C: Call>(
         &mut self,
-        method: &str,
-        parameters: Value,
-        mut take: impl FnMut(Value),
-    ) -> Result<Value, CallError> {
-        let request = json!({"method": full_name(method), "parameters": parameters, "more": true});
-        let mut answer = self.ask(&request)?;
-        while answer.continues {
-            take(answer.parameters);
-            answer = self.receive()?;
+        call: &C,
+        mut take: impl FnMut(C::Answer),
+    ) -> Result<Done, CallError> {
+        let (mut answer, mut continues) = self.ask(&write_request(call, true))?;
+        while continues {
+            take(answer);
+            (answer, continues) = self.receive()?;
         }
-        Ok(answer.parameters)
+        Ok(Done {})
     }
 
     /// Sends a request and takes the first answer. A manager that ended before it read the request has done nothing
     /// for it: then the next one is asked.
-    fn ask(&mut self, request: &Value) -> Result<Received, CallError> {
+    fn ask<A: DeserializeOwned>(&mut self, request: &[u8]) -> Result<(A, bool), CallError> {
         match self.send(request).and_then(|()| self.receive()) {
             Err(CallError::Broken(e)) if is_unheard(&e) && self.connect_again().is_ok() => {
                 self.send(request)?;
@@ -164,33 +152,21 @@ impl Client {
         }
     }
 
-    fn send(&mut self, request: &Value) -> Result<(), CallError> {
-        let mut bytes = request.to_string().into_bytes();
-        bytes.push(0);
-        self.stream.get_mut().write_all(&bytes).map_err(CallError::Broken)
+    fn send(&mut self, request: &[u8]) -> Result<(), CallError> {
+        self.stream.get_mut().write_all(request).map_err(CallError::Broken)
     }
 
-    fn receive(&mut self) -> Result<Received, CallError> {
-        let mut answer = Vec::new();
-        let mut limited = self.stream.by_ref().take(ANSWER_BYTES_MAX);
-        match limited.read_until(0, &mut answer) {
-            Err(e) if is_unheard(&e) && !answer.is_empty() => return Err(cut_short(&answer)),
-            read => read.map_err(CallError::Broken)?,
-        };
-        answer.pop_if(|last| *last == 0).ok_or_else(|| cut_short(&answer))?;
-        let mut answer: Value =
-            serde_json::from_slice(&answer).map_err(|e| CallError::Broken(e.into()))?;
-        match answer["error"].as_str() {
-            None if !answer["parameters"].is_object() => {
-                Err(CallError::Broken(std::io::Error::other("it has no parameters")))
+    /// An answer, and whether another one follows.
+    fn receive<A: DeserializeOwned>(&mut self) -> Result<(A, bool), CallError> {
+        let message = frame::read(&mut self.stream, ANSWER_BYTES_MAX).map_err(unread)?;
+        match Reply::read(&message) {
+            Ok(Reply::Answer { answer, continues }) => Ok((answer, continues)),
+            Ok(Reply::Refused { error, message }) => {
+                Err(CallError::Refused(error, clean_lines(&message)))
             }
-            None => Ok(Received {
-                parameters: answer["parameters"].take(),
-                continues: answer["continues"].as_bool().unwrap_or(false),
-            }),
-            Some(name) => {
-                let message = answer["parameters"]["message"].as_str().unwrap_or(name);
-                Err(CallError::Refused(name.to_owned(), clean_lines(message)))
+            Err(ReplyError::Malformed(error)) => Err(CallError::Broken(error.into())),
+            Err(ReplyError::NoParameters) => {
+                Err(CallError::Broken(std::io::Error::other("it has no parameters")))
             }
         }
     }
@@ -208,23 +184,24 @@ fn is_unheard(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
-fn full_name(method: &str) -> String {
-    format!("io.warrener.Manager.{method}")
-}
-
-fn cut_short(answer: &[u8]) -> CallError {
-    match answer {
-        [] => CallError::Ended,
+fn unread(error: ReadError) -> CallError {
+    match error {
+        ReadError::Ended => CallError::Ended,
+        ReadError::Failed { error, has_begun } if !(has_begun && is_unheard(&error)) => {
+            CallError::Broken(error)
+        }
         _ => CallError::Broken(std::io::Error::other("it is cut short")),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufRead;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixListener;
 
     use warren_sys::fdpass;
+    use warren_wire::control::{Job, Totals};
 
     use super::*;
 
@@ -247,12 +224,12 @@ mod tests {
             drop(first);
             let mut second = take();
             hear(&mut second);
-            second.get_mut().write_all(b"{\"parameters\": {\"is\": 2}}\0").expect("it reads");
+            second.get_mut().write_all(b"{\"parameters\": {\"jobs\": 2}}\0").expect("it reads");
             // What it was asked next it has heard.
             hear(&mut second);
         });
-        assert_eq!(client.call("Totals", json!({})).expect("an answer")["is"], 2);
-        assert!(matches!(client.call("Job", json!({})), Err(CallError::Ended)));
+        assert_eq!(client.call(&Totals {}).expect("an answer").jobs, 2);
+        assert!(matches!(client.call(&Job::default()), Err(CallError::Ended)));
         managers.join().expect("all came");
         let _ = std::fs::remove_file(&path);
     }

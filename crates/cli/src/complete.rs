@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Arg, CommandFactory};
 use clap_complete::Shell;
-use serde_json::json;
+use warren_wire::control::{List, Texts};
 
 use crate::args::{Cli, Global};
 use crate::client::Client;
@@ -76,11 +76,11 @@ fn units(beginning: &str, global: Global) -> Vec<String> {
     let ask = || {
         let mut client = Client::connect(&control_socket(&global).ok()?).ok()?;
         client.answers_within(ANSWERS_WITHIN).ok()?;
-        client.call("List", json!({"patterns": [format!("{beginning}*")]})).ok()
+        let patterns = Texts(vec![format!("{beginning}*")]);
+        client.call(&List { patterns, ..List::default() }).ok()
     };
     let answer = ask().unwrap_or_default();
-    let rows = answer["units"].as_array().into_iter().flatten();
-    rows.filter_map(|row| Some(row["name"].as_str()?.to_owned())).collect()
+    answer.units.into_iter().map(|row| row.name).collect()
 }
 
 impl Typed {

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use serde_json::Value;
+use warren_wire::control::{
+    ActiveState, DeviceGroup, DeviceRow, DevicesAnswer, LoadState, WhyAnswer,
+};
 
 use crate::output::{Style, Tone, bytes, cleaned, tone_of_state};
 
@@ -17,14 +19,18 @@ macro_rules! put {
 pub const DAEMON: &str = "warren-deviced.service";
 
 /// That nobody looks for devices, with what there is to be done; `why` is the answer of `Why` about [`DAEMON`].
-pub fn nobody(why: &Value) -> String {
-    let why = &*cleaned(why);
-    let daemon = &why["units"][0]["path"][0];
-    let unmet: Vec<&str> = ["unmet", "unmet_then"].map(|key| texts(daemon, key)).concat();
-    let more = match (text(daemon, "load"), unmet.first()) {
-        ("" | "not-found", _) => format!("{DAEMON} is not installed here."),
+pub fn nobody(why: Option<&WhyAnswer>) -> String {
+    let why = why.map(cleaned);
+    let daemon = why.as_ref().and_then(|why| why.units.first()?.path.first());
+    let is_installed =
+        |load: &LoadState| *load != LoadState::NotFound && *load != LoadState::default();
+    let daemon = daemon.filter(|step| is_installed(&step.row.load));
+    let unmet = daemon
+        .and_then(|step| [&step.unmet, &step.unmet_then].into_iter().flatten().flatten().next());
+    let more = match (daemon, unmet) {
+        (None, _) => format!("{DAEMON} is not installed here."),
         (_, Some(unmet)) => format!("{DAEMON} does not run here: {unmet} is not met."),
-        _ if text(daemon, "active") == "failed" => {
+        (Some(step), _) if step.row.active == ActiveState::Failed => {
             "It has failed: warren why warren-deviced".to_owned()
         }
         _ => "To have them looked for: warren start warren-deviced".to_owned(),
@@ -34,105 +40,100 @@ pub fn nobody(why: &Value) -> String {
 
 /// The answer of `Devices` when somebody looks: each group with what it lies on and what is made of it, then the other
 /// disks, then what is waited for.
-pub fn tree(answer: &Value, style: Style) -> String {
+pub fn tree(answer: &DevicesAnswer, style: Style) -> String {
     let answer = &*cleaned(answer);
     let mut out = String::new();
-    let rows = list(answer, "devices");
-    let mut parts: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-    let mut made: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-    for row in &rows {
-        row["part_of"].as_str().into_iter().for_each(|id| parts.entry(id).or_default().push(row));
-        row["made_of"].as_str().into_iter().for_each(|id| made.entry(id).or_default().push(row));
+    let mut parts: BTreeMap<&str, Vec<&DeviceRow>> = BTreeMap::new();
+    let mut made: BTreeMap<&str, Vec<&DeviceRow>> = BTreeMap::new();
+    for row in &answer.devices {
+        row.part_of.iter().for_each(|id| parts.entry(id).or_default().push(row));
+        row.made_of.iter().for_each(|id| made.entry(id).or_default().push(row));
     }
-    let groups = list(answer, "groups");
-    for group in &groups {
-        let id = text(group, "id");
+    for group in &answer.groups {
+        let id = group.id.as_str();
         group_lines(&mut out, group, parts.get(id), made.get(id), style);
     }
     // What is made of a group whose disks nobody could read is shown by itself.
-    let shown: BTreeSet<&str> = groups.iter().map(|group| text(group, "id")).collect();
-    let is_in_none = |row: &Value, key: &str| !shown.contains(text(row, key));
-    let is_plain = |row: &&&Value| is_in_none(row, "part_of") && is_in_none(row, "made_of");
-    let is_shown = |row: &&&Value| is_disk(row) || !list(row, "users").is_empty();
-    for row in rows.iter().filter(is_plain).filter(is_shown) {
+    let shown: BTreeSet<&str> = answer.groups.iter().map(|group| group.id.as_str()).collect();
+    let is_in_none = |group: &Option<String>| group.as_deref().is_none_or(|id| !shown.contains(id));
+    let is_plain = |row: &&DeviceRow| is_in_none(&row.part_of) && is_in_none(&row.made_of);
+    let is_shown = |row: &&DeviceRow| is_disk(row) || !row.users.is_empty();
+    for row in answer.devices.iter().filter(is_plain).filter(is_shown) {
         put!(out, "{}", device_line(row, style));
     }
-    for wait in list(answer, "waiting") {
-        let users: Vec<&str> = list(wait, "users").into_iter().map(|u| text(u, "name")).collect();
-        let unit = style.paint(Tone::Warn, text(wait, "unit"));
-        put!(out, "{unit} is waited for by {}: {}", users.join(", "), text(wait, "why"));
+    for wait in &answer.waiting {
+        let users: Vec<&str> = wait.users.iter().map(|user| user.name.as_str()).collect();
+        let unit = style.paint(Tone::Warn, &wait.unit);
+        let why = wait.why.as_deref().unwrap_or_default();
+        put!(out, "{unit} is waited for by {}: {why}", users.join(", "));
     }
     out
 }
 
 fn group_lines(
     out: &mut String,
-    group: &Value,
-    parts: Option<&Vec<&Value>>,
-    made: Option<&Vec<&Value>>,
+    group: &DeviceGroup,
+    parts: Option<&Vec<&DeviceRow>>,
+    made: Option<&Vec<&DeviceRow>>,
     style: Style,
 ) {
-    let tone = if group["up"].as_bool() == Some(true) { Tone::Good } else { Tone::Warn };
-    put!(out, "{} {}", style.paint(tone, text(group, "name")), text(group, "state"));
+    let tone = if group.up { Tone::Good } else { Tone::Warn };
+    put!(out, "{} {}", style.paint(tone, &group.name), group.state);
     let below = parts.into_iter().flatten().map(|row| ("on", row));
     let above = made.into_iter().flatten().map(|row| ("gives", row));
-    let lines: Vec<(&str, &&Value)> = below.chain(above).collect();
+    let lines: Vec<(&str, &&DeviceRow)> = below.chain(above).collect();
     for (i, (word, row)) in lines.iter().enumerate() {
         let branch = if i + 1 == lines.len() { "└─" } else { "├─" };
         put!(out, "{branch} {word} {}", device_line(row, style));
     }
 }
 
-fn device_line(row: &Value, style: Style) -> String {
+fn device_line(row: &DeviceRow, style: Style) -> String {
     let mut line = best_name(row).to_owned();
-    if let Some(size) = row["size"].as_u64().filter(|&size| size > 0) {
-        line += &format!("  {}", bytes(size));
+    if row.size > 0 {
+        line += &format!("  {}", bytes(row.size));
     }
-    if !text(row, "note").is_empty() {
-        line += &format!("  {}", text(row, "note"));
+    if !row.note.is_empty() {
+        line += &format!("  {}", row.note);
     }
-    if row["ready"].as_bool() != Some(true) {
+    if !row.ready {
         line += &format!("  {}", style.paint(Tone::Warn, "not ready"));
     }
-    for user in list(row, "users") {
-        let active = text(user, "active");
-        line +=
-            &format!("  → {} {}", text(user, "name"), style.paint(tone_of_state(active), active));
+    for user in &row.users {
+        let active = user.active.as_str();
+        line += &format!("  → {} {}", user.name, style.paint(tone_of_state(active), active));
     }
     line
 }
 
 /// The name that people know: of a volume the one below its group, else the node.
-fn best_name(row: &Value) -> &str {
-    let names = || row["names"].as_array().into_iter().flatten().filter_map(Value::as_str);
+fn best_name(row: &DeviceRow) -> &str {
+    let names = || row.names.iter().map(String::as_str);
     let plain = |name: &&str| !name.starts_with("/dev/disk/") && !name.starts_with("/dev/mapper/");
-    let node = names().next().unwrap_or_else(|| text(row, "path"));
+    let node = names().next().unwrap_or(&row.path);
     match node.starts_with("/dev/dm-") {
         true => names().filter(plain).nth(1).or_else(|| names().nth(1)).unwrap_or(node),
         false => node,
     }
 }
 
-fn is_disk(row: &Value) -> bool {
-    text(row, "path").contains("/block/") && !text(row, "note").is_empty()
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
-}
-
-fn list<'a>(value: &'a Value, key: &str) -> Vec<&'a Value> {
-    value[key].as_array().into_iter().flatten().collect()
-}
-
-fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
-    list(value, key).into_iter().filter_map(Value::as_str).collect()
+fn is_disk(row: &DeviceRow) -> bool {
+    row.path.contains("/block/") && !row.note.is_empty()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn tree(answer: &Value, style: Style) -> String {
+        super::tree(&serde_json::from_value(answer.clone()).expect("an answer"), style)
+    }
+
+    fn nobody(why: &Value) -> String {
+        let why: Option<WhyAnswer> = serde_json::from_value(why.clone()).expect("an answer");
+        super::nobody(why.as_ref())
+    }
 
     #[test]
     fn a_tree_shows_what_lies_on_what() {

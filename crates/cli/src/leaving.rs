@@ -7,11 +7,11 @@ use std::process::{Child, Command as Process, ExitStatus};
 use warren_sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::inotify::{Inotify, WatchFor};
 use warren_sys::process::{pidfd_open, pidfd_signal};
 use warren_sys::signal::{self, SignalFd, SignalSet};
+use warren_wire::control::{Inhibit, Leave, LeaveHow};
 
 use crate::args::{InhibitArgs, LaterArgs, LeaveArgs};
 use crate::client::{CallError, Client};
@@ -19,24 +19,26 @@ use crate::client::{CallError, Client};
 /// Signals that would end the lock before the command.
 const ENDING: SignalSet = SignalSet::EMPTY.with(SIGHUP).with(SIGINT).with(SIGQUIT).with(SIGTERM);
 
-/// The parameters of an end that begins at once.
-pub fn now(how: &str, args: &LeaveArgs) -> Value {
-    json!({"how": how, "ignore_inhibitors": args.ignore_inhibitors})
+/// Asks for a shutdown that begins at once.
+pub fn now(how: LeaveHow, args: &LeaveArgs) -> Leave {
+    let ignore_inhibitors = Some(args.ignore_inhibitors);
+    Leave { how: Some(how), ignore_inhibitors, ..Leave::default() }
 }
 
-/// The parameters of an end that is planned; none if none is.
-pub fn planned(args: &LaterArgs) -> Option<Value> {
+/// Asks for a shutdown that is planned; nothing if none is.
+pub fn planned(args: &LaterArgs) -> Option<Leave> {
     let how = match args {
-        LaterArgs { reboot: true, .. } => "reboot",
-        LaterArgs { halt: true, .. } => "halt",
-        LaterArgs { kexec: true, .. } => "kexec",
-        LaterArgs { soft_reboot: true, .. } => "soft-reboot",
-        LaterArgs { exit: true, .. } => "exit",
-        _ => "poweroff",
+        LaterArgs { reboot: true, .. } => LeaveHow::Reboot,
+        LaterArgs { halt: true, .. } => LeaveHow::Halt,
+        LaterArgs { kexec: true, .. } => LeaveHow::Kexec,
+        LaterArgs { soft_reboot: true, .. } => LeaveHow::SoftReboot,
+        LaterArgs { exit: true, .. } => LeaveHow::Exit,
+        _ => LeaveHow::Poweroff,
     };
-    let (after, at) = (args.after.as_deref(), args.at.as_deref());
-    (after.is_some() || at.is_some())
-        .then(|| json!({"how": how, "after": after, "at": at, "message": args.message}))
+    let (after, at) = (args.after.clone(), args.at.clone());
+    let message = Some(args.message.clone());
+    let is_planned = after.is_some() || at.is_some();
+    is_planned.then_some(Leave { how: Some(how), after, at, message, ignore_inhibitors: None })
 }
 
 /// What a shell has for it: the status, or 128 and the signal.
@@ -49,7 +51,8 @@ pub fn exit_of(status: ExitStatus) -> i32 {
 pub fn inhibit(args: &InhibitArgs, socket: &Path) -> Result<i32> {
     let (program, rest) = args.command.split_first().context("which command?")?;
     let who = args.who.clone().unwrap_or_else(|| program.clone());
-    let lock = Lock { what: args.what.clone(), who, why: args.why.clone() };
+    let (what, why) = (Some(args.what.clone()), Some(args.why.clone()));
+    let lock = Lock(Inhibit { what, who: Some(who), why });
     let client = lock.take(socket)?;
     let path = socket.to_owned();
     let epoll = Epoll::new()?;
@@ -85,16 +88,12 @@ fn wait(child: &mut Child, signals: &SignalFd, epoll: &Epoll) -> Result<ExitStat
     }
 }
 
-struct Lock {
-    what: String,
-    who: String,
-    why: String,
-}
+struct Lock(Inhibit);
 
 impl Lock {
     fn take(&self, socket: &Path) -> Result<Client, CallError> {
         let mut client = Client::connect(socket)?;
-        client.call("Inhibit", json!({"what": self.what, "who": self.who, "why": self.why}))?;
+        client.call(&self.0)?;
         Ok(client)
     }
 

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// What a state looks like.
@@ -83,22 +85,28 @@ pub fn clean_lines(text: &str) -> String {
 
 /// An answer with all of its texts clean. What services say of themselves is in it, and what unit
 /// files say, and neither may write to the terminal of whoever looks.
-pub fn cleaned(answer: &Value) -> Cow<'_, Value> {
-    match is_clean(answer) {
+pub fn cleaned<T: Serialize + DeserializeOwned + Clone>(answer: &T) -> Cow<'_, T> {
+    let text = serde_json::to_string(answer).expect("keys of answers are texts");
+    match is_clean(&text) {
         true => Cow::Borrowed(answer),
-        false => Cow::Owned(clean_value(answer)),
+        false => {
+            let value = serde_json::from_str(&text).map(|value| clean_value(&value));
+            Cow::Owned(value.and_then(serde_json::from_value).expect("only texts differ"))
+        }
     }
 }
 
-fn is_clean(value: &Value) -> bool {
-    match value {
-        Value::String(text) => !text.contains(char::is_control),
-        Value::Array(values) => values.iter().all(is_clean),
-        Value::Object(values) => {
-            values.iter().all(|(key, value)| !key.contains(char::is_control) && is_clean(value))
+/// Whether there is no control character in the texts of this JSON. Those up to U+001F are written as escapes, and
+/// nothing else is but `"` and `\`.
+fn is_clean(json: &str) -> bool {
+    let mut chars = json.chars();
+    while let Some(c) = chars.next() {
+        let is_escape = c == '\\' && !matches!(chars.next(), Some('"' | '\\'));
+        if is_escape || c.is_control() {
+            return false;
         }
-        _ => true,
     }
+    true
 }
 
 fn clean_value(value: &Value) -> Value {

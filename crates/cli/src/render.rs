@@ -1,11 +1,16 @@
-//! The manager's answers as text: pure functions from JSON and style to what is printed.
+//! The manager's answers as text: pure functions from answers and style to what is printed.
 //!
 //! Layout and marks are those of systemctl's list-units and status, so that nobody has to learn
 //! them again. Nothing is printed from here. Each picture begins with [`cleaned`].
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde_json::Value;
+use warren_wire::control::{
+    ActiveState, CatFile, Cause, CauseKind, Diagnostic, InhibitorLock, JobRow, LoadState, LostJob,
+    PlannedShutdown, ReasonAnswer, ReasonCode, Refusal, ReloadAnswer, Remark, Removal, RuleOrigin,
+    ShutdownAnswer, ShutdownWait, StatusAnswer, TotalsAnswer, UnitRow, WhyAnswer, WhyStep, WhyUnit,
+};
 
 use crate::output::{
     Style, Tone, bytes, clean, clean_lines, cleaned, cut, mark, span_us, tone_of_state,
@@ -20,21 +25,16 @@ macro_rules! put {
 
 mod purpose;
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
+/// The widest of a column and its heading, in characters.
+fn width_of<'a>(cells: impl Iterator<Item = &'a str>, heading: &str) -> usize {
+    cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(heading.len())
 }
 
-fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
-    value[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
-}
+/// Headings of the columns of a list before the description.
+const HEADINGS: [&str; 4] = ["UNIT", "LOAD", "ACTIVE", "SUB"];
 
-fn number(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or(0)
-}
-
-fn width_of(rows: &[&Value], key: &str, heading: &str) -> usize {
-    let longest = rows.iter().map(|row| text(row, key).chars().count()).max();
-    longest.unwrap_or(0).max(heading.len())
+fn cells(row: &UnitRow) -> [&str; 4] {
+    [&row.name, row.load.as_str(), row.active.as_str(), &row.sub]
 }
 
 /// So much of a description is shown on any terminal.
@@ -50,18 +50,18 @@ fn taken(widths: [usize; 4]) -> usize {
 
 /// The table of `warren list`; on a terminal lines end where its `columns_max` do, as
 /// far as that leaves enough of them.
-pub fn list(rows: &[&Value], style: Style, legend: bool, columns_max: Option<usize>) -> String {
-    let rows: Vec<_> = rows.iter().map(|row| cleaned(row)).collect();
-    let rows: Vec<&Value> = rows.iter().map(|row| &**row).collect();
-    let columns = [("name", "UNIT"), ("load", "LOAD"), ("active", "ACTIVE"), ("sub", "SUB")];
-    let mut widths = columns.map(|(key, heading)| width_of(&rows, key, heading));
+pub fn list(rows: &[&UnitRow], style: Style, legend: bool, columns_max: Option<usize>) -> String {
+    let rows: Vec<_> = rows.iter().map(|row| cleaned(*row)).collect();
+    let mut widths = std::array::from_fn(|column| {
+        width_of(rows.iter().map(|row| cells(row)[column]), HEADINGS[column])
+    });
     if let Some(columns) = columns_max {
         let others = taken(widths) - widths[0] + DESCRIPTION_COLUMNS_MIN;
         widths[0] = widths[0].min(columns.saturating_sub(others).max(NAME_COLUMNS_MIN));
     }
     let mut out = String::new();
     if legend {
-        let cells = columns.iter().zip(widths).map(|((_, heading), width)| {
+        let cells = HEADINGS.iter().zip(widths).map(|(heading, width)| {
             let cell = format!("{heading:width$}");
             style.paint(Tone::Strong, &cell)
         });
@@ -69,7 +69,7 @@ pub fn list(rows: &[&Value], style: Style, legend: bool, columns_max: Option<usi
         put!(out, "  {} {}", cells.join(" "), style.paint(Tone::Strong, "DESCRIPTION"));
     }
     for row in &rows {
-        list_row(&mut out, row, &columns, widths, style, columns_max);
+        list_row(&mut out, row, widths, style, columns_max);
     }
     if legend {
         let units = if rows.len() == 1 { "unit" } else { "units" };
@@ -80,110 +80,94 @@ pub fn list(rows: &[&Value], style: Style, legend: bool, columns_max: Option<usi
 
 fn list_row(
     out: &mut String,
-    row: &Value,
-    columns: &[(&str, &str); 4],
+    row: &UnitRow,
     widths: [usize; 4],
     style: Style,
     columns_max: Option<usize>,
 ) {
-    let active = text(row, "active");
-    let unloaded = text(row, "load") != "loaded";
-    let marked = active == "failed" || unloaded;
-    let tone = if unloaded { Tone::Bad } else { tone_of_state(active) };
+    let unloaded = row.load != LoadState::Loaded;
+    let marked = row.active == ActiveState::Failed || unloaded;
+    let tone = if unloaded { Tone::Bad } else { tone_of_state(row.active.as_str()) };
     let dot = if marked { style.paint(tone, "●") } else { " ".to_owned() };
-    let cells = columns.iter().zip(widths).map(|((key, _), width)| {
-        let cell = format!("{:width$}", cut(text(row, key), width));
-        let tone = if *key == "load" && !unloaded { Tone::Plain } else { tone };
-        if *key == "name" && !marked { cell } else { style.paint(tone, &cell) }
+    let cells = HEADINGS.iter().zip(cells(row)).zip(widths).map(|((heading, cell), width)| {
+        let cell = format!("{:width$}", cut(cell, width));
+        let tone = if *heading == "LOAD" && !unloaded { Tone::Plain } else { tone };
+        if *heading == "UNIT" && !marked { cell } else { style.paint(tone, &cell) }
     });
     let cells: Vec<String> = cells.collect();
-    let description = text(row, "description");
     let description = match columns_max {
-        Some(columns) => {
-            cut(description, columns.saturating_sub(taken(widths)).max(DESCRIPTION_COLUMNS_MIN))
-        }
-        None => description.to_owned(),
+        Some(columns) => cut(
+            &row.description,
+            columns.saturating_sub(taken(widths)).max(DESCRIPTION_COLUMNS_MIN),
+        ),
+        None => row.description.clone(),
     };
     put!(out, "{}", format!("{dot} {} {description}", cells.join(" ")).trim_end());
 }
 
 /// What a shutdown waits for, and other stops that are under way.
-pub fn shutdown(answer: &Value, machine: Option<&str>) -> String {
+pub fn shutdown(answer: &ShutdownAnswer, machine: Option<&str>) -> String {
     let answer = &*cleaned(answer);
-    let mut out = match answer["stopping"].as_bool() {
-        Some(true) => {
-            let left = match number(answer, "jobs") {
+    let mut out = match answer.stopping {
+        true => {
+            let left = match answer.jobs {
                 0 => "all jobs done, ending the last processes".to_owned(),
                 1 => "1 job left".to_owned(),
                 jobs => format!("{jobs} jobs left"),
             };
-            let follows = match text(answer, "follows") {
-                "" => String::new(),
-                what => format!(", then {what}"),
-            };
+            let follows = answer.follows.as_ref().map(|what| format!(", then {what}"));
+            let follows = follows.unwrap_or_default();
             format!("Shutting down: {left}{follows}.\n")
         }
-        _ => "No shutdown is under way.\n".to_owned(),
+        false => "No shutdown is under way.\n".to_owned(),
     };
-    planned(&mut out, answer, machine);
-    let elsewhere = &answer["planned_by_logind"];
-    if elsewhere.is_object() {
-        let (mode, left) = (text(elsewhere, "mode"), span_us(number(elsewhere, "left_us")));
+    answer.planned.iter().for_each(|plan| planned(&mut out, plan, machine));
+    if let Some(elsewhere) = &answer.planned_by_logind {
+        let (mode, left) = (&elsewhere.mode, span_us(elsewhere.left_us));
         put!(out, "Planned by systemd-logind in {left}: {mode}.");
         put!(out, "To cancel it: shutdown -c");
     }
-    inhibitors(&mut out, answer);
-    out += &shutdown_waits(answer);
+    inhibitors(&mut out, &answer.inhibitors);
+    out += &shutdown_waits(&answer.waits, answer.unwritten_bytes);
     out
 }
 
-/// An end that is planned, if one is.
-fn planned(out: &mut String, answer: &Value, machine: Option<&str>) {
-    let planned = &answer["planned"];
-    if planned.is_object() {
-        let left = match number(planned, "left_us") {
-            0 => "Scheduled, due now".to_owned(),
-            left => format!("Scheduled in {}", span_us(left)),
-        };
-        let line = format!("{left}: {}. {}", text(planned, "what"), text(planned, "message"));
-        put!(out, "{}", line.trim_end());
-        put!(out, "To cancel it: {} shutdown --cancel", crate::verbs::command(machine));
-    }
+/// A shutdown that is planned.
+fn planned(out: &mut String, planned: &PlannedShutdown, machine: Option<&str>) {
+    let left = match planned.left_us {
+        0 => "Scheduled, due now".to_owned(),
+        left => format!("Scheduled in {}", span_us(left)),
+    };
+    let line = format!("{left}: {}. {}", planned.what, planned.message);
+    put!(out, "{}", line.trim_end());
+    put!(out, "To cancel it: {} shutdown --cancel", crate::verbs::command(machine));
 }
 
-/// Who has a lock against an end.
-fn inhibitors(out: &mut String, answer: &Value) {
-    for lock in answer["inhibitors"].as_array().into_iter().flatten() {
-        let (who, why) = (text(lock, "who"), text(lock, "why"));
-        let holder =
-            lock["pid"].as_u64().map_or("from outside".to_owned(), |pid| format!("pid {pid}"));
+/// Who has a lock against a shutdown.
+fn inhibitors(out: &mut String, locks: &[InhibitorLock]) {
+    for InhibitorLock { who, why, pid, .. } in locks {
+        let holder = pid.map_or("from outside".to_owned(), |pid| format!("pid {pid}"));
         put!(out, "  inhibited by {who} ({holder}): {why}");
     }
 }
 
-fn shutdown_waits(answer: &Value) -> String {
+fn shutdown_waits(waits: &[ShutdownWait], unwritten_bytes: Option<u64>) -> String {
+    const NO_UNIT: &str = "no unit";
     let mut out = String::new();
-    let waits: Vec<&Value> = answer["waits"].as_array().into_iter().flatten().collect();
-    let width = width_of(&waits, "unit", "no unit");
-    for wait in &waits {
-        let process = match text(wait, "process") {
-            "" => String::new(),
-            process => format!(", {process}"),
-        };
-        let server = match text(wait, "server") {
-            "" => String::new(),
-            server => format!(", server of {server}"),
-        };
-        let left = match wait["left_us"].as_u64() {
+    let width = width_of(waits.iter().filter_map(|wait| wait.unit.as_deref()), NO_UNIT);
+    for wait in waits {
+        let process = wait.process.as_ref().map(|it| format!(", {it}")).unwrap_or_default();
+        let server = wait.server.as_ref().map(|it| format!(", server of {it}"));
+        let server = server.unwrap_or_default();
+        let left = match wait.left_us {
             Some(left) => format!("{} left", span_us(left)),
             None => "no limit".to_owned(),
         };
-        let phase = text(wait, "phase");
-        let unit = wait["unit"].as_str().unwrap_or("no unit");
-        let so_far = span_us(number(wait, "so_far_us"));
+        let unit = wait.unit.as_deref().unwrap_or(NO_UNIT);
+        let (phase, so_far) = (&wait.phase, span_us(wait.so_far_us));
         put!(out, "  waits for {unit:width$} {phase}{process}{server}, {so_far}, {left}");
     }
-    if let Some(bytes) = answer["unwritten_bytes"].as_u64() {
+    if let Some(bytes) = unwritten_bytes {
         put!(out, "  {} MiB of unwritten data", bytes >> 20);
     }
     if !waits.is_empty() {
@@ -193,55 +177,54 @@ fn shutdown_waits(answer: &Value) -> String {
 }
 
 /// One unit, as `systemctl status` shows it. `now_us` is the time of day in microseconds.
-pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
+pub fn status(unit: &StatusAnswer, now_us: u64, style: Style) -> String {
     let unit = &*cleaned(unit);
-    let active = text(unit, "active");
+    let active = unit.row.active.as_str();
     let tone = tone_of_state(active);
     let mut out = String::new();
     let dot = style.paint(tone, mark(active));
-    let (name, description) = (text(unit, "name"), text(unit, "description"));
+    let (name, description) = (&unit.row.name, &unit.row.description);
     match description == name || description.is_empty() {
         true => put!(out, "{dot} {name}"),
         false => put!(out, "{dot} {name} - {description}"),
     }
     put!(out, "     Loaded: {}", loaded(unit, style));
-    if unit["load_fault"].is_object() {
-        put!(out, "      Fault: {}", diagnostic(&unit["load_fault"]));
+    if let Some(fault) = &unit.load_fault {
+        put!(out, "      Fault: {}", diagnostic(fault));
     }
-    for rule in rules(unit) {
+    for rule in rules(&unit.made_by) {
         put!(out, "    Made by: {rule}");
     }
-    for rule in unit["hides"].as_array().into_iter().flatten() {
+    for rule in &unit.hides {
         put!(out, "      Hides: what {} makes", crate::fleet::changes::origin(rule));
     }
     let state = style.paint(tone, &format!("{active} {}", detail_of_state(unit)));
-    put!(out, "     Active: {state}{}", since(unit, now_us));
+    put!(out, "     Active: {state}{}", since(unit.since, now_us));
     purpose::lines(&mut out, unit, style);
-    for line in restarts::lines(unit) {
+    for line in restarts::lines(&unit.restart) {
         put!(out, "   Restarts: {line}");
     }
-    for remark in remarks(unit) {
+    for remark in remarks(&unit.remarks) {
         put!(out, "       Note: {remark}");
     }
     processes(&mut out, unit, style);
-    if let Some(job) = unit["job"].as_object() {
-        let running = if job["running"].as_bool() == Some(true) { "running" } else { "waiting" };
-        put!(out, "        Job: {} ({}, {running})", job["id"], job["type"].as_str().unwrap_or(""));
+    if let Some(JobRow { id, kind, running }) = &unit.row.job {
+        let running = if *running { "running" } else { "waiting" };
+        put!(out, "        Job: {id} ({kind}, {running})");
     }
-    let log = texts(unit, "log");
-    if !log.is_empty() {
+    if !unit.log.is_empty() {
         put!(out, "");
     }
-    for line in log {
+    for line in &unit.log {
         put!(out, "{line}");
     }
-    log_withheld(&mut out, unit, style);
+    log_withheld(&mut out, unit.log_withheld, style);
     out
 }
 
 /// Says that there may be lines of the log which are not shown, and to whom they are.
-fn log_withheld(out: &mut String, answer: &Value, style: Style) {
-    if answer["log_withheld"] == true {
+fn log_withheld(out: &mut String, is_withheld: bool, style: Style) {
+    if is_withheld {
         let said = "Log not shown: run as root or as the user of the manager to see it.";
         put!(out, "\n{}", style.paint(Tone::Dim, said));
     }
@@ -249,25 +232,27 @@ fn log_withheld(out: &mut String, answer: &Value, style: Style) {
 
 /// One of the files of `warren cat`. Its text is as it is for what compares or copies it, and clean for
 /// a terminal.
-pub fn file(file: &Value, is_terminal: bool, style: Style) -> String {
-    let heading = style.paint(Tone::Dim, &format!("# {}", clean(text(file, "path"))));
-    let text = match (file["unread"].as_str(), is_terminal) {
-        _ if file["withheld"] == true => {
+pub fn file(file: &CatFile, is_terminal: bool, style: Style) -> String {
+    let heading = style.paint(Tone::Dim, &format!("# {}", clean(&file.path)));
+    let text = match (&file.unread, is_terminal) {
+        _ if file.withheld == Some(true) => {
             "# left out: not everybody may read this file; run as root to see it".to_owned()
         }
         (Some(why), _) => format!("# left out: it cannot be read: {}", clean(why)),
-        (None, true) => clean_lines(text(file, "text")),
-        (None, false) => text(file, "text").to_owned(),
+        (None, true) => clean_lines(&file.text),
+        (None, false) => file.text.clone(),
     };
     format!("{heading}\n{text}{}", if text.ends_with('\n') { "" } else { "\n" })
 }
 
-fn loaded(unit: &Value, style: Style) -> String {
-    let load = text(unit, "load");
-    let files = texts(unit, "files");
-    let state = unit["file_state"].as_str().map(|s| format!("; {s}")).unwrap_or_default();
-    let word = if load == "loaded" { load.to_owned() } else { style.paint(Tone::Bad, load) };
-    let mut out = match files.split_first() {
+fn loaded(unit: &StatusAnswer, style: Style) -> String {
+    let load = unit.row.load.as_str();
+    let state = unit.file_state.as_ref().map(|s| format!("; {s}")).unwrap_or_default();
+    let word = match unit.row.load {
+        LoadState::Loaded => load.to_owned(),
+        _ => style.paint(Tone::Bad, load),
+    };
+    let mut out = match unit.files.split_first() {
         None => word,
         Some((fragment, [])) => format!("{word} ({fragment}{state})"),
         Some((fragment, dropins)) => {
@@ -275,7 +260,7 @@ fn loaded(unit: &Value, style: Style) -> String {
             format!("{word} ({fragment}{state})\n    Drop-In: {dropins}")
         }
     };
-    if unit["differs_on_disk"] == true {
+    if unit.differs_on_disk {
         let said = "its files have changed since; 'warren refresh' puts that into force";
         out = format!("{out}\n   Warning: {}", style.paint(Tone::Warn, said));
     }
@@ -283,18 +268,18 @@ fn loaded(unit: &Value, style: Style) -> String {
 }
 
 /// The sub state and what went wrong; a failed unit's sub state would say nothing more.
-fn detail_of_state(unit: &Value) -> String {
-    let (sub, result) = (text(unit, "sub"), text(unit, "result"));
-    match (text(unit, "active"), result) {
+fn detail_of_state(unit: &StatusAnswer) -> String {
+    let (sub, result) = (&unit.row.sub, unit.result.as_str());
+    match (&unit.row.active, result) {
         (_, "" | "success") => format!("({sub})"),
-        ("failed", _) if sub == "maintenance" => format!("({sub})"),
-        ("failed", _) => format!("(Result: {result})"),
+        (ActiveState::Failed, _) if sub == "maintenance" => format!("({sub})"),
+        (ActiveState::Failed, _) => format!("(Result: {result})"),
         _ => format!("({sub}) (Result: {result})"),
     }
 }
 
-fn since(unit: &Value, now_us: u64) -> String {
-    let Some(at) = unit["since"].as_u64() else { return String::new() };
+fn since(at: Option<u64>, now_us: u64) -> String {
+    let Some(at) = at else { return String::new() };
     let ago = whole_seconds(now_us.saturating_sub(at));
     format!(" since {}; {ago} ago", date(at))
 }
@@ -323,16 +308,16 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + u64::from(month <= 2), month, of_year - (153 * m + 2) / 5 + 1)
 }
 
-fn processes(out: &mut String, unit: &Value, style: Style) {
-    let listed: Vec<&Value> = unit["processes"].as_array().into_iter().flatten().collect();
-    let command = |pid: u64| {
-        let process = listed.iter().find(|p| number(p, "pid") == pid);
-        let line = process.map(|p| text(p, "command")).unwrap_or_default();
+fn processes(out: &mut String, unit: &StatusAnswer, style: Style) {
+    let listed = &unit.processes;
+    let command = |pid: u32| {
+        let process = listed.iter().find(|process| process.pid == pid);
+        let line = process.map_or("", |process| &process.command);
         let path = line.trim_start_matches('"').split(' ').next().unwrap_or_default();
         path.rsplit('/').next().unwrap_or_default().to_owned()
     };
-    for (key, heading) in [("main_pid", "   Main PID"), ("control_pid", "    Control")] {
-        if let Some(pid) = unit[key].as_u64().filter(|&pid| pid != 0) {
+    for (pid, heading) in [(unit.main_pid, "   Main PID"), (unit.control_pid, "    Control")] {
+        if let Some(pid) = pid.filter(|&pid| pid != 0) {
             match command(pid).as_str() {
                 // It has just ended.
                 "" => put!(out, "{heading}: {pid}"),
@@ -340,88 +325,86 @@ fn processes(out: &mut String, unit: &Value, style: Style) {
             }
         }
     }
-    if let Some(ended) = unit["ended"].as_str().filter(|_| unit["main_pid"].is_null()) {
+    if let Some(ended) = unit.ended.as_ref().filter(|_| unit.main_pid.is_none()) {
         put!(out, "      Ended: {ended}");
     }
-    if let Some(status) = unit["status_text"].as_str().filter(|text| !text.is_empty()) {
-        put!(out, "     Status: \"{status}\"");
+    if !unit.status_text.is_empty() {
+        put!(out, "     Status: \"{}\"", unit.status_text);
     }
-    for (key, heading) in [("tasks", "      Tasks"), ("memory", "     Memory")] {
-        match unit[key].as_u64() {
-            Some(n) if key == "tasks" => put!(out, "{heading}: {n}"),
-            Some(n) => put!(out, "{heading}: {}", bytes(n)),
-            None => {}
-        }
+    if let Some(tasks) = unit.tasks {
+        put!(out, "      Tasks: {tasks}");
     }
-    if let Some(ns) = unit["cpu_ns"].as_u64() {
+    if let Some(memory) = unit.memory {
+        put!(out, "     Memory: {}", bytes(memory));
+    }
+    if let Some(ns) = unit.cpu_ns {
         put!(out, "        CPU: {}", span_us(ns / 1000));
     }
-    let cgroup = text(unit, "cgroup");
-    if !cgroup.is_empty() {
-        put!(out, "     CGroup: {cgroup}");
+    if !unit.cgroup.is_empty() {
+        put!(out, "     CGroup: {}", unit.cgroup);
     }
     for (i, process) in listed.iter().enumerate() {
         let branch = if i + 1 == listed.len() { "└─" } else { "├─" };
-        let line = format!("{branch}{} {}", number(process, "pid"), text(process, "command"));
+        let line = format!("{branch}{} {}", process.pid, process.command);
         put!(out, "             {}", style.paint(Tone::Dim, &line));
     }
 }
 
 /// The answer of `Why`.
-pub fn why(answer: &Value, style: Style, machine: Option<&str>) -> String {
+pub fn why(answer: &WhyAnswer, style: Style, machine: Option<&str>) -> String {
     let answer = &*cleaned(answer);
     let mut out = String::new();
-    let units: Vec<&Value> = answer["units"].as_array().into_iter().flatten().collect();
-    if answer["stopping"].as_bool() == Some(true) {
-        out += &shutdown_waits(answer);
+    if answer.stopping == Some(true) {
+        let waits = answer.waits.as_deref().unwrap_or_default();
+        out += &shutdown_waits(waits, answer.unwritten_bytes.flatten());
     }
-    let is_due = answer["planned"]["left_us"].as_u64() == Some(0);
-    if is_due && answer["inhibitors"].as_array().is_some_and(|locks| !locks.is_empty()) {
-        planned(&mut out, answer, machine);
-        inhibitors(&mut out, answer);
+    let plan = answer.planned.as_ref().and_then(Option::as_ref);
+    let locks = answer.inhibitors.as_deref().unwrap_or_default();
+    if let Some(plan) = plan.filter(|plan| plan.left_us == 0 && !locks.is_empty()) {
+        planned(&mut out, plan, machine);
+        inhibitors(&mut out, locks);
     }
-    if units.is_empty() && out.is_empty() {
+    if answer.units.is_empty() && out.is_empty() {
         return "No unit has failed or waits.\n".to_owned();
     }
-    for unit in &units {
+    for unit in &answer.units {
         why_unit(&mut out, unit, style);
     }
-    if !units.is_empty() {
-        log_withheld(&mut out, answer, style);
+    if !answer.units.is_empty() {
+        log_withheld(&mut out, answer.log_withheld == Some(true), style);
     }
     out
 }
 
-fn why_unit(out: &mut String, unit: &Value, style: Style) {
-    let path: Vec<&Value> = unit["path"].as_array().into_iter().flatten().collect();
-    let Some((asked, causes)) = path.split_first() else { return };
+fn why_unit(out: &mut String, unit: &WhyUnit, style: Style) {
+    let Some((asked, causes)) = unit.path.split_first() else { return };
     let root = causes.last().unwrap_or(asked);
     headline(out, root, style);
-    for line in last_words(&texts(root, "log")) {
+    for line in last_words(&root.log) {
         put!(out, "      {}", style.paint(Tone::Dim, line));
     }
     // Where nothing is wrong with the root, what clears it is told of the first that is not as it
     // should be.
-    let mut is_cured = !text(&root["reason"], "cure").is_empty();
+    let mut is_cured = !root.reason.cure.is_empty();
     // From the root to the unit that was asked about.
-    for step in path.iter().rev().skip(1) {
-        let state = style.paint(tone_of_state(text(step, "active")), text(step, "active"));
-        put!(out, "   └ {} is {state}: {}", text(step, "name"), reason_of_step(step));
-        for remark in remarks(step) {
+    for step in unit.path.iter().rev().skip(1) {
+        let active = step.row.active.as_str();
+        let state = style.paint(tone_of_state(active), active);
+        put!(out, "   └ {} is {state}: {}", step.row.name, reason_of_step(step));
+        for remark in remarks(&step.remarks) {
             put!(out, "     Note: {remark}");
         }
-        if let Some(refusal) = refusal(step) {
-            put!(out, "     {refusal}");
+        if let Some(refusal) = &step.refusal {
+            put!(out, "     {}", refusal_text(refusal));
         }
-        let cure = text(&step["reason"], "cure");
-        if !cure.is_empty() && !is_cured && step["waits_for"].is_null() {
+        let cure = &step.reason.cure;
+        if !cure.is_empty() && !is_cured && step.waits_for.is_none() {
             put!(out, "     Fix: {cure}");
             is_cured = true;
         }
     }
-    let impact = texts(unit, "impact");
-    if !impact.is_empty() {
-        put!(out, "   Blocks {} units: {}", impact.len(), shortened(&impact));
+    if !unit.impact.is_empty() {
+        put!(out, "   Blocks {} units: {}", unit.impact.len(), shortened(&unit.impact));
     }
 }
 
@@ -430,137 +413,136 @@ const LAST_WORDS: usize = 3;
 
 /// The last lines of the log, the unit's own if there are any: what the manager said of it is told
 /// above them already.
-fn last_words<'a>(log: &[&'a str]) -> Vec<&'a str> {
+fn last_words(log: &[String]) -> Vec<&str> {
+    let log: Vec<&str> = log.iter().map(String::as_str).collect();
     // Date, time of day, host, then who said it.
     let is_own = |line: &&&str| {
         let who = line.split_whitespace().nth(4).unwrap_or_default();
         who != "warrend:" && !who.starts_with("warrend[")
     };
     let own: Vec<&str> = log.iter().filter(is_own).copied().collect();
-    let shown = if own.is_empty() { log.to_vec() } else { own };
+    let shown = if own.is_empty() { log } else { own };
     shown[shown.len().saturating_sub(LAST_WORDS)..].to_vec()
 }
 
 /// Why a unit on the way to the root is as it is: what its job waits for, if it has one that does.
-fn reason_of_step(step: &Value) -> String {
-    match step["waits_for"].as_str() {
-        Some(other) => {
-            let others: Vec<&str> =
-                std::iter::once(other).chain(texts(step, "waits_for_also")).collect();
-            let more = match number(step, "waits_for_more") {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let kind = text(&step["job"], "type");
-            format!("its {kind} job waits for {}{more}", others.join(", "))
-        }
-        None => reason_text(&step["reason"]),
-    }
+fn reason_of_step(step: &WhyStep) -> String {
+    let Some(other) = &step.waits_for else { return reason_text(&step.reason) };
+    let others: Vec<&str> =
+        std::iter::once(other).chain(&step.waits_for_also).map(String::as_str).collect();
+    let more = match step.waits_for_more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let kind = step.row.job.as_ref().map_or("", |job| job.kind.as_str());
+    format!("its {kind} job waits for {}{more}", others.join(", "))
 }
 
-fn headline(out: &mut String, root: &Value, style: Style) {
-    let active = text(root, "active");
+fn headline(out: &mut String, root: &WhyStep, style: Style) {
+    let active = root.row.active.as_str();
     let tone = tone_of_state(active);
-    let state = style.paint(tone, &format!("{active} ({})", text(root, "sub")));
-    let since = root["since"].as_u64().map(|at| format!(" since {}", date(at))).unwrap_or_default();
-    put!(out, "{} {} is {state}{since}", style.paint(tone, mark(active)), text(root, "name"));
-    put!(out, "   {} {}", text(&root["reason"], "code"), reason_text(&root["reason"]));
-    if root["load_fault"].is_object() {
-        put!(out, "   Fault: {}", diagnostic(&root["load_fault"]));
+    let state = style.paint(tone, &format!("{active} ({})", root.row.sub));
+    let since = root.since.map(|at| format!(" since {}", date(at))).unwrap_or_default();
+    put!(out, "{} {} is {state}{since}", style.paint(tone, mark(active)), root.row.name);
+    put!(out, "   {} {}", root.reason.code, reason_text(&root.reason));
+    if let Some(fault) = &root.load_fault {
+        put!(out, "   Fault: {}", diagnostic(fault));
     }
-    for remark in remarks(root) {
+    for remark in remarks(&root.remarks) {
         put!(out, "   Note: {remark}");
     }
-    for rule in rules(root) {
+    for rule in rules(&root.made_by) {
         put!(out, "   Made by {rule}");
     }
-    if let Some(words) = root["device"].as_str() {
+    if let Some(words) = &root.device {
         put!(out, "   Device: {words}");
     }
-    match root["unmet"].as_array().map(|_| texts(root, "unmet")).as_deref() {
-        None if root["unmet_then"].is_array() => match &texts(root, "unmet_then")[..] {
-            [] => put!(out, "   The conditions could not be checked again in time."),
-            then => put!(
-                out,
-                "   Not met at the start: {}; the conditions could not be checked again in time.",
-                then.join(", ")
-            ),
-        },
-        None => {}
-        Some([]) => match &texts(root, "unmet_then")[..] {
-            [] => put!(out, "   All conditions are met now."),
-            then => put!(
-                out,
-                "   All conditions are met now; at the start, these were not: {}.",
-                then.join(", ")
-            ),
-        },
-        Some(unmet) => put!(out, "   Not met: {}", unmet.join(", ")),
-    }
-    if let Some(refusal) = refusal(root) {
-        put!(out, "   {refusal}");
+    conditions(out, root);
+    if let Some(refusal) = &root.refusal {
+        put!(out, "   {}", refusal_text(refusal));
     }
     if let Some(line) = under_way(root) {
         put!(out, "   {line}");
     }
-    if root["removal"].is_object() {
-        let (path, unit) = (text(&root["removal"], "path"), text(&root["removal"], "unit"));
+    if let Some(Removal { unit, path }) = &root.removal {
         put!(out, "   Waiting for the cleanup of {path}, left by a previous run of {unit}.");
     }
-    let left = texts(root, "left_over");
-    if !left.is_empty() {
-        put!(out, "   Left over: {}", left.join(", "));
+    if !root.left_over.is_empty() {
+        put!(out, "   Left over: {}", root.left_over.join(", "));
     }
-    let job = &root["lost_job"];
     // What failed the job is mostly what failed the unit.
-    let same = text(&job["reason"], "code") == text(&root["reason"], "code");
-    if job.is_object() && !same {
-        let (kind, result) = (text(job, "type"), text(job, "result"));
-        put!(out, "   Its last {kind} job ended as {result}: {}", reason_text(&job["reason"]));
+    let lost = root.lost_job.as_ref().filter(|job| job.reason.code != root.reason.code);
+    if let Some(LostJob { kind, result, reason, .. }) = lost {
+        put!(out, "   Its last {kind} job ended as {result}: {}", reason_text(reason));
     }
+    how_it_ended(out, root);
+    for line in restarts::lines(&root.restart) {
+        put!(out, "   Restarts: {line}");
+    }
+    if !root.detail.is_empty() {
+        put!(out, "   Status text: {}", root.detail);
+    }
+    if !root.reason.cure.is_empty() {
+        put!(out, "   Fix: {}", root.reason.cure);
+    }
+}
+
+/// Conditions that kept a unit from being started, now and then.
+fn conditions(out: &mut String, root: &WhyStep) {
+    match (root.unmet.as_deref(), root.unmet_then.as_deref()) {
+        (None, None) => {}
+        (None, Some([])) => put!(out, "   The conditions could not be checked again in time."),
+        (None, Some(then)) => put!(
+            out,
+            "   Not met at the start: {}; the conditions could not be checked again in time.",
+            then.join(", ")
+        ),
+        (Some([]), None | Some([])) => put!(out, "   All conditions are met now."),
+        (Some([]), Some(then)) => {
+            put!(
+                out,
+                "   All conditions are met now; at the start, these were not: {}.",
+                then.join(", ")
+            );
+        }
+        (Some(unmet), _) => put!(out, "   Not met: {}", unmet.join(", ")),
+    }
+}
+
+/// How the main process ended, and a command that failed beside it.
+fn how_it_ended(out: &mut String, root: &WhyStep) {
     // Of what goes well nobody asks how it went the last time.
-    let is_over = active == "failed" || root["restart"]["waits"] == true;
+    let waits = root.restart.as_ref().is_some_and(|restart| restart.waits);
+    let is_over = root.row.active == ActiveState::Failed || waits;
     // Some signals end a service as well as its own wish does: SIGTERM of an administrator.
-    let left = text(&root["reason"], "code") == "WR-0024";
+    let left = root.reason.code == ReasonCode::FINISHED;
     // A command has skipped it, too.
-    let skipped = text(&root["reason"], "code") == "WR-0030";
-    let told = |ended: &&str| {
+    let skipped = root.reason.code == ReasonCode::CONDITION_FAILED;
+    let told = |ended: &&String| {
         is_over
             || left && ended.contains(" by SIG")
             || skipped && ended.starts_with("ExecCondition= ")
     };
     // A command of ExecStartPre= or ExecStop= that failed is more than how the main process went.
-    for ended in ["command_ended", "ended"].into_iter().filter_map(|key| root[key].as_str()) {
-        if told(&ended) {
-            put!(out, "   Its {ended}");
-        }
-    }
-    for line in restarts::lines(root) {
-        put!(out, "   Restarts: {line}");
-    }
-    if let Some(detail) = root["detail"].as_str().filter(|detail| !detail.is_empty()) {
-        put!(out, "   Status text: {detail}");
-    }
-    let cure = text(&root["reason"], "cure");
-    if !cure.is_empty() {
-        put!(out, "   Fix: {cure}");
+    for ended in [&root.command_ended, &root.ended].into_iter().flatten().filter(told) {
+        put!(out, "   Its {ended}");
     }
 }
 
 /// How long a start, stop or reload, or a job that waits, has gone on, and may yet.
-fn under_way(unit: &Value) -> Option<String> {
-    let going = &unit["under_way"];
-    let so_far = span_us(going["so_far_us"].as_u64()?);
-    let what = match text(unit, "active") {
-        "activating" => "Starting",
-        "deactivating" => "Stopping",
-        "reloading" => "Reloading",
+fn under_way(unit: &WhyStep) -> Option<String> {
+    let going = unit.under_way.as_ref()?;
+    let so_far = span_us(going.so_far_us);
+    let what = match unit.row.active {
+        ActiveState::Activating => "Starting",
+        ActiveState::Deactivating => "Stopping",
+        ActiveState::Reloading => "Reloading",
         _ => "Its job waits",
     };
-    let server = going["server"].as_str().map(|server| format!("server of {server}"));
-    let process = going["process"].as_str().map(str::to_owned).or(server);
+    let server = going.server.as_ref().map(|server| format!("server of {server}"));
+    let process = going.process.clone().or(server);
     let process = process.map(|it| format!(" ({it})")).unwrap_or_default();
-    let left = match going["left_us"].as_u64() {
+    let left = match going.left_us {
         Some(left) => format!("it is given up in {}", span_us(left)),
         None => "it may take for ever".to_owned(),
     };
@@ -568,55 +550,62 @@ fn under_way(unit: &Value) -> Option<String> {
 }
 
 /// What administrators said of a unit.
-fn remarks(unit: &Value) -> impl Iterator<Item = String> + '_ {
-    unit["remarks"].as_array().into_iter().flatten().map(|remark| {
-        let by = match &remark["by"]["uid"] {
-            Value::Null => "the manager".to_owned(),
-            uid => format!("user {uid}"),
+fn remarks(remarks: &[Remark]) -> impl Iterator<Item = String> + '_ {
+    remarks.iter().map(|remark| {
+        let by = match remark.by.as_ref().and_then(|by| by.uid) {
+            None => "the manager".to_owned(),
+            Some(uid) => format!("user {uid}"),
         };
-        let at = remark["at"].as_u64().map(|at| format!(", {}", date(at))).unwrap_or_default();
-        let said = match text(remark, "text") {
+        let at = remark.at.map(|at| format!(", {}", date(at))).unwrap_or_default();
+        let said = match remark.text.as_str() {
             "" => String::new(),
             said => format!(": {said}"),
         };
-        format!("{} by {by}{at}{said}", text(remark, "of"))
+        format!("{} by {by}{at}{said}", remark.of)
     })
 }
 
 /// The rules that made a unit and its drop-ins.
-fn rules(unit: &Value) -> impl Iterator<Item = String> + '_ {
-    unit["made_by"].as_array().into_iter().flatten().map(crate::fleet::changes::origin)
+fn rules(made_by: &[RuleOrigin]) -> impl Iterator<Item = String> + '_ {
+    made_by.iter().map(crate::fleet::changes::origin)
 }
 
 /// The last start of the unit that was refused.
-fn refusal(unit: &Value) -> Option<String> {
-    let refusal = unit["refusal"].as_object()?;
-    let at = refusal["at"].as_u64().map(|at| format!(" {}", date(at))).unwrap_or_default();
-    let said = refusal["text"].as_str().unwrap_or_default();
-    Some(format!("A start was refused{at}{}: {said}", by_whom(&refusal["by"])))
+fn refusal_text(refusal: &Refusal) -> String {
+    let at = refusal.at.map(|at| format!(" {}", date(at))).unwrap_or_default();
+    format!("A start was refused{at}{}: {}", by_whom(refusal.by.as_ref()), refusal.text)
 }
 
-fn reason_text(reason: &Value) -> String {
-    format!("{}{}", text(reason, "text"), by_whom(&reason["cause"]))
+fn reason_text(reason: &ReasonAnswer) -> String {
+    format!("{}{}", reason.text, by_whom(reason.cause.as_ref()))
 }
 
 /// Who or what set something off, in brackets.
-fn by_whom(cause: &Value) -> String {
-    match text(cause, "kind") {
-        "request" if cause["pid"].is_null() => {
-            format!(" (requested by user {} from outside)", cause["uid"])
+fn by_whom(cause: Option<&Cause>) -> String {
+    let Some(cause) = cause else { return String::new() };
+    match (
+        &cause.kind,
+        cause.uid,
+        cause.pid.flatten(),
+        cause.unit.as_ref().and_then(Option::as_ref),
+    ) {
+        (CauseKind::Request, Some(uid), None, _) => {
+            format!(" (requested by user {uid} from outside)")
         }
-        "request" => format!(" (requested by user {}, process {})", cause["uid"], cause["pid"]),
-        "" | "kernel" => String::new(),
-        "manager" => " (by the manager itself)".to_owned(),
-        _ if cause["unit"].is_string() => format!(" ({})", text(cause, "unit")),
-        kind => format!(" ({kind})"),
+        (CauseKind::Request, Some(uid), Some(pid), _) => {
+            format!(" (requested by user {uid}, process {pid})")
+        }
+        (CauseKind::Kernel, ..) => String::new(),
+        (CauseKind::Manager, ..) => " (by the manager itself)".to_owned(),
+        (kind, ..) if *kind == CauseKind::default() => String::new(),
+        (_, _, _, Some(unit)) => format!(" ({unit})"),
+        (kind, ..) => format!(" ({kind})"),
     }
 }
 
-fn shortened(names: &[&str]) -> String {
+fn shortened(names: &[String]) -> String {
     const SHOWN: usize = 6;
-    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    let shown = names[..names.len().min(SHOWN)].join(", ");
     match names.len() {
         0..=SHOWN => shown,
         n => format!("{shown} and {} more", n - SHOWN),
@@ -624,129 +613,127 @@ fn shortened(names: &[&str]) -> String {
 }
 
 /// The answer of `ReloadConfiguration`.
-pub fn refresh(answer: &Value, dry_run: bool, style: Style) -> String {
+pub fn refresh(answer: &ReloadAnswer, dry_run: bool, style: Style) -> String {
     let answer = &*cleaned(answer);
     let mut out = String::new();
-    for (key, sign, tone) in
-        [("added", "+", Tone::Good), ("changed", "~", Tone::Warn), ("removed", "-", Tone::Bad)]
-    {
-        for name in texts(answer, key) {
+    for (units, sign, tone) in [
+        (&answer.added, "+", Tone::Good),
+        (&answer.changed, "~", Tone::Warn),
+        (&answer.removed, "-", Tone::Bad),
+    ] {
+        for name in units {
             put!(out, "{}", style.paint(tone, &format!("{sign} {name}")));
         }
     }
-    for name in texts(answer, "needs_restart") {
+    for name in &answer.needs_restart {
         put!(out, "! {name} still runs with its old configuration: warren restart {name}");
     }
-    for fault in answer["diagnostics"].as_array().into_iter().flatten() {
+    for fault in &answer.diagnostics {
         put!(out, "{}", diagnostic(fault));
     }
-    let count = |key: &str| answer[key].as_array().map_or(0, Vec::len);
     let verb = if dry_run { "would be" } else { "now" };
     put!(
         out,
         "Generation {} {verb} in force: {} added, {} changed, {} removed; {} in all, {} of the loop.",
-        number(answer, "generation"),
-        count("added"),
-        count("changed"),
-        count("removed"),
-        span_us(number(answer, "took_us")),
-        span_us(number(answer, "loop_us")),
+        answer.generation,
+        answer.added.len(),
+        answer.changed.len(),
+        answer.removed.len(),
+        span_us(answer.took_us),
+        span_us(answer.loop_us),
     );
     out
 }
 
 /// One diagnostic: `file:line:column: severity: message [code]`.
-pub fn diagnostic(fault: &Value) -> String {
-    let mut place = text(fault, "path").to_owned();
-    for key in ["line", "column"] {
-        match number(fault, key) {
+pub fn diagnostic(fault: &Diagnostic) -> String {
+    let mut place = fault.path.clone();
+    for number in [fault.line, fault.column] {
+        match number {
             0 => break,
             n => write!(place, ":{n}").expect("a string grows"),
         }
     }
-    let (severity, message) = (text(fault, "severity"), text(fault, "message"));
-    format!("{place}: {severity}: {message} [{}]", text(fault, "code"))
+    format!("{place}: {}: {} [{}]", fault.severity, fault.message, fault.code)
 }
 
 /// The answer of `Totals`.
-pub fn totals(answer: &Value, style: Style) -> String {
+pub fn totals(answer: &TotalsAnswer, style: Style) -> String {
     let mut out = String::new();
-    let failed = number(answer, "failed");
-    let word = text(answer, "state");
-    let tone = match (failed, word) {
+    let tone = match (answer.failed, answer.state.as_str()) {
         (0, "running") => Tone::Good,
         (_, "degraded") => Tone::Bad,
         _ => Tone::Warn,
     };
-    let loaded = number(answer, "loaded");
-    put!(out, "{} {}", style.paint(tone, "●"), style.paint(tone, word));
-    put!(out, "    Units: {loaded} loaded ({})", counts(&answer["by_type"]));
-    put!(out, "   States: {}", counts(&answer["by_state"]));
-    put!(out, "     Jobs: {}", number(answer, "jobs"));
-    put!(out, "   Failed: {failed}");
+    put!(out, "{} {}", style.paint(tone, "●"), style.paint(tone, &answer.state));
+    put!(out, "    Units: {} loaded ({})", answer.loaded, counts(&answer.by_type));
+    put!(out, "   States: {}", counts(&answer.by_state));
+    put!(out, "     Jobs: {}", answer.jobs);
+    put!(out, "   Failed: {}", answer.failed);
     put!(
         out,
         "    Start: {} to load, {}",
-        span_us(number(answer, "load_us")),
-        match answer["started"].as_bool() {
+        span_us(answer.load_us),
+        match answer.started {
             Some(false) => "not up yet".to_owned(),
-            _ => format!("{} to be up", span_us(number(answer, "startup_us"))),
+            _ => format!("{} to be up", span_us(answer.startup_us)),
         }
     );
-    let resident = number(answer, "resident_bytes");
-    let each = resident.checked_div(loaded).unwrap_or(0);
-    put!(out, "   Memory: {} ({} a unit)", bytes(resident), bytes(each));
+    let each = answer.resident_bytes.checked_div(answer.loaded).unwrap_or(0);
+    put!(out, "   Memory: {} ({} a unit)", bytes(answer.resident_bytes), bytes(each));
     put!(
         out,
         "  Manager: process {}, {}, generation {}",
-        number(answer, "pid"),
-        text(answer, "version").trim_matches(['(', ')']),
-        number(answer, "generation")
+        answer.pid,
+        answer.version.trim_matches(['(', ')']),
+        answer.generation
     );
     out
 }
 
-fn counts(map: &Value) -> String {
-    let pairs = map.as_object().into_iter().flatten();
-    pairs.map(|(name, n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
+fn counts(counts: &BTreeMap<String, u64>) -> String {
+    counts.iter().map(|(name, n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Properties as `systemctl show` prints them, from the answer of `Status`.
-pub fn show(unit: &Value) -> String {
+pub fn show(unit: &StatusAnswer) -> String {
     let unit = &*cleaned(unit);
     let mut out = String::new();
-    for (name, key) in [
-        ("Id", "name"),
-        ("Description", "description"),
-        ("LoadState", "load"),
-        ("ActiveState", "active"),
-        ("SubState", "sub"),
-        ("UnitFileState", "file_state"),
-        ("Result", "result"),
-        ("StatusText", "status_text"),
-        ("ControlGroup", "cgroup"),
+    let file_state = unit.file_state.as_deref().unwrap_or_default();
+    for (name, text) in [
+        ("Id", unit.row.name.as_str()),
+        ("Description", &unit.row.description),
+        ("LoadState", unit.row.load.as_str()),
+        ("ActiveState", unit.row.active.as_str()),
+        ("SubState", &unit.row.sub),
+        ("UnitFileState", file_state),
+        ("Result", &unit.result),
+        ("StatusText", &unit.status_text),
+        ("ControlGroup", &unit.cgroup),
+        ("FragmentPath", unit.files.first().map_or("", String::as_str)),
+        ("DropInPaths", &unit.files.get(1..).unwrap_or_default().join(" ")),
     ] {
-        put!(out, "{name}={}", text(unit, key));
+        put!(out, "{name}={text}");
     }
-    let files = texts(unit, "files");
-    put!(out, "FragmentPath={}", files.first().unwrap_or(&""));
-    put!(out, "DropInPaths={}", files.get(1..).unwrap_or_default().join(" "));
-    for (name, key) in [
-        ("MainPID", "main_pid"),
-        ("ControlPID", "control_pid"),
-        ("NRestarts", "restarts"),
-        ("MemoryCurrent", "memory"),
-        ("CPUUsageNSec", "cpu_ns"),
-        ("TasksCurrent", "tasks"),
+    for (name, number) in [
+        ("MainPID", unit.main_pid.unwrap_or(0)),
+        ("ControlPID", unit.control_pid.unwrap_or(0)),
+        ("NRestarts", unit.restarts),
     ] {
-        match unit[key].as_u64() {
+        put!(out, "{name}={number}");
+    }
+    for (name, number) in [
+        ("MemoryCurrent", unit.memory),
+        ("CPUUsageNSec", unit.cpu_ns),
+        ("TasksCurrent", unit.tasks),
+    ] {
+        match number {
             Some(n) => put!(out, "{name}={n}"),
-            None if name.ends_with("PID") => put!(out, "{name}=0"),
             None => put!(out, "{name}=[not set]"),
         }
     }
-    put!(out, "X-Warren-Reason={}", text(&unit["reason"], "code"));
-    for rule in rules(unit) {
+    put!(out, "X-Warren-Reason={}", unit.reason.code);
+    for rule in rules(&unit.made_by) {
         put!(out, "X-Warren-MadeBy={rule}");
     }
     out

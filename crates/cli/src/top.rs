@@ -7,7 +7,10 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::Value;
+use warren_wire::control::{
+    ShutdownWait, Top, TopAnswer, TopFailed, TopJob, TopRestarting, TopSlice,
+};
 
 use crate::client::{CallError, Client};
 use crate::live::{Screen, Watch};
@@ -36,13 +39,13 @@ const SECTION_LINES_MIN: usize = 3;
 /// Shows it until `q`; once, where output is no terminal or JSON is wanted.
 pub fn run(client: &mut Client, as_json: bool) -> Result<i32> {
     let style = Style::from_environment();
-    let now = client.call("Top", json!({}))?;
     if as_json {
-        print_json(now);
+        print_json(&client.call_as::<_, Value>(&Top {})?);
         return Ok(0);
     }
+    let now = client.call(&Top {})?;
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        print(&picture(None, &now, SIZE_DEFAULT, style));
+        print(&picture(None, &now, false, SIZE_DEFAULT, style));
         return Ok(0);
     }
     // Keys and signals are looked at between two pictures: those are not to be held up.
@@ -60,7 +63,7 @@ pub fn run(client: &mut Client, as_json: bool) -> Result<i32> {
 /// Shows it until a key ends it, or until the manager is down for good: then true.
 fn watch_it(
     client: &mut Client,
-    mut now: Value,
+    mut now: TopAnswer,
     watch: &mut Watch,
     screen: &Screen,
     style: Style,
@@ -68,16 +71,14 @@ fn watch_it(
     let (mut before, mut silent) = (None, 0);
     loop {
         let size = warren_sys::terminal::size(std::io::stdout()).unwrap_or(SIZE_DEFAULT);
-        now["silent"] = json!(silent > 0);
-        screen.show(&picture(before.as_ref(), &now, size, style));
+        screen.show(&picture(before.as_ref(), &now, silent > 0, size, style));
         if !watch.wait(PERIOD)? {
             return Ok(false);
         }
-        match client.call("Top", json!({})) {
+        match client.call(&Top {}) {
             Ok(next) => (before, silent) = (Some(std::mem::replace(&mut now, next)), 0),
             Err(error) => {
-                let goes_down = now["stopping"].as_bool() == Some(true);
-                if lost(client, error, goes_down, &mut silent)? {
+                if lost(client, error, now.stopping, &mut silent)? {
                     return Ok(true);
                 }
             }
@@ -104,27 +105,27 @@ fn lost(
     Ok(again.is_err_and(|error| error.is_nobody()) && goes_down)
 }
 
-/// One picture of so many columns and rows. Without an answer from before there are no rates.
+/// One picture of so many columns and rows. Without an answer from before there are no rates. Of a manager that is
+/// silent it is the last answer that there was.
 fn picture(
-    before: Option<&Value>,
-    now: &Value,
+    before: Option<&TopAnswer>,
+    now: &TopAnswer,
+    is_silent: bool,
     (columns, rows): (u16, u16),
     style: Style,
 ) -> String {
     let now = &*cleaned(now);
-    let mut lines = summary(before, now, style);
+    let mut lines = summary(before, now, is_silent, style);
     let room = usize::from(rows).saturating_sub(lines.len() + 1);
-    let total = |key: &str| now[key].as_u64().unwrap_or(0);
-    let again = now["restarting"].as_array().map_or(0, Vec::len);
-    let failed = format!("FAILED: {}", total("failed_total"));
-    let restarting = format!("STARTED AGAIN: {again}");
-    let jobs = format!("JOBS: {}, the oldest first", total("jobs"));
-    let waits = format!("WAITED FOR: {}, the longest first", total("waits_total"));
+    let failed = format!("FAILED: {}", now.failed_total);
+    let restarting = format!("STARTED AGAIN: {}", now.restarting.len());
+    let jobs = format!("JOBS: {}, the oldest first", now.jobs);
+    let waits = format!("WAITED FOR: {}, the longest first", now.waits_total);
     let mut sections = vec![
-        section(&waits, &now["waits"], style, |row| wait_line(row, columns)),
-        section(&failed, &now["failed"], style, |row| failed_line(row, style)),
-        section(&restarting, &now["restarting"], style, |row| restarting_line(row, style)),
-        section(&jobs, &now["job_rows"], style, |row| job_line(row, columns)),
+        section(&waits, &now.waits, style, |row| wait_line(row, columns)),
+        section(&failed, &now.failed, style, |row| failed_line(row, style)),
+        section(&restarting, &now.restarting, style, |row| restarting_line(row, style)),
+        section(&jobs, &now.job_rows, style, |row| job_line(row, columns)),
         slices(before, now, columns, style),
     ];
     sections.retain(|section| section.len() > 1);
@@ -160,91 +161,84 @@ fn cut_to(line: &str, columns: usize) -> String {
     line.chars().filter(|&c| stays(c)).collect()
 }
 
-fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
-    let number = |key: &str| now[key].as_u64().unwrap_or(0);
-    let per_second = |key: &str| rate(before, now, |answer| answer[key].as_u64());
-    let cpu = per_second("cpu_us").map_or(String::new(), |us| format!(", {:.1} % CPU", us / 1e4));
-    let restarts = per_second("restarts");
+fn summary(
+    before: Option<&TopAnswer>,
+    now: &TopAnswer,
+    is_silent: bool,
+    style: Style,
+) -> Vec<String> {
+    let cpu = rate(before, now, |answer| Some(answer.cpu_us));
+    let cpu = cpu.map_or(String::new(), |us| format!(", {:.1} % CPU", us / 1e4));
+    let restarts = rate(before, now, |answer| Some(answer.restarts));
     let restarts = restarts.map_or("-".to_owned(), |each| format!("{:.0}", each * 60.0));
-    let failed = number("failed_total");
+    let failed = now.failed_total;
     let tone = if failed > 0 { Tone::Bad } else { Tone::Good };
-    let doing = match (now["stopping"].as_bool(), number("jobs")) {
-        (Some(true), 0) => "shutting down, no job left".to_owned(),
-        (Some(true), 1) => "shutting down, 1 job left".to_owned(),
-        (Some(true), jobs) => format!("shutting down, {jobs} jobs left"),
-        (_, 0) => "idle".to_owned(),
-        (_, 1) if number("jobs_running") == 0 => "1 job, which waits".to_owned(),
-        (_, 1) => "1 job, running".to_owned(),
-        (_, jobs) => format!("{jobs} jobs, {} of them running", number("jobs_running")),
+    let doing = match (now.stopping, now.jobs) {
+        (true, 0) => "shutting down, no job left".to_owned(),
+        (true, 1) => "shutting down, 1 job left".to_owned(),
+        (true, jobs) => format!("shutting down, {jobs} jobs left"),
+        (false, 0) => "idle".to_owned(),
+        (false, 1) if now.jobs_running == 0 => "1 job, which waits".to_owned(),
+        (false, 1) => "1 job, running".to_owned(),
+        (false, jobs) => format!("{jobs} jobs, {} of them running", now.jobs_running),
     };
-    let doing = match now["reloading_us"].as_u64() {
+    let doing = match now.reloading_us {
         Some(us) if doing == "idle" => format!("reloads since {:.1} s", us as f64 / 1e6),
         Some(us) => format!("{doing}; reloads since {:.1} s", us as f64 / 1e6),
         None => doing,
     };
     // What came and was done between two pictures is in none of them.
-    let doing = match per_second("jobs_ever").filter(|each| *each >= 0.5) {
+    let new_jobs = rate(before, now, |answer| answer.jobs_ever);
+    let doing = match new_jobs.filter(|each| *each >= 0.5) {
         Some(each) => format!("{doing}; {each:.0} new jobs a second"),
         None => doing,
     };
-    let doing = match now["unwritten_bytes"].as_u64() {
+    let doing = match now.unwritten_bytes {
         Some(bytes) => format!("{doing}; {} MiB of unwritten data", bytes >> 20),
         None => doing,
     };
-    let doing = match now["silent"].as_bool() {
-        Some(true) => "the manager does not respond; it is asked again".to_owned(),
-        _ => doing,
+    let doing = match is_silent {
+        true => "the manager does not respond; it is asked again".to_owned(),
+        false => doing,
     };
-    let resident = bytes(number("resident_bytes"));
+    let resident = bytes(now.resident_bytes);
     vec![
         format!("{}  {doing}", style.paint(Tone::Strong, "warren top")),
-        format!("manager {resident}{cpu}; generation {}", number("generation")),
+        format!("manager {resident}{cpu}; generation {}", now.generation),
         format!(
             "units   {} loaded, {} active, {}; {restarts} restarts a minute",
-            number("loaded"),
-            number("active"),
+            now.loaded,
+            now.active,
             style.paint(tone, &format!("{failed} failed")),
         ),
     ]
 }
 
 /// A heading and a line for each row; only the heading when there is none.
-fn section(
-    title: &str,
-    rows: &Value,
-    style: Style,
-    line: impl Fn(&Value) -> String,
-) -> Vec<String> {
+fn section<R>(title: &str, rows: &[R], style: Style, line: impl Fn(&R) -> String) -> Vec<String> {
     let heading = style.paint(Tone::Strong, title);
-    let rows = rows.as_array().into_iter().flatten().map(line);
-    std::iter::once(heading).chain(rows).collect()
+    std::iter::once(heading).chain(rows.iter().map(line)).collect()
 }
 
-fn text<'a>(row: &'a Value, key: &str) -> &'a str {
-    row[key].as_str().unwrap_or_default()
+fn failed_line(row: &TopFailed, style: Style) -> String {
+    format!("{}  {} {}", style.paint(Tone::Bad, &row.unit), row.code, row.text)
 }
 
-fn failed_line(row: &Value, style: Style) -> String {
-    let (unit, code, why) = (text(row, "unit"), text(row, "code"), text(row, "text"));
-    format!("{}  {code} {why}", style.paint(Tone::Bad, unit))
-}
-
-fn restarting_line(row: &Value, style: Style) -> String {
-    let restarts = row["restarts"].as_u64().unwrap_or(0);
-    let plural = if restarts == 1 { "" } else { "s" };
-    let (unit, code, why) = (text(row, "unit"), text(row, "code"), text(row, "text"));
+fn restarting_line(row: &TopRestarting, style: Style) -> String {
+    let TopRestarting { unit, code, text: why, restarts } = row;
+    let plural = if *restarts == 1 { "" } else { "s" };
     let unit = style.paint(Tone::Bad, unit);
     format!("{unit}  {restarts} restart{plural}  {code} {why}")
 }
 
 /// A job; on a narrow terminal the name comes before what can be cut.
-fn job_line(row: &Value, columns: u16) -> String {
-    let age = row["age_us"].as_u64().unwrap_or(0) as f64 / 1e6;
-    let state = match row["waits_for"].as_u64().unwrap_or(0) {
+fn job_line(row: &TopJob, columns: u16) -> String {
+    let age = row.age_us as f64 / 1e6;
+    let state = match row.waits_for {
         0 => "running".to_owned(),
         others => format!("waits for {others}"),
     };
-    let (kind, unit) = (text(row, "type"), text(row, "unit"));
+    let (kind, unit) = (row.kind.as_str(), &row.unit);
     match columns {
         COLUMNS_WIDE.. => format!("{age:>8.1} s  {kind:<8} {state:<16} {unit}"),
         _ => format!("{age:>6.1} s {kind} {unit}  {state}"),
@@ -252,14 +246,14 @@ fn job_line(row: &Value, columns: u16) -> String {
 }
 
 /// A unit whose stop is waited for: for how long, how long yet, and for what of it.
-fn wait_line(row: &Value, columns: u16) -> String {
+fn wait_line(row: &ShutdownWait, columns: u16) -> String {
     let seconds = |us: u64| format!("{:.1} s", us as f64 / 1e6);
-    let so_far = seconds(row["so_far_us"].as_u64().unwrap_or(0));
-    let left = row["left_us"].as_u64().map_or("no limit".to_owned(), |us| seconds(us) + " left");
-    let server = row["server"].as_str().map(|server| format!("server of {server}"));
-    let what = [row["phase"].as_str(), row["process"].as_str(), server.as_deref()];
+    let so_far = seconds(row.so_far_us);
+    let left = row.left_us.map_or("no limit".to_owned(), |us| seconds(us) + " left");
+    let server = row.server.as_ref().map(|server| format!("server of {server}"));
+    let what = [Some(row.phase.as_str()), row.process.as_deref(), server.as_deref()];
     let what: Vec<&str> = what.into_iter().flatten().collect();
-    let (unit, what) = (text(row, "unit"), what.join(", "));
+    let (unit, what) = (row.unit.as_deref().unwrap_or_default(), what.join(", "));
     match columns {
         COLUMNS_WIDE.. => format!("{so_far:>10}  {left:<14}{unit}  {what}"),
         _ => format!("{so_far:>8} {unit}  {left}, {what}"),
@@ -267,31 +261,26 @@ fn wait_line(row: &Value, columns: u16) -> String {
 }
 
 /// Slices by the CPU time that they use now; by name without an answer from before.
-fn slices(before: Option<&Value>, now: &Value, columns: u16, style: Style) -> Vec<String> {
-    let empty = Vec::new();
-    let rows = now["slices"].as_array().unwrap_or(&empty);
-    let mut rows: Vec<(f64, String)> = rows
-        .iter()
-        .map(|row| {
-            let find = |answer: &Value, key: &str| {
-                let slices = answer["slices"].as_array()?;
-                slices.iter().find(|slice| slice["name"] == row["name"])?[key].as_u64()
+fn slices(before: Option<&TopAnswer>, now: &TopAnswer, columns: u16, style: Style) -> Vec<String> {
+    let row = |row: &TopSlice| {
+        let rate = |counter: fn(&TopSlice) -> Option<u64>| {
+            let of = |answer: &TopAnswer| {
+                answer.slices.iter().find(|slice| slice.name == row.name).and_then(counter)
             };
-            let per_second = |key: &str| rate(before, now, |answer| find(answer, key));
-            let cpu = per_second("cpu_us").unwrap_or(0.0) / 1e4;
-            let rate =
-                |key: &str| per_second(key).map_or("-".to_owned(), |each| bytes(each as u64));
-            let known = |key: &str| row[key].as_u64();
-            let numbers = [
-                format!("{cpu:.1}"),
-                known("memory_bytes").map_or("-".to_owned(), bytes),
-                known("tasks").map_or("-".to_owned(), |tasks| tasks.to_string()),
-                rate("read_bytes"),
-                rate("written_bytes"),
-            ];
-            (cpu, slice_line(&numbers, text(row, "name"), columns))
-        })
-        .collect();
+            rate(before, now, of)
+        };
+        let cpu = rate(|slice| slice.cpu_us).unwrap_or(0.0) / 1e4;
+        let in_bytes = |each: Option<f64>| each.map_or("-".to_owned(), |each| bytes(each as u64));
+        let numbers = [
+            format!("{cpu:.1}"),
+            row.memory_bytes.map_or("-".to_owned(), bytes),
+            row.tasks.map_or("-".to_owned(), |tasks| tasks.to_string()),
+            in_bytes(rate(|slice| slice.read_bytes)),
+            in_bytes(rate(|slice| slice.written_bytes)),
+        ];
+        (cpu, slice_line(&numbers, &row.name, columns))
+    };
+    let mut rows: Vec<(f64, String)> = now.slices.iter().map(row).collect();
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
     let heads = ["CPU %", "MEMORY", "TASKS", "READ/s", "WRITTEN/s"].map(str::to_owned);
     std::iter::once(style.paint(Tone::Strong, &slice_line(&heads, "SLICE", columns)))
@@ -318,13 +307,12 @@ fn slice_line(numbers: &[String; 5], name: &str, columns: u16) -> String {
 /// How much a counter grew in a second between two answers; none where one of them lacks it. A
 /// counter that was set back did not grow.
 fn rate(
-    before: Option<&Value>,
-    now: &Value,
-    counter: impl Fn(&Value) -> Option<u64>,
+    before: Option<&TopAnswer>,
+    now: &TopAnswer,
+    counter: impl Fn(&TopAnswer) -> Option<u64>,
 ) -> Option<f64> {
     let before = before?;
-    let time = |answer: &Value| answer["now_us"].as_u64();
-    let seconds = time(now)?.checked_sub(time(before)?)? as f64 / 1e6;
+    let seconds = now.now_us.checked_sub(before.now_us)? as f64 / 1e6;
     let grown = counter(now)?.saturating_sub(counter(before)?);
     (seconds > 0.0).then(|| grown as f64 / seconds)
 }
@@ -344,7 +332,28 @@ fn bytes(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn read(answer: &Value) -> TopAnswer {
+        serde_json::from_value(answer.clone()).expect("it is an answer")
+    }
+
+    fn picture(before: Option<&Value>, now: &Value, size: (u16, u16), style: Style) -> String {
+        let before = before.map(read);
+        super::picture(before.as_ref(), &read(now), now["silent"] == true, size, style)
+    }
+
+    fn rate(
+        before: Option<&Value>,
+        now: &Value,
+        counter: fn(&Value) -> Option<u64>,
+    ) -> Option<f64> {
+        let of =
+            |answer: &TopAnswer| counter(&serde_json::to_value(answer).expect("it is written"));
+        super::rate(before.map(read).as_ref(), &read(now), of)
+    }
 
     fn answer(now_us: u64, cpu_us: u64, restarts: u64, slice_us: u64) -> Value {
         json!({
@@ -442,13 +451,13 @@ JOBS: 2, the oldest first
         });
         let mut client = Client::connect(&path).expect("it listens");
         let mut silent = 0;
-        let error = client.call("Top", json!({})).expect_err("it was killed over it");
+        let error = client.call(&Top {}).expect_err("it was killed over it");
         let is_over = lost(&mut client, error, true, &mut silent).expect("it may come back");
         assert_eq!((is_over, silent), (false, 1), "somebody listens, so it is started again");
-        assert_eq!(client.call("Top", json!({})).expect("it is back")["jobs"], 3);
+        assert_eq!(client.call(&Top {}).expect("it is back").jobs, 3);
         manager.join().expect("it ends");
 
-        let mut gone = || client.call("Top", json!({})).expect_err("nobody is there");
+        let mut gone = || client.call(&Top {}).expect_err("nobody is there");
         let errors = [gone(), gone(), gone()];
         let over = [(false, 1), (true, 1), (false, SILENT_MAX)].into_iter().zip(errors).map(
             |((goes_down, mut silent), error)| {
@@ -456,7 +465,7 @@ JOBS: 2, the oldest first
             },
         );
         assert_eq!(over.collect::<Vec<_>>(), [Some(false), Some(true), None], "not for ever");
-        let refused = CallError::Refused("x".to_owned(), "no".to_owned());
+        let refused = CallError::Refused("x".into(), "no".to_owned());
         assert!(lost(&mut client, refused, true, &mut 0).is_err());
         let _ = std::fs::remove_file(&path);
 

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::json;
 use warren_unit::install::{Change, Options, Plan, PlanError, PresetMode, Tree, UnitFileState};
 use warren_unit::search::search_path;
 use warren_unit::{Scope, UnitName};
 use warren_unit_files::Root;
+use warren_wire::control::{FileChange, UnitFiles as Request, UnitFilesAnswer};
 
 use crate::args::{Command, Global, PresetArgs, UnitFiles};
 use crate::names::{is_pattern, with_suffix};
@@ -76,17 +77,21 @@ impl Wanted {
         Wanted::new(if all { "preset-all" } else { "preset" }, mode, files)
     }
 
-    /// The manager's parameters.
-    pub(crate) fn parameters(&self) -> Value {
-        json!({
-            "verb": self.verb, "files": self.files, "mode": self.mode,
-            "runtime": self.args.runtime, "force": self.args.force, "comment": self.args.comment,
-        })
+    /// What the manager is asked for.
+    pub(crate) fn request(&self) -> Request {
+        Request {
+            verb: self.verb.into(),
+            files: self.files.clone(),
+            mode: Some(self.mode.clone()),
+            runtime: self.args.runtime,
+            force: self.args.force,
+            comment: self.args.comment.clone(),
+        }
     }
 
     /// Does it in a root, without a manager; the answer is what the manager's would be, besides why part of
     /// it could not be done.
-    pub(crate) fn in_root(&self, directory: &Path) -> Result<(Value, Vec<String>)> {
+    pub(crate) fn in_root(&self, directory: &Path) -> Result<(UnitFilesAnswer, Vec<String>)> {
         let root = open(directory)?;
         let mut tree = tree(&root);
         let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
@@ -98,19 +103,16 @@ impl Wanted {
             bail!("{}", one_by_one(&in_words(&plan.errors)));
         }
         let (changes, failed) = warren_unit_files::carry_out(&root, &plan);
-        let changes: Vec<Value> = changes.iter().map(change).collect();
         let absent = |file: &&str| {
             self.verb == "mask"
                 && UnitName::parse(file).is_ok_and(|name| tree.state(&name).is_none())
         };
         let absent = files.into_iter().filter(absent).map(does_not_exist);
-        let remarks: Vec<String> =
-            plan.remarks.iter().map(ToString::to_string).chain(absent).collect();
-        let answer = json!({
-            "changes": changes,
-            "carries_install_info": plan.carries_install_info,
-            "remarks": remarks,
-        });
+        let answer = UnitFilesAnswer {
+            changes: changes.iter().map(change).collect(),
+            carries_install_info: Some(plan.carries_install_info),
+            remarks: plan.remarks.iter().map(ToString::to_string).chain(absent).collect(),
+        };
         Ok((answer, in_words(&plan.left_out).into_iter().chain(failed).collect()))
     }
 
@@ -135,17 +137,17 @@ impl Wanted {
     }
 
     /// Says what was changed and what was passed over, in the words of systemctl.
-    pub(crate) fn print(&self, answer: &Value, json: bool, quiet: bool) {
+    pub(crate) fn print(&self, answer: &UnitFilesAnswer, json: bool, quiet: bool) {
         if json {
-            return tell_json(answer.clone());
+            return tell_json(answer);
         }
-        for change in answer["changes"].as_array().into_iter().flatten().filter(|_| !quiet) {
+        for change in answer.changes.iter().filter(|_| !quiet) {
             complain!("{}", changed(change));
         }
-        for remark in answer["remarks"].as_array().into_iter().flatten().filter(|_| !quiet) {
-            complain!("{}", remark.as_str().unwrap_or_default());
+        for remark in answer.remarks.iter().filter(|_| !quiet) {
+            complain!("{remark}");
         }
-        if self.verb == "enable" && answer["carries_install_info"] == json!(false) {
+        if self.verb == "enable" && answer.carries_install_info == Some(false) {
             complain!("The unit files have no [Install] section: there is nothing to enable.");
         }
     }
@@ -182,21 +184,20 @@ fn tree(root: &Root) -> Tree {
     warren_unit_files::tree(root, path, Arc::new(context))
 }
 
-fn change(change: &Change) -> Value {
-    match change {
-        Change::Symlink { path, target } => {
-            json!({"kind": "symlink", "path": path, "source": target})
-        }
-        Change::Unlink { path } => json!({"kind": "unlink", "path": path, "source": ""}),
-    }
+fn change(change: &Change) -> FileChange {
+    let (kind, path, source) = match change {
+        Change::Symlink { path, target } => ("symlink", path, target.clone()),
+        Change::Unlink { path } => ("unlink", path, String::new()),
+    };
+    FileChange { kind: kind.to_owned(), path: path.clone(), source }
 }
 
-fn changed(change: &Value) -> String {
-    let word = |key: &str| change[key].as_str().unwrap_or_default().to_owned();
-    match word("kind").as_str() {
-        "symlink" => format!("Created symlink {} → {}.", word("path"), word("source")),
-        "unlink" => format!("Removed {}.", word("path")),
-        other => format!("{other}: {}", word("path")),
+fn changed(change: &FileChange) -> String {
+    let FileChange { kind, path, source } = change;
+    match kind.as_str() {
+        "symlink" => format!("Created symlink {path} → {source}."),
+        "unlink" => format!("Removed {path}."),
+        other => format!("{other}: {path}"),
     }
 }
 
@@ -217,7 +218,7 @@ pub(crate) fn print_states(states: impl Iterator<Item = (String, String)>, globa
         }
         match global {
             Global { quiet: true, .. } => {}
-            Global { json: true, .. } => print_json(json!({"unit": unit, "state": state})),
+            Global { json: true, .. } => print_json(&json!({"unit": unit, "state": state})),
             _ => print(&format!("{state}\n")),
         }
     }

@@ -10,14 +10,21 @@ use std::process::Command as Process;
 use warren_sys::signal::{SIGINT, SIGQUIT};
 
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use warren_sys::signal;
+use warren_wire::control::{
+    self as wire, ActiveState, Call, CancelLeave, Cat, Clear, Devices, ErrorName, FileState, Hurry,
+    JobResult, JobType, Jobs, JobsRow, Kill, KillWhom, LeaveHow, List, LoadState, Mark, Reexecute,
+    ReloadAnswer, ReloadConfiguration, ResetFailed, Shutdown, Status, StatusAnswer, Texts, Totals,
+    UnitRow, Why, WhyAnswer,
+};
 
 use crate::args::{
     Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, IsEnabledArgs,
     ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, WhyArgs,
 };
-use crate::client::{CallError, Client, NO_SUCH_UNIT};
+use crate::client::{CallError, Client};
 use crate::leaving;
 use crate::machine::{self, Machine};
 use crate::names;
@@ -26,7 +33,7 @@ use crate::render;
 use crate::unit_files::{Wanted, does_not_exist, one_by_one, print_states, states_in_root};
 
 /// Version of what `--json` prints.
-pub(crate) const JSON_VERSION: u64 = 1;
+pub(crate) const JSON_VERSION: u64 = wire::VERSION;
 
 /// systemctl's status for a unit that is not up.
 const EXIT_NOT_ACTIVE: i32 = 3;
@@ -45,6 +52,12 @@ const EXIT_DEPENDENCY: i32 = 4;
 
 /// As of a shell that finds no such command.
 const EXIT_NO_COMMAND: i32 = 127;
+
+/// The answer of `List` for programs: each row as the manager told it.
+#[derive(Deserialize)]
+struct ToldList {
+    units: Vec<Value>,
+}
 
 /// Connection and manner of printing.
 struct Session {
@@ -146,12 +159,12 @@ impl Session {
 
     fn run(&mut self, command: Command) -> Result<i32> {
         match command {
-            Command::Start(a) => self.jobs("start", &a.units, false),
+            Command::Start(a) => self.jobs(JobType::Start, &a.units, false),
             Command::Stop(a) => self.stop(&a.units, a.comment.as_deref()),
             Command::Restart(a) => self.restart(&a),
-            Command::TryRestart(a) => self.jobs("try-restart", &a.units, false),
-            Command::Reload(a) => self.jobs("reload", &a.units, false),
-            Command::ReloadOrRestart(a) => self.jobs("restart", &a.units, true),
+            Command::TryRestart(a) => self.jobs(JobType::TryRestart, &a.units, false),
+            Command::Reload(a) => self.jobs(JobType::Reload, &a.units, false),
+            Command::ReloadOrRestart(a) => self.jobs(JobType::Restart, &a.units, true),
             Command::Refresh(a) => self.refresh(&a),
             Command::Status(a) if a.units.is_empty() => self.totals(),
             Command::Status(a) => self.status(&a.units),
@@ -161,20 +174,20 @@ impl Session {
             Command::Top => crate::top::run(&mut self.client, self.global.json),
             Command::Why(a) => self.why(&a),
             Command::Devices(_) => self.devices(),
-            Command::IsActive(a) => self.is_state(&a.units, "active", EXIT_NOT_ACTIVE),
+            Command::IsActive(a) => self.is_state(&a.units, ActiveState::Active, EXIT_NOT_ACTIVE),
             Command::IsEnabled(a) => self.is_enabled(&a.units),
-            Command::IsFailed(a) => self.is_state(&a.units, "failed", 1),
+            Command::IsFailed(a) => self.is_state(&a.units, ActiveState::Failed, 1),
             Command::Mark(a) => self.mark(&a),
             Command::Clear(a) => self.clear(&a.units),
             Command::ResetFailed(a) => self.reset_failed(&a.units),
             Command::Totals => self.totals(),
             Command::Reexec => self.reexec(),
-            Command::Poweroff(a) => self.plain("Leave", leaving::now("poweroff", &a)),
-            Command::Reboot(a) => self.plain("Leave", leaving::now("reboot", &a)),
-            Command::Halt(a) => self.plain("Leave", leaving::now("halt", &a)),
-            Command::Kexec(a) => self.plain("Leave", leaving::now("kexec", &a)),
-            Command::SoftReboot(a) => self.plain("Leave", leaving::now("soft-reboot", &a)),
-            Command::Exit(a) => self.plain("Leave", leaving::now("exit", &a)),
+            Command::Poweroff(a) => self.plain(&leaving::now(LeaveHow::Poweroff, &a)),
+            Command::Reboot(a) => self.plain(&leaving::now(LeaveHow::Reboot, &a)),
+            Command::Halt(a) => self.plain(&leaving::now(LeaveHow::Halt, &a)),
+            Command::Kexec(a) => self.plain(&leaving::now(LeaveHow::Kexec, &a)),
+            Command::SoftReboot(a) => self.plain(&leaving::now(LeaveHow::SoftReboot, &a)),
+            Command::Exit(a) => self.plain(&leaving::now(LeaveHow::Exit, &a)),
             Command::Shutdown(a) => self.shutdown_verb(&a),
             other => bail!("{other:?} is not a command of the manager"),
         }
@@ -184,25 +197,39 @@ impl Session {
         use warren_sys::signal::SIGABRT;
         let dumped = if args.dump { self.expand(&args.units)? } else { Vec::new() };
         for unit in dumped {
-            let parameters = json!({"unit": unit, "whom": "main", "signal": SIGABRT});
-            match self.client.call("Kill", parameters) {
+            let (whom, signal) = (Some(KillWhom::Main), Some(i64::from(SIGABRT)));
+            match self.client.call(&Kill { unit: Some(unit), whom, signal }) {
                 // What is down is started all the same; of what is not there the job tells.
                 Err(e) if e.is_no_such_process() || e.is_no_such_unit() => {}
-                other => drop(other?),
+                other => {
+                    other?;
+                }
             }
         }
-        self.jobs("restart", &args.units, false)
+        self.jobs(JobType::Restart, &args.units, false)
     }
 
-    fn plain(&mut self, method: &str, parameters: Value) -> Result<i32> {
-        self.client.call(method, parameters)?;
+    /// Asks, and prints the answer as the manager told it where JSON is wanted.
+    fn ask<C: Call>(&mut self, call: &C) -> Result<C::Answer, CallError> {
+        if !self.global.json {
+            return self.client.call(call);
+        }
+        let told: Value = self.client.call_as(call)?;
+        let answer = C::Answer::deserialize(&told);
+        let answer = answer.map_err(|error| CallError::Broken(error.into()))?;
+        print_json(&told);
+        Ok(answer)
+    }
+
+    fn plain(&mut self, call: &impl Call) -> Result<i32> {
+        self.client.call(call)?;
         Ok(0)
     }
 
     /// Answered by the end of the manager, so that the next command meets the next one; one of an earlier version
     /// answers before.
     fn reexec(&mut self) -> Result<i32> {
-        match self.client.call("Reexecute", json!({})) {
+        match self.client.call(&Reexecute {}) {
             Err(e) if e.is_end() => Ok(0),
             other => Ok(other.map(|_| 0)?),
         }
@@ -211,9 +238,9 @@ impl Session {
     fn shutdown_verb(&mut self, args: &ShutdownArgs) -> Result<i32> {
         match &args.command {
             Some(ShutdownCommand::Skip(a)) => self.skip(&a.units),
-            None if args.cancel => self.plain("CancelLeave", json!({})),
+            None if args.cancel => self.plain(&CancelLeave {}),
             None => match leaving::planned(&args.later) {
-                Some(parameters) => self.plain("Leave", parameters),
+                Some(leave) => self.plain(&leave),
                 None => self.shutdown(),
             },
         }
@@ -221,39 +248,40 @@ impl Session {
 
     /// What is being stopped, and how long yet.
     fn shutdown(&mut self) -> Result<i32> {
-        let answer = self.client.call("Shutdown", json!({}))?;
-        match self.global.json {
-            true => print_json(answer),
-            false => print(&render::shutdown(&answer, self.global.machine.as_deref())),
+        let answer = self.ask(&Shutdown {})?;
+        if !self.global.json {
+            print(&render::shutdown(&answer, self.global.machine.as_deref()));
         }
         Ok(0)
     }
 
     fn skip(&mut self, units: &[String]) -> Result<i32> {
-        self.for_each("Hurry", units, drop)
+        self.for_each(units, |session, unit| {
+            session.client.call(&Hurry { unit: Some(unit) }).map(|_| ())
+        })
     }
 
-    fn jobs(&mut self, kind: &str, units: &[String], reload_if_possible: bool) -> Result<i32> {
-        self.jobs_with(kind, units, json!({"reload_if_possible": reload_if_possible}))
+    fn jobs(&mut self, kind: JobType, units: &[String], reload_if_possible: bool) -> Result<i32> {
+        self.jobs_with(kind, units, Jobs { reload_if_possible, ..Jobs::default() })
     }
 
     fn stop(&mut self, units: &[String], comment: Option<&str>) -> Result<i32> {
-        self.jobs_with("stop", units, json!({"comment": comment}))
+        let comment = comment.map(str::to_owned);
+        self.jobs_with(JobType::Stop, units, Jobs { comment, ..Jobs::default() })
     }
 
     /// All jobs are in the queue before the first is waited for.
-    fn jobs_with(&mut self, kind: &str, units: &[String], mut parameters: Value) -> Result<i32> {
+    fn jobs_with(&mut self, kind: JobType, units: &[String], jobs: Jobs) -> Result<i32> {
         let units = self.expand_for_jobs(units)?;
         if units.is_empty() {
             return Ok(0);
         }
-        parameters["units"] = json!(units);
-        parameters["type"] = json!(kind);
-        parameters["wait"] = json!(!self.global.no_block);
+        let (job_type, wait) = (Some(kind.clone()), Some(!self.global.no_block));
+        let jobs = Jobs { units, job_type, wait, ..jobs };
         let (mut status, is_json) = (0, self.global.json);
         let machine = self.global.machine.as_deref();
-        self.client.call_more("Jobs", parameters, |row| {
-            status = status.max(job_ended(kind, &row, is_json, machine));
+        self.client.call_more(&jobs, |row| {
+            status = status.max(job_ended(&kind, &row, is_json, machine));
         })?;
         Ok(status)
     }
@@ -272,26 +300,26 @@ impl Session {
     }
 
     fn mark(&mut self, args: &MarkArgs) -> Result<i32> {
-        let unit = names::unit(&args.unit);
-        self.plain("Mark", json!({"unit": unit, "as": args.mark, "comment": args.comment}))
+        let unit = Some(names::unit(&args.unit));
+        let mark = args.mark.as_str().into();
+        self.plain(&Mark { unit, mark, comment: Some(args.comment.clone()) })
     }
 
     fn clear(&mut self, units: &[String]) -> Result<i32> {
-        self.for_each("Clear", units, drop)
+        self.for_each(units, |session, unit| {
+            session.client.call(&Clear { unit: Some(unit) }).map(|_| ())
+        })
     }
 
     fn refresh(&mut self, args: &RefreshArgs) -> Result<i32> {
-        let mut parameters = json!({"dry_run": args.dry_run, "full": args.full});
-        if let Some(unit) = &args.unit {
-            parameters["unit"] = json!(names::unit(unit));
-        }
-        if let Some(generation) = args.rollback {
-            parameters["rollback"] = json!(generation);
-        }
-        let answer = self.client.call("ReloadConfiguration", parameters)?;
-        if self.global.json {
-            print_json(answer);
-        } else if !self.global.quiet {
+        let answer = self.ask(&ReloadConfiguration {
+            dry_run: args.dry_run,
+            full: args.full,
+            unit: args.unit.as_ref().map(|unit| names::unit(unit)),
+            rollback: args.rollback,
+            ..ReloadConfiguration::default()
+        })?;
+        if !self.global.json && !self.global.quiet {
             print(&render::refresh(&answer, args.dry_run, self.style));
         }
         Ok(0)
@@ -304,9 +332,10 @@ impl Session {
             FleetCommand::Apply(args) => self.rules(false, args.all),
             FleetCommand::Diff(args) => self.rules_diff(&args.units),
             FleetCommand::Rollback { generation } => {
-                let parameters = json!({"rollback": generation});
-                let answer = self.client.call("ReloadConfiguration", parameters)?;
-                self.print_changed_rules(answer, false, false);
+                let rollback = Some(generation);
+                let reload = ReloadConfiguration { rollback, ..ReloadConfiguration::default() };
+                let answer = self.ask(&reload)?;
+                self.print_changed_rules(&answer, false, false);
                 Ok(0)
             }
             other => bail!("{other:?} needs no manager"),
@@ -314,27 +343,26 @@ impl Session {
     }
 
     fn rules(&mut self, dry_run: bool, all: bool) -> Result<i32> {
-        let parameters = json!({"rules_only": true, "dry_run": dry_run});
-        let answer = self.client.call("ReloadConfiguration", parameters)?;
-        self.print_changed_rules(answer, dry_run, all);
+        let reload = ReloadConfiguration { rules_only: true, dry_run, ..Default::default() };
+        let answer = self.ask(&reload)?;
+        self.print_changed_rules(&answer, dry_run, all);
         Ok(0)
     }
 
-    fn print_changed_rules(&self, answer: Value, dry_run: bool, all: bool) {
-        if self.global.json {
-            print_json(answer);
-        } else if !self.global.quiet {
-            print(&crate::fleet::changes::plan(&answer, dry_run, all, self.style));
+    fn print_changed_rules(&self, answer: &ReloadAnswer, dry_run: bool, all: bool) {
+        if !self.global.json && !self.global.quiet {
+            print(&crate::fleet::changes::plan(answer, dry_run, all, self.style));
         }
     }
 
     fn rules_diff(&mut self, units: &[String]) -> Result<i32> {
-        let parameters = json!({"rules_only": true, "dry_run": true, "texts": true});
-        let answer = self.client.call("ReloadConfiguration", parameters)?;
+        let (rules_only, dry_run, texts) = (true, true, true);
+        let reload = ReloadConfiguration { rules_only, dry_run, texts, ..Default::default() };
+        let answer = self.client.call(&reload)?;
         let units: Vec<String> = units.iter().map(|unit| names::unit(unit)).collect();
         let text = crate::fleet::changes::diff(&answer, &units, self.style);
         match self.global.json {
-            true => print_json(json!({"texts": answer["texts"]})),
+            true => print_json(&json!({"texts": answer.texts})),
             false => print(&text),
         }
         Ok(i32::from(!text.is_empty()))
@@ -348,9 +376,9 @@ impl Session {
                 out.push(names::unit(unit));
                 continue;
             }
-            let answer = self.client.call("List", json!({"patterns": [unit]}))?;
-            let rows = answer["units"].as_array().into_iter().flatten();
-            out.extend(rows.filter_map(|row| Some(row["name"].as_str()?.to_owned())));
+            let patterns = Texts(vec![unit.clone()]);
+            let answer = self.client.call(&List { patterns, ..List::default() })?;
+            out.extend(answer.units.into_iter().map(|row| row.name));
         }
         Ok(out)
     }
@@ -358,15 +386,17 @@ impl Session {
     fn status(&mut self, words: &[String]) -> Result<i32> {
         let mut status = 0;
         for (i, asked) in self.expand_for_status(words)?.into_iter().enumerate() {
-            match self.client.call("Status", asked.clone()) {
+            match self.ask(&asked) {
                 Ok(answer) => {
-                    status = status.max(exit_of_status(&answer));
-                    self.print_status(answer, i > 0);
+                    status = status.max(exit_of_status(&answer.row));
+                    self.print_status(&answer, i > 0);
                 }
                 Err(e) if e.is_no_such_unit() => {
-                    match asked["pid"].as_u64() {
+                    match asked.pid {
                         Some(pid) => complain!("Process {pid} does not belong to a unit."),
-                        None => complain!("Unit {} could not be found.", text(&asked["unit"])),
+                        None => {
+                            complain!("Unit {} could not be found.", asked.unit.unwrap_or_default())
+                        }
                     }
                     status = EXIT_NO_SUCH_UNIT;
                 }
@@ -381,59 +411,67 @@ impl Session {
     }
 
     /// What to ask for each: by a process, or by name as [`Session::expand`] has it.
-    fn expand_for_status(&mut self, words: &[String]) -> Result<Vec<Value>> {
+    fn expand_for_status(&mut self, words: &[String]) -> Result<Vec<Status>> {
         let mut out = Vec::new();
         for word in words {
             match names::process(word) {
-                Some(pid) => out.push(json!({"pid": pid})),
+                Some(pid) => out.push(Status { unit: None, pid: Some(pid.into()) }),
                 None => {
                     let units = self.expand(std::slice::from_ref(word))?;
-                    out.extend(units.into_iter().map(|unit| json!({"unit": unit})));
+                    out.extend(units.into_iter().map(status_of));
                 }
             }
         }
         Ok(out)
     }
 
-    fn print_status(&self, answer: Value, further: bool) {
+    fn print_status(&self, answer: &StatusAnswer, further: bool) {
         if self.global.json {
-            return print_json(answer);
+            return;
         }
         let now_us = warren_sys::time::realtime_ns() / 1000;
-        let text = render::status(&answer, now_us, self.style);
+        let text = render::status(answer, now_us, self.style);
         print(&if further { format!("\n{text}") } else { text });
     }
 
     fn list(&mut self, args: &ListArgs) -> Result<i32> {
         let failed = args.failed.then_some("failed");
-        let states: Vec<&str> = args.state.iter().map(String::as_str).chain(failed).collect();
-        let patterns: Vec<String> = args.patterns.iter().map(|word| names::pattern(word)).collect();
-        let parameters = json!({"patterns": patterns, "state": states, "type": args.r#type});
-        let answer = self.client.call("List", parameters)?;
-        let everything = args.all || !states.is_empty();
-        let rows = answer["units"].as_array().into_iter().flatten();
-        let rows: Vec<&Value> = rows.filter(|row| everything || is_of_interest(row)).collect();
+        let failed = failed.map(str::to_owned);
+        let list = List {
+            patterns: Texts(args.patterns.iter().map(|word| names::pattern(word)).collect()),
+            state: Texts(args.state.iter().cloned().chain(failed).collect()),
+            unit_type: Texts(args.r#type.clone()),
+        };
+        let everything = args.all || !list.state.0.is_empty();
         if self.global.json {
-            rows.into_iter().for_each(|row| print_json(row.clone()));
+            let told: ToldList = self.client.call_as(&list)?;
+            for told in told.units {
+                if everything || is_of_interest(&UnitRow::deserialize(&told)?) {
+                    print_json(&told);
+                }
+            }
         } else {
+            let answer = self.client.call(&list)?;
+            let rows = answer.units.iter();
+            let rows: Vec<&UnitRow> =
+                rows.filter(|row| everything || is_of_interest(row)).collect();
             let legend = !args.no_legend && !self.global.quiet;
             print(&render::list(&rows, self.style, legend, terminal_columns()));
         }
         Ok(0)
     }
 
-    /// Asks for each unit, and takes what the manager answers. One that it refuses is said, with status 1, and keeps
-    /// nothing from being done for the others.
+    /// Asks for each unit. One that the manager refuses is said, with status 1, and keeps nothing from being done for
+    /// the others.
     fn for_each(
         &mut self,
-        method: &str,
         units: &[String],
-        mut take: impl FnMut(Value),
+        mut ask: impl FnMut(&mut Session, String) -> Result<(), CallError>,
     ) -> Result<i32> {
         let mut status = 0;
         for unit in self.expand(units)? {
-            match self.client.call(method, json!({"unit": unit})) {
-                Ok(answer) => take(answer),
+            match ask(self, unit) {
+                Ok(()) => {}
                 Err(error @ CallError::Refused(..)) => {
                     complain_of(&error);
                     status = 1;
@@ -445,92 +483,96 @@ impl Session {
     }
 
     fn show(&mut self, units: &[String]) -> Result<i32> {
-        let (is_json, mut between) = (self.global.json, "");
-        self.for_each("Status", units, |answer| {
-            if is_json {
-                return print_json(answer);
+        let mut between = "";
+        self.for_each(units, |session, unit| {
+            let answer = session.ask(&status_of(unit))?;
+            if !session.global.json {
+                print(&format!("{between}{}", render::show(&answer)));
+                between = "\n";
             }
-            print(&format!("{between}{}", render::show(&answer)));
-            between = "\n";
+            Ok(())
         })
     }
 
     fn cat(&mut self, units: &[String]) -> Result<i32> {
-        let (is_json, style) = (self.global.json, self.style);
-        self.for_each("Cat", units, |answer| {
-            if is_json {
-                return print_json(answer);
-            }
+        self.for_each(units, |session, unit| {
+            let answer = session.ask(&Cat { unit: Some(unit), pid: None })?;
             let is_terminal = std::io::stdout().is_terminal();
-            for file in answer["files"].as_array().into_iter().flatten() {
-                print(&render::file(file, is_terminal, style));
+            for file in answer.files.iter().filter(|_| !session.global.json) {
+                print(&render::file(file, is_terminal, session.style));
             }
+            Ok(())
         })
     }
 
     fn why(&mut self, args: &WhyArgs) -> Result<i32> {
         let answer = match &args.unit {
-            Some(unit) if names::is_pattern(unit) => self.why_each(unit)?,
-            Some(unit) => self.client.call("Why", json!({"unit": names::unit(unit)}))?,
-            None => self.client.call("Why", json!({}))?,
+            Some(unit) if names::is_pattern(unit) => {
+                let answer = self.why_each(unit)?;
+                if self.global.json {
+                    print_json(&answer);
+                }
+                answer
+            }
+            Some(unit) => self.ask(&Why { unit: Some(names::unit(unit)) })?,
+            None => self.ask(&Why::default())?,
         };
-        match self.global.json {
-            true => print_json(answer),
-            false => print(&render::why(&answer, self.style, self.global.machine.as_deref())),
+        if !self.global.json {
+            print(&render::why(&answer, self.style, self.global.machine.as_deref()));
         }
         Ok(0)
     }
 
     /// One answer for all units that a pattern matches.
-    fn why_each(&mut self, pattern: &str) -> Result<Value> {
-        let mut answer = json!({"units": []});
+    fn why_each(&mut self, pattern: &str) -> Result<WhyAnswer> {
+        let mut answer = WhyAnswer::default();
         for unit in self.expand_for_jobs(&[pattern.to_owned()])? {
-            let mut one = self.client.call("Why", json!({"unit": unit}))?;
-            let units = one["units"].as_array_mut().map(std::mem::take).unwrap_or_default();
-            answer["units"].as_array_mut().expect("it is a list").extend(units);
-            answer["log_withheld"] = one["log_withheld"].take();
+            let one = self.client.call(&Why { unit: Some(unit) })?;
+            answer.units.extend(one.units);
+            answer.log_withheld = one.log_withheld;
         }
         Ok(answer)
     }
 
     fn devices(&mut self) -> Result<i32> {
-        let answer = self.client.call("Devices", json!({}))?;
-        match (self.global.json, answer["seeing"].as_bool()) {
-            (true, _) => print_json(answer),
-            (false, Some(true)) => print(&crate::devices::tree(&answer, self.style)),
-            (false, _) => print(&crate::devices::nobody(&self.why_nobody_looks()?)),
+        let answer = self.ask(&Devices {})?;
+        match (self.global.json, answer.seeing) {
+            (true, _) => {}
+            (false, true) => print(&crate::devices::tree(&answer, self.style)),
+            (false, false) => {
+                print(&crate::devices::nobody(self.why_nobody_looks()?.as_ref()));
+            }
         }
         Ok(0)
     }
 
     /// What `Why` answers of the device daemon; nothing if it is not there.
-    fn why_nobody_looks(&mut self) -> Result<Value> {
-        match self.client.call("Why", json!({"unit": crate::devices::DAEMON})) {
-            Err(e) if e.is_no_such_unit() => Ok(Value::Null),
-            other => Ok(other?),
+    fn why_nobody_looks(&mut self) -> Result<Option<WhyAnswer>> {
+        match self.client.call(&Why { unit: Some(crate::devices::DAEMON.to_owned()) }) {
+            Err(e) if e.is_no_such_unit() => Ok(None),
+            other => Ok(Some(other?)),
         }
     }
 
     /// One word for each unit; 0 when at least one is in the state.
-    fn is_state(&mut self, units: &[String], state: &str, otherwise: i32) -> Result<i32> {
+    fn is_state(&mut self, units: &[String], state: ActiveState, otherwise: i32) -> Result<i32> {
         let mut status = otherwise;
         for unit in self.expand(units)? {
-            let answer = match self.client.call("Status", json!({"unit": unit})) {
-                Err(e) if e.is_no_such_unit() => json!({"active": "inactive"}),
+            let active = match self.client.call(&status_of(unit.clone())) {
+                Err(e) if e.is_no_such_unit() => ActiveState::Inactive,
                 Err(error @ CallError::Refused(..)) => {
                     complain_of(&error);
                     continue;
                 }
-                other => other?,
+                other => other?.row.active,
             };
-            let active = answer["active"].as_str().unwrap_or("unknown");
-            let up_too = state == "active" && active == "reloading";
+            let up_too = state == ActiveState::Active && active == ActiveState::Reloading;
             if active == state || up_too {
                 status = 0;
             }
             match self.global {
                 Global { quiet: true, .. } => {}
-                Global { json: true, .. } => print_json(json!({"unit": unit, "active": active})),
+                Global { json: true, .. } => print_json(&json!({"unit": unit, "active": active})),
                 _ => print(&format!("{active}\n")),
             }
         }
@@ -539,35 +581,36 @@ impl Session {
 
     fn reset_failed(&mut self, units: &[String]) -> Result<i32> {
         if units.is_empty() {
-            return self.plain("ResetFailed", json!({}));
+            return self.plain(&ResetFailed::default());
         }
-        self.for_each("ResetFailed", units, drop)
+        self.for_each(units, |session, unit| {
+            session.client.call(&ResetFailed { unit: Some(unit) }).map(|_| ())
+        })
     }
 
     fn totals(&mut self) -> Result<i32> {
-        let answer = self.client.call("Totals", json!({}))?;
-        match self.global.json {
-            true => print_json(answer),
-            false => print(&render::totals(&answer, self.style)),
+        let answer = self.ask(&Totals {})?;
+        if !self.global.json {
+            print(&render::totals(&answer, self.style));
         }
         Ok(0)
     }
 
     fn unit_files(&mut self, wanted: &Wanted) -> Result<i32> {
         for unit in wanted.masked().iter().filter(|_| !self.global.quiet) {
-            let answer = self.client.call("FileState", json!({"unit": unit}))?;
-            if answer["state"].is_null() {
+            let answer = self.client.call(&FileState { unit: Some(unit.clone()) })?;
+            if answer.state.is_none() {
                 complain!("{}", does_not_exist(unit));
             }
         }
-        let answer = self.client.call("UnitFiles", wanted.parameters());
+        let answer = self.client.call(&wanted.request());
         if answer.is_err() && wanted.verb == "preset-all" {
             // The other units were done. Why not all were says more than that they do not count yet.
-            let _ = self.client.call("ReloadConfiguration", json!({}));
+            let _ = self.client.call(&ReloadConfiguration::default());
         }
         wanted.print(&answer?, self.global.json, self.global.quiet);
         // The links count from now on, as after systemctl's, whoever has heard of them.
-        self.client.call("ReloadConfiguration", json!({}))?;
+        self.client.call(&ReloadConfiguration::default())?;
         self.now(wanted)
     }
 
@@ -575,7 +618,7 @@ impl Session {
     fn is_enabled(&mut self, units: &[String]) -> Result<i32> {
         let (mut states, mut refused) = (Vec::new(), 0);
         for unit in self.expand(units)? {
-            let answer = match self.client.call("FileState", json!({"unit": unit})) {
+            let answer = match self.client.call(&FileState { unit: Some(unit.clone()) }) {
                 Err(error @ CallError::Refused(..)) => {
                     complain_of(&error);
                     refused = 1;
@@ -583,7 +626,7 @@ impl Session {
                 }
                 other => other?,
             };
-            let state = answer["state"].as_str().unwrap_or("not-found").to_owned();
+            let state = answer.state.unwrap_or_else(|| LoadState::NotFound.to_string());
             states.push((unit, state));
         }
         Ok(print_states(states.into_iter(), &self.global).max(refused))
@@ -592,7 +635,7 @@ impl Session {
     fn now(&mut self, wanted: &Wanted) -> Result<i32> {
         let (args, units) = (&wanted.args, wanted.units());
         match (args.now, wanted.verb) {
-            (true, "enable" | "reenable") => self.jobs("start", &units, false),
+            (true, "enable" | "reenable") => self.jobs(JobType::Start, &units, false),
             (true, "disable" | "mask") => self.stop(&units, args.comment.as_deref()),
             _ => Ok(0),
         }
@@ -600,44 +643,49 @@ impl Session {
 }
 
 /// One line of JSON, with the version of its form.
-pub(crate) fn print_json(mut value: Value) {
-    set_format(&mut value);
-    print(&format!("{value}\n"));
+pub(crate) fn print_json<A: Serialize>(answer: &A) {
+    print(&json_line(answer));
 }
 
 /// The same of what was done, while there is more to do: see [`tell`].
-pub(crate) fn tell_json(mut value: Value) {
-    set_format(&mut value);
-    tell(&format!("{value}\n"));
+pub(crate) fn tell_json<A: Serialize>(answer: &A) {
+    tell(&json_line(answer));
 }
 
-fn set_format(value: &mut Value) {
+fn json_line(answer: &impl Serialize) -> String {
+    let mut value = serde_json::to_value(answer).expect("keys of answers are texts");
     if let Some(object) = value.as_object_mut() {
         object.insert("format".to_owned(), json!(JSON_VERSION));
     }
+    format!("{value}\n")
+}
+
+fn status_of(unit: String) -> Status {
+    Status { unit: Some(unit), pid: None }
 }
 
 /// Says how the job of a row ended; returns the exit status.
-fn job_ended(kind: &str, row: &Value, is_json: bool, machine: Option<&str>) -> i32 {
-    let unit = text(&row["unit"]);
-    if let Some(error) = row["error"].as_str() {
-        let text = clean_lines(row["message"].as_str().unwrap_or(error));
+fn job_ended(kind: &JobType, row: &JobsRow, is_json: bool, machine: Option<&str>) -> i32 {
+    let unit = row.unit.as_deref().unwrap_or_default();
+    if let Some(error) = &row.error {
+        let text = clean_lines(row.message.as_deref().unwrap_or(error.as_str()));
         complain!("Failed to {kind} {unit}: {text}");
         return exit_of_refusal(error, &text);
     }
     // One that is not waited for has a number, and no result yet.
-    let otherwise = if row["job"].is_null() { "done" } else { "queued" };
-    let result = row["result"].as_str().unwrap_or(otherwise);
+    let is_queued = row.result.is_none() && row.job.is_some();
+    let result = row.result.as_ref().unwrap_or(&JobResult::Done);
     if is_json {
-        tell_json(json!({"unit": unit, "type": kind, "result": result}));
+        let result = if is_queued { "queued" } else { result.as_str() };
+        tell_json(&json!({"unit": unit, "type": kind, "result": result}));
     }
-    if matches!(result, "done" | "skipped" | "queued") {
-        return 0;
-    }
-    complain!("{}", failed_job(unit, result, machine));
     match result {
-        "canceled" => 1,
-        "dependency" => EXIT_DEPENDENCY,
+        JobResult::Done | JobResult::Skipped => return 0,
+        _ => complain!("{}", failed_job(unit, result, machine)),
+    }
+    match result {
+        JobResult::Canceled => 1,
+        JobResult::Dependency => EXIT_DEPENDENCY,
         _ => EXIT_OWN_FAULT,
     }
 }
@@ -648,39 +696,35 @@ fn terminal_columns() -> Option<usize> {
 }
 
 /// What systemctl lists without `--all`: units that are up, in trouble or have a job.
-fn is_of_interest(row: &Value) -> bool {
-    row["active"] != "inactive" || row["job"].is_object()
+fn is_of_interest(row: &UnitRow) -> bool {
+    row.active != ActiveState::Inactive || row.job.is_some()
 }
 
-fn exit_of_status(unit: &Value) -> i32 {
-    match (unit["load"].as_str(), unit["active"].as_str()) {
-        (Some("not-found"), _) => EXIT_NO_SUCH_UNIT,
-        (_, Some("active" | "reloading")) => 0,
+fn exit_of_status(unit: &UnitRow) -> i32 {
+    match (&unit.load, &unit.active) {
+        (LoadState::NotFound, _) => EXIT_NO_SUCH_UNIT,
+        (_, ActiveState::Active | ActiveState::Reloading) => 0,
         _ => EXIT_NOT_ACTIVE,
     }
 }
 
 /// A refusal says at once that the unit cannot get there: for its own sake, or for another's.
-fn exit_of_refusal(name: &str, text: &str) -> i32 {
-    match name {
-        "io.warrener.DependencyRefused" => EXIT_DEPENDENCY,
-        NO_SUCH_UNIT => EXIT_NOT_INSTALLED,
+fn exit_of_refusal(error: &ErrorName, text: &str) -> i32 {
+    match error {
+        ErrorName::DependencyRefused => EXIT_DEPENDENCY,
+        ErrorName::NoSuchUnit => EXIT_NOT_INSTALLED,
         _ if text.contains("not found") => EXIT_NOT_INSTALLED,
-        "io.warrener.UnitRefused" => EXIT_OWN_FAULT,
+        ErrorName::UnitRefused => EXIT_OWN_FAULT,
         _ => 1,
     }
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn failed_job(unit: &str, result: &str, machine: Option<&str>) -> String {
+fn failed_job(unit: &str, result: &JobResult, machine: Option<&str>) -> String {
     let said = match result {
-        "failed" => "failed".to_owned(),
-        "canceled" => "was cancelled".to_owned(),
-        "dependency" => "failed because of a dependency".to_owned(),
-        "timeout" => "timed out".to_owned(),
+        JobResult::Failed => "failed".to_owned(),
+        JobResult::Canceled => "was cancelled".to_owned(),
+        JobResult::Dependency => "failed because of a dependency".to_owned(),
+        JobResult::Timeout => "timed out".to_owned(),
         other => format!("ended with: {other}"),
     };
     format!("Job for {unit} {said}. See '{} why {unit}'.", command(machine))
@@ -745,6 +789,14 @@ fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn exit_of_status(unit: &Value) -> i32 {
+        super::exit_of_status(&serde_json::from_value(unit.clone()).expect("it is a row"))
+    }
+
+    fn exit_of_refusal(name: &str, text: &str) -> i32 {
+        super::exit_of_refusal(&name.into(), text)
+    }
 
     #[test]
     fn statuses_are_systemctls() {

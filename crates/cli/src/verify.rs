@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Error, Result, ensure};
-use serde_json::{Value, json};
 use warren_unit::compile::Compiler;
 use warren_unit::context::{Context, Defaults, Scope};
 use warren_unit::load::{Sources, load};
@@ -17,10 +16,11 @@ use warren_unit::parse::{FILE_BYTES_MAX, UnitFile, parse};
 use warren_unit::search::{Dropin, dropin_directories, select_dropins};
 use warren_unit::{Diagnostic, Severity, UnitName};
 use warren_unit_files::Root;
+use warren_wire::control as wire;
 
 use crate::args::{Global, VerifyArgs};
 use crate::output::{clean_lines, print};
-use crate::verbs::{JSON_VERSION, own_machine};
+use crate::verbs::{own_machine, print_json};
 
 /// Stands for the instance of a template.
 const TEST_INSTANCE: &str = "test_instance";
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<i32> {
         let verdict = verifier.verify(unit).map_err(Error::msg)?;
         for fault in &verdict.diagnostics {
             match global.json {
-                true => print(&format!("{}\n", fault_json(fault))),
+                true => print_json(&told(fault)),
                 false => print(&format!("{}\n", clean_lines(&fault.to_string()))),
             }
         }
@@ -186,12 +186,16 @@ pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<i32> {
     Ok(status)
 }
 
-fn fault_json(fault: &Diagnostic) -> Value {
-    json!({
-        "path": &*fault.path, "line": fault.line, "column": fault.column,
-        "severity": fault.severity.to_string(), "code": fault.code.as_str(),
-        "message": fault.message, "format": JSON_VERSION,
-    })
+/// A fault as the manager tells of it.
+fn told(fault: &Diagnostic) -> wire::Diagnostic {
+    wire::Diagnostic {
+        path: fault.path.to_string(),
+        line: fault.line,
+        column: fault.column,
+        severity: fault.severity.to_string().as_str().into(),
+        code: fault.code.as_str().to_owned(),
+        message: fault.message.to_string(),
+    }
 }
 
 /// Where the manager has units of its own: in `system` beside it. It is installed beside this program, in

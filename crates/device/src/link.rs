@@ -1,23 +1,14 @@
 //! The link to the manager: a socket whose ends init keeps, handed over as sd_listen_fds(3) says.
 //!
-//! This daemon sends `NEWS` with a sealed memfd that holds one message of [`crate::news`]; the
-//! manager sends `ALL` when it knows nothing, because it is new. What is not taken at once is not
-//! queued: everything is told again as soon as there is room.
+//! [`warren_wire::device_link`] says what is said. What is not taken at once is not queued: everything is told again as
+//! soon as there is room.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use warren_sys::{fdpass, file, memfd};
-
-/// The name of the descriptor.
-pub const LINK_FD_NAME: &str = "warren-devices";
-
-/// What a message with news says.
-pub const NEWS: &[u8] = b"NEWS";
-
-/// What the manager says when it wants to be told everything.
-pub const ALL: &[u8] = b"ALL";
+use warren_wire::device_link::{ALL, LINK_FD_NAME, NEWS};
 
 /// The first descriptor that is handed over, and the most that are looked at.
 const FIRST_FD: i32 = 3;

@@ -1,65 +1,15 @@
-//! What the manager is told of devices: one message for all that happened in a turn. Pure.
-//!
-//! The text of a message has a line for each word about a device, after a line `device PATH` that
-//! begins it; `gone PATH` for one that went and `changed PATH` for one of which the kernel told a
-//! change; the same for groups. `whole` says that it tells of all there is. A device that is there
-//! and of which it cannot be said yet what it is has the word `unknown`. Nothing in it needs quoting: paths of sysfs and names of links have no line
-//! breaks, and what people called their disks is made printable before.
+//! What the manager is told of devices: one message for all that happened in a turn. Pure. What a message says is
+//! [`warren_wire::device_link`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bytes::printable;
-
-/// A device as the manager is told of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
-    /// Its place, `/sys/devices/...`.
-    pub path: String,
-    /// See [`crate::index::Device::diskseq`].
-    pub diskseq: u64,
-    /// It is there, and it cannot be said yet what it is: what was told of it before, by whomever,
-    /// holds.
-    pub is_unknown: bool,
-    /// Node, links and aliases with their priorities, as absolute paths.
-    pub names: Vec<(String, i32)>,
-    /// It counts as there.
-    pub ready: bool,
-    /// Units that it wants (`SYSTEMD_WANTS=`).
-    pub wants: Vec<String>,
-    /// Mounts of it that are made by hand go with it (`SYSTEMD_MOUNT_DEVICE_BOUND=`).
-    pub binds_mounts: bool,
-    /// What is on it.
-    pub note: String,
-    /// What people call it: its model and its label.
-    pub title: String,
-    /// Size in bytes; 0 where it is not known.
-    pub size_bytes: u64,
-    /// Identifier of the group that it is a part of.
-    pub part_of: Option<String>,
-    /// Identifier of the group that it is made from.
-    pub made_of: Option<String>,
-}
-
-/// A group as the manager is told of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ToldGroup {
-    /// Kind and identifier.
-    pub id: String,
-    /// What people call it.
-    pub name: String,
-    /// It is started, or needs no start.
-    pub is_up: bool,
-    /// Its start is under way.
-    pub is_starting: bool,
-    /// How it stands.
-    pub state: String,
-}
+use warren_wire::device_link::{DeviceFacts, GroupFacts, Writer};
 
 /// Remembers what was told, so that only what is new is told again.
 #[derive(Debug, Default)]
 pub struct Teller {
-    devices: BTreeMap<String, Told>,
-    groups: BTreeMap<String, ToldGroup>,
+    devices: BTreeMap<String, DeviceFacts>,
+    groups: BTreeMap<String, GroupFacts>,
     fresh: BTreeSet<String>,
     fresh_groups: BTreeSet<String>,
     changed: BTreeSet<String>,
@@ -82,10 +32,11 @@ impl Teller {
     }
 
     /// How a device is now.
-    pub fn device(&mut self, told: Told) {
+    pub fn device(&mut self, told: DeviceFacts) {
         let before = self.devices.get(&told.path);
-        let holds =
-            |before: &Told| told.is_unknown && !before.is_unknown && before.diskseq == told.diskseq;
+        let holds = |before: &DeviceFacts| {
+            told.is_unknown && !before.is_unknown && before.diskseq == told.diskseq
+        };
         if !before.is_some_and(holds) && before != Some(&told) {
             self.fresh.insert(told.path.clone());
             self.devices.insert(told.path.clone(), told);
@@ -108,7 +59,7 @@ impl Teller {
     }
 
     /// How a group is now.
-    pub fn group(&mut self, told: ToldGroup) {
+    pub fn group(&mut self, told: GroupFacts) {
         if self.groups.get(&told.id) != Some(&told) {
             self.fresh_groups.insert(told.id.clone());
             self.groups.insert(told.id.clone(), told);
@@ -133,76 +84,40 @@ impl Teller {
         {
             return None;
         }
-        let mut out = String::new();
+        let mut out = Writer::default();
         let (fresh, fresh_groups) =
             (std::mem::take(&mut self.fresh), std::mem::take(&mut self.fresh_groups));
         let changed = std::mem::take(&mut self.changed);
         if std::mem::take(&mut self.was_asked) {
-            out += "whole\n";
-            self.devices.values().for_each(|told| write_device(&mut out, told));
-            self.groups.values().for_each(|told| write_group(&mut out, told));
-            return Some(out);
+            out.whole();
+            self.devices.values().for_each(|told| out.device(told));
+            self.groups.values().for_each(|told| out.group(told));
+            return Some(out.finish());
         }
-        changed.iter().for_each(|path| out += &format!("changed {path}\n"));
+        changed.iter().for_each(|path| out.changed(path));
         for path in fresh {
             match self.devices.get(&path) {
-                Some(told) => write_device(&mut out, told),
-                None => out += &format!("gone {path}\n"),
+                Some(told) => out.device(told),
+                None => out.gone(&path),
             }
         }
         for id in fresh_groups {
             match self.groups.get(&id) {
-                Some(told) => write_group(&mut out, told),
-                None => out += &format!("nogroup {id}\n"),
+                Some(told) => out.group(told),
+                None => out.group_gone(&id),
             }
         }
-        Some(out)
+        Some(out.finish())
     }
-}
-
-fn write_device(out: &mut String, told: &Told) {
-    *out += &format!("device {}\n", printable(&told.path));
-    if told.diskseq > 0 {
-        *out += &format!("seq {}\n", told.diskseq);
-    }
-    for (name, priority) in &told.names {
-        *out += &format!("name {priority} {}\n", printable(name));
-    }
-    let words =
-        [(told.ready, "ready\n"), (told.is_unknown, "unknown\n"), (told.binds_mounts, "binds\n")];
-    for (is_so, word) in words {
-        *out += if is_so { word } else { "" };
-    }
-    told.wants.iter().for_each(|unit| *out += &format!("wants {}\n", printable(unit)));
-    let words = [
-        ("note", Some(&told.note).filter(|note| !note.is_empty())),
-        ("title", Some(&told.title).filter(|title| !title.is_empty())),
-        ("part", told.part_of.as_ref()),
-        ("made", told.made_of.as_ref()),
-    ];
-    for (word, text) in words {
-        text.into_iter().for_each(|text| *out += &format!("{word} {}\n", printable(text)));
-    }
-    if told.size_bytes > 0 {
-        *out += &format!("size {}\n", told.size_bytes);
-    }
-}
-
-fn write_group(out: &mut String, told: &ToldGroup) {
-    *out += &format!("group {}\nname {}\n", printable(&told.id), printable(&told.name));
-    for (is_so, word) in [(told.is_up, "ready\n"), (told.is_starting, "starting\n")] {
-        *out += if is_so { word } else { "" };
-    }
-    *out += &format!("note {}\n", printable(&told.state));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(path: &str, ready: bool) -> Told {
+    fn told(path: &str, ready: bool) -> DeviceFacts {
         let names = vec![(format!("/dev{path}"), 0)];
-        Told { path: path.to_owned(), names, ready, ..Told::default() }
+        DeviceFacts { path: path.to_owned(), names, ready, ..DeviceFacts::default() }
     }
 
     fn next(teller: &mut Teller) -> String {
@@ -233,11 +148,11 @@ mod tests {
     #[test]
     fn what_is_not_known_stays_what_it_was() {
         let mut teller = Teller::default();
-        let unknown = |diskseq| Told { is_unknown: true, diskseq, ..told("/a", false) };
+        let unknown = |diskseq| DeviceFacts { is_unknown: true, diskseq, ..told("/a", false) };
         teller.open();
         teller.device(unknown(1));
         assert_eq!(next(&mut teller), "whole; device /a; seq 1; name 0 /dev/a; unknown; ");
-        teller.device(Told { diskseq: 1, ..told("/a", true) });
+        teller.device(DeviceFacts { diskseq: 1, ..told("/a", true) });
         assert_eq!(next(&mut teller), "device /a; seq 1; name 0 /dev/a; ready; ");
         teller.device(unknown(1));
         assert_eq!(teller.message(), None);
@@ -250,7 +165,7 @@ mod tests {
         let mut teller = Teller::default();
         teller.open();
         assert_eq!(next(&mut teller), "whole; ");
-        let group = |state: &str| ToldGroup {
+        let group = |state: &str| GroupFacts {
             id: "vg:x".to_owned(),
             name: "vg data".to_owned(),
             is_starting: false,

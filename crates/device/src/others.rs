@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::news::Told;
+use warren_wire::device_link::DeviceFacts;
+
 use crate::sysfs::Roots;
 use crate::udev::Record;
 use crate::uevent::{Action, Uevent};
@@ -22,13 +23,13 @@ const OTHERS_MAX: usize = 65_536;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
     /// It is there, in this way.
-    There(Told),
+    There(DeviceFacts),
     /// The device at this path has no unit, or not any more.
     Gone(String),
 }
 
 /// All that are there.
-pub fn list(roots: &Roots, udev: bool) -> Vec<Told> {
+pub fn list(roots: &Roots, udev: bool) -> Vec<DeviceFacts> {
     let mut all = tagged(roots);
     if !udev {
         // A udev that is down now has left its word.
@@ -70,7 +71,12 @@ fn has_unit(subsystem: &str, name: &str) -> bool {
     subsystem == "net" || subsystem == "tty" && serial
 }
 
-fn told(path: String, subsystem: &str, name: &str, get: impl Fn(&str) -> Option<String>) -> Told {
+fn told(
+    path: String,
+    subsystem: &str,
+    name: &str,
+    get: impl Fn(&str) -> Option<String>,
+) -> DeviceFacts {
     let words = |key: &str| -> Vec<String> {
         get(key).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
     };
@@ -85,17 +91,17 @@ fn told(path: String, subsystem: &str, name: &str, get: impl Fn(&str) -> Option<
     if subsystem == "net" && !names.contains(&by_name) {
         names.push(by_name);
     }
-    Told {
+    DeviceFacts {
         path,
         names: names.into_iter().map(|name| (name, 0)).collect(),
         ready: get("SYSTEMD_READY").as_deref() != Some("0"),
         wants: words("SYSTEMD_WANTS"),
         title: get("ID_MODEL_FROM_DATABASE").or(get("ID_MODEL")).unwrap_or_default(),
-        ..Told::default()
+        ..DeviceFacts::default()
     }
 }
 
-fn of_class(roots: &Roots, class: &str) -> Vec<Told> {
+fn of_class(roots: &Roots, class: &str) -> Vec<DeviceFacts> {
     let entries = fs::read_dir(roots.sys.join("class").join(class));
     let names = entries.into_iter().flatten().flatten().take(OTHERS_MAX);
     let mut names: Vec<String> =
@@ -110,7 +116,7 @@ fn of_class(roots: &Roots, class: &str) -> Vec<Told> {
 }
 
 /// What udev's database has under the tag, disks left out.
-fn tagged(roots: &Roots) -> Vec<Told> {
+fn tagged(roots: &Roots) -> Vec<DeviceFacts> {
     let entries = fs::read_dir(roots.udev.join("tags").join(TAG));
     let ids = entries.into_iter().flatten().flatten().take(OTHERS_MAX);
     let mut ids: Vec<String> =
@@ -121,7 +127,7 @@ fn tagged(roots: &Roots) -> Vec<Told> {
     ids.iter().filter_map(|id| by_id(roots, &interfaces, id)).collect()
 }
 
-fn by_id(roots: &Roots, interfaces: &BTreeMap<String, String>, id: &str) -> Option<Told> {
+fn by_id(roots: &Roots, interfaces: &BTreeMap<String, String>, id: &str) -> Option<DeviceFacts> {
     let record = Record::parse(&read(&roots.udev.join("data").join(id))?);
     if !record.is_initialized || !record.tags.iter().any(|tag| tag == TAG) {
         return None;
@@ -180,7 +186,7 @@ fn read(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn show(told: &Told) -> String {
+    fn show(told: &DeviceFacts) -> String {
         let names: Vec<&str> = told.names.iter().map(|(name, _)| name.as_str()).collect();
         let wants = told.wants.join(",");
         format!("{} ready={} [{}] +{wants}", told.path, told.ready, names.join(" "))

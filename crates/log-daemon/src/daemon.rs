@@ -53,11 +53,12 @@ use warren_sys::process;
 use warren_sys::signal::{self, SignalFd, SignalSet};
 use warren_sys::socket::{self, Kind};
 use warren_sys::{fdpass, memfd};
+use warren_wire::log::{Answer, Order, Question};
 
 use crate::daemon::audit::Audit;
 use crate::daemon::bounds::TURN_MESSAGES_MAX;
 use crate::daemon::clock::now_us;
-use crate::daemon::control::{Control, Order, Question};
+use crate::daemon::control::Control;
 use crate::daemon::core::Core;
 use crate::daemon::datagrams::{Inlet, Taken};
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
@@ -416,7 +417,7 @@ impl Daemon {
                 }
                 Question::Tail(unit) => control::tail(&self.core, &unit),
                 Question::Order(order) => control::done(self.carry_out(order)),
-                Question::Unknown(method) => control::unknown(&method),
+                Question::Unknown(method) => Answer::Unknown(method),
             };
             self.control.answer(token, &answer);
         }

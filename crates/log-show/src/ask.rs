@@ -1,17 +1,16 @@
 //! Asking the log daemon that runs, over its control socket.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use warren_wire::control::ErrorName;
+use warren_wire::frame;
+use warren_wire::log::{ANSWER_BYTES_MAX, Answer, Order, Question};
 
 use crate::args::Args;
 use crate::failure::Failure;
 use warren_log_store::places::{CONTROL_SOCKET, socket_directory};
-
-/// Largest answer, bytes.
-const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 /// How long the daemon may take for what needs no disk.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -21,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub fn write(args: &Args) {
     for namespace in args.namespaces() {
         // Without, the newest quarter of a second may be missing.
-        let _ = call(args, namespace.as_deref(), "Write", json!({}), Some(PATIENCE));
+        let _ = call(args, namespace.as_deref(), Order::Write, Some(PATIENCE));
     }
 }
 
@@ -31,43 +30,36 @@ pub fn write(args: &Args) {
 pub fn order(args: &Args) -> Result<bool, Failure> {
     let leaves = args.relinquish_var || args.smart_relinquish_var;
     let orders = [
-        (args.flush, "FlushToVar", json!({})),
-        (leaves, "RelinquishVar", json!({"smart": !args.relinquish_var})),
-        (args.rotate, "Rotate", json!({"sealed": args.vacuums()})),
-        (args.sync, "Synchronize", json!({})),
+        (args.flush, Order::FlushToVar),
+        (leaves, Order::RelinquishVar { smart: !args.relinquish_var }),
+        (args.rotate, Order::Rotate { sealed: args.vacuums() }),
+        (args.sync, Order::Synchronize),
     ];
-    let asked = orders.into_iter().filter(|(is_asked, ..)| *is_asked);
-    asked
-        .map(|(_, method, parameters)| ask(args, method, parameters))
-        .try_fold(false, |_, done| done.map(|()| true))
+    let asked = orders.into_iter().filter(|(is_asked, _)| *is_asked);
+    asked.map(|(_, order)| ask(args, order)).try_fold(false, |_, done| done.map(|()| true))
 }
 
-fn ask(args: &Args, method: &str, parameters: Value) -> Result<(), Failure> {
+fn ask(args: &Args, order: Order) -> Result<(), Failure> {
     let namespace = args.one_namespace();
     let failed = |text: String| Failure(format!("Failed to ask the log daemon: {text}"));
-    let answer = call(args, namespace.as_deref(), method, parameters, None)
-        .map_err(|e| failed(e.to_string()))?;
-    match answer["error"].as_str() {
-        None => Ok(()),
-        Some(name) => Err(failed(answer["parameters"]["message"].as_str().unwrap_or(name).into())),
+    let answer = call(args, namespace.as_deref(), order, None);
+    match answer.map_err(|e| failed(e.to_string()))? {
+        Answer::Done | Answer::Lines(_) => Ok(()),
+        Answer::Failed(text) => Err(failed(text)),
+        Answer::Unknown(_) => Err(failed(ErrorName::MethodNotFound.to_string())),
     }
 }
 
 fn call(
     args: &Args,
     namespace: Option<&str>,
-    method: &str,
-    parameters: Value,
+    order: Order,
     patience: Option<Duration>,
-) -> std::io::Result<Value> {
+) -> std::io::Result<Answer> {
     let directory = args.root().join(socket_directory(namespace));
     let stream = UnixStream::connect(directory.join(CONTROL_SOCKET))?;
     stream.set_read_timeout(patience)?;
-    let question =
-        json!({"method": format!("io.warrener.Journal.{method}"), "parameters": parameters});
-    (&stream).write_all(format!("{question}\0").as_bytes())?;
-    let mut answer = Vec::new();
-    BufReader::new(stream.take(ANSWER_BYTES_MAX)).read_until(0, &mut answer)?;
-    let answer = answer.strip_suffix(b"\0").ok_or(std::io::ErrorKind::UnexpectedEof)?;
-    Ok(serde_json::from_slice(answer)?)
+    (&stream).write_all(&Question::Order(order).write())?;
+    let answer = frame::read(&mut BufReader::new(stream), ANSWER_BYTES_MAX)?;
+    Ok(Answer::read(&answer)?)
 }

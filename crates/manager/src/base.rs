@@ -19,7 +19,6 @@ pub(crate) mod first_boot;
 pub(crate) mod heartbeat;
 pub(crate) mod host;
 pub(crate) mod inherited;
-pub(crate) mod journal_field;
 pub(crate) mod locale;
 pub(crate) mod parallel;
 pub(crate) mod path_globs;

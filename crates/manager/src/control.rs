@@ -15,7 +15,6 @@ pub(crate) mod held_starts;
 pub(crate) mod jobs;
 pub(crate) mod load_errors;
 pub(crate) mod methods;
-pub(crate) mod parameters;
 pub(crate) mod quota;
 pub(crate) mod records;
 pub(crate) mod restarts;

@@ -5,7 +5,6 @@
 //! Thread: the loop; `log_link::spill` copies on a thread of its own.
 
 pub(crate) mod bus_names;
-pub mod device_words;
 pub(crate) mod devices;
 pub(crate) mod log_link;
 pub(crate) mod log_tail;

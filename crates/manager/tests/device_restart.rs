@@ -26,10 +26,10 @@ use warren_device::orders::{self, Answer, Order};
 use warren_device::read::ReadAt;
 use warren_device::readers::Readers;
 use warren_device::sysfs::Roots;
-use warren_manager::peer::device_words;
 use warren_sys::namespace::{Namespaces, unshare};
 use warren_sys::{fdpass, memfd};
 use warren_unit::{UnitName, UnitType};
+use warren_wire::device_link;
 
 /// Machines that are tried.
 const SEEDS: u64 = 60;
@@ -366,7 +366,7 @@ struct Told<'a> {
 
 impl Told<'_> {
     fn take(&mut self, message: &str) {
-        let touched = self.table.apply(device_words::parse(message).batch);
+        let touched = self.table.apply(device_link::read(message).batch);
         let lost: BTreeSet<UnitName> =
             touched.into_iter().filter(|name| self.table.ready(name).is_none()).collect();
         let wrong: Vec<&UnitName> = lost.intersection(self.stays).collect();
@@ -385,7 +385,7 @@ fn check(seed: u64) {
     }
     let mut table = DeviceTable::default();
     let mut before = Run::begin(&tree, udev_before, 0);
-    before.finish(&tree.names, |message| drop(table.apply(device_words::parse(&message).batch)));
+    before.finish(&tree.names, |message| drop(table.apply(device_link::read(&message).batch)));
     let units = ready_units(&table);
 
     let lost: Vec<String> = tree.loners.iter().filter(|_| numbers.one_in(4)).cloned().collect();

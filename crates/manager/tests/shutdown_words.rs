@@ -326,7 +326,10 @@ fn whom_the_kernel_holds_is_named_and_waited_for_once() {
     let told = &why["units"][0]["path"][0];
     assert_eq!(told["reason"]["code"], "WR-0098", "{why}");
     let left = told["left_over"][0].as_str().unwrap_or_default();
-    assert!(left.starts_with("cat (pid ") && left.ends_with(", in uninterruptible sleep)"), "{why}");
+    assert!(
+        left.starts_with("cat (pid ") && left.ends_with(", in uninterruptible sleep)"),
+        "{why}"
+    );
     m.leave("poweroff");
     until("it is down", || m.console().contains("The system is down.").then_some(()));
     // Its process 1 cannot leave before its last process.

@@ -1,5 +1,5 @@
 //! The generated pages of `docs/`: settings from the one table of settings, commands from the one
-//! table of commands. CI checks that what is committed is what is generated.
+//! table of commands, messages from their types. CI checks that what is committed is what is generated.
 
 use std::fmt::Write;
 use std::fs;
@@ -20,6 +20,7 @@ fn pages() -> Vec<(PathBuf, String)> {
         (page("settings.md"), warren_unit::doc::compatibility()),
         (page("commands.md"), commands()),
         (page("journald.md"), warren_log_daemon::config::documentation()),
+        (page("messages.md"), crate::messages::page()),
         (page("reasons.md"), warren_core::model::reason::documentation()),
     ]
 }

@@ -8,6 +8,7 @@ mod command;
 mod docs;
 mod fuzz;
 mod lab;
+mod messages;
 mod not_run;
 mod order;
 mod purity;

@@ -7,8 +7,15 @@ use anyhow::{Result, ensure};
 use crate::command::output;
 
 /// Crates that must stay pure.
-const PURE: [&str; 6] =
-    ["warren-unit", "warren-core", "warren-sim", "warren-fleet", "warren-trace", "warren-sandbox"];
+const PURE: [&str; 7] = [
+    "warren-unit",
+    "warren-core",
+    "warren-sim",
+    "warren-fleet",
+    "warren-trace",
+    "warren-sandbox",
+    "warren-wire",
+];
 
 /// What they may use, and why it is harmless: data structures, encoders, checksums; none does
 /// I/O, reads a clock or starts a thread.
@@ -23,6 +30,13 @@ const ALLOWED: &[&str] = &[
     "thiserror-impl",
     "base64",
     "crc32fast",
+    // JSON of messages, whose objects keep the order of their keys.
+    "serde_json",
+    "indexmap",
+    "hashbrown",
+    "foldhash",
+    "itoa",
+    "zmij",
     // Persistent maps of the published view.
     "imbl",
     "imbl-sized-chunks",

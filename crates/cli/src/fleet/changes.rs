@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
 use warren_unit::UnitType;
+use warren_wire::control::{ReloadAnswer, RuleOrigin};
 
 use super::lines;
 use crate::output::{Style, Tone, span_us};
@@ -15,47 +15,43 @@ const LISTED_MAX: usize = 5;
 /// Names that stand for those that are not.
 const NAMED_MAX: usize = 3;
 
-fn text<'v>(value: &'v Value, key: &str) -> &'v str {
-    value[key].as_str().unwrap_or_default()
-}
-
 /// `apply Service "web" (/etc/warren/fleet.d/rules.conf:3)`; before it the setting of another unit
 /// that the rule made, where that is what changes this one: `WantedBy= of shop-web.service, made by `.
-fn rule(origin: &Value) -> String {
-    let through = &origin["through"];
-    let setting = match through["setting"].as_str() {
-        Some(setting) => format!("{setting}= of {}, made by ", text(through, "unit")),
+fn rule(origin: &RuleOrigin) -> String {
+    let setting = match &origin.through {
+        Some(through) => format!("{}= of {}, made by ", through.setting, through.unit),
         None => String::new(),
     };
-    format!("{setting}{} ({}:{})", text(origin, "rule"), text(origin, "path"), origin["line"])
+    format!("{setting}{} ({}:{})", origin.rule, origin.path, origin.line)
 }
 
 /// ` for Container 'shop' (/etc/...:7)`
-pub fn target(origin: &Value) -> String {
-    let target = &origin["target"];
-    match target["name"].as_str() {
-        Some(name) => format!(" for {name} ({}:{})", text(target, "path"), target["line"]),
+pub fn target(origin: &RuleOrigin) -> String {
+    match &origin.target {
+        Some(target) => format!(" for {} ({}:{})", target.name, target.path, target.line),
         None => String::new(),
     }
 }
 
 /// The rule and what it made something for.
-pub fn origin(origin: &Value) -> String {
+pub fn origin(origin: &RuleOrigin) -> String {
     format!("{}{}", rule(origin), target(origin))
 }
 
 /// What a plan says, or what was applied. With `all`, units of a rule are not summed up.
-pub fn plan(answer: &Value, dry_run: bool, all: bool, style: Style) -> String {
+pub fn plan(answer: &ReloadAnswer, dry_run: bool, all: bool, style: Style) -> String {
     let origins = origins(answer);
     let mut out = String::new();
-    for (key, sign, tone) in
-        [("added", "+", Tone::Good), ("changed", "~", Tone::Warn), ("removed", "-", Tone::Bad)]
-    {
-        for (rule, units) in by_rule(answer, key, &origins) {
+    for (units, sign, tone) in [
+        (&answer.added, "+", Tone::Good),
+        (&answer.changed, "~", Tone::Warn),
+        (&answer.removed, "-", Tone::Bad),
+    ] {
+        for (rule, units) in by_rule(units, &origins) {
             out.push_str(&group(sign, tone, rule.as_deref(), &units, all, style));
         }
     }
-    let restart = names(answer, "needs_restart");
+    let restart = names(&answer.needs_restart);
     let word = if dry_run { "would run" } else { "runs" };
     let shown = if all { restart.len() } else { restart.len().min(LISTED_MAX) };
     for unit in &restart[..shown] {
@@ -66,10 +62,10 @@ pub fn plan(answer: &Value, dry_run: bool, all: bool, style: Style) -> String {
     if restart.len() > shown {
         out.push_str(&format!("! and {} more {word} with theirs\n", restart.len() - shown));
     }
-    for fault in answer["diagnostics"].as_array().into_iter().flatten() {
+    for fault in &answer.diagnostics {
         out.push_str(&format!("{}\n", render::diagnostic(fault)));
     }
-    let new = names(answer, "added").into_iter().chain(names(answer, "changed"));
+    let new = names(&answer.added).into_iter().chain(names(&answer.changed));
     out.push_str(&not_run(new.filter_map(|name| name.rsplit('.').next())));
     out.push_str(&last_line(answer, dry_run));
     out
@@ -91,53 +87,45 @@ pub(super) fn not_run<'t>(types: impl Iterator<Item = &'t str>) -> String {
     }
 }
 
-fn last_line(answer: &Value, dry_run: bool) -> String {
-    let count = |key: &str| answer[key].as_array().map_or(0, Vec::len);
-    let counts = format!(
-        "{} added, {} changed, {} removed",
-        count("added"),
-        count("changed"),
-        count("removed")
-    );
-    let number = |key: &str| answer[key].as_u64().unwrap_or(0);
-    match (dry_run, count("added") + count("changed") + count("removed")) {
-        (_, 0) => format!("Nothing differs; generation {} is in force.\n", number("generation")),
+fn last_line(answer: &ReloadAnswer, dry_run: bool) -> String {
+    let [added, changed, removed] = [&answer.added, &answer.changed, &answer.removed].map(Vec::len);
+    let counts = format!("{added} added, {changed} changed, {removed} removed");
+    match (dry_run, added + changed + removed) {
+        (_, 0) => format!("Nothing differs; generation {} is in force.\n", answer.generation),
         (true, _) => format!("Plan: {counts}. To put it into force: warren fleet apply\n"),
         (false, _) => format!(
             "Generation {} is in force: {counts}; {} in all, {} of the loop.\n",
-            number("generation"),
-            span_us(number("took_us")),
-            span_us(number("loop_us"))
+            answer.generation,
+            span_us(answer.took_us),
+            span_us(answer.loop_us)
         ),
     }
 }
 
 /// The first rule behind each unit.
-fn origins(answer: &Value) -> BTreeMap<&str, &Value> {
+fn origins(answer: &ReloadAnswer) -> BTreeMap<&str, &RuleOrigin> {
     let mut out = BTreeMap::new();
-    for origin in answer["made_by"].as_array().into_iter().flatten() {
-        out.entry(text(origin, "unit")).or_insert(origin);
+    for origin in &answer.made_by {
+        out.entry(origin.unit.as_deref().unwrap_or_default()).or_insert(origin);
     }
     out
 }
 
-fn names<'v>(answer: &'v Value, key: &str) -> Vec<&'v str> {
-    let list = answer[key].as_array().into_iter().flatten();
-    let mut names: Vec<&str> = list.filter_map(Value::as_str).collect();
+fn names(units: &[String]) -> Vec<&str> {
+    let mut names: Vec<&str> = units.iter().map(String::as_str).collect();
     names.sort_unstable();
     names
 }
 
-type Named<'v> = (&'v str, Option<&'v Value>);
+type Named<'v> = (&'v str, Option<&'v RuleOrigin>);
 
 /// The units of a list by the rule behind them; those without one come last.
 fn by_rule<'v>(
-    answer: &'v Value,
-    key: &str,
-    origins: &BTreeMap<&str, &'v Value>,
+    units: &'v [String],
+    origins: &BTreeMap<&str, &'v RuleOrigin>,
 ) -> Vec<(Option<String>, Vec<Named<'v>>)> {
     let mut rules: BTreeMap<Option<String>, Vec<Named<'v>>> = BTreeMap::new();
-    for name in names(answer, key) {
+    for name in names(units) {
         let origin = origins.get(name).copied();
         rules.entry(origin.map(rule)).or_default().push((name, origin));
     }
@@ -168,22 +156,24 @@ fn group(
 }
 
 /// The unit files that differ, line by line.
-pub fn diff(answer: &Value, units: &[String], style: Style) -> String {
+pub fn diff(answer: &ReloadAnswer, units: &[String], style: Style) -> String {
     let mut out = String::new();
-    for file in answer["texts"].as_array().into_iter().flatten() {
-        let path = text(file, "path");
+    for file in &answer.texts {
+        let path = file.path.as_str();
         let owner = path.split('/').next().unwrap_or_default().trim_end_matches(".d");
         if !units.is_empty() && !units.iter().any(|unit| unit == owner) {
             continue;
         }
-        let name = |key: &str| match file[key].is_null() {
-            true => "/dev/null".to_owned(),
-            false => format!("/run/warren/fleet/{path}"),
+        let name = |text: &Option<String>| match text {
+            None => "/dev/null".to_owned(),
+            Some(_) => format!("/run/warren/fleet/{path}"),
         };
-        let head = format!("--- {}\n+++ {}\n", name("before"), name("after"));
+        let head = format!("--- {}\n+++ {}\n", name(&file.before), name(&file.after));
         out.push_str(&style.paint(Tone::Strong, head.trim_end()));
         out.push('\n');
-        out.push_str(&lines::diff(text(file, "before"), text(file, "after"), style));
+        let [before, after] =
+            [&file.before, &file.after].map(|text| text.as_deref().unwrap_or_default());
+        out.push_str(&lines::diff(before, after, style));
     }
     out
 }
@@ -191,7 +181,19 @@ pub fn diff(answer: &Value, units: &[String], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn answer_of(answer: &Value) -> ReloadAnswer {
+        serde_json::from_value(answer.clone()).expect("an answer")
+    }
+
+    fn plan(answer: &Value, dry_run: bool, all: bool, style: Style) -> String {
+        super::plan(&answer_of(answer), dry_run, all, style)
+    }
+
+    fn diff(answer: &Value, units: &[String], style: Style) -> String {
+        super::diff(&answer_of(answer), units, style)
+    }
 
     fn origin_of(unit: &str) -> Value {
         json!({"unit": unit, "rule": "apply Slice \"s\"", "path": "r.conf", "line": 3,

@@ -15,10 +15,11 @@ mod lsp;
 mod rules;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use warren_wire::control::Diagnostic;
 
 use crate::args::{FleetCommand, Global, IcingaCommand};
-use crate::output::{Style, print};
+use crate::output::Style;
+use crate::verbs::print_json;
 use warren_fleet::Severity;
 use warren_fleet::session::Message;
 
@@ -48,7 +49,7 @@ fn tell(messages: &[Message], global: &Global) -> bool {
     let style = Style::from_environment();
     for message in messages {
         match global.json {
-            true => print(&format!("{}\n", message_json(message))),
+            true => print_json(&told(message)),
             false => eprint!("{}", painted(message, style)),
         }
     }
@@ -65,10 +66,14 @@ fn painted(message: &Message, style: Style) -> String {
     format!("{}:{rest}", style.paint(tone, word))
 }
 
-fn message_json(message: &Message) -> Value {
-    json!({
-        "path": &*message.path, "line": message.line, "column": message.column,
-        "severity": message.severity.to_string(), "code": "rule", "message": message.message,
-        "format": crate::verbs::JSON_VERSION,
-    })
+/// A message as the manager tells of it.
+fn told(message: &Message) -> Diagnostic {
+    Diagnostic {
+        path: message.path.to_string(),
+        line: message.line,
+        column: message.column,
+        severity: message.severity.to_string().as_str().into(),
+        code: "rule".to_owned(),
+        message: message.message.to_string(),
+    }
 }

@@ -3,46 +3,38 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use warren_wire::control::{RelatedUnit, SocketConnections, StatusAnswer};
 
-use super::{number, text, texts};
 use crate::output::{Style, mark, tone_of_state};
 
 /// As many of a list as a reader looks at; the rest is counted.
 const SHOWN: usize = 16;
 
 /// In the order of `systemctl status`; nothing for what the unit does not have.
-pub(super) fn lines(out: &mut String, unit: &Value, style: Style) {
-    for (heading, key) in [("TriggeredBy", "triggered_by"), ("   Triggers", "triggers")] {
-        list(out, heading, &others(unit, key, style));
+pub(super) fn lines(out: &mut String, unit: &StatusAnswer, style: Style) {
+    list(out, "TriggeredBy", &others(&unit.triggered_by, style));
+    list(out, "   Triggers", &others(&unit.triggers, style));
+    for (heading, text) in [("      Where", &unit.where_), ("       What", &unit.what)] {
+        list(out, heading, text.as_slice());
     }
-    for (heading, key) in [("      Where", "where"), ("       What", "what")] {
-        list(out, heading, &[text(unit, key).to_owned()]);
-    }
-    let documents: Vec<String> = texts(unit, "documentation").iter().map(|&d| d.into()).collect();
-    list(out, "       Docs", &documents);
-    let listens = unit["listen"].as_array().into_iter().flatten();
-    let listens = listens.map(|one| format!("{} ({})", text(one, "address"), text(one, "kind")));
+    list(out, "       Docs", &unit.documentation);
+    let listens = unit.listen.iter().map(|one| format!("{} ({})", one.address, one.kind));
     list(out, "     Listen", &listens.collect::<Vec<_>>());
-    list(out, "   Accepted", &[connections(&unit["connections"])]);
+    list(out, "   Accepted", unit.connections.as_ref().map(connections).as_slice());
 }
 
-fn others(unit: &Value, key: &str, style: Style) -> Vec<String> {
-    let others = unit[key].as_array().into_iter().flatten();
-    let row = |other: &Value| {
-        let active = text(other, "active");
-        format!("{} {}", style.paint(tone_of_state(active), mark(active)), text(other, "name"))
+fn others(others: &[RelatedUnit], style: Style) -> Vec<String> {
+    let row = |other: &RelatedUnit| {
+        let active = other.active.as_str();
+        format!("{} {}", style.paint(tone_of_state(active), mark(active)), other.name)
     };
-    others.map(row).collect()
+    others.iter().map(row).collect()
 }
 
-fn connections(of: &Value) -> String {
-    if !of.is_object() {
-        return String::new();
-    }
-    let mut said = format!("{}; Connected: {}", number(of, "accepted"), number(of, "now"));
-    if number(of, "refused") > 0 {
-        said += &format!("; Refused: {}", number(of, "refused"));
+fn connections(of: &SocketConnections) -> String {
+    let mut said = format!("{}; Connected: {}", of.accepted, of.now);
+    if of.refused > 0 {
+        said += &format!("; Refused: {}", of.refused);
     }
     said
 }

@@ -1,5 +1,7 @@
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
 use super::*;
-use serde_json::json;
 
 const PLAIN: Style = Style { colour: false };
 const COLOUR: Style = Style { colour: true };
@@ -28,9 +30,43 @@ fn rows() -> Vec<Value> {
     ]
 }
 
+/// An answer as it is read, so that what is written down here is what a manager sends.
+fn read<A: DeserializeOwned>(answer: &Value) -> A {
+    serde_json::from_value(answer.clone()).expect("it is an answer")
+}
+
+fn list(rows: &[&Value], style: Style, legend: bool, columns_max: Option<usize>) -> String {
+    let rows: Vec<UnitRow> = rows.iter().map(|row| read(row)).collect();
+    super::list(&rows.iter().collect::<Vec<_>>(), style, legend, columns_max)
+}
+
+fn status(unit: &Value, now_us: u64, style: Style) -> String {
+    super::status(&read(unit), now_us, style)
+}
+
+fn show(unit: &Value) -> String {
+    super::show(&read(unit))
+}
+
+fn file(file: &Value, is_terminal: bool, style: Style) -> String {
+    super::file(&read(file), is_terminal, style)
+}
+
+fn refresh(answer: &Value, dry_run: bool, style: Style) -> String {
+    super::refresh(&read(answer), dry_run, style)
+}
+
+fn totals(answer: &Value, style: Style) -> String {
+    super::totals(&read(answer), style)
+}
+
+fn shutdown(answer: &Value, machine: Option<&str>) -> String {
+    super::shutdown(&read(answer), machine)
+}
+
 /// Of the manager that is asked without `-M`.
 fn why(answer: &Value, style: Style) -> String {
-    super::why(answer, style, None)
+    super::why(&read(answer), style, None)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use warren_wire::control::{Cat, ReloadAnswer, ReloadConfiguration};
 
 use super::nested::{Nested, Over};
 use super::steps::{self, Trap};
@@ -75,7 +75,7 @@ fn show(nested: &Nested, rules: &Path, echo: &Path) -> Result<()> {
     let what = "an automount entered for the first time";
     steps::or_say(what, steps::automount(nested, &trap, echo));
     edit(nested, rules)?;
-    let answer = nested.call("ReloadConfiguration", json!({}))?;
+    let answer = nested.call(&ReloadConfiguration::default())?;
     steps::reloaded("reload, nothing changed", &answer);
     steps::restart(nested, "shop-web.service")?;
     steps::memory(nested)
@@ -94,14 +94,12 @@ fn edit(nested: &Nested, rules: &Path) -> Result<()> {
     let text = crate::fleet::changes::plan(&plan, true, false, Style::from_environment());
     let indented: String = text.lines().map(|line| format!("      {line}\n")).collect();
     print(&indented);
-    let cat = nested.call("Cat", json!({"unit": "shop-web.service"}))?;
-    ensure!(
-        cat["files"][0]["text"].to_string().contains("CURRENCY=CHF"),
-        "it did not arrive: {cat}"
-    );
+    let cat = nested.call(&Cat { unit: Some("shop-web.service".to_owned()), pid: None })?;
+    let text = cat.files.first().map_or("", |file| &file.text);
+    ensure!(text.contains("CURRENCY=CHF"), "it did not arrive: {text}");
     Ok(())
 }
 
-fn call(nested: &Nested, dry_run: bool) -> Result<Value> {
-    nested.call("ReloadConfiguration", json!({"rules_only": true, "dry_run": dry_run}))
+fn call(nested: &Nested, dry_run: bool) -> Result<ReloadAnswer> {
+    nested.call(&ReloadConfiguration { rules_only: true, dry_run, ..Default::default() })
 }

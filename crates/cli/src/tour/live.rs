@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use warren_wire::control::{List, Texts, Totals, UnitRow};
 
 use super::nested::Nested;
 use crate::live::Watch;
@@ -54,10 +54,10 @@ fn hints(machine: &str, commands: &[&str]) -> String {
 }
 
 fn picture(nested: &Nested) -> Result<String> {
-    let ask = |method, parameters| nested.call_within(ANSWERS_WITHIN, method, parameters);
-    let totals = ask("Totals", json!({}))?;
-    let list = ask("List", json!({"state": "running"}))?;
-    let rows: Vec<&Value> = list["units"].as_array().into_iter().flatten().take(ROWS).collect();
+    let totals = nested.call_within(ANSWERS_WITHIN, &Totals {})?;
+    let list = List { state: Texts(vec!["running".to_owned()]), ..List::default() };
+    let list = nested.call_within(ANSWERS_WITHIN, &list)?;
+    let rows: Vec<&UnitRow> = list.units.iter().take(ROWS).collect();
     let style = Style::from_environment();
     Ok(format!("{}\n{}", render::totals(&totals, style), render::list(&rows, style, true, None)))
 }

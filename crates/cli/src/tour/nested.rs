@@ -9,11 +9,11 @@ use std::time::Duration;
 use warren_sys::signal::{SIGINT, SIGTERM};
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
+use warren_wire::control::Call;
 
-use crate::client::Client;
+use crate::client::{CallError, Client};
 use crate::machine::{self, Machine};
 
 /// Time until readiness: this, and [`READY_MS_PER_SET`] for each set. A bound, not a promise.
@@ -84,16 +84,20 @@ impl Nested {
     }
 
     /// Calls a method over a new connection.
-    pub fn call(&self, method: &str, parameters: Value) -> Result<Value> {
+    pub fn call<C: Call>(&self, call: &C) -> Result<C::Answer> {
         let mut client = Client::connect(&self.machine.control)?;
-        client.call(method, parameters).with_context(|| format!("{method}\n{}", tail(&self.log)))
+        self.called::<C>(client.call(call))
+    }
+
+    fn called<C: Call>(&self, answered: Result<C::Answer, CallError>) -> Result<C::Answer> {
+        answered.with_context(|| format!("{}\n{}", C::METHOD.name(), tail(&self.log)))
     }
 
     /// The same if the answer comes in that time.
-    pub fn call_within(&self, time: Duration, method: &str, parameters: Value) -> Result<Value> {
+    pub fn call_within<C: Call>(&self, time: Duration, call: &C) -> Result<C::Answer> {
         let mut client = Client::connect(&self.machine.control)?;
         client.answers_within(time)?;
-        client.call(method, parameters).with_context(|| format!("{method}\n{}", tail(&self.log)))
+        self.called::<C>(client.call(call))
     }
 
     /// A path inside, as seen from here.

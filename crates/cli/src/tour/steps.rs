@@ -8,7 +8,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use warren_wire::control::{
+    ActiveState, Job, JobResult, JobType, Leave, LeaveHow, List, ReloadAnswer, ReloadConfiguration,
+    Status, StatusAnswer, Texts, Totals,
+};
 
 use super::layout::{mount_path, service, socket_path};
 use super::nested::Nested;
@@ -32,9 +35,9 @@ pub fn show(nested: &mut Nested, units: &Path, sets: u32, echo: &Path) -> Result
     let set = sets.min(2);
     or_say("an automount entered for the first time", automount(nested, &trap(set), echo));
     edit(nested, units, sets.min(3))?;
-    let answer = nested.call("ReloadConfiguration", json!({}))?;
+    let answer = nested.call(&ReloadConfiguration::default())?;
     reloaded("reload, nothing changed", &answer);
-    let answer = nested.call("ReloadConfiguration", json!({"full": true}))?;
+    let answer = nested.call(&ReloadConfiguration { full: true, ..Default::default() })?;
     reloaded("reload, every file looked at", &answer);
     restart(nested, &service(1))?;
     memory(nested)
@@ -58,26 +61,32 @@ pub(super) fn or_say(what: &str, step: Result<()>) {
 }
 
 pub(super) fn loaded(nested: &Nested) -> Result<()> {
-    let totals = nested.call("Totals", json!({}))?;
-    let us = |key: &str| totals[key].as_u64().unwrap_or(0);
-    let count = totals["loaded"].as_u64().unwrap_or(0);
-    let active = totals["by_state"]["active"].as_u64().unwrap_or(0);
-    line(&format!("{count} units loaded"), &span_us(us("load_us")), "");
-    line(&format!("{active} units up"), &span_us(us("startup_us")), "from the manager's start");
-    let failed = totals["failed"].as_u64().unwrap_or(0);
-    if failed > 0 {
-        line(&format!("{failed} units failed"), "", &first_failure(nested).unwrap_or_default());
+    let totals = nested.call(&Totals {})?;
+    let active = totals.by_state.get(ActiveState::Active.as_str()).copied().unwrap_or(0);
+    line(&format!("{} units loaded", totals.loaded), &span_us(totals.load_us), "");
+    line(&format!("{active} units up"), &span_us(totals.startup_us), "from the manager's start");
+    if totals.failed > 0 {
+        line(
+            &format!("{} units failed", totals.failed),
+            "",
+            &first_failure(nested).unwrap_or_default(),
+        );
     }
     Ok(())
 }
 
 /// One failed unit and why, for the case that something is missing on this machine.
 fn first_failure(nested: &Nested) -> Option<String> {
-    let list = nested.call("List", json!({"state": "failed"})).ok()?;
-    let unit = list["units"][0]["name"].as_str()?.to_owned();
-    let status = nested.call("Status", json!({"unit": unit})).ok()?;
-    let said = status["status_text"].as_str().or(status["reason"]["text"].as_str());
-    Some(format!("{unit}: {}", said.unwrap_or("no reason known")))
+    let failed = Texts(vec![ActiveState::Failed.to_string()]);
+    let list = nested.call(&List { state: failed, ..List::default() }).ok()?;
+    let unit = list.units.into_iter().next()?.name;
+    let status = status(nested, &unit).ok()?;
+    let said = [status.status_text, status.reason.text].into_iter().find(|text| !text.is_empty());
+    Some(format!("{unit}: {}", said.as_deref().unwrap_or("no reason known")))
+}
+
+fn status(nested: &Nested, unit: &str) -> Result<StatusAnswer> {
+    nested.call(&Status { unit: Some(unit.to_owned()), pid: None })
 }
 
 fn ask(nested: &Nested, socket: &str) -> Result<(u64, String)> {
@@ -107,9 +116,10 @@ pub(super) fn connection(nested: &Nested, socket: &str, word: &str, service: &st
 /// From a process inside: the kernel lets only its own pid namespace trigger an automount.
 pub(super) fn automount(nested: &Nested, trap: &Trap, echo: &Path) -> Result<()> {
     let Trap { name, path } = trap;
-    let status = nested.call("Status", json!({"unit": format!("{name}.automount")}))?;
-    let said = status["status_text"].as_str().unwrap_or("the automount unit is not up");
-    ensure!(status["active"] == "active", "{said}");
+    let unit = status(nested, &format!("{name}.automount"))?;
+    let said = Some(unit.status_text.as_str()).filter(|text| !text.is_empty());
+    let said = said.unwrap_or("the automount unit is not up");
+    ensure!(unit.row.active == ActiveState::Active, "{said}");
     let output = Command::new("/proc/self/exe")
         .args(["--machine", &nested.machine.pid.to_string(), "enter"])
         .arg(echo)
@@ -119,8 +129,8 @@ pub(super) fn automount(nested: &Nested, trap: &Trap, echo: &Path) -> Result<()>
     let text = String::from_utf8_lossy(&output.stdout);
     let us = text.split(' ').next().and_then(|n| n.parse().ok()).context("no answer")?;
     let mount = format!("{name}.mount");
-    let status = nested.call("Status", json!({"unit": mount}))?;
-    ensure!(status["active"] == "active", "{mount} is {}", status["active"]);
+    let active = status(nested, &mount)?.row.active;
+    ensure!(active == ActiveState::Active, "{mount} is {active}");
     line("an automount entered for the first time", &span_us(us), &format!("{path}, by {mount}"));
     Ok(())
 }
@@ -129,41 +139,38 @@ fn edit(nested: &Nested, units: &Path, set: u32) -> Result<()> {
     let path = units.join(service(set));
     let text = fs::read_to_string(&path)?;
     fs::write(&path, text.replace("Description=Set", "Description=Edited set"))?;
-    let answer = nested.call("ReloadConfiguration", json!({}))?;
+    let answer = nested.call(&ReloadConfiguration::default())?;
     reloaded("a unit file edited, reload", &answer);
-    let status = nested.call("Status", json!({"unit": service(set)}))?;
-    let description = status["description"].as_str().unwrap_or_default();
+    let description = status(nested, &service(set))?.row.description;
     ensure!(description.starts_with("Edited"), "the edit did not arrive: {description:?}");
     Ok(())
 }
 
-pub(super) fn reloaded(what: &str, answer: &serde_json::Value) {
-    let count = |key: &str| answer[key].as_array().map_or(0, Vec::len);
-    let us = |key: &str| answer[key].as_u64().unwrap_or(0);
+pub(super) fn reloaded(what: &str, answer: &ReloadAnswer) {
     let delta = format!(
         "{} added, {} changed, {} removed; {} of the loop",
-        count("added"),
-        count("changed"),
-        count("removed"),
-        span_us(us("loop_us"))
+        answer.added.len(),
+        answer.changed.len(),
+        answer.removed.len(),
+        span_us(answer.loop_us)
     );
-    line(what, &span_us(us("took_us")), &delta);
+    line(what, &span_us(answer.took_us), &delta);
 }
 
 pub(super) fn restart(nested: &Nested, service: &str) -> Result<()> {
     let began = Instant::now();
-    let answer = nested.call("Job", json!({"unit": service, "type": "restart"}))?;
+    let (unit, job_type) = (Some(service.to_owned()), Some(JobType::Restart));
+    let result = nested.call(&Job { unit, job_type, ..Job::default() })?.result.unwrap_or_default();
     let us = began.elapsed().as_micros() as u64;
-    ensure!(answer["result"] == "done", "the restart ended with {}", answer["result"]);
+    ensure!(result == JobResult::Done, "the restart ended with {result}");
     line("a service restarted", &span_us(us), service);
     Ok(())
 }
 
 pub(super) fn memory(nested: &Nested) -> Result<()> {
-    let totals = nested.call("Totals", json!({}))?;
-    let resident = totals["resident_bytes"].as_u64().unwrap_or(0);
-    let units = totals["loaded"].as_u64().unwrap_or(0);
-    let each = resident.checked_div(units).unwrap_or(0);
+    let totals = nested.call(&Totals {})?;
+    let resident = totals.resident_bytes;
+    let each = resident.checked_div(totals.loaded).unwrap_or(0);
     line(
         "memory of the manager for each unit",
         &bytes(each),
@@ -176,7 +183,7 @@ pub(super) fn memory(nested: &Nested) -> Result<()> {
 pub fn stop(nested: Nested) -> Result<()> {
     let name = nested.machine.name.clone();
     let began = Instant::now();
-    nested.call("Leave", json!({"how": "poweroff"}))?;
+    nested.call(&Leave { how: Some(LeaveHow::Poweroff), ..Leave::default() })?;
     let status = nested.wait()?;
     let us = began.elapsed().as_micros() as u64;
     line("everything stopped", &span_us(us), &format!("machine {name} left nothing behind"));

@@ -10,77 +10,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use warren_unit::{UnitName, UnitType};
 
-/// One device, as the device daemon tells of it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct DeviceFacts {
-    /// Its place, `/sys/devices/...`.
-    pub path: String,
-    /// The kernel's count of disks: another disk at the same place has another one. 0 where there
-    /// is none.
-    pub diskseq: u64,
-    /// It is there, and whoever looks cannot say yet what it is: what was told of it before holds.
-    pub is_unknown: bool,
-    /// Its node, links to it and aliases, each with its priority.
-    pub names: Vec<(String, i32)>,
-    /// Whether it counts as there (`SYSTEMD_READY=`).
-    pub ready: bool,
-    /// `SYSTEMD_WANTS=`: names of units and templates.
-    pub wants: Vec<String>,
-    /// Mounts of it that no file is for go with it (`SYSTEMD_MOUNT_DEVICE_BOUND=`).
-    pub binds_mounts: bool,
-    /// For people: what is on it.
-    pub note: String,
-    /// For people: its model and its label.
-    pub title: String,
-    /// Size in bytes; 0 where it is not known.
-    pub size_bytes: u64,
-    /// The group that it is a part of, by [`GroupFacts::id`].
-    pub part_of: Option<String>,
-    /// The group that it is made from: a volume of its volume group.
-    pub made_of: Option<String>,
+pub use warren_wire::device_link::{DeviceBatch, DeviceFacts, GroupFacts};
+
+/// Whether these facts stay in force when those are told.
+fn holds_beside(facts: &DeviceFacts, told: &DeviceFacts) -> bool {
+    told.is_unknown && !facts.is_unknown && told.diskseq == facts.diskseq
 }
 
-impl DeviceFacts {
-    /// Whether these facts stay in force when those are told.
-    fn holds_beside(&self, told: &DeviceFacts) -> bool {
-        told.is_unknown && !self.is_unknown && told.diskseq == self.diskseq
-    }
-
-    /// Whether another disk is told of in this one's place: this one has gone, though nobody said so.
-    fn gives_way_to(&self, told: &DeviceFacts) -> bool {
-        let are_counted = self.diskseq != 0 && told.diskseq != 0;
-        self.ready && told.ready && are_counted && self.diskseq != told.diskseq
-    }
-}
-
-/// What the daemon told at once.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct DeviceBatch {
-    /// It tells of all there is: what it does not name is gone.
-    pub is_whole: bool,
-    /// Devices that came or changed.
-    pub devices: Vec<DeviceFacts>,
-    /// Places in sysfs of devices that went.
-    pub gone: Vec<String>,
-    /// Groups that came or changed.
-    pub groups: Vec<GroupFacts>,
-    /// Groups that went, by [`GroupFacts::id`].
-    pub gone_groups: Vec<String>,
-}
-
-/// A group of devices: a volume group, an array, a file system of several devices.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct GroupFacts {
-    /// Its kind and identifier, `vg:Wm3x...`.
-    pub id: String,
-    /// What people call it: `vg data`.
-    pub name: String,
-    /// It is started, or needs no start.
-    pub is_up: bool,
-    /// Its start is under way.
-    pub is_starting: bool,
-    /// How it stands: what it waits for, why it is held, what went wrong.
-    pub state: String,
+/// Whether another disk is told of in this one's place: this one has gone, though nobody said so.
+fn gives_way_to(facts: &DeviceFacts, told: &DeviceFacts) -> bool {
+    let are_counted = facts.diskseq != 0 && told.diskseq != 0;
+    facts.ready && told.ready && are_counted && facts.diskseq != told.diskseq
 }
 
 /// Claims of devices to one name, the best first.
@@ -124,11 +64,12 @@ impl DeviceTable {
         gone.iter().for_each(|path| self.remove(path, &mut touched));
         for facts in batch.devices {
             let old = self.devices.get(&*facts.path);
-            if old.is_some_and(|old| old.holds_beside(&facts) || **old == facts && batch.is_whole) {
+            if old.is_some_and(|old| holds_beside(old, &facts) || **old == facts && batch.is_whole)
+            {
                 continue;
             }
             // Of what was not known there was nothing to be lost.
-            let gives_way = old.is_some_and(|old| old.gives_way_to(&facts));
+            let gives_way = old.is_some_and(|old| gives_way_to(old, &facts));
             let had = old.filter(|_| gives_way).map_or_else(Vec::new, |old| self.names_of(old));
             self.replaced.extend(had);
             let is_quiet = old.is_some_and(|old| old.is_unknown && !old.ready);

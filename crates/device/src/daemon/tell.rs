@@ -2,6 +2,8 @@
 //! device. With udev its links, tags and readiness are the truth; without it they follow from the
 //! scan, and the links are made here.
 
+use warren_wire::device_link::{DeviceFacts, GroupFacts};
+
 use super::Daemon;
 use crate::activate;
 use crate::index::{
@@ -9,7 +11,6 @@ use crate::index::{
 };
 use crate::lvm::LvmId;
 use crate::names;
-use crate::news::{Told, ToldGroup};
 use crate::orders::Order;
 use crate::others::{self, Heard};
 use crate::sysfs::{self, Found};
@@ -130,9 +131,14 @@ impl Daemon {
         there.into_iter().for_each(|told| self.teller.device(told));
     }
 
-    fn told_of(&self, found: &Found, device: Option<&Device>, group: Option<GroupId>) -> Told {
+    fn told_of(
+        &self,
+        found: &Found,
+        device: Option<&Device>,
+        group: Option<GroupId>,
+    ) -> DeviceFacts {
         let details = self.details.get(&found.number);
-        Told {
+        DeviceFacts {
             path: place(found),
             diskseq: found.diskseq,
             is_unknown: self.is_unknown(found, device, group),
@@ -306,13 +312,13 @@ impl Daemon {
         let Some(state) = self.index.state(id) else { return self.teller.group_gone(&word) };
         let is_starting = self.hands.is_some() && self.index.is_starting(id);
         let name = self.group_name(id);
-        let told = ToldGroup { name, id: word, is_starting, ..ToldGroup::default() };
+        let told = GroupFacts { name, id: word, is_starting, ..GroupFacts::default() };
         if !self.teller.knows_group(&told.id) {
             // Which group they are in was not known when they were told of.
             self.index.members(id).into_iter().for_each(|member| self.tell(member));
         }
         let (is_up, text) = self.standing(id, &state);
-        self.teller.group(ToldGroup { is_up, state: text, ..told });
+        self.teller.group(GroupFacts { is_up, state: text, ..told });
     }
 
     fn standing(&self, id: GroupId, state: &GroupState) -> (bool, String) {

@@ -1,5 +1,5 @@
-//! Questions and orders to the daemon: JSON objects over a Unix socket that only its user can
-//! connect to, each ended by a zero byte, as the manager's control socket has them.
+//! Questions and orders to the daemon, [`warren_wire::log`], over a Unix socket that only its user can
+//! connect to.
 //!
 //! `io.warrener.Journal.Tail` with `unit` answers with the unit's last `lines`, from memory;
 //! `Write`, `Synchronize` and `Rotate` answer when it is done: what was logged before is in the
@@ -12,20 +12,15 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::{fdpass, socket};
+use warren_wire::frame::{Inbox, Pushed};
+use warren_wire::log::{Answer, QUESTION_BYTES_MAX, Question};
 
 use crate::daemon::core::Core;
 use crate::daemon::tails::Line;
 use crate::daemon::tokens::TOKEN_QUESTIONS;
 use warren_log_store::time;
-
-/// Begins the name of every method: ours, and what `journalctl --sync` and its like say.
-const INTERFACES: [&str; 2] = ["io.warrener.Journal.", "io.systemd.Journal."];
-
-/// Longest question, bytes.
-const QUESTION_BYTES_MAX: usize = 4096;
 
 /// Most connections at a time; with one more, the oldest is closed.
 const CONNECTIONS_MAX: usize = 64;
@@ -40,7 +35,7 @@ pub struct Control {
 /// One who asks. Without an answer he is told, when this is dropped, that there is none.
 pub struct Asking {
     socket: OwnedFd,
-    question: Vec<u8>,
+    question: Inbox,
 }
 
 impl Control {
@@ -72,7 +67,8 @@ impl Control {
             let token = self.next;
             if epoll.add(&socket, token, Interest::READ).is_ok() {
                 self.next += 1;
-                self.asking.insert(token, Asking { socket, question: Vec::new() });
+                self.asking
+                    .insert(token, Asking { socket, question: Inbox::new(QUESTION_BYTES_MAX) });
             }
         }
         Ok(())
@@ -86,11 +82,10 @@ impl Control {
         match received {
             Err(e) if e.is_would_block() => return None,
             Ok(received) if received.bytes > 0 => {
-                asking.question.extend_from_slice(&room[..received.bytes]);
-                match asking.question.strip_suffix(b"\0") {
-                    Some(question) => return Some(parse(question)),
-                    None if asking.question.len() < QUESTION_BYTES_MAX => return None,
-                    None => {}
+                match asking.question.push(&room[..received.bytes]) {
+                    Pushed::Whole(question, _) => return Some(Question::read(&question)),
+                    Pushed::Part => return None,
+                    Pushed::TooLong => {}
                 }
             }
             _ => {}
@@ -100,7 +95,7 @@ impl Control {
     }
 
     /// Answers, which ends the connection.
-    pub fn answer(&mut self, token: u64, answer: &Value) {
+    pub fn answer(&mut self, token: u64, answer: &Answer) {
         if let Some(asking) = self.asking.remove(&token) {
             asking.answer(answer);
         }
@@ -117,86 +112,24 @@ impl Control {
 
 impl Asking {
     /// An answer is small enough for an empty socket: who does not read it does not get it.
-    pub fn answer(&self, answer: &Value) {
-        let mut bytes = answer.to_string().into_bytes();
-        bytes.push(0);
-        let _ = fdpass::try_send(self.socket.as_fd(), &bytes, &[]);
+    pub fn answer(&self, answer: &Answer) {
+        let _ = fdpass::try_send(self.socket.as_fd(), &answer.write(), &[]);
     }
 }
 
-/// What is asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
-    /// The last lines of this unit.
-    Tail(String),
-    /// Something to do.
-    Order(Order),
-    /// A method that there is not.
-    Unknown(String),
-}
-
-/// What the daemon can be asked to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Put everything into files.
-    Write,
-    /// Put everything on the device.
-    Synchronize,
-    /// Close all files and begin new ones.
-    Rotate {
-        /// And seal those that were closed.
-        sealed: bool,
-    },
-    /// Go from memory to the disk.
-    FlushToVar,
-    /// Go from the disk to memory.
-    RelinquishVar {
-        /// Unless that disk is never unmounted.
-        smart: bool,
-    },
-}
-
-fn parse(question: &[u8]) -> Question {
-    let question: Value = serde_json::from_slice(question).unwrap_or_default();
-    let method = question["method"].as_str().unwrap_or_default();
-    let parameters = &question["parameters"];
-    let name = INTERFACES.into_iter().find_map(|interface| method.strip_prefix(interface));
-    Question::Order(match name {
-        Some("Tail") => {
-            return Question::Tail(parameters["unit"].as_str().unwrap_or_default().to_owned());
-        }
-        Some("Write") => Order::Write,
-        Some("Synchronize") => Order::Synchronize,
-        Some("Rotate") => Order::Rotate { sealed: parameters["sealed"].as_bool().unwrap_or(false) },
-        Some("FlushToVar") => Order::FlushToVar,
-        Some("RelinquishVar") => {
-            Order::RelinquishVar { smart: parameters["smart"].as_bool().unwrap_or(false) }
-        }
-        _ => return Question::Unknown(method.to_owned()),
-    })
-}
-
 /// The last lines of a unit.
-pub fn tail(core: &Core, unit: &str) -> Value {
+pub fn tail(core: &Core, unit: &str) -> Answer {
     let zone = TimeZone::system();
     let lines = core.tails.get(unit.as_bytes());
     let host = core.senders.host_name();
-    let lines: Vec<String> = lines.map(|line| shown(line, host, &zone)).collect();
-    json!({"parameters": {"lines": lines}})
-}
-
-/// There is no such method.
-pub fn unknown(method: &str) -> Value {
-    json!({"error": "org.varlink.service.MethodNotFound", "parameters": {"method": method}})
+    Answer::Lines(lines.map(|line| shown(line, host, &zone)).collect())
 }
 
 /// It is done, or why not.
-pub fn done(result: warren_log_store::error::Result<()>) -> Value {
+pub fn done(result: warren_log_store::error::Result<()>) -> Answer {
     match result {
-        Ok(()) => json!({"parameters": {}}),
-        Err(e) => {
-            json!({"error": "io.warrener.Journal.Failed", "parameters": {"message": e.to_string()}})
-        }
+        Ok(()) => Answer::Done,
+        Err(e) => Answer::Failed(e.to_string()),
     }
 }
 

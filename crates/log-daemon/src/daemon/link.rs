@@ -3,8 +3,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_sys::fdpass::{self, Credentials};
+use warren_wire::log_link::DaemonWord;
 
-use crate::input::handover::{ENDED, HELLO, Packet, parse};
+use crate::input::handover::{Packet, parse};
 
 /// Largest packet that is taken, bytes.
 const PACKET_BYTES_MAX: usize = 128 << 10;
@@ -67,7 +68,7 @@ impl Link {
 
     /// Asks for every stream that there is.
     pub fn hello(&self) {
-        let _ = self.say(HELLO);
+        let _ = self.say(DaemonWord::Hello);
     }
 
     /// These streams have ended: the manager need not keep them, and is told so soon.
@@ -88,15 +89,15 @@ impl Link {
 
     /// Tells of all streams that have ended; of those for which there is no room, later.
     pub fn tell_ended(&mut self, now_us: u64) {
-        let told = self.ended.iter().take_while(|key| self.say(&format!("{ENDED}{key}"))).count();
+        let told = self.ended.iter().take_while(|key| self.say(DaemonWord::Ended(**key))).count();
         self.ended.drain(..told);
         self.due_us = (!self.ended.is_empty()).then_some(now_us + ENDED_WAIT_US);
     }
 
     /// Whether there was room. What the manager misses while it is away it hears again when it
     /// hands over what it still has.
-    fn say(&self, text: &str) -> bool {
-        fdpass::try_send(self.socket.as_fd(), text.as_bytes(), &[]).is_ok()
+    fn say(&self, word: DaemonWord) -> bool {
+        fdpass::try_send(self.socket.as_fd(), word.write().as_bytes(), &[]).is_ok()
     }
 }
 

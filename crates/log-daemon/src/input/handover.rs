@@ -1,19 +1,8 @@
 //! What the manager tells the log daemon over their link: streams, units and its own messages.
 //!
-//! A packet is one entry of the native protocol ([`super::native`]) or several, each of which says
-//! by its field `KIND` what it is:
-//!
-//! - `stream`, alone in its packet and with one file descriptor: the reading end of a service's output. `STREAM` is the
-//!   number that the manager knows it by, `COPIES` who gets its lines too (`kmsg`, `console`); the rest says
-//!   which unit it is of, as in `unit`.
-//! - `unit`: what the settings of a unit say about its messages, whatever way they come; see
-//!   [`UnitLog`]. It replaces what was said before of the unit of that name.
-//! - `entry`: a message of the manager itself. All other fields are the entry's, but `TIME_US`,
-//!   the wall clock when it was made, µs since 1970.
-//!
-//! The daemon answers with `HELLO` when it begins (the manager then hands over every stream
-//! that there is; those that the daemon has are told by their number) and with `ENDED=` and the
-//! number when a stream has ended and was read to its end, or a tenth of a second later, with others.
+//! [`warren_wire::log_link`] says what is said. The daemon answers with `HELLO` when it begins (the manager then hands
+//! over every stream that there is; those that the daemon has are told by their number) and tells of a stream that has
+//! ended and was read to its end, or a tenth of a second later, with others.
 //!
 //! Pure. The manager's side is its module `log_link`; only root's end of that socket pair speaks
 //! here, but nothing is taken on trust that would hurt: what is not understood is left out.
@@ -22,15 +11,10 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use crate::input::cgroup;
 use crate::input::native;
-use crate::input::stream::{Copies, Header};
+use crate::input::stream::Header;
 use warren_log_store::entry::{Fields, Id128, is_valid_name};
 use warren_log_store::store::names::is_valid_class;
-
-/// What the daemon says first.
-pub const HELLO: &str = "HELLO";
-
-/// What the daemon says before the number of a stream that has ended.
-pub const ENDED: &str = "ENDED=";
+use warren_wire::log_link::{self, UnitSettings};
 
 /// Most patterns of one unit.
 const PATTERNS_MAX: usize = 64;
@@ -104,67 +88,44 @@ pub fn parse(packet: &[u8]) -> (Vec<Packet>, Vec<String>) {
 }
 
 fn parse_one(fields: &Fields, faults: &mut Vec<String>) -> Option<Packet> {
-    match fields.get("KIND")? {
-        b"stream" => {
-            let key = number(fields, "STREAM")?;
-            Some(Packet::Stream { key, unit: UnitLog::read(fields, faults) })
+    let fields: Vec<_> = fields.iter().collect();
+    Some(match log_link::Packet::read(&fields)? {
+        log_link::Packet::Stream { key, settings } => {
+            Packet::Stream { key, unit: UnitLog::of(&settings, faults) }
         }
-        b"unit" => Some(Packet::Unit(UnitLog::read(fields, faults))),
-        b"entry" => Some(entry(fields)),
-        _ => None,
-    }
-}
-
-fn entry(packet: &Fields) -> Packet {
-    let mut fields = Fields::new();
-    let own = |name: &[u8]| name != b"KIND" && name != b"TIME_US";
-    packet.iter().filter(|(name, _)| own(name)).for_each(|(name, value)| fields.push(name, value));
-    Packet::Entry { time_us: number(packet, "TIME_US"), fields }
-}
-
-fn text(fields: &Fields, name: &str) -> Option<String> {
-    fields.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
-}
-
-fn number(fields: &Fields, name: &str) -> Option<u64> {
-    std::str::from_utf8(fields.get(name)?).ok()?.parse().ok()
-}
-
-/// `COPIES`: words.
-fn copies(fields: &Fields) -> Copies {
-    let words = fields.get("COPIES").unwrap_or_default();
-    let has = |word: &str| words.split(|byte| *byte == b' ').any(|one| one == word.as_bytes());
-    Copies { syslog: has("syslog"), kmsg: has("kmsg"), console: has("console") }
+        log_link::Packet::Unit(settings) => Packet::Unit(UnitLog::of(&settings, faults)),
+        log_link::Packet::Entry { time_us, fields: own } => {
+            let mut fields = Fields::new();
+            own.into_iter().for_each(|(name, value)| fields.push(name, value));
+            Packet::Entry { time_us, fields }
+        }
+    })
 }
 
 impl UnitLog {
-    fn read(fields: &Fields, faults: &mut Vec<String>) -> UnitLog {
-        let name = text(fields, "UNIT").unwrap_or_default();
-        let level_max = number(fields, "LEVEL_MAX").and_then(|level| u8::try_from(level).ok());
+    fn of(settings: &UnitSettings<'_>, faults: &mut Vec<String>) -> UnitLog {
+        let name = settings.unit.clone().into_owned();
+        let level_max = settings.level_max.and_then(|level| u8::try_from(level).ok());
+        let class = settings.class.as_deref().filter(|class| is_valid_class(class));
         let mut unit = UnitLog {
-            invocation: text(fields, "INVOCATION").and_then(|id| Id128::parse(&id)),
-            cgroup: text(fields, "CGROUP").unwrap_or_default(),
-            cgroup_id: number(fields, "CGROUP_ID"),
+            invocation: settings.invocation.as_deref().and_then(Id128::parse),
+            cgroup: settings.cgroup.as_deref().unwrap_or_default().to_owned(),
+            cgroup_id: settings.cgroup_id,
             header: Header {
-                identifier: fields.get("IDENTIFIER").unwrap_or_default().to_vec(),
+                identifier: settings.identifier.to_vec(),
                 unit: name.clone().into_bytes(),
-                priority: number(fields, "PRIORITY").map_or(6, |p| p.min(999) as u32),
-                level_prefix: number(fields, "LEVEL_PREFIX") == Some(1),
-                copies: copies(fields),
+                priority: settings.priority.map_or(6, |p| p.min(999) as u32),
+                level_prefix: settings.level_prefix,
+                copies: settings.copies,
             },
             level_max: level_max.filter(|level| *level < 8),
-            rate_interval_us: number(fields, "RATE_INTERVAL_US"),
-            rate_burst: number(fields, "RATE_BURST"),
-            class: text(fields, "CLASS").filter(|class| is_valid_class(class)),
+            rate_interval_us: settings.rate_interval_us,
+            rate_burst: settings.rate_burst,
+            class: class.map(str::to_owned),
             ..UnitLog::default()
         };
-        for (field, value) in fields.iter() {
-            match field {
-                b"EXTRA" => unit.add_extra(value),
-                b"FILTER" => unit.add_filter(&name, value, faults),
-                _ => {}
-            }
-        }
+        settings.extra.iter().for_each(|field| unit.add_extra(field));
+        settings.filter.iter().for_each(|pattern| unit.add_filter(&name, pattern, faults));
         unit.name = name;
         unit
     }

@@ -6,49 +6,13 @@
 
 use crate::input::{split_priority, take_priority, trim_end, trim_start};
 use warren_log_store::entry::Fields;
+pub use warren_wire::log_link::{Copies, Header};
 
 /// Longest line, bytes, unless `LineMax=` of journald.conf(5) says another; longer ones are split.
 pub const LINE_BYTES_DEFAULT: usize = 48 << 10;
 
 /// Longest header line, bytes.
 const HEADER_BYTES_MAX: usize = 255;
-
-/// To whom lines are forwarded, whatever the daemon's settings forward; systemd.exec(5), `StandardOutput=`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Copies {
-    /// To a syslog daemon.
-    pub syslog: bool,
-    /// To the kernel's log.
-    pub kmsg: bool,
-    /// To the console.
-    pub console: bool,
-}
-
-/// What the header says.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Header {
-    /// `SYSLOG_IDENTIFIER`; may be empty.
-    pub identifier: Vec<u8>,
-    /// Unit that the output belongs to; counts only from root.
-    pub unit: Vec<u8>,
-    /// Priority with facility of lines without their own.
-    pub priority: u32,
-    /// Lines may begin with `<N>`.
-    pub level_prefix: bool,
-    /// Who else gets its lines.
-    pub copies: Copies,
-}
-
-impl Header {
-    /// The seven lines, from which [`Stream::push`] reads the same header again.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let Copies { syslog, kmsg, console } = self.copies;
-        let flags =
-            [self.level_prefix, syslog, kmsg, console].map(|flag| u8::from(flag).to_string());
-        let numbers = format!("{}\n{}\n", self.priority, flags.join("\n"));
-        [&self.identifier[..], b"\n", &self.unit, b"\n", numbers.as_bytes()].concat()
-    }
-}
 
 /// Why an entry ends where it does; `_LINE_BREAK`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 //! [`line()`] is for everything; what concerns a unit has fields as systemd.journal-fields(7) has
 //! them and, where systemd has an id for such a message (`journalctl --list-catalog`), that id.
 
-use crate::base::journal_field::put_field;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +17,7 @@ use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass;
 use warren_unit::Scope;
 use warren_unit::UnitName;
+use warren_wire::log_link::put_entry;
 
 /// Entries are put together up to this size of a packet, bytes.
 const PACKET_BYTES: usize = 32 << 10;
@@ -231,19 +231,15 @@ impl Message<'_> {
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(ENTRY_BYTES);
         let time_us = warren_sys::time::realtime_ns() / 1000;
-        for (name, value) in [
-            ("KIND", "entry"),
-            ("TIME_US", &time_us.to_string()),
-            ("PRIORITY", &self.level.to_string()),
+        let level = self.level.to_string();
+        let own = [
+            ("PRIORITY", level.as_str()),
             ("SYSLOG_FACILITY", "3"),
             ("SYSLOG_IDENTIFIER", "warrend"),
             ("MESSAGE", self.text),
-        ] {
-            put_field(&mut out, name, beginning(value).as_bytes());
-        }
-        for (name, value) in self.fields {
-            put_field(&mut out, name, beginning(value).as_bytes());
-        }
+        ];
+        let fields = own.iter().chain(self.fields);
+        put_entry(&mut out, time_us, fields.map(|&(name, value)| (name, beginning(value))));
         out
     }
 }

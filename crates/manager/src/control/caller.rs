@@ -1,7 +1,7 @@
 //! Who calls over the control socket, and waits for the answer.
 
 use crate::base::answers::{AnswerTo, Awaited, Bell, Unanswered, awaited};
-use crate::control::answer::refused;
+use crate::control::answer::{Refused, refused};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use warren_core::protocol::request::Asker;
@@ -23,11 +23,7 @@ impl Caller<'_> {
     }
 
     /// Waits for it; refused if the manager ends, which is told in these words, or the caller hangs up.
-    pub(crate) fn wait<T>(
-        &self,
-        answer: Awaited<T>,
-        restarted: &str,
-    ) -> Result<T, (&'static str, String)> {
+    pub(crate) fn wait<T>(&self, answer: Awaited<T>, restarted: &str) -> Result<T, Refused> {
         answer.wait_beside(self.socket).map_err(|why| match why {
             Unanswered::Dropped => refused(restarted),
             // Who is not told.

@@ -3,66 +3,48 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
 use warren_core::model::ids::UnitId;
 use warren_core::model::state::{Socket, TypeState};
 use warren_core::settings::TypeSettings;
 use warren_core::view::View;
 use warren_unit::Relation;
 use warren_unit::config::{Listen, SocketConfig};
+use warren_wire::control::{Listening, RelatedUnit, SocketConnections, StatusAnswer};
 
+use crate::control::answer::{active, name};
 use crate::published::shared::Shared;
 
-/// Empty lists and what the unit's type does not have are left out.
-pub(crate) fn value(view: &View, shared: &Arc<Shared>, unit: UnitId) -> Map<String, Value> {
+/// Adds it to the answer; what the unit's type does not have stays empty.
+pub(crate) fn add(out: &mut StatusAnswer, view: &View, shared: &Arc<Shared>, unit: UnitId) {
     let compiled = shared.settings().compile(view.definition(unit));
-    let mut out = Map::new();
-    let triggers = [("triggers", Relation::Triggers), ("triggered_by", Relation::TriggeredBy)];
-    for (key, relation) in triggers {
-        put_list(&mut out, key, related(view, unit, relation));
-    }
-    let documents = compiled.section.documentation.iter();
-    put_list(&mut out, "documentation", documents.map(|uri| json!(&**uri)).collect());
+    out.triggers = related(view, unit, Relation::Triggers);
+    out.triggered_by = related(view, unit, Relation::TriggeredBy);
+    out.documentation = compiled.section.documentation.iter().map(|uri| uri.to_string()).collect();
     match &compiled.own {
-        TypeSettings::Socket(config) => socket(&mut out, view, unit, config),
+        TypeSettings::Socket(config) => socket(out, view, unit, config),
         TypeSettings::Mount(config) => {
-            out.insert("what".to_owned(), json!(&*config.what));
-            out.insert("where".to_owned(), json!(&*config.where_));
+            out.what = Some(config.what.to_string());
+            out.where_ = Some(config.where_.to_string());
         }
-        TypeSettings::Automount(config) => {
-            out.insert("where".to_owned(), json!(&*config.where_));
-        }
+        TypeSettings::Automount(config) => out.where_ = Some(config.where_.to_string()),
         _ => {}
     }
-    out
 }
 
-fn put_list(out: &mut Map<String, Value>, key: &str, list: Vec<Value>) {
-    if !list.is_empty() {
-        out.insert(key.to_owned(), Value::Array(list));
-    }
-}
-
-fn related(view: &View, unit: UnitId, relation: Relation) -> Vec<Value> {
+fn related(view: &View, unit: UnitId, relation: Relation) -> Vec<RelatedUnit> {
     let others = view.graph.related(unit, relation);
-    let row = |other: UnitId| {
-        json!({
-            "name": view.graph.name(other).as_str(),
-            "active": view.active_state(other).as_str(),
-        })
-    };
-    others.map(row).collect()
+    others
+        .map(|other| RelatedUnit { name: name(view, other), active: active(view, other) })
+        .collect()
 }
 
-fn socket(out: &mut Map<String, Value>, view: &View, unit: UnitId, config: &SocketConfig) {
+fn socket(out: &mut StatusAnswer, view: &View, unit: UnitId, config: &SocketConfig) {
     let listen = |one: &Listen| {
         let kind = one.kind.as_str();
-        json!({
-            "kind": kind.strip_prefix("Listen").unwrap_or(kind),
-            "address": one.address.to_string(),
-        })
+        let kind = kind.strip_prefix("Listen").unwrap_or(kind).to_owned();
+        Listening { kind, address: one.address.to_string() }
     };
-    put_list(out, "listen", config.listen.iter().map(listen).collect());
+    out.listen = config.listen.iter().map(listen).collect();
     if !config.accept {
         return;
     }
@@ -71,7 +53,6 @@ fn socket(out: &mut Map<String, Value>, view: &View, unit: UnitId, config: &Sock
         TypeState::Socket(Socket::Up(run)) => run.connections.len(),
         _ => 0,
     };
-    let counted = run.history.as_deref().map_or((0, 0), |h| (h.accepted, h.refused));
-    let connections = json!({"now": connected, "accepted": counted.0, "refused": counted.1});
-    out.insert("connections".to_owned(), connections);
+    let (accepted, refused) = run.history.as_deref().map_or((0, 0), |h| (h.accepted, h.refused));
+    out.connections = Some(SocketConnections { now: connected as u64, accepted, refused });
 }

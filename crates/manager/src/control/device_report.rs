@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::graph::Definition;
 use warren_core::model::device_news::Sight;
@@ -12,9 +11,9 @@ use warren_core::model::device_table::{DeviceFacts, DeviceTable, GroupFacts};
 use warren_core::model::ids::UnitId;
 use warren_core::view::View;
 use warren_unit::{Relation, UnitName, UnitType};
+use warren_wire::control::{DeviceGroup, DeviceRow, DeviceUser, DeviceWait, DevicesAnswer};
 
-use crate::control::answer::Answered;
-use crate::control::caller::Caller;
+use crate::control::answer::{active, name};
 use crate::published::shared::Shared;
 
 /// Groups that are named as what an unknown device may wait for.
@@ -118,35 +117,31 @@ fn short(facts: &DeviceFacts) -> &str {
 }
 
 /// Answers `Devices`: all that the device daemon told, and what is mounted from it.
-pub(crate) fn devices(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+pub(crate) fn devices(shared: &Arc<Shared>) -> DevicesAnswer {
     let (view, table) = (shared.view(), shared.devices());
-    let devices: Vec<Value> = table.devices().map(|facts| device(&view, facts)).collect();
-    let groups: Vec<Value> = table.groups().map(group).collect();
-    let waiting: Vec<Value> =
-        waiting(&view).into_iter().map(|unit| wait(&view, &table, unit)).collect();
-    Ok(json!({
-        "seeing": view.totals.sight == Sight::Seeing,
-        "devices": devices,
-        "groups": groups,
-        "waiting": waiting,
-    }))
+    DevicesAnswer {
+        seeing: view.totals.sight == Sight::Seeing,
+        devices: table.devices().map(|facts| device(&view, facts)).collect(),
+        groups: table.groups().map(group).collect(),
+        waiting: waiting(&view).into_iter().map(|unit| wait(&view, &table, unit)).collect(),
+    }
 }
 
-fn device(view: &View, facts: &DeviceFacts) -> Value {
+fn device(view: &View, facts: &DeviceFacts) -> DeviceRow {
     let paths = facts.names.iter().map(|(name, _)| name).chain([&facts.path]);
     let units = paths.filter_map(|path| UnitName::for_path(path, UnitType::Device).ok());
     let known = units.filter_map(|name| view.lookup(&name));
     let users: BTreeSet<UnitId> = known.flat_map(|unit| users(view, unit)).collect();
-    json!({
-        "path": facts.path,
-        "names": facts.names.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        "ready": facts.ready,
-        "note": facts.note,
-        "size": facts.size_bytes,
-        "part_of": facts.part_of,
-        "made_of": facts.made_of,
-        "users": users.into_iter().map(|unit| user(view, unit)).collect::<Vec<_>>(),
-    })
+    DeviceRow {
+        path: facts.path.clone(),
+        names: facts.names.iter().map(|(name, _)| name.clone()).collect(),
+        ready: facts.ready,
+        note: facts.note.clone(),
+        size: facts.size_bytes,
+        part_of: facts.part_of.clone(),
+        made_of: facts.made_of.clone(),
+        users: users.into_iter().map(|unit| user(view, unit)).collect(),
+    }
 }
 
 fn users(view: &View, device: UnitId) -> impl Iterator<Item = UnitId> {
@@ -154,16 +149,21 @@ fn users(view: &View, device: UnitId) -> impl Iterator<Item = UnitId> {
     needed_by.flat_map(move |relation| view.graph.related(device, relation))
 }
 
-fn user(view: &View, unit: UnitId) -> Value {
-    json!({
-        "name": view.graph.name(unit).as_str(),
-        "active": view.active_state(unit).as_str(),
-        "waits": view.job(unit).is_some_and(|job| !job.running),
-    })
+fn user(view: &View, unit: UnitId) -> DeviceUser {
+    DeviceUser {
+        name: name(view, unit),
+        active: active(view, unit),
+        waits: view.job(unit).is_some_and(|job| !job.running),
+    }
 }
 
-fn group(facts: &GroupFacts) -> Value {
-    json!({"id": facts.id, "name": facts.name, "up": facts.is_up, "state": facts.state})
+fn group(facts: &GroupFacts) -> DeviceGroup {
+    DeviceGroup {
+        id: facts.id.clone(),
+        name: facts.name.clone(),
+        up: facts.is_up,
+        state: facts.state.clone(),
+    }
 }
 
 /// Devices that are waited for.
@@ -173,11 +173,11 @@ fn waiting(view: &View) -> Vec<UnitId> {
     units.filter(|&unit| view.graph.is_device(unit) && !view.active_state(unit).is_up()).collect()
 }
 
-fn wait(view: &View, table: &DeviceTable, unit: UnitId) -> Value {
+fn wait(view: &View, table: &DeviceTable, unit: UnitId) -> DeviceWait {
     let definition = view.definition(unit);
-    json!({
-        "unit": definition.name.as_str(),
-        "why": standing(view, table, definition),
-        "users": users(view, unit).map(|unit| user(view, unit)).collect::<Vec<_>>(),
-    })
+    DeviceWait {
+        unit: definition.name.as_str().to_owned(),
+        why: standing(view, table, definition),
+        users: users(view, unit).map(|unit| user(view, unit)).collect(),
+    }
 }

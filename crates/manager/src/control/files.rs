@@ -7,45 +7,47 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
 use warren_core::protocol::request::Asker;
 use warren_unit::parse::FILE_BYTES_MAX;
+use warren_wire::control::{Cat, CatAnswer, CatFile, ErrorName};
 
 use crate::config::snapshot::open_to_read;
-use crate::control::answer::{Answered, NO_SUCH_UNIT, find_or_load, look_at_file, unit_name};
+use crate::control::answer::{Answered, Refused, find_or_load, look_at_file, unit_name};
 use crate::control::caller::{Caller, is_privileged};
 use crate::published::shared::Shared;
 
 /// Answers `Cat`: the files of a unit with their texts; of a template, which is no unit, its file.
-pub(crate) fn cat(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let files: Vec<Arc<str>> = match template_path(parameters, caller, shared)? {
+pub(crate) fn cat(request: &Cat, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<CatAnswer> {
+    let asked = request.unit.as_deref();
+    let files: Vec<Arc<str>> = match template_path(asked, caller, shared)? {
         Some(path) => vec![path.into()],
         None => {
-            let (view, unit) = find_or_load(parameters, caller, shared)?;
+            let (view, unit) = find_or_load(asked, request.pid, caller, shared)?;
             view.definition(unit).file_paths()
         }
     };
     if files.is_empty() {
-        return Err((NO_SUCH_UNIT, format!("No files found for {}.", unit_name(parameters)?)));
+        return Err((ErrorName::NoSuchUnit, format!("No files found for {}.", unit_name(asked)?)));
     }
     let row = |path: &Arc<str>| {
         let made = shared.made_text(path).map(|text| Ok(Some(text)));
+        let empty = CatFile { path: path.to_string(), ..CatFile::default() };
         match made.unwrap_or_else(|| text_for(caller.asker, Path::new(&**path))) {
-            Ok(Some(text)) => json!({"path": &**path, "text": text}),
-            Ok(None) => json!({"path": &**path, "text": "", "withheld": true}),
-            Err(error) => json!({"path": &**path, "text": "", "unread": error.to_string()}),
+            Ok(Some(text)) => CatFile { text, ..empty },
+            Ok(None) => CatFile { withheld: Some(true), ..empty },
+            Err(error) => CatFile { unread: Some(error.to_string()), ..empty },
         }
     };
-    Ok(json!({"files": files.iter().map(row).collect::<Vec<_>>()}))
+    Ok(CatAnswer { files: files.iter().map(row).collect() })
 }
 
 /// Where the file of a template is, if it is one that is asked for.
 fn template_path(
-    parameters: &Value,
+    unit: Option<&str>,
     caller: &Caller<'_>,
     shared: &Arc<Shared>,
-) -> Result<Option<String>, (&'static str, String)> {
-    let name = unit_name(parameters)?;
+) -> Result<Option<String>, Refused> {
+    let name = unit_name(unit)?;
     if !name.is_template() {
         return Ok(None);
     }

@@ -6,26 +6,23 @@
 use std::io;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
 use warren_bus::backend::{Backend, Call};
 use warren_bus::{Answer, Outcome, ReplySender, is_only_named, refusals};
-use warren_core::model::job::{JobMode, JobType};
+use warren_core::model::job::{JobMode, JobResult, JobType};
 use warren_core::protocol::request::{Asker, Request};
 use warren_core::view::View;
 use warren_unit::{LoadState, UnitName};
+use warren_wire::control::{ErrorName, Job, JobEnd, Jobs, JobsRow};
 
 use crate::base::answers::Awaited;
-use crate::control::answer::{Answered, NO_SUCH_UNIT, ask, call_and_answer, invalid, refused};
+use crate::control::answer::{Answered, Refused, ask, call_and_answer, invalid, refused};
 use crate::control::caller::Caller;
 use crate::published::orders::{Ended, Order};
 use crate::published::shared::Shared;
 
-/// A job cannot be, or cannot end, because of another unit; or because of its own.
-const DEPENDENCY_REFUSED: &str = "io.warrener.DependencyRefused";
-const UNIT_REFUSED: &str = "io.warrener.UnitRefused";
-
-/// Name and text of an error.
-type Refused = (&'static str, String);
+/// What a job does, and what becomes of others, where it is not said.
+const JOB_TYPE: &str = "start";
+const MODE: &str = "replace";
 
 /// A job that was asked for.
 struct Asked {
@@ -44,30 +41,32 @@ enum Waiting {
     Queued(Awaited<Outcome>),
 }
 
-/// One job, for the unit `unit` of the parameters.
-pub(crate) fn job(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let unit = parameters["unit"].as_str().ok_or_else(|| invalid("unit"))?;
-    Asked::of(unit, parameters, caller, shared)?.answered(caller, shared)
+/// One job.
+pub(crate) fn job(request: &Job, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<JobEnd> {
+    let unit = request.unit.as_deref().ok_or_else(|| invalid("unit"))?;
+    Asked::of(unit, request, caller, shared)?.answered(caller, shared)
 }
 
-/// A job for each of `units` of the parameters; `tell` gets one row for each, in the same order.
+/// A job for each unit; `tell` gets one row for each, in the same order.
 pub(crate) fn jobs(
-    parameters: &Value,
+    request: &Jobs,
     caller: &Caller<'_>,
     shared: &Arc<Shared>,
-    mut tell: impl FnMut(Value) -> io::Result<()>,
+    mut tell: impl FnMut(JobsRow) -> io::Result<()>,
 ) -> io::Result<()> {
-    let names = parameters["units"].as_array().into_iter().flatten();
-    let names: Vec<&str> = names.map(|name| name.as_str().unwrap_or_default()).collect();
+    let Jobs { units, job_type, mode, reload_if_possible, wait, comment } = request.clone();
+    let each = Job { unit: None, job_type, mode, reload_if_possible, wait, comment };
     let asked: Vec<Result<Asked, Refused>> =
-        names.iter().map(|name| Asked::of(name, parameters, caller, shared)).collect();
-    for (name, asked) in names.into_iter().zip(asked) {
-        let mut row = match asked.and_then(|asked| asked.answered(caller, shared)) {
-            Ok(row) => row,
-            Err((error, message)) => json!({"error": error, "message": message}),
-        };
-        row["unit"] = json!(name);
-        tell(row)?;
+        units.iter().map(|name| Asked::of(name, &each, caller, shared)).collect();
+    for (name, asked) in units.into_iter().zip(asked) {
+        let unit = Some(name);
+        tell(match asked.and_then(|asked| asked.answered(caller, shared)) {
+            Ok(JobEnd { job, result }) => JobsRow { job, result, unit, ..JobsRow::default() },
+            Err((error, message)) => {
+                let (error, message) = (Some(error), Some(message));
+                JobsRow { error, message, unit, ..JobsRow::default() }
+            }
+        })?;
     }
     Ok(())
 }
@@ -76,24 +75,23 @@ impl Asked {
     /// Puts the job into the queue of orders.
     fn of(
         unit: &str,
-        parameters: &Value,
+        wanted: &Job,
         caller: &Caller<'_>,
         shared: &Arc<Shared>,
     ) -> Result<Asked, Refused> {
         let asker = caller.asker;
-        let word = |key: &str, default: &'static str| {
-            parameters[key].as_str().unwrap_or(default).to_owned()
-        };
         let name = UnitName::parse(unit).map_err(|e| invalid(format!("unit {unit}: {e}")))?;
-        let job_type = JobType::from_word(&word("type", "start")).ok_or_else(|| invalid("type"))?;
+        let job_type = wanted.job_type.as_ref().map_or(JOB_TYPE, |word| word.as_str());
+        let job_type = JobType::from_word(job_type).ok_or_else(|| invalid("type"))?;
         refuse_at_once(&name, job_type, caller, shared)?;
         let call = Call::Enqueue {
             unit: name.clone(),
             job_type,
-            mode: JobMode::from_word(&word("mode", "replace")).ok_or_else(|| invalid("mode"))?,
-            reload_if_possible: parameters["reload_if_possible"].as_bool().unwrap_or(false),
+            mode: JobMode::from_word(wanted.mode.as_deref().unwrap_or(MODE))
+                .ok_or_else(|| invalid("mode"))?,
+            reload_if_possible: wanted.reload_if_possible,
         };
-        let answer = match parameters["wait"].as_bool() {
+        let answer = match wanted.wait {
             Some(false) => Waiting::Queued(queue(shared, caller, call)),
             _ => {
                 let (reply, end) = caller.awaited();
@@ -102,12 +100,12 @@ impl Asked {
             }
         };
         // Said while the job is under way; it is refused with it.
-        let said = comment(&name, parameters, asker, shared);
+        let said = comment(&name, wanted.comment.as_deref(), asker, shared);
         Ok(Asked { name, job_type, answer, said })
     }
 
     /// Waits for the answer; the job goes on without its caller.
-    fn answered(self, caller: &Caller<'_>, shared: &Shared) -> Answered {
+    fn answered(self, caller: &Caller<'_>, shared: &Shared) -> Answered<JobEnd> {
         let answer = match self.answer {
             Waiting::End(end) => {
                 let end = caller.wait(end, "the manager was restarted; the job goes on")?;
@@ -137,13 +135,13 @@ fn refuse_at_once(
         return Ok(());
     }
     call_and_answer(shared, caller, Call::LoadUnit(name.clone()))?;
-    stoppable().map_err(|error| (NO_SUCH_UNIT, error.text))
+    stoppable().map_err(|error| (ErrorName::NoSuchUnit, error.text))
 }
 
 /// What is for units that are up says nothing of one that is down, or that it is down; that it cannot be up is the
 /// error to be told. Its file has been looked for by now.
 fn refuse_what_cannot_be_up(view: &View, name: &UnitName) -> Result<(), Refused> {
-    let not_found = || (NO_SUCH_UNIT, refusals::not_found(name.as_str()).text);
+    let not_found = || (ErrorName::NoSuchUnit, refusals::not_found(name.as_str()).text);
     let unit = view.lookup(name).ok_or_else(not_found)?;
     let definition = view.definition(unit);
     if !view.active_state(unit).is_down() || definition.load_state == LoadState::Masked {
@@ -151,7 +149,7 @@ fn refuse_what_cannot_be_up(view: &View, name: &UnitName) -> Result<(), Refused>
     }
     match refusals::of_load_state(definition) {
         Some(_) if is_only_named(view, unit) => Err(not_found()),
-        Some(error) => Err((UNIT_REFUSED, error.text)),
+        Some(error) => Err((ErrorName::UnitRefused, error.text)),
         None => Ok(()),
     }
 }
@@ -163,28 +161,30 @@ fn queue(shared: &Arc<Shared>, caller: &Caller<'_>, call: Call) -> Awaited<Outco
     outcome
 }
 
-fn queued(outcome: Outcome) -> Answered {
+fn queued(outcome: Outcome) -> Answered<JobEnd> {
     match outcome {
-        Ok(Answer::Job { job, .. }) => Ok(json!({"job": job.0})),
-        Ok(_) => Ok(json!({})),
+        Ok(Answer::Job { job, .. }) => Ok(JobEnd { job: Some(job.0), result: None }),
+        Ok(_) => Ok(JobEnd::default()),
         Err(error) => Err(refused(error.text)),
     }
 }
 
-fn ended(name: &UnitName, ended: Ended) -> Answered {
+fn ended(name: &UnitName, ended: Ended) -> Answered<JobEnd> {
+    let of = |result: JobResult| JobEnd { job: None, result: Some(result.as_str().into()) };
     match ended {
-        Ended::Job(result) => Ok(json!({"result": result.as_str()})),
-        Ended::Nothing => Ok(json!({"result": "done"})),
+        Ended::Job(result) => Ok(of(result)),
+        Ended::Nothing => Ok(of(JobResult::Done)),
         Ended::InVain(device) => {
-            let error = if device == *name { UNIT_REFUSED } else { DEPENDENCY_REFUSED };
+            let error =
+                if device == *name { ErrorName::UnitRefused } else { ErrorName::DependencyRefused };
             let text =
                 format!("{device} is not there and is waited for without a limit; the job stays");
             Err((error, text))
         }
         Ended::Refused { text, about: Some(unit) } if unit != *name => {
-            Err((DEPENDENCY_REFUSED, text))
+            Err((ErrorName::DependencyRefused, text))
         }
-        Ended::Refused { text, about: Some(_) } => Err((UNIT_REFUSED, text)),
+        Ended::Refused { text, about: Some(_) } => Err((ErrorName::UnitRefused, text)),
         Ended::Refused { text, about: None } => Err(refused(text)),
     }
 }
@@ -192,11 +192,11 @@ fn ended(name: &UnitName, ended: Ended) -> Answered {
 /// Puts down what is said with a stop.
 fn comment(
     name: &UnitName,
-    parameters: &Value,
+    said: Option<&str>,
     asker: Asker,
     shared: &Arc<Shared>,
 ) -> Result<(), Refused> {
-    let Some(text) = parameters["comment"].as_str() else { return Ok(()) };
+    let Some(text) = said else { return Ok(()) };
     let Some(unit) = shared.view().lookup(name) else { return Ok(()) };
     ask(shared, asker, Request::Comment { unit, text: text.to_owned() }).map(drop)
 }

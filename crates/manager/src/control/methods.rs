@@ -2,13 +2,18 @@
 
 use crate::base::say::say;
 use crate::control::answer::{
-    Answered, NO_SUCH_UNIT, RESTARTED, ask, call_and_answer, diagnostic, find, find_or_load,
+    Answered, RESTARTED, Refused, ask, call_and_answer, diagnostic, find, find_or_load,
     hidden_rules, invalid, is_inactive, log_tail, log_tails, look_at_file, made_by, moment,
     planned, reason, refused, resident_bytes, row, rules_of, unit_name,
 };
 use crate::control::caller::{Caller, is_privileged};
+use crate::control::device_report::devices;
+use crate::control::files::cat;
 use crate::control::jobs;
 use crate::control::load_errors;
+use crate::control::records::{record, records};
+use crate::control::top::top;
+use crate::control::why::why;
 use crate::last_steps::left_over;
 use crate::last_steps::left_over::Waited;
 use crate::published::orders::{Order, Reload, Report};
@@ -16,10 +21,10 @@ use crate::published::scheduled;
 use crate::published::scheduled::Scheduled;
 use crate::published::shared::Shared;
 use crate::shutdown::words::AskedBy;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use warren_bus::backend::{Backend, Call, Leave, PresetMode, UnitFileOp, UnitFileVerb};
+use warren_bus::backend::{self, Backend, Call, PresetMode, UnitFileOp, UnitFileVerb};
 use warren_bus::glob::Patterns;
 use warren_bus::properties::manager::system_state;
 use warren_bus::{Answer, BusError, ReplySender, is_listed, refusals};
@@ -27,57 +32,72 @@ use warren_core::graph::Definition;
 use warren_core::model::admin_marks::Marked;
 use warren_core::model::state::History;
 use warren_core::model::time::Moment;
-use warren_core::protocol::request::{Asker, KillWhom, Request};
+use warren_core::protocol::request::{self, Asker};
 use warren_init::protocol::control::PowerAction;
 use warren_unit::install::UnitFileState;
 use warren_unit::{LoadState, UnitName, UnitType};
+use warren_wire::control::{
+    Clear, Done, ErrorName, FileChange, FileState, FileStateAnswer, FileText, Hurry, Kill,
+    KillWhom, Leave, LeaveHow, List, ListAnswer, LogindPlan, Mark, MarkAs, Method, ProcessRow,
+    ReloadAnswer, ReloadConfiguration, Request, ResetFailed, ShutdownAnswer, Status, StatusAnswer,
+    Texts, TotalsAnswer, UnitFileVerb as Verb, UnitFiles, UnitFilesAnswer, Verify, VerifyAnswer,
+    write_answer, write_error,
+};
 
-/// One method.
-pub struct Method {
-    /// Its name after `io.warrener.Manager.`.
-    pub name: &'static str,
-    /// It changes something.
-    pub changes: bool,
-    /// Does it.
-    pub serve: fn(&Value, &Caller<'_>, &Arc<Shared>) -> Answered,
+/// Serves a request with one answer; the answer as a message.
+pub(crate) fn serve(request: &Request, caller: &Caller<'_>, shared: &Arc<Shared>) -> Vec<u8> {
+    match request {
+        Request::List(request) => message(list(request, caller, shared)),
+        Request::Status(request) => message(status(request, caller, shared)),
+        Request::FileState(request) => message(file_state(request, caller, shared)),
+        Request::Why(request) => message(why(request, caller, shared)),
+        Request::Devices(_) => message(Ok(devices(shared))),
+        Request::Cat(request) => message(cat(request, caller, shared)),
+        Request::Records(_) => message(Ok(records(shared))),
+        Request::Record(request) => message(record(request, shared)),
+        Request::Top(_) => message(Ok(top(shared))),
+        Request::Totals(_) => message(Ok(totals(shared))),
+        Request::Verify(request) => message(verify(request, caller, shared)),
+        Request::Shutdown(_) => message(Ok(shutdown(shared))),
+        Request::Job(request) => message(jobs::job(request, caller, shared)),
+        Request::ReloadConfiguration(request) => message(reload(request, caller, shared)),
+        Request::UnitFiles(request) => message(unit_files(request, caller, shared)),
+        Request::Kill(request) => message(kill(request, caller, shared)),
+        Request::ResetFailed(request) => message(reset_failed(request, caller, shared)),
+        Request::Reexecute(_) => message(reexecute(caller, shared)),
+        Request::Leave(request) => message(leave(request, caller, shared)),
+        Request::CancelLeave(_) => message(cancel_leave(caller, shared)),
+        Request::Hurry(request) => message(hurry(request, caller, shared)),
+        Request::Mark(request) => message(mark(request, caller, shared)),
+        Request::Clear(request) => message(clear(request, caller, shared)),
+        // The connection has their answers.
+        Request::Jobs(_) => refusal((ErrorName::ExpectedMore, Method::Jobs.full_name())),
+        Request::Inhibit(_) => refusal((ErrorName::MethodNotFound, Method::Inhibit.full_name())),
+    }
 }
 
-/// All methods.
-pub const CALLS: &[Method] = &[
-    Method { name: "List", changes: false, serve: list },
-    Method { name: "Status", changes: false, serve: status },
-    Method { name: "FileState", changes: false, serve: file_state },
-    Method { name: "Why", changes: false, serve: crate::control::why::why },
-    Method { name: "Devices", changes: false, serve: crate::control::device_report::devices },
-    Method { name: "Cat", changes: false, serve: crate::control::files::cat },
-    Method { name: "Records", changes: false, serve: crate::control::records::records },
-    Method { name: "Record", changes: false, serve: crate::control::records::record },
-    Method { name: "Top", changes: false, serve: top },
-    Method { name: "Totals", changes: false, serve: totals },
-    Method { name: "Verify", changes: false, serve: verify },
-    Method { name: "Job", changes: true, serve: jobs::job },
-    Method { name: "ReloadConfiguration", changes: true, serve: reload },
-    Method { name: "UnitFiles", changes: true, serve: unit_files },
-    Method { name: "Kill", changes: true, serve: kill },
-    Method { name: "ResetFailed", changes: true, serve: reset_failed },
-    Method { name: "Reexecute", changes: true, serve: reexecute },
-    Method { name: "Leave", changes: true, serve: leave },
-    Method { name: "CancelLeave", changes: true, serve: cancel_leave },
-    Method { name: "Shutdown", changes: false, serve: shutdown },
-    Method { name: "Hurry", changes: true, serve: hurry },
-    Method { name: "Mark", changes: true, serve: mark },
-    Method { name: "Clear", changes: true, serve: clear },
-];
+/// What is answered, as a message.
+pub(crate) fn message(answered: Answered<impl Serialize>) -> Vec<u8> {
+    match answered {
+        Ok(answer) => write_answer(&answer, false),
+        Err(why) => refusal(why),
+    }
+}
+
+/// A refusal as a message.
+pub(crate) fn refusal((error, text): Refused) -> Vec<u8> {
+    write_error(&error, &text)
+}
 
 // ---- reading ----
 
-fn list(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn list(request: &List, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<ListAnswer> {
     let view = shared.view();
-    let patterns = Patterns::new(&words(&parameters["patterns"]), !is_privileged(caller.asker))
-        .map_err(|why| ("io.warrener.LimitsExceeded", why))?;
-    let states = words(&parameters["state"]);
+    let patterns = Patterns::new(&words(&request.patterns), !is_privileged(caller.asker))
+        .map_err(|why| (ErrorName::LimitsExceeded, why))?;
+    let states = words(&request.state);
     let types: Vec<UnitType> =
-        words(&parameters["type"]).into_iter().map(unit_type).collect::<Result<_, _>>()?;
+        words(&request.unit_type).into_iter().map(unit_type).collect::<Result<_, _>>()?;
     let wanted = |definition: &Arc<Definition>| {
         let name = definition.name.as_str();
         let active = view.active_state(definition.id).as_str();
@@ -97,75 +117,77 @@ fn list(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answer
         .filter(|d| wanted(d))
         .collect();
     rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    Ok(json!({"units": rows.into_iter().map(|d| row(&view, d)).collect::<Vec<_>>()}))
+    Ok(ListAnswer { units: rows.into_iter().map(|d| row(&view, d)).collect() })
 }
 
-/// A text, or a list of them; none if it is left out.
-fn words(value: &Value) -> Vec<&str> {
-    let listed = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-    value.as_str().into_iter().chain(listed).collect()
+fn words(texts: &Texts) -> Vec<&str> {
+    texts.0.iter().map(String::as_str).collect()
 }
 
-fn unit_type(word: &str) -> Result<UnitType, (&'static str, String)> {
+fn unit_type(word: &str) -> Result<UnitType, Refused> {
     UnitType::from_suffix(word).ok_or_else(|| invalid(format!("Unknown unit type {word}.")))
 }
 
-pub(crate) fn status(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let (view, unit) = find_or_load(parameters, caller, shared)?;
+fn status(request: &Status, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<StatusAnswer> {
+    let (view, unit) = find_or_load(request.unit.as_deref(), request.pid, caller, shared)?;
     let definition = view.definition(unit);
     let run = view.run(unit);
     let empty = History::default();
     let history = run.history.as_deref().unwrap_or(&empty);
     let files = definition.file_paths();
-    let processes: Vec<Value> = shared
-        .processes(&view, unit)
-        .into_iter()
-        .map(|pid| json!({"pid": pid, "command": crate::base::command_line::of(pid)}))
-        .collect();
+    let processes = shared.processes(&view, unit).into_iter();
+    let processes = processes
+        .map(|pid| ProcessRow { pid: pid as u32, command: crate::base::command_line::of(pid) });
     let live = shared.live(unit);
-    let mut out = row(&view, definition);
-    let more = json!({
-        "files": files.iter().map(|f| &**f).collect::<Vec<_>>(),
-        "made_by": rules_of(shared, definition),
-        "hides": hidden_rules(shared, definition),
-        "file_state": shared.states().get(&definition.name).map(UnitFileState::as_str),
-        "differs_on_disk": shared.differs_on_disk(definition),
-        "since": moment(history.state_change),
-        "active_since": moment(history.active_enter),
-        "main_pid": run.main_process().map(|p| p.pid),
-        "control_pid": run.control_pid(),
-        "status_text": history.status_text,
-        "result": history.outcome.as_str(),
-        "restarts": history.restarts,
-        "restart": crate::control::restarts::value(&view, shared, unit, crate::base::clock::now()),
-        "ended": history.last_main.map(crate::control::restarts::ended),
-        "processes": processes,
-        "memory": live.memory_current,
-        "cpu_ns": live.cpu_usage_nsec,
-        "tasks": live.tasks_current,
-        "cgroup": live.control_group,
-        "reason": reason(&view, view.reason(unit)),
-        "load_fault": load_errors::reason(caller.asker, shared, definition).as_ref().map(diagnostic),
-        "remarks": crate::control::comments::value(&view, shared, unit),
-        "log": log_tail(&mut log_tails(shared, caller.asker), definition.name.as_str()),
-        "log_withheld": !is_privileged(caller.asker),
-    });
-    if let (Some(out), Value::Object(more)) = (out.as_object_mut(), more) {
-        out.extend(more);
-        out.extend(crate::control::detail::value(&view, shared, unit));
-    }
+    let mut out = StatusAnswer {
+        row: row(&view, definition),
+        files: files.iter().map(|file| file.to_string()).collect(),
+        made_by: rules_of(shared, definition),
+        hides: hidden_rules(shared, definition),
+        file_state: file_state_of(shared, &definition.name),
+        differs_on_disk: shared.differs_on_disk(definition),
+        since: moment(history.state_change),
+        active_since: moment(history.active_enter),
+        main_pid: run.main_process().map(|p| p.pid),
+        control_pid: run.control_pid(),
+        status_text: history.status_text.clone(),
+        result: history.outcome.as_str().to_owned(),
+        restarts: history.restarts,
+        restart: crate::control::restarts::answer(&view, shared, unit, crate::base::clock::now()),
+        ended: history.last_main.map(crate::control::restarts::ended),
+        processes: processes.collect(),
+        memory: live.memory_current,
+        cpu_ns: live.cpu_usage_nsec,
+        tasks: live.tasks_current,
+        cgroup: live.control_group,
+        reason: reason(&view, view.reason(unit)),
+        load_fault: load_errors::reason(caller.asker, shared, definition).as_ref().map(diagnostic),
+        remarks: crate::control::comments::answers(&view, shared, unit),
+        log: log_tail(&mut log_tails(shared, caller.asker), definition.name.as_str()),
+        log_withheld: !is_privileged(caller.asker),
+        ..StatusAnswer::default()
+    };
+    crate::control::detail::add(&mut out, &view, shared, unit);
     Ok(out)
 }
 
 /// The installation state of a unit's file, also of a template and of an instance that is not in use;
 /// null if there is no file.
-fn file_state(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let name = unit_name(parameters)?;
+fn file_state(
+    request: &FileState,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Answered<FileStateAnswer> {
+    let name = unit_name(request.unit.as_deref())?;
     look_at_file(&name, caller, shared)?;
-    Ok(json!({"state": shared.states().get(&name).map(UnitFileState::as_str)}))
+    Ok(FileStateAnswer { state: file_state_of(shared, &name) })
 }
 
-fn totals(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn file_state_of(shared: &Shared, name: &UnitName) -> Option<String> {
+    shared.states().get(name).map(|state| UnitFileState::as_str(state).to_owned())
+}
+
+fn totals(shared: &Arc<Shared>) -> TotalsAnswer {
     let view = shared.view();
     let mut by_state = std::collections::BTreeMap::<&str, u64>::new();
     let mut by_type = std::collections::BTreeMap::<&str, u64>::new();
@@ -178,22 +200,25 @@ fn totals(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
         *by_type.entry(definition.unit_type().suffix()).or_default() += 1;
     }
     let facts = shared.facts();
-    Ok(json!({
-        "version": facts.version,
-        "loaded": loaded,
-        "by_state": by_state,
-        "by_type": by_type,
-        "jobs": view.totals.jobs,
-        "failed": view.totals.failed,
-        "generation": view.graph.generation(),
-        "state": system_state(&view),
-        "started": view.totals.startup_finished,
-        "stopping": view.is_going_down(),
-        "load_us": micros_between(facts.boot.load.0, facts.boot.load.1),
-        "startup_us": micros_between(facts.boot.userspace, facts.boot.finish),
-        "resident_bytes": resident_bytes(),
-        "pid": std::process::id(),
-    }))
+    let owned = |counts: std::collections::BTreeMap<&str, u64>| {
+        counts.into_iter().map(|(word, count)| (word.to_owned(), count)).collect()
+    };
+    TotalsAnswer {
+        version: facts.version.clone(),
+        loaded,
+        by_state: owned(by_state),
+        by_type: owned(by_type),
+        jobs: view.totals.jobs,
+        failed: view.totals.failed,
+        generation: view.graph.generation(),
+        state: system_state(&view).to_owned(),
+        started: Some(view.totals.startup_finished),
+        stopping: view.is_going_down(),
+        load_us: micros_between(facts.boot.load.0, facts.boot.load.1),
+        startup_us: micros_between(facts.boot.userspace, facts.boot.finish),
+        resident_bytes: resident_bytes(),
+        pid: std::process::id(),
+    }
 }
 
 /// Zero where the end was not reached.
@@ -201,48 +226,46 @@ fn micros_between(began: Moment, ended: Moment) -> u64 {
     ended.monotonic.0.saturating_sub(began.monotonic.0)
 }
 
-/// What the manager does now.
-fn top(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    Ok(crate::control::top::top(shared))
-}
-
-fn verify(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn verify(request: &Verify, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<VerifyAnswer> {
     let view = shared.view();
-    let definition = view.definition(find(&view, parameters)?);
+    let definition = view.definition(find(&view, request.unit.as_deref())?);
     let found = load_errors::all(caller.asker, shared, definition);
-    Ok(json!({
-        "load": definition.load_state.as_str(),
-        "diagnostics": found.iter().map(diagnostic).collect::<Vec<_>>(),
-    }))
+    Ok(VerifyAnswer {
+        load: definition.load_state.as_str().into(),
+        diagnostics: found.iter().map(diagnostic).collect(),
+    })
 }
 
 // ---- changing ----
 
-fn mark(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let marked = match parameters["as"].as_str() {
-        Some("maintenance") => Marked::Maintenance,
-        Some("degraded") => Marked::Degraded,
-        _ => return Err(invalid("as")),
+fn mark(request: &Mark, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<Done> {
+    let marked = match request.mark {
+        MarkAs::Maintenance => Marked::Maintenance,
+        MarkAs::Degraded => Marked::Degraded,
+        MarkAs::Other(_) => return Err(invalid("as")),
     };
-    let unit = find(&shared.view(), parameters)?;
-    let text = parameters["comment"].as_str().unwrap_or_default().to_owned();
-    ask(shared, caller.asker, Request::Mark { unit, marked, text })
+    let unit = find(&shared.view(), request.unit.as_deref())?;
+    let text = request.comment.clone().unwrap_or_default();
+    ask(shared, caller.asker, request::Request::Mark { unit, marked, text })
 }
 
-fn clear(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let unit = find(&shared.view(), parameters)?;
-    ask(shared, caller.asker, Request::Clear(unit))
+fn clear(request: &Clear, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<Done> {
+    let unit = find(&shared.view(), request.unit.as_deref())?;
+    ask(shared, caller.asker, request::Request::Clear(unit))
 }
 
-fn reload(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let flag = |key: &str| parameters[key].as_bool().unwrap_or(false);
-    let unit = parameters["unit"].is_string().then(|| unit_name(parameters)).transpose()?;
+fn reload(
+    request: &ReloadConfiguration,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Answered<ReloadAnswer> {
+    let unit = request.unit.as_deref().map(|unit| unit_name(Some(unit))).transpose()?;
     let how = Reload {
-        full: flag("full"),
-        dry_run: flag("dry_run"),
-        rules_only: flag("rules_only"),
+        full: request.full,
+        dry_run: request.dry_run,
+        rules_only: request.rules_only,
         unit: unit.clone(),
-        rollback: parameters["rollback"].as_u64(),
+        rollback: request.rollback,
     };
     let (reply, report) = caller.awaited();
     shared.order(Order::Reload { how, reply });
@@ -255,7 +278,7 @@ fn reload(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
         let is_there = view.lookup(&name).is_some_and(|unit| is_listed(&view, unit));
         let differs = [&report.added, &report.changed, &report.removed];
         if !is_there && !differs.into_iter().any(|units| units.contains(&name)) {
-            return Err((NO_SUCH_UNIT, refusals::not_found(name.as_str()).text));
+            return Err((ErrorName::NoSuchUnit, refusals::not_found(name.as_str()).text));
         }
     }
     // Of 25,000 units that takes a moment, which is this thread's and not the loop's.
@@ -263,149 +286,147 @@ fn reload(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answ
     let causes = report.rules.as_ref().map(|rules| crate::config::fleet::causes(rules, units));
     let causes = causes.unwrap_or_default();
     let names = |units: &[UnitName]| units.iter().map(|u| u.to_string()).collect::<Vec<_>>();
-    let texts = report.rules.as_ref().filter(|_| flag("texts")).map(crate::config::fleet::texts);
-    let text = |(path, before, after)| json!({"path": path, "before": before, "after": after});
-    Ok(json!({
-        "texts": texts.unwrap_or_default().into_iter().map(text).collect::<Vec<_>>(),
-        "generation": report.generation,
-        "added": names(&report.added),
-        "changed": names(&report.changed),
-        "removed": names(&report.removed),
-        "needs_restart": names(&report.changed_up.needs_restart(&shared.settings())),
-        "made_by": causes.iter().map(made_by).collect::<Vec<_>>(),
-        "diagnostics": report.diagnostics.iter().map(diagnostic).collect::<Vec<_>>(),
-        "files_looked_at": report.work.looked_at,
-        "files_parsed": report.work.parsed,
-        "took_us": report.took_us,
-        "loop_us": report.loop_us,
-    }))
+    let texts = report.rules.as_ref().filter(|_| request.texts).map(crate::config::fleet::texts);
+    let text =
+        |(path, before, after): (Box<str>, _, _)| FileText { path: path.into(), before, after };
+    Ok(ReloadAnswer {
+        texts: texts.unwrap_or_default().into_iter().map(text).collect(),
+        generation: report.generation,
+        added: names(&report.added),
+        changed: names(&report.changed),
+        removed: names(&report.removed),
+        needs_restart: names(&report.changed_up.needs_restart(&shared.settings())),
+        made_by: causes.iter().map(made_by).collect(),
+        diagnostics: report.diagnostics.iter().map(diagnostic).collect(),
+        files_looked_at: report.work.looked_at.into(),
+        files_parsed: report.work.parsed.into(),
+        took_us: report.took_us,
+        loop_us: report.loop_us,
+    })
 }
 
-fn unit_files(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let verbs = [
-        ("enable", UnitFileVerb::Enable),
-        ("disable", UnitFileVerb::Disable),
-        ("reenable", UnitFileVerb::Reenable),
-        ("link", UnitFileVerb::Link),
-        ("mask", UnitFileVerb::Mask),
-        ("unmask", UnitFileVerb::Unmask),
-        ("revert", UnitFileVerb::Revert),
-        ("set-default", UnitFileVerb::SetDefault),
-        ("preset", UnitFileVerb::Preset(preset_mode(parameters)?)),
-        ("preset-all", UnitFileVerb::PresetAll(preset_mode(parameters)?)),
-    ];
-    let verb = parameters["verb"].as_str().unwrap_or_default();
-    let verb = verbs.iter().find(|(word, _)| *word == verb).map(|(_, v)| *v);
-    let files = parameters["files"].as_array().into_iter().flatten();
+fn unit_files(
+    request: &UnitFiles,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Answered<UnitFilesAnswer> {
     let operation = UnitFileOp {
-        verb: verb.ok_or_else(|| invalid("verb"))?,
-        files: files.filter_map(Value::as_str).map(str::to_owned).collect(),
+        verb: verb_of(request)?,
+        files: request.files.clone(),
         target: None,
-        runtime: parameters["runtime"].as_bool().unwrap_or(false),
-        force: parameters["force"].as_bool().unwrap_or(false),
+        runtime: request.runtime,
+        force: request.force,
     };
-    let files = operation.files.clone();
     let answer = call_and_answer(shared, caller, Call::UnitFiles(operation))?;
-    let said = parameters["comment"].as_str();
-    let runtime = parameters["runtime"].as_bool().unwrap_or(false);
-    let verb = parameters["verb"].as_str();
     // The links are made: why the comment is not kept stands beside them.
-    let unsaid =
-        crate::control::comments::unit_files(shared, caller.asker, verb, &files, said, runtime)
-            .err();
+    let unsaid = crate::control::comments::unit_files(shared, caller.asker, request).err();
     match answer {
         Answer::Changes { changes, carries_install_info, remarks } => {
-            let changes: Vec<Value> = changes
-                .into_iter()
-                .map(|c| json!({"kind": c.kind, "path": c.path, "source": c.source}))
-                .collect();
-            let remarks: Vec<String> =
-                remarks.iter().map(ToString::to_string).chain(unsaid).collect();
-            Ok(json!({
-                "changes": changes,
-                "carries_install_info": carries_install_info,
-                "remarks": remarks,
-            }))
+            let change = |c: backend::FileChange| FileChange {
+                kind: c.kind.to_owned(),
+                path: c.path,
+                source: c.source,
+            };
+            Ok(UnitFilesAnswer {
+                changes: changes.into_iter().map(change).collect(),
+                carries_install_info: Some(carries_install_info),
+                remarks: remarks.iter().map(ToString::to_string).chain(unsaid).collect(),
+            })
         }
-        _ => Ok(json!({"changes": []})),
+        _ => Ok(UnitFilesAnswer::default()),
     }
 }
 
-fn preset_mode(parameters: &Value) -> Result<PresetMode, (&'static str, String)> {
-    match parameters["mode"].as_str() {
-        None | Some("" | "full") => Ok(PresetMode::Full),
-        Some("enable-only") => Ok(PresetMode::EnableOnly),
-        Some("disable-only") => Ok(PresetMode::DisableOnly),
-        Some(_) => Err(invalid("mode")),
-    }
-}
-
-fn kill(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let whom = match parameters["whom"].as_str() {
-        Some("main") => KillWhom::Main,
-        Some("control") => KillWhom::Control,
-        Some("all") | None => KillWhom::All,
-        Some(_) => return Err(invalid("whom")),
+fn verb_of(request: &UnitFiles) -> Result<UnitFileVerb, Refused> {
+    let mode = match request.mode.as_deref() {
+        None | Some("" | "full") => PresetMode::Full,
+        Some("enable-only") => PresetMode::EnableOnly,
+        Some("disable-only") => PresetMode::DisableOnly,
+        Some(_) => return Err(invalid("mode")),
     };
-    let signal = parameters["signal"].as_i64().and_then(|n| i32::try_from(n).ok());
+    Ok(match request.verb {
+        Verb::Enable => UnitFileVerb::Enable,
+        Verb::Disable => UnitFileVerb::Disable,
+        Verb::Reenable => UnitFileVerb::Reenable,
+        Verb::Link => UnitFileVerb::Link,
+        Verb::Mask => UnitFileVerb::Mask,
+        Verb::Unmask => UnitFileVerb::Unmask,
+        Verb::Revert => UnitFileVerb::Revert,
+        Verb::SetDefault => UnitFileVerb::SetDefault,
+        Verb::Preset => UnitFileVerb::Preset(mode),
+        Verb::PresetAll => UnitFileVerb::PresetAll(mode),
+        Verb::Other(_) => return Err(invalid("verb")),
+    })
+}
+
+fn kill(request: &Kill, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<Done> {
+    let whom = match request.whom {
+        Some(KillWhom::Main) => request::KillWhom::Main,
+        Some(KillWhom::Control) => request::KillWhom::Control,
+        Some(KillWhom::All) | None => request::KillWhom::All,
+        Some(KillWhom::Other(_)) => return Err(invalid("whom")),
+    };
+    let signal = request.signal.and_then(|n| i32::try_from(n).ok());
     let signal = signal.ok_or_else(|| invalid("signal"))?;
-    let unit = find(&shared.view(), parameters)?;
+    let unit = find(&shared.view(), request.unit.as_deref())?;
     let call = Call::Kill { unit, whom, signal };
     let (sender, answer) = caller.awaited();
     shared.call(caller.asker, call, ReplySender::new(move |outcome| sender.send(outcome)));
     match caller.wait(answer, RESTARTED)? {
-        Ok(_) => Ok(json!({})),
+        Ok(_) => Ok(Done {}),
         Err(error) if error.name == BusError::no_such_process("").name => {
-            Err(("io.warrener.NoSuchProcess", error.text))
+            Err((ErrorName::NoSuchProcess, error.text))
         }
         Err(error) => Err(refused(error.text)),
     }
 }
 
-fn reset_failed(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let unit = match parameters["unit"].is_string() {
-        true => Some(find(&shared.view(), parameters)?),
-        false => None,
-    };
-    call_and_answer(shared, caller, Call::ResetFailed(unit)).map(|_| json!({}))
+fn reset_failed(
+    request: &ResetFailed,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Answered<Done> {
+    let unit = request.unit.as_deref();
+    let unit = unit.map(|unit| find(&shared.view(), Some(unit))).transpose()?;
+    call_and_answer(shared, caller, Call::ResetFailed(unit)).map(|_| Done {})
 }
 
 /// Answered by the end of the connection, which is that of the process: whoever comes then is served by the next.
-fn reexecute(_: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn reexecute(caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<Done> {
     call_and_answer(shared, caller, Call::Reexecute)?;
     let (_unused, never) = caller.awaited();
     caller.wait(never, RESTARTED)
 }
 
 /// Whether everything is being stopped, and what that waits for.
-fn shutdown(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn shutdown(shared: &Arc<Shared>) -> ShutdownAnswer {
     let view = shared.view();
-    let waits = crate::shutdown::waits::values(shared, &view, crate::base::clock::now().monotonic);
+    let waits = crate::shutdown::waits::answers(shared, &view, crate::base::clock::now().monotonic);
     let follows = crate::shutdown::words::follows(&view);
-    Ok(json!({
-        "stopping": view.is_going_down(),
-        "follows": follows.map(crate::base::power_action::text),
-        "jobs": view.totals.jobs,
-        "waits": waits,
-        "unwritten_bytes": crate::shutdown::waits::unwritten_bytes(&view),
-        "planned": shared.plan().as_ref().map(planned),
-        "planned_by_logind": planned_by_logind(shared),
-        "inhibitors": crate::published::locks::value(&shared.locks()),
-    }))
+    ShutdownAnswer {
+        stopping: view.is_going_down(),
+        follows: follows.map(|action| crate::base::power_action::text(action).to_owned()),
+        jobs: view.totals.jobs,
+        waits,
+        unwritten_bytes: crate::shutdown::waits::unwritten_bytes(&view),
+        planned: shared.plan().as_ref().map(planned),
+        planned_by_logind: planned_by_logind(shared),
+        inhibitors: crate::published::locks::answers(&shared.locks()),
+    }
 }
 
-fn planned_by_logind(shared: &Shared) -> Option<Value> {
+fn planned_by_logind(shared: &Shared) -> Option<LogindPlan> {
     if shared.settings().context.scope != warren_unit::Scope::System {
         return None;
     }
     let text = std::fs::read_to_string(scheduled::OF_LOGIND).ok()?;
     let (mode, left_us) = scheduled::of_logind(&text, crate::base::clock::now().realtime_us)?;
-    Some(json!({"mode": mode, "left_us": left_us}))
+    Some(LogindPlan { mode: mode.to_owned(), left_us })
 }
 
-fn hurry(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn hurry(request: &Hurry, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<Done> {
     let view = shared.view();
-    let unit = find(&view, parameters)?;
+    let unit = find(&view, request.unit.as_deref())?;
     let name = view.graph.name(unit).as_str();
     // Units are down by then: what is left of them is waited for by those who take the last steps.
     if view.totals.stopping
@@ -415,39 +436,40 @@ fn hurry(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answe
         left_over::note_killed(&shared.left_over, count);
         let by = AskedBy::Client(caller.asker).text(&view.graph);
         say!("{name}: killing its remaining processes{by}");
-        return Ok(json!({}));
+        return Ok(Done {});
     }
-    ask(shared, caller.asker, Request::Hurry(unit))
+    ask(shared, caller.asker, request::Request::Hurry(unit))
 }
 
 /// Ends everything, now or when `after` or `at` says.
-fn leave(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let (how, action) = match parameters["how"].as_str() {
-        Some("exit") => (Leave::Exit, PowerAction::Exit(shared.facts().exit_code)),
-        Some("reboot") => (Leave::Reboot, PowerAction::Reboot),
-        Some("poweroff") => (Leave::PowerOff, PowerAction::PowerOff),
-        Some("halt") => (Leave::Halt, PowerAction::Halt),
-        Some("kexec") => (Leave::KExec, PowerAction::Kexec),
-        Some("soft-reboot") => (Leave::SoftReboot, PowerAction::SoftReboot),
-        Some(_) | None => return Err(invalid("how")),
+fn leave(request: &Leave, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<Done> {
+    use backend::Leave as How;
+    let (how, action) = match request.how {
+        Some(LeaveHow::Exit) => (How::Exit, PowerAction::Exit(shared.facts().exit_code)),
+        Some(LeaveHow::Reboot) => (How::Reboot, PowerAction::Reboot),
+        Some(LeaveHow::Poweroff) => (How::PowerOff, PowerAction::PowerOff),
+        Some(LeaveHow::Halt) => (How::Halt, PowerAction::Halt),
+        Some(LeaveHow::Kexec) => (How::KExec, PowerAction::Kexec),
+        Some(LeaveHow::SoftReboot) => (How::SoftReboot, PowerAction::SoftReboot),
+        Some(LeaveHow::Other(_)) | None => return Err(invalid("how")),
     };
-    let (after, at) = (parameters["after"].as_str(), parameters["at"].as_str());
+    let (after, at) = (request.after.as_deref(), request.at.as_deref());
     if after.is_some() || at.is_some() {
-        let message = parameters["message"].as_str().unwrap_or_default();
+        let message = request.message.as_deref().unwrap_or_default();
         let scheduled = Scheduled::new(action, after, at, message).map_err(invalid)?;
         return plan(caller.asker, scheduled, shared);
     }
     let locks = shared.locks();
-    if !locks.is_empty() && parameters["ignore_inhibitors"].as_bool() != Some(true) {
+    if !locks.is_empty() && request.ignore_inhibitors != Some(true) {
         return Err(refused(format!(
             "it is inhibited by {}",
             crate::shutdown::inhibitors::line(&locks)
         )));
     }
-    call_and_answer(shared, caller, Call::LeaveInOrder(how)).map(|_| json!({}))
+    call_and_answer(shared, caller, Call::LeaveInOrder(how)).map(|_| Done {})
 }
 
-fn plan(asker: Asker, scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
+fn plan(asker: Asker, scheduled: Scheduled, shared: &Arc<Shared>) -> Answered<Done> {
     let scope = shared.settings().context.scope;
     if let Some(why) = crate::base::power_action::cannot_follow(scheduled.action, scope) {
         return Err(refused(why));
@@ -455,17 +477,17 @@ fn plan(asker: Asker, scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
     let (reply, answer) = channel();
     shared.order(Order::Plan { asker, scheduled, reply });
     match answer.recv() {
-        Ok(Ok(())) => Ok(json!({})),
+        Ok(Ok(())) => Ok(Done {}),
         Ok(Err(why)) => Err(refused(why)),
         Err(_) => Err(refused(RESTARTED)),
     }
 }
 
-fn cancel_leave(_: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+fn cancel_leave(caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<Done> {
     let (reply, answer) = channel();
     shared.order(Order::CancelPlan(caller.asker, reply));
     match answer.recv() {
-        Ok(true) => Ok(json!({})),
+        Ok(true) => Ok(Done {}),
         Ok(false) if shared.view().totals.stopping => {
             Err(refused("units are being stopped: there is no way back"))
         }

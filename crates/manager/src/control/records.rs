@@ -4,14 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::model::time::Monotonic;
 use warren_trace::event::{Event, What};
 use warren_trace::words::Subject;
+use warren_wire::control::{Record, RecordAnswer, RecordRow, RecordUnderWay, RecordsAnswer};
 
 use crate::control::answer::{Answered, refused};
-use crate::control::caller::Caller;
 use crate::published::orders::{Order, Stretch};
 use crate::published::shared::Shared;
 use crate::recording::files::{Kept, Material};
@@ -19,49 +18,51 @@ use crate::recording::jobs::JobsBefore;
 use crate::recording::recorder::PIECE_EVENTS_MAX;
 
 /// Recordings that are kept, the oldest first, and the boot or shutdown of which one goes on.
-pub(crate) fn records(_: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+pub(crate) fn records(shared: &Arc<Shared>) -> RecordsAnswer {
     let row = |kept: Kept| {
         let head = shared.records.head(&kept);
-        let began_us = head.map_or(kept.number, |head| head.anchor.realtime_us);
-        let subject = kept.subject.text();
-        json!({"name": kept.name, "subject": subject, "began_us": began_us, "bytes": kept.bytes})
+        RecordRow {
+            began_us: head.map_or(kept.number, |head| head.anchor.realtime_us),
+            subject: kept.subject.text().to_owned(),
+            name: kept.name,
+            bytes: kept.bytes,
+        }
     };
-    let rows: Vec<Value> = shared.records.list().into_iter().map(row).collect();
-    let trouble = shared.records.trouble();
-    Ok(json!({"records": rows, "trouble": trouble, "under_way": under_way(shared)}))
+    RecordsAnswer {
+        records: shared.records.list().into_iter().map(row).collect(),
+        trouble: shared.records.trouble(),
+        under_way: under_way(shared),
+    }
 }
 
-/// What is being recorded; null if nothing is.
-fn under_way(shared: &Shared) -> Value {
+/// What is being recorded.
+fn under_way(shared: &Shared) -> Option<RecordUnderWay> {
     let (reply, under_way) = channel();
     shared.order(Order::UnderWay(reply));
-    let under_way = under_way.recv().ok().flatten();
-    under_way.map_or(
-        Value::Null,
-        |(subject, began)| json!({"subject": subject.text(), "since_us": began.monotonic.0}),
-    )
+    let (subject, began) = under_way.recv().ok().flatten()?;
+    Some(RecordUnderWay { subject: subject.text().to_owned(), since_us: began.monotonic.0 })
 }
 
 /// A recording's bytes in base64: one that is kept, by `name`, or what happened in the time from
 /// `since_us` to `until_us` (both monotonic; without them, everything that is still there), as one of
 /// `subject` if it is given.
-pub(crate) fn record(parameters: &Value, _: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
-    let bytes = match parameters["name"].as_str() {
+pub(crate) fn record(request: &Record, shared: &Arc<Shared>) -> Answered<RecordAnswer> {
+    let bytes = match request.name.as_deref() {
         Some(name) => shared
             .records
             .read(name)
             .map_err(|e| refused(format!("the recording {name} cannot be read: {e}")))?,
         None => {
-            let from = Monotonic(parameters["since_us"].as_u64().unwrap_or(0));
-            let until = Monotonic(parameters["until_us"].as_u64().unwrap_or(u64::MAX));
+            let from = Monotonic(request.since_us.unwrap_or(0));
+            let until = Monotonic(request.until_us.unwrap_or(u64::MAX));
             let material = material(shared, from, until);
             let mut material = material.ok_or_else(|| refused("the manager was restarted"))?;
-            let subject = parameters["subject"].as_str().and_then(Subject::from_text);
+            let subject = request.subject.as_deref().and_then(Subject::from_text);
             material.head.subject = subject.unwrap_or(Subject::Live);
             warren_trace::record::write(&crate::recording::files::recording(material))
         }
     };
-    Ok(json!({"data": warren_trace::base64::encode(&bytes)}))
+    Ok(RecordAnswer { data: warren_trace::base64::encode(&bytes) })
 }
 
 /// What happened between two moments, taken from the loop piece by piece; nothing if the manager ends.

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use warren_core::graph::Definition;
 use warren_core::model::ids::UnitId;
 use warren_core::model::process::{Ended, ExitStatus};
@@ -15,8 +14,9 @@ use warren_core::model::time::{Moment, Monotonic};
 use warren_core::view::View;
 use warren_unit::Signal;
 use warren_unit::compile::Compiler;
+use warren_wire::control::{RestartAnswer, RestartBefore, StartLimit};
 
-use crate::control::answer::{moment, reason};
+use crate::control::answer::{micros, moment, reason};
 use crate::published::shared::Shared;
 
 /// What came up again after a failure is in trouble until it has held for so long.
@@ -56,36 +56,46 @@ pub(crate) fn failure(view: &View, unit: UnitId) -> Code {
     reason.map(|reason| reason.code).unwrap_or_default()
 }
 
-/// The restarts of a unit; null if there were none and none is to come.
-pub(crate) fn value(view: &View, shared: &Shared, unit: UnitId, now: Moment) -> Value {
+/// The restarts of a unit; nothing if there were none and none is to come.
+pub(crate) fn answer(
+    view: &View,
+    shared: &Shared,
+    unit: UnitId,
+    now: Moment,
+) -> Option<RestartAnswer> {
     let empty = History::default();
     let history = view.run(unit).history.as_deref().unwrap_or(&empty);
     let waiting = waiting(view, unit);
     if waiting.is_none() && history.restarts == 0 {
-        return Value::Null;
+        return None;
     }
     let left = waiting.and_then(|run| run.deadline).map(|at| at.since(now.monotonic));
-    let left_us = left.map(|left| left.as_micros() as u64);
-    json!({
-        "count": history.restarts,
-        "waits": waiting.is_some(),
-        "next_in_us": left_us,
-        "next_at": left_us.map(|left| now.realtime_us + left),
-        "limit": limit(shared, view.definition(unit), history.starts, now.monotonic),
-        "before": history.relapse.as_deref().map(|relapse| before(view, relapse)),
+    let left_us = left.map(micros);
+    Some(RestartAnswer {
+        count: history.restarts,
+        waits: waiting.is_some(),
+        next_in_us: left_us,
+        next_at: left_us.map(|left| now.realtime_us + left),
+        limit: limit(shared, view.definition(unit), history.starts, now.monotonic),
+        before: history.relapse.as_deref().map(|relapse| before(view, relapse)),
     })
 }
 
-fn before(view: &View, relapse: &Relapse) -> Value {
-    json!({
-        "reason": reason(view, relapse.reason),
-        "ended": relapse.ended.map(ended),
-        "at": moment(relapse.at),
-    })
+fn before(view: &View, relapse: &Relapse) -> RestartBefore {
+    RestartBefore {
+        reason: reason(view, relapse.reason),
+        ended: relapse.ended.map(ended),
+        at: moment(relapse.at),
+    }
 }
 
-/// `StartLimitBurst=` and how much of it is used; null if there is none.
-fn limit(shared: &Shared, definition: &Definition, starts: RateWindow, now: Monotonic) -> Value {
+/// `StartLimitBurst=` and how much of it is used; nothing if there is none.
+fn limit(
+    shared: &Shared,
+    definition: &Definition,
+    starts: RateWindow,
+    now: Monotonic,
+) -> Option<StartLimit> {
     let settings = shared.settings();
     let (section, _) = Compiler {
         name: &definition.name,
@@ -96,13 +106,13 @@ fn limit(shared: &Shared, definition: &Definition, starts: RateWindow, now: Mono
     .unit();
     let (interval, burst) = (section.start_limit_interval, section.start_limit_burst);
     if interval.is_zero() || burst == 0 {
-        return Value::Null;
+        return None;
     }
     let is_over = now.since(starts.begin) >= interval;
-    json!({
-        "starts": if is_over { 0 } else { starts.count.min(burst) },
-        "burst": burst,
-        "interval_us": interval.as_micros() as u64,
+    Some(StartLimit {
+        starts: if is_over { 0 } else { starts.count.min(burst) },
+        burst,
+        interval_us: micros(interval),
     })
 }
 

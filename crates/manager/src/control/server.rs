@@ -12,18 +12,15 @@
 
 use crate::base::answers::Bell;
 use crate::base::say::say;
-use crate::control::answer::{Answered, refused};
+use crate::control::answer::{Answered, Refused, invalid, refused};
 use crate::control::caller::{Caller, is_privileged};
 use crate::control::jobs;
-use crate::control::methods;
-use crate::control::methods::Method;
-use crate::control::parameters;
+use crate::control::methods::{message, refusal, serve as serve_request};
 use crate::control::quota::{Places, Turn, Turns};
 use crate::published::shared::Shared;
 use crate::shutdown::inhibitors;
 use crate::shutdown::inhibitors::Held;
-use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -34,14 +31,14 @@ use std::time::{Duration, Instant};
 use warren_core::protocol::request::Asker;
 use warren_sys::eventfd::EventFd;
 use warren_sys::{endings, fdpass, socket};
+use warren_wire::call::Received;
+use warren_wire::control::{
+    Done, ErrorName, Inhibit, Jobs, Method, REQUEST_BYTES_MAX, Request,
+    UNPRIVILEGED_REQUEST_BYTES_MAX, write_answer, write_error,
+};
+use warren_wire::frame;
 
-/// Largest request, in bytes: the names of 100,000 units are about 4 MB.
-const REQUEST_BYTES_MAX: u64 = 16 << 20;
-
-/// The same for others than root and the manager's own user, who name one unit or a few patterns.
-const UNPRIVILEGED_REQUEST_BYTES_MAX: u64 = 64 << 10;
-
-/// Values in a request of theirs: one of seven bytes takes most of a KiB of memory.
+/// Values in a request of others than root and the manager's own user: one of seven bytes takes most of a KiB of memory.
 const UNPRIVILEGED_REQUEST_VALUES_MAX: usize = 1024;
 
 /// How long a client may take to read an answer, all of it.
@@ -153,7 +150,7 @@ fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>) {
         let is_over = !is_privileged(asker) && endings::unended(peer.uid) > UNENDED_OF_ONE_USER_MAX;
         let place = places.take(peer.uid, is_privileged(asker)).filter(|_| !is_over);
         let Some(place) = place else {
-            let _ = reply(&stream, error("io.warrener.Busy", "too many connections"));
+            let _ = reply(&stream, write_error(&ErrorName::Busy, "too many connections"));
             endings::end(stream.into(), peer.uid);
             continue;
         };
@@ -169,7 +166,8 @@ fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>) {
         };
         if let Err(e) = std::thread::Builder::new().name("client".into()).spawn(serve) {
             say!("refused a client of the control socket: {e}");
-            let _ = reply(&stream, error("io.warrener.Busy", &format!("no thread for it: {e}")));
+            let text = format!("no thread for it: {e}");
+            let _ = reply(&stream, write_error(&ErrorName::Busy, &text));
         }
         // His thread may have ended before.
         Arc::into_inner(stream)
@@ -187,15 +185,11 @@ fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>)
     let caller = Caller { asker, socket: stream.as_fd(), bell: Bell::new() };
     let mut connection = Connection { stream, caller, shared, turns, turn: None, held: Vec::new() };
     loop {
-        let mut request = Vec::new();
-        let read = reader.by_ref().take(request_bytes_max).read_until(0, &mut request);
         // The end, or something that never ends.
-        if !matches!(read, Ok(n) if n > 0) || request.pop() != Some(0) {
-            return;
-        }
+        let Ok(request) = frame::read(&mut reader, request_bytes_max) else { return };
         let answered = match parse(&request, asker) {
-            Ok(request) => connection.answer(&request),
-            Err(why) => Ok(error("io.warrener.Malformed", &why)),
+            Ok(request) => connection.answer(request),
+            Err(why) => Ok(write_error(&ErrorName::Malformed, &why)),
         };
         let done = answered.and_then(|answer| reply(stream, answer));
         connection.turn = None;
@@ -206,20 +200,18 @@ fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>)
 }
 
 /// Errors: words for the client.
-fn parse(request: &[u8], asker: Asker) -> Result<Value, String> {
+fn parse(request: &[u8], asker: Asker) -> Result<Received, String> {
     // No value begins without one of them, but the first; those in texts count too.
     let values = || request.iter().filter(|byte| b"{[,:".contains(byte)).count();
     if !is_privileged(asker) && values() > UNPRIVILEGED_REQUEST_VALUES_MAX {
         return Err(format!("it has more than {UNPRIVILEGED_REQUEST_VALUES_MAX} values"));
     }
-    serde_json::from_slice(request).map_err(|error| error.to_string())
+    Received::read(request).map_err(|error| error.to_string())
 }
 
-fn reply(stream: &UnixStream, answer: Value) -> std::io::Result<()> {
-    let mut bytes = answer.to_string().into_bytes();
-    bytes.push(0);
-    // It has some times the size of its text, which alone is kept until the client has read it.
-    drop(answer);
+/// Sends a message. What it was made of is gone by now: that has some times the size of its text, which alone is
+/// kept until the client has read it.
+fn reply(stream: &UnixStream, bytes: Vec<u8>) -> std::io::Result<()> {
     let is_large = bytes.len() > LARGE_ANSWER_BYTES;
     let written = write_within(stream, &bytes, READS_WITHIN);
     drop(bytes);
@@ -251,10 +243,6 @@ fn write_within(mut stream: &UnixStream, bytes: &[u8], time: Duration) -> std::i
     Ok(())
 }
 
-fn error(name: &str, message: &str) -> Value {
-    serde_json::json!({"error": name, "parameters": {"message": message}})
-}
-
 /// A client that is being served.
 struct Connection<'a> {
     stream: &'a UnixStream,
@@ -269,47 +257,42 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// The answer, or the last of several.
-    fn answer(&mut self, request: &Value) -> std::io::Result<Value> {
-        let method = request["method"].as_str().unwrap_or_default();
-        let name = method.strip_prefix("io.warrener.Manager.").unwrap_or_default();
-        let call = methods::CALLS.iter().find(|call| call.name == name);
-        let changes = matches!(name, "Inhibit" | "Jobs") || call.is_some_and(|call| call.changes);
-        if changes && !is_privileged(self.caller.asker) {
-            let text = "only root and the manager's own user may do this";
-            return Ok(error("io.warrener.AccessDenied", text));
-        }
-        let parameters = &request["parameters"];
-        if let Err((name, message)) = parameters::check(name, changes, parameters) {
-            return Ok(error(name, &message));
-        }
-        let answered = match (name, call) {
-            ("Inhibit", _) => self.inhibit(parameters),
-            ("Jobs", _) if request["more"].as_bool() == Some(true) => {
-                return self.jobs(parameters);
-            }
-            ("Jobs", _) => Err(("org.varlink.service.ExpectedMore", method.to_owned())),
-            ("Record" | "List" | "Why" | "Devices", Some(call)) => {
-                self.large(call, name == "Record", parameters)
-            }
-            (_, Some(call)) => (call.serve)(parameters, &self.caller, self.shared),
-            (_, None) => Err(("org.varlink.service.MethodNotFound", method.to_owned())),
+    /// The message that answers, or the last of several.
+    fn answer(&mut self, received: Received) -> std::io::Result<Vec<u8>> {
+        let Some(method) = Method::from_full_name(&received.method) else {
+            return Ok(refusal((ErrorName::MethodNotFound, received.method)));
         };
-        Ok(match answered {
-            Ok(parameters) => serde_json::json!({"parameters": parameters}),
-            Err((name, message)) => error(name, &message),
-        })
+        if method.changes() && !is_privileged(self.caller.asker) {
+            let text = "only root and the manager's own user may do this";
+            return Ok(write_error(&ErrorName::AccessDenied, text));
+        }
+        let request = match Request::read(method, received.parameters) {
+            Ok(request) => request,
+            Err(why) => return Ok(refusal(invalid(why))),
+        };
+        match &request {
+            Request::Inhibit(request) => return Ok(message(self.inhibit(request))),
+            Request::Jobs(request) if received.more => return self.jobs(request),
+            // Their answers are large for a large host: a recording, or something of all units.
+            Request::Record(_) | Request::List(_) | Request::Why(_) | Request::Devices(_) => {
+                if let Err(why) = self.take_turn(method == Method::Record) {
+                    return Ok(refusal(why));
+                }
+            }
+            _ => {}
+        }
+        Ok(serve_request(&request, &self.caller, self.shared))
     }
 
     /// This method leaves something with its connection.
-    fn inhibit(&mut self, parameters: &Value) -> Answered {
-        let lock = inhibitors::take(parameters, self.caller.asker, self.shared).map_err(refused)?;
+    fn inhibit(&mut self, request: &Inhibit) -> Answered<Done> {
+        let lock = inhibitors::take(request, self.caller.asker, self.shared).map_err(refused)?;
         self.held.push(lock);
-        Ok(serde_json::json!({}))
+        Ok(Done {})
     }
 
-    /// Methods whose answers are large for a large host: a recording, or something of all units.
-    fn large(&mut self, call: &Method, is_recording: bool, parameters: &Value) -> Answered {
+    /// Those without privileges are sent one large answer at a time.
+    fn take_turn(&mut self, is_recording: bool) -> Result<(), Refused> {
         let asker = self.caller.asker;
         match (is_privileged(asker), is_recording) {
             (true, _) => {}
@@ -318,24 +301,25 @@ impl Connection<'_> {
                 self.turn = self.turns.recording();
                 if self.turn.is_none() {
                     let text = "a recording is being sent to another user: ask again when it is";
-                    return Err(("io.warrener.Busy", text.to_owned()));
+                    return Err((ErrorName::Busy, text.to_owned()));
                 }
             }
         }
-        (call.serve)(parameters, &self.caller, self.shared)
+        Ok(())
     }
 
     /// The one method with several answers: one for each unit, when its job has ended.
-    fn jobs(&self, parameters: &Value) -> std::io::Result<Value> {
-        jobs::jobs(parameters, &self.caller, self.shared, |row| {
-            reply(self.stream, serde_json::json!({"parameters": row, "continues": true}))
+    fn jobs(&self, request: &Jobs) -> std::io::Result<Vec<u8>> {
+        jobs::jobs(request, &self.caller, self.shared, |row| {
+            reply(self.stream, write_answer(&row, true))
         })?;
-        Ok(serde_json::json!({"parameters": {}}))
+        Ok(write_answer(&Done {}, false))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::features::cleanup;
 use warren_core::model::active_state::ActiveState::{Activating, Deactivating, Reloading};
@@ -19,11 +18,15 @@ use warren_core::model::time::Monotonic;
 use warren_core::protocol::request::Asker;
 use warren_core::view::View;
 use warren_unit::{Loaded, Relation, UnitType};
+use warren_wire::control::{
+    self as wire, Refusal, Removal, UnderWay, Why, WhyAnswer, WhyStep, WhyUnit,
+};
 
 use crate::base::clock::now;
 use crate::base::unmet;
 use crate::control::answer::{
-    Answered, cause, diagnostic, find, log_tail, log_tails, moment, planned, reason, row, rules_of,
+    Answered, cause, diagnostic, find, log_tail, log_tails, micros, moment, name, planned, reason,
+    row, rules_of,
 };
 use crate::control::caller::{Caller, is_privileged};
 use crate::control::condition_probe::Looks;
@@ -68,51 +71,47 @@ struct Unmet {
 }
 
 /// Answers `Why`: one unit, or all trouble by its root causes, those that hold back most first.
-pub(crate) fn why(parameters: &Value, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered {
+pub(crate) fn why(request: &Why, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<WhyAnswer> {
     let asker = caller.asker;
     let (tails, looks) = (log_tails(shared, asker), Looks::new(shared));
     let mut asked = Asked { shared, asker, tails, looks };
     let view = shared.view();
-    if parameters["unit"].is_string() {
-        let unit = find(&view, parameters)?;
-        let withheld = !is_privileged(asker);
-        return Ok(json!({"units": [one(&view, &mut asked, unit)], "log_withheld": withheld}));
+    let log_withheld = Some(!is_privileged(asker));
+    if let Some(unit) = request.unit.as_deref() {
+        let unit = find(&view, Some(unit))?;
+        let units = vec![one(&view, &mut asked, unit)];
+        return Ok(WhyAnswer { units, log_withheld, ..WhyAnswer::default() });
     }
     let mut roots: Vec<(UnitId, BTreeSet<UnitId>)> =
         roots(&view, now().monotonic).into_iter().collect();
     roots.sort_by_key(|(root, held)| (std::cmp::Reverse(held.len()), view.graph.name(*root)));
-    let units: Vec<Value> =
-        roots.iter().map(|(root, held)| cause_of(&view, &mut asked, *root, held)).collect();
+    let units = roots.iter().map(|(root, held)| cause_of(&view, &mut asked, *root, held)).collect();
     let waits = match view.is_going_down() {
-        true => waits::values(shared, &view, now().monotonic),
+        true => waits::answers(shared, &view, now().monotonic),
         false => Vec::new(),
     };
-    Ok(json!({
-        "units": units,
-        "log_withheld": !is_privileged(asker),
-        "stopping": view.is_going_down(),
-        "waits": waits,
-        "unwritten_bytes": waits::unwritten_bytes(&view),
-        "planned": shared.plan().as_ref().map(planned),
-        "inhibitors": crate::published::locks::value(&shared.locks()),
-    }))
+    Ok(WhyAnswer {
+        units,
+        log_withheld,
+        stopping: Some(view.is_going_down()),
+        waits: Some(waits),
+        unwritten_bytes: Some(waits::unwritten_bytes(&view)),
+        planned: Some(shared.plan().as_ref().map(planned)),
+        inhibitors: Some(crate::published::locks::answers(&shared.locks())),
+    })
 }
 
 /// One unit with the path to its root cause.
-fn one(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
-    let steps: Vec<Value> =
-        path(view, unit).into_iter().map(|unit| explained(view, asked, unit)).collect();
-    let held = held_back(view, unit);
-    json!({"unit": view.graph.name(unit).as_str(), "path": steps, "impact": names(view, &held)})
+fn one(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> WhyUnit {
+    let path = path(view, unit).into_iter().map(|unit| explained(view, asked, unit)).collect();
+    let impact = names(view, &held_back(view, unit));
+    WhyUnit { unit: name(view, unit), path, impact }
 }
 
 /// A root cause with all that it holds back.
-fn cause_of(view: &View, asked: &mut Asked<'_>, root: UnitId, held: &BTreeSet<UnitId>) -> Value {
-    json!({
-        "unit": view.graph.name(root).as_str(),
-        "path": [explained(view, asked, root)],
-        "impact": names(view, held),
-    })
+fn cause_of(view: &View, asked: &mut Asked<'_>, root: UnitId, held: &BTreeSet<UnitId>) -> WhyUnit {
+    let path = vec![explained(view, asked, root)];
+    WhyUnit { unit: name(view, root), path, impact: names(view, held) }
 }
 
 /// Every unit in trouble, under what explains it.
@@ -263,56 +262,58 @@ fn unmet(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Option<Unmet> {
     Some(Unmet { now: now.map(|now| words(&now)), then })
 }
 
-fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Value {
+fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> WhyStep {
     let empty = History::default();
     let history = view.run(unit).history.as_deref().unwrap_or(&empty);
     let definition = view.definition(unit);
-    let mut out = row(view, definition);
-    out["reason"] = reason(view, told_reason(view, unit));
     // What is in maintenance stays there though its fault is over: one thing clears it.
     let is_put_aside = view.run(unit).marked() == Some(Marked::Maintenance);
     let code = if is_put_aside { Code::Maintenance } else { told_reason(view, unit).code };
     let cure = if view.holds_up_the_end(unit) { SKIP } else { code.cure() };
-    out["reason"]["cure"] = json!(cure.replace(UNIT, definition.name.as_str()));
     let unmet = unmet(view, asked, unit);
     // A command of an earlier run has nothing to do with it.
     let is_of_run = unmet.is_none();
-    out["unmet"] = json!(unmet.as_ref().and_then(|unmet| unmet.now.as_ref()));
-    out["unmet_then"] = json!(unmet.map(|unmet| unmet.then));
+    let (unmet, unmet_then) = unmet.map_or((None, None), |unmet| (unmet.now, Some(unmet.then)));
     let Asked { shared, tails, .. } = asked;
     let load_fault = load_errors::reason(asked.asker, shared, definition);
-    out["load_fault"] = json!(load_fault.as_ref().map(diagnostic));
-    out["made_by"] = json!(rules_of(shared, definition));
-    out["refusal"] = history.refusal.as_deref().map_or(Value::Null, |refusal| {
-        json!({"text": refusal.text, "by": cause(view, refusal.by), "at": moment(refusal.at)})
-    });
-    out["detail"] = json!(history.status_text);
     let standing = device_report::standing(view, &shared.devices(), definition);
-    let words = standing.or_else(|| device_report::taken_for_plugged_in(view, unit));
-    if let Some(words) = words {
-        out["device"] = json!(words);
-    }
-    out["remarks"] = crate::control::comments::value(view, shared, unit);
     let settings = shared.compiled(definition);
     let (main, command) = history.telling_ends(&settings);
-    out["ended"] = json!(main.map(restarts::ended));
-    out["command_ended"] = json!(command.filter(|_| is_of_run).map(command_ended));
-    out["restart"] = restarts::value(view, shared, unit, now());
-    out["since"] = moment(history.state_change);
-    out["result"] = json!(history.outcome.as_str());
-    out["under_way"] = under_way(view, shared, unit, now().monotonic);
-    out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
     let waited_for = view.waited_for(unit);
-    out["waits_for"] = json!(waited_for.map(|other| view.graph.name(other).as_str()));
     let others = view.blockers(unit).filter(|&other| Some(other) != waited_for);
     let (named, more): (Vec<UnitId>, usize) = first_of(others, BLOCKERS_MAX);
-    let named = named.into_iter().map(|other| view.graph.name(other).as_str());
-    out["waits_for_also"] = json!(named.collect::<Vec<_>>());
-    out["waits_for_more"] = json!(more);
-    out["removal"] = removal(view, shared, unit);
-    out["left_over"] = json!(left_over(view, shared, unit));
-    out["log"] = json!(log_tail(tails, definition.name.as_str()));
-    out
+    WhyStep {
+        row: row(view, definition),
+        reason: wire::ReasonAnswer {
+            cure: cure.replace(UNIT, definition.name.as_str()),
+            ..reason(view, told_reason(view, unit))
+        },
+        unmet,
+        unmet_then,
+        load_fault: load_fault.as_ref().map(diagnostic),
+        made_by: rules_of(shared, definition),
+        refusal: history.refusal.as_deref().map(|refusal| Refusal {
+            text: refusal.text.clone(),
+            by: cause(view, refusal.by),
+            at: moment(refusal.at),
+        }),
+        detail: history.status_text.clone(),
+        device: standing.or_else(|| device_report::taken_for_plugged_in(view, unit)),
+        remarks: crate::control::comments::answers(view, shared, unit),
+        ended: main.map(restarts::ended),
+        command_ended: command.filter(|_| is_of_run).map(command_ended),
+        restart: restarts::answer(view, shared, unit, now()),
+        since: moment(history.state_change),
+        result: history.outcome.as_str().to_owned(),
+        under_way: under_way(view, shared, unit, now().monotonic),
+        lost_job: history.lost_job.map(|job| lost_job(view, job)),
+        waits_for: waited_for.map(|other| name(view, other)),
+        waits_for_also: named.into_iter().map(|other| name(view, other)).collect(),
+        waits_for_more: more,
+        removal: removal(view, shared, unit),
+        left_over: left_over(view, shared, unit),
+        log: log_tail(tails, definition.name.as_str()),
+    }
 }
 
 /// Processes of a service that is down: what `KillMode=` spared, or the kernel holds.
@@ -332,10 +333,10 @@ fn first_of(mut units: impl Iterator<Item = UnitId>, count: usize) -> (Vec<UnitI
 
 /// What a start waits for that no job stands against: that something of the last run is removed, its own
 /// or another unit's that lies in the same place.
-fn removal(view: &View, shared: &Shared, unit: UnitId) -> Value {
+fn removal(view: &View, shared: &Shared, unit: UnitId) -> Option<Removal> {
     let waits = |job: &Job| job.blockers == 0 && !job.running && !job.kind.is_stopping();
     if !view.job(unit).is_some_and(waits) {
-        return Value::Null;
+        return None;
     }
     let is_cleared = |unit: UnitId| {
         view.run(unit).history.as_ref().is_some_and(|history| history.clearing.is_some())
@@ -343,7 +344,7 @@ fn removal(view: &View, shared: &Shared, unit: UnitId) -> Value {
     let context = &shared.settings().context;
     let own = shared.compiled(view.definition(unit));
     if !cleanup::may_meet(&own, context) {
-        return Value::Null;
+        return None;
     }
     let all = (0..view.units.len() as u32).map(UnitId);
     let met =
@@ -351,8 +352,9 @@ fn removal(view: &View, shared: &Shared, unit: UnitId) -> Value {
             let removed = shared.compiled(view.definition(other));
             cleanup::met(&own, &removed, context).map(|path| (other, path))
         });
-    met.map_or(Value::Null, |(other, path)| {
-        json!({"unit": view.graph.name(other).as_str(), "path": path.to_string_lossy()})
+    met.map(|(other, path)| Removal {
+        unit: name(view, other),
+        path: path.to_string_lossy().into_owned(),
     })
 }
 
@@ -372,9 +374,9 @@ fn told_reason(view: &View, unit: UnitId) -> Reason {
     of_job.unwrap_or(of_state)
 }
 
-/// How long a unit is at its start, stop or reload, and how long yet until that is given up; null if
+/// How long a unit is at its start, stop or reload, and how long yet until that is given up; nothing if
 /// it is at none of them. One that waits for another has its job's time.
-fn under_way(view: &View, shared: &Shared, unit: UnitId, now: Monotonic) -> Value {
+fn under_way(view: &View, shared: &Shared, unit: UnitId, now: Monotonic) -> Option<UnderWay> {
     let run = view.run(unit);
     let job = view.job(unit);
     let limit_of_job = job.and_then(|job| job.deadline);
@@ -387,26 +389,26 @@ fn under_way(view: &View, shared: &Shared, unit: UnitId, now: Monotonic) -> Valu
             (changed.unwrap_or(now), limits.into_iter().flatten().min())
         }
         (false, Some(job)) => (job.since, limit_of_job),
-        (false, None) => return Value::Null,
+        (false, None) => return None,
     };
     let main = run.main_process().map(|process| process.pid);
     let pid = run.control_pid().or(main).filter(|_| is_between);
     let server = waits::server(view, unit).filter(|_| is_between);
-    json!({
-        "so_far_us": now.since(since).as_micros() as u64,
-        "left_us": limit.map(|at| at.since(now).as_micros() as u64),
-        "process": pid.map(crate::base::process_name::process),
-        "server": server.or_else(|| held_starts::server(view, shared, unit)),
+    Some(UnderWay {
+        so_far_us: micros(now.since(since)),
+        left_us: limit.map(|at| micros(at.since(now))),
+        process: pid.map(crate::base::process_name::process),
+        server: server.or_else(|| held_starts::server(view, shared, unit)),
     })
 }
 
-fn lost_job(view: &View, job: LostJob) -> Value {
-    json!({
-        "type": job.kind.as_str(),
-        "result": job.result.as_str(),
-        "at": moment(job.at),
-        "reason": reason(view, job.reason),
-    })
+fn lost_job(view: &View, job: LostJob) -> wire::LostJob {
+    wire::LostJob {
+        kind: job.kind.as_str().into(),
+        result: job.result.as_str().into(),
+        at: moment(job.at),
+        reason: reason(view, job.reason),
+    }
 }
 
 /// Units that cannot be up without this one, directly or through others, are not, and were to be.

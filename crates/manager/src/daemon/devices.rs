@@ -5,7 +5,6 @@ use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::daemon::loads::AfterLoad;
-use crate::peer::device_words;
 use crate::peer::devices::{
     DEVICE_DAEMON, WANTS_MAX, daemon_unit, is_expected, is_out, is_plugged,
 };
@@ -18,6 +17,7 @@ use warren_core::model::ids::UnitId;
 use warren_core::persist::run_state::Restored;
 use warren_core::protocol::event::Event;
 use warren_unit::UnitName;
+use warren_wire::device_link;
 
 impl Daemon {
     /// At the first start: whether somebody is going to look for devices.
@@ -45,7 +45,7 @@ impl Daemon {
     pub(crate) fn read_devices(&mut self) {
         for text in self.devices.receive() {
             let began = now().monotonic;
-            let said = device_words::parse(&text);
+            let said = device_link::read(&text);
             let first = self.core.sight() == Sight::Blind || self.devices.table.is_empty();
             let touched = self.devices.table.apply(said.batch);
             self.tell_replaced();

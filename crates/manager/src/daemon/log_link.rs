@@ -7,7 +7,7 @@ use crate::daemon::Daemon;
 use crate::peer::log_link::words::exec_of;
 use crate::peer::log_link::words::{SETTINGS_BYTES_MAX, StreamName, packet};
 use crate::peer::log_link::{
-    HEARD, HELLO, IDENTIFIER_BYTES_MAX, LEFT_MAX, LOG_DAEMON, NewStream, OLD_UNIT_FILES_MAX,
+    HEARD, IDENTIFIER_BYTES_MAX, LEFT_MAX, LOG_DAEMON, NewStream, OLD_UNIT_FILES_MAX,
     OUTGOING_PER_TURN_MAX, Outgoing, PACKET_BYTES_MAX, PACKETS_PER_TURN_MAX, STREAMS_MAX,
     UNITS_AT_ONCE, connect, lookup, put_unit_file, stream_name,
 };
@@ -24,6 +24,7 @@ use warren_sys::epoll::Interest;
 use warren_sys::fdpass;
 use warren_unit::config::{Copies, ExecConfig};
 use warren_unit::{UnitName, UnitType};
+use warren_wire::log_link::DaemonWord;
 
 impl Daemon {
     /// A stream for a process of a unit; `None` when there is no log daemon to read it.
@@ -260,13 +261,11 @@ impl Daemon {
             let Ok(received) = fdpass::recv(own, &mut buffer, &mut fds, false) else { break };
             fds.clear();
             let said = buffer.get(..received.bytes).unwrap_or_default();
-            match std::str::from_utf8(said).unwrap_or_default() {
-                "" => break,
-                HELLO => self.greet_log_daemon(),
-                said => {
-                    let key = said.strip_prefix("ENDED=").and_then(|key| key.parse().ok());
-                    key.into_iter().for_each(|key| self.stream_ended(key));
-                }
+            match DaemonWord::read(said) {
+                None if said.is_empty() => break,
+                None => {}
+                Some(DaemonWord::Hello) => self.greet_log_daemon(),
+                Some(DaemonWord::Ended(key)) => self.stream_ended(key),
             }
         }
         self.send_outgoing();
@@ -289,7 +288,8 @@ impl Daemon {
     pub(crate) fn is_greeted(&self) -> bool {
         let mut said = [0; PACKET_BYTES_MAX];
         let next = fdpass::peek_plain(self.log_link.fd(), &mut said);
-        next.is_ok_and(|next| said.get(..next.bytes) == Some(HELLO.as_bytes()))
+        let word = next.ok().and_then(|next| DaemonWord::read(said.get(..next.bytes)?));
+        word == Some(DaemonWord::Hello)
     }
 
     /// A daemon is there. Init hears of it before its word is read, which is said once.

@@ -5,7 +5,6 @@
 use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
-use crate::peer::devices;
 use crate::peer::devices::DEVICE_DAEMON;
 use crate::peer::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::peer::unit_log_file::log_file;
@@ -208,7 +207,7 @@ impl Daemon {
         }
         if spawn.main && unit == DEVICE_DAEMON {
             let end = self.devices.daemon_end().map_err(|e| e.to_string())?;
-            fds.push((devices::LINK_FD_NAME.to_owned(), Passed::Own(end)));
+            fds.push((warren_wire::device_link::LINK_FD_NAME.to_owned(), Passed::Own(end)));
         }
         let (log, streams) = self.log_outputs(spawn, &unit, fds.len());
         let input = input_data(spawn).transpose().map_err(|e| e.to_string())?;

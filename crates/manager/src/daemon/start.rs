@@ -384,7 +384,7 @@ fn open_tree() -> Option<Tree> {
     match Tree::open(&path) {
         Ok(tree) => Some(tree),
         Err(e) => {
-            say!("running without cgroups: {e}");
+            say!("running running without cgroups: {e}");
             None
         }
     }

@@ -9,9 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use warren_sys::signal::SIGKILL;
 
-use serde_json::{Value, json};
 use warren_sys::process;
 use warren_unit::{UnitName, UnitType};
+use warren_wire::control::ShutdownWait;
 
 use crate::last_steps::stragglers::OWN_GROUP;
 
@@ -106,19 +106,17 @@ impl Waited {
         Some(Waited { from_us: from.parse().ok()?, until_us: until.parse().ok()?, processes })
     }
 
-    /// Those that are still there, in the form of [`crate::shutdown::waits::values`].
-    pub fn values(&self, now_us: u64) -> Vec<Value> {
+    /// Those that are still there, as clients are answered.
+    pub fn answers(&self, now_us: u64) -> Vec<ShutdownWait> {
         let there = self.processes.iter().filter(|one| one.open().is_some());
-        let one = |one: &LeftOver| {
-            json!({
-                "unit": one.unit,
-                "phase": PHASE,
-                "pid": one.pid,
-                "process": crate::base::process_name::process(one.pid as u32),
-                "server": null,
-                "so_far_us": now_us.saturating_sub(self.from_us),
-                "left_us": self.until_us.saturating_sub(now_us),
-            })
+        let one = |one: &LeftOver| ShutdownWait {
+            unit: one.unit.clone(),
+            phase: PHASE.to_owned(),
+            pid: Some(one.pid as u32),
+            process: Some(crate::base::process_name::process(one.pid as u32)),
+            server: None,
+            so_far_us: now_us.saturating_sub(self.from_us),
+            left_us: Some(self.until_us.saturating_sub(now_us)),
         };
         there.map(one).collect()
     }
@@ -201,9 +199,9 @@ mod tests {
         let of = |one: &LeftOver| Waited { processes: vec![one.clone()], ..Waited::default() };
         assert_eq!((of(&other).kill("a.service"), of(&own).kill("b.service")), (0, 0));
         assert!(child.try_wait().expect("our child").is_none());
-        assert_eq!((of(&other).values(0).len(), of(&own).values(0).len()), (0, 1));
+        assert_eq!((of(&other).answers(0).len(), of(&own).answers(0).len()), (0, 1));
         assert_eq!(of(&own).kill("a.service"), 1);
         child.wait().expect("our child");
-        assert_eq!(of(&own).values(0).len(), 0);
+        assert_eq!(of(&own).answers(0).len(), 0);
     }
 }

@@ -20,23 +20,15 @@ use warren_core::model::time::Monotonic;
 use warren_sys::{fdpass, memfd};
 use warren_trace::words::Phase;
 use warren_unit::{LoadState, Relation, UnitName, UnitType};
+use warren_wire::device_link::{ALL, MESSAGE_BYTES_MAX};
 
 /// The unit of the device daemon.
 pub const DEVICE_DAEMON: &str = "warren-deviced.service";
-
-/// The name under which the daemon finds its end of the link; sd_listen_fds(3).
-pub const LINK_FD_NAME: &str = "warren-devices";
 
 /// Names of both ends in init's store.
 const OWN_END: &str = "devices/manager";
 
 const DAEMON_END: &str = "devices/daemon";
-
-/// What is said to the daemon: tell everything.
-const ALL: &[u8] = b"ALL";
-
-/// Largest message that is believed, in bytes.
-const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 /// Messages taken in one turn; the others wait for the next.
 const MESSAGES_PER_TURN_MAX: usize = 64;

@@ -52,9 +52,6 @@ const DAEMON_END: &str = "log/daemon";
 /// Stored while a daemon that speaks this language is known to be there.
 pub(crate) const HEARD: &str = "log/heard";
 
-/// What a daemon says first.
-pub(crate) const HELLO: &str = "HELLO";
-
 /// Largest packet of the daemon.
 pub(crate) const PACKET_BYTES_MAX: usize = 64;
 

@@ -1,22 +1,20 @@
 //! The last lines of a unit: from the memory of the log daemon, or from the unit's file while there
 //! is no daemon. For the threads that answer clients: the loop never waits for another process.
 
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 use warren_sys::errno::EAGAIN;
 
-use serde_json::{Value, json};
+use warren_wire::frame;
+use warren_wire::log::{ANSWER_BYTES_MAX, Answer, Question};
 
 /// Lines that are given.
 const LINES: usize = 10;
 
 /// Bytes at the end of a file that are looked at for them.
 const FILE_TAIL_BYTES: u64 = 16 << 10;
-
-/// Largest answer of the daemon, bytes.
-const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 /// How long the daemon may take.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -59,24 +57,18 @@ impl Tails<'_> {
         let told = ask(&stream, unit);
         let is_late = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
         self.is_silent = told.as_ref().is_err_and(is_late);
-        lines(&told.ok()?)
+        match Answer::read(&told.ok()?) {
+            Ok(Answer::Lines(lines)) => Some(lines),
+            _ => None,
+        }
     }
 }
 
 fn ask(mut stream: &UnixStream, unit: &str) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let question = json!({"method": "io.warrener.Journal.Tail", "parameters": {"unit": unit}});
-    stream.write_all(format!("{question}\0").as_bytes())?;
-    let mut answer = Vec::new();
-    BufReader::new(stream.take(ANSWER_BYTES_MAX)).read_until(0, &mut answer)?;
-    Ok(answer)
-}
-
-fn lines(answer: &[u8]) -> Option<Vec<String>> {
-    let answer: Value = serde_json::from_slice(answer.strip_suffix(b"\0")?).ok()?;
-    let lines = answer["parameters"]["lines"].as_array()?;
-    Some(lines.iter().filter_map(|line| Some(line.as_str()?.to_owned())).collect())
+    stream.write_all(&Question::Tail(unit.to_owned()).write())?;
+    Ok(frame::read(&mut BufReader::new(stream), ANSWER_BYTES_MAX)?)
 }
 
 fn of_file(path: &Path) -> std::io::Result<Vec<String>> {

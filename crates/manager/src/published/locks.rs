@@ -2,11 +2,11 @@
 
 use crate::base::replace_file::replace;
 use crate::base::say::say;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_core::protocol::request::Asker;
+use warren_wire::control::InhibitorLock;
 
 /// Locks at one time; each has a connection and a thread.
 pub(crate) const LOCKS_MAX: usize = 16;
@@ -80,7 +80,8 @@ impl Locks {
     }
 
     fn write(&self) {
-        let written = replace(&self.file, &value(&self.all()).to_string());
+        let text = serde_json::to_string(&answers(&self.all())).expect("texts and numbers");
+        let written = replace(&self.file, &text);
         if let Err(e) = written {
             say!(
                 "{}: {e}: some inhibitor locks will be lost when the manager restarts",
@@ -94,22 +95,24 @@ impl Locks {
 pub(crate) fn read(file: &Path) -> Vec<Lock> {
     let is_small = std::fs::metadata(file).is_ok_and(|file| file.len() <= FILE_BYTES_MAX);
     let text = is_small.then(|| std::fs::read_to_string(file).ok()).flatten();
-    let all: Option<Vec<Value>> = text.and_then(|text| serde_json::from_str(&text).ok());
-    let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
-    let one = |lock: &Value| {
-        Some(Lock {
-            who: lock["who"].as_str()?.to_owned(),
-            why: lock["why"].as_str()?.to_owned(),
-            uid: number(&lock["uid"])?,
-            pid: number(&lock["pid"]).unwrap_or(Asker::OUTSIDE),
-        })
+    let all: Option<Vec<InhibitorLock>> = text.and_then(|text| serde_json::from_str(&text).ok());
+    let one = |lock: InhibitorLock| Lock {
+        who: lock.who,
+        why: lock.why,
+        uid: lock.uid,
+        pid: lock.pid.unwrap_or(Asker::OUTSIDE),
     };
-    all.unwrap_or_default().iter().filter_map(one).take(LOCKS_MAX).collect()
+    all.unwrap_or_default().into_iter().map(one).take(LOCKS_MAX).collect()
 }
 
-/// For programs.
-pub fn value(locks: &[Lock]) -> Value {
-    let one = |lock: &Lock| json!({"who": lock.who, "why": lock.why, "uid": lock.uid, "pid": (lock.pid != Asker::OUTSIDE).then_some(lock.pid)});
+/// As clients are answered, and as the file has them.
+pub fn answers(locks: &[Lock]) -> Vec<InhibitorLock> {
+    let one = |lock: &Lock| InhibitorLock {
+        who: lock.who.clone(),
+        why: lock.why.clone(),
+        uid: lock.uid,
+        pid: (lock.pid != Asker::OUTSIDE).then_some(lock.pid),
+    };
     locks.iter().map(one).collect()
 }
 

@@ -12,9 +12,9 @@
 use crate::published::locks::{LOCKS_MAX, Lock};
 use crate::published::orders::Order;
 use crate::published::shared::Shared;
-use serde_json::Value;
 use std::sync::Arc;
 use warren_core::protocol::request::Asker;
+use warren_wire::control::Inhibit;
 
 /// Bytes of `who` and `why` that are kept.
 const TEXT_BYTES_MAX: usize = 256;
@@ -37,21 +37,21 @@ impl Drop for Held {
 ///
 /// # Errors
 /// Anything but `shutdown` to inhibit, or too many locks.
-pub fn take(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Result<Held, String> {
-    let word = |key: &str, default: &str| {
-        let text = parameters[key].as_str().unwrap_or(default);
+pub fn take(request: &Inhibit, asker: Asker, shared: &Arc<Shared>) -> Result<Held, String> {
+    let word = |given: &Option<String>, default: &str| {
+        let text = given.as_deref().unwrap_or(default);
         let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
         let mut plain: String = plain.collect();
         plain.truncate(plain.floor_char_boundary(TEXT_BYTES_MAX));
         plain
     };
-    let what = word("what", "shutdown");
+    let what = word(&request.what, "shutdown");
     if what != "shutdown" {
         return Err(format!("only shutdown can be inhibited, not {what}"));
     }
     let lock = Lock {
-        who: word("who", "somebody"),
-        why: word("why", "no reason given"),
+        who: word(&request.who, "somebody"),
+        why: word(&request.why, "no reason given"),
         uid: asker.uid,
         pid: asker.pid,
     };

@@ -6,7 +6,6 @@ use crate::base::server_mounts::server_of;
 use crate::last_steps::left_over::Waited;
 use crate::mount::automounts::{GOES_WITHIN, GoingTrap};
 use crate::published::shared::Shared;
-use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use warren_core::model::ids::UnitId;
 use warren_core::model::job::{Job, JobKind};
@@ -16,6 +15,7 @@ use warren_core::model::time::Monotonic;
 use warren_core::view::View;
 use warren_sys::mount;
 use warren_unit::UnitType;
+use warren_wire::control::ShutdownWait;
 
 /// Units that are named in one line.
 const NAMED_MAX: usize = 3;
@@ -161,26 +161,24 @@ pub fn unwritten_bytes(view: &View) -> Option<u64> {
 
 /// All that an end waits for, for programs: units, and processes that outlived theirs. Whatever else is being
 /// stopped is among them where none is under way.
-pub(crate) fn values(shared: &Shared, view: &View, now: Monotonic) -> Vec<Value> {
-    let mut all = values_of(view, &waits(view, now));
+pub(crate) fn answers(shared: &Shared, view: &View, now: Monotonic) -> Vec<ShutdownWait> {
+    let mut all = answers_of(view, &waits(view, now));
     if view.totals.stopping {
         let left_over = Waited::read(&shared.left_over);
-        all.extend(left_over.into_iter().flat_map(|waited| waited.values(now.0)));
+        all.extend(left_over.into_iter().flat_map(|waited| waited.answers(now.0)));
     }
     all
 }
 
-fn values_of(view: &View, waits: &[Wait]) -> Vec<Value> {
-    let one = |wait: &Wait| {
-        json!({
-            "unit": view.graph.name(wait.unit).as_str(),
-            "phase": wait.phase,
-            "pid": wait.pid,
-            "process": wait.pid.map(process),
-            "server": wait.server,
-            "so_far_us": wait.so_far.as_micros() as u64,
-            "left_us": wait.left.map(|left| left.as_micros() as u64),
-        })
+fn answers_of(view: &View, waits: &[Wait]) -> Vec<ShutdownWait> {
+    let one = |wait: &Wait| ShutdownWait {
+        unit: Some(view.graph.name(wait.unit).to_string()),
+        phase: wait.phase.to_owned(),
+        pid: wait.pid,
+        process: wait.pid.map(process),
+        server: wait.server.clone(),
+        so_far_us: wait.so_far.as_micros() as u64,
+        left_us: wait.left.map(|left| left.as_micros() as u64),
     };
     waits.iter().map(one).collect()
 }

@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use warren_cli::tour::nested::{Nested, Over};
+use warren_wire::control::{Job, JobType, Leave, LeaveHow};
 
 use super::{programs, write};
 use crate::command::output;
@@ -84,8 +85,9 @@ fn measure(services: u32, scratch: &Path) -> Result<(f64, f64)> {
     let nested = Nested::start(&programs()?.join("warren"), scratch, &over)?;
     let data = scratch.join("perf.data");
     let mut perf = begin_perf(&manager_of(nested.machine.pid)?, &data, scratch)?;
-    nested.call("Job", json!({"type": "start", "unit": "all.target"}))?;
-    nested.call("Leave", json!({"how": "poweroff"}))?;
+    let (unit, job_type) = (Some("all.target".to_owned()), Some(JobType::Start));
+    nested.call(&Job { unit, job_type, ..Job::default() })?;
+    nested.call(&Leave { how: Some(LeaveHow::Poweroff), ..Leave::default() })?;
     nested.wait()?;
     ensure!(perf.wait()?.success(), "perf record failed");
     let part = |sort: &str, names: &[&str]| part_of(&data, sort, names);

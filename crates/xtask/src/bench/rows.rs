@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use warren_cli::client::Client;
 use warren_cli::output::{bytes, span_us};
 use warren_cli::tour::layout::{mount_path, service, socket_path};
+use warren_wire::control::{
+    ActiveState, JobResult, Jobs, List, ReloadConfiguration, Status, Texts,
+};
 
 use super::Size;
 use super::subject::Subject;
@@ -136,14 +139,15 @@ fn all_services(subject: &Subject) -> Result<Vec<Value>> {
 /// What `warren start PATTERN` and the like ask.
 fn warren(subject: &Subject, verb: &str, pattern: &str) -> Result<()> {
     let mut client = Client::connect(&subject.path("/run/warren/control"))?;
-    let listed = client.call("List", json!({"patterns": [pattern]}))?;
-    let names: Vec<&Value> =
-        listed["units"].as_array().into_iter().flatten().map(|unit| &unit["name"]).collect();
+    let patterns = Texts(vec![pattern.to_owned()]);
+    let listed = client.call(&List { patterns, ..List::default() })?;
+    let units: Vec<String> = listed.units.into_iter().map(|row| row.name).collect();
+    let jobs = Jobs { units, job_type: Some(verb.into()), ..Jobs::default() };
     let mut others = Vec::new();
-    client.call_more("Jobs", json!({"units": names, "type": verb}), |row| {
-        others.extend((row["result"] != "done").then_some(row));
+    client.call_more(&jobs, |row| {
+        others.extend((row.result != Some(JobResult::Done)).then_some(row));
     })?;
-    ensure!(!names.is_empty() && others.is_empty(), "{verb} of {pattern}: {others:?}");
+    ensure!(!jobs.units.is_empty() && others.is_empty(), "{verb} of {pattern}: {others:?}");
     Ok(())
 }
 
@@ -191,7 +195,7 @@ fn resources(subject: &Subject, when: &str) -> Result<Value> {
 
 fn full_reload(subject: &Subject) -> Result<()> {
     let mut client = Client::connect(&subject.path("/run/warren/control"))?;
-    client.call("ReloadConfiguration", json!({"full": true}))?;
+    client.call(&ReloadConfiguration { full: true, ..Default::default() })?;
     Ok(())
 }
 
@@ -202,13 +206,16 @@ fn killed(subject: &Subject) -> Result<Duration> {
     subject.kill_manager()?;
     let began = Instant::now();
     let end = Instant::now() + Duration::from_secs(60);
-    let parameters = json!({"unit": service(1)});
+    let status = Status { unit: Some(service(1)), pid: None };
     loop {
         let answer = Client::connect(&subject.path("/run/warren/control"))
-            .and_then(|mut client| client.call("Status", parameters.clone()));
+            .and_then(|mut client| client.call(&status));
         match answer {
             Ok(answer) => {
-                ensure!(answer["active"] == "active", "the service was lost: {answer}");
+                ensure!(
+                    answer.row.active == ActiveState::Active,
+                    "the service was lost: {answer:?}"
+                );
                 return Ok(began.elapsed());
             }
             Err(error) => ensure!(Instant::now() < end, "no answer: {error:#}"),

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
 use warren_cli::tour::layout;
 use warren_cli::tour::nested::{Nested, Over};
 use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_wire::control::{Leave, LeaveHow};
 
 use super::Size;
 use crate::lab;
@@ -211,7 +211,7 @@ impl Subject {
         let began = Instant::now();
         match self.runs {
             Runs::Nested(nested) => {
-                nested.call("Leave", json!({"how": "poweroff"}))?;
+                nested.call(&Leave { how: Some(LeaveHow::Poweroff), ..Leave::default() })?;
                 nested.wait()?;
             }
             Runs::Lab(machine) => machine.down()?,

@@ -5,7 +5,7 @@
 use super::source::{Name, Source};
 
 /// Folders of the crates that are pure.
-const PURE: [&str; 5] = ["unit", "core", "trace", "fleet", "sim"];
+const PURE: [&str; 6] = ["unit", "core", "trace", "fleet", "sim", "wire"];
 
 /// Paths that lead out of a pure crate. A name ends at `::`, so `std::net` is not `std::network`.
 const IMPURE: &[&str] = &[

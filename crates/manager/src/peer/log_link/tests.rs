@@ -1,6 +1,6 @@
-use crate::base::journal_field::put_field;
 use crate::peer::log_link::words::{OWN_IDENTIFIER_BYTES_MAX, SETTINGS_BYTES_MAX, packet};
 use crate::peer::log_link::*;
+use warren_wire::log_link::put_field;
 
 #[test]
 fn names_of_streams_come_back() {

@@ -1,8 +1,12 @@
-//! What is told of units and their streams, in words: names in init's store, packets, headers. Pure.
+//! What is told of units and their streams: names in init's store, and what settings come to in packets and headers
+//! of [`warren_wire::log_link`]. Pure.
 
-use crate::base::journal_field::put_field;
+use std::borrow::Cow;
+use std::time::Duration;
+
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_unit::config::{Copies, ExecConfig};
+use warren_wire::log_link::{self, Header, UnitSettings};
 
 /// A unit's settings are told up to this size of their packet, bytes: a socket takes 208 KiB by default (socket(7),
 /// `wmem_default`).
@@ -86,64 +90,48 @@ pub(crate) fn packet(
     cgroup: Option<(&str, Option<u64>)>,
     exec: &ExecConfig,
 ) -> (Vec<u8>, bool) {
-    let mut out = Vec::new();
-    let mut put = |field: &str, value: &[u8]| put_field(&mut out, field, value);
-    let mut number = |field: &str, value: u64| put(field, value.to_string().as_bytes());
-    if is_stream {
-        number("STREAM", name.key);
-    }
-    number("PRIORITY", u64::from(exec.syslog_facility) << 3 | u64::from(exec.syslog_level));
-    number("LEVEL_PREFIX", u64::from(exec.syslog_level_prefix));
-    if let Some((_, Some(id))) = cgroup {
-        number("CGROUP_ID", id);
-    }
-    if let Some(level) = exec.log_level_max {
-        number("LEVEL_MAX", u64::from(level));
-    }
-    if let Some(interval) = exec.log_rate_limit_interval {
-        number("RATE_INTERVAL_US", u64::try_from(interval.as_micros()).unwrap_or(u64::MAX));
-    }
-    if let Some(burst) = exec.log_rate_limit_burst {
-        number("RATE_BURST", u64::from(burst));
-    }
-    let copies = words_of(name.copies);
-    if !copies.is_empty() {
-        put("COPIES", copies.join(" ").as_bytes());
-    }
-    put("KIND", if is_stream { b"stream" } else { b"unit" });
-    put("UNIT", name.unit.as_bytes());
-    if name.invocation != 0 {
-        put("INVOCATION", format!("{:032x}", name.invocation).as_bytes());
-    }
-    if let Some((cgroup, _)) = cgroup {
-        put("CGROUP", format!("/{cgroup}").as_bytes());
-    }
-    if let Some(class) = &exec.log_class {
-        put("CLASS", class.as_bytes());
-    }
-    put("IDENTIFIER", identifier_of(exec, &name.identifier).as_bytes());
-    let extra = exec.log_extra_fields.iter().map(|field| ("EXTRA", field));
-    let patterns = exec.log_filter_patterns.iter().map(|pattern| ("FILTER", pattern));
-    let mut is_long = false;
-    for (field, value) in extra.chain(patterns) {
-        match out.len() + value.len() <= SETTINGS_BYTES_MAX {
-            true => put_field(&mut out, field, value.as_bytes()),
-            false => is_long = true,
-        }
-    }
-    (out, is_long)
+    let interval = exec.log_rate_limit_interval;
+    let interval_us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let settings = UnitSettings {
+        unit: name.unit.as_str().into(),
+        invocation: (name.invocation != 0).then(|| format!("{:032x}", name.invocation).into()),
+        cgroup: cgroup.map(|(cgroup, _)| format!("/{cgroup}").into()),
+        cgroup_id: cgroup.and_then(|(_, id)| id),
+        identifier: identifier_of(exec, &name.identifier).as_bytes().into(),
+        priority: Some(priority_of(exec).into()),
+        level_prefix: exec.syslog_level_prefix,
+        copies: copies_of(name.copies),
+        level_max: exec.log_level_max.map(u64::from),
+        rate_interval_us: interval.map(interval_us),
+        rate_burst: exec.log_rate_limit_burst.map(u64::from),
+        class: exec.log_class.as_deref().map(Cow::from),
+        extra: exec.log_extra_fields.iter().map(|field| field.as_bytes()).collect(),
+        filter: exec.log_filter_patterns.iter().map(|pattern| pattern.as_bytes()).collect(),
+    };
+    settings.write(is_stream.then_some(name.key), SETTINGS_BYTES_MAX)
 }
 
-/// What a client says first of its stream: seven lines, which `warren_log_daemon::input::stream` reads.
+fn priority_of(exec: &ExecConfig) -> u32 {
+    u32::from(exec.syslog_facility) << 3 | u32::from(exec.syslog_level)
+}
+
+/// A syslog daemon gets what the settings of the log daemon say.
+fn copies_of(Copies { kmsg, console }: Copies) -> log_link::Copies {
+    log_link::Copies { syslog: false, kmsg, console }
+}
+
+/// What a client says first of its stream.
 pub(crate) fn stream_header(
     unit: &str,
     exec: &ExecConfig,
-    (identifier, Copies { kmsg, console }): (&str, Copies),
+    (identifier, copies): (&str, Copies),
 ) -> String {
-    // A syslog daemon gets what the settings of the log daemon say.
-    let copies = [false, kmsg, console].map(|copy| u8::from(copy).to_string()).join("\n");
-    let identifier = identifier_of(exec, identifier).replace('\n', " ");
-    let priority = u16::from(exec.syslog_facility) << 3 | u16::from(exec.syslog_level);
-    let prefix = u8::from(exec.syslog_level_prefix);
-    format!("{identifier}\n{unit}\n{priority}\n{prefix}\n{copies}\n")
+    let header = Header {
+        identifier: identifier_of(exec, identifier).replace('\n', " ").into_bytes(),
+        unit: unit.as_bytes().to_vec(),
+        priority: priority_of(exec),
+        level_prefix: exec.syslog_level_prefix,
+        copies: copies_of(copies),
+    };
+    String::from_utf8(header.to_bytes()).expect("it is made of texts")
 }
