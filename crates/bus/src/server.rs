@@ -220,6 +220,10 @@ impl Server {
 
     fn accept(&mut self) {
         loop {
+            // What is not taken costs nothing; nothing tells when there are fewer.
+            if endings::are_full() {
+                return self.watch_listener(false);
+            }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match accept_with(&self.listener, flags) {
                 Ok(socket) => self.welcome(socket),

@@ -839,3 +839,46 @@ fn what_a_service_stored_is_there_after_a_restart() {
     m.expect_job("start", "s.service", "done");
     assert_eq!(m.lines("fds")[3], "(unset)", "nothing is kept over a stop");
 }
+
+/// A user sends what nobody can let go of: the log daemon puts another socket in the place of its own, which the next
+/// daemon has, too, and which nobody waits for when the first is killed.
+#[test]
+fn a_socket_that_took_the_place_of_another_is_the_next_daemons() {
+    use warren_testkit::{Sent, Stranger};
+    const SOCKET: &str = "/run/systemd/journal/socket";
+    let name = "log-stranger";
+    let Some(m) = start(name, &[]) else { return };
+    let send = |text: &str| {
+        let socket = std::os::unix::net::UnixDatagram::unbound().expect("a socket");
+        let message = format!("MESSAGE={text}\nSTRANGER=1\n");
+        socket.send_to(message.as_bytes(), m.inside(SOCKET)).expect("the daemon is there");
+    };
+    let main = || m.main_pid("systemd-journald.service");
+    let daemon = until("the daemon", main);
+    let of_host = until("its process", || {
+        let all = m.groups().into_values().flatten().collect::<Vec<i32>>();
+        all.into_iter().find(|pid| lab::pid_inside(*pid) == Some(daemon))
+    });
+    let sent = Sent { how: "datagram", count: 8, uid: 65_534, text: "MESSAGE=x\n" };
+    let Some(stranger) = Stranger::send(&m.inside(SOCKET), of_host as u32, sent) else {
+        return lab::not_run(name, "root, /dev/fuse, a mount namespace and python3");
+    };
+    let is_told = "another socket has taken its place";
+    until("another socket is there", || {
+        let told = messages(&m, &["_TRANSPORT=driver"]);
+        told.iter().any(|text| text.contains(is_told)).then_some(())
+    });
+    send("first");
+    wait_for(&m, 1, &["STRANGER=1"]);
+    warren_sys::process::kill(of_host, 9).expect("it is there");
+    until("there is another daemon", || main().filter(|pid| *pid != daemon));
+    send("second");
+    wait_for(&m, 2, &["STRANGER=1"]);
+    drop(stranger);
+    send("third");
+    let texts: Vec<String> = wait_for(&m, 3, &["STRANGER=1"])
+        .iter()
+        .map(|entry| text(entry, "MESSAGE").to_owned())
+        .collect();
+    assert_eq!(texts, ["first", "second", "third"]);
+}

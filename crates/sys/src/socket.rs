@@ -438,6 +438,20 @@ fn bind_path(
     Ok(())
 }
 
+/// A datagram socket in the place of the one at a path, with the same mode and owner; whoever sends to the path has the
+/// one or the other. Returns it with the inode of its file.
+pub fn replace_datagram(path: &Path, options: &SocketOptions) -> Result<(OwnedFd, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let old = std::fs::symlink_metadata(path).call_on("stat", path)?;
+    let fresh = path.with_extension("fresh").to_string_lossy().into_owned();
+    let (mode, uid, gid) = (old.mode() & 0o777, Some(old.uid()), Some(old.gid()));
+    let options = SocketOptions { mode, uid, gid, ..options.clone() };
+    let socket = listen(Kind::Datagram, &Address::Path(fresh.clone()), &options)?.fd;
+    let made = std::fs::symlink_metadata(&fresh).call_on("stat", &fresh)?;
+    std::fs::rename(&fresh, path).call_on("rename", path)?;
+    Ok((socket, made.ino()))
+}
+
 /// The file itself, as open(2)'s `O_PATH` has it. Whoever owns the directory may have put something
 /// else in its place by now: `EEXIST`, as what a link leads to is nobody's to change.
 fn open_socket_file(path: &str) -> Result<OwnedFd> {

@@ -99,7 +99,7 @@ const PRIVATE_NAME: &str = "listen/private";
 
 const CONTROL_NAME: &str = "listen/control";
 
-const NOTIFY_NAME: &str = "notify";
+pub(crate) const NOTIFY_NAME: &str = "notify";
 
 const GENERATION_NAME: &str = "generation";
 
@@ -282,8 +282,8 @@ fn make(
         _ => Traps::new(None, wake.clone()),
     };
     let notify = match kept.notify.take() {
-        Some(fd) => NotifySocket::over(fd, wake.clone()),
-        None => NotifySocket::bind(&options.notify_socket(), wake.clone()),
+        Some(fd) => Ok(NotifySocket::over(fd, &options.notify_socket())),
+        None => NotifySocket::bind(&options.notify_socket()),
     };
     let mut daemon = Daemon {
         core,

@@ -1,0 +1,102 @@
+//! A user who sends file descriptors that nobody can let go of to the manager's sockets: everybody else goes on.
+
+mod lab;
+
+use lab::{Machine, not_run};
+use serde_json::json;
+use warren_sys::seccomp;
+use warren_testkit::{Sent, Stranger, wait_until};
+
+const STRANGER: u32 = 65_534;
+const NEEDS: &str = "root, /dev/fuse, a mount namespace and python3";
+
+/// More than there may be processes for a user, and fewer than wait in a socket.
+const MESSAGES: usize = 8;
+
+const UNITS: &[(&str, &str)] = &[
+    ("talks.service", "[Service]\nType=notify\nTimeoutStartSec=20\nExecStart=@P ready stay\n"),
+    ("again.service", "[Service]\nType=notify\nTimeoutStartSec=20\nExecStart=@P ready stay\n"),
+];
+
+/// A machine whose kernel can refuse descriptors, or cannot.
+fn machine(name: &'static str, units: &'static [(&str, &str)], is_old: bool) -> Option<Machine> {
+    let start = move || {
+        if is_old {
+            seccomp::without_refusal().expect("a filter");
+        }
+        Machine::start(name, units)
+    };
+    // The filter is the thread's, and of what it starts.
+    std::thread::spawn(start).join().expect("no panic")
+}
+
+/// Children of all its threads.
+fn children(pid: i32) -> usize {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists.map(|list| list.split_whitespace().count()).sum()
+}
+
+fn check_notify_socket(name: &'static str, is_old: bool) {
+    let Some(m) = machine(name, UNITS, is_old) else { return };
+    m.expect_job("start", "talks.service", "done");
+    let sent = Sent { how: "datagram", count: MESSAGES, uid: STRANGER, text: "STATUS=x\n" };
+    let manager = m.manager_pid().expect("it runs");
+    let to = m.inside("/run/systemd/notify");
+    let Some(stranger) = Stranger::send(&to, manager as u32, sent) else {
+        return not_run(name, NEEDS);
+    };
+    wait_until("another socket is there", || {
+        m.console().contains("another socket has taken its place")
+    });
+    let most = warren_sys::letting_go::OF_ONE_USER_MAX + warren_sys::letting_go::QUEUES_MAX;
+    assert!(children(manager) <= most, "{}", children(manager));
+    m.expect_job("start", "again.service", "done");
+    // The manager ends at once, whatever its processes wait for, and the next one goes on.
+    assert!(m.kill_manager());
+    wait_until("there is another manager", || m.manager_pid().is_some_and(|pid| pid != manager));
+    m.expect_job("restart", "talks.service", "done");
+    drop(stranger);
+    m.expect_job("restart", "again.service", "done");
+    assert!(m.try_call("Totals", &json!({})).is_some());
+}
+
+#[test]
+fn services_are_heard_whatever_comes_to_the_notify_socket() {
+    check_notify_socket("stranger-notify", false);
+}
+
+#[test]
+fn services_are_heard_where_the_kernel_cannot_refuse_descriptors() {
+    check_notify_socket("stranger-notify-old", true);
+}
+
+/// Where the kernel refuses descriptors at these sockets, none comes that far.
+#[test]
+fn connections_with_descriptors_have_a_few_processes_where_the_kernel_cannot_refuse_them() {
+    /// Fewer than wait at a socket.
+    const CONNECTIONS: usize = 100;
+    let name = "stranger-connections";
+    let Some(m) = machine(name, UNITS, true) else { return };
+    let manager = m.manager_pid().expect("it runs");
+    let mut strangers = Vec::new();
+    for (uid, socket) in [(STRANGER, "/run/warren/control"), (STRANGER - 1, "/run/systemd/private")]
+    {
+        let sent = Sent { how: "stream", count: CONNECTIONS, uid, text: "x" };
+        let stranger = Stranger::send(&m.inside(socket), manager as u32, sent);
+        let Some(stranger) = stranger else { return not_run(name, NEEDS) };
+        assert_eq!(stranger.said, format!("sent {CONNECTIONS}"));
+        strangers.push(stranger);
+        m.totals();
+    }
+    // And one that keeps all others.
+    let most = strangers.len() * warren_sys::letting_go::OF_ONE_USER_MAX + 1;
+    wait_until("some are held up", || children(manager) > 0);
+    m.expect_job("start", "talks.service", "done");
+    assert!(children(manager) <= most, "{}", children(manager));
+    assert!(m.kill_manager());
+    wait_until("there is another manager", || m.manager_pid().is_some_and(|pid| pid != manager));
+    m.expect_job("start", "again.service", "done");
+    drop(strangers);
+}
