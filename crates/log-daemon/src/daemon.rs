@@ -22,6 +22,7 @@ mod control;
 mod core;
 mod datagrams;
 mod forward;
+mod half_lines;
 mod inherit;
 mod keep;
 mod kmsg;

@@ -23,6 +23,7 @@ use warren_sys::{process, socket};
 use crate::daemon::bounds::TURN_MESSAGES_MAX;
 use crate::daemon::clock::Moment;
 use crate::daemon::core::Core;
+use crate::daemon::half_lines::HalfLines;
 use crate::daemon::inherit::{self, STREAM_NAME};
 use crate::daemon::pending::Pending;
 use crate::daemon::sender;
@@ -90,6 +91,8 @@ pub struct Streams {
     bounds: Bounds,
     /// Streams of clients, by user.
     by_user: BTreeMap<u32, usize>,
+    /// What they hold of lines.
+    half_lines: HalfLines,
     /// That clients are refused was said.
     is_refusing: bool,
 }
@@ -126,6 +129,8 @@ struct Connection {
     peer_cgroup: Option<u64>,
     /// Bytes at the head of the socket whose lines were taken.
     looked_at: usize,
+    /// Bytes of a line that are counted for its user.
+    held: usize,
     /// The kernel lets no descriptors into it any more.
     refuses: bool,
     /// And there were none before.
@@ -156,6 +161,7 @@ impl Streams {
             line_bytes_max,
             bounds: Bounds::of(descriptors),
             by_user: BTreeMap::new(),
+            half_lines: HalfLines::default(),
             is_refusing: false,
         }
     }
@@ -274,6 +280,7 @@ impl Streams {
                 wants_unit: true,
                 peer_cgroup,
                 looked_at: 0,
+                held: 0,
                 refuses: false,
                 is_plain: false,
                 offends: false,
@@ -319,6 +326,7 @@ impl Streams {
                 wants_unit: false,
                 peer_cgroup: None,
                 looked_at: 0,
+                held: 0,
                 refuses: false,
                 is_plain: false,
                 offends: false,
@@ -358,6 +366,7 @@ impl Streams {
             self.open_lines.insert(token);
             self.changed.insert(token);
         }
+        connection.holds_too_much(&mut self.half_lines);
         if matches!(connection.origin, Origin::Client { .. }) {
             *self.by_user.entry(connection.owner).or_default() += 1;
         }
@@ -385,12 +394,16 @@ impl Streams {
     fn read_one(&mut self, token: u64, buffer: &mut [u8], core: &mut Core) -> Option<Turn> {
         let connection = self.connections.get_mut(&token)?;
         let had_header = connection.stream.has_header();
-        let turn = connection.read(buffer, core);
+        let mut turn = connection.read(buffer, core);
         if connection.stream.has_header() && !had_header {
             connection.keep_header(self.directory.as_deref());
         }
         if connection.looked_at > 0 {
             self.looked_at.insert(token);
+        }
+        if connection.holds_too_much(&mut self.half_lines) {
+            turn = connection.hold_nothing(turn, core);
+            connection.holds_too_much(&mut self.half_lines);
         }
         if turn == Turn::Ended {
             self.ended.push(token);
@@ -478,7 +491,9 @@ impl Streams {
     }
 
     fn forget(&mut self, token: u64, core: &mut Core) -> Option<u64> {
-        let connection = self.connections.remove(&token)?;
+        let mut connection = self.connections.remove(&token)?;
+        connection.stream.cut(LineBreak::Eof, |_, _, _| {});
+        connection.holds_too_much(&mut self.half_lines);
         if connection.offends {
             core.letting_go.end(connection.socket, connection.writer.uid);
         }
@@ -630,6 +645,30 @@ impl Connection {
         let origin = self.make_context(core);
         core.lose(&origin, (Kind::Stream, "file descriptors came with it", 1));
         self.cut(LineBreak::Eof, core);
+    }
+
+    /// Counts what it holds for its user; whether all that he, or all, have is too much.
+    fn holds_too_much(&mut self, lines: &mut HalfLines) -> bool {
+        let before = std::mem::replace(&mut self.held, self.stream.held_bytes());
+        matches!(self.origin, Origin::Client { .. }) && lines.change(self.owner, before, self.held)
+    }
+
+    /// Ends the line that is being written, as one that is too long, or the stream, if it has no header yet.
+    fn hold_nothing(&mut self, turn: Turn, core: &mut Core) -> Turn {
+        let origin = self.make_context(core);
+        let why = "its user has too many bytes of lines that have not ended";
+        core.lose(&origin, (Kind::HalfLine, why, 1));
+        match self.stream.has_header() {
+            true => {
+                self.cut(LineBreak::LineMax, core);
+                turn
+            }
+            false => {
+                self.lose_header(core);
+                self.cut(LineBreak::LineMax, core);
+                Turn::Ended
+            }
+        }
     }
 
     fn take_looked_at(&mut self, buffer: &mut [u8]) {
