@@ -103,3 +103,36 @@ fn connections_with_descriptors_have_a_few_processes_where_the_kernel_cannot_ref
     m.expect_job("start", "again.service", "done");
     drop(strangers);
 }
+
+/// Whoever can connect to one socket holds up none of the others, of the same kind or over a network.
+#[test]
+fn connections_to_one_accepting_socket_hold_up_no_other() {
+    use std::io::Read;
+    /// More than there are processes for a socket, and than may wait for them.
+    const CONNECTIONS: usize = 100;
+    let units = [
+        ("door.socket", "[Socket]\nListenStream=/run/door\nAccept=yes\nBacklog=4096"),
+        ("door@.service", "[Service]\nExecStart=/bin/true\n"),
+        ("other.socket", "[Socket]\nListenStream=/run/other\nAccept=yes\nBacklog=4096"),
+        ("other@.service", "[Service]\nExecStart=/bin/echo here\nStandardOutput=socket"),
+    ];
+    let name = "stranger-doors";
+    let Some(m) = Machine::start(name, &units) else { return };
+    m.expect_job("start", "door.socket", "done");
+    m.expect_job("start", "other.socket", "done");
+    let manager = m.manager_pid().expect("it runs");
+    let sent = Sent { how: "stream", count: CONNECTIONS, uid: STRANGER, text: "x" };
+    let stranger = Stranger::send(&m.inside("/run/door"), manager as u32, sent);
+    let Some(stranger) = stranger else { return not_run(name, NEEDS) };
+    assert_eq!(stranger.said, format!("sent {CONNECTIONS}"));
+    wait_until("no more are taken from there", || {
+        m.console().contains("door.socket: no connection can be taken")
+    });
+    let mut said = String::new();
+    let mut other =
+        std::os::unix::net::UnixStream::connect(m.inside("/run/other")).expect("it listens");
+    other.set_read_timeout(Some(lab::PATIENCE)).expect("a socket");
+    other.read_to_string(&mut said).expect("it is served");
+    assert_eq!(said, "here\n");
+    drop(stranger);
+}
