@@ -180,6 +180,8 @@ fn privileges(prepared: &Prepared) -> Result<(), Failure> {
     if let Some(root) = &prepared.root {
         child::change_root(root).at(ExecStep::Chroot)?;
     }
+    // Those of the unit are all that it has.
+    child::drop_inherited().at(ExecStep::Capabilities)?;
     if let Some(keep) = spec.capability_bounding_set {
         child::limit_bounding_set(keep).at(ExecStep::Capabilities)?;
     }
