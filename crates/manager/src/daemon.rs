@@ -53,6 +53,7 @@ use crate::daemon::start::{soft_reboot_mark, soft_reboots};
 use crate::mount::automounts::{Asked, Traps};
 use crate::mount::table::MountTable;
 use crate::options::Options;
+use crate::peer::unit_log_file::UnitLogFiles;
 use crate::process::early_exits::EarlyExits;
 use crate::process::init_link::{FromInit, InitLink};
 use crate::process::notify_messages::EarlyNotice;
@@ -141,6 +142,7 @@ pub struct Daemon {
     pub(crate) sockets: Sockets,
     pub(crate) traps: Traps,
     pub(crate) notify: NotifySocket,
+    pub(crate) log_files: UnitLogFiles,
     pub(crate) workers: Workers,
     /// Those who kill large groups, which waits for nobody.
     pub(crate) killers: Workers,

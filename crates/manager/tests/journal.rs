@@ -808,6 +808,29 @@ fn without_a_daemon_output_goes_to_files_and_nobody_waits() {
     until("the flood ends", || (m.state("flood.service") != "active/running").then_some(()));
 }
 
+/// What services say is for root to read, and does not fill /run while they run.
+#[test]
+fn files_without_a_daemon_are_closed_to_others_and_bounded() {
+    use std::os::unix::fs::PermissionsExt;
+    const FILE_BYTES_MAX: u64 = 4 << 20;
+    let script = "head -c 20000000 /dev/zero; echo over; exec sleep infinity";
+    let talks = format!("[Service]\nType=exec\nUMask=0\nExecStart=/bin/sh -c \"{script}\"");
+    let Some(m) = Machine::start("nolog-bound", &[("talks.service", &talks)]) else { return };
+    m.expect_job("start", "talks.service", "done");
+    let directory = m.inside("/run/log/warren/units");
+    let file = directory.join("talks.service.log");
+    let length = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |found| found.len());
+    let kept = directory.join("talks.service.log.1");
+    until("it is cut while the service runs", || {
+        (length(&kept) == FILE_BYTES_MAX && length(&file) <= FILE_BYTES_MAX).then_some(())
+    });
+    assert_eq!(m.state("talks.service"), "active/running");
+    let mode = |path: &std::path::Path| {
+        std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    };
+    assert_eq!([&directory, &file, &kept].map(|path| mode(path)), [0o750, 0o640, 0o640]);
+}
+
 /// A stream that was sent and not taken is in a socket that init and the manager hold.
 #[test]
 fn a_stream_that_no_daemon_took_breaks_when_the_daemon_is_down() {

@@ -44,6 +44,7 @@ use crate::mount::table::{MountTable, Reading};
 use crate::options::Options;
 use crate::peer::devices::{Devices, KeptDevices};
 use crate::peer::log_link::{KeptLog, LogLink};
+use crate::peer::unit_log_file::{self, UnitLogFiles};
 use crate::process::init_link::{Greeting, InitLink};
 use crate::process::notify_messages::notify_interest;
 use crate::process::notify_socket::NotifySocket;
@@ -290,6 +291,7 @@ fn make(
         shared: shared.clone(),
         init,
         helpers: Helpers::new(greeting.helpers),
+        log_files: UnitLogFiles::new(options.log_dir()),
         log_link,
         devices,
         groups,
@@ -401,7 +403,7 @@ fn make_runtime_directories(options: &Options) -> std::io::Result<()> {
     }
     // systemctl takes this directory's existence for 'the system was booted by this manager'.
     std::fs::create_dir_all(options.runtime_dir.join("systemd/system"))?;
-    std::fs::create_dir_all(options.log_dir())
+    unit_log_file::make_directory(&options.log_dir())
 }
 
 /// What the last manager wrote, or a new file for the first. One that is not understood ends this manager:

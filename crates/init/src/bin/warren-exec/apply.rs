@@ -106,11 +106,13 @@ fn standard_fds(prepared: &Prepared) -> Result<(), Failure> {
 
 fn standard_fd(prepared: &Prepared, source: &Source, number: RawFd) -> Result<(), Error> {
     const FILE_MODE: u32 = 0o666;
+    // What services say is for root and its group.
+    const LOG_UMASK: u32 = 0o027;
     match source {
         Source::Fd(fd) => child::install_fd(*fd, number),
         Source::Same(fd) => child::install_fd(*fd, number),
         Source::Open { path, flags, is_ours } => {
-            let umask = prepared.spec.umask.filter(|_| !is_ours);
+            let umask = if *is_ours { Some(LOG_UMASK) } else { prepared.spec.umask };
             child::set_umask(umask.unwrap_or(UMASK));
             place(child::open_or_connect(path, *flags, FILE_MODE)?, number)
         }
