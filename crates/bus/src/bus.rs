@@ -57,8 +57,8 @@ impl Bus {
     /// Listens at `path`, in place of whatever socket is there, and serves in a thread of its
     /// own. If the socket there is that of an earlier bus, `kept` is its listener ([`Bus::listener`]):
     /// who connected since that one ended is served now, and who subscribed to its signals over the message
-    /// bus is sent ours. Everyone who can reach the path may connect;
-    /// who may write is decided by user id. With `message_bus`, the path of a message bus's socket,
+    /// bus is sent ours. Only the own user may connect: others, as with systemd, ask over a message bus. Who may
+    /// write is decided by user id. With `message_bus`, the path of a message bus's socket,
     /// clients there are served as well, while its service is up.
     pub fn start(
         path: &Path,
@@ -70,7 +70,11 @@ impl Bus {
         let mailbox = Arc::new(Mailbox::new().map_err(error("making the mailbox for"))?);
         let is_heir = kept.is_some();
         let listener = match kept.filter(|_| is_socket(path)) {
-            Some(kept) => kept,
+            Some(kept) => {
+                // That of an older version may be open to all.
+                rustix::fs::chmod(path, MODE).map_err(error("closing to others"))?;
+                kept
+            }
             None => listen_at(path).map_err(error("listening at"))?,
         };
         let copy = rustix::io::fcntl_dupfd_cloexec(&listener, 0);
@@ -153,6 +157,9 @@ impl Drop for Bus {
     }
 }
 
+/// Of the socket's file.
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
 /// The socket gets its name by a rename: there is no moment at which the path leads nowhere.
 fn listen_at(path: &Path) -> Result<OwnedFd, Errno> {
     let mut fresh = path.as_os_str().to_owned();
@@ -164,7 +171,7 @@ fn listen_at(path: &Path) -> Result<OwnedFd, Errno> {
         Err(errno) => return Err(errno),
     }
     bind(&socket, &SocketAddrUnix::new(&*fresh)?)?;
-    rustix::fs::chmod(&*fresh, Mode::from_raw_mode(0o666))?;
+    rustix::fs::chmod(&*fresh, MODE)?;
     // Older kernels do not know it: see `Connection`.
     let _ = warren_sys::fdpass::refuse_fds(socket.as_fd());
     listen(&socket, BACKLOG)?;

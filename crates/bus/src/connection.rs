@@ -29,6 +29,8 @@ pub const HIGH_WATER_BYTES: usize = 1 << 20;
 pub const CALLS_WAITING_MAX: usize = 1024;
 /// Most bytes of calls of one client that wait for the manager, but for the last.
 const WAITING_BYTES_MAX: usize = wire::MAX_MESSAGE_BYTES;
+/// Longest message of a client who may change nothing.
+pub const STRANGER_MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Longest header that is read of a message which is passed over.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const READ_BYTES: usize = 64 << 10;
@@ -106,6 +108,12 @@ pub struct Connection {
     handshake: Handshake,
     /// The kernel does not refuse file descriptors for us: to read is to close them, which may take long.
     looks_first: bool,
+    /// Longest message.
+    message_bytes_max: usize,
+    /// Since when there is a part of a message and not the whole of it.
+    half_since: Option<Instant>,
+    /// When something last came.
+    pub heard_at: Instant,
     input: Vec<u8>,
     /// Bytes at the front of the input that were looked at.
     taken: usize,
@@ -163,6 +171,9 @@ impl Connection {
             interest: epoll::EventFlags::IN,
             handshake,
             looks_first,
+            message_bytes_max: wire::MAX_MESSAGE_BYTES,
+            half_since: None,
+            heard_at: now,
             input: Vec::new(),
             taken: 0,
             passing: 0,
@@ -170,6 +181,21 @@ impl Connection {
             sent: 0,
             unsent: 0,
         }
+    }
+
+    /// A client who may change nothing: his messages are short, and no more memory is kept for them than they have.
+    pub fn bound(&mut self) {
+        self.message_bytes_max = STRANGER_MESSAGE_BYTES_MAX;
+    }
+
+    /// Whether it is such a client.
+    pub fn is_bound(&self) -> bool {
+        self.message_bytes_max < wire::MAX_MESSAGE_BYTES
+    }
+
+    /// Bytes of a message that is not whole, and since when it is not.
+    pub fn half(&self) -> Option<(usize, Instant)> {
+        self.half_since.map(|since| (self.input.len() - self.taken, since))
     }
 
     /// Whether it has greeted, or was greeted.
@@ -217,7 +243,8 @@ impl Connection {
     /// Reads once and takes the greeting out of it.
     pub fn receive(&mut self) -> Result<(), Gone> {
         self.input.drain(..std::mem::take(&mut self.taken));
-        let received = if self.looks_first { self.look_and_read() } else { self.read() };
+        let looks_first = self.looks_first || self.is_bound();
+        let received = if looks_first { self.look_and_read() } else { self.read() };
         let bytes = match received {
             Ok(bytes) => bytes,
             Err(Gone::Failed(Errno::AGAIN | Errno::INTR)) => return Ok(()),
@@ -226,6 +253,7 @@ impl Connection {
         if bytes == 0 {
             return Err(Gone::Closed);
         }
+        self.heard_at = Instant::now();
         if self.is_open() { Ok(()) } else { self.greet() }
     }
 
@@ -278,14 +306,24 @@ impl Connection {
         }
         self.pass(0);
         let input = &self.input[self.taken..];
-        let Some(bytes) = wire::frame_bytes(input)? else { return Ok(None) };
-        if bytes > wire::MAX_MESSAGE_BYTES {
+        let Some(bytes) = wire::frame_bytes(input)? else { return self.wait_for_more() };
+        if bytes > self.message_bytes_max {
             return self.begin_passing(bytes);
         }
-        let Some(frame) = input.get(..bytes) else { return Ok(None) };
+        let Some(frame) = input.get(..bytes) else { return self.wait_for_more() };
         let frame = frame.to_vec();
         self.taken += bytes;
+        self.half_since = None;
         Ok(Some(Frame::Whole(frame)))
+    }
+
+    fn wait_for_more(&mut self) -> Result<Option<Frame>, Gone> {
+        let is_half = self.taken < self.input.len();
+        self.half_since = is_half.then(|| self.half_since.unwrap_or(self.heard_at));
+        if !is_half && self.is_bound() {
+            (self.input, self.taken) = (Vec::new(), 0);
+        }
+        Ok(None)
     }
 
     fn begin_passing(&mut self, bytes: usize) -> Result<Option<Frame>, Gone> {

@@ -35,6 +35,14 @@ const CONNECTIONS_MAX: usize = 4096;
 /// Most clients at a time of one user who is neither root nor the manager's own, with those whose connection
 /// cannot be closed for what he has sent.
 const CONNECTIONS_PER_STRANGER_MAX: usize = 64;
+/// Most clients at a time that may change nothing: the others are root's and the manager's own user's.
+const STRANGERS_MAX: usize = 3840;
+/// When those are there, one that has said nothing for so long makes room for another.
+const IDLE_TIME: Duration = Duration::from_secs(5);
+/// So long a client who may change nothing may take for a message.
+const MESSAGE_TIME: Duration = Duration::from_secs(10);
+/// Most bytes of messages that are not whole, of all clients who may change nothing.
+const HALF_OF_STRANGERS_BYTES_MAX: usize = 16 << 20;
 /// Time to greet.
 const GREETING_TIME: Duration = Duration::from_secs(30);
 /// So long a client who may change nothing may take nothing of what is to be sent to him.
@@ -113,6 +121,10 @@ pub struct Server {
     slow: BTreeMap<u64, Instant>,
     /// Nobody is taken until then.
     resting_until: Option<Instant>,
+    /// Clients who may change nothing.
+    strangers: usize,
+    /// Since when the oldest message of theirs is not whole.
+    half_since: Option<Instant>,
     next_connection: u64,
     next_question: u64,
     next_serial: u32,
@@ -152,6 +164,8 @@ impl Server {
             greeting: VecDeque::new(),
             slow: BTreeMap::new(),
             resting_until: None,
+            strangers: 0,
+            half_since: None,
             next_connection: FIRST_CONNECTION,
             next_question: 1,
             next_serial: 1,
@@ -177,6 +191,9 @@ impl Server {
             let now = Instant::now();
             self.drop_silent(now);
             self.drop_slow(now);
+            if self.strangers > 0 {
+                self.drop_half(now);
+            }
             if self.resting_until.is_some_and(|until| until <= now) {
                 self.watch_listener(true);
             }
@@ -206,8 +223,10 @@ impl Server {
         let rest = self.resting_until.map(|until| until.saturating_duration_since(Instant::now()));
         let reading = self.slow.values().min();
         let reading = reading.map(|since| READING_TIME.saturating_sub(since.elapsed()));
-        let due =
-            greeting.into_iter().chain(reading).chain(self.until_next_try()).chain(rest).min();
+        let half = self.half_since.filter(|_| self.strangers > 0);
+        let half = half.map(|since| MESSAGE_TIME.saturating_sub(since.elapsed()));
+        let all = greeting.into_iter().chain(reading).chain(self.until_next_try());
+        let due = all.chain(rest).chain(half).min();
         let timeout = due.map(|left| {
             Timespec::try_from(left + Duration::from_millis(1)).expect("a minute fits")
         });
@@ -220,6 +239,10 @@ impl Server {
 
     fn accept(&mut self) {
         loop {
+            // What is not taken costs nothing; nothing tells when there are fewer.
+            if endings::are_full() {
+                return self.watch_listener(false);
+            }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match accept_with(&self.listener, flags) {
                 Ok(socket) => self.welcome(socket),
@@ -252,7 +275,9 @@ impl Server {
         };
         let uid = peer.uid.as_raw();
         let id = self.next_connection;
-        let has_room = self.connections.len() < CONNECTIONS_MAX && !self.is_crowd(uid);
+        let has_room = self.connections.len() < CONNECTIONS_MAX
+            && !self.is_crowd(uid)
+            && (self.is_privileged(uid) || self.has_room_for_stranger());
         let data = epoll::EventData::new_u64(id);
         let interest = epoll::EventFlags::IN;
         if !has_room || epoll::add(&self.epoll, &socket, data, interest).is_err() {
@@ -265,11 +290,54 @@ impl Server {
         {
             let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
         }
-        let client = Connection::new(socket, peer, self.server_id, Instant::now());
+        let mut client = Connection::new(socket, peer, self.server_id, Instant::now());
+        if !self.is_privileged(uid) {
+            client.bound();
+            self.strangers += 1;
+        }
         self.next_connection += 1;
         self.greeting.push_back(id);
         self.connections.insert(id, client);
         self.mailbox.hear(Hears::All);
+    }
+
+    /// Whether there may be one more who may change nothing, also in the place of one who says nothing.
+    fn has_room_for_stranger(&mut self) -> bool {
+        if self.strangers < STRANGERS_MAX {
+            return true;
+        }
+        let is_idle = |client: &&Connection| {
+            client.is_bound()
+                && client.waiting == 0
+                && !client.has_output()
+                && client.heard_at.elapsed() >= IDLE_TIME
+        };
+        let idle = self.connections.iter().filter(|(_, client)| is_idle(client));
+        let longest = idle.min_by_key(|(_, client)| client.heard_at).map(|(&id, _)| id);
+        longest.into_iter().for_each(|id| self.end(id));
+        longest.is_some()
+    }
+
+    /// Ends those who may change nothing and take too long for a message, and the oldest of those as long as all have
+    /// too much of theirs.
+    fn drop_half(&mut self, now: Instant) {
+        let of_strangers = |(&id, client): (&u64, &Connection)| {
+            let (bytes, since) = client.half().filter(|_| client.is_bound())?;
+            Some((since, id, bytes))
+        };
+        let mut half: Vec<_> = self.connections.iter().filter_map(of_strangers).collect();
+        half.sort_unstable();
+        let mut all: usize = half.iter().map(|(_, _, bytes)| bytes).sum();
+        self.half_since = None;
+        for (since, id, bytes) in half {
+            let is_over = now.saturating_duration_since(since) >= MESSAGE_TIME;
+            if is_over || all > HALF_OF_STRANGERS_BYTES_MAX {
+                all -= bytes;
+                self.end(id);
+            } else {
+                self.half_since.get_or_insert(since);
+            }
+        }
     }
 
     fn is_privileged(&self, uid: u32) -> bool {
@@ -306,6 +374,7 @@ impl Server {
 
     fn end(&mut self, id: u64) {
         if let Some(client) = self.connections.remove(&id) {
+            self.strangers -= usize::from(client.is_bound());
             // It may be closed later.
             let _ = epoll::delete(&self.epoll, &client.socket);
             endings::end(client.socket, client.peer.uid.as_raw());

@@ -130,7 +130,7 @@ fn the_environment_is_what_was_asked_for() {
         let (reply, record) = lab.hello().run(spec, &[]);
         assert_eq!(record.exit.kind, ExitKind::Exited(0), "{reply:?}");
     }
-    check_output(&lab, &modes, "600\n600\n644", |_| {});
+    check_output(&lab, &modes, "600\n600\n640", |_| {});
     check_output(&lab, "ls /proc/self/fd | tr '\\n' ' '", "0 1 2 3 4 5", |e| {
         e.listen_fds = vec![1, 0]; // 5 is ls's own
     });

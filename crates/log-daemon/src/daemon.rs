@@ -22,6 +22,7 @@ mod control;
 mod core;
 mod datagrams;
 mod forward;
+mod half_lines;
 mod inherit;
 mod keep;
 mod kmsg;
@@ -38,6 +39,7 @@ mod streams;
 mod syncer;
 mod tails;
 mod tokens;
+mod turnover;
 mod unit_files;
 mod units;
 mod upkeep;
@@ -74,6 +76,7 @@ use crate::daemon::tokens::{
     TOKEN_AUDIT, TOKEN_CONTROL, TOKEN_KMSG, TOKEN_LINK, TOKEN_NATIVE, TOKEN_QUESTIONS,
     TOKEN_SIGNAL, TOKEN_STREAM, TOKEN_SYSLOG, TOKEN_UPKEEP,
 };
+use crate::daemon::turnover::Turnover;
 use crate::daemon::unit_files::UnitFiles;
 use crate::input::handover::Packet;
 use crate::input::loss;
@@ -110,6 +113,7 @@ pub fn run(options: &Options) -> Result<()> {
         daemon.end_epoch();
         daemon.core.look_at_ages();
         daemon.return_to_disk();
+        daemon.look_after_sockets();
         daemon.core.tell_losses();
         let timeout = daemon.timeout_us().map(Duration::from_micros);
         daemon.epoll.wait(&mut events, timeout).map_err(system)?;
@@ -148,6 +152,7 @@ struct Daemon {
     /// What signals asked for in this turn.
     orders: Vec<Order>,
     shortage: Shortage,
+    turnover: Turnover,
     stopping: bool,
 }
 
@@ -160,6 +165,18 @@ fn socket(given: Option<OwnedFd>, directory: &Path, name: &str, kind: Kind) -> R
             inherit::bind(path, kind, RECEIVE_BUFFER_BYTES).map_err(system)
         }
     }
+}
+
+/// The socket for datagrams of that name.
+fn inlet(
+    given: Option<OwnedFd>,
+    directory: &Path,
+    name: &str,
+    transport: Transport,
+) -> Result<Inlet> {
+    let path = given.as_ref().and_then(|fd| inherit::path_of(fd.as_fd()));
+    let path = path.unwrap_or_else(|| directory.join(name));
+    Ok(Inlet::new(socket(given, directory, name, Kind::Datagram)?, transport, path))
 }
 
 /// The socket at which systemd's clients ask: the manager's, or one of our own.
@@ -242,14 +259,8 @@ impl Daemon {
         let mut daemon = Daemon {
             epoll: Epoll::new().map_err(system)?,
             signals: SignalFd::new(set).map_err(system)?,
-            native: Inlet::new(
-                socket(inherited.native, directory, "socket", Kind::Datagram)?,
-                Transport::Journal,
-            ),
-            syslog: Inlet::new(
-                socket(inherited.syslog, directory, "dev-log", Kind::Datagram)?,
-                Transport::Syslog,
-            ),
+            native: inlet(inherited.native, directory, "socket", Transport::Journal)?,
+            syslog: inlet(inherited.syslog, directory, "dev-log", Transport::Syslog)?,
             stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
             link: inherited.link.map(Link::new),
             unit_files: None,
@@ -273,8 +284,10 @@ impl Daemon {
             taken: Taken::default(),
             orders: Vec::new(),
             shortage: Shortage::default(),
+            turnover: Turnover::default(),
             stopping: false,
         };
+        daemon.take_up_replaced(inherited.replaced);
         if options.kmsg {
             daemon.open_kmsg(directory, next);
         }
@@ -485,21 +498,40 @@ impl Daemon {
 
     /// Takes what a socket has, up to the bound of a turn; true when there may be more.
     fn datagrams(&mut self, transport: Transport) -> bool {
+        let has_more = self.with_inlet(transport, |inlet, (taken, buffer), core, learn| {
+            inlet.read((taken, buffer), core, learn)
+        });
+        if self.inlet(transport).is_stuck() {
+            self.turn_over(transport);
+        }
+        has_more
+    }
+
+    fn inlet(&mut self, transport: Transport) -> &mut Inlet {
+        if transport == Transport::Journal { &mut self.native } else { &mut self.syslog }
+    }
+
+    /// With a socket, room for what it has, and what hears of units: the manager told of a sender's before it was there.
+    fn with_inlet<T>(
+        &mut self,
+        transport: Transport,
+        act: impl FnOnce(&mut Inlet, (&mut Taken, &mut [u8]), &mut Core, &mut dyn FnMut(&mut Core)) -> T,
+    ) -> T {
         let Daemon { native, syslog, core, buffer, taken, .. } = self;
         let Daemon { link, unit_files, streams, epoll, boot, .. } = self;
         let inlet = if transport == Transport::Journal { native } else { syslog };
-        // The manager told of a sender's unit before it was there.
-        let learn = |core: &mut Core| {
+        let mut learn = |core: &mut Core| {
             unit_files.iter_mut().for_each(|files| files.learn(core));
             let _ = hear_manager(link, core, streams, epoll, *boot);
         };
-        inlet.read((taken, buffer), core, learn)
+        act(inlet, (taken, buffer), core, &mut learn)
     }
 
     /// How long may pass before something must be written or synced, µs.
     fn timeout_us(&self) -> Option<u64> {
         let link = self.link.as_ref().and_then(Link::due_us);
         let all = self.core.due_us().into_iter().chain(link).chain(self.shortage.due_us());
+        let all = all.chain(self.turnover.due_us());
         all.min().map(|due| due.saturating_sub(now_us()))
     }
 
@@ -550,6 +582,7 @@ impl Daemon {
                 break;
             }
         }
+        self.leave_stuck();
         self.core.take_last_files();
         self.link.iter_mut().for_each(|link| link.tell_ended(now_us()));
         self.streams.cut_unkept(&mut self.core);

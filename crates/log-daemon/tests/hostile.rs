@@ -314,6 +314,48 @@ fn one_user_leaves_streams_to_others() {
     assert!(told(&lab).iter().any(|text| text.contains(&refused)), "{:?}", told(&lab));
 }
 
+/// Lines that never end are cut when a user has 8 MiB of them: no byte is lost, and no more is held.
+#[test]
+fn lines_of_one_user_that_never_end_have_a_bound() {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    const HELD_BYTES_MAX: usize = 8 << 20;
+    const STREAMS: usize = 400;
+    const BYTES: usize = 40_000;
+    const SCRIPT: &str = "import socket, sys\nkept = []\nfor _ in range(int(sys.argv[2])):\n    \
+        s = socket.socket(socket.AF_UNIX)\n    s.connect(sys.argv[1])\n    kept.append(s)\n    \
+        s.sendall(b'endless\\n\\n6\\n0\\n0\\n0\\n0\\n' + b'x' * int(sys.argv[3]))\n\
+        print(flush=True)\nsys.stdin.read()";
+    warren_sys::process::raise_open_files(8192).expect("the limit of this process");
+    let mut lab = Lab::new("hostile-endless");
+    lab.start(&["--set", "RateLimitBurst=0"]);
+    let user = ["--reuid", "65534", "--clear-groups", "python3", "-c", SCRIPT];
+    let mut setpriv = Command::new("setpriv");
+    setpriv.env("PATH", "/usr/bin:/bin").args(user).arg(lab.path("run/stdout"));
+    setpriv.args([STREAMS, BYTES].map(|number| number.to_string()));
+    let Ok(mut endless) = setpriv.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+        return not_run("needs setpriv(1)");
+    };
+    if endless.stdout.as_mut().expect("piped").read(&mut [0; 1]).expect("a pipe") == 0 {
+        endless.wait().expect("our child");
+        return not_run("needs root and python3");
+    }
+    let bytes = |lab: &Lab| -> usize {
+        let lines = lab.read(Expr::field("SYSLOG_IDENTIFIER", "endless"));
+        lines.iter().map(|line| line.get("MESSAGE").map_or(0, <[u8]>::len)).sum()
+    };
+    warren_testkit::wait_until("all but what may be held is in the log", || {
+        bytes(&lab) >= STREAMS * BYTES - HELD_BYTES_MAX
+    });
+    let cut = lab.read(Expr::field("_LINE_BREAK", "line-max"));
+    assert!(!cut.is_empty() && cut.len() < STREAMS, "those that were there first are whole");
+    drop(endless.stdin.take());
+    endless.wait().expect("our child");
+    assert_is_heard(&mut lab);
+    assert_eq!(bytes(&lab), STREAMS * BYTES);
+    assert!(told(&lab).iter().any(|text| text.starts_with("A line is cut")), "{:?}", told(&lab));
+}
+
 /// How many sources the daemon's loop waits for; proc_pid_fdinfo(5).
 fn watched(lab: &Lab) -> usize {
     let pid = lab.daemon.as_ref().expect("it runs").id();

@@ -6,6 +6,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod caller;
+pub(crate) mod careful_reader;
 pub(crate) mod comments;
 pub(crate) mod condition_probe;
 pub(crate) mod detail;

@@ -63,6 +63,7 @@ use crate::mount::automounts::{Asked, Traps};
 use crate::mount::table::MountTable;
 use crate::options::Options;
 use crate::peer::bus_names::BusNames;
+use crate::peer::unit_log_file::UnitLogFiles;
 use crate::process::init_link::{FromInit, InitLink};
 use crate::process::notify_socket::NotifySocket;
 use crate::process::pid_file::searches::Searches;
@@ -137,6 +138,7 @@ pub struct Daemon {
     pub(crate) bus_names: BusNames,
     pub(crate) processes: Processes,
     pub(crate) notify: NotifySocket,
+    pub(crate) log_files: UnitLogFiles,
     pub(crate) pid_files: Searches,
     pub(crate) stored_fds: crate::process::stored_fds::FdStore,
     pub(crate) groups: Groups,

@@ -808,6 +808,29 @@ fn without_a_daemon_output_goes_to_files_and_nobody_waits() {
     until("the flood ends", || (m.state("flood.service") != "active/running").then_some(()));
 }
 
+/// What services say is for root to read, and does not fill /run while they run.
+#[test]
+fn files_without_a_daemon_are_closed_to_others_and_bounded() {
+    use std::os::unix::fs::PermissionsExt;
+    const FILE_BYTES_MAX: u64 = 4 << 20;
+    let script = "head -c 20000000 /dev/zero; echo over; exec sleep infinity";
+    let talks = format!("[Service]\nType=exec\nUMask=0\nExecStart=/bin/sh -c \"{script}\"");
+    let Some(m) = Machine::start("nolog-bound", &[("talks.service", &talks)]) else { return };
+    m.expect_job("start", "talks.service", "done");
+    let directory = m.inside("/run/log/warren/units");
+    let file = directory.join("talks.service.log");
+    let length = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |found| found.len());
+    let kept = directory.join("talks.service.log.1");
+    until("it is cut while the service runs", || {
+        (length(&kept) == FILE_BYTES_MAX && length(&file) <= FILE_BYTES_MAX).then_some(())
+    });
+    assert_eq!(m.state("talks.service"), "active/running");
+    let mode = |path: &std::path::Path| {
+        std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    };
+    assert_eq!([&directory, &file, &kept].map(|path| mode(path)), [0o750, 0o640, 0o640]);
+}
+
 /// A stream that was sent and not taken is in a socket that init and the manager hold.
 #[test]
 fn a_stream_that_no_daemon_took_breaks_when_the_daemon_is_down() {
@@ -838,4 +861,47 @@ fn what_a_service_stored_is_there_after_a_restart() {
     m.expect_job("stop", "s.service", "done");
     m.expect_job("start", "s.service", "done");
     assert_eq!(m.lines("fds")[3], "(unset)", "nothing is kept over a stop");
+}
+
+/// A user sends what nobody can let go of: the log daemon puts another socket in the place of its own, which the next
+/// daemon has, too, and which nobody waits for when the first is killed.
+#[test]
+fn a_socket_that_took_the_place_of_another_is_the_next_daemons() {
+    use warren_testkit::{Sent, Stranger};
+    const SOCKET: &str = "/run/systemd/journal/socket";
+    let name = "log-stranger";
+    let Some(m) = start(name, &[]) else { return };
+    let send = |text: &str| {
+        let socket = std::os::unix::net::UnixDatagram::unbound().expect("a socket");
+        let message = format!("MESSAGE={text}\nSTRANGER=1\n");
+        socket.send_to(message.as_bytes(), m.inside(SOCKET)).expect("the daemon is there");
+    };
+    let main = || m.main_pid("systemd-journald.service");
+    let daemon = until("the daemon", main);
+    let of_host = until("its process", || {
+        let all = m.groups().into_values().flatten().collect::<Vec<i32>>();
+        all.into_iter().find(|pid| lab::pid_inside(*pid) == Some(daemon))
+    });
+    let sent = Sent { how: "datagram", count: 8, uid: 65_534, text: "MESSAGE=x\n" };
+    let Some(stranger) = Stranger::send(&m.inside(SOCKET), of_host as u32, sent) else {
+        return lab::not_run(name, "root, /dev/fuse, a mount namespace and python3");
+    };
+    let is_told = "another socket has taken its place";
+    until("another socket is there", || {
+        let told = messages(&m, &["_TRANSPORT=driver"]);
+        told.iter().any(|text| text.contains(is_told)).then_some(())
+    });
+    send("first");
+    wait_for(&m, 1, &["STRANGER=1"]);
+    warren_sys::process::kill(of_host, 9).expect("it is there");
+    until("there is another daemon", || main().filter(|pid| *pid != daemon));
+    send("second");
+    wait_for(&m, 2, &["STRANGER=1"]);
+    drop(stranger);
+    send("third");
+    let texts: Vec<String> = wait_for(&m, 3, &["STRANGER=1"])
+        .iter()
+        .map(|entry| text(entry, "MESSAGE").to_owned())
+        .collect();
+    assert_eq!(texts, ["first", "second", "third"]);
 }

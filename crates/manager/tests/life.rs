@@ -726,3 +726,38 @@ fn who_end_together_leave_nobody_behind() {
         assert_eq!(m.state(name), "inactive/dead", "{}", m.status(name));
     }
 }
+
+/// Whoever starts process 1 may have capabilities that programs inherit, as an old container runtime: no service has them.
+#[test]
+fn capabilities_that_process_1_inherited_are_no_services() {
+    const CAP_CHOWN: u64 = 1 << 0;
+    const CAP_NET_ADMIN: u64 = 1 << 12;
+    let tell = "/bin/sed -n s/^Cap[PEIA].*:.0*//p /proc/self/status";
+    let unit = |settings: &str| {
+        format!(
+            "[Service]\nType=oneshot\n{settings}StandardOutput=append:@D/out/told\nExecStart={tell}"
+        )
+    };
+    let bound = unit("CapabilityBoundingSet=CAP_CHOWN\n");
+    let of_user = unit("User=65534\nAmbientCapabilities=CAP_CHOWN\n");
+    let none = unit("User=65534\n");
+    let start = move || {
+        // Of this thread, and of what it starts.
+        if warren_sys::child::raise_ambient(CAP_NET_ADMIN).is_err() {
+            return None;
+        }
+        let units = [("b.service", &*bound), ("u.service", &*of_user), ("n.service", &*none)];
+        Machine::start("inherited", &units)
+    };
+    let Some(m) = std::thread::spawn(start).join().expect("no panic") else { return };
+    let told = |unit: &str| {
+        let before = m.lines("told").len();
+        m.expect_job("start", unit, "done");
+        m.lines("told").split_off(before).join(" ")
+    };
+    // Inheritable, permitted, effective and ambient.
+    let chown = format!("{CAP_CHOWN:x}");
+    assert_eq!(told("b.service"), format!(" {chown} {chown} "));
+    assert_eq!(told("u.service"), format!("{chown} {chown} {chown} {chown}"));
+    assert_eq!(told("n.service"), "   ");
+}

@@ -118,6 +118,22 @@ pub fn set_capabilities(caps: Capabilities) -> Result<()> {
     done("capset", ret)
 }
 
+/// Gives up what would be kept over exec by those who started this program: root's programs have what is inheritable,
+/// whatever the bounding set says, and those of others what is ambient (capabilities(7)).
+pub fn drop_inherited() -> Result<()> {
+    let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL as u64;
+    match prctl("prctl PR_CAP_AMBIENT", libc::PR_CAP_AMBIENT, clear, 0) {
+        // Before Linux 4.3 there are none.
+        Err(error) if error.errno == libc::EINVAL => {}
+        other => other?,
+    }
+    let capabilities = capabilities()?;
+    if capabilities.inheritable == 0 {
+        return Ok(());
+    }
+    set_capabilities(Capabilities { inheritable: 0, ..capabilities })
+}
+
 /// Makes the capabilities of the mask inheritable and ambient: the program has them without
 /// being privileged. They must be permitted now; those that are not in the bounding set are left out.
 pub fn raise_ambient(mask: u64) -> Result<()> {

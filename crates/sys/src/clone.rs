@@ -73,6 +73,9 @@ pub struct Stack {
     bytes: usize,
 }
 
+// SAFETY: the mapping is this value's alone, whichever thread has it.
+unsafe impl Send for Stack {}
+
 /// Lowest page of every stack: not accessible, so that an overflow kills instead of corrupting.
 const GUARD_BYTES: usize = 16 << 10;
 
@@ -205,6 +208,25 @@ fn flags(options: &Options<'_>) -> u64 {
     CLONE_VM | CLONE_VFORK | CLONE_PIDFD | sibling | options.namespaces
 }
 
+/// Makes a process that shares the caller's memory and runs beside it, on a stack of its own, with these flags of
+/// clone(2) more. Returns its pid, or a negative error number.
+///
+/// # Safety
+/// Stack and `entry` must stay as they are until the process has ended, whatever becomes of the caller's thread. `enter`
+/// must not touch what is a thread's own, as `errno`: that is the caller's.
+pub(crate) unsafe fn start_beside(
+    flags: u64,
+    stack: &Stack,
+    pidfd: &mut RawFd,
+    enter: extern "C" fn(*mut c_void) -> !,
+    entry: *mut c_void,
+) -> i64 {
+    let (low, size) = stack.usable();
+    let flags = CLONE_VM | CLONE_PIDFD | libc::SIGCHLD as u64 | flags;
+    // SAFETY: promised by the caller; the pidfd is stored before the call returns.
+    unsafe { shim::clone(flags, low + size, pidfd, enter, entry) }
+}
+
 fn entry_ptr(entry: &mut Entry<'_>) -> *mut c_void {
     (entry as *mut Entry<'_>).cast()
 }
@@ -251,7 +273,8 @@ mod shim {
     /// Raw clone.
     ///
     /// # Safety
-    /// As for [`clone3`]; `stack` is the address just above the stack.
+    /// As for [`clone3`], or with no CLONE_VFORK if stack and `entry` outlive the process; `stack` is the address just
+    /// above the stack.
     pub unsafe fn clone(
         flags: u64,
         stack: u64,
@@ -309,7 +332,8 @@ mod shim {
     /// Raw clone.
     ///
     /// # Safety
-    /// As for [`clone3`]; `stack` is the address just above the stack.
+    /// As for [`clone3`], or with no CLONE_VFORK if stack and `entry` outlive the process; `stack` is the address just
+    /// above the stack.
     pub unsafe fn clone(
         flags: u64,
         stack: u64,

@@ -6,7 +6,6 @@
 
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Context, Error, Result, check, last_errno};
 
@@ -123,9 +122,20 @@ pub fn pass_credentials_alone(socket: BorrowedFd<'_>) -> Result<()> {
 /// Has the kernel refuse messages with fds to this socket, and to those that are accepted from it:
 /// their senders get `EPERM`. `ENOPROTOOPT` before Linux 6.16.
 pub fn refuse_fds(socket: BorrowedFd<'_>) -> Result<()> {
-    /// SO_PASSRIGHTS of the kernel.
-    const SO_PASSRIGHTS: libc::c_int = 83;
     set_option(socket, SO_PASSRIGHTS, 0).call("setsockopt SO_PASSRIGHTS")
+}
+
+/// Has the kernel take messages with fds to this socket again.
+pub fn allow_fds(socket: BorrowedFd<'_>) -> Result<()> {
+    set_option(socket, SO_PASSRIGHTS, 1).call("setsockopt SO_PASSRIGHTS")
+}
+
+/// SO_PASSRIGHTS of the kernel.
+pub(crate) const SO_PASSRIGHTS: libc::c_int = 83;
+
+/// Ends a socket for who sends to it, with `EPIPE`; what is in it can be received still.
+pub fn take_no_more(socket: BorrowedFd<'_>) {
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Read);
 }
 
 fn set_option(
@@ -334,7 +344,7 @@ pub fn peeked(socket: BorrowedFd<'_>) -> Result<usize> {
 }
 
 /// Takes the first message and throws it away; false if there is none. Its fds are not made ours before; the kernel
-/// closes them in this thread, which may take as long as their sender likes (see [`Mark`]).
+/// closes them in this thread, which may take as long as their sender likes.
 pub fn discard(socket: BorrowedFd<'_>) -> bool {
     // SAFETY: an all-zero msghdr is valid.
     let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -345,40 +355,6 @@ pub fn discard(socket: BorrowedFd<'_>) -> bool {
 /// with `EAGAIN` if there is none.
 pub fn take(socket: BorrowedFd<'_>, data: &mut [u8], fds: &mut Vec<OwnedFd>) -> Result<()> {
     receive_whole(socket, data, fds, (libc::MSG_DONTWAIT, CONTROL_BYTES)).map(|_| ())
-}
-
-/// Says to other threads that a message is no longer in its socket, while the thread that took it may be held by
-/// the kernel: the last descriptor of an open file is closed on the way out of recvmsg(2), and a socket may linger
-/// (socket(7), `SO_LINGER`) or a server may have to be told.
-#[derive(Default)]
-#[repr(C, align(8))]
-pub struct Mark([AtomicU32; MARK_WORDS]);
-
-/// Room for SCM_CREDENTIALS alone.
-const MARK_WORDS: usize = 8;
-
-impl Mark {
-    /// Whether the message has been taken.
-    pub fn is_set(&self) -> bool {
-        self.0.iter().any(|word| word.load(Ordering::Acquire) != 0)
-    }
-
-    fn set(&self) {
-        self.0[0].store(1, Ordering::Release);
-    }
-}
-
-/// As [`discard`], and sets the mark before fds are closed. The socket must report the sender
-/// ([`pass_credentials`]); if there is no message, the mark is set too.
-pub fn discard_marked(socket: BorrowedFd<'_>, mark: &Mark) {
-    // SAFETY: an all-zero msghdr is valid.
-    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
-    // The kernel writes who sent the message there, before it closes what came with it. The words are atomic, so
-    // others may read them meanwhile.
-    msg.msg_control = mark.0.as_ptr().cast_mut().cast();
-    msg.msg_controllen = size_of::<Mark>() as _;
-    let _ = recv_retry(socket, &mut msg, libc::MSG_DONTWAIT);
-    mark.set();
 }
 
 fn receive(
@@ -619,31 +595,11 @@ mod tests {
         let whole = peek(b.as_fd(), &mut data, &mut fds).expect("it is there");
         assert_eq!((whole.bytes, fds.len(), whole.lost_fds), (3, 1, false));
         drop(fds);
-        let (first, second) = (Mark::default(), Mark::default());
-        discard_marked(b.as_fd(), &first);
-        assert_eq!((first.is_set(), second.is_set()), (true, false));
+        assert!(discard(b.as_fd()));
         let hung_up = |time| wait_readable(near.as_fd(), time);
         assert_eq!(hung_up(std::time::Duration::ZERO), Ok(false), "it is in the socket still");
-        discard_marked(b.as_fd(), &second);
-        assert!(second.is_set());
+        assert!(discard(b.as_fd()));
         assert_eq!(hung_up(std::time::Duration::from_secs(60)), Ok(true), "nobody has it any more");
-    }
-
-    /// The last descriptor of a TCP socket that lingers.
-    #[test]
-    fn what_is_slow_to_close_does_not_hide_that_its_message_was_taken() {
-        let (a, b) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
-        pass_credentials(b.as_fd()).expect("allowed");
-        let (listener, [stream]) = crate::test_lingering();
-        send(a.as_fd(), b"", &[stream.as_fd()]).expect("room");
-        drop(stream);
-        let mark = std::sync::Arc::new(Mark::default());
-        let (held, socket) = (mark.clone(), b.try_clone().expect("dup"));
-        let discards = std::thread::spawn(move || discard_marked(socket.as_fd(), &held));
-        warren_testkit::wait_until("the message is taken", || mark.is_set());
-        let accepted = listener.accept().expect("it is there").0;
-        drop((accepted, listener));
-        discards.join().expect("its peer is gone");
     }
 
     #[test]

@@ -106,6 +106,24 @@ pub fn only_read() -> Result<()> {
     install(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
 }
 
+/// Has this thread, and every program that it starts, find a kernel that cannot refuse file descriptors
+/// ([`crate::fdpass::refuse_fds`]): for tests of what is done before Linux 6.16. It may gain no privileges then.
+///
+/// # Errors
+/// When the kernel has no filters.
+pub fn without_refusal() -> Result<()> {
+    let fault = |_| Error::new("seccomp", libc::EINVAL);
+    let is = |argument, value: libc::c_int| {
+        let equals = SeccompCmpOp::Eq;
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, equals, value as u64)
+    };
+    let both = [is(1, libc::SOL_SOCKET), is(2, crate::fdpass::SO_PASSRIGHTS)];
+    let both = both.into_iter().collect::<std::result::Result<Vec<_>, _>>().map_err(fault)?;
+    let rule = SeccompRule::new(both).map_err(fault)?;
+    let rules = BTreeMap::from([(libc::SYS_setsockopt, vec![rule])]);
+    install(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOPROTOOPT as u32))
+}
+
 type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
 fn rules() -> std::result::Result<Rules, seccompiler::BackendError> {

@@ -6,10 +6,8 @@ pub use libc::{
 };
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::os::unix::thread::JoinHandleExt;
 use std::process::Command;
 use std::sync::Once;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::error::{Error, Result, check};
@@ -56,15 +54,8 @@ impl SignalSet {
 /// The first real-time signal as programs know it: the C library keeps two for itself.
 pub const SIGRTMIN: i32 = 34;
 
-/// Has a thread that waits in a system call come back from it, if a signal ends that wait (signal(7)); also while the
-/// kernel closes what was a socket that lingers (socket(7), `SO_LINGER`). The signal is SIGURG.
-pub fn interrupt<T>(thread: &JoinHandle<T>) {
-    handle();
-    // SAFETY: the thread was not joined, so that its number is its own.
-    unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGURG) };
-}
-
-/// As long as this lives, the thread that made it is interrupted again and again, as by [`interrupt`].
+/// As long as this lives, the thread that made it is interrupted again and again, by SIGURG: it comes back from a wait
+/// that a signal ends (signal(7)), also while the kernel closes what was a socket that lingers (socket(7), `SO_LINGER`).
 pub struct Interrupting(libc::timer_t);
 
 impl Interrupting {
@@ -267,18 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_comes_back_from_closing_sockets_that_linger() {
-        let (listener, sockets) = crate::test_lingering::<2>();
-        let closes = std::thread::spawn(move || drop(sockets));
-        warren_testkit::wait_until("the thread comes back", || {
-            interrupt(&closes);
-            closes.is_finished()
-        });
-        drop(listener);
-    }
-
-    #[test]
-    fn a_thread_that_interrupts_itself_does_too() {
+    fn a_thread_that_is_interrupted_comes_back_from_closing_sockets_that_linger() {
         let (listener, sockets) = crate::test_lingering::<2>();
         let interrupting = Interrupting::each(Duration::from_millis(5)).expect("a timer");
         drop(sockets);

@@ -113,6 +113,8 @@ pub struct SocketOptions {
     pub pass_credentials: bool,
     /// PassSecurity=.
     pub pass_security: bool,
+    /// AcceptFileDescriptors=no, of Unix sockets; since Linux 6.16.
+    pub refuse_fds: bool,
     /// PassPacketInfo=.
     pub pass_packet_info: bool,
     /// Timestamping=.
@@ -154,6 +156,7 @@ impl Default for SocketOptions {
             pass_credentials: false,
             pass_security: false,
             pass_packet_info: false,
+            refuse_fds: false,
             timestamps: None,
             protocol: None,
             tcp_congestion: None,
@@ -266,6 +269,10 @@ fn set_options(
     }
     // Last, because setting the TOS changes the priority.
     wanted.extend(general_options(options));
+    if options.refuse_fds && family == AddressFamily::UNIX {
+        let option = crate::fdpass::SO_PASSRIGHTS;
+        wanted.push(("AcceptFileDescriptors", libc::SOL_SOCKET, option, 0));
+    }
     let set = |(name, level, option, value): &IntOption| {
         set_int(fd, level, option, *value).map_err(|errno| Error::new(name, errno)).err()
     };
@@ -436,6 +443,20 @@ fn bind_path(
     set_owner(file.as_fd(), path, options)?;
     refused.extend(set_mode(file.as_fd(), path, options).err());
     Ok(())
+}
+
+/// A datagram socket in the place of the one at a path, with the same mode and owner; whoever sends to the path has the
+/// one or the other. Returns it with the inode of its file.
+pub fn replace_datagram(path: &Path, options: &SocketOptions) -> Result<(OwnedFd, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let old = std::fs::symlink_metadata(path).call_on("stat", path)?;
+    let fresh = path.with_extension("fresh").to_string_lossy().into_owned();
+    let (mode, uid, gid) = (old.mode() & 0o777, Some(old.uid()), Some(old.gid()));
+    let options = SocketOptions { mode, uid, gid, ..options.clone() };
+    let socket = listen(Kind::Datagram, &Address::Path(fresh.clone()), &options)?.fd;
+    let made = std::fs::symlink_metadata(&fresh).call_on("stat", &fresh)?;
+    std::fs::rename(&fresh, path).call_on("rename", path)?;
+    Ok((socket, made.ino()))
 }
 
 /// The file itself, as open(2)'s `O_PATH` has it. Whoever owns the directory may have put something
@@ -686,6 +707,17 @@ pub fn addresses(connection: BorrowedFd<'_>) -> Result<Option<(SocketAddr, Socke
     let peer = rustix::net::getpeername(connection).call("getpeername")?;
     let ip = |any: SocketAddrAny| SocketAddr::try_from(any).ok();
     Ok(ip(own).zip(peer.and_then(ip)))
+}
+
+/// Gives the name of a Unix socket, or of the one that took this connection, to `look`: a path, or after a zero byte a
+/// name of the abstract namespace. `None` for other families and without a name. Allocates nothing.
+pub fn with_unix_name<T>(socket: BorrowedFd<'_>, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    let address = SocketAddrUnix::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
+    match (address.path_bytes(), address.abstract_name()) {
+        (Some(path), _) if !path.is_empty() => Some(look(path)),
+        (_, Some(name)) if !name.is_empty() => Some(look(name)),
+        _ => None,
+    }
 }
 
 /// Number of a network interface, for scope ids. `ENODEV` when there is none of that name.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::Credentials;
+use warren_sys::letting_go::LettingGo;
 
 use crate::config::Config;
 use crate::daemon::bounds::{FLUSH_US, SYNC_PRIORITY_MAX};
@@ -59,6 +60,7 @@ pub struct Core {
     door: Arc<Door>,
     syncer: Syncer,
     pub(super) offered: Offered,
+    pub(super) letting_go: LettingGo,
     pub(super) senders: Senders,
     pub(super) units: Units,
     pub(super) tails: Tails,
@@ -106,6 +108,7 @@ impl Core {
             door: Door::start(options.config.disk_patience())?,
             syncer: Syncer::start(event.clone())?,
             offered: Offered::new(event.clone()),
+            letting_go: LettingGo::new(),
             places: options.places.clone(),
             config: options.config.clone(),
             machine: host.machine,

@@ -5,26 +5,42 @@
 //! left in the socket and taken one by one. So is what comes under the id of a process that has ended.
 //!
 //! Anybody may send file descriptors along. The socket tells of pidfds only while messages are taken one by one, so
-//! that a look says whether there are descriptors, and [`offered`] says what becomes of them.
+//! that a look says whether there are descriptors, and [`warren_sys::letting_go`] says what becomes of them. What cannot
+//! be let go of stays in its socket, of which this daemon then takes nothing more: [`Inlet::read_behind`] reads what is
+//! behind it, and `turnover` puts another socket in its place.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use warren_sys::datagrams::{BATCH_MESSAGES_MAX, Batch, take};
 use warren_sys::fdpass::{self, Credentials, Received};
+use warren_sys::letting_go::Verdict;
 
 use crate::daemon::bounds::TURN_MESSAGES_MAX;
 use crate::daemon::clock::Moment;
 use crate::daemon::core::Core;
-use crate::daemon::offered;
 use crate::daemon::sender::known::Key;
 use crate::daemon::sender::{Origin, Transport};
 use crate::input::loss::Kind;
 
+/// Most messages behind one that stays that are read at once.
+const BEHIND_MESSAGES_MAX: usize = 4096;
+
 /// A datagram socket.
 pub struct Inlet {
-    socket: Arc<OwnedFd>,
+    socket: OwnedFd,
     transport: Transport,
+    /// Where clients find it.
+    pub(super) path: PathBuf,
+    /// The name under which the manager keeps it, if not as that of a socket unit.
+    pub(super) kept_as: Option<String>,
+    /// The kernel refuses messages with descriptors for now.
+    pub(super) refuses: bool,
+    /// Bytes at its front that stay, with what was read of those behind; it is empty behind them.
+    stays: Option<usize>,
+    /// Whose message stays.
+    pub(super) stays_of: u32,
     /// So many at the front are taken one by one: the last daemon or this one may have looked at them, and what is
     /// empty is not shown again.
     unseen: usize,
@@ -86,12 +102,80 @@ impl Taken {
 
 impl Inlet {
     /// Takes over a socket.
-    pub fn new(socket: OwnedFd, transport: Transport) -> Inlet {
+    pub fn new(socket: OwnedFd, transport: Transport, path: PathBuf) -> Inlet {
         let _ = fdpass::pass_credentials_alone(socket.as_fd());
         if transport == Transport::Syslog {
             let _ = fdpass::refuse_fds(socket.as_fd());
         }
-        Inlet { socket: Arc::new(socket), transport, unseen: BATCH_MESSAGES_MAX }
+        Inlet {
+            socket,
+            transport,
+            path,
+            kept_as: None,
+            refuses: false,
+            stays: None,
+            stays_of: u32::MAX,
+            unseen: BATCH_MESSAGES_MAX,
+        }
+    }
+
+    /// Whether there is a message at its front that cannot be let go of, so that nothing is taken from it.
+    pub fn is_stuck(&self) -> bool {
+        self.stays.is_some()
+    }
+
+    /// Goes on with another socket, and gives the old one.
+    pub fn replace(&mut self, socket: OwnedFd) -> OwnedFd {
+        let _ = fdpass::pass_credentials_alone(socket.as_fd());
+        self.refuses = fdpass::refuse_fds(socket.as_fd()).is_ok();
+        (self.stays, self.unseen) = (None, BATCH_MESSAGES_MAX);
+        std::mem::replace(&mut self.socket, socket)
+    }
+
+    /// The kernel takes messages with descriptors for it again, if it ever does.
+    pub fn allow_files(&mut self) {
+        if self.transport == Transport::Journal {
+            let _ = fdpass::allow_fds(self.socket.as_fd());
+        }
+        self.refuses = false;
+    }
+
+    /// Reads what is behind a message that stays, and leaves it there too. What has descriptors is lost.
+    pub fn read_behind(
+        &mut self,
+        buffer: &mut [u8],
+        core: &mut Core,
+        mut learn: impl FnMut(&mut Core),
+    ) {
+        let Some(mut begin) = self.stays else { return };
+        let socket = self.socket.as_fd();
+        for _ in 0..BEHIND_MESSAGES_MAX {
+            if core.is_full() {
+                break;
+            }
+            learn(core);
+            let _ = fdpass::pass_pidfds(socket, false);
+            let looked =
+                fdpass::peek_from(socket, begin).and_then(|()| fdpass::peek_plain(socket, &mut []));
+            // The end of a socket that takes no more is nobody's.
+            let Some(seen) = looked.ok().filter(|seen| seen.credentials.is_some()) else { break };
+            match (seen.lost_fds, seen.bytes) {
+                (true, _) => self.lose(&seen, (Kind::Descriptors, ""), core),
+                // It is shown once, and says nothing.
+                (false, 0) => {}
+                _ => {
+                    // Without, senders that are gone have no unit.
+                    let _ = fdpass::pass_pidfds(socket, true);
+                    let _ = fdpass::peek_from(socket, begin);
+                    let looked = fdpass::peek(socket, buffer, &mut Vec::new());
+                    let Ok(received) = looked else { break };
+                    self.put(received, buffer, core);
+                }
+            }
+            begin += seen.bytes;
+        }
+        let _ = fdpass::pass_pidfds(socket, false);
+        self.stays = Some(begin);
     }
 
     /// To be watched.
@@ -107,8 +191,8 @@ impl Inlet {
         core: &mut Core,
         learn: impl FnMut(&mut Core),
     ) -> bool {
-        if core.is_full() {
-            return true;
+        if core.is_full() || self.is_stuck() {
+            return !self.is_stuck();
         }
         let mut turn = match self.unseen {
             0 => Turn::More,
@@ -121,7 +205,7 @@ impl Inlet {
         if let Turn::Singly { count, plain } = turn {
             self.read_singly((count, plain), buffer, core, learn);
         }
-        turn != Turn::Drained
+        turn != Turn::Drained && !self.is_stuck()
     }
 
     /// Takes the ordinary messages at the front of the socket.
@@ -162,12 +246,11 @@ impl Inlet {
         core: &mut Core,
         mut learn: impl FnMut(&mut Core),
     ) {
-        let socket = self.socket.as_fd();
         if !plain {
-            let _ = fdpass::peek_at_front(socket);
+            let _ = fdpass::peek_at_front(self.socket.as_fd());
         }
         // Without, senders that are gone have no unit.
-        let _ = fdpass::pass_pidfds(socket, true);
+        let _ = fdpass::pass_pidfds(self.socket.as_fd(), true);
         let mut left = count;
         while left > 0 {
             learn(core);
@@ -185,8 +268,8 @@ impl Inlet {
             }
             left -= 1;
         }
-        let _ = fdpass::pass_pidfds(socket, false);
-        self.unseen = match fdpass::start_peeking(socket) {
+        let _ = fdpass::pass_pidfds(self.socket.as_fd(), false);
+        self.unseen = match fdpass::start_peeking(self.socket.as_fd()) {
             Ok(()) => left,
             Err(_) => BATCH_MESSAGES_MAX,
         };
@@ -208,6 +291,12 @@ impl Inlet {
     fn read_one(&self, buffer: &mut [u8], core: &mut Core) -> bool {
         let received = fdpass::recv(self.socket.as_fd(), buffer, &mut Vec::new(), false);
         let Ok(received) = received else { return false };
+        self.put(received, buffer, core);
+        true
+    }
+
+    /// Deals with a message without descriptors.
+    fn put(&self, received: Received, buffer: &[u8], core: &mut Core) {
         let sender = (received.credentials.unwrap_or(UNKNOWN), received.pidfd);
         let data = &buffer[..received.bytes.min(buffer.len())];
         let now = Moment::now();
@@ -216,15 +305,21 @@ impl Inlet {
             true => core.lose(&origin, (Kind::Datagram, "", 1)),
             false => core.datagram(self.transport, data, &origin, now),
         }
-        true
     }
 
-    /// Takes a message with descriptors; false when that was slow.
-    fn take_offered(&self, seen: &Received, core: &mut Core) -> bool {
+    /// Takes a message with descriptors; false when it stays where it is.
+    fn take_offered(&mut self, seen: &Received, core: &mut Core) -> bool {
         let sender = seen.credentials.unwrap_or(UNKNOWN);
         let may_be_file = self.transport == Transport::Journal && seen.bytes == 0;
         let has_room = may_be_file && core.offered.make_room(sender.uid);
-        if has_room && let Some((file, pidfd)) = self.file(sender.uid, core) {
+        // Root's files may be any.
+        let verdict = match has_room && sender.uid == 0 {
+            true => Verdict::Memory,
+            false => core.letting_go.discard(self.socket.as_fd(), sender.uid, has_room),
+        };
+        if verdict == Verdict::Memory
+            && let Some((file, pidfd)) = self.file(sender.uid, core)
+        {
             // It is open here, so that nothing is closed with the message.
             let _ = fdpass::discard(self.socket.as_fd());
             let (now, sender) = (Moment::now(), (sender, pidfd));
@@ -233,14 +328,27 @@ impl Inlet {
             core.message_file(uid, file, origin, now);
             return true;
         }
-        let was_quick = offered::discard(&self.socket);
-        let origin = core.senders.unsure(self.transport, sender, &core.units);
-        let lost = match may_be_file && !has_room {
-            true => (Kind::File, "its sender has too many that are not read yet", 1),
-            false => (Kind::Descriptors, "", 1),
+        let gone = match verdict {
+            Verdict::Memory => core.letting_go.discard(self.socket.as_fd(), sender.uid, false),
+            other => other,
         };
-        core.lose(&origin, lost);
-        was_quick && has_room == may_be_file
+        if gone == Verdict::Stays {
+            (self.stays, self.stays_of) = (Some(0), sender.uid);
+            return false;
+        }
+        let lost = match may_be_file {
+            true if !has_room => (Kind::File, "its sender has too many that are not read yet"),
+            true if verdict == Verdict::Gone => (Kind::File, "it is none that lies in memory"),
+            _ => (Kind::Descriptors, ""),
+        };
+        self.lose(seen, lost, core);
+        true
+    }
+
+    fn lose(&self, seen: &Received, (kind, why): (Kind, &str), core: &mut Core) {
+        let sender = seen.credentials.unwrap_or(UNKNOWN);
+        let origin = core.senders.unsure(self.transport, sender, &core.units);
+        core.lose(&origin, (kind, why, 1));
     }
 
     /// The only descriptor of the message at the front, and who sent it for sure.
@@ -275,7 +383,7 @@ mod tests {
     #[test]
     fn an_empty_socket_is_not_one_whose_message_has_no_descriptors() {
         let (sender, receiver) = UnixDatagram::pair().expect("sockets");
-        let inlet = Inlet::new(receiver.into(), Transport::Journal);
+        let inlet = Inlet::new(receiver.into(), Transport::Journal, PathBuf::new());
         fdpass::peek_at_front(inlet.socket().as_fd()).expect("known");
         let front = || inlet.front(false);
         assert!(matches!(front(), Front::Nothing));

@@ -1,9 +1,12 @@
 //! What the manager starts this daemon with, and what it keeps for it: sd_listen_fds(3) and
 //! sd_notify(3). By hand there is neither.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
 
 use rustix::net::{SocketType, getsockname, sockopt};
 use warren_sys::socket::{self, Address, Kind, SocketOptions};
@@ -16,6 +19,12 @@ pub const PENDING_NAME: &str = "warren-pending";
 /// Begins the name of a client's stream; its id follows.
 pub const STREAM_NAME: &str = "stream-";
 
+/// Begin the names of sockets that this daemon put in the place of those of the socket units; the inode of the file
+/// follows.
+pub const NATIVE_NAMES: &str = "native-";
+/// The same for /dev/log.
+pub const SYSLOG_NAMES: &str = "syslog-";
+
 /// Name of the socket at which systemd's clients ask this daemon; varlink.
 pub const VARLINK_SOCKET: &str = "io.systemd.journal";
 
@@ -26,6 +35,8 @@ pub struct Inherited {
     pub native: Option<OwnedFd>,
     /// Socket of /dev/log.
     pub syslog: Option<OwnedFd>,
+    /// Sockets that the last daemons put in the place of those two, by name.
+    pub replaced: Vec<(String, OwnedFd)>,
     /// Listening socket for streams.
     pub stream: Option<OwnedFd>,
     /// Listening socket for questions of systemd's clients.
@@ -50,6 +61,9 @@ impl Inherited {
         if let Some(id) = name.strip_prefix(STREAM_NAME) {
             return self.streams.push((id.to_owned(), fd));
         }
+        if name.starts_with(NATIVE_NAMES) || name.starts_with(SYSLOG_NAMES) {
+            return self.replaced.push((name.to_owned(), fd));
+        }
         match name {
             LINK_NAME => self.link = Some(fd),
             PENDING_NAME => self.pending = Some(fd),
@@ -73,9 +87,7 @@ enum Which {
 
 /// Which of the four sockets it is: the socket units may give their descriptors any name.
 fn what_socket(fd: BorrowedFd<'_>) -> Option<Which> {
-    let address = getsockname(fd).ok()?;
-    let address = rustix::net::SocketAddrUnix::try_from(address).ok()?;
-    let path = address.path()?.to_string_lossy().into_owned();
+    let path = path_of(fd)?.to_string_lossy().into_owned();
     match sockopt::socket_type(fd).ok()? {
         SocketType::STREAM if path.ends_with(VARLINK_SOCKET) => Some(Which::Varlink),
         SocketType::STREAM => Some(Which::Stream),
@@ -83,6 +95,13 @@ fn what_socket(fd: BorrowedFd<'_>) -> Option<Which> {
         SocketType::DGRAM => Some(Which::Native),
         _ => None,
     }
+}
+
+/// Where a socket listens.
+pub fn path_of(fd: BorrowedFd<'_>) -> Option<PathBuf> {
+    let address = getsockname(fd).ok()?;
+    let address = rustix::net::SocketAddrUnix::try_from(address).ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(address.path()?.to_bytes())))
 }
 
 /// Tells the manager to keep this descriptor under a name; sd_notify(3), `FDSTORE=1`. False
@@ -123,10 +142,18 @@ fn send_to(path: &str, data: &[u8], fds: &[BorrowedFd<'_>]) -> std::io::Result<(
 
 /// A socket of the daemon's own, where the manager gave none.
 pub fn bind(path: String, kind: Kind, receive_buffer: u32) -> warren_sys::Result<OwnedFd> {
-    let options = SocketOptions {
+    Ok(socket::listen(kind, &Address::Path(path), &options(receive_buffer))?.fd)
+}
+
+/// Another socket in the place of one at which datagrams come, and the inode of its file.
+pub fn replace(path: &Path, receive_buffer: u32) -> warren_sys::Result<(OwnedFd, u64)> {
+    socket::replace_datagram(path, &options(receive_buffer))
+}
+
+fn options(receive_buffer: u32) -> SocketOptions {
+    SocketOptions {
         pass_credentials: true,
         receive_buffer: Some(receive_buffer),
         ..SocketOptions::default()
-    };
-    Ok(socket::listen(kind, &Address::Path(path), &options)?.fd)
+    }
 }

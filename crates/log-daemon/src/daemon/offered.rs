@@ -1,19 +1,16 @@
-//! File descriptors of strangers. To read from one, to ask what it is, or to close it may take as long as its owner
-//! likes: a file's server is asked, a socket lingers. So none is read or closed on the daemon's loop but sealed
-//! memfds of a size that a message may have. Other files that may be messages are read and closed by threads that may
-//! be held up, so many for a user and in all ([`Offered::make_room`]), and so are a few descriptors that came where one
-//! was expected. All else, and what there is no room for, is thrown away by a thread without ever being opened here:
-//! the kernel closes it, which waits at sockets that linger alone, and those are not waited for ([`unhurried`]).
+//! Files of strangers that are messages: those that lie in memory (tmpfs, memfds) and those of root. A thread reads and
+//! closes one unless it is a sealed memfd of a size that a message may have, so many at a time for a user and in all
+//! ([`Offered::make_room`]).
+//!
+//! No other descriptor of a stranger is ever opened in this process: [`warren_sys::letting_go`] has others for them.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use warren_sys::eventfd::EventFd;
-use warren_sys::fdpass::{self, Mark};
-use warren_sys::signal;
 
 use crate::daemon::message_file;
 use crate::daemon::sender::Origin;
@@ -22,14 +19,11 @@ use crate::daemon::sender::Origin;
 const HELD_BY_USER_MAX: usize = 4;
 const HELD_MAX: usize = 16;
 
-/// Who closes something is waited for so long, at most twice.
+/// Who reads something is waited for so long.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// At the end, files that are being read are waited for so long.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Bytes of a stream that are thrown away at once.
-const DRAIN_BYTES: usize = 4096;
 
 /// A message in a file: whose it is, and its content or why there is none.
 pub type Read = (Arc<Origin>, Result<Vec<u8>, String>);
@@ -89,7 +83,7 @@ impl Offered {
         });
     }
 
-    /// Has descriptors closed.
+    /// Has descriptors of root closed.
     pub fn close(&mut self, uid: u32, fds: Vec<OwnedFd>) {
         if !fds.is_empty() {
             self.hold(uid, move || drop(fds));
@@ -140,50 +134,9 @@ impl Offered {
 }
 
 /// Starts a thread. Without one, what it was to close is never closed: its room is not given back.
-fn start<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<std::thread::JoinHandle<T>> {
+fn start(work: impl FnOnce() + Send + 'static) {
     let name = "offered".to_owned();
     let work = std::mem::ManuallyDrop::new(work);
     let work = move || std::mem::ManuallyDrop::into_inner(work)();
-    std::thread::Builder::new().name(name).spawn(work).ok()
-}
-
-/// Throws away the message at the front of a socket with its descriptors; false if that was slow, or cannot be done
-/// now.
-pub fn discard(socket: &Arc<OwnedFd>) -> bool {
-    let mark = Arc::new(Mark::default());
-    let (socket, marked) = (socket.clone(), mark.clone());
-    unhurried(move || fdpass::discard_marked(socket.as_fd(), &marked), || mark.is_set())
-}
-
-/// Ends a stream in which there may be descriptors.
-pub fn end_stream(socket: OwnedFd) {
-    let drain = move || {
-        fdpass::hang_up(socket.as_fd());
-        let mut room = [0; DRAIN_BYTES];
-        while fdpass::recv_plain(socket.as_fd(), &mut room).is_ok_and(|taken| taken.bytes > 0) {}
-    };
-    unhurried(drain, || true);
-}
-
-/// Has something closed by a thread and waits for it, not for long: it is interrupted, which a socket that lingers
-/// heeds, and at last left alone when it `is_beyond` what others must not meet half done. Whether it was quick.
-fn unhurried(work: impl FnOnce() + Send + 'static, is_beyond: impl Fn() -> bool) -> bool {
-    let (ends, end) = channel::<()>();
-    let Some(thread) = start(move || {
-        work();
-        drop(ends);
-    }) else {
-        return false;
-    };
-    let mut was_quick = true;
-    while end.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-        if !was_quick && is_beyond() {
-            break;
-        }
-        signal::interrupt(&thread);
-        was_quick = false;
-    }
-    was_quick
+    let _ = std::thread::Builder::new().name(name).spawn(work);
 }

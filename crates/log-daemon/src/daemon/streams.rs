@@ -23,8 +23,8 @@ use warren_sys::{process, socket};
 use crate::daemon::bounds::TURN_MESSAGES_MAX;
 use crate::daemon::clock::Moment;
 use crate::daemon::core::Core;
+use crate::daemon::half_lines::HalfLines;
 use crate::daemon::inherit::{self, STREAM_NAME};
-use crate::daemon::offered;
 use crate::daemon::pending::Pending;
 use crate::daemon::sender;
 use crate::daemon::sender::known::held_max;
@@ -91,6 +91,8 @@ pub struct Streams {
     bounds: Bounds,
     /// Streams of clients, by user.
     by_user: BTreeMap<u32, usize>,
+    /// What they hold of lines.
+    half_lines: HalfLines,
     /// That clients are refused was said.
     is_refusing: bool,
 }
@@ -127,8 +129,14 @@ struct Connection {
     peer_cgroup: Option<u64>,
     /// Bytes at the head of the socket whose lines were taken.
     looked_at: usize,
-    /// Descriptors that came with what is still in the socket, where there may be more; it has ended.
-    offered: Option<Vec<OwnedFd>>,
+    /// Bytes of a line that are counted for its user.
+    held: usize,
+    /// The kernel lets no descriptors into it any more.
+    refuses: bool,
+    /// And there were none before.
+    is_plain: bool,
+    /// Descriptors came with what is still in the socket; it has ended.
+    offends: bool,
 }
 
 impl Streams {
@@ -153,6 +161,7 @@ impl Streams {
             line_bytes_max,
             bounds: Bounds::of(descriptors),
             by_user: BTreeMap::new(),
+            half_lines: HalfLines::default(),
             is_refusing: false,
         }
     }
@@ -169,11 +178,15 @@ impl Streams {
         core: &mut Core,
     ) -> warren_sys::Result<bool> {
         for turn in 0..TURN_MESSAGES_MAX {
+            if core.letting_go.is_full() {
+                let errno = rustix::io::Errno::MFILE.raw_os_error();
+                return Err(warren_sys::Error::new("close what strangers sent", errno));
+            }
             let Some(socket) = socket::accept(listener.as_fd())? else { return Ok(turn > 0) };
             set_nonblocking(socket.as_fd(), true)?;
             let owner = credentials::peer(socket.as_fd()).map_or(u32::MAX, |peer| peer.uid);
             if !self.has_room_for_client(core) || !self.has_room_for_user(owner, core) {
-                offered::end_stream(socket);
+                core.letting_go.end(socket, owner);
             } else if pass_credentials(socket.as_fd()).is_ok() {
                 let id = Id128(warren_sys::random::u128().to_le_bytes());
                 let stream = Stream::new(self.line_bytes_max);
@@ -267,7 +280,10 @@ impl Streams {
                 wants_unit: true,
                 peer_cgroup,
                 looked_at: 0,
-                offered: None,
+                held: 0,
+                refuses: false,
+                is_plain: false,
+                offends: false,
             },
             pending,
         )
@@ -310,7 +326,10 @@ impl Streams {
                 wants_unit: false,
                 peer_cgroup: None,
                 looked_at: 0,
-                offered: None,
+                held: 0,
+                refuses: false,
+                is_plain: false,
+                offends: false,
             },
             pending,
         )?;
@@ -347,6 +366,7 @@ impl Streams {
             self.open_lines.insert(token);
             self.changed.insert(token);
         }
+        connection.holds_too_much(&mut self.half_lines);
         if matches!(connection.origin, Origin::Client { .. }) {
             *self.by_user.entry(connection.owner).or_default() += 1;
         }
@@ -374,12 +394,16 @@ impl Streams {
     fn read_one(&mut self, token: u64, buffer: &mut [u8], core: &mut Core) -> Option<Turn> {
         let connection = self.connections.get_mut(&token)?;
         let had_header = connection.stream.has_header();
-        let turn = connection.read(buffer, core);
+        let mut turn = connection.read(buffer, core);
         if connection.stream.has_header() && !had_header {
             connection.keep_header(self.directory.as_deref());
         }
         if connection.looked_at > 0 {
             self.looked_at.insert(token);
+        }
+        if connection.holds_too_much(&mut self.half_lines) {
+            turn = connection.hold_nothing(turn, core);
+            connection.holds_too_much(&mut self.half_lines);
         }
         if turn == Turn::Ended {
             self.ended.push(token);
@@ -468,9 +492,10 @@ impl Streams {
 
     fn forget(&mut self, token: u64, core: &mut Core) -> Option<u64> {
         let mut connection = self.connections.remove(&token)?;
-        if let Some(fds) = connection.offered.take() {
-            core.offered.close(connection.writer.uid, fds);
-            offered::end_stream(connection.socket);
+        connection.stream.cut(LineBreak::Eof, |_, _, _| {});
+        connection.holds_too_much(&mut self.half_lines);
+        if connection.offends {
+            core.letting_go.end(connection.socket, connection.writer.uid);
         }
         self.open_lines.remove(&token);
         self.changed.remove(&token);
@@ -540,9 +565,8 @@ impl Connection {
             self.looked_at = fdpass::peeked(self.socket.as_fd())?;
             self.take_looked_at(&mut vec![0; READ_BYTES]);
         }
-        // Before Linux 6.5 there are none, and the id is believed.
-        let _ = fdpass::pass_pidfds(self.socket.as_fd(), true);
-        let _ = fdpass::refuse_fds(self.socket.as_fd());
+        fdpass::pass_credentials_alone(self.socket.as_fd())?;
+        self.refuses = fdpass::refuse_fds(self.socket.as_fd()).is_ok();
         fdpass::start_peeking(self.socket.as_fd())
     }
 
@@ -554,15 +578,18 @@ impl Connection {
     }
 
     fn read_some(&mut self, buffer: &mut [u8], core: &mut Core) -> Turn {
-        let mut fds = Vec::new();
         let room = &mut buffer[..READ_BYTES];
         for _ in 0..TURN_READS_MAX {
             if core.is_full() {
                 return Turn::More;
             }
-            let received = match fdpass::peek_few(self.socket.as_fd(), room, &mut fds) {
+            let received = match self.look(room) {
                 Ok(received) if received.bytes > 0 => received,
-                Err(e) if e.is_would_block() => return Turn::Drained,
+                Err(e) if e.is_would_block() => {
+                    self.is_plain |= self.refuses;
+                    let _ = fdpass::pass_pidfds(self.socket.as_fd(), self.is_plain);
+                    return Turn::Drained;
+                }
                 _ => {
                     if self.stream.is_in_header() {
                         self.lose_header(core);
@@ -571,7 +598,7 @@ impl Connection {
                     return Turn::Ended;
                 }
             };
-            let is_plain = fds.is_empty() && !received.lost_fds;
+            let is_plain = !received.lost_fds;
             if is_plain {
                 self.looked_at += received.bytes;
             }
@@ -580,26 +607,68 @@ impl Connection {
             let lines = take(&mut self.stream, &room[..received.bytes]);
             let Ok(lines) = lines else {
                 self.lose_header(core);
-                self.offered = Some(fds);
+                self.offends = true;
                 return Turn::Ended;
             };
             self.log(&lines, core);
             if !is_plain {
-                self.refuse(fds, core);
+                self.refuse(core);
                 return Turn::Ended;
             }
         }
         Turn::More
     }
 
+    /// Looks at what is next, with who sent it, and makes no descriptor of a sender's one of ours: that there are some
+    /// is said by `lost_fds`.
+    fn look(&self, room: &mut [u8]) -> warren_sys::Result<fdpass::Received> {
+        let socket = self.socket.as_fd();
+        if !self.is_plain {
+            let _ = fdpass::pass_pidfds(socket, false);
+            let seen = fdpass::peek_plain(socket, room)?;
+            if seen.lost_fds || seen.bytes == 0 || fdpass::pass_pidfds(socket, true).is_err() {
+                // Before Linux 6.5 the id is believed.
+                return Ok(seen);
+            }
+            fdpass::peek_from(socket, self.looked_at)?;
+            // What came meanwhile was not looked at.
+            return fdpass::peek_few(socket, &mut room[..seen.bytes], &mut Vec::new());
+        }
+        fdpass::peek_few(socket, room, &mut Vec::new())
+    }
+
     /// Descriptors came along, which no stream may have: who sends them could end it in other ways. What they came
     /// with stays in the socket, since it cannot be taken without closing them.
-    fn refuse(&mut self, fds: Vec<OwnedFd>, core: &mut Core) {
-        self.offered = Some(fds);
+    fn refuse(&mut self, core: &mut Core) {
+        self.offends = true;
         let _ = fdpass::peek_from(self.socket.as_fd(), self.looked_at);
         let origin = self.make_context(core);
         core.lose(&origin, (Kind::Stream, "file descriptors came with it", 1));
         self.cut(LineBreak::Eof, core);
+    }
+
+    /// Counts what it holds for its user; whether all that he, or all, have is too much.
+    fn holds_too_much(&mut self, lines: &mut HalfLines) -> bool {
+        let before = std::mem::replace(&mut self.held, self.stream.held_bytes());
+        matches!(self.origin, Origin::Client { .. }) && lines.change(self.owner, before, self.held)
+    }
+
+    /// Ends the line that is being written, as one that is too long, or the stream, if it has no header yet.
+    fn hold_nothing(&mut self, turn: Turn, core: &mut Core) -> Turn {
+        let origin = self.make_context(core);
+        let why = "its user has too many bytes of lines that have not ended";
+        core.lose(&origin, (Kind::HalfLine, why, 1));
+        match self.stream.has_header() {
+            true => {
+                self.cut(LineBreak::LineMax, core);
+                turn
+            }
+            false => {
+                self.lose_header(core);
+                self.cut(LineBreak::LineMax, core);
+                Turn::Ended
+            }
+        }
     }
 
     fn take_looked_at(&mut self, buffer: &mut [u8]) {

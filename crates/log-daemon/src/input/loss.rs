@@ -33,6 +33,8 @@ pub enum Kind {
     Header,
     /// A stream that cannot be read.
     Stream,
+    /// A line that is cut before it ends.
+    HalfLine,
     /// A record of the kernel or of the audit system that is not understood.
     Record,
     /// Records of the audit system that came faster than they were read.
@@ -43,7 +45,7 @@ pub enum Kind {
 
 impl Kind {
     /// All, in order.
-    const ALL: [Kind; 13] = [
+    const ALL: [Kind; 14] = [
         Kind::FieldLarge,
         Kind::FieldsMany,
         Kind::FieldName,
@@ -54,6 +56,7 @@ impl Kind {
         Kind::File,
         Kind::Header,
         Kind::Stream,
+        Kind::HalfLine,
         Kind::Record,
         Kind::Audit,
         Kind::Syslog,
@@ -86,6 +89,7 @@ impl Kind {
                 ("A stream is closed, its header is not understood", "streams without a header")
             }
             Kind::Stream => ("A stream is not read", "streams"),
+            Kind::HalfLine => ("A line is cut", "lines that were cut"),
             Kind::Record => ("A record is not understood", "records that are not understood"),
             Kind::Audit => ("Missed records of the audit system", "times records were missed"),
             Kind::Syslog => ("Forwarding to syslog missed a message", "messages for syslog"),

@@ -55,6 +55,9 @@ pub struct Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadHeader;
 
+/// Room that a stream keeps for what comes next, bytes.
+const KEPT_BYTES: usize = 512;
+
 /// How many lines a header has.
 const HEADER_LINES: usize = 7;
 
@@ -111,6 +114,10 @@ impl Stream {
             begin += next;
         }
         self.rest.drain(..begin);
+        // A stream may say nothing more for long.
+        if self.rest.capacity() > self.rest.len() + KEPT_BYTES {
+            self.rest.shrink_to_fit();
+        }
         Ok(())
     }
 
@@ -123,7 +130,12 @@ impl Stream {
         if self.has_header() && !self.rest.is_empty() {
             line(&self.header, &self.rest, why);
         }
-        self.rest.clear();
+        self.rest = Vec::new();
+    }
+
+    /// Bytes that were read and are in no line yet.
+    pub fn held_bytes(&self) -> usize {
+        self.rest.len()
     }
 }
 
@@ -256,6 +268,18 @@ mod tests {
         let long = "x".repeat(LINE_BYTES_DEFAULT);
         check(&format!("{long}\n"), &[&format!("6 {long} ()")]);
         check(&format!("{long}y\n"), &[&format!("6 {long} (line-max)"), "6 y ()"]);
+    }
+
+    #[test]
+    fn what_is_held_is_what_was_begun() {
+        let mut stream = Stream::with_header(Header::default(), Vec::new(), LINE_BYTES_DEFAULT);
+        let lines = b"a line\n".repeat(10_000);
+        stream.push(&lines, |_, _, _| {}).expect("it has its header");
+        stream.push(b"begun", |_, _, _| {}).expect("it has its header");
+        assert_eq!(stream.held_bytes(), 5);
+        assert!(stream.rest.capacity() <= 2 * KEPT_BYTES, "{}", stream.rest.capacity());
+        stream.cut(LineBreak::LineMax, |_, _, _| {});
+        assert_eq!((stream.held_bytes(), stream.rest.capacity()), (0, 0));
     }
 
     #[test]

@@ -147,12 +147,6 @@ impl Workers {
         self.results.try_iter().flatten()
     }
 
-    /// Whether somebody waits, and no more threads may come.
-    pub fn are_all_held(&self) -> bool {
-        let queue = self.pool.lock();
-        queue.is_somebody_waiting() && queue.threads >= WORKERS_MAX
-    }
-
     /// The eventfd that the loop watches.
     pub fn wake(&self) -> &Arc<EventFd> {
         &self.pool.wake

@@ -14,6 +14,7 @@ use crate::base::answers::Bell;
 use crate::base::say::say;
 use crate::control::answer::{Answered, Refused, invalid, refused};
 use crate::control::caller::{Caller, is_privileged};
+use crate::control::careful_reader::CarefulReader;
 use crate::control::jobs;
 use crate::control::methods::{message, refusal, serve as serve_request};
 use crate::control::quota::{Places, Turn, Turns};
@@ -142,6 +143,10 @@ fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>) {
             std::thread::park_timeout(REST);
             continue;
         };
+        // What is not taken costs nothing; nothing tells when there are fewer.
+        while endings::are_full() {
+            std::thread::park_timeout(REST);
+        }
         let Ok(peer) = warren_sys::credentials::peer(stream.as_fd()) else {
             endings::end(stream.into(), u32::MAX);
             continue;
@@ -160,7 +165,8 @@ fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>) {
         let turns = turns.clone();
         let serve = move || {
             serve(&client, asker, &turns, &shared);
-            drop(client);
+            let last = Arc::into_inner(client).into_iter();
+            last.for_each(|stream| endings::end(stream.into(), peer.uid));
             acceptor.unpark();
             drop(place);
         };
@@ -181,7 +187,8 @@ fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>)
         true => REQUEST_BYTES_MAX,
         false => UNPRIVILEGED_REQUEST_BYTES_MAX,
     };
-    let mut reader = BufReader::new(stream);
+    let Some(reader) = CarefulReader::new(stream) else { return };
+    let mut reader = BufReader::new(reader);
     let caller = Caller { asker, socket: stream.as_fd(), bell: Bell::new() };
     let mut connection = Connection { stream, caller, shared, turns, turn: None, held: Vec::new() };
     loop {

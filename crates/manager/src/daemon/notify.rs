@@ -1,7 +1,9 @@
 //! Messages of the notify socket, as the loop takes them.
 
+use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
+use crate::daemon::start::NOTIFY_NAME;
 use crate::process::notify_messages::{
     DATAGRAMS_PER_TURN_MAX, EarlyNotice, HELD_NOTICES_MAX, notify_interest,
 };
@@ -71,13 +73,29 @@ impl Daemon {
             return;
         }
         self.notify.release();
+        self.follow_notify_socket();
         self.ask_for_arrivals();
     }
 
-    /// What came while threads threw away what was heard is heard now.
+    /// What could not be let go of is tried again, and what came meanwhile is heard.
     pub(crate) fn go_on_hearing(&mut self) {
-        if self.notify.has_released(Instant::now()) {
-            self.ask_for_arrivals();
+        self.notify.look_after(Instant::now());
+        self.follow_notify_socket();
+        if self.notify.has_old() {
+            self.read_notify();
+        }
+    }
+
+    /// Another socket may have taken the place of the one that was watched.
+    fn follow_notify_socket(&mut self) {
+        let Daemon { notify, epoll, .. } = self;
+        let Some(old) = notify.replaced() else { return };
+        let _ = epoll.remove(old);
+        if let Err(error) = self.epoll.add(self.notify.fd(), token::NOTIFY, notify_interest()) {
+            say!("the notify socket is not watched: {error}");
+        }
+        if let Err(error) = self.init.store(NOTIFY_NAME, self.notify.fd()) {
+            say!("init cannot keep the notify socket: {error}");
         }
     }
 

@@ -7,7 +7,6 @@ use crate::base::token;
 use crate::daemon::Daemon;
 use crate::peer::devices::DEVICE_DAEMON;
 use crate::peer::log_link::{LINK_FD_NAME, LOG_DAEMON};
-use crate::peer::unit_log_file::log_file;
 use crate::socket::accept::is_for_later;
 use crate::spawn::helpers::held::{HELD_MAX, Unborn};
 use crate::spawn::helpers::{FOREIGN, KeptHelpers, Lost, Passed, Said};
@@ -271,7 +270,7 @@ impl Daemon {
     }
 
     pub(crate) fn log_file(&self, unit: &str) -> String {
-        log_file(&self.options.log_dir(), unit).to_string_lossy().into_owned()
+        self.log_files.file(unit)
     }
 
     pub(crate) fn spawned(&mut self, reply: SpawnReply, pidfd: Option<OwnedFd>) {

@@ -51,6 +51,7 @@ use crate::options::Options;
 use crate::peer::bus_names::BusNames;
 use crate::peer::devices::{Devices, KeptDevices};
 use crate::peer::log_link::{KeptLog, LogLink};
+use crate::peer::unit_log_file::{self, UnitLogFiles};
 use crate::process::init_link::{Greeting, InitLink};
 use crate::process::notify_messages::notify_interest;
 use crate::process::notify_socket::NotifySocket;
@@ -100,7 +101,7 @@ const PRIVATE_NAME: &str = "listen/private";
 
 const CONTROL_NAME: &str = "listen/control";
 
-const NOTIFY_NAME: &str = "notify";
+pub(crate) const NOTIFY_NAME: &str = "notify";
 
 const GENERATION_NAME: &str = "generation";
 
@@ -283,8 +284,8 @@ fn make(
         _ => Traps::new(None, wake.clone()),
     };
     let notify = match kept.notify.take() {
-        Some(fd) => NotifySocket::over(fd, wake.clone()),
-        None => NotifySocket::bind(&options.notify_socket(), wake.clone()),
+        Some(fd) => Ok(NotifySocket::over(fd, &options.notify_socket())),
+        None => NotifySocket::bind(&options.notify_socket()),
     };
     let users = Names::new(wake.clone());
     let mut daemon = Daemon {
@@ -305,6 +306,7 @@ fn make(
         servers: Servers { listeners: std::mem::take(&mut kept.listeners), ..Servers::default() },
         clients: Clients::default(),
         loads: Loads::new(loader_in),
+        log_files: UnitLogFiles::new(options.log_dir()),
         log_link,
         devices,
         bus_names: BusNames::default(),
@@ -365,7 +367,7 @@ fn make_runtime_directories(options: &Options) -> std::io::Result<()> {
     }
     // systemctl takes this directory's existence for 'the system was booted by this manager'.
     std::fs::create_dir_all(options.runtime_dir.join("systemd/system"))?;
-    std::fs::create_dir_all(options.log_dir())
+    unit_log_file::make_directory(&options.log_dir())
 }
 
 /// What the last manager wrote, or a new file for the first. One that is not understood ends this manager:

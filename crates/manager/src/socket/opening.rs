@@ -142,6 +142,7 @@ fn options(config: &SocketConfig) -> Result<SocketOptions, String> {
         pass_credentials: config.pass_credentials,
         pass_security: config.pass_security,
         pass_packet_info: config.pass_packet_info,
+        refuse_fds: config.refuse_fds,
         timestamps: match config.timestamping {
             Timestamping::Off => None,
             Timestamping::Us => Some(Timestamps::Us),

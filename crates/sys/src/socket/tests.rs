@@ -278,3 +278,20 @@ fn packets_tell_of_their_way_and_time() {
         assert_eq!(get(&l.fd, level, option), value, "{option}");
     }
 }
+
+#[test]
+fn a_socket_that_takes_no_descriptors_takes_all_else() {
+    let scratch = warren_testkit::Scratch::new("socket-refuses");
+    let options = SocketOptions { refuse_fds: true, ..SocketOptions::default() };
+    let address = Address::Path(scratch.text_path("stream"));
+    let listening = listen(Kind::Stream, &address, &options).expect("binds");
+    let client = connect_stream(&scratch.text_path("stream")).expect("connects");
+    let with_one = crate::fdpass::send(client.as_fd(), b"x", &[client.as_fd()]);
+    // Linux 6.16 knows it.
+    let expected = if listening.refused.is_empty() { Err(libc::EPERM) } else { Ok(()) };
+    assert_eq!(with_one.map_err(|e| e.errno), expected, "{:?}", listening.refused);
+    crate::fdpass::send(client.as_fd(), b"x", &[]).expect("room");
+    let options = SocketOptions { refuse_fds: true, ..SocketOptions::default() };
+    let tcp = listen(Kind::Stream, &Address::V4("127.0.0.1:0".parse().expect("one")), &options);
+    assert_eq!(tcp.expect("binds").refused, [], "nobody can send any there");
+}

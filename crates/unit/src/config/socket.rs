@@ -207,6 +207,8 @@ pub struct SocketConfig {
     pub pass_credentials: bool,
     /// PassSecurity=
     pub pass_security: bool,
+    /// AcceptFileDescriptors=no: the kernel refuses them.
+    pub refuse_fds: bool,
     /// PassPacketInfo=
     pub pass_packet_info: bool,
     /// Timestamping=

@@ -134,8 +134,9 @@ rows! {
     @Socket Acted Last (Text): SocketUser SocketGroup FileDescriptorName;
     @Socket Acted Last (Mode): SocketMode DirectoryMode;
     @Socket Acted Last (Bool): Accept FlushPending KeepAlive NoDelay ReusePort FreeBind
-        Transparent Broadcast PassCredentials PassSecurity RemoveOnStop Writable PassPacketInfo;
-    @Socket Parsed Last (Bool): PassPIDFD PassFileDescriptorsToExec AcceptFileDescriptors;
+        Transparent Broadcast PassCredentials PassSecurity RemoveOnStop Writable PassPacketInfo
+        AcceptFileDescriptors;
+    @Socket Parsed Last (Bool): PassPIDFD PassFileDescriptorsToExec;
     @Socket Parsed Last (BoolOr(&["auto"])): DeferTrigger;
     @Socket Parsed Last (Span): DeferTriggerMaxSec PollLimitIntervalSec;
     @Socket Acted Last (Span): KeepAliveTimeSec KeepAliveIntervalSec DeferAcceptSec TimeoutSec

@@ -109,11 +109,13 @@ fn standard_fds(prepared: &Prepared) -> Result<(), Failure> {
 
 fn standard_fd(prepared: &Prepared, source: &Source, number: RawFd) -> Result<(), Error> {
     const FILE_MODE: u32 = 0o666;
+    // What services say is for root and its group.
+    const LOG_UMASK: u32 = 0o027;
     match source {
         Source::Fd(fd) => child::install_fd(*fd, number),
         Source::Same(fd) => child::install_fd(*fd, number),
         Source::Open { path, flags, is_ours } => {
-            let umask = prepared.spec.umask.filter(|_| !is_ours);
+            let umask = if *is_ours { Some(LOG_UMASK) } else { prepared.spec.umask };
             child::set_umask(umask.unwrap_or(UMASK));
             place(child::open_or_connect(path, *flags, FILE_MODE)?, number)
         }
@@ -183,6 +185,8 @@ fn privileges(prepared: &Prepared) -> Result<(), Failure> {
     if let Some(root) = &prepared.root {
         child::change_root(root).at(ExecStep::Chroot)?;
     }
+    // Those of the unit are all that it has.
+    child::drop_inherited().at(ExecStep::Capabilities)?;
     if let Some(keep) = spec.capability_bounding_set {
         child::limit_bounding_set(keep).at(ExecStep::Capabilities)?;
     }

@@ -21,7 +21,7 @@ const O_APPEND: i32 = 0o2000;
 pub enum Source {
     /// An fd we hold.
     Fd(RawFd),
-    /// Open this. What is made is for all to read if it `is_ours`, else as UMask= says.
+    /// Open this. What is made is for root and its group to read if it `is_ours`, else as UMask= says.
     Open { path: CString, flags: i32, is_ours: bool },
     /// Open this terminal; make it the controlling one when `take` says how.
     Tty { path: CString, take: Option<TtyMode> },

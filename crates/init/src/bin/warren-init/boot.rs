@@ -139,7 +139,7 @@ fn api_file_systems() -> [ApiFileSystem; 7] {
         ("proc", "/proc", strict, ""),
         ("sysfs", "/sys", strict, ""),
         ("devtmpfs", "/dev", MountFlags::NOSUID, "mode=0755"),
-        ("tmpfs", "/run", data, "mode=0755"),
+        ("tmpfs", "/run", data, "mode=0755,size=20%,nr_inodes=800k"),
         ("devpts", "/dev/pts", pts, "mode=0620,gid=5,ptmxmode=0666"),
         ("tmpfs", "/dev/shm", data, "mode=1777"),
         ("cgroup2", "/sys/fs/cgroup", strict, "nsdelegate,memory_recursiveprot"),

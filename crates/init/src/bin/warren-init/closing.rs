@@ -1,7 +1,8 @@
 //! Closing fds. Process 1 waits for nobody: what may wait is closed by other processes, which may be held up by a
 //! server for ever, or by a socket for a moment ([`warren_sys::waits`]). There are a few of them at most; what there
 //! is none for waits open. Sockets that keep an address have processes of their own: whoever is to have it next waits
-//! for them alone.
+//! for them alone. So have the connections of each listening Unix socket: whoever can connect to one may leave in it what
+//! is never closed, and holds up nobody who connects to another, or over a network.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,17 +12,30 @@ use warren_sys::waits;
 
 use crate::say;
 
-/// Processes that close files, as many that close connections, and as many for sockets that keep an address, at a time:
-/// files may hold theirs for ever.
+/// Processes that close files, as many that close connections over networks, and as many for sockets that keep an
+/// address, at a time: files may hold theirs for ever.
 const CLOSERS_MAX: usize = 16;
 
-/// No connection is taken while so many wait to be closed: strangers may have sent them.
-const WAITING_FEW: usize = 256;
+/// Those that close connections to one Unix socket, and to all.
+const CLOSERS_OF_DOOR_MAX: usize = 8;
+/// The same to all.
+const CLOSERS_OF_DOORS_MAX: usize = 128;
+
+/// No connection is taken from a socket while so many of its own wait to be closed, nor from any while so many of all do:
+/// strangers may have sent them.
+const WAITING_FEW: usize = 64;
+/// The same of all.
+const WAITING_MANY: usize = 1024;
+
+/// Whose connection it is: that of a listening socket, by its address.
+type DoorKey = u64;
 
 /// What is being closed, and what is to be.
 pub struct Closing {
     files: Lane,
+    /// Connections over networks, and Unix sockets that nobody connected to.
     connections: Lane,
+    doors: Lane,
     addresses: Lane,
     waiting_max: usize,
 }
@@ -30,43 +44,75 @@ pub struct Closing {
 struct Lane {
     closers: Vec<Closer>,
     /// The oldest first.
-    waiting: VecDeque<(u64, OwnedFd)>,
+    waiting: VecDeque<Waiting>,
     /// The number of the newest.
     newest: u64,
+    /// Most processes, and of one door.
+    closers_max: usize,
+    of_door_max: usize,
 }
 
 /// A process that closes the one with this number.
 struct Closer {
     pid: i32,
     number: u64,
+    door: DoorKey,
+}
+
+struct Waiting {
+    number: u64,
+    door: DoorKey,
+    fd: OwnedFd,
+}
+
+/// The address at which a Unix socket listens, or listened when this connection was taken; 0 of others.
+fn door_of(fd: BorrowedFd<'_>) -> DoorKey {
+    // FNV-1a: it allocates nothing, and who makes two paths alike shares their processes.
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
+    warren_sys::socket::with_unix_name(fd, |name| name.iter().fold(BASIS, hash)).unwrap_or(0)
 }
 
 impl Closing {
     /// Nothing, with room for so many of each kind.
     pub fn new(waiting_max: usize) -> Closing {
-        let lane = || Lane {
-            closers: Vec::with_capacity(CLOSERS_MAX),
+        let lane = |closers_max, of_door_max| Lane {
+            closers: Vec::with_capacity(closers_max),
             waiting: VecDeque::with_capacity(waiting_max),
             newest: 0,
+            closers_max,
+            of_door_max,
         };
-        Closing { files: lane(), connections: lane(), addresses: lane(), waiting_max }
+        let plain = || lane(CLOSERS_MAX, CLOSERS_MAX);
+        Closing {
+            files: plain(),
+            connections: plain(),
+            doors: lane(CLOSERS_OF_DOORS_MAX, CLOSERS_OF_DOOR_MAX),
+            addresses: plain(),
+            waiting_max,
+        }
     }
 
     /// Closes an fd, or has it closed as soon as may be.
     pub fn close(&mut self, fd: OwnedFd) {
-        let lane = match is_any_socket(fd.as_fd()) {
-            true if waits::keeps_address(fd.as_fd()) => &mut self.addresses,
-            true => &mut self.connections,
-            false => &mut self.files,
+        let (lane, door) = match is_any_socket(fd.as_fd()) {
+            true if waits::keeps_address(fd.as_fd()) => (&mut self.addresses, 0),
+            true => match door_of(fd.as_fd()) {
+                0 => (&mut self.connections, 0),
+                door => (&mut self.doors, door),
+            },
+            false => (&mut self.files, 0),
         };
         lane.newest += 1;
-        if lane.closers.len() < CLOSERS_MAX || !waits::may_wait(fd.as_fd()) {
-            return lane.begin(lane.newest, fd);
+        let next = Waiting { number: lane.newest, door, fd };
+        if lane.has_room(door) || !waits::may_wait(next.fd.as_fd()) {
+            return lane.begin(next);
         }
         match lane.waiting.len() < self.waiting_max {
-            true => lane.waiting.push_back((lane.newest, fd)),
+            true => lane.waiting.push_back(next),
             // The store was full of what may wait: it stays open.
-            false => std::mem::forget(fd),
+            false => std::mem::forget(next.fd),
         }
     }
 
@@ -77,16 +123,19 @@ impl Closing {
 
     /// What waits.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.lanes().flat_map(|lane| &lane.waiting).map(|(_, fd)| fd.as_fd())
+        self.lanes().flat_map(|lane| &lane.waiting).map(|waiting| waiting.fd.as_fd())
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Lane> {
-        [&self.files, &self.connections, &self.addresses].into_iter()
+        [&self.files, &self.connections, &self.doors, &self.addresses].into_iter()
     }
 
-    /// Whether many connections wait.
-    pub fn is_behind(&self) -> bool {
-        self.connections.waiting.len() >= WAITING_FEW
+    /// Whether many connections to a listening socket wait, or so many to all that it makes no difference.
+    pub fn is_behind(&self, listener: BorrowedFd<'_>) -> bool {
+        let door = door_of(listener);
+        let lane = if door == 0 { &self.connections } else { &self.doors };
+        let own = lane.waiting.iter().filter(|waiting| waiting.door == door).count();
+        own >= WAITING_FEW || lane.waiting.len() >= WAITING_MANY
     }
 
     /// A moment, for [`Closing::has_freed`]: what was to be closed before it.
@@ -101,21 +150,29 @@ impl Closing {
 
     /// A child has ended; false if it was none of those that close something.
     pub fn ended(&mut self, pid: i32) -> bool {
-        self.files.ended(pid) || self.connections.ended(pid) || self.addresses.ended(pid)
+        self.files.ended(pid)
+            || self.connections.ended(pid)
+            || self.doors.ended(pid)
+            || self.addresses.ended(pid)
     }
 }
 
 impl Lane {
-    fn begin(&mut self, number: u64, fd: OwnedFd) {
+    fn has_room(&self, door: DoorKey) -> bool {
+        let own = self.closers.iter().filter(|closer| closer.door == door).count();
+        self.closers.len() < self.closers_max && own < self.of_door_max
+    }
+
+    fn begin(&mut self, Waiting { number, door, fd }: Waiting) {
         match waits::close(fd, false) {
-            Ok(pid) => self.closers.extend(pid.map(|pid| Closer { pid, number })),
+            Ok(pid) => self.closers.extend(pid.map(|pid| Closer { pid, number, door })),
             Err(error) => say(&format!("cannot close a stored file descriptor: {error}")),
         }
     }
 
     /// The number of the oldest that is not closed.
     fn oldest(&self) -> Option<u64> {
-        let waiting = self.waiting.front().map(|(number, _)| *number);
+        let waiting = self.waiting.front().map(|waiting| waiting.number);
         self.closers.iter().map(|closer| closer.number).chain(waiting).min()
     }
 
@@ -124,10 +181,10 @@ impl Lane {
             return false;
         };
         self.closers.swap_remove(at);
-        while self.closers.len() < CLOSERS_MAX
-            && let Some((number, fd)) = self.waiting.pop_front()
+        while let Some(at) = self.waiting.iter().position(|waiting| self.has_room(waiting.door))
+            && let Some(next) = self.waiting.remove(at)
         {
-            self.begin(number, fd);
+            self.begin(next);
         }
         true
     }
@@ -176,5 +233,45 @@ mod tests {
             (closing.connections.closers.capacity(), closing.connections.waiting.capacity()),
             (CLOSERS_MAX, MANY)
         );
+    }
+
+    /// A connection to a listening socket in which there is something, and its other side.
+    fn connection(path: &std::path::Path) -> (OwnedFd, UnixStream, OwnedFd) {
+        let _ = std::fs::remove_file(path);
+        let listener = std::os::unix::net::UnixListener::bind(path).expect("a socket");
+        let far = UnixStream::connect(path).expect("it listens");
+        std::io::Write::write_all(&mut &far, b"x").expect("there is room");
+        (listener.accept().expect("somebody waits").0.into(), far, listener.into())
+    }
+
+    /// They are never reaped, as if none of them came back.
+    #[test]
+    fn connections_to_one_socket_hold_up_none_to_another() {
+        let directory = warren_testkit::Scratch::new("closing-doors");
+        let mut closing = Closing::new(4096);
+        let path = directory.path("one");
+        let mut kept = Vec::new();
+        for _ in 0..CLOSERS_OF_DOOR_MAX + WAITING_FEW {
+            let (near, far, listener) = connection(&path);
+            closing.close(near);
+            kept.push((far, listener));
+        }
+        assert_eq!(
+            (closing.doors.closers.len(), closing.waiting()),
+            (CLOSERS_OF_DOOR_MAX, WAITING_FEW)
+        );
+        let (_, listener) = kept.last().expect("there are some");
+        assert!(closing.is_behind(listener.as_fd()));
+        let (near, _far, other) = connection(&directory.path("other"));
+        assert!(!closing.is_behind(other.as_fd()));
+        closing.close(near);
+        assert_eq!(closing.doors.closers.len(), CLOSERS_OF_DOOR_MAX + 1, "it is closed at once");
+        let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        assert!(!closing.is_behind(tcp.as_fd()));
+        while let Some(pid) = closing.doors.closers.first().map(|closer| closer.pid) {
+            wait(Wait::Pid(pid), true).expect("our child");
+            assert!(closing.ended(pid));
+        }
+        assert_eq!(closing.waiting(), 0);
     }
 }

@@ -399,7 +399,7 @@ fn send(
 /// Takes a connection from a stored socket into the store, without waiting for one.
 fn accept(store: &mut Store, listener: &str, name: &str) -> Result<(), i32> {
     let listener = store.by_name(listener).ok_or(ENOENT)?;
-    if store.closing.is_behind() {
+    if store.closing.is_behind(listener) {
         return Err(ENOSPC);
     }
     // Whoever shares the open socket may have made it wait.

@@ -55,6 +55,12 @@ fn run(options: Options) -> i32 {
         return power::finish(action, &place);
     }
     let before = again::Before::take();
+    // Another's manager has its rights by them. Without, services have none of them all the same.
+    if process::own_ids().0 == 0
+        && let Err(error) = warren_sys::child::drop_inherited()
+    {
+        say(&format!("capabilities of who started it: {error}"));
+    }
     let place = boot::prepare(&options, before.as_ref());
     match supervise::Init::new(options, place, before) {
         Ok(mut init) => init.run(),

@@ -5,7 +5,6 @@
 //! it: a manager that is killed in between has the next one write it once more, and none is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -16,7 +15,7 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::{self, Credentials};
 
-use crate::peer::unit_log_file::log_file;
+use crate::peer::unit_log_file::{self, log_file};
 
 /// Most streams that are copied at a time, since each is an open file of the manager; others wait.
 const STREAMS_MAX: usize = 8 << 10;
@@ -203,7 +202,7 @@ impl Copier {
 
     fn append(&self, unit: &str, bytes: usize) -> std::io::Result<()> {
         let path = log_file(&self.directory, unit);
-        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        let mut file = unit_log_file::open(&path)?;
         file.write_all(&self.buffer[..bytes])
     }
 
