@@ -60,3 +60,34 @@ fn no_golden_file_is_left_over() {
         }
     }
 }
+
+/// The golden files of a language in JSON, without the line break.
+fn messages(language: &str) -> Vec<(String, Vec<u8>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(language);
+    let files = std::fs::read_dir(directory).expect("it is there");
+    let message = |file: std::io::Result<std::fs::DirEntry>| {
+        let file = file.expect("an entry");
+        let bytes = std::fs::read(file.path()).expect("it can be read");
+        let message = bytes.strip_suffix(b"\n").expect("a line").to_vec();
+        (file.file_name().to_string_lossy().into_owned(), message)
+    };
+    files.map(message).collect()
+}
+
+#[test]
+fn a_message_that_is_cut_short_is_refused() {
+    use warren_wire::call::Received;
+    use warren_wire::control::{Reply, StatusAnswer};
+    use warren_wire::log::{Answer, Question};
+    for language in ["control-1", "log-1"] {
+        for (name, message) in messages(language) {
+            for length in 0..message.len() {
+                let part = &message[..length];
+                assert!(Received::read(part).is_err(), "{name}: {length} bytes");
+                assert!(Reply::<StatusAnswer>::read(part).is_err(), "{name}: {length} bytes");
+                assert!(Answer::read(part).is_err(), "{name}: {length} bytes");
+                assert_eq!(Question::read(part), Question::Unknown(String::new()), "{name}");
+            }
+        }
+    }
+}
