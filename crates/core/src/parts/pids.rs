@@ -7,7 +7,7 @@ use crate::model::ids::{EffectId, UnitId};
 use crate::model::process::ExitStatus;
 use std::collections::BTreeMap;
 
-/// Ends of unknown processes that are remembered; those with the lowest pids go first.
+/// Ends of unknown processes that are remembered; then the oldest go.
 const EARLY_EXITS_MAX: usize = 4096;
 
 /// The processes of units.
@@ -17,6 +17,8 @@ pub(crate) struct Pids {
     /// Ends of processes that no unit has claimed yet: the answer to a spawn, which names the
     /// process, may come after its end. Kept only while effects are under way.
     early_exits: BTreeMap<u32, EarlyExit>,
+    /// How many were ever remembered.
+    remembered: u64,
 }
 
 /// The end of a process that no unit has claimed yet.
@@ -26,6 +28,8 @@ struct EarlyExit {
     /// The first effect that was not asked for yet: its process, and those of later ones, only have the
     /// same number.
     before: EffectId,
+    /// Which one of all that were remembered.
+    number: u64,
 }
 
 impl Pids {
@@ -48,9 +52,13 @@ impl Pids {
 
     /// Keeps the end of a process that no unit has claimed; `before` is the next effect.
     pub fn remember_exit(&mut self, pid: u32, status: ExitStatus, before: EffectId) {
-        self.early_exits.insert(pid, EarlyExit { status, before });
-        if self.early_exits.len() > EARLY_EXITS_MAX {
-            self.early_exits.pop_first();
+        self.remembered += 1;
+        self.early_exits.insert(pid, EarlyExit { status, before, number: self.remembered });
+        let rows = || self.early_exits.iter().map(|(&pid, early)| (early.number, pid));
+        if self.early_exits.len() > EARLY_EXITS_MAX
+            && let Some((_, oldest)) = rows().min()
+        {
+            self.early_exits.remove(&oldest);
         }
     }
 
@@ -86,11 +94,13 @@ mod tests {
     #[test]
     fn ends_that_no_unit_claims_are_bounded() {
         let mut pids = Pids::default();
-        for pid in 0..=EARLY_EXITS_MAX as u32 {
+        // Pids go down, so that the oldest is not the least.
+        let oldest = EARLY_EXITS_MAX as u32;
+        for pid in (0..=oldest).rev() {
             pids.remember_exit(pid, ExitStatus::Unknown, EffectId(2));
         }
         assert_eq!(pids.early_exits.len(), EARLY_EXITS_MAX);
-        assert_eq!(pids.take_early_exit(0, EffectId(1)), None);
-        assert_eq!(pids.take_early_exit(1, EffectId(1)), Some(ExitStatus::Unknown));
+        assert_eq!(pids.take_early_exit(oldest, EffectId(1)), None);
+        assert_eq!(pids.take_early_exit(0, EffectId(1)), Some(ExitStatus::Unknown));
     }
 }
