@@ -19,8 +19,8 @@ use warren_wire::control::{Call, Record, RecordUnderWay, Records, RecordsAnswer}
 
 use crate::args::ChartArgs;
 use crate::client::Client;
+use crate::output::print_json;
 use crate::output::{clean_lines, print};
-use crate::verbs::print_json;
 
 /// Which recording is meant.
 #[derive(Clone, PartialEq, Eq, Debug)]

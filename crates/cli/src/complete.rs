@@ -11,10 +11,10 @@ use warren_wire::control::{List, Texts};
 
 use crate::args::{Cli, Global};
 use crate::client::Client;
+use crate::connection::control_socket;
 use crate::machine;
 use crate::names::is_pattern;
 use crate::output::print;
-use crate::verbs::control_socket;
 
 /// What the generated script for bash is followed by.
 const BASH: &str = include_str!("complete.bash");

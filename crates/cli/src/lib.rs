@@ -17,6 +17,7 @@ pub mod args;
 pub mod chart;
 pub mod client;
 mod complete;
+mod connection;
 pub mod devices;
 pub mod devices_scan;
 pub mod fleet;

@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use warren_log_show as show;
 
 use crate::args::Global;
+use crate::connection::find_machine;
 use crate::names;
-use crate::verbs::find_machine;
 
 /// The status of what the command line cannot mean.
 const EXIT_USAGE: i32 = 2;

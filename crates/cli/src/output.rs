@@ -236,6 +236,27 @@ pub fn complain(words: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{words}");
 }
 
+/// Version of what `--json` prints.
+pub(crate) const JSON_VERSION: u64 = warren_wire::control::VERSION;
+
+/// One line of JSON, with the version of its form.
+pub(crate) fn print_json<A: Serialize>(answer: &A) {
+    print(&json_line(answer));
+}
+
+/// The same of what was done, while there is more to do: see [`tell`].
+pub(crate) fn tell_json<A: Serialize>(answer: &A) {
+    tell(&json_line(answer));
+}
+
+fn json_line(answer: &impl Serialize) -> String {
+    let mut value = serde_json::to_value(answer).expect("keys of answers are texts");
+    if let Some(object) = value.as_object_mut() {
+        object.insert("format".to_owned(), JSON_VERSION.into());
+    }
+    format!("{value}\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

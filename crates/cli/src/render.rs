@@ -16,6 +16,7 @@ use crate::output::{
     Style, Tone, bytes, clean, clean_lines, cleaned, cut, mark, span_us, tone_of_state,
 };
 
+pub(crate) mod origin;
 mod restarts;
 
 /// A line of text; writing to a String cannot fail.
@@ -140,7 +141,7 @@ fn planned(out: &mut String, planned: &PlannedShutdown, machine: Option<&str>) {
     };
     let line = format!("{left}: {}. {}", planned.what, planned.message);
     put!(out, "{}", line.trim_end());
-    put!(out, "To cancel it: {} shutdown --cancel", crate::verbs::command(machine));
+    put!(out, "To cancel it: {} shutdown --cancel", crate::connection::command(machine));
 }
 
 /// Who has a lock against a shutdown.
@@ -196,7 +197,7 @@ pub fn status(unit: &StatusAnswer, now_us: u64, style: Style) -> String {
         put!(out, "    Made by: {rule}");
     }
     for rule in &unit.hides {
-        put!(out, "      Hides: what {} makes", crate::fleet::changes::origin(rule));
+        put!(out, "      Hides: what {} makes", origin::origin(rule));
     }
     let state = style.paint(tone, &format!("{active} {}", detail_of_state(unit)));
     put!(out, "     Active: {state}{}", since(unit.since, now_us));
@@ -567,7 +568,7 @@ fn remarks(remarks: &[Remark]) -> impl Iterator<Item = String> + '_ {
 
 /// The rules that made a unit and its drop-ins.
 fn rules(made_by: &[RuleOrigin]) -> impl Iterator<Item = String> + '_ {
-    made_by.iter().map(crate::fleet::changes::origin)
+    made_by.iter().map(origin::origin)
 }
 
 /// The last start of the unit that was refused.

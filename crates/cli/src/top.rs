@@ -14,8 +14,8 @@ use warren_wire::control::{
 
 use crate::client::{CallError, Client};
 use crate::live::{Screen, Watch};
+use crate::output::print_json;
 use crate::output::{Style, Tone, cleaned, print};
-use crate::verbs::print_json;
 
 /// Time between two pictures.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ use warren_wire::control::{FileChange, UnitFiles as Request, UnitFilesAnswer};
 use crate::args::{Command, Global, PresetArgs, UnitFiles};
 use crate::names::{is_pattern, with_suffix};
 use crate::output::print;
-use crate::verbs::{print_json, tell_json};
+use crate::output::{print_json, tell_json};
 
 /// A verb on unit files with what it is to be done to.
 #[derive(Debug)]

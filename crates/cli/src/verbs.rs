@@ -5,17 +5,16 @@
 
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command as Process;
 use warren_sys::signal::{SIGINT, SIGQUIT};
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use warren_sys::signal;
 use warren_wire::control::{
-    self as wire, ActiveState, Call, CancelLeave, Cat, Clear, Devices, ErrorName, FileState, Hurry,
-    JobResult, JobType, Jobs, JobsRow, Kill, KillWhom, LeaveHow, List, LoadState, Mark, Reexecute,
+    ActiveState, Call, CancelLeave, Cat, Clear, Devices, ErrorName, FileState, Hurry, JobResult,
+    JobType, Jobs, JobsRow, Kill, KillWhom, LeaveHow, List, LoadState, Mark, Reexecute,
     ReloadAnswer, ReloadConfiguration, ResetFailed, Shutdown, Status, StatusAnswer, Texts, Totals,
     UnitRow, Why, WhyAnswer,
 };
@@ -25,15 +24,12 @@ use crate::args::{
     ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, WhyArgs,
 };
 use crate::client::{CallError, Client};
+use crate::connection::{command, control_socket, own_machine, with_hint};
 use crate::leaving;
-use crate::machine::{self, Machine};
 use crate::names;
-use crate::output::{Style, clean, clean_lines, print, tell, without_number};
+use crate::output::{Style, clean_lines, print, print_json, tell_json, without_number};
 use crate::render;
 use crate::unit_files::{Wanted, does_not_exist, one_by_one, print_states, states_in_root};
-
-/// Version of what `--json` prints.
-pub(crate) const JSON_VERSION: u64 = wire::VERSION;
 
 /// systemctl's status for a unit that is not up.
 const EXIT_NOT_ACTIVE: i32 = 3;
@@ -117,37 +113,6 @@ fn unit_files(wanted: &Wanted, global: Global) -> Result<i32> {
     wanted.print(&answer, global.json, global.quiet);
     anyhow::ensure!(errors.is_empty(), "{}", one_by_one(&errors));
     Ok(0)
-}
-
-/// The control socket that the flags name.
-pub(crate) fn control_socket(global: &Global) -> Result<PathBuf> {
-    if let Some(path) = &global.socket {
-        return Ok(path.clone());
-    }
-    if let Some(name) = &global.machine {
-        return Ok(find_machine(name, global)?.control);
-    }
-    if global.user {
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR").context("XDG_RUNTIME_DIR is not set")?;
-        return Ok(PathBuf::from(runtime).join("warren/control"));
-    }
-    Ok(PathBuf::from("/run/warren/control"))
-}
-
-/// Says whose the machine is if it is not this user's.
-pub(crate) fn find_machine(name: &str, global: &Global) -> Result<Machine> {
-    let Some(found) = machine::find(name) else {
-        if name.parse().is_ok_and(machine::is_closed) {
-            bail!(
-                "process {name} belongs to another user: only that user and root may connect to that machine"
-            );
-        }
-        bail!("this user runs no nested manager named {name}");
-    };
-    if let (Some(uid), false) = (found.stranger, global.quiet) {
-        complain!("warren: process {} is a machine of user {uid}", found.pid);
-    }
-    Ok(found)
 }
 
 impl Session {
@@ -642,24 +607,6 @@ impl Session {
     }
 }
 
-/// One line of JSON, with the version of its form.
-pub(crate) fn print_json<A: Serialize>(answer: &A) {
-    print(&json_line(answer));
-}
-
-/// The same of what was done, while there is more to do: see [`tell`].
-pub(crate) fn tell_json<A: Serialize>(answer: &A) {
-    tell(&json_line(answer));
-}
-
-fn json_line(answer: &impl Serialize) -> String {
-    let mut value = serde_json::to_value(answer).expect("keys of answers are texts");
-    if let Some(object) = value.as_object_mut() {
-        object.insert("format".to_owned(), json!(JSON_VERSION));
-    }
-    format!("{value}\n")
-}
-
 fn status_of(unit: String) -> Status {
     Status { unit: Some(unit), pid: None }
 }
@@ -728,33 +675,6 @@ fn failed_job(unit: &str, result: &JobResult, machine: Option<&str>) -> String {
         other => format!("ended with: {other}"),
     };
     format!("Job for {unit} {said}. See '{} why {unit}'.", command(machine))
-}
-
-/// The command for a hint to the same manager.
-pub(crate) fn command(machine: Option<&str>) -> String {
-    machine.map_or_else(|| "warren".to_owned(), |name| format!("warren -M {name}"))
-}
-
-/// Says which nested managers there are when the usual one does not answer.
-fn with_hint(error: CallError) -> anyhow::Error {
-    let names: Vec<String> = machine::all().iter().map(|m| clean(&m.name)).collect();
-    let hint = match names.is_empty() {
-        true => String::new(),
-        false => format!("; nested managers (-M NAME): {}", names.join(", ")),
-    };
-    anyhow::anyhow!("{error}{hint}")
-}
-
-/// A machine that may be entered. Another user's is refused: its programs and libraries are that user's, and a
-/// root that enters owns the host's files there.
-pub(crate) fn own_machine(name: &str, global: &Global) -> Result<Machine> {
-    let machine = find_machine(name, global)?;
-    if let Some(uid) = machine.stranger {
-        bail!(
-            "refusing: commands inside run under the control of user {uid}; run this as that user"
-        );
-    }
-    Ok(machine)
 }
 
 /// Says why one of several was refused.

@@ -19,8 +19,9 @@ use warren_unit_files::Root;
 use warren_wire::control as wire;
 
 use crate::args::{Global, VerifyArgs};
+use crate::connection::own_machine;
+use crate::output::print_json;
 use crate::output::{clean_lines, print};
-use crate::verbs::{own_machine, print_json};
 
 /// Stands for the instance of a template.
 const TEST_INSTANCE: &str = "test_instance";

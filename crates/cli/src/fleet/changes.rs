@@ -8,35 +8,13 @@ use warren_wire::control::{ReloadAnswer, RuleOrigin};
 use super::lines;
 use crate::output::{Style, Tone, span_us};
 use crate::render;
+use crate::render::origin::{self, rule};
 
 /// Units of one rule that are listed one by one.
 const LISTED_MAX: usize = 5;
 
 /// Names that stand for those that are not.
 const NAMED_MAX: usize = 3;
-
-/// `apply Service "web" (/etc/warren/fleet.d/rules.conf:3)`; before it the setting of another unit
-/// that the rule made, where that is what changes this one: `WantedBy= of shop-web.service, made by `.
-fn rule(origin: &RuleOrigin) -> String {
-    let setting = match &origin.through {
-        Some(through) => format!("{}= of {}, made by ", through.setting, through.unit),
-        None => String::new(),
-    };
-    format!("{setting}{} ({}:{})", origin.rule, origin.path, origin.line)
-}
-
-/// ` for Container 'shop' (/etc/...:7)`
-pub fn target(origin: &RuleOrigin) -> String {
-    match &origin.target {
-        Some(target) => format!(" for {} ({}:{})", target.name, target.path, target.line),
-        None => String::new(),
-    }
-}
-
-/// The rule and what it made something for.
-pub fn origin(origin: &RuleOrigin) -> String {
-    format!("{}{}", rule(origin), target(origin))
-}
 
 /// What a plan says, or what was applied. With `all`, units of a rule are not summed up.
 pub fn plan(answer: &ReloadAnswer, dry_run: bool, all: bool, style: Style) -> String {
@@ -143,7 +121,7 @@ fn group(
 ) -> String {
     if all || units.len() <= LISTED_MAX {
         let line = |(name, origin): &Named<'_>| {
-            let why = origin.map(|o| format!("  {}", self::origin(o))).unwrap_or_default();
+            let why = origin.map(|o| format!("  {}", origin::origin(o))).unwrap_or_default();
             let why = style.paint(Tone::Dim, &why);
             format!("{}{why}\n", style.paint(tone, &format!("{sign} {name}")))
         };

@@ -10,7 +10,8 @@ use warren_fleet::outside::{Nothing, Outside};
 use warren_fleet::session::{BOUNDS, Loaded, Session};
 use warren_fleet_files::Host;
 
-use super::{rules, tell};
+use super::messages::tell;
+use super::rules;
 use crate::args::{ConsoleArgs, Global};
 use crate::output::print;
 
@@ -61,7 +62,7 @@ fn answer(console: &mut Console<'_>, text: &str, global: &Global) -> i32 {
     match console.evaluate(text) {
         Ok(value) if global.json => {
             let value: serde_json::Value = serde_json::from_str(&value).unwrap_or_default();
-            let version = crate::verbs::JSON_VERSION;
+            let version = crate::output::JSON_VERSION;
             print(&format!("{}\n", json!({"value": value, "format": version})));
             0
         }

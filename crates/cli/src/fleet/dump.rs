@@ -8,7 +8,8 @@ use serde_json::json;
 use warren_fleet::made::Product;
 use warren_fleet::session::{Loaded, Products};
 
-use super::{rules, tell};
+use super::messages::tell;
+use super::rules;
 use crate::args::{DumpArgs, Global};
 use crate::output::print;
 
@@ -33,7 +34,7 @@ fn show(products: &Products, global: &Global) {
         let text = text(path, product);
         match global.json {
             true => {
-                let version = crate::verbs::JSON_VERSION;
+                let version = crate::output::JSON_VERSION;
                 print(&format!("{}\n", json!({"path": path, "text": text, "format": version})));
             }
             false => print(&format!("# {path}\n{text}\n")),

@@ -13,7 +13,8 @@ use warren_fleet::types::Types;
 use warren_fleet::{Place, Severity, Source, dump};
 use warren_fleet_files::Files;
 
-use super::{rules, tell};
+use super::messages::tell;
+use super::rules;
 use crate::args::{Global, IcingaArgs, IcingaObjectsArgs};
 use crate::output::print;
 
@@ -142,7 +143,7 @@ pub(super) fn check(args: &IcingaArgs, global: &Global) -> Result<i32> {
     if global.json {
         let counts: serde_json::Map<String, serde_json::Value> =
             counts.into_iter().map(|(name, n)| (name.to_owned(), json!(n))).collect();
-        print(&format!("{}\n", json!({"objects": counts, "format": crate::verbs::JSON_VERSION})));
+        print(&format!("{}\n", json!({"objects": counts, "format": crate::output::JSON_VERSION})));
     } else if !global.quiet {
         let plural = |(name, n): (&str, usize)| match n {
             1 => format!("Instantiated 1 {name}.\n"),

@@ -10,7 +10,7 @@ use warren_fleet::made::Product;
 use warren_fleet::session::{BOUNDS, Loaded, Session};
 use warren_fleet_files::{Files, Host, SYSTEM_DIRECTORY, user_directory};
 
-use super::tell;
+use super::messages::tell;
 use crate::args::{Global, RulesArgs};
 use crate::output::print;
 
@@ -79,7 +79,7 @@ pub(super) fn check(args: &RulesArgs, global: &Global) -> Result<i32> {
 
 fn totals(counts: &BTreeMap<&str, usize>, global: &Global) -> String {
     if global.json {
-        return format!("{}\n", json!({"made": counts, "format": crate::verbs::JSON_VERSION}));
+        return format!("{}\n", json!({"made": counts, "format": crate::output::JSON_VERSION}));
     }
     let all: usize = counts.values().sum();
     let each: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
