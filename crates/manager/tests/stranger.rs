@@ -111,8 +111,11 @@ fn connections_to_one_accepting_socket_hold_up_no_other() {
     /// More than there are processes for a socket, and than may wait for them.
     const CONNECTIONS: usize = 100;
     let units = [
-        ("door.socket", "[Socket]\nListenStream=/run/door\nAccept=yes\nBacklog=4096"),
-        ("door@.service", "[Service]\nExecStart=/bin/true\n"),
+        (
+            "door.socket",
+            "[Socket]\nListenStream=/run/door\nAccept=yes\nBacklog=4096\nMaxConnections=1",
+        ),
+        ("door@.service", "[Service]\nExecStart=@P stay\n"),
         ("other.socket", "[Socket]\nListenStream=/run/other\nAccept=yes\nBacklog=4096"),
         ("other@.service", "[Service]\nExecStart=/bin/echo here\nStandardOutput=socket"),
     ];
@@ -120,6 +123,13 @@ fn connections_to_one_accepting_socket_hold_up_no_other() {
     let Some(m) = Machine::start(name, &units) else { return };
     m.expect_job("start", "door.socket", "done");
     m.expect_job("start", "other.socket", "done");
+    // All others are refused, so that process 1 is the last who has them.
+    let first = std::os::unix::net::UnixStream::connect(m.inside("/run/door"));
+    wait_until("the first one is served", || {
+        !m.call("List", &json!({"patterns": "door@*"}))["units"]
+            .as_array()
+            .is_none_or(Vec::is_empty)
+    });
     let manager = m.manager_pid().expect("it runs");
     let sent = Sent { how: "stream", count: CONNECTIONS, uid: STRANGER, text: "x" };
     let stranger = Stranger::send(&m.inside("/run/door"), manager as u32, sent);
@@ -134,5 +144,5 @@ fn connections_to_one_accepting_socket_hold_up_no_other() {
     other.set_read_timeout(Some(lab::PATIENCE)).expect("a socket");
     other.read_to_string(&mut said).expect("it is served");
     assert_eq!(said, "here\n");
-    drop(stranger);
+    drop((first, stranger));
 }

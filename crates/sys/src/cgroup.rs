@@ -19,6 +19,8 @@ use crate::text;
 pub mod watch;
 pub use watch::{Watch, WatchId};
 
+pub mod walk;
+
 /// Most bytes read from one attribute file. `cgroup.procs` of 200,000 processes fits.
 const ATTRIBUTE_BYTES_MAX: usize = 4 << 20;
 
@@ -30,9 +32,6 @@ const PID_LINE_BYTES_MAX: usize = 16;
 
 /// More than any `cgroup.events` has.
 const EVENTS_BYTES: usize = 256;
-
-/// Deepest nesting that [`Tree::prune`] follows below the group it was asked for.
-const PRUNE_DEPTH_MAX: usize = 64;
 
 /// A subtree of the cgroup v2 hierarchy that Warrener manages.
 #[derive(Debug)]
@@ -162,36 +161,22 @@ impl Tree {
         }
     }
 
-    /// Removes a group with everything below it that has no processes. Follows only what is
-    /// below `group`. `EBUSY` when a process is left somewhere.
+    /// Removes a group with everything below it that has no processes, however deep. Follows only what is
+    /// below `group`. `EBUSY` when a process is left somewhere, or there were more than [`walk::GROUPS_MAX`].
     pub fn prune(&self, group: impl AsRef<Path>) -> Result<bool> {
         let group = group.as_ref();
         match self.remove(group) {
             Err(e) if e.errno == libc::EBUSY => {
-                self.prune_below(checked(group)?, PRUNE_DEPTH_MAX)?;
-                self.remove(group)
+                let below = self.open_dir(group);
+                match below.and_then(|below| walk::walk(below, group, &mut Prune)) {
+                    // Somebody else removes the same.
+                    Err(e) if !e.is_gone() => Err(e),
+                    // What keeps one is said of the group itself.
+                    _ => self.remove(group),
+                }
             }
             other => other,
         }
-    }
-
-    fn prune_below(&self, group: &Path, depth: usize) -> Result<()> {
-        if depth == 0 {
-            return Err(Error::at("prune", group, libc::ELOOP));
-        }
-        let children = match self.children(group) {
-            // Somebody else removes the same.
-            Err(e) if e.is_gone() => return Ok(()),
-            children => children?,
-        };
-        for child in children {
-            let path = group.join(child);
-            if self.remove(&path).is_err() {
-                self.prune_below(&path, depth - 1)?;
-                self.remove(&path)?;
-            }
-        }
-        Ok(())
     }
 
     /// Names of the groups directly below, sorted. For recovery and `prune`; never on a start.
@@ -262,19 +247,7 @@ impl Tree {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let fd =
             rustix::fs::openat(&self.root, &path, flags, Mode::empty()).call_on("open", &path)?;
-        let mut bytes = Vec::new();
-        let mut piece = [0; READ_BYTES];
-        while bytes.len() < ATTRIBUTE_BYTES_MAX {
-            // Small pieces would be read by many calls, and the kernel makes some texts anew for each.
-            let count = rustix::io::read(&fd, &mut piece).call_on("read", &path)?;
-            bytes.extend_from_slice(&piece[..count]);
-            // Less than there was room for is the end: `cgroup.procs` is given by whole lines, and
-            // of all other files as much as fits.
-            if count + PID_LINE_BYTES_MAX <= READ_BYTES {
-                break;
-            }
-        }
-        String::from_utf8(bytes).map_err(|_| Error::at("read", &path, libc::EILSEQ))
+        read_all(fd, &path)
     }
 
     /// `cgroup.events` of the group: a few words, which the kernel gives as a whole.
@@ -303,19 +276,9 @@ impl Tree {
     }
 
     /// Tells of the processes of the group and of each below it; a group that goes meanwhile has none,
-    /// and those of threaded ones are told of as their domain's.
+    /// and those of threaded ones are told of as their domain's. Beyond [`walk::GROUPS_MAX`] groups none is told of.
     pub fn each_below(&self, group: &Path, tell: &mut impl FnMut(&Path, Vec<i32>)) -> Result<()> {
-        tell(group, self.procs(group)?);
-        if self.count_children(group)? == 0 {
-            return Ok(());
-        }
-        for child in self.children(group)? {
-            match self.each_below(&group.join(child), tell) {
-                Err(e) if !e.is_gone() && e.errno != libc::EOPNOTSUPP => return Err(e),
-                _ => {}
-            }
-        }
-        Ok(())
+        walk::walk(self.open_dir(group)?, group, &mut Listing(tell))
     }
 
     /// CPU time used by the group and everything below, microseconds (`cpu.stat`; there even
@@ -381,6 +344,70 @@ impl Tree {
             result.err().map(|e| (name.to_string(), e))
         };
         names.iter().filter_map(enable).collect()
+    }
+}
+
+/// All of an attribute file, at most 4 MiB of it.
+fn read_all(fd: OwnedFd, path: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    let mut piece = [0; READ_BYTES];
+    while bytes.len() < ATTRIBUTE_BYTES_MAX {
+        // Small pieces would be read by many calls, and the kernel makes some texts anew for each.
+        let count = rustix::io::read(&fd, &mut piece).call_on("read", path)?;
+        bytes.extend_from_slice(&piece[..count]);
+        // Less than there was room for is the end: `cgroup.procs` is given by whole lines, and
+        // of all other files as much as fits.
+        if count + PID_LINE_BYTES_MAX <= READ_BYTES {
+            break;
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| Error::at("read", path, libc::EILSEQ))
+}
+
+/// Tells of processes.
+struct Listing<'a, T>(&'a mut T);
+
+impl<T: FnMut(&Path, Vec<i32>)> walk::Visit for Listing<'_, T> {
+    fn is_to_be_entered(&mut self, _: BorrowedFd<'_>, _: &OsStr) -> bool {
+        true
+    }
+
+    fn enter(&mut self, path: &Path, group: BorrowedFd<'_>) -> Result<()> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let procs = rustix::fs::openat(group, "cgroup.procs", flags, Mode::empty());
+        let procs = procs.call_on("open cgroup.procs", path)?;
+        (self.0)(path, parse_pids(&read_all(procs, path)?));
+        Ok(())
+    }
+
+    fn leave(&mut self, _: BorrowedFd<'_>, _: &OsStr) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Removes what has no processes.
+struct Prune;
+
+impl Prune {
+    fn remove(above: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<()> {
+        rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR)
+    }
+}
+
+impl walk::Visit for Prune {
+    fn is_to_be_entered(&mut self, above: BorrowedFd<'_>, name: &OsStr) -> bool {
+        // Somebody else may remove the same.
+        Prune::remove(above, name) == Err(rustix::io::Errno::BUSY)
+    }
+
+    fn enter(&mut self, _: &Path, _: BorrowedFd<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn leave(&mut self, above: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+        // One that has processes keeps those above it, too.
+        let _ = Prune::remove(above, name);
+        Ok(())
     }
 }
 

@@ -94,6 +94,7 @@ fn life_of_a_group(top: &Tree, name: &str) {
     assert_eq!(top.prune(name), Ok(true));
     assert_eq!(top.prune(name), Ok(false));
     two_may_remove_the_same(top, name);
+    depth_costs_nothing(top, name);
     assert_eq!(top.exists(name), Ok(false));
 }
 
@@ -117,6 +118,32 @@ fn names_are_bytes(top: &Tree, name: &str, pid: i32) {
     top.write(&group, "cgroup.procs", &pid.to_string()).expect("a process can be moved");
     assert_eq!(top.procs_below(name).expect("procs"), [pid]);
     assert!(crate::process::cgroup_path(pid).is_ok_and(|path| path.contains(name)));
+}
+
+/// Deeper than any path may be long: whoever has a group delegated makes what he likes.
+fn depth_costs_nothing(top: &Tree, name: &str) {
+    const LEVELS: usize = 3000;
+    let open = |above: &OwnedFd, name: &str, flags| {
+        rustix::fs::openat(above, name, flags, Mode::empty()).expect("it is there")
+    };
+    top.make(name).expect("groups can be made");
+    let mut here = top.open_dir(name).expect("it is there");
+    for _ in 0..LEVELS {
+        rustix::fs::mkdirat(&here, "d", Mode::RWXU).expect("groups can be made");
+        here = open(&here, "d", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC);
+    }
+    let mut cat = std::process::Command::new("cat")
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("cat(1) runs");
+    let procs = open(&here, "cgroup.procs", OFlags::WRONLY | OFlags::CLOEXEC);
+    fs::File::from(procs).write_all(cat.id().to_string().as_bytes()).expect("it can be moved");
+    assert_eq!(top.procs_below(name).expect("procs"), [cat.id() as i32]);
+    assert_eq!(top.prune(name).map_err(|e| e.errno), Err(libc::EBUSY), "somebody is in it");
+    assert_eq!(top.procs_below(name).expect("procs"), [cat.id() as i32]);
+    top.kill(name).expect("cgroup.kill");
+    cat.wait().expect("our child");
+    assert_eq!(top.prune(name), Ok(true));
 }
 
 /// Each goes on when the other was faster, until nothing is left.
