@@ -72,6 +72,14 @@ pub struct Product {
 }
 
 impl Product {
+    /// The files whose rules and objects the unit was made from.
+    pub fn sources(&self) -> BTreeSet<&str> {
+        let origin = &*self.origin;
+        let target = origin.target.iter().map(|(_, spot)| spot);
+        let spots = target.chain(origin.lines.iter().flatten()).chain([&origin.spot]);
+        spots.map(|spot| &*spot.path).collect()
+    }
+
     /// The unit type of a path below the directory of all: `x.service`, `x.service.d/y.conf`.
     pub fn unit_type(path: &str) -> Option<UnitType> {
         let owner = path.split_once('/').map_or(path, |(owner, _)| owner.trim_end_matches(".d"));

@@ -310,3 +310,32 @@ fn a_manager_killed_over_an_edit_has_the_old_rules_or_the_new() {
         assert!(rule_of(&m, "a-web.service").contains("containers.conf:1"));
     }
 }
+
+/// A unit says what the files say that it was made from: a user who may not read those is not shown it.
+#[test]
+fn units_made_from_closed_files_are_closed() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(m) = start("rules-closed") else { return };
+    let shown_to_other = || {
+        let answer = lab::ask(&m.connect_as_other(), "Cat", &json!({"unit": "a-web.service"}));
+        answer.expect("it is answered")["parameters"]["files"][0].clone()
+    };
+    let file = m.directory.join("rules/containers.conf");
+    let close = |mode| {
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("it is ours");
+    };
+    assert!(shown_to_other()["text"].to_string().contains("web of a one"), "{}", shown_to_other());
+    close(0o600);
+    assert_eq!(shown_to_other()["withheld"], true, "{}", shown_to_other());
+    let own = m.call("Cat", &json!({"unit": "a-web.service"}))["files"][0].clone();
+    assert!(own["text"].to_string().contains("web of a one"), "{own}");
+    // Who reads files asks for their paths: the manager writes them then.
+    let path = own["path"].as_str().expect("it has a path").to_owned();
+    let mode = || {
+        m.run(&["systemctl", "cat", "a-web.service"]).expect("root reads it");
+        std::fs::metadata(m.inside(&path)).expect("it is there").permissions().mode() & 0o777
+    };
+    assert_eq!(mode(), 0o600);
+    close(0o644);
+    assert_eq!(mode(), 0o644);
+}

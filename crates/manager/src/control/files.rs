@@ -1,9 +1,6 @@
 //! What unit files say, for clients of the control socket: each is shown what he could read himself.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +8,7 @@ use warren_core::protocol::request::Asker;
 use warren_unit::parse::FILE_BYTES_MAX;
 use warren_wire::control::{Cat, CatAnswer, CatFile, ErrorName};
 
+use crate::base::open_files::is_open_to_all;
 use crate::config::snapshot::open_to_read;
 use crate::control::answer::{Answered, Refused, find_or_load, look_at_file, unit_name};
 use crate::control::caller::{Caller, is_privileged};
@@ -30,7 +28,9 @@ pub(crate) fn cat(request: &Cat, caller: &Caller<'_>, shared: &Arc<Shared>) -> A
         return Err((ErrorName::NoSuchUnit, format!("No files found for {}.", unit_name(asked)?)));
     }
     let row = |path: &Arc<str>| {
-        let made = shared.made_text(path).map(|text| Ok(Some(text)));
+        let made = shared.made_file(path).map(|made| {
+            Ok(Some(made.text).filter(|_| is_privileged(caller.asker) || made.is_open))
+        });
         let empty = CatFile { path: path.to_string(), ..CatFile::default() };
         match made.unwrap_or_else(|| text_for(caller.asker, Path::new(&**path))) {
             Ok(Some(text)) => CatFile { text, ..empty },
@@ -83,26 +83,9 @@ pub(crate) fn bytes_for(asker: Asker, path: &Path) -> io::Result<Option<Vec<u8>>
     Ok(Some(bytes))
 }
 
-/// Whether every user may read a file: it, and each directory on the way to it, lets all others in. What
-/// cannot be looked at is not open.
-fn is_open_to_all(file: &File) -> bool {
-    const READ_BY_OTHERS: u32 = 0o004;
-    const SEARCHED_BY_OTHERS: u32 = 0o001;
-    // Where the file is that was opened: links may lead elsewhere by now.
-    let Ok(path) = std::fs::read_link(warren_sys::file::descriptor_path(file.as_fd())) else {
-        return false;
-    };
-    let is_searched = |directory: &Path| {
-        directory.metadata().is_ok_and(|found| found.mode() & SEARCHED_BY_OTHERS != 0)
-    };
-    file.metadata().is_ok_and(|found| found.mode() & READ_BY_OTHERS != 0)
-        && path.ancestors().skip(1).all(is_searched)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
     use crate::base::scratch::Scratch;
@@ -117,29 +100,5 @@ mod tests {
         assert_eq!(shown.as_deref(), Some("# gr\u{fffd}\u{fffd}e\n[Unit]\n"));
         assert!(text_for(root, &scratch.0).is_err(), "a directory");
         assert!(text_for(root, &scratch.0.join("none")).is_err());
-    }
-
-    #[test]
-    fn a_file_is_open_to_all_if_others_may_read_it_and_reach_it() {
-        let scratch = Scratch::new("open-to-all");
-        let directory = scratch.0.join("units");
-        fs::create_dir(&directory).expect("it is made");
-        let path = directory.join("a.service");
-        fs::write(&path, "x").expect("it is written");
-        let link = scratch.0.join("link");
-        std::os::unix::fs::symlink(&path, &link).expect("it is made");
-        let check = |of_directory, of_file, expect| {
-            let set = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-            set(&directory, of_directory).and_then(|()| set(&path, of_file)).expect("it is ours");
-            for path in [&path, &link] {
-                let file = File::open(path).expect("it is there");
-                assert_eq!(is_open_to_all(&file), expect, "{of_directory:o} {of_file:o}");
-            }
-        };
-        check(0o755, 0o644, true);
-        check(0o711, 0o604, true);
-        check(0o755, 0o600, false);
-        check(0o755, 0o640, false);
-        check(0o750, 0o644, false);
     }
 }

@@ -107,6 +107,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A unit file that rules made.
+pub struct MadeFile {
+    /// What it says.
+    pub text: String,
+    /// Whether every user may read the files that it was made from.
+    pub is_open: bool,
+}
+
 impl Shared {
     /// Over an empty view.
     pub fn new(
@@ -237,6 +245,14 @@ impl Shared {
     /// Changes them.
     pub fn change_locks<T>(&self, change: impl FnOnce(&mut Locks) -> T) -> T {
         change(&mut lock(&self.locks))
+    }
+
+    /// A file that rules made; nothing if the path is that of another file.
+    pub fn made_file(&self, path: &str) -> Option<MadeFile> {
+        let directory = lock(&self.shown).directory().to_owned();
+        let rules = self.rules();
+        let text = Shown::text(&directory, &rules, path)?;
+        Some(MadeFile { text, is_open: Shown::is_open(&directory, &rules, path) })
     }
 
     /// The text of a file that rules made; nothing if the path is that of another file.

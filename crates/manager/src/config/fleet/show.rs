@@ -5,11 +5,15 @@
 
 use std::collections::VecDeque;
 use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use warren_fleet::made::Product;
 
 use super::Applied;
+use crate::base::open_files::is_open_to_all;
+use crate::config::snapshot::open_to_read;
 
 /// Files that are kept written; of more, the oldest goes.
 const SHOWN_MAX: usize = 1024;
@@ -46,18 +50,30 @@ impl Shown {
         Some(product.text(Product::unit_type(relative)?))
     }
 
+    /// Whether every user may read the files that a file of the layer was made from: it says what they say.
+    pub fn is_open(directory: &Path, applied: &Applied, path: &str) -> bool {
+        let product = relative(directory, path).and_then(|relative| applied.get(relative));
+        let is_open =
+            |source: &str| open_to_read(Path::new(source)).is_ok_and(|file| is_open_to_all(&file));
+        product.is_some_and(|product| product.sources().into_iter().all(is_open))
+    }
+
     /// Has a file of the layer on the disk as it is now. What cannot be written cannot be read
     /// there; `warren cat` shows it all the same.
     pub fn show(&mut self, applied: &Applied, path: &str) {
         let Some(relative) = relative(&self.directory, path).map(Box::<str>::from) else { return };
         let Some(text) = Shown::text(&self.directory, applied, path) else { return };
-        if fs::read(path).is_ok_and(|old| old == text.as_bytes()) {
+        let mode = if Shown::is_open(&self.directory, applied, path) { 0o644 } else { 0o600 };
+        let has_mode = |found: fs::Metadata| found.mode() & 0o777 == mode;
+        if fs::read(path).is_ok_and(|old| old == text.as_bytes())
+            && fs::metadata(path).is_ok_and(has_mode)
+        {
             return;
         }
         let fresh = format!("{path}.new");
         let made = Path::new(path).parent().map_or(Ok(()), fs::create_dir_all);
         let put =
-            made.and_then(|()| fs::write(&fresh, text)).and_then(|()| fs::rename(&fresh, path));
+            made.and_then(|()| write(&fresh, &text, mode)).and_then(|()| fs::rename(&fresh, path));
         if put.is_ok() && !self.written.contains(&relative) {
             self.written.push_back(relative);
         }
@@ -67,4 +83,12 @@ impl Shown {
             let _ = fs::remove_file(self.directory.join(&*oldest));
         }
     }
+}
+
+/// Writes a file that nobody may read before it has its mode.
+fn write(path: &str, text: &str, mode: u32) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(fs::Permissions::from_mode(mode))
 }
