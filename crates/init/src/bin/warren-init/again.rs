@@ -19,10 +19,11 @@ use warren_sys::child::{self, ExecStrings};
 use warren_sys::namespace::{self, Namespaces};
 use warren_sys::{Error, Result, fdpass, memfd, process, root, usage};
 
-use crate::boot::Place;
-use crate::say;
+use crate::environment::environment;
+use crate::place::Place;
+use crate::say::say;
+use crate::shared::Shared;
 use crate::store::Store;
-use crate::supervise::{Shared, environment};
 
 /// The number of the memfd, for the program that follows.
 pub const HANDED_OVER_ENV: &str = "WARREN_INIT_HANDED_OVER";

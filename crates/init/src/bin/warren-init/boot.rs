@@ -10,8 +10,11 @@ use warren_sys::mount::{self, MountFlags};
 use warren_sys::{Error, child, namespace, process, reboot, text, usage};
 
 use crate::again::Before;
+use crate::command_line::asked_for;
+use crate::machine_id;
 use crate::options::Options;
-use crate::{machine_id, say};
+use crate::place::Place;
+use crate::say::say;
 
 /// Our own processes live here, so that their cost can be read.
 const OWN_GROUP: &str = "init.scope";
@@ -24,17 +27,6 @@ const HOST_NAME_BYTES_MAX: usize = 64;
 
 /// The pid namespace of the host has this inode number (PROC_PID_INIT_INO).
 const HOST_PID_NAMESPACE: u64 = 0xefff_fffc;
-
-/// Where we are.
-#[derive(Debug)]
-pub struct Place {
-    /// Process 1 of its pid namespace.
-    pub is_pid_1: bool,
-    /// Process 1 of the host itself: leaving would be a kernel panic.
-    pub is_host: bool,
-    /// The cgroups to be managed.
-    pub tree: Option<Tree>,
-}
 
 /// Prepares the ground, on which there may have been one before us.
 pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
@@ -87,12 +79,6 @@ fn is_container(is_pid_1: bool) -> bool {
 pub fn is_host() -> bool {
     let pid_namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).ok();
     std::process::id() == 1 && pid_namespace == Some(HOST_PID_NAMESPACE)
-}
-
-/// What the kernel, or who made the container, was told.
-pub fn asked_for<'t>(command_line: &'t str, option: &str) -> Option<&'t str> {
-    let words = command_line.split_ascii_whitespace();
-    words.filter_map(|word| word.strip_prefix(option)?.strip_prefix('=')).next_back()
 }
 
 /// The name of the machine: `systemd.hostname=` of the kernel's command line, or that of

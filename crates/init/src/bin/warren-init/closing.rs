@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use warren_sys::socket::is_any_socket;
 use warren_sys::waits;
 
-use crate::say;
+use crate::say::say;
 
 /// Processes that close files, as many that close connections over networks, and as many for sockets that keep an
 /// address, at a time: files may hold theirs for ever.

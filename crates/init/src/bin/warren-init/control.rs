@@ -17,8 +17,8 @@ use warren_sys::signal::SignalSet;
 use warren_sys::{socket, time};
 
 use crate::helper::Helper;
+use crate::shared::Shared;
 use crate::store::Store;
-use crate::supervise::Shared;
 
 /// Requests handled in one turn of the loop.
 const REQUESTS_PER_TURN_MAX: usize = 256;

@@ -6,7 +6,7 @@ use warren_sys::signal::SIGKILL;
 use warren_sys::{Result, fdpass, process, time};
 
 use crate::backoff::Backoff;
-use crate::say;
+use crate::say::say;
 
 /// One that was killed is reaped within this time, or the kernel holds it, as in a look at a path whose
 /// server does not answer: others may wait for it.

@@ -13,9 +13,9 @@ use warren_init::protocol::control::PowerAction;
 use warren_sys::child::{self, ExecStrings};
 use warren_sys::{Error, Result, root};
 
-use crate::boot::Place;
-use crate::power::word;
-use crate::supervise::environment;
+use crate::environment::environment;
+use crate::finish::word;
+use crate::place::Place;
 
 /// Where it is unpacked.
 const INITRAMFS: &str = "/run/initramfs";

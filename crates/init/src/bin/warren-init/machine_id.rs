@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use warren_sys::mount::{self, MountFlags};
 use warren_sys::{text, virtualization};
 
-use crate::boot::asked_for;
-use crate::say;
+use crate::command_line::asked_for;
+use crate::say::say;
 
 /// What is in the file until the first boot is over.
 const UNINITIALIZED: &str = "uninitialized";

@@ -11,18 +11,25 @@ mod again;
 mod backoff;
 mod boot;
 mod closing;
+mod command_line;
 mod control;
+mod environment;
+mod finish;
 mod helper;
 mod initramfs;
 mod looks;
 mod machine_id;
 mod options;
+mod place;
 mod power;
 mod program;
+mod say;
+mod shared;
 mod store;
 mod supervise;
 
 use options::Options;
+use say::say;
 use warren_sys::{process, usage};
 
 fn main() {
@@ -50,8 +57,11 @@ fn run(options: Options) -> i32 {
         let _ = process::set_name(SYSTEMD);
     }
     if let Some(action) = options.finish {
-        let place =
-            boot::Place { is_pid_1: std::process::id() == 1, is_host: boot::is_host(), tree: None };
+        let place = place::Place {
+            is_pid_1: std::process::id() == 1,
+            is_host: boot::is_host(),
+            tree: None,
+        };
         return power::finish(action, &place);
     }
     let before = again::Before::take();
@@ -78,9 +88,4 @@ const SYSTEMD: &str = "systemd";
 /// Whether this is process 1 of a host or a container, and none of `warren run`, which finds its own by name.
 fn is_known_by_name() -> bool {
     std::process::id() == 1 && std::env::var_os("container").is_none_or(|kind| kind != "warren")
-}
-
-/// A line on the console. Nothing can be done when that fails.
-fn say(message: &str) {
-    warren_sys::terminal::say(format!("warren-init: {message}\n").as_bytes());
 }

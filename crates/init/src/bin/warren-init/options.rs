@@ -6,7 +6,7 @@ use warren_init::protocol::control::{HELPERS_MAX, PowerAction};
 use warren_init::protocol::ring;
 use warren_sys::usage;
 
-use crate::power::{FINISH, parse_finish};
+use crate::finish::{FINISH, parse_finish};
 
 /// Text of `--help`.
 pub const HELP: &str = "\

@@ -10,8 +10,8 @@ use warren_init::protocol::control::{PowerAction, REBOOT_ARGUMENT};
 use warren_sys::mount::{self, MountFlags, MountOptions};
 use warren_sys::reboot::{Reboot, reboot, restart_with};
 
-use crate::boot::Place;
-use crate::say;
+use crate::place::Place;
+use crate::say::say;
 
 /// So long disks are waited for.
 const SYNC_WITHIN: Duration = Duration::from_secs(10);
@@ -68,32 +68,6 @@ pub fn end(action: PowerAction, place: &Place) -> i32 {
             1
         }
     }
-}
-
-/// The argument with which process 1 executes itself to do no more than that.
-pub const FINISH: &str = "--finish";
-
-/// The words behind [`FINISH`].
-const FINISHES: [(&str, PowerAction); 4] = [
-    ("reboot", PowerAction::Reboot),
-    ("poweroff", PowerAction::PowerOff),
-    ("halt", PowerAction::Halt),
-    ("kexec", PowerAction::Kexec),
-];
-
-/// What an action is called: an exit of a host is the end of its power.
-pub fn word(action: PowerAction) -> &'static str {
-    FINISHES.iter().find(|(_, one)| *one == action).map_or("poweroff", |(word, _)| word)
-}
-
-/// The argument for an action.
-pub fn finish_argument(action: PowerAction) -> String {
-    format!("{FINISH}={}", word(action))
-}
-
-/// Reads a word.
-pub fn parse_finish(word: &str) -> Option<PowerAction> {
-    FINISHES.iter().find(|(one, _)| *one == word).map(|(_, action)| *action)
 }
 
 /// Ends a machine of which nothing but the root and process 1 is left; returns as [`end`] does.
@@ -185,16 +159,6 @@ mod tests {
         std::fs::write(&file, "x".repeat(256)).expect("it can be written");
         assert_eq!(argument(Reboot::Restart, true, &file), None);
         std::fs::remove_file(&file).expect("it is there");
-    }
-
-    #[test]
-    fn what_is_to_be_finished_comes_back() {
-        for (_, action) in FINISHES {
-            let argument = finish_argument(action);
-            let word = argument.strip_prefix(FINISH).and_then(|rest| rest.strip_prefix('='));
-            assert_eq!(word.and_then(parse_finish), Some(action));
-        }
-        assert_eq!(finish_argument(PowerAction::Exit(3)), "--finish=poweroff");
     }
 
     #[test]

@@ -25,14 +25,17 @@ use warren_sys::{Result, fdpass, time};
 
 use crate::again::{self, Before};
 use crate::backoff::Backoff;
-use crate::boot::Place;
 use crate::control::{Inbox, Link};
+use crate::environment::environment;
+use crate::finish::finish_argument;
 use crate::helper::Helper;
 use crate::looks::{Found, Looks};
 use crate::options::{OnExit, Options};
+use crate::place::Place;
 use crate::program::Program;
-use crate::store::Store;
-use crate::{initramfs, power, say};
+use crate::say::say;
+use crate::shared::Shared;
+use crate::{initramfs, power};
 
 /// Signals taken in one turn, of which each may be the end of a child: the manager is to hear of
 /// them. The others are still ready in the next.
@@ -62,34 +65,6 @@ struct Manager {
     hung: bool,
     /// Since when it is ending: it has closed its socket, or was killed.
     dying_ns: Option<u64>,
-}
-
-/// What every manager is handed.
-pub struct Shared {
-    /// Fds kept for it.
-    pub store: Store,
-    /// Its helpers.
-    pub helpers: Vec<Helper>,
-    /// The ring's memory.
-    pub ring_fd: OwnedFd,
-    /// Wakes its reader.
-    pub wake: EventFd,
-    /// Tells us of new room.
-    pub room: EventFd,
-    /// Signals that no manager has been told of.
-    pub signals: SignalSet,
-    /// Counts managers.
-    pub incarnation: u64,
-    /// Why this one was started.
-    pub reason: StartReason,
-    /// Random, ours.
-    pub instance: [u8; 16],
-    /// How many there were.
-    pub soft_reboots: u32,
-    /// When we started.
-    pub started_ns: u64,
-    /// Heartbeat bound.
-    pub heartbeat_ms: u32,
 }
 
 /// Everything init knows. Made once; nothing in it grows.
@@ -641,7 +616,7 @@ impl Init {
             }
             Ending::Power(action) if keeps_root => {
                 if is_replaced {
-                    let argument = power::finish_argument(action);
+                    let argument = finish_argument(action);
                     say(&again::execute_from_memory(&self.shared, &argument).to_string());
                 }
                 power::finish(action, &self.place)
@@ -727,15 +702,6 @@ fn helper_program(options: &Options, place: &Place) -> Result<Program> {
     let mut env = environment(&[]);
     env.retain(|e| e.starts_with("PATH=") || e.starts_with("HOME=") || e.starts_with("LANG="));
     Program::new(&options.exec, &args, &env)
-}
-
-/// Our environment, without these variables.
-pub fn environment(without: &[&str]) -> Vec<String> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| !without.contains(&name.as_str()))
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect()
 }
 
 fn random_id() -> [u8; 16] {
