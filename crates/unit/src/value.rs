@@ -7,7 +7,9 @@ mod address;
 mod check;
 mod command;
 mod environment;
+mod fault;
 mod output;
+mod paths;
 mod words;
 
 pub use address::{below_run, listen_address, netlink_address};
@@ -15,7 +17,10 @@ pub use check::check;
 pub(crate) use check::condition_prefixes;
 pub use command::{commands, is_bus_name};
 pub use environment::environment_file;
+pub use fault::Fault;
+use fault::Parsed;
 pub use output::output;
+pub use paths::path;
 pub use words::{Words, split, unescape_c};
 
 use std::time::Duration;
@@ -24,23 +29,6 @@ use crate::config::{
     CapabilitySet, CpuWeight, ExitStatusSet, IndexSet, Limit, Resource, Rlimit, TasksLimit,
 };
 use crate::signal::Signal;
-
-/// What is wrong with a value, and at which byte of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Offset in bytes from the start of the value.
-    pub offset: usize,
-    /// What is wrong, for people.
-    pub message: String,
-}
-
-impl Fault {
-    pub(crate) fn new(offset: usize, message: impl Into<String>) -> Fault {
-        Fault { offset, message: message.into() }
-    }
-}
-
-type Parsed<T> = Result<T, Fault>;
 
 /// `1 yes y true t on` and `0 no n false f off`, in any case (systemd.syntax(7)).
 pub fn boolean(text: &str) -> Parsed<bool> {
@@ -530,15 +518,6 @@ pub fn user(text: &str) -> Parsed<Box<str>> {
         }
     };
     if is_good { Ok(text.into()) } else { Err(bad()) }
-}
-
-/// An absolute path, simplified.
-pub fn path(text: &str) -> Parsed<String> {
-    if !text.starts_with('/') {
-        return Err(Fault::new(0, format!("'{text}' is not an absolute path")));
-    }
-    crate::escape::simplify_path(text)
-        .ok_or_else(|| Fault::new(0, format!("'{text}' is not a normalized path")))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Methods of arrays.
 
-use super::{Call, no_object, number};
+use super::call::{Call, no_object, number};
 use crate::ast::Binary;
 use crate::eval::{Flow, Interpreter, Outcome};
 use crate::ops;

@@ -1,6 +1,6 @@
 //! Methods of dictionaries and namespaces.
 
-use super::{Call, no_object};
+use super::call::{Call, no_object};
 use crate::eval::{Fault, Flow, Interpreter, Outcome};
 use crate::ops;
 use crate::value::{DictionaryId, Rare, Value};

@@ -1,6 +1,6 @@
 //! What Icinga's own namespace has: objects of its types by their names.
 
-use super::Call;
+use super::call::Call;
 use crate::eval::{Interpreter, Outcome};
 use crate::ops;
 use crate::value::{ObjectId, Value};

@@ -1,6 +1,6 @@
 //! `Json`: encoding is in [`crate::text`]; decoding is here.
 
-use super::{Call, bytes};
+use super::call::{Call, bytes};
 use crate::eval::{Interpreter, Outcome};
 use crate::heap::Heap;
 use crate::source::Place;

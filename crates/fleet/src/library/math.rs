@@ -1,6 +1,6 @@
 //! `Math`.
 
-use super::{Call, number};
+use super::call::{Call, number};
 use crate::ast::Binary;
 use crate::eval::{Flow, Interpreter, Outcome};
 use crate::ops;

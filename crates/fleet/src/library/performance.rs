@@ -4,7 +4,7 @@
 //! Units become one unit of their kind: 5 milliseconds are 0.005 seconds. What a threshold says
 //! beyond a number (`10:20`) is left out, as in the installed program.
 
-use super::Call;
+use super::call::{Call, bytes};
 use crate::eval::{Interpreter, Outcome};
 use crate::ops;
 use crate::source::Place;
@@ -171,7 +171,7 @@ pub(super) fn value(run: &mut Interpreter<'_>, place: Place) -> Value {
 
 /// What a plugin says of one value.
 pub fn parse(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
-    let text = super::bytes(run, call.argument(0));
+    let text = bytes(run, call.argument(0));
     let Parsed { label, value, unit, bounds } = read(&text).map_err(|error| call.fail(error))?;
     let [warn, crit, min, max] =
         bounds.map(|bound| bound.filter(|b| !b.is_nan()).map_or(Value::Empty, Value::Number));

@@ -1,6 +1,6 @@
 //! Methods of strings. Positions and lengths are bytes.
 
-use super::{Call, bytes, number};
+use super::call::{Call, bytes, number};
 use crate::eval::{Flow, Interpreter, Outcome};
 use crate::ops;
 use crate::value::Value;

@@ -1,7 +1,7 @@
 //! Global functions, and methods that all values have.
 
-use super::{Call, array, array_of, bytes, cidr, glob as pattern, no_object, number as to_number};
-use super::{regex, words};
+use super::call::{Call, array_of, bytes, no_object, number as to_number, words};
+use super::{array, cidr, glob as pattern, regex};
 use crate::ast::{self, NodeId};
 use crate::eval::{Flow, Interpreter, Outcome};
 use crate::ops;

@@ -1,6 +1,7 @@
 //! The functions of the library.
 
-use super::{Builtin, array, dictionary, icinga, json, math, performance, string, system};
+use super::call::Builtin;
+use super::{array, dictionary, icinga, json, math, performance, string, system};
 
 /// Any number of arguments. What takes none does not mind some, as in the installed program.
 const ANY: usize = usize::MAX;

@@ -1,6 +1,7 @@
 //! Where a socket listens (systemd.socket(5), ListenStream= and its relatives).
 
-use super::{Fault, path};
+use super::fault::Fault;
+use super::paths::path;
 use crate::config::{Address, Listen, ListenKind};
 
 /// The longest path of an AF_UNIX socket, in bytes (unix(7), without its terminator).

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Fault, Words, split};
+use super::fault::Fault;
+use super::words::{Words, split};
 use crate::config::Command;
 
 /// How many words one command can have.

@@ -1,6 +1,7 @@
 //! Where output goes (systemd.exec(5), StandardOutput=).
 
-use super::{Fault, path};
+use super::fault::Fault;
+use super::paths::path;
 use crate::config::Output;
 
 /// The value of StandardOutput= or StandardError=.

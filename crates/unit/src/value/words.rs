@@ -1,6 +1,6 @@
 //! Splitting values into words (systemd.syntax(7), "QUOTING").
 
-use super::Fault;
+use super::fault::Fault;
 
 /// Splits at whitespace; quotes group and are removed, C escapes are replaced.
 pub fn split(text: &str) -> Words<'_> {
