@@ -14,6 +14,7 @@ pub mod diagnostic;
 pub mod doc;
 pub mod escape;
 pub mod fuzz;
+pub mod glob;
 pub mod install;
 pub mod load;
 pub mod loaded;

@@ -7,11 +7,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use warren_bus::glob::matches as glob;
 use warren_core::graph::cgroup_path::slice_path;
 use warren_sys::cgroup::Tree;
 use warren_sys::passwd::Database;
 use warren_unit::config::{Condition, ConditionKind};
+use warren_unit::glob::matches as glob;
 use warren_unit::{Context, Scope};
 
 use crate::base::boot_options;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use warren_bus::glob::matches;
+use warren_unit::glob::matches;
 
 /// Entries of directories that are looked at for one pattern, and directories.
 pub const STEPS_MAX: usize = 1 << 20;

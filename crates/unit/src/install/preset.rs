@@ -1,5 +1,6 @@
 //! Preset policy (systemd.preset(5)).
 
+use crate::glob::matches;
 use crate::name::UnitName;
 
 /// What the policy says of a unit.
@@ -73,64 +74,6 @@ impl PresetRules {
             Some((action, _)) => action.clone(),
         }
     }
-}
-
-/// glob(7) without braces: `*`, `?` and `[...]`. A backslash matches itself: names of units have some.
-pub(crate) fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        if pattern.get(p) == Some(&'*') {
-            star = Some((p, t));
-            p += 1;
-            continue;
-        }
-        if let Some(next) = one(&pattern, p, text[t]) {
-            (p, t) = (next, t + 1);
-            continue;
-        }
-        match star {
-            Some((at, from)) => {
-                star = Some((at, from + 1));
-                (p, t) = (at + 1, from + 1);
-            }
-            None => return false,
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
-}
-
-/// Matches one character; returns where the pattern goes on.
-fn one(pattern: &[char], at: usize, c: char) -> Option<usize> {
-    match *pattern.get(at)? {
-        '?' => Some(at + 1),
-        '[' => set(pattern, at + 1, c),
-        plain => (plain == c).then_some(at + 1),
-    }
-}
-
-fn set(pattern: &[char], from: usize, c: char) -> Option<usize> {
-    let negated = matches!(pattern.get(from), Some('!' | '^'));
-    let from = from + usize::from(negated);
-    let length = pattern.get(from + 1..)?.iter().position(|c| *c == ']')? + 1;
-    let members = &pattern[from..from + length];
-    let mut found = false;
-    let mut i = 0;
-    while let Some(&low) = members.get(i) {
-        match (members.get(i + 1), members.get(i + 2)) {
-            (Some('-'), Some(&high)) => {
-                found |= (low..=high).contains(&c);
-                i += 3;
-            }
-            _ => {
-                found |= low == c;
-                i += 1;
-            }
-        }
-    }
-    (found != negated).then_some(from + length + 1)
 }
 
 #[cfg(test)]
