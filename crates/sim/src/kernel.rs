@@ -135,6 +135,8 @@ pub struct Kernel {
     last_token: u32,
     pid_files: BTreeMap<UnitId, u32>,
     searches: BTreeMap<EffectId, UnitId>,
+    /// Units whose sockets were opened for effects that are not answered yet.
+    opened: BTreeMap<EffectId, UnitId>,
     hanging: BTreeMap<EffectId, Hanging>,
     /// Units whose mount is busy or is not, as far as that was asked.
     busy: BTreeMap<UnitId, bool>,
@@ -182,6 +184,7 @@ impl Kernel {
             last_token: 0,
             pid_files: BTreeMap::new(),
             searches: BTreeMap::new(),
+            opened: BTreeMap::new(),
             under_way: BTreeSet::new(),
             hanging: BTreeMap::new(),
             busy: BTreeMap::new(),
@@ -689,8 +692,14 @@ impl Kernel {
         };
         if matches!(done, Done::Listening { .. }) {
             self.sockets.entry(unit).or_default();
+            self.opened.insert(id, unit);
         }
         self.answer(id, done);
+    }
+
+    /// The unit whose sockets were opened for an effect, once.
+    pub fn take_opened(&mut self, id: EffectId) -> Option<UnitId> {
+        self.opened.remove(&id)
     }
 
     fn watch(&mut self, unit: UnitId, how: Option<bool>) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use warren_core::graph::Graph;
 use warren_core::machine::Core;
-use warren_core::model::ids::{ClientId, JobId, UnitId};
+use warren_core::model::ids::{ClientId, EffectId, JobId, UnitId};
 use warren_core::model::job::{JobKind, JobResult};
 use warren_core::model::state::{Socket, TypeState};
 use warren_core::model::time::{Moment, Monotonic};
@@ -195,6 +195,14 @@ impl World {
         }
     }
 
+    /// Sockets that were opened for nobody are closed by the manager when it hears of them.
+    fn close_unwanted(&mut self, id: EffectId) {
+        let Some(unit) = self.kernel.take_opened(id) else { return };
+        if self.core.effect_unit(id).is_none() && !self.core.unit_run(unit).holds_sockets() {
+            self.kernel.sockets.remove(&unit);
+        }
+    }
+
     fn happen(&mut self, what: Happening) {
         match what {
             Happening::Carry(effect) => {
@@ -207,6 +215,7 @@ impl World {
             }
             Happening::Answer(id) => {
                 if let Some(result) = self.kernel.take_answer(id) {
+                    self.close_unwanted(id);
                     self.step(Event::Done { effect: id, result });
                 }
             }
