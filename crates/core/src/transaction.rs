@@ -126,7 +126,7 @@ enum Strength {
 }
 
 /// What a job of `kind` on a unit pulls in over which relations.
-fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
+fn pulls(kind: JobKind) -> impl Iterator<Item = &'static (Relation, JobType, Strength)> {
     use JobType::{Start, Stop, TryReload, TryRestart, VerifyActive};
     use Relation::*;
     use Strength::*;
@@ -151,16 +151,8 @@ fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
         (RestartOnRestartOf, Stop, Required),
         (RestartOnRefreshOf, Stop, Required),
     ];
+    /// Beside [`START`].
     const RESTART: &[(Relation, JobType, Strength)] = &[
-        (Relation::Requires, Start, Required),
-        (BindsTo, Start, Required),
-        (MountsFor, Start, Required),
-        (Requisite, VerifyActive, Required),
-        (Relation::Wants, Start, Wanted),
-        (Upholds, Start, Wanted),
-        (RequireAny, Start, Wanted),
-        (Conflicts, Stop, Required),
-        (ConflictedBy, Stop, Strength::Conflicted),
         (RequiredBy, TryRestart, Required),
         (BoundBy, TryRestart, Required),
         (RequisiteOf, TryRestart, Required),
@@ -169,15 +161,16 @@ fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
         (RestartOnRestartOf, TryRestart, Required),
         (RestartOnRefreshOf, TryRestart, Required),
     ];
-    match kind {
-        JobKind::Start => START,
-        JobKind::Stop => STOP,
-        JobKind::Restart => RESTART,
-        JobKind::Reload => {
-            &[(PropagatesReloadTo, TryReload, Wanted), (RestartOnRefreshOf, TryRestart, Wanted)]
-        }
-        JobKind::VerifyActive | JobKind::Nop => &[],
-    }
+    const RELOAD: &[(Relation, JobType, Strength)] =
+        &[(PropagatesReloadTo, TryReload, Wanted), (RestartOnRefreshOf, TryRestart, Wanted)];
+    let [first, second] = match kind {
+        JobKind::Start => [START, &[]],
+        JobKind::Stop => [STOP, &[]],
+        JobKind::Restart => [START, RESTART],
+        JobKind::Reload => [RELOAD, &[]],
+        JobKind::VerifyActive | JobKind::Nop => [&[][..], &[]],
+    };
+    first.iter().chain(second)
 }
 
 /// Builds the plan for `anchor`, or says why there is none.

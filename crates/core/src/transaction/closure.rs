@@ -57,9 +57,9 @@ impl Draft<'_> {
         while next < self.entries.len() {
             let (unit, kind) = (self.entries[next].unit, self.entries[next].kind);
             let acts = next == 0 || self.whole || !self.is_redundant(unit, kind);
-            let pulled: &[_] = if self.entries[next].refused.is_some() { &[] } else { pulls(kind) };
+            let is_refused = self.entries[next].refused.is_some();
             let conflict = |r| matches!(r, Relation::Conflicts | Relation::ConflictedBy);
-            for &(relation, job_type, strength) in pulled {
+            for &(relation, job_type, strength) in pulls(kind).filter(|_| !is_refused) {
                 if acts || conflict(relation) {
                     for other in self.graph.related(unit, relation) {
                         self.pull(next, other, relation, job_type, strength);
