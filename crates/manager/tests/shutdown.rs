@@ -138,7 +138,7 @@ fn what_outlives_its_unit_is_named_and_ended() {
         &units,
         |_| {},
         |_, console| {
-            assert!(console.contains("escape.service: 1 leftover processes"), "{console}");
+            assert!(console.contains("escape.service: 1 leftover process:"), "{console}");
             assert!(
                 console.contains("1 process still running after all units have stopped: player"),
                 "{console}"
@@ -299,7 +299,7 @@ fn a_large_group_that_forks_while_it_dies_goes_at_once() {
         |_, console| {
             assert_eq!(console.matches("bomb.service: WR-0044").count(), 1, "{console}");
             assert!(last_words(console).ends_with(", 1 killed."), "{console}");
-            assert!(!console.contains("left-over"), "{console}");
+            assert!(!console.contains("leftover process"), "{console}");
         },
     );
 }

@@ -348,7 +348,10 @@ fn a_stop_command_that_is_a_fork_bomb_goes_at_once() {
     }
     let console = m.wait_for_end();
     assert!(answered > 0, "the manager answers while it bombs");
-    assert!(!console.contains("left-over") && !console.contains("processes left"), "{console}");
+    assert!(
+        !console.contains("leftover process") && !console.contains("processes left"),
+        "{console}"
+    );
     let recording = recording(&m, "shutdown").expect("it is kept");
     assert_eq!(signals(&recording, "bomb.service"), [SIGTERM, SIGKILL], "{console}");
 }
@@ -458,7 +461,7 @@ fn who_has_a_file_of_a_stopped_server_holds_up_nobody_else() {
     assert!(ended(stops["run-other.mount"]) <= ended(stops["client"]), "{console}");
     // A second round would meet nobody.
     assert_eq!(signals(&recording, "client.service"), [SIGTERM, SIGKILL], "{console}");
-    assert!(console.contains("client.service: 1 leftover processes: player"), "{console}");
+    assert!(console.contains("client.service: 1 leftover process: player"), "{console}");
     let mount = console.lines().find(|line| line.contains("run-files.mount: WR-0055"));
     assert!(mount.is_some_and(|line| line.contains("player (pid ")), "{console}");
     assert!(console.contains("The system is down."), "{console}");

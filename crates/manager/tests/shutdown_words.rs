@@ -337,7 +337,7 @@ fn whom_the_kernel_holds_is_named_and_waited_for_once() {
     let console = m.wait_for_end();
     assert_eq!(console.matches("client.service: WR-0044").count(), 1, "{console}");
     assert_eq!(console.matches("client.service: WR-0098").count(), 1, "{console}");
-    assert!(console.contains("1 in all: cat (pid "), "{console}");
+    assert!(console.contains("1 leftover process: cat (pid "), "{console}");
     assert!(console.contains(", in uninterruptible sleep)"), "{console}");
     assert!(console.contains("1 process killed earlier and still running: cat"), "{console}");
     assert!(!console.contains("still running after all units have stopped: cat"), "{console}");

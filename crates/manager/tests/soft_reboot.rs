@@ -264,7 +264,7 @@ fn what_was_to_outlast_it_is_stopped_though_its_last_steps_are_taken_already() {
     let all = |signal| helpers.iter().for_each(|&pid| _ = warren_sys::process::kill(pid, signal));
     all(SIGSTOP);
     m.leave("soft-reboot");
-    until("its units are down", || m.console().contains("left-over").then_some(()));
+    until("its units are down", || m.console().contains("leftover process").then_some(()));
     m.leave("poweroff");
     until("it is told", || m.console().contains("was changed").then_some(()));
     all(SIGCONT);
@@ -316,7 +316,7 @@ fn whom_the_kernel_holds_is_left_and_not_waited_for() {
     m.expect_job("stop", "client.service", "done");
     soft_reboot(&m);
     let console = m.console();
-    assert!(console.contains("1 in all: cat (pid "), "it is left: {console}");
+    assert!(console.contains("1 leftover process: cat (pid "), "it is left: {console}");
     assert!(!console.contains("killed earlier and still running"), "{console}");
     drop(server);
 }

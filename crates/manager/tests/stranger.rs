@@ -48,7 +48,7 @@ fn check_notify_socket(name: &'static str, is_old: bool) {
         return not_run(name, NEEDS);
     };
     wait_until("another socket is there", || {
-        m.console().contains("another socket has taken its place")
+        m.console().contains("opened a new socket in its place")
     });
     let most = warren_sys::letting_go::OF_ONE_USER_MAX + warren_sys::letting_go::QUEUES_MAX;
     assert!(children(manager) <= most, "{}", children(manager));
@@ -136,7 +136,7 @@ fn connections_to_one_accepting_socket_hold_up_no_other() {
     let Some(stranger) = stranger else { return not_run(name, NEEDS) };
     assert_eq!(stranger.said, format!("sent {CONNECTIONS}"));
     wait_until("no more are taken from there", || {
-        m.console().contains("door.socket: no connection can be taken")
+        m.console().contains("door.socket: cannot accept a connection")
     });
     let mut said = String::new();
     let mut other =

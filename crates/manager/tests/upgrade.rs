@@ -123,7 +123,7 @@ fn a_machine_ends_whose_last_steps_no_helper_can_take() {
     let all = |signal| helpers.iter().for_each(|&pid| _ = warren_sys::process::kill(pid, signal));
     all(SIGSTOP);
     m.leave("poweroff");
-    lab::until("its unit is down", || m.console().contains("left-over").then_some(()));
+    lab::until("its unit is down", || m.console().contains("leftover process").then_some(()));
     all(SIGKILL);
     let console = m.wait_for_end();
     assert!(console.contains("The system is down."), "{console}");

@@ -72,7 +72,8 @@ pub(crate) fn name_left_over(unit: &UnitName, invocation: u128, pids: &[i32]) {
         return;
     }
     let (count, named) = (pids.len(), left_over(pids).join(", "));
-    let text = format!("{unit}: {count} leftover processes: {named}");
+    let processes = if count == 1 { "process" } else { "processes" };
+    let text = format!("{unit}: {count} leftover {processes}: {named}");
     crate::base::say::warn_named(unit, invocation, &text);
 }
 
