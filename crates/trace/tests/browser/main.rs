@@ -187,7 +187,7 @@ fn explains_a_unit_and_computes_what_the_library_computes() {
         browser.eval("page.chooseName('database.service')");
         let panel = text(browser, "panel");
         for part in
-            ["Without it: \u{2212}321 ms", "network.service", "WR-0010 a start job", "slack"]
+            ["Without it: \u{2212}321 ms", "network.service", "WR-0010 started by a start job", "slack"]
         {
             assert!(panel.contains(part), "{part} in {panel}");
         }
