@@ -186,9 +186,12 @@ fn explains_a_unit_and_computes_what_the_library_computes() {
         }
         browser.eval("page.chooseName('database.service')");
         let panel = text(browser, "panel");
-        for part in
-            ["Without it: \u{2212}321 ms", "network.service", "WR-0010 started by a start job", "slack"]
-        {
+        for part in [
+            "Without it: \u{2212}321 ms",
+            "network.service",
+            "WR-0010 started by a start job",
+            "slack",
+        ] {
             assert!(panel.contains(part), "{part} in {panel}");
         }
         browser.eval("document.getElementById('scroll').focus()");
