@@ -98,6 +98,8 @@ fn connections_with_descriptors_have_a_few_processes_where_the_kernel_cannot_ref
     wait_until("some are held up", || children(manager) > 0);
     m.expect_job("start", "talks.service", "done");
     assert!(children(manager) <= most, "{}", children(manager));
+    assert!(m.kill_manager());
+    wait_until("there is another manager", || m.manager_pid().is_some_and(|pid| pid != manager));
     m.expect_job("start", "again.service", "done");
     drop(strangers);
 }
