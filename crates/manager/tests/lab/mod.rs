@@ -483,9 +483,10 @@ impl Machine {
 
     // ---- killing ----
 
-    /// The manager's process, if there is one now.
+    /// The manager's process, if there is one now. One that was killed and is still held by the kernel is none, nor
+    /// are the processes that it left behind: process 1 has them before it starts the next manager.
     pub fn manager_pid(&self) -> Option<i32> {
-        child_called(self.init_pid, "warrend")
+        children_called(self.init_pid, "warrend").filter(|&pid| !is_dead(pid)).last()
     }
 
     /// SIGKILL to the manager of the moment; false if there is none.
@@ -613,6 +614,13 @@ fn children_called(parent: i32, name: &str) -> impl Iterator<Item = i32> {
     children.into_iter().filter(move |pid| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name)
     })
+}
+
+/// Whether a process has ended, though threads of it may be held by the kernel.
+fn is_dead(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('Z'));
+    state.unwrap_or(true)
 }
 
 /// Cgroups and directories of tests that were killed.
