@@ -14,8 +14,8 @@ mod unit;
 pub use manager::defaults;
 
 use crate::config::{
-    AutomountConfig, Command, MountConfig, ServiceConfig, SliceConfig, SocketConfig, TriggerLimit,
-    UnitSection,
+    AutomountConfig, Command, ExecConfig, MountConfig, ServiceConfig, SliceConfig, SocketConfig,
+    TriggerLimit, UnitSection,
 };
 use crate::context::{Context, Defaults};
 use crate::diagnostic::{Code, Diagnostic, Severity};
@@ -209,6 +209,13 @@ impl<'a> Unit<'a> {
         out
     }
 
+    /// The environment of a tool that is run for the unit: no filter of system calls is applied to it.
+    fn exec_of_tool(&self) -> ExecConfig {
+        let mut exec = self.exec();
+        exec.sandbox.append(&mut exec.protections);
+        exec
+    }
+
     fn mount(&self) -> MountConfig {
         let merged = &self.merged;
         MountConfig {
@@ -224,7 +231,7 @@ impl<'a> Unit<'a> {
             timeout: self
                 .timeout(id!(Mount "TimeoutSec"), true)
                 .unwrap_or(self.defaults.timeout_start),
-            exec: Box::new(self.exec()),
+            exec: Box::new(self.exec_of_tool()),
             kill: self.kill(),
             cgroup: Box::new(self.cgroup()),
         }
@@ -254,7 +261,7 @@ impl<'a> Unit<'a> {
             timeout: self
                 .timeout(id!(Swap "TimeoutSec"), true)
                 .unwrap_or(self.defaults.timeout_start),
-            exec: Box::new(self.exec()),
+            exec: Box::new(self.exec_of_tool()),
             kill: self.kill(),
             cgroup: Box::new(self.cgroup()),
         }

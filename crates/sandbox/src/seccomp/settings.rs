@@ -110,6 +110,15 @@ impl Filter {
     }
 }
 
+/// The words of a setting's value that mean nothing.
+pub fn unknown_words(setting: &str, value: &str) -> Vec<Box<str>> {
+    let mut problems = Vec::new();
+    // Whichever it is: the words are the same.
+    let native = Arch::native().unwrap_or(Arch::X86_64);
+    Filter::default().take(setting, value, native, &mut problems);
+    problems.into_iter().map(|problem| problem.word).collect()
+}
+
 const PER_LINUX: u32 = 0;
 
 /// System calls that settings forbid which are no filters themselves.

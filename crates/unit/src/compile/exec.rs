@@ -8,6 +8,7 @@ use crate::config::*;
 use crate::context::Scope;
 use crate::diagnostic::Code;
 use crate::merged::known_word;
+use crate::parse::Entry;
 use crate::settings::{Id, Kind, List, Setting, Status, id};
 use crate::value::{self, Fault};
 
@@ -490,6 +491,20 @@ impl Unit<'_> {
         }
     }
 
+    /// Whether an assignment counts; says what is wrong with it. Words of a list that mean nothing are left out, and
+    /// the rest counts (systemd.exec(5), "SystemCallFilter=").
+    fn is_filter(&self, entry: &Entry<'_>, text: &str) -> bool {
+        let setting = entry.setting.setting();
+        let faults = value::check(setting.kind, text);
+        faults.iter().for_each(|fault| self.merged.fault(entry, Code::BadValue, fault));
+        for word in warren_sandbox::seccomp::settings::unknown_words(setting.name, text) {
+            let at = text.find(&*word).unwrap_or(0);
+            let fault = Fault::new(at, format!("'{word}' is not known"));
+            self.merged.fault(entry, Code::BadValue, &fault);
+        }
+        faults.is_empty()
+    }
+
     /// Every setting in use that protects the host and is not applied.
     pub(super) fn sandbox(&self) -> Vec<SandboxSetting> {
         self.protecting(Status::Sandbox)
@@ -503,12 +518,17 @@ impl Unit<'_> {
             if setting.status != status {
                 continue;
             }
-            let before =
-                out.iter().position(|s| s.setting == setting.name).map(|at| out.remove(at));
-            if protects_nothing(setting, entry.value) {
+            let is_off = protects_nothing(setting, entry.value);
+            let value = if is_off { None } else { self.merged.expand(entry) };
+            if status == Status::Applied
+                && let Some(text) = &value
+                && !self.is_filter(entry, text)
+            {
                 continue;
             }
-            let Some(value) = self.merged.expand(entry) else { continue };
+            let before =
+                out.iter().position(|s| s.setting == setting.name).map(|at| out.remove(at));
+            let Some(value) = value else { continue };
             let value = match before.filter(|_| setting.list == List::Append) {
                 Some(before) => format!("{}\n{value}", before.value).into(),
                 None => value.into(),

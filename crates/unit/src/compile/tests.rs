@@ -653,3 +653,27 @@ fn the_manager_s_file_may_say_infinity() {
     let spans = [stated.start_limit_interval, stated.restart_delay];
     assert_eq!(spans, [std::time::Duration::MAX; 2]);
 }
+
+/// What is no filter is said at its place; the rest of a list counts, and a wrong switch leaves what was before.
+#[test]
+fn wrong_words_of_filters_are_told_and_left_out() {
+    let text = "[Service]\nExecStart=/bin/x\nSystemCallFilter=read nonsense @nothing\n\
+                RestrictRealtime=yes\nRestrictRealtime=perhaps\nLockPersonality=perhaps\n";
+    let (config, said) = with("a.service", &[text], |c| c.service());
+    let kept = config.exec.protections.iter().map(|s| format!("{}={}", s.setting, s.value));
+    let kept: Vec<String> = kept.collect();
+    assert_eq!(kept, ["RestrictRealtime=yes", "SystemCallFilter=read nonsense @nothing"]);
+    let told = said.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    for word in ["'nonsense' is not known", "'@nothing' is not known", "3:23", "5:18", "6:17"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+}
+
+/// No filter is applied to the tools of a mount: its unit is told so.
+#[test]
+fn filters_of_mounts_are_not_applied() {
+    let text = "[Mount]\nWhat=tmpfs\nWhere=/a\nSystemCallFilter=@mount\n";
+    let exec = with("a.mount", &[text], |c| c.mount()).0.exec;
+    assert!(exec.protections.is_empty());
+    assert_eq!(exec.sandbox.iter().map(|s| s.setting).collect::<Vec<_>>(), ["SystemCallFilter"]);
+}
