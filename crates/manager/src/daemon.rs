@@ -181,15 +181,13 @@ impl Daemon {
                 say!("cannot wait for events: {e}");
                 return 1;
             }
-            let (late, first): (Vec<u64>, Vec<u64>) = ready
-                .iter()
-                .map(|source| source.token)
-                .partition(|&token| token::is_of_process(token));
-            first.into_iter().for_each(|token| self.source_ready(token));
-            if !late.is_empty() {
+            let tokens = || ready.iter().map(|source| source.token);
+            let is_late = |token: &u64| token::is_of_process(*token);
+            tokens().filter(|token| !is_late(token)).for_each(|token| self.source_ready(token));
+            if tokens().any(|token| is_late(&token)) {
                 // Helpers have said which processes there are: the core is to know them before their news.
                 self.turn();
-                late.into_iter().for_each(|token| self.source_ready(token));
+                tokens().filter(is_late).for_each(|token| self.source_ready(token));
             }
             self.kills.signalled_at_once = 0;
             if !self.kills.other_processes.is_empty() {

@@ -60,6 +60,16 @@ impl Clients {
         self.answer_waiters(job, || Ended::Job(result));
     }
 
+    /// Whether a client waits for a job.
+    pub(crate) fn wait_for_jobs(&self) -> bool {
+        !self.job_waiters.is_empty()
+    }
+
+    /// Forgets which jobs clients began to wait for: none of them is waited for any more.
+    pub(crate) fn forget_new_waits(&mut self) {
+        self.new_waits.clear();
+    }
+
     /// Jobs that clients wait for: all of them, or those that a client began to wait for since the last call.
     pub(crate) fn take_waited_for(&mut self, all: bool) -> Vec<JobId> {
         let new = std::mem::take(&mut self.new_waits);

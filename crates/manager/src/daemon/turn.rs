@@ -196,7 +196,8 @@ impl Daemon {
     }
 
     fn tell_job_waiters(&mut self, notices: &[Notice]) {
-        for notice in notices {
+        let noted = if self.clients.wait_for_jobs() { notices } else { &[] };
+        for notice in noted {
             if let Notice::JobRemoved { job, result, .. } = notice {
                 self.clients.job_ended(*job, *result);
             }
@@ -208,6 +209,9 @@ impl Daemon {
     /// A wait becomes vain when a device's job begins to wait, or when a client begins to wait for
     /// one that does: in all other turns the way through the jobs is not walked.
     fn tell_who_waits_in_vain(&mut self, changed: &BTreeSet<UnitId>) {
+        if !self.clients.wait_for_jobs() {
+            return self.clients.forget_new_waits();
+        }
         let view = self.shared.view();
         let all = changed.iter().any(|&unit| view.graph.is_device(unit));
         for job in self.clients.take_waited_for(all) {
