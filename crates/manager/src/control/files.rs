@@ -28,9 +28,7 @@ pub(crate) fn cat(request: &Cat, caller: &Caller<'_>, shared: &Arc<Shared>) -> A
         return Err((ErrorName::NoSuchUnit, format!("No files found for {}.", unit_name(asked)?)));
     }
     let row = |path: &Arc<str>| {
-        let made = shared.made_file(path).map(|made| {
-            Ok(Some(made.text).filter(|_| is_privileged(caller.asker) || made.is_open))
-        });
+        let made = shared.made_text(path, is_privileged(caller.asker)).map(Ok);
         let empty = CatFile { path: path.to_string(), ..CatFile::default() };
         match made.unwrap_or_else(|| text_for(caller.asker, Path::new(&**path))) {
             Ok(Some(text)) => CatFile { text, ..empty },

@@ -12,6 +12,7 @@ use warren_unit::parse::{UnitFile, parse, refused};
 use warren_unit::{Code, Diagnostic, LoadState, Severity};
 
 use crate::config::snapshot::said;
+use crate::control::caller::is_privileged;
 use crate::control::files::bytes_for;
 use crate::published::shared::Shared;
 
@@ -63,7 +64,9 @@ fn read_again(asker: Asker, shared: &Shared, definition: &Definition) -> (Files,
     let mut found = Vec::new();
     let mut again = |file: &Arc<UnitFile>| {
         let path = file.path();
-        let made = shared.made_text(path).map(|text| Ok(Some(text.into_bytes())));
+        let made = shared
+            .made_text(path, is_privileged(asker))
+            .map(|text| Ok(text.map(String::into_bytes)));
         let (read, faults) = match made.unwrap_or_else(|| bytes_for(asker, Path::new(&**path))) {
             Ok(Some(bytes)) => parse(path.clone(), &bytes, definition.unit_type()),
             Err(e) if file.is_broken() => refused(

@@ -107,14 +107,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A unit file that rules made.
-pub struct MadeFile {
-    /// What it says.
-    pub text: String,
-    /// Whether every user may read the files that it was made from.
-    pub is_open: bool,
-}
-
 impl Shared {
     /// Over an empty view.
     pub fn new(
@@ -247,18 +239,14 @@ impl Shared {
         change(&mut lock(&self.locks))
     }
 
-    /// A file that rules made; nothing if the path is that of another file.
-    pub fn made_file(&self, path: &str) -> Option<MadeFile> {
+    /// The text of a file that rules made; `Some(None)` if not every user may read the files it was made from
+    /// and the asker is not `privileged`. Nothing if the path is that of another file.
+    pub fn made_text(&self, path: &str, privileged: bool) -> Option<Option<String>> {
         let directory = lock(&self.shown).directory().to_owned();
         let rules = self.rules();
         let text = Shown::text(&directory, &rules, path)?;
-        Some(MadeFile { text, is_open: Shown::is_open(&directory, &rules, path) })
-    }
-
-    /// The text of a file that rules made; nothing if the path is that of another file.
-    pub fn made_text(&self, path: &str) -> Option<String> {
-        let directory = lock(&self.shown).directory().to_owned();
-        Shown::text(&directory, &self.rules(), path)
+        let may_read = privileged || Shown::is_open(&directory, &rules, path);
+        Some(may_read.then_some(text))
     }
 
     /// Has the files of a definition on the disk that rules made: whoever asks for their paths
