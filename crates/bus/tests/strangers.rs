@@ -107,7 +107,7 @@ fn strangers_leave_places_to_root() {
         .for_each(|client| _ = client.stream.write_all(b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n"));
     let mut own = Client::new(&dir.path("private"));
     assert_eq!(own.manager("ListJobs", &[]).kind, Kind::MethodReturn);
-    wait_until("one who comes late has the place of one who says nothing", || {
+    wait_until("a late client is let in when a silent connection is closed", || {
         let late =
             strangers(&dir.path("private"), last..last + 1, 1).expect("it was possible before");
         late.into_iter().any(|mut client| {

@@ -99,7 +99,7 @@ fn lost(
         return Err(error);
     }
     *silent += 1;
-    // If nobody is there yet, the next call on the broken connection says so again. The answer of one that
+    // If no manager listens yet, the next call on the broken connection says so again. The answer of one that
     // took too long may still come: it is to be no other call's.
     let again = client.connect_again();
     Ok(again.is_err_and(|error| error.is_nobody()) && goes_down)
@@ -457,7 +457,7 @@ JOBS: 2, the oldest first
         assert_eq!(client.call(&Top {}).expect("it is back").jobs, 3);
         manager.join().expect("it ends");
 
-        let mut gone = || client.call(&Top {}).expect_err("nobody is there");
+        let mut gone = || client.call(&Top {}).expect_err("the manager is gone");
         let errors = [gone(), gone(), gone()];
         let over = [(false, 1), (true, 1), (false, SILENT_MAX)].into_iter().zip(errors).map(
             |((goes_down, mut silent), error)| {

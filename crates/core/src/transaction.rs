@@ -45,7 +45,7 @@ pub trait World {
     fn busy_units(&self) -> Vec<UnitId>;
     /// Whether the unit can be reloaded now.
     fn can_reload(&self, unit: UnitId) -> bool;
-    /// Whether the unit is a device that nobody looks for: it is taken for plugged in.
+    /// Whether the unit is a device and no device daemon reports devices: it is taken for plugged in.
     fn is_unseen(&self, unit: UnitId) -> bool;
     /// Whether an administrator has to clear the unit before anything starts it.
     fn is_put_aside(&self, unit: UnitId) -> bool;

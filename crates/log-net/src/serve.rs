@@ -170,7 +170,7 @@ impl<S: Service> Server<S> {
         let peer = peer(&connection);
         let of_all: usize = self.open.values().sum();
         let of_peer = self.open.get(&peer).copied().unwrap_or(0);
-        // Of what is no socket any more nobody is there.
+        // A connection that cannot be set up is dropped: there is no client to answer.
         let Ok(client) = Client::new(connection) else { return };
         let has_many = peer != Peer::User(0) && of_peer >= S::CONNECTIONS_PER_PEER_MAX;
         if of_all >= S::CONNECTIONS_MAX || has_many {

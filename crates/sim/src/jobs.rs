@@ -177,8 +177,8 @@ impl Jobs {
         wrong
     }
 
-    /// `order`: a job that begins has nobody to wait for. Of one that is over already it is not known
-    /// whether it was out of its turn on purpose, if any could be: to open a circle of stops, too.
+    /// `order`: a job that begins must not have another job to wait for. For a job that has already ended it is
+    /// not known whether it was started early on purpose, to break a cycle of stops.
     fn order(&self, core: &Core, job: &Known, kind: JobKind) -> Option<String> {
         let graph = core.graph();
         let may_be = || {

@@ -139,7 +139,7 @@ mod tests {
         let inner = format!("{}/a.slice/b.service", group.name);
         group.parent.make(&inner).expect("groups can be made below");
         group.parent.kill(&group.name).expect("it can be killed");
-        let again = Group::make(&machine).expect("nobody is there");
+        let again = Group::make(&machine).expect("the group is empty");
         assert_ne!(made(&again), before);
         // One that somebody is in is another machine's.
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep(1)");

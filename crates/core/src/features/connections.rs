@@ -5,8 +5,8 @@ use crate::parts::Core;
 use crate::protocol::event::Effect;
 use warren_unit::UnitType;
 
-/// An instance of an `Accept=yes` socket is through, or never began: then nobody has its connection. Whose
-/// it was may be forgotten: the socket may have gone before, and a manager.
+/// An instance of an `Accept=yes` socket has ended, or was never started: its connection is closed. This
+/// holds for every instance, as its socket may have been removed or the manager restarted meanwhile.
 pub(crate) fn connection_ended(core: &mut Core, unit: UnitId) {
     if core.graph.definition(unit).unit_type() == UnitType::Service
         && core.graph.name(unit).is_instance()

@@ -1,4 +1,4 @@
-//! Whether devices are there, as far as the device daemon has told of them.
+//! Whether devices are plugged in, as far as the device daemon has reported them.
 //!
 //! Must not: change the state of a device; that is in `types::device`.
 
@@ -7,8 +7,8 @@ use crate::model::ids::UnitId;
 use crate::parts::Core;
 use crate::parts::units::Units;
 
-/// Whether the unit is a device that nobody looks for. What needs or is bound to one takes it
-/// for plugged in.
+/// Whether the unit is a device and no device daemon reports devices. Units that need or are bound to
+/// one take it for plugged in.
 pub(crate) fn is_unseen(core: &Core, unit: UnitId) -> bool {
     core.totals.sight == Sight::Blind
         && core.graph.is_device(unit)

@@ -48,7 +48,8 @@ pub(crate) fn freeze_request(
 }
 
 /// The state of a frozen unit changes: it is to run again, and who waited for it to be frozen hears
-/// of that. It counts as frozen until the kernel has thawed it; what is down has nobody to wait for.
+/// of that. It counts as frozen until the kernel has thawed it; a unit that is down has no
+/// process left to thaw.
 pub(crate) fn thaw_first(core: &mut Core, unit: UnitId) {
     let (freezer, is_down) = (core.units.freezer(unit), core.units.active_state(unit).is_down());
     let is_thawing = matches!(freezer, Freezer::Thawing(_));

@@ -70,8 +70,8 @@ pub(crate) fn renew_default_limits(core: &mut Core, unit: UnitId, before: &Setti
     core.outbox.effects.push(Effect::LimitGroup { unit, before, settings });
 }
 
-/// A slice is there that nobody has started: its group is made with its first unit, and not limited by
-/// that.
+/// Limits the group of a perpetual slice. Such a slice is never started: its group is made with its first
+/// unit, without the limits of the slice.
 pub(crate) fn limit_perpetual(core: &mut Core, unit: UnitId) {
     let definition = core.graph.definition(unit);
     if definition.unit_type() == UnitType::Slice && says_limits(definition) {

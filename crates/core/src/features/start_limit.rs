@@ -88,7 +88,7 @@ pub(crate) fn start_limit_ends(core: &mut Core, unit: UnitId) -> Option<Monotoni
 
 /// A unit is down and has no job: its starts, and those of units that it names, may be forgotten.
 pub(crate) fn look_whom_it_held(core: &mut Core, unit: UnitId) {
-    // What is counted now matters to nobody, and all are looked at in one go.
+    // At shutdown the counts no longer matter, and every unit is visited at once.
     if shutdown_state::is_going_down(core) {
         return;
     }

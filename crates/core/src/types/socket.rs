@@ -114,7 +114,7 @@ fn enter_listening(core: &mut Core, unit: UnitId) {
     core.units.socket_mut(unit).deadline = None;
     set_phase(core, unit, SocketPhase::Listening);
     // At the end nothing is started for traffic. A socket that outlasts it is watched by the
-    // manager that comes, and one whose stop waits for others tells who comes that nobody is there.
+    // manager that comes, and one whose stop waits for others refuses new connections.
     let waits = |job: &Job| job.kind == JobKind::Stop && job.blockers > 0;
     let is_held = core.units.run(unit).job.as_deref().is_some_and(waits);
     if !core.totals.stopping || is_held && has_connections_only(core, unit) {

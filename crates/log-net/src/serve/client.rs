@@ -136,7 +136,7 @@ mod tests {
         let (ours, other) = UnixStream::pair().expect("a pair");
         drop(other);
         let client = Client::new(ours.into()).expect("a socket");
-        let failed = (&client).write_all(b"x").expect_err("nobody is there");
+        let failed = (&client).write_all(b"x").expect_err("the peer has closed");
         assert_eq!(failed.kind(), ErrorKind::BrokenPipe);
     }
 }

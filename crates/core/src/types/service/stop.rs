@@ -55,7 +55,7 @@ pub(crate) fn service_stop(core: &mut Core, unit: UnitId) {
             core.units.history_mut(unit).outcome = ended;
         }
         Condition | StartPre | Start | StartPost => enter_signal(core, unit, StopSigterm),
-        // Of `Type=idle` nobody is there yet who could be asked.
+        // With `Type=idle` the program may not have been executed yet: there is nothing to ask.
         Running | Reload if service::is_to_come(core, unit) => {
             enter_signal(core, unit, StopSigterm)
         }
