@@ -342,8 +342,10 @@ fn inhibited(
     socket: &Path,
     script: &str,
 ) -> (std::process::Child, BufReader<std::process::ChildStdout>) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_warren"));
-    command.arg("--socket").arg(socket).args(["inhibit", "--", "sh", "-c", script]);
+    // A shell cannot trap what its parent ignored, and `nohup` or `&` around the tests has them ignored.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_warren"), "--socket"]);
+    command.arg(socket).args(["inhibit", "--", "sh", "-c", script]);
     let (stdin, stdout) = (std::process::Stdio::piped(), std::process::Stdio::piped());
     let child = command.process_group(0).stdin(stdin).stdout(stdout).spawn();
     let mut child = child.expect("the command can be run");
