@@ -2,6 +2,7 @@
 //!
 //! Owns: the meaning of sandboxing settings (systemd.exec(5)).
 //! Must not: make a system call, read a file or know a unit; everything here is a function of its arguments.
-//! Start reading at [`seccomp::compile`].
+//! Start reading at [`seccomp::compile`] for system calls and at [`mounts::Plan`] for the file system.
 
+pub mod mounts;
 pub mod seccomp;

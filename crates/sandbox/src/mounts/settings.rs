@@ -1,0 +1,230 @@
+//! The values of the settings that end in mounts.
+
+use super::model::{
+    Access, Content, Entry, Plan, ProcessVisibility, Processes, Propagation, Tmpfs,
+};
+use super::presets::{
+    self, API, AS_IT_IS, CONFIGURATION, CONTROL_GROUPS, HOMES, KERNEL_LOGS, KERNEL_MEMORY, MODULES,
+    READ_ONLY, SYSTEM, TUNABLES, all,
+};
+
+/// What became of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is in the plan.
+    Yes,
+    /// It is none of this crate's settings of mounts.
+    Unknown,
+}
+
+/// A word that means nothing, and why.
+pub type Problem = (Box<str>, String);
+
+/// Whether the words of a setting are paths, or begin with one.
+pub fn is_path_setting(setting: &str) -> bool {
+    access_of(setting).is_some()
+        || matches!(
+            setting,
+            "InaccessiblePaths" | "BindPaths" | "BindReadOnlyPaths" | "TemporaryFileSystem"
+        )
+}
+
+fn access_of(setting: &str) -> Option<Access> {
+    let (write, execute) = match setting {
+        "ReadWritePaths" => (Some(true), None),
+        "ReadOnlyPaths" => (Some(false), None),
+        "ExecPaths" => (None, Some(true)),
+        "NoExecPaths" => (None, Some(false)),
+        _ => return None,
+    };
+    Some(Access { write, execute })
+}
+
+impl Plan {
+    /// Takes the words of a setting in that is not off. Words that mean nothing are left out, as systemd leaves
+    /// them out, and told in `problems`.
+    pub fn take(&mut self, setting: &str, words: &[&str], problems: &mut Vec<Problem>) -> Taken {
+        if is_path_setting(setting) {
+            self.take_paths(setting, words, problems);
+            return Taken::Yes;
+        }
+        let word = words.first().copied().unwrap_or_default();
+        match setting {
+            "ProtectSystem" => self.protect_system(word),
+            "ProtectHome" => self.protect_home(word),
+            "ProtectKernelTunables" => {
+                self.extend(&TUNABLES, &READ_ONLY);
+                self.extend(&KERNEL_MEMORY, &Content::Inaccessible);
+            }
+            "ProtectKernelModules" => self.extend(&MODULES, &Content::Inaccessible),
+            "ProtectKernelLogs" => self.extend(&KERNEL_LOGS, &Content::Inaccessible),
+            "ProtectControlGroups" => self.extend(&[CONTROL_GROUPS], &READ_ONLY),
+            "ProtectHostname" => self.namespaces.host_name = true,
+            "ProtectProc" => self.processes().visibility = visibility(word),
+            "ProcSubset" => self.processes().only_processes = true,
+            "PrivateTmp" => self.private_tmp = true,
+            "PrivateDevices" => self.private_devices(),
+            "PrivateMounts" => self.private_mounts = true,
+            "MountAPIVFS" => self.api_file_systems = true,
+            "MountFlags" => self.mount_flags(word, problems),
+            _ => return Taken::Unknown,
+        }
+        if implies_api(setting) {
+            self.api_file_systems = true;
+        }
+        Taken::Yes
+    }
+
+    fn extend(&mut self, paths: &[&str], content: &Content) {
+        self.entries.extend(all(paths, content));
+    }
+
+    fn protect_system(&mut self, word: &str) {
+        if word == "strict" {
+            self.extend(&["/"], &READ_ONLY);
+            self.extend(&API, &AS_IT_IS);
+            self.extend(&HOMES, &AS_IT_IS);
+            return;
+        }
+        self.extend(&SYSTEM, &READ_ONLY);
+        if word == "full" {
+            self.extend(&[CONFIGURATION], &READ_ONLY);
+        }
+    }
+
+    fn protect_home(&mut self, word: &str) {
+        let content = match word {
+            "read-only" => READ_ONLY,
+            "tmpfs" => Content::Tmpfs(Tmpfs::with_options("ro")),
+            _ => Content::Inaccessible,
+        };
+        self.extend(&HOMES, &content);
+    }
+
+    fn private_devices(&mut self) {
+        self.extend(&["/dev"], &Content::Devices);
+        for path in presets::SHARED_DEVICE_DIRECTORIES {
+            let content =
+                Content::Bind { source: path.to_owned(), recursive: true, read_only: false };
+            self.extend(&[path], &content);
+        }
+    }
+
+    fn processes(&mut self) -> &mut Processes {
+        let is = |entry: &Entry| matches!(entry.content, Content::Processes(_));
+        let at = self.entries.iter().position(is).unwrap_or_else(|| {
+            self.extend(&["/proc"], &Content::Processes(Processes::default()));
+            self.entries.len() - 1
+        });
+        match &mut self.entries[at].content {
+            Content::Processes(processes) => processes,
+            _ => unreachable!("it was looked for, or made"),
+        }
+    }
+
+    fn mount_flags(&mut self, word: &str, problems: &mut Vec<Problem>) {
+        self.propagation = match word {
+            "shared" => Propagation::Shared,
+            "slave" => Propagation::Slave,
+            "private" => Propagation::Private,
+            other => {
+                problems.push((other.into(), "is none of: shared, slave, private".to_owned()));
+                return;
+            }
+        };
+        self.private_mounts = true;
+    }
+
+    fn take_paths(&mut self, setting: &str, words: &[&str], problems: &mut Vec<Problem>) {
+        for word in words {
+            let entry = match setting {
+                "BindPaths" => bind(word, false),
+                "BindReadOnlyPaths" => bind(word, true),
+                "TemporaryFileSystem" => temporary(word),
+                "InaccessiblePaths" => limited(word, Content::Inaccessible),
+                _ => limited(word, Content::Access(access_of(setting).unwrap_or_default())),
+            };
+            match entry {
+                Ok(entry) => self.entries.push(entry),
+                Err(why) => problems.push(((*word).into(), why)),
+            }
+        }
+    }
+}
+
+fn implies_api(setting: &str) -> bool {
+    matches!(
+        setting,
+        "ProtectKernelTunables"
+            | "ProtectControlGroups"
+            | "ProtectProc"
+            | "ProcSubset"
+            | "PrivateDevices"
+    )
+}
+
+fn visibility(word: &str) -> ProcessVisibility {
+    match word {
+        "noaccess" => ProcessVisibility::NoAccess,
+        "invisible" => ProcessVisibility::Invisible,
+        "ptraceable" => ProcessVisibility::Traceable,
+        _ => ProcessVisibility::All,
+    }
+}
+
+/// `[-][+]PATH`
+fn limited(word: &str, content: Content) -> Result<Entry, String> {
+    let (rest, optional) = prefixed(word, '-');
+    let (path, in_root) = prefixed(rest, '+');
+    Ok(Entry { path: simple(path)?, in_root, optional, content })
+}
+
+/// `[-]SOURCE[:PATH[:OPTIONS]]`
+fn bind(word: &str, read_only: bool) -> Result<Entry, String> {
+    let (rest, optional) = prefixed(word, '-');
+    let mut parts = rest.splitn(3, ':');
+    let source = simple(parts.next().unwrap_or_default())?;
+    let path = parts.next().filter(|path| !path.is_empty()).map(simple).transpose()?;
+    let recursive = match parts.next() {
+        None | Some("" | "rbind") => true,
+        Some("norbind") => false,
+        Some(other) => return Err(format!("'{other}' is none of: rbind, norbind")),
+    };
+    let path = path.unwrap_or_else(|| source.clone());
+    Ok(Entry {
+        path,
+        in_root: true,
+        optional,
+        content: Content::Bind { source, recursive, read_only },
+    })
+}
+
+/// `PATH[:OPTIONS]`
+fn temporary(word: &str) -> Result<Entry, String> {
+    let (path, options) = word.split_once(':').unwrap_or((word, ""));
+    let content = Content::Tmpfs(Tmpfs::with_options(options));
+    Ok(Entry { path: simple(path)?, in_root: true, optional: false, content })
+}
+
+fn prefixed(word: &str, sign: char) -> (&str, bool) {
+    word.strip_prefix(sign).map_or((word, false), |rest| (rest, true))
+}
+
+/// An absolute path without doubled slashes and dots; one with `..` is refused, as systemd refuses it.
+fn simple(path: &str) -> Result<String, String> {
+    if !path.starts_with('/') {
+        return Err("is not an absolute path".to_owned());
+    }
+    let mut out = String::with_capacity(path.len());
+    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        if part == ".." {
+            return Err("has '..' in it".to_owned());
+        }
+        out.push('/');
+        out.push_str(part);
+    }
+    if out.is_empty() {
+        out.push('/');
+    }
+    Ok(out)
+}
