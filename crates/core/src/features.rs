@@ -10,6 +10,7 @@ pub(crate) mod connections;
 pub(crate) mod device_sight;
 pub(crate) mod freezer;
 pub(crate) mod limits;
+pub mod private_tmp;
 pub(crate) mod remarks;
 pub(crate) mod runtime_limit;
 pub(crate) mod shutdown_state;

@@ -13,3 +13,4 @@ pub(crate) mod request;
 pub(crate) mod state;
 pub(crate) mod tools;
 pub(crate) mod users;
+pub(crate) mod views;

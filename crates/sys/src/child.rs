@@ -8,7 +8,6 @@ use std::ffi::{CStr, CString, c_char};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::error::{Error, Result, check, last_errno};
-use crate::mount::{Sharing, set_propagation_of_all};
 
 /// Highest capability number that a mask can hold.
 const CAPABILITIES: u32 = 64;
@@ -356,18 +355,6 @@ pub fn give_terminal(fd: RawFd, uid: u32) {
 pub fn change_root(path: &CStr) -> Result<()> {
     // SAFETY: a live, terminated string.
     done("chroot", unsafe { libc::chroot(path.as_ptr()) } as _)
-}
-
-/// Gives this process mounts of its own, in which `source` lies over `target`. What is mounted outside
-/// later is still seen, what is mounted here is not seen outside.
-pub fn mount_over(source: &CStr, target: &CStr) -> Result<()> {
-    // SAFETY: a flag for namespaces only: no memory or fd table is unshared.
-    done("unshare", unsafe { libc::unshare(libc::CLONE_NEWNS) } as _)?;
-    set_propagation_of_all(Sharing::Slave)?;
-    let (source, target) = (source.as_ptr(), target.as_ptr());
-    let none = std::ptr::null();
-    // SAFETY: live, terminated strings; null where mount(2) ignores the argument.
-    done("mount", unsafe { libc::mount(source, target, none, libc::MS_BIND, none.cast()) } as _)
 }
 
 /// Changes the working directory.

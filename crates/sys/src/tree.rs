@@ -89,6 +89,22 @@ pub fn link_directory(base: &str, name: &str, link: &str) -> Result<()> {
     rustix::fs::symlinkat(target, &dir, last).call_on("symlink", &path)
 }
 
+/// Makes something at an absolute path to mount over, and missing directories above it: a directory, or an empty
+/// file. What is there is as good.
+pub fn make_mount_point(path: &str, is_directory: bool) -> Result<()> {
+    let below = Path::new(path.trim_start_matches('/'));
+    let Some(last) = below.file_name() else { return Ok(()) };
+    if rustix::fs::statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+        return Ok(());
+    }
+    let parent = make_below("/", below.parent().unwrap_or(Path::new("")))?;
+    if is_directory {
+        return make_one(parent.as_fd(), last).map(drop).call_on("mkdir", path);
+    }
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat(&parent, last, flags, Mode::empty()).map(drop).call_on("open", path)
+}
+
 /// Makes the directories of `name` below `base` that are missing, and opens the innermost.
 fn make_below(base: &str, name: &Path) -> Result<OwnedFd> {
     let mut dir = open_base(base)?;

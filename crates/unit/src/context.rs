@@ -156,6 +156,8 @@ pub struct Defaults {
     pub rlimits: Rlimits,
     /// DefaultOOMPolicy=
     pub oom_policy: crate::config::OomPolicy,
+    /// MissingProtection=refuse: what cannot be protected as it asks for is not started.
+    pub refuses_missing_protection: bool,
     /// DefaultOOMScoreAdjust=; `None` leaves it as inherited.
     pub oom_score_adjust: Option<i16>,
     /// CtrlAltDelBurstAction=
@@ -185,6 +187,7 @@ impl Default for Defaults {
             tasks_max: TasksLimit::Scale { numerator: 15, denominator: 100 },
             rlimits: Rlimits::of_units(),
             oom_policy: crate::config::OomPolicy::Stop,
+            refuses_missing_protection: false,
             oom_score_adjust: None,
             ctrl_alt_del_burst: crate::config::EmergencyAction::RebootForce,
             standard_output: crate::config::Output::Journal,

@@ -21,7 +21,7 @@ pub use fault::Fault;
 use fault::Parsed;
 pub use output::output;
 pub use paths::path;
-pub use words::{Words, split, unescape_c};
+pub use words::{Words, plain_words, split, unescape_c};
 
 use std::time::Duration;
 

@@ -1,11 +1,13 @@
 //! What a run of a service leaves in the file system and nobody is to find afterwards: `PIDFile=`
-//! (systemd.service(5)) and `RuntimeDirectory=` (systemd.exec(5)); a terminal that its user was given is taken back.
+//! (systemd.service(5)), `RuntimeDirectory=` and `PrivateTmp=` (systemd.exec(5)); a terminal that its user was given
+//! is taken back.
 //!
 //! It is removed by an effect that is awaited, for a path may lie where nobody answers. The unit is
 //! down meanwhile, but the job that stops it is over when its traces are, and so do starts wait that
 //! would have the same paths, of this unit or of another: nothing that a new run has made is removed
 //! for the sake of an old one. A stop waits for it no longer than `WAIT_MAX`; a start has to.
 
+use crate::features::{private_tmp, runtime_limit};
 use crate::model::ids::UnitId;
 use crate::model::job::{Job, JobKind};
 use crate::model::leftover::Trace;
@@ -54,6 +56,19 @@ fn traces_of(config: &ServiceConfig, context: &Context, directories: bool) -> Ve
     out
 }
 
+/// The temporary files of a run (PrivateTmp=). No other run has them, so no start waits for their removal.
+fn temporary_files(core: &Core, unit: UnitId, settings: &Compiled) -> Vec<Trace> {
+    let TypeSettings::Service(config) = &settings.own else { return Vec::new() };
+    if !private_tmp::is_asked_for(&config.exec) {
+        return Vec::new();
+    }
+    let run = runtime_limit::invocation(&core.units, unit);
+    let boot = &core.settings.common.context.boot_id;
+    let name = private_tmp::name(boot, core.graph.name(unit).as_str(), run);
+    let parents = private_tmp::PARENTS.iter();
+    parents.map(|parent| Trace::Directory(format!("{parent}/{name}"))).collect()
+}
+
 /// The terminal of a service belongs to its user while it runs.
 fn given_terminal(exec: &ExecConfig, scope: Scope) -> Option<Trace> {
     let is_given = exec.user.is_some() && scope == Scope::System;
@@ -91,7 +106,8 @@ pub fn met(own: &Compiled, removed: &Compiled, context: &Context) -> Option<Path
 
 /// Has the traces of a run removed that has ended; a unit without any pays nothing.
 pub(crate) fn clear_away(core: &mut Core, unit: UnitId, settings: &Compiled, restarting: bool) {
-    let traces = traces(settings, &core.settings.common.context, restarting);
+    let mut traces = traces(settings, &core.settings.common.context, restarting);
+    traces.append(&mut temporary_files(core, unit, settings));
     if traces.is_empty() {
         return;
     }
@@ -170,7 +186,8 @@ pub(crate) fn is_clearing_waiter(resources: &Resources, unit: UnitId) -> bool {
 pub(crate) fn resume_clearing(core: &mut Core, unit: UnitId) -> bool {
     let Some(mut clearing) = core.units.clearing(unit) else { return true };
     let settings = Arc::new(core.settings.common.compile_running(core.graph.definition(unit)));
-    let traces = traces(&settings, &core.settings.common.context, clearing.restarting);
+    let mut traces = traces(&settings, &core.settings.common.context, clearing.restarting);
+    traces.append(&mut temporary_files(core, unit, &settings));
     clearing.managers_ended = clearing.managers_ended.saturating_add(1);
     if clearing.managers_ended > MANAGERS_MAX {
         core.units.history_mut(unit).clearing = None;

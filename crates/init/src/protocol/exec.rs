@@ -8,6 +8,7 @@
 //! Lists of this module are bounded by the size of a request, [`REQUEST_BYTES_MAX`].
 
 use serde::{Deserialize, Serialize};
+use warren_sandbox::mounts::Plan;
 
 use super::{ExecStep, Packet, WireError, body, decode};
 
@@ -102,7 +103,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 6;
+    const VERSION: u8 = 7;
 }
 
 impl SpawnRequest {
@@ -126,7 +127,7 @@ pub enum HelperReply {
 }
 
 impl Packet for HelperReply {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 
 /// What warrend reads from a helper.
@@ -167,6 +168,28 @@ pub struct Spawned {
     pub started_ns: u64,
     /// True when the process could not be made inside its cgroup and was moved there instead.
     pub moved_to_cgroup: bool,
+    /// What it was to have and runs without.
+    pub missing: Missing,
+}
+
+/// What the machine cannot give, and the unit can do without (systemd.exec(5), "SANDBOXING").
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// Mounts of its own.
+    pub mounts: bool,
+    /// A host name of its own.
+    pub host_name: bool,
+}
+
+/// What a process sees of the file system and of the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// What is asked for.
+    pub plan: Plan,
+    /// The directory in /tmp and in /var/tmp that the unit's own ones lie in, with `Plan::private_tmp`.
+    pub private_tmp: String,
+    /// What the machine cannot give prevents the start.
+    pub must_hold: bool,
 }
 
 /// A spawn that failed.
@@ -283,9 +306,8 @@ pub struct ExecSpec {
     /// RuntimeDirectory= and its siblings, made before the start.
     pub directories: Vec<Directories>,
 
-    /// LogNamespace=: the directory that lies over [`LOG_SOCKETS`] for this process, which gets mounts
-    /// of its own for it.
-    pub log_sockets: Option<String>,
+    /// What the process sees of the file system and of the machine.
+    pub view: View,
 
     /// Groups that are given to `user`, relative to the tree's root (Delegate=).
     pub delegated: Vec<String>,

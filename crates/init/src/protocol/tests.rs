@@ -1,6 +1,7 @@
 use super::control::{InitMessage, InitRequest, pack_name, unpack_names};
 use super::exec::*;
 use super::*;
+use warren_sandbox::mounts::{Access, Content, Entry, Namespaces, Plan, Propagation};
 
 #[test]
 fn packets_come_back_as_they_went() {
@@ -119,7 +120,35 @@ fn full_request() -> SpawnRequest {
             mode: 1,
             links: vec![(text(), text())],
         }],
-        log_sockets: Some(text()),
+        view: View {
+            plan: Plan {
+                entries: vec![
+                    Entry {
+                        path: text(),
+                        in_root: true,
+                        optional: true,
+                        content: Content::Bind { source: text(), recursive: true, read_only: true },
+                    },
+                    Entry {
+                        path: text(),
+                        in_root: false,
+                        optional: false,
+                        content: Content::Access(Access { write: Some(true), execute: None }),
+                    },
+                ],
+                private_tmp: true,
+                private_mounts: true,
+                propagation: Propagation::Private,
+                namespaces: Namespaces {
+                    host_name: true,
+                    host_name_is: Some(text()),
+                    control_groups: true,
+                },
+                api_file_systems: true,
+            },
+            private_tmp: text(),
+            must_hold: true,
+        },
         delegated: vec![text()],
         served: Served {
             users: vec![ServedUser { name: text(), entry: Some(text()), groups: vec![1] }],
@@ -144,17 +173,25 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "06ac020101740174017401017401017401017401017402010101020101010301070174050174017402017401010174010174010174010174010101740101020301010102010101010102010101010101020101010102010301020405010102010401740101740101017401740101740101740101740101740101010174010174",
+        "07ac020101740174017401017401017401017401017402010101020101010301070174050174017402017401010174010174010174010174010101740101020301010102010101010102010101010101020101010102010301020405010102010401740101740101017401740201740101020174010101740000000101000101020101017401010174010101740101740101740101010174010174",
     );
-    let spawned = Spawned { pid: 1, started_ns: 2, moved_to_cgroup: true };
-    check_bytes(&HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }), "02000300020201");
+    let spawned = Spawned {
+        pid: 1,
+        started_ns: 2,
+        moved_to_cgroup: true,
+        missing: Missing { mounts: true, host_name: true },
+    };
+    check_bytes(
+        &HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }),
+        "030003000202010101",
+    );
     let error =
         SpawnError { step: ExecStep::Exec, errno: 2, message: "t".to_owned(), pid: Some(7) };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Err(error) }),
-        "0200030105040174010e",
+        "0300030105040174010e",
     );
-    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "02010174");
+    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "03010174");
 }
 
 #[test]

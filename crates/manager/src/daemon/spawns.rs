@@ -22,7 +22,7 @@ use warren_core::protocol::event::{Done, Spawn};
 use warren_core::settings::TypeSettings;
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::{Birth, Phase};
-use warren_init::protocol::exec::{ExecSpec, Served, SpawnError, SpawnReply, Spawned};
+use warren_init::protocol::exec::{ExecSpec, Missing, Served, SpawnError, SpawnReply, Spawned};
 use warren_sys::epoll::Interest;
 use warren_sys::process;
 use warren_sys::signal::SIGKILL;
@@ -216,7 +216,9 @@ impl Daemon {
         let cgroup = cgroup_place(path, self.groups.is_killed(spawn.unit));
         let filter = command.map(|(_, exec)| self.spawning.filters.program(exec)).transpose()?;
         let filter = filter.unwrap_or_default();
+        let plan = command.map(|(_, exec)| self.spawning.views.plan(exec)).unwrap_or_default();
         let host = SpawnHost {
+            unit: &unit,
             context: &self.core.settings().context,
             environment: self.spawning.environment.all(),
             file_variables,
@@ -228,6 +230,8 @@ impl Daemon {
             connection_environment,
             input_data: input.as_ref().map(|_| (fds.len() + streams.len()) as u16),
             system_call_filter: &filter,
+            plan: &plan,
+            must_hold: self.core.settings().defaults.refuses_missing_protection,
         };
         let spec = ExecSpec { served, ..exec_spec(spawn, &host)? };
         let own = streams.into_iter().chain(input).map(Passed::Own);
@@ -281,6 +285,7 @@ impl Daemon {
                 let pid = spawned.pid as u32;
                 let pidfd = pidfd.or_else(|| process::pidfd_open(spawned.pid).ok());
                 self.processes.made(pid, pidfd, since_ns, self.core.effect_unit(id));
+                self.warn_of_missing(id, spawned.missing);
                 Done::Spawned { pid }
             }
             Err(error) => {
@@ -406,7 +411,12 @@ impl Daemon {
 
     /// The process was there at `seen_ns`; 0 where that is not known.
     fn became_program(&mut self, id: EffectId, pid: i32, seen_ns: u64, pidfd: Option<OwnedFd>) {
-        let spawned = Spawned { pid, started_ns: seen_ns, moved_to_cgroup: false };
+        let spawned = Spawned {
+            pid,
+            started_ns: seen_ns,
+            moved_to_cgroup: false,
+            missing: Missing::default(),
+        };
         self.spawned(SpawnReply { id: id.0, result: Ok(spawned) }, pidfd);
     }
 

@@ -1,9 +1,11 @@
 //! What is wrong with the values of a unit's files, and what protects the host and is not applied:
 //! said when the unit is used, because its settings are compiled then and not when it is loaded.
 
-use warren_core::model::ids::UnitId;
+use crate::spawn::views::missing_settings;
+use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::protocol::event::Effect;
-use warren_core::settings::Compiled;
+use warren_core::settings::{Compiled, TypeSettings};
+use warren_init::protocol::exec::Missing;
 use warren_unit::load::load;
 use warren_unit::settings::is_of_credentials;
 
@@ -49,6 +51,25 @@ impl Daemon {
             &faults,
         );
         self.faults_said.insert(unit, settings.faults.clone());
+    }
+
+    /// What the machine could not give to a main process is said, unless it was said of the settings already.
+    pub(crate) fn warn_of_missing(&self, id: EffectId, missing: Missing) {
+        if missing == Missing::default() {
+            return;
+        }
+        let Some(unit) = self.core.effect_unit(id).filter(|u| self.core.is_main_asked(*u, id))
+        else {
+            return;
+        };
+        let settings = self.core.settings().compile_running(self.core.graph().definition(unit));
+        let TypeSettings::Service(config) = &settings.own else { return };
+        let names = missing_settings(&config.exec, missing).join(" ");
+        let name = self.core.graph().name(unit);
+        let text = format!(
+            "{name}: started WITHOUT the protection of {names}: this machine gives no namespaces to it"
+        );
+        crate::daemon::unit_log::warn(&self.core.view(), self.core.settings(), unit, &text);
     }
 
     /// A setting that protects the host, or hands over secrets, and is not applied is said so at every start.

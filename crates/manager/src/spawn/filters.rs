@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use warren_sandbox::seccomp::{self, Arch, Filter, Instruction};
-use warren_unit::config::{ExecConfig, Personality, SandboxSetting};
+use warren_unit::config::{ExecConfig, Personality};
 
 /// Contents that are kept; then all are made anew.
 const KEPT_MAX: usize = 1024;
@@ -38,15 +38,11 @@ impl Filters {
     }
 }
 
-/// Settings whose filter is a part of what they do, which says on its own that the rest is not applied.
-fn is_filter(setting: &SandboxSetting) -> bool {
-    seccomp::settings::forbidden_by(setting.setting).is_some()
-}
-
 fn content(exec: &ExecConfig) -> Content {
-    let own = exec.protections.iter();
-    let others = exec.sandbox.iter().filter(|setting| is_filter(setting));
-    own.chain(others).map(|asked| (asked.setting, asked.value.clone())).collect()
+    // Some of which no other part is applied have a filter too.
+    let all = exec.protections.iter().chain(&exec.sandbox);
+    let of_filters = all.filter(|asked| seccomp::settings::concerns(asked.setting));
+    of_filters.map(|asked| (asked.setting, asked.value.clone())).collect()
 }
 
 fn compile(exec: &ExecConfig, content: &Content) -> Result<Vec<u8>, String> {
@@ -79,6 +75,7 @@ fn bytes(instruction: &Instruction) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warren_unit::config::SandboxSetting;
 
     fn exec(settings: &[(&'static str, &str)]) -> ExecConfig {
         let one = |&(setting, value): &(&'static str, &str)| SandboxSetting {

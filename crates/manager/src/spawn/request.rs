@@ -4,21 +4,24 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
+use warren_core::features::private_tmp;
 use warren_core::model::process::CommandList;
 use warren_core::protocol::event::Spawn;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
-    LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TtyMode, WorkingDirectory,
+    LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TtyMode, View, WorkingDirectory,
 };
+use warren_sandbox::mounts::Plan;
 use warren_unit::config::{
     Command, Copies, CpuSchedulingPolicy, ExecConfig, ExecDirectory, ExecDirectoryPath, Input,
-    IoSchedulingClass, KeyringMode, NotifyAccess, Output, Personality, Resource, ServiceConfig,
-    UnsetEnvironment, WorkingDirectory as Place, expand,
+    IoSchedulingClass, KeyringMode, NotifyAccess, Output, Personality, Resource, SandboxSetting,
+    ServiceConfig, UnsetEnvironment, WorkingDirectory as Place, expand,
 };
 use warren_unit::{Context, Scope};
 
 use crate::base::environment::Variables;
+use crate::spawn::views::{self, Own};
 
 /// Variables that have the number of the process, which the helper knows.
 const PID_VARIABLES: [&str; 3] = ["LISTEN_PID", "SYSTEMD_EXEC_PID", "WATCHDOG_PID"];
@@ -31,6 +34,8 @@ const LOGIN_VARIABLES: [&str; 4] = ["HOME", "LOGNAME", "USER", "SHELL"];
 
 /// What a spawn needs to know besides the effect.
 pub struct SpawnHost<'a> {
+    /// The unit's name.
+    pub unit: &'a str,
     /// Host facts, as for specifiers.
     pub context: &'a Context,
     /// The manager's environment block for its services.
@@ -53,6 +58,10 @@ pub struct SpawnHost<'a> {
     pub input_data: Option<u16>,
     /// The program for what the unit forbids its processes to call; empty for none.
     pub system_call_filter: &'a [u8],
+    /// What the unit sees of the file system.
+    pub plan: &'a Plan,
+    /// What the machine cannot give of it prevents the start (MissingProtection=).
+    pub must_hold: bool,
 }
 
 /// The kernel's log.
@@ -181,7 +190,6 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
             KeyringMode::Shared => Keyring::Shared,
         },
         directories: directories(exec, host.context),
-        log_sockets: exec.log_namespace.as_deref().map(log_sockets),
         personality: exec.personality.map(persona),
         tty_path: exec.tty_path.as_deref().unwrap_or("").to_owned(),
         ..ExecSpec::default()
@@ -190,6 +198,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         restrict(&mut spec, exec, host.context.scope);
         spec.system_call_filter = host.system_call_filter.to_vec();
     }
+    spec.view = view(spawn, exec, host, &spec, privileged);
     // The packet's fds are the ones handed over, in order; the standard streams refer to them by index.
     if !exec.takes_socket() {
         spec.listen_fds = (0..host.fd_names.len() as u16).collect();
@@ -197,6 +206,30 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     let leaves_terminal = service.is_some() && leaves_terminal(spawn.list);
     standard_streams(&mut spec, exec, leaves_terminal, host)?;
     Ok(spec)
+}
+
+/// What the process sees of the file system. One with all privileges sees it as the host has it.
+fn view(
+    spawn: &Spawn,
+    exec: &ExecConfig,
+    host: &SpawnHost<'_>,
+    spec: &ExecSpec,
+    privileged: bool,
+) -> View {
+    let of_all = Plan::default();
+    let plan = if privileged { &of_all } else { host.plan };
+    let directories = spec.directories.iter();
+    let directories = directories.flat_map(|set| set.names.iter().map(move |n| (set, n)));
+    let is_service = matches!(spawn.settings.own, TypeSettings::Service(_));
+    let own = Own {
+        directories: directories.map(|(set, name)| format!("{}/{name}", set.base)).collect(),
+        notify_socket: is_service.then_some(host.notify_socket),
+        log_sockets: exec.log_namespace.as_deref().map(log_sockets),
+        private_tmp: is_service
+            .then(|| private_tmp::name(&host.context.boot_id, host.unit, spawn.invocation)),
+        must_hold: host.must_hold,
+    };
+    views::view(plan, own, spec.root_directory.is_some())
 }
 
 /// Where the sockets of a journal namespace are.
@@ -246,8 +279,32 @@ fn persona(personality: Personality) -> u64 {
 
 /// What must be refused rather than left out.
 fn required_features(exec: &ExecConfig, privileged: bool) -> Vec<String> {
-    let dynamic = exec.dynamic_user && !privileged;
-    dynamic.then(|| "DynamicUser=yes".to_owned()).into_iter().collect()
+    if privileged {
+        return Vec::new();
+    }
+    let dynamic = exec.dynamic_user.then(|| "DynamicUser=yes".to_owned());
+    let others = exec.sandbox.iter().filter(|asked| is_another_environment(asked));
+    dynamic.into_iter().chain(others.map(|asked| format!("{}=", asked.setting))).collect()
+}
+
+/// What runs without such a setting runs in another place than it is to run in: other files, another network, other
+/// rights of a session.
+fn is_another_environment(asked: &SandboxSetting) -> bool {
+    const REFUSED: [&str; 10] = [
+        "RootImage",
+        "RootEphemeral",
+        "MountImages",
+        "ExtensionImages",
+        "ExtensionDirectories",
+        "NetworkNamespacePath",
+        "IPCNamespacePath",
+        "UserNamespacePath",
+        "PAMName",
+        "LoadCredentialEncrypted",
+    ];
+    // One of a name alone may be provided to the machine or not.
+    let is_of_file = || asked.words().iter().any(|word| word.contains(":/"));
+    REFUSED.contains(&asked.setting) || asked.setting == "LoadCredential" && is_of_file()
 }
 
 /// `PermissionsStartOnly=`: what is not for ExecStart= runs as with the prefix `+`.

@@ -6,6 +6,7 @@ use crate::spawn::filters::Filters;
 use crate::spawn::helpers::Helpers;
 use crate::spawn::tools::Tools;
 use crate::spawn::users::Names;
+use crate::spawn::views::Views;
 
 /// The helpers, and what commands wait for before a helper gets them.
 pub(crate) struct Spawning {
@@ -20,6 +21,8 @@ pub(crate) struct Spawning {
     pub(crate) users: Names,
     /// What units forbid their processes to call.
     pub(crate) filters: Filters,
+    /// What units see of the file system.
+    pub(crate) views: Views,
     /// It was logged that stalled helpers are no longer replaced.
     pub(crate) is_limit_reported: bool,
 }
@@ -34,6 +37,7 @@ impl Spawning {
             environment_files: Reads::default(),
             users,
             filters: Filters::default(),
+            views: Views::default(),
             is_limit_reported: false,
         }
     }

@@ -34,6 +34,10 @@ pub struct Step {
     /// Bits of [`attribute`] that it gets, with all that is mounted below it if it is a tree, and after what is
     /// mounted on it if it is not.
     pub attributes: u64,
+    /// Nothing is amiss if there is nothing at the target when its turn comes.
+    pub optional: bool,
+    /// Where the target lies on the host; none if it lies in something that is made anew.
+    pub origin: Option<String>,
 }
 
 /// What is mounted.
@@ -58,6 +62,8 @@ pub enum Source {
     Devices,
     /// The processes.
     Processes(Processes),
+    /// The tree of control groups, from the group of the process on.
+    ControlGroups,
 }
 
 /// What the entries nested in one come from.
@@ -93,8 +99,16 @@ pub fn arrange(mut entries: Vec<Entry>, root: &str) -> Vec<Step> {
         while outer.last().is_some_and(|o| !is_below(path, &o.path)) {
             outer.pop();
         }
+        let optional = group.iter().all(|entry| entry.optional);
         if let Some((step, own)) = step(path, &content_of(group), outer.last(), root) {
-            steps.extend(step);
+            let origin = origin(path, &base_of(outer.last(), root));
+            steps.extend(step.map(|(source, attributes)| Step {
+                target: path.clone(),
+                source,
+                attributes,
+                optional,
+                origin,
+            }));
             outer.push(own);
         }
     }
@@ -125,19 +139,18 @@ fn stricter(a: Option<bool>, b: Option<bool>) -> Option<bool> {
     }
 }
 
-/// The step for a path, if it needs one, and what counts for those below; nothing if the path changes nothing.
+/// What is mounted at a path and its attributes, if it needs a mount, and what counts for those below; nothing if the path changes nothing.
 fn step(
     path: &str,
     content: &Content,
     outer: Option<&Outer>,
     root: &str,
-) -> Option<(Option<Step>, Outer)> {
+) -> Option<(Option<(Source, u64)>, Outer)> {
     if outer.is_some_and(|o| o.is_hidden) {
         return None;
     }
-    let base = outer.map_or_else(|| Base::Host(root.to_owned()), |o| o.base.clone());
+    let base = base_of(outer, root);
     let own = |access, base, is_hidden| Outer { path: path.to_owned(), access, base, is_hidden };
-    let step = |source, attributes| Some(Step { target: path.to_owned(), source, attributes });
     let free = Access::default();
     Some(match content {
         Content::Access(stated) => {
@@ -150,10 +163,10 @@ fn step(
                 return None;
             }
             let source = source_of(path, &base);
-            (step(source, attributes(access)), own(access, base, false))
+            (Some((source, attributes(access))), own(access, base, false))
         }
         Content::Inaccessible => {
-            (step(Source::Inaccessible, attribute::READ_ONLY), own(free, Base::Made, true))
+            (Some((Source::Inaccessible, attribute::READ_ONLY)), own(free, Base::Made, true))
         }
         Content::Bind { source, recursive, read_only } => {
             let access = Access { write: read_only.then_some(false), execute: None };
@@ -164,33 +177,54 @@ fn step(
             }
             let base = Base::Bound { source: source.clone(), at: path.to_owned() };
             let tree = Source::Tree { path: source.clone(), recursive: *recursive };
-            (step(tree, attributes(access)), own(access, base, false))
+            (Some((tree, attributes(access))), own(access, base, false))
         }
         Content::Tmpfs(tmpfs) => {
             let attributes = tmpfs.attributes;
-            (step(Source::Tmpfs(tmpfs.clone()), attributes), own(free, Base::Made, false))
+            (Some((Source::Tmpfs(tmpfs.clone()), attributes)), own(free, Base::Made, false))
         }
         Content::Devices => {
             let attributes = attribute::READ_ONLY | attribute::NO_SET_UID | attribute::NO_EXECUTE;
-            (step(Source::Devices, attributes), own(free, Base::Made, false))
+            (Some((Source::Devices, attributes)), own(free, Base::Made, false))
+        }
+        Content::ControlGroups { read_only } => {
+            let mut attributes =
+                attribute::NO_SET_UID | attribute::NO_DEVICES | attribute::NO_EXECUTE;
+            if *read_only {
+                attributes |= attribute::READ_ONLY;
+            }
+            (Some((Source::ControlGroups, attributes)), own(free, Base::Made, false))
         }
         Content::Processes(processes) => {
             let attributes = attribute::NO_SET_UID | attribute::NO_DEVICES | attribute::NO_EXECUTE;
-            (step(Source::Processes(*processes), attributes), own(free, Base::Made, false))
+            (Some((Source::Processes(*processes), attributes)), own(free, Base::Made, false))
         }
     })
+}
+
+fn base_of(outer: Option<&Outer>, root: &str) -> Base {
+    outer.map_or_else(|| Base::Host(root.to_owned()), |o| o.base.clone())
 }
 
 /// Where what is at a path is copied from.
 fn source_of(path: &str, base: &Base) -> Source {
     match base {
         Base::Host(root) if root.is_empty() && path == "/" => Source::InPlace,
-        Base::Host(root) => Source::Tree { path: joined(root, path), recursive: true },
+        base => {
+            origin(path, base).map_or(Source::Copy, |path| Source::Tree { path, recursive: true })
+        }
+    }
+}
+
+/// Where what is at a path lies on the host.
+fn origin(path: &str, base: &Base) -> Option<String> {
+    match base {
+        Base::Host(root) => Some(joined(root, path)),
         Base::Bound { source, at } => {
             let below = path.strip_prefix(at.trim_end_matches('/')).unwrap_or_default();
-            Source::Tree { path: joined(source, below), recursive: true }
+            Some(joined(source, below))
         }
-        Base::Made => Source::Copy,
+        Base::Made => None,
     }
 }
 

@@ -20,10 +20,14 @@ pub struct Plan {
 }
 
 /// Namespaces besides that of mounts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespaces {
     /// Host and domain name (ProtectHostname=).
     pub host_name: bool,
+    /// The host name there, if it is another.
+    pub host_name_is: Option<String>,
+    /// The view of the tree of control groups (ProtectControlGroups=private).
+    pub control_groups: bool,
 }
 
 impl Plan {
@@ -85,6 +89,11 @@ pub enum Content {
     Devices,
     /// Another view of the processes.
     Processes(Processes),
+    /// Another view of the tree of control groups.
+    ControlGroups {
+        /// It cannot be written to.
+        read_only: bool,
+    },
 }
 
 /// Rights; what is not stated is as above the path.

@@ -58,10 +58,11 @@ impl Plan {
             }
             "ProtectKernelModules" => self.extend(&MODULES, &Content::Inaccessible),
             "ProtectKernelLogs" => self.extend(&KERNEL_LOGS, &Content::Inaccessible),
-            "ProtectControlGroups" => self.extend(&[CONTROL_GROUPS], &READ_ONLY),
-            "ProtectHostname" => self.namespaces.host_name = true,
+            "ProtectControlGroups" => self.control_groups(word),
+            "ProtectHostname" => self.protect_host_name(word, problems),
             "ProtectProc" => self.processes().visibility = visibility(word),
             "ProcSubset" => self.processes().only_processes = true,
+            "PrivateTmp" if word == "disconnected" => self.disconnected_tmp(),
             "PrivateTmp" => self.private_tmp = true,
             "PrivateDevices" => self.private_devices(),
             "PrivateMounts" => self.private_mounts = true,
@@ -99,6 +100,37 @@ impl Plan {
             _ => Content::Inaccessible,
         };
         self.extend(&HOMES, &content);
+    }
+
+    /// `yes`, `private` (a group and all below it is all that is seen) or `strict` (and cannot be written to).
+    fn control_groups(&mut self, word: &str) {
+        let read_only = word == "strict";
+        let content = match word {
+            "private" | "strict" => Content::ControlGroups { read_only },
+            _ => READ_ONLY,
+        };
+        self.namespaces.control_groups = content != READ_ONLY;
+        self.extend(&[CONTROL_GROUPS], &content);
+    }
+
+    /// `BOOLEAN` or `private`, and behind a colon the name that the host is to have there.
+    fn protect_host_name(&mut self, word: &str, problems: &mut Vec<Problem>) {
+        const HOST_NAME_BYTES_MAX: usize = 64;
+        let (_, name) = word.split_once(':').unwrap_or((word, ""));
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+        if name.len() > HOST_NAME_BYTES_MAX || !name.bytes().all(allowed) {
+            problems.push((word.into(), "is no host name".to_owned()));
+            return;
+        }
+        self.namespaces.host_name = true;
+        self.namespaces.host_name_is = (!name.is_empty()).then(|| name.to_owned());
+    }
+
+    /// Empty file systems, which nobody else has.
+    pub fn disconnected_tmp(&mut self) {
+        self.private_tmp = false;
+        let content = Content::Tmpfs(Tmpfs::with_options("mode=1777"));
+        self.extend(&presets::TEMPORARY, &content);
     }
 
     fn private_devices(&mut self) {

@@ -24,6 +24,7 @@ fn text(step: &Step) -> String {
         Source::Inaccessible => "nothing".to_owned(),
         Source::Tmpfs(tmpfs) => format!("tmpfs({})", tmpfs.options.join(",")),
         Source::Devices => "devices".to_owned(),
+        Source::ControlGroups => "groups".to_owned(),
         Source::Processes(p) => {
             format!("proc({},{})", p.visibility.hidepid().unwrap_or("all"), p.only_processes)
         }
@@ -158,6 +159,28 @@ fn kernel_files_are_those_of_the_processes_view() {
         "ProtectProc=noaccess; ReadOnlyPaths=/proc/sys",
         &["/proc <- proc(noaccess,false) [noexec,nosuid,nodev]", "/proc/sys <- copy [ro]"],
     );
+}
+
+#[test]
+fn groups_and_host_name_are_the_units_own() {
+    let asked = "ProtectControlGroups=strict; PrivateTmp=disconnected";
+    let tmpfs = "tmpfs(size=10%,nr_inodes=400k,mode=1777) [nodev,strictatime]";
+    check(
+        asked,
+        &[
+            "/sys/fs/cgroup <- groups [ro,noexec,nosuid,nodev]",
+            &format!("/tmp <- {tmpfs}"),
+            &format!("/var/tmp <- {tmpfs}"),
+        ],
+    );
+    assert!(plan(asked).namespaces.control_groups);
+    check("ProtectControlGroups=yes", &["/sys/fs/cgroup <- /sys/fs/cgroup [ro]"]);
+    let name = |value: &str| plan(&format!("ProtectHostname={value}")).namespaces.host_name_is;
+    assert_eq!(name("yes"), None);
+    assert_eq!(name("private:web-1.example").as_deref(), Some("web-1.example"));
+    let mut problems = Vec::new();
+    Plan::default().take("ProtectHostname", &["yes:a/b"], &mut problems);
+    assert_eq!(problems.len(), 1);
 }
 
 #[test]

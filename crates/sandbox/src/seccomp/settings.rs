@@ -101,6 +101,8 @@ impl Filter {
             "LockPersonality" => {
                 self.locked_personality = Some(self.locked_personality.unwrap_or(PER_LINUX));
             }
+            // The name is the unit's own, which may change it.
+            "ProtectHostname" if value.starts_with("private") => {}
             _ => {
                 let Some(group) = forbidden_by(setting) else { return false };
                 self.forbidden.extend(group);
@@ -117,6 +119,23 @@ pub fn unknown_words(setting: &str, value: &str) -> Vec<Box<str>> {
     let native = Arch::native().unwrap_or(Arch::X86_64);
     Filter::default().take(setting, value, native, &mut problems);
     problems.into_iter().map(|problem| problem.word).collect()
+}
+
+/// Whether a setting ends in a filter, or has one as a part.
+pub fn concerns(setting: &str) -> bool {
+    const OWN: [&str; 10] = [
+        "LockPersonality",
+        "MemoryDenyWriteExecute",
+        "RestrictAddressFamilies",
+        "RestrictNamespaces",
+        "RestrictRealtime",
+        "RestrictSUIDSGID",
+        "SystemCallArchitectures",
+        "SystemCallErrorNumber",
+        "SystemCallFilter",
+        "SystemCallLog",
+    ];
+    OWN.contains(&setting) || forbidden_by(setting).is_some()
 }
 
 const PER_LINUX: u32 = 0;

@@ -17,6 +17,8 @@ use crate::namespace::{self, Namespaces};
 
 pub mod mountinfo;
 pub mod options;
+pub mod own;
+pub mod places;
 mod statmount;
 mod watch;
 

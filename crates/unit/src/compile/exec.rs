@@ -11,6 +11,7 @@ use crate::merged::known_word;
 use crate::parse::Entry;
 use crate::settings::{Id, Kind, List, Setting, Status, id};
 use crate::value::{self, Fault};
+use warren_sandbox::{mounts::Plan, seccomp};
 
 /// The most StandardInputText= and StandardInputData= can give, in bytes.
 const INPUT_BYTES_MAX: usize = 64 << 20;
@@ -431,7 +432,8 @@ impl Unit<'_> {
         config.ambient_capabilities =
             self.capability_set(id!(Exec "AmbientCapabilities"), CapabilitySet::default());
         if self.merged.context().scope == Scope::System {
-            let implied = config.sandbox.iter().map(|s| dropped_capabilities(s.setting));
+            let all = config.sandbox.iter().chain(&config.protections);
+            let implied = all.map(|s| dropped_capabilities(s.setting));
             implied.for_each(|dropped| config.capability_bounding_set.0 &= !dropped.0);
         }
         config.secure_bits = self.secure_bits();
@@ -493,13 +495,13 @@ impl Unit<'_> {
 
     /// Whether an assignment counts; says what is wrong with it. Words of a list that mean nothing are left out, and
     /// the rest counts (systemd.exec(5), "SystemCallFilter=").
-    fn is_filter(&self, entry: &Entry<'_>, text: &str) -> bool {
+    fn counts(&self, entry: &Entry<'_>, text: &str) -> bool {
         let setting = entry.setting.setting();
         let faults = value::check(setting.kind, text);
         faults.iter().for_each(|fault| self.merged.fault(entry, Code::BadValue, fault));
-        for word in warren_sandbox::seccomp::settings::unknown_words(setting.name, text) {
+        for (word, why) in wrong_words(setting.name, text) {
             let at = text.find(&*word).unwrap_or(0);
-            let fault = Fault::new(at, format!("'{word}' is not known"));
+            let fault = Fault::new(at, format!("'{word}' {why}"));
             self.merged.fault(entry, Code::BadValue, &fault);
         }
         faults.is_empty()
@@ -522,7 +524,7 @@ impl Unit<'_> {
             let value = if is_off { None } else { self.merged.expand(entry) };
             if status == Status::Applied
                 && let Some(text) = &value
-                && !self.is_filter(entry, text)
+                && !self.counts(entry, text)
             {
                 continue;
             }
@@ -537,6 +539,16 @@ impl Unit<'_> {
         }
         out
     }
+}
+
+/// The words of a setting that mean nothing, and why.
+fn wrong_words(setting: &str, text: &str) -> Vec<(Box<str>, String)> {
+    let unknown = seccomp::settings::unknown_words(setting, text).into_iter();
+    let mut out: Vec<_> = unknown.map(|word| (word, "is not known".to_owned())).collect();
+    let words = value::plain_words(text);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    Plan::default().take(setting, &words, &mut out);
+    out
 }
 
 /// What a setting that protects the host takes from the bounding set (systemd.exec(5)).

@@ -69,6 +69,9 @@ impl Unit<'_> {
             oom_policy: merged
                 .word(id!(Manager "DefaultOOMPolicy"), OomPolicy::from_word)
                 .unwrap_or(built_in.oom_policy),
+            refuses_missing_protection: merged
+                .text(id!(Manager "MissingProtection"))
+                .is_some_and(|word| &*word == "refuse"),
             oom_score_adjust: self.number(id!(Manager "DefaultOOMScoreAdjust"), -1000, 1000),
             ctrl_alt_del_burst: merged
                 .word(id!(Manager "CtrlAltDelBurstAction"), EmergencyAction::from_word)

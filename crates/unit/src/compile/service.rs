@@ -30,7 +30,7 @@ impl Unit<'_> {
             self.number(id!(Service "FileDescriptorStoreMax"), 0, u32::MAX.into()).unwrap_or(0);
         let watchdog = self.timeout(id!(Service "WatchdogSec"), true).flatten();
         let cgroup = Box::new(self.cgroup());
-        let config = ServiceConfig {
+        ServiceConfig {
             service_type,
             exit_type: merged
                 .word(id!(Service "ExitType"), ExitType::from_word)
@@ -95,33 +95,6 @@ impl Unit<'_> {
             exec: Box::new(self.exec()),
             kill: self.kill(),
             cgroup,
-        };
-        self.remark_on_root(&config);
-        config
-    }
-
-    /// What systemd 252 mounts below `RootDirectory=` and we do not (systemd.exec(5)).
-    fn remark_on_root(&self, config: &ServiceConfig) {
-        let entries = self.merged.raw(id!(Exec "RootDirectory"));
-        let Some(entry) = entries.last().filter(|_| config.exec.root_directory.is_some()) else {
-            return;
-        };
-        let exec = &config.exec;
-        let notifies =
-            matches!(config.service_type, ServiceType::Notify | ServiceType::NotifyReload);
-        let directories = [
-            (&exec.runtime_directory, "RuntimeDirectory="),
-            (&exec.state_directory, "StateDirectory="),
-            (&exec.cache_directory, "CacheDirectory="),
-            (&exec.logs_directory, "LogsDirectory="),
-            (&exec.configuration_directory, "ConfigurationDirectory="),
-        ];
-        let used = directories.into_iter().filter(|(directory, _)| !directory.paths.is_empty());
-        let socket = notifies.then_some("the notify socket");
-        let lacking: Vec<&str> = socket.into_iter().chain(used.map(|(_, name)| name)).collect();
-        if !lacking.is_empty() {
-            let text = format!("nothing is mounted below it, so it lacks {}", lacking.join(", "));
-            self.merged.remark(entry, Code::NotActedOn, 0, &text);
         }
     }
 

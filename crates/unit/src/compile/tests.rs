@@ -294,7 +294,7 @@ fn execution() {
     check("PIDFile=x.pid", |s| s.pid_file, "Some(\"/run/x.pid\")");
     check(
         "PrivateTmp=yes\nProtectHome=no\nProtectSystem=full",
-        |s| s.exec.sandbox.iter().map(|s| s.setting).collect::<Vec<_>>(),
+        |s| s.exec.protections.iter().map(|s| s.setting).collect::<Vec<_>>(),
         r#"["PrivateTmp", "ProtectSystem"]"#,
     );
     check("CPUQuota=150%", |s| s.cgroup.cpu_quota, "Some(1.5s)");
@@ -427,7 +427,7 @@ fn names_of_journal_namespaces_are_parts_of_file_names() {
 
 #[test]
 fn what_has_no_effect_is_said() {
-    let text = "[Service]\nExecStart=/bin/x\nProtectSystem=strict\nUtmpIdentifier=x\nCPUShares=5\n";
+    let text = "[Service]\nExecStart=/bin/x\nPrivateNetwork=yes\nUtmpIdentifier=x\nCPUShares=5\n";
     let all = with("a.service", &[text], |c| c.check());
     let codes: Vec<Code> = all.iter().map(|d| d.code).collect();
     for code in [Code::SandboxNotApplied, Code::NotActedOn, Code::Obsolete] {
@@ -495,7 +495,7 @@ fn lists_that_protect_are_kept_whole() {
                 ProtectSystem=full\nPIDFile=/var/run/x.pid\n";
     let (protection, pid_file) = with("a@1.service", &[text], |c| {
         let config = c.service().0;
-        let shown = config.exec.sandbox.iter().map(|s| format!("{}={}", s.setting, s.value));
+        let shown = config.exec.protections.iter().map(|s| format!("{}={}", s.setting, s.value));
         (shown.collect::<Vec<_>>(), config.pid_file)
     });
     assert_eq!(protection, ["ProtectSystem=full", "ReadWritePaths=/a -/b\n/c-1"]);
@@ -580,21 +580,6 @@ fn what_has_no_effect_is_told_of_a_unit_that_is_used() {
     let said = with("a.service", &[text], |c| c.unit()).1;
     let said: Vec<String> = said.iter().map(Diagnostic::to_string).collect();
     assert_eq!(said, ["f:5:14: note: IPAccounting= has no effect yet [not-acted-on]"]);
-}
-
-#[test]
-fn what_is_not_mounted_below_a_root_directory_is_said() {
-    let said = |lines: &str| service(lines).1;
-    assert!(said("RootDirectory=/r").is_empty());
-    assert!(said("Type=notify\nRuntimeDirectory=a").is_empty());
-    assert!(said("Type=notify\nRootDirectory=/r\nRootDirectory=").is_empty());
-    assert_eq!(
-        said("Type=notify\nRuntimeDirectory=a\nLogsDirectory=b\nRootDirectory=/r"),
-        [
-            "f:6:15: warning: RootDirectory=: nothing is mounted below it, so it lacks the notify socket, \
-          RuntimeDirectory=, LogsDirectory= [not-acted-on]"
-        ]
-    );
 }
 
 #[test]

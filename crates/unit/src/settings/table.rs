@@ -239,28 +239,29 @@ rows! {
     @Exec Acted Last (Bool): SetLoginEnvironment;
     @Exec Parsed Last (Bool): MemoryKSM;
     @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
-    @Exec Sandbox Last (Bool): DynamicUser PrivateDevices PrivateNetwork PrivateIPC
-        ProtectClock ProtectKernelTunables ProtectKernelModules ProtectKernelLogs RemoveIPC
-        PrivateMounts MountAPIVFS BindLogSockets RootEphemeral;
-    @Exec Applied Last (Bool): LockPersonality MemoryDenyWriteExecute RestrictRealtime
-        RestrictSUIDSGID;
-    @Exec Sandbox Last (BoolOr(&["disconnected"])): PrivateTmp;
+    @Exec Sandbox Last (Bool): DynamicUser PrivateNetwork PrivateIPC ProtectClock RemoveIPC
+        BindLogSockets RootEphemeral;
+    @Exec Applied Last (Bool): PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime
+        RestrictSUIDSGID ProtectKernelTunables ProtectKernelModules ProtectKernelLogs
+        PrivateMounts MountAPIVFS;
+    @Exec Applied Last (BoolOr(&["disconnected"])): PrivateTmp;
     @Exec Sandbox Last (BoolOr(&["self", "identity", "full", "managed"])): PrivateUsers;
-    @Exec Sandbox Last (BoolOr(&["private", "strict"])): ProtectControlGroups;
-    @Exec Sandbox Last (Raw): ProtectHostname;
+    @Exec Applied Last (BoolOr(&["private", "strict"])): ProtectControlGroups;
+    @Exec Applied Last (Raw): ProtectHostname;
     @Exec Applied Append (Raw): RestrictNamespaces;
-    @Exec Sandbox Last (BoolOr(&["full", "strict"])): ProtectSystem;
-    @Exec Sandbox Last (BoolOr(&["read-only", "tmpfs"])): ProtectHome;
+    @Exec Applied Last (BoolOr(&["full", "strict"])): ProtectSystem;
+    @Exec Applied Last (BoolOr(&["read-only", "tmpfs"])): ProtectHome;
     @Exec Sandbox Last (BoolOr(&["off"])): PrivatePIDs;
-    @Exec Sandbox Last (Word(&["noaccess", "invisible", "ptraceable", "default"])): ProtectProc;
-    @Exec Sandbox Last (Word(&["all", "pid"])): ProcSubset;
+    @Exec Applied Last (Word(&["noaccess", "invisible", "ptraceable", "default"])): ProtectProc;
+    @Exec Applied Last (Word(&["all", "pid"])): ProcSubset;
     @Exec Sandbox Last (Raw): RootImage RootHash RootHashSignature RootVerity PAMName
         SELinuxContext AppArmorProfile SmackProcessLabel NetworkNamespacePath IPCNamespacePath
-        UserNamespacePath MountFlags;
-    @Exec Applied Last (Raw): SystemCallErrorNumber;
-    @Exec Sandbox Append (Raw): RootImageOptions BindPaths BindReadOnlyPaths MountImages
-        ExtensionImages ExtensionDirectories ReadWritePaths ReadOnlyPaths InaccessiblePaths
-        ExecPaths NoExecPaths TemporaryFileSystem RestrictFileSystems;
+        UserNamespacePath;
+    @Exec Applied Last (Raw): SystemCallErrorNumber MountFlags;
+    @Exec Sandbox Append (Raw): RootImageOptions MountImages ExtensionImages ExtensionDirectories
+        RestrictFileSystems;
+    @Exec Applied Append (Raw): BindPaths BindReadOnlyPaths ReadWritePaths ReadOnlyPaths
+        InaccessiblePaths ExecPaths NoExecPaths TemporaryFileSystem;
     @Exec Applied Append (Raw): RestrictAddressFamilies SystemCallFilter SystemCallArchitectures
         SystemCallLog;
 
@@ -309,6 +310,7 @@ rows! {
     @Manager Acted Last (Tasks): DefaultTasksMax;
     @Manager Acted Last (Word(OomPolicy::WORDS)): DefaultOOMPolicy;
     @Manager Acted Last (Word(EmergencyAction::WORDS)): CtrlAltDelBurstAction;
+    @Manager Acted Last (Word(&["warn", "refuse"])): MissingProtection;
     @Manager Acted Last (Number(-1000, 1000)): DefaultOOMScoreAdjust;
     @Manager Acted Last (Text): DefaultStandardOutput DefaultStandardError;
     @Manager Parsed Last (Raw): CapabilityBoundingSet CPUAffinity CrashChangeVT CrashReboot CrashShell

@@ -7,6 +7,11 @@ pub fn split(text: &str) -> Words<'_> {
     Words { text, at: 0 }
 }
 
+/// The words of a value or of several lines of one; nothing comes of what cannot be split.
+pub fn plain_words(text: &str) -> Vec<String> {
+    split(text).map_while(Result::ok).map(|(_, word)| word).collect()
+}
+
 /// The words of a value, each with its offset.
 pub struct Words<'a> {
     text: &'a str,

@@ -5,12 +5,13 @@
 //! what must see the new user (the working directory), then the fds, then exec.
 
 use std::os::fd::{BorrowedFd, RawFd};
-use warren_sys::errno::ECANCELED;
+use warren_sys::errno::{ECANCELED, ENOSYS, EPERM};
 use warren_sys::signal::SIGPIPE;
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::Birth;
 use warren_init::protocol::exec::{ExecSpec, Keyring, TtyMode};
+use warren_sys::namespace::{self, Namespaces};
 use warren_sys::signal::{self, SignalSet};
 use warren_sys::{Error, child};
 
@@ -71,16 +72,18 @@ pub fn apply_and_exec(
     failure(ExecStep::Exec, &error)
 }
 
-fn apply(prepared: &Prepared, enter: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
-    let spec = &prepared.spec;
+fn apply(prepared: &mut Prepared, enter: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
     if let Some(group) = enter {
         child::enter_cgroup(group).at(ExecStep::Cgroup)?;
     }
-    signals(spec)?;
-    if !spec.keep_session {
+    signals(&prepared.spec)?;
+    if !prepared.spec.keep_session {
         child::new_session().at(ExecStep::Setsid)?;
     }
     standard_fds(prepared)?;
+    // Before the limits: they are the unit's, and what is opened here is not.
+    own_view(prepared)?;
+    let spec = &prepared.spec;
     scheduling(prepared)?;
     limits(spec)?;
     child::set_umask(spec.umask.unwrap_or(UMASK));
@@ -92,6 +95,36 @@ fn apply(prepared: &Prepared, enter: Option<BorrowedFd<'_>>) -> Result<(), Failu
         Some(filter) => child::attach_filter(filter).at(ExecStep::SystemCallFilter),
         None => Ok(()),
     }
+}
+
+/// Mounts and namespaces of its own.
+fn own_view(prepared: &mut Prepared) -> Result<(), Failure> {
+    // Modes of what is made here are stated.
+    child::set_umask(0);
+    let own = &prepared.spec.view.plan.namespaces;
+    let must_hold = prepared.spec.view.must_hold;
+    if own.control_groups {
+        // Before the mounts: they show the tree from here on.
+        namespace::unshare(Namespaces::CGROUP).at(ExecStep::Namespace)?;
+    }
+    if let Some(mounts) = &mut prepared.mounts {
+        crate::mounts::enter(mounts).at(ExecStep::Namespace)?;
+    }
+    if own.host_name {
+        match host_name(own.host_name_is.as_deref()) {
+            Err(e) if matches!(e.errno, EPERM | ENOSYS) && !must_hold => {
+                prepared.missing.host_name = true;
+            }
+            other => other.at(ExecStep::Namespace)?,
+        }
+    }
+    Ok(())
+}
+
+/// A host name of its own: what it is outside, unless another is stated.
+fn host_name(name: Option<&str>) -> Result<(), Error> {
+    namespace::unshare(Namespaces::UTS)?;
+    name.map_or(Ok(()), namespace::set_host_name)
 }
 
 fn signals(spec: &ExecSpec) -> Result<(), Failure> {
@@ -179,9 +212,6 @@ fn limits(spec: &ExecSpec) -> Result<(), Failure> {
 
 fn privileges(prepared: &Prepared) -> Result<(), Failure> {
     let spec = &prepared.spec;
-    if let Some((namespace, usual)) = &prepared.log_sockets {
-        child::mount_over(namespace, usual).at(ExecStep::Namespace)?;
-    }
     if let Some(root) = &prepared.root {
         child::change_root(root).at(ExecStep::Chroot)?;
     }

@@ -10,10 +10,12 @@
 
 mod apply;
 mod identity;
+mod mounts;
 mod prepare;
 mod request;
 mod serve;
 mod stdio;
+mod view;
 
 use std::os::fd::{OwnedFd, RawFd};
 

@@ -7,7 +7,7 @@ use warren_sys::errno::EINVAL;
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{
-    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, LOG_SOCKETS, SpawnError,
+    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, Missing, SpawnError,
     StdInput, StdOutput,
 };
 use warren_sys::child::{CpuSet, ExecStrings, SystemCallFilter};
@@ -17,6 +17,7 @@ use warren_sys::{Error, cgroup, fdpass, file, process};
 use crate::identity::{Identity, Users};
 use crate::serve::OWN_FDS_FROM;
 use crate::stdio::{self, Source};
+use crate::view::{self, OwnMounts};
 
 /// A spec made ready to be applied by system calls alone.
 pub struct Prepared {
@@ -40,9 +41,9 @@ pub struct Prepared {
     pub identity: Identity,
     /// We are that user already and may not be allowed to set groups: a user's own manager.
     pub already_is_user: bool,
-    /// LogNamespace=: what is mounted, and over what.
-    pub log_sockets: Option<(CString, CString)>,
-    /// RootDirectory=.
+    /// Mounts of its own.
+    pub mounts: Option<OwnMounts>,
+    /// RootDirectory=, where there are no mounts of its own.
     pub root: Option<CString>,
     /// Working directory.
     pub directory: CString,
@@ -50,6 +51,8 @@ pub struct Prepared {
     pub cpus: Option<CpuSet>,
     /// What the process may not call.
     pub filter: Option<SystemCallFilter>,
+    /// What the machine cannot give.
+    pub missing: Missing,
 }
 
 /// The request's fds by index.
@@ -132,12 +135,8 @@ pub fn prepare(
     for set in &spec.directories {
         make_directories(set, &identity, goes_on)?;
     }
-    let path = |path| c_string(path, ExecStep::Namespace);
-    let log_sockets = match spec.log_sockets.as_deref() {
-        Some(namespace) => Some((path(namespace)?, path(LOG_SOCKETS)?)),
-        None => None,
-    };
-    let root = spec.root_directory.as_deref();
+    let mounts = view::prepare(&spec)?;
+    let root = spec.root_directory.as_deref().filter(|_| mounts.is_none());
     let root = root.map(|r| c_string(r, ExecStep::Chroot)).transpose()?;
     Ok(Prepared {
         program: program(&spec)?,
@@ -146,12 +145,13 @@ pub fn prepare(
         cgroup,
         listen: listen(&spec, &fds)?,
         stdio: stdio::plan(&spec, &fds)?,
-        log_sockets,
+        mounts,
         root,
         directory: working_directory(&spec, &identity)?,
         already_is_user: is_ours(&spec, &identity),
         cpus: spec.cpu_affinity.as_deref().map(CpuSet::new),
         filter: filter(&spec)?,
+        missing: Missing::default(),
         identity,
         _fds: fds,
         spec,
@@ -377,12 +377,20 @@ fn working_directory(spec: &ExecSpec, identity: &Identity) -> Result<CString, Sp
 }
 
 impl Prepared {
+    /// What the process runs without, once it does.
+    pub fn missing(&self) -> Missing {
+        let mounts = self.mounts.as_ref().is_some_and(|mounts| mounts.are_missing);
+        Missing { mounts, ..self.missing }
+    }
+
     /// What a failed step was about, for people.
     pub fn describe(&self, step: ExecStep, call: &str) -> String {
         let about = match step {
             ExecStep::Exec => self.program.to_string_lossy().into_owned(),
             ExecStep::Chdir => self.directory.to_string_lossy().into_owned(),
-            ExecStep::Namespace => self.spec.log_sockets.clone().unwrap_or_default(),
+            ExecStep::Namespace => {
+                self.mounts.as_ref().map(OwnMounts::describe).unwrap_or_default()
+            }
             ExecStep::Chroot => self.spec.root_directory.clone().unwrap_or_default(),
             ExecStep::User => self.spec.user.clone().unwrap_or_default(),
             ExecStep::Stdin => match &self.spec.stdin {

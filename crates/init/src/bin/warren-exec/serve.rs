@@ -180,9 +180,13 @@ fn make(
         message: e.call.to_owned(),
         pid: None,
     })?;
+    if let Some(mounts) = &mut prepared.mounts {
+        mounts.forget();
+    }
     match failure {
         None => {
-            let spawned = Spawned { pid: child.pid, started_ns, moved_to_cgroup: moved };
+            let missing = prepared.missing();
+            let spawned = Spawned { pid: child.pid, started_ns, moved_to_cgroup: moved, missing };
             Ok((spawned, child.pidfd))
         }
         Some(Failure { step, errno, call }) => Err(SpawnError {

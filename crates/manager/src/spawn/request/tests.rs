@@ -42,7 +42,9 @@ fn asked(
     let context = Context { scope, ..Context::system() };
     let environment: Variables =
         environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+    let plan = Plan::default();
     let host = SpawnHost {
+        unit: "a.service",
         context: &context,
         environment: &environment,
         file_variables: &[],
@@ -57,6 +59,8 @@ fn asked(
         connection_environment: Vec::new(),
         input_data: None,
         system_call_filter: &[],
+        plan: &plan,
+        must_hold: false,
     };
     let spawn = Spawn {
         unit: UnitId(0),

@@ -1,0 +1,38 @@
+//! Where the temporary files of a unit's own are (systemd.exec(5), "PrivateTmp=").
+
+use warren_unit::config::ExecConfig;
+
+/// The directories that are for all, in each of which is one of the unit's.
+pub const PARENTS: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// Bytes of a file's name, NAME_MAX of limits.h.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The name of the unit's directory in each of [`PARENTS`]. systemd-tmpfiles knows names that begin so; what a run
+/// has cannot be guessed before it begins, so nobody is there first.
+pub fn name(boot_id: &str, unit: &str, invocation: u128) -> String {
+    let (begin, end) = (format!("systemd-private-{boot_id}-"), format!("-{invocation:032x}"));
+    let room = NAME_BYTES_MAX.saturating_sub(begin.len() + end.len());
+    // Names of units are ASCII.
+    format!("{begin}{}{end}", unit.get(..room.min(unit.len())).unwrap_or_default())
+}
+
+/// Whether a unit has such directories.
+pub(crate) fn is_asked_for(exec: &ExecConfig) -> bool {
+    let mut asked = exec.protections.iter();
+    asked.any(|asked| asked.setting == "PrivateTmp" && &*asked.value != "disconnected")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_of_a_file() {
+        let short = name("b0", "a.service", 0xab);
+        assert_eq!(short, "systemd-private-b0-a.service-000000000000000000000000000000ab");
+        let long = name("b0", &"x".repeat(255), 1);
+        assert_eq!(long.len(), NAME_BYTES_MAX);
+        assert!(long.ends_with("01"));
+    }
+}

@@ -1,0 +1,147 @@
+//! What units see of the file system: plans of mounts, made once for each content, and what a spawn adds to one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use warren_init::protocol::exec::{LOG_SOCKETS, Missing, View};
+use warren_sandbox::mounts::{Content, Entry, Plan};
+use warren_unit::config::{ExecConfig, SandboxSetting};
+
+/// Contents that are kept; then all are made anew.
+const KEPT_MAX: usize = 1024;
+
+/// What stands for a content: the settings and their values.
+type AskedFor = Vec<(&'static str, Box<str>)>;
+
+/// The plans of the units that were started, by what they ask for.
+#[derive(Default)]
+pub(crate) struct Views {
+    kept: BTreeMap<AskedFor, Arc<Plan>>,
+}
+
+impl Views {
+    /// The plan for what a unit asks for; an empty one if it asks for nothing.
+    pub(crate) fn plan(&mut self, exec: &ExecConfig) -> Arc<Plan> {
+        if exec.protections.is_empty() {
+            return Arc::default();
+        }
+        let asked = exec.protections.iter().map(|s| (s.setting, s.value.clone())).collect();
+        if let Some(plan) = self.kept.get(&asked) {
+            return plan.clone();
+        }
+        let plan = Arc::new(compile(&exec.protections));
+        if self.kept.len() >= KEPT_MAX {
+            self.kept.clear();
+        }
+        self.kept.insert(asked, plan.clone());
+        plan
+    }
+}
+
+/// What settings ask for. Their words were found good or wrong when the unit was compiled.
+fn compile(settings: &[SandboxSetting]) -> Plan {
+    let (mut plan, mut problems) = (Plan::default(), Vec::new());
+    for asked in settings {
+        let words = asked.words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        plan.take(asked.setting, &words, &mut problems);
+    }
+    plan
+}
+
+/// What one process sees, besides what its unit's plan says.
+#[derive(Default)]
+pub(crate) struct Own<'a> {
+    /// Directories that the manager makes for the unit: it has them whatever lies over them.
+    pub(crate) directories: Vec<String>,
+    /// The notify socket, below a root directory.
+    pub(crate) notify_socket: Option<&'a str>,
+    /// The directory of the sockets of its journal namespace.
+    pub(crate) log_sockets: Option<String>,
+    /// Where its temporary files are; none for a unit that nobody cleans up after.
+    pub(crate) private_tmp: Option<String>,
+    /// What the machine cannot give prevents the start.
+    pub(crate) must_hold: bool,
+}
+
+/// What a process sees. `has_root`: it has a root directory.
+pub(crate) fn view(plan: &Plan, own: Own<'_>, has_root: bool) -> View {
+    let mut plan = plan.clone();
+    let mut entries = Vec::new();
+    if has_root || plan.has_mounts() {
+        entries.extend(own.directories.into_iter().map(|path| bound(path.clone(), path, false)));
+    }
+    if let Some(path) = own.notify_socket.filter(|_| has_root) {
+        entries.push(bound(path.to_owned(), path.to_owned(), true));
+    }
+    if let Some(source) = own.log_sockets {
+        entries.push(bound(source, LOG_SOCKETS.to_owned(), false));
+    }
+    entries.append(&mut plan.entries);
+    plan.entries = entries;
+    if plan.private_tmp && own.private_tmp.is_none() {
+        plan.disconnected_tmp();
+    }
+    let private_tmp = own.private_tmp.filter(|_| plan.private_tmp).unwrap_or_default();
+    View { plan, private_tmp, must_hold: own.must_hold }
+}
+
+fn bound(source: String, path: String, optional: bool) -> Entry {
+    let content = Content::Bind { source, recursive: true, read_only: false };
+    Entry { path, in_root: true, optional, content }
+}
+
+/// The settings of a unit that a process runs without.
+pub(crate) fn missing_settings(exec: &ExecConfig, missing: Missing) -> Vec<&'static str> {
+    let is_missing = |asked: &&SandboxSetting| {
+        let mut plan = Plan::default();
+        let words = asked.words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        plan.take(asked.setting, &words, &mut Vec::new());
+        missing.mounts && plan.has_mounts() || missing.host_name && plan.namespaces.host_name
+    };
+    exec.protections.iter().filter(is_missing).map(|asked| asked.setting).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exec(settings: &[(&'static str, &str)]) -> ExecConfig {
+        let one = |&(setting, value): &(&'static str, &str)| SandboxSetting {
+            setting,
+            value: value.into(),
+        };
+        ExecConfig { protections: settings.iter().map(one).collect(), ..ExecConfig::default() }
+    }
+
+    #[test]
+    fn units_that_ask_for_the_same_share_a_plan() {
+        let mut views = Views::default();
+        let asked = [("ProtectSystem", "strict"), ("ReadWritePaths", "/a \"/b c\"\n-/d")];
+        let first = views.plan(&exec(&asked));
+        assert!(Arc::ptr_eq(&first, &views.plan(&exec(&asked))));
+        assert!(first.entries.iter().any(|entry| entry.path == "/b c"));
+        assert!(views.plan(&exec(&[])).is_empty());
+        assert!(views.plan(&exec(&[("LockPersonality", "yes")])).is_empty());
+    }
+
+    #[test]
+    fn what_is_missing_is_named_by_its_settings() {
+        let exec =
+            exec(&[("ProtectHostname", "yes"), ("PrivateTmp", "yes"), ("LockPersonality", "yes")]);
+        let mounts = Missing { mounts: true, host_name: false };
+        assert_eq!(missing_settings(&exec, mounts), ["PrivateTmp"]);
+        assert_eq!(missing_settings(&exec, Missing { host_name: true, ..mounts }).len(), 2);
+    }
+
+    #[test]
+    fn who_is_not_cleaned_up_after_leaves_no_temporary_files() {
+        let plan = Plan { private_tmp: true, ..Plan::default() };
+        let shown = view(&plan, Own::default(), false);
+        assert!(!shown.plan.private_tmp && shown.private_tmp.is_empty());
+        assert_eq!(shown.plan.entries.len(), 2);
+        let own = Own { private_tmp: Some("t".to_owned()), ..Own::default() };
+        assert_eq!(view(&plan, own, false).private_tmp, "t");
+    }
+}

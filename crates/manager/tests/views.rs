@@ -1,0 +1,179 @@
+//! What services see of the file system: each looks for itself and says what it finds.
+
+mod lab;
+
+use lab::Machine;
+
+/// Settings of a service, what its shell looks at, and what it finds.
+struct Look {
+    name: &'static str,
+    settings: &'static str,
+    script: &'static str,
+    finds: &'static str,
+}
+
+/// `w PATH...`: says of each whether it can be written to, and whether it is there.
+const SAY: &str = "w() { for p; do if [ ! -e $$p ]; then echo $$p none; elif [ -w $$p ]; then echo $$p rw; \
+                   else echo $$p ro; fi; done; };";
+
+const LOOKS: &[Look] = &[
+    Look {
+        name: "system",
+        settings: "ProtectSystem=yes",
+        script: "w /usr /usr/bin /etc /run/w",
+        finds: "/usr ro\n/usr/bin ro\n/etc rw\n/run/w rw\n",
+    },
+    Look {
+        name: "strict",
+        settings: "ProtectSystem=strict\nReadWritePaths=/run/w/a -/none\nStateDirectory=view-test\n\
+                   RuntimeDirectory=strict",
+        script: "w / /etc /run/w /run/w/a /dev /proc/sys/kernel/hostname /run/strict $$RUNTIME_DIRECTORY",
+        finds: "/ ro\n/etc ro\n/run/w ro\n/run/w/a rw\n/dev rw\n/proc/sys/kernel/hostname rw\n/run/strict rw\n/run/strict rw\n",
+    },
+    Look {
+        name: "home",
+        settings: "ProtectHome=yes",
+        script: "ls -A /root /home; stat -c %%a /root",
+        finds: "/home:\n\n/root:\n0\n",
+    },
+    Look {
+        name: "home-tmpfs",
+        settings: "ProtectHome=tmpfs\nBindPaths=/run/w:/root/w",
+        script: "ls -A /root; w /root /root/w; ls /root/w",
+        finds: "w\n/root ro\n/root/w rw\na\nfile\nlink\n",
+    },
+    Look {
+        name: "hidden",
+        settings: "InaccessiblePaths=/run/w/link /run/w/file",
+        script: "ls -A /run/w/a; stat -c %%a:%%s /run/w/file",
+        finds: "0:0\n",
+    },
+    Look {
+        name: "nested",
+        settings: "ReadOnlyPaths=/run/w\nReadWritePaths=/run/w/link\nNoExecPaths=/run/w\nExecPaths=/run/w/file",
+        script: "w /run/w /run/w/a; grep -c noexec /proc/self/mountinfo >/dev/null; \
+                 /run/w/file; cp /bin/true /run/w/a/t; /run/w/a/t || echo refused",
+        finds: "/run/w ro\n/run/w/a rw\nran\n/bin/sh: 1: /run/w/a/t: Permission denied\nrefused\n",
+    },
+    Look {
+        name: "bind",
+        settings: "BindReadOnlyPaths=/run/w:/run/elsewhere/deep /run/w/file:/run/other-file\n\
+                   BindPaths=-/none:/run/never",
+        script: "w /run/elsewhere/deep /run/other-file /run/never; ls /run/elsewhere/deep",
+        finds: "/run/elsewhere/deep ro\n/run/other-file ro\n/run/never none\na\nfile\nlink\n",
+    },
+    Look {
+        name: "empty",
+        settings: "TemporaryFileSystem=/run/w:ro,size=64k /run/w2\nBindPaths=/run/w/a",
+        script: "ls /run/w; w /run/w /run/w/a /run/w2; stat -f -c %%b:%%s /run/w; stat -c %%a /run/w",
+        finds: "a\n/run/w ro\n/run/w/a rw\n/run/w2 rw\n16:4096\n755\n",
+    },
+    Look {
+        name: "devices",
+        settings: "PrivateDevices=yes",
+        script: "ls /dev; echo x >/dev/null; head -c 2 /dev/zero | wc -c; w /dev; touch /dev/shm/view-test && rm /dev/shm/view-test; \
+                 stat -c %%a /dev/null; mknod /dev/shm/n c 1 3 2>/dev/null || echo no nodes",
+        finds: "core\nfd\nfull\nhugepages\nlog\nmqueue\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\n\
+                tty\nurandom\nzero\n2\n/dev ro\n666\nno nodes\n",
+    },
+    Look {
+        name: "kernel",
+        settings: "ProtectKernelTunables=yes\nProtectKernelModules=yes\nProtectKernelLogs=yes\nProtectControlGroups=yes",
+        script: "w /proc/sys/kernel/hostname /sys /sys/fs/cgroup; stat -c %%a /proc/kmsg /dev/kmsg",
+        finds: "/proc/sys/kernel/hostname ro\n/sys ro\n/sys/fs/cgroup ro\n0\n0\n",
+    },
+    Look {
+        name: "processes",
+        settings: "ProtectProc=invisible\nProcSubset=pid\nUser=65534",
+        script: "ls -d /proc/1 /proc/meminfo /proc/self 2>/dev/null",
+        finds: "/proc/self\n",
+    },
+    Look {
+        name: "groups",
+        settings: "ProtectControlGroups=strict",
+        script: "cat /proc/self/cgroup | grep ^0; w /sys/fs/cgroup; ls -d /sys/fs/cgroup/system.slice",
+        finds: "0::/\n/sys/fs/cgroup ro\nls: cannot access '/sys/fs/cgroup/system.slice': No such file or directory\n",
+    },
+    Look {
+        name: "host-name",
+        settings: "ProtectHostname=private:own.name",
+        script: "uname -n; echo other >/proc/sys/kernel/hostname; uname -n",
+        finds: "own.name\nother\n",
+    },
+    Look {
+        name: "privileged",
+        settings: "ProtectSystem=strict\nExecStartPre=+/bin/sh -c 'echo plus >/run/w2/plus'",
+        script: "cat /run/w2/plus; w /run/w",
+        finds: "plus\n/run/w ro\n",
+    },
+    Look {
+        name: "root-directory",
+        settings: "RootDirectory=/run/root\nMountAPIVFS=yes\nBindReadOnlyPaths=/usr /bin /lib -/lib64\n\
+                   StateDirectory=view-test\nProtectSystem=strict\nReadWritePaths=+/free",
+        script: "cd /; echo *; w / /free /usr /var/lib/view-test /run; ls /proc/self/exe /dev/null /sys/kernel >/dev/null",
+        finds: "bin dev free lib lib64 proc run sys usr var\n/ ro\n/free rw\n/usr ro\n/var/lib/view-test rw\n/run rw\n",
+    },
+    Look {
+        name: "tmp",
+        settings: "PrivateTmp=yes",
+        script: "ls -A /tmp /var/tmp; touch /tmp/mine /var/tmp/mine; stat -c %%a /tmp",
+        finds: "/tmp:\n\n/var/tmp:\n1777\n",
+    },
+    Look {
+        name: "tmp-alone",
+        settings: "PrivateTmp=disconnected\nPrivateMounts=yes\nMountFlags=private",
+        script: "ls -A /tmp /var/tmp; stat -f -c %%T /tmp; stat -c %%a /tmp",
+        finds: "/tmp:\n\n/var/tmp:\ntmpfs\n1777\n",
+    },
+];
+
+fn unit(look: &Look) -> String {
+    format!(
+        "[Service]\nType=oneshot\nRemainAfterExit=yes\nStandardOutput=file:/run/out-{0}\nStandardError=inherit\n{1}\n\
+         ExecStart=/bin/sh -c \"{SAY} {2}\"\n",
+        look.name,
+        look.settings,
+        look.script.replace('"', "\\\""),
+    )
+}
+
+/// Gives the machine a /tmp of its own, in which its own directory is seen.
+fn own_tmp(m: &Machine) {
+    let directory = m.directory.to_string_lossy();
+    let script = format!(
+        "mkdir /run/tmp && mount -t tmpfs none /run/tmp && case {directory} in /tmp/*) mkdir -p /run{directory} && \
+         mount --rbind {directory} /run{directory};; esac && mount --move /run/tmp /tmp"
+    );
+    m.run(&["/bin/sh", "-c", &script]).expect("mounted");
+}
+
+#[test]
+fn services_see_what_their_units_ask_for() {
+    let units: Vec<(String, String)> =
+        LOOKS.iter().map(|look| (format!("{}.service", look.name), unit(look))).collect();
+    let units: Vec<(&str, &str)> = units.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let Some(m) = Machine::start("views", &units) else { return };
+    let prepare = "mkdir -p /run/w/a /run/root/free /run/w2; printf '#!/bin/sh\\necho ran\\n' >/run/w/file; chmod +x /run/w/file; \
+                   ln -s /run/w/a /run/w/link; mount -t tmpfs none /var/tmp; mount -t tmpfs none /var/lib";
+    m.run(&["/bin/sh", "-c", prepare]).expect("prepared");
+    own_tmp(&m);
+    let mut wrong = Vec::new();
+    for look in LOOKS {
+        m.job("start", &format!("{}.service", look.name));
+        let found = std::fs::read_to_string(m.inside(&format!("/run/out-{}", look.name)));
+        let found = found.unwrap_or_else(|e| e.to_string());
+        if found != look.finds {
+            wrong.push(format!("--- {}\n{}\n--- not\n{}", look.name, found, look.finds));
+        }
+    }
+    // Nothing stays of what was the unit's own.
+    let own = || {
+        let names = ["/tmp", "/var/tmp"].map(|parent| std::fs::read_dir(m.inside(parent)));
+        let names = names.into_iter().flatten().flatten().flatten();
+        names.filter(|e| e.file_name().to_string_lossy().contains("-tmp.service-")).count()
+    };
+    assert_eq!(own(), 2);
+    m.expect_job("stop", "tmp.service", "done");
+    assert_eq!(own(), 0);
+    assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), m.console());
+}
