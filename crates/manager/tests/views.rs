@@ -73,7 +73,7 @@ const LOOKS: &[Look] = &[
         settings: "PrivateDevices=yes",
         script: "ls /dev; echo x >/dev/null; head -c 2 /dev/zero | wc -c; w /dev; touch /dev/shm/view-test && rm /dev/shm/view-test; \
                  stat -c %%a /dev/null; mknod /dev/shm/n c 1 3 2>/dev/null || echo no nodes",
-        finds: "core\nfd\nfull\nhugepages\nlog\nmqueue\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\n\
+        finds: "fd\nfull\nhugepages\nlog\nmqueue\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\n\
                 tty\nurandom\nzero\n2\n/dev ro\n666\nno nodes\n",
     },
     Look {

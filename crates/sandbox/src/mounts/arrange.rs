@@ -88,8 +88,8 @@ struct Outer {
 /// The steps for entries, outer paths first. `root` is the unit's root directory on the host, empty if it is the
 /// host's. All paths are resolved, sources of binds as paths of the host.
 ///
-/// Of entries for one path, one that hides it counts alone. Then what is another content, the last of several;
-/// then what takes rights away, and at last what leaves them.
+/// Of entries for one path, one that hides it counts alone. Then what is another content: a bind before others, the
+/// last of several; what takes rights away is taken from it, and what leaves them counts last.
 pub fn arrange(mut entries: Vec<Entry>, root: &str) -> Vec<Step> {
     entries.sort_by(|a, b| parts(&a.path).cmp(parts(&b.path)));
     let mut steps = Vec::new();
@@ -100,7 +100,8 @@ pub fn arrange(mut entries: Vec<Entry>, root: &str) -> Vec<Step> {
             outer.pop();
         }
         let optional = group.iter().all(|entry| entry.optional);
-        if let Some((step, own)) = step(path, &content_of(group), outer.last(), root) {
+        let (content, limits) = content_of(group);
+        if let Some((step, own)) = step(path, &content, limits, outer.last(), root) {
             let origin = origin(path, &base_of(outer.last(), root));
             steps.extend(step.map(|(source, attributes)| Step {
                 target: path.clone(),
@@ -115,21 +116,26 @@ pub fn arrange(mut entries: Vec<Entry>, root: &str) -> Vec<Step> {
     steps
 }
 
-/// The content that counts of entries for one path.
-fn content_of(group: &[Entry]) -> Content {
+/// The content that counts of entries for one path, and the attributes that others of them add to it.
+fn content_of(group: &[Entry]) -> (Content, u64) {
     let mut access = Access::default();
     let mut other = None;
     for entry in group {
         match &entry.content {
-            Content::Inaccessible => return Content::Inaccessible,
+            Content::Inaccessible => return (Content::Inaccessible, 0),
             Content::Access(stated) => {
                 access.write = stricter(access.write, stated.write);
                 access.execute = stricter(access.execute, stated.execute);
             }
+            Content::Bind { .. } => other = Some(entry.content.clone()),
+            _ if matches!(other, Some(Content::Bind { .. })) => {}
             content => other = Some(content.clone()),
         }
     }
-    other.unwrap_or(Content::Access(access))
+    match other {
+        Some(content) => (content, attributes(access)),
+        None => (Content::Access(access), 0),
+    }
 }
 
 fn stricter(a: Option<bool>, b: Option<bool>) -> Option<bool> {
@@ -143,6 +149,7 @@ fn stricter(a: Option<bool>, b: Option<bool>) -> Option<bool> {
 fn step(
     path: &str,
     content: &Content,
+    limits: u64,
     outer: Option<&Outer>,
     root: &str,
 ) -> Option<(Option<(Source, u64)>, Outer)> {
@@ -159,7 +166,8 @@ fn step(
                 write: stated.write.or(above.write),
                 execute: stated.execute.or(above.execute),
             };
-            if attributes(access) == attributes(above) {
+            // In something that is made anew the path may not be there, which is to be seen.
+            if attributes(access) == attributes(above) && !matches!(base, Base::Made) {
                 return None;
             }
             let source = source_of(path, &base);
@@ -169,9 +177,15 @@ fn step(
             (Some((Source::Inaccessible, attribute::READ_ONLY)), own(free, Base::Made, true))
         }
         Content::Bind { source, recursive, read_only } => {
-            let access = Access { write: read_only.then_some(false), execute: None };
+            let is_limited = *read_only || limits & attribute::READ_ONLY != 0;
+            let may_execute = limits & attribute::NO_EXECUTE == 0;
+            let access = Access {
+                write: is_limited.then_some(false),
+                execute: (!may_execute).then_some(false),
+            };
             let is_host = matches!(&base, Base::Host(root) if root.is_empty());
-            let changes_nothing = is_host && source == path && outer.is_none() && !read_only;
+            let changes_nothing =
+                is_host && source == path && outer.is_none() && attributes(access) == 0;
             if changes_nothing && *recursive {
                 return None;
             }
@@ -180,11 +194,14 @@ fn step(
             (Some((tree, attributes(access))), own(access, base, false))
         }
         Content::Tmpfs(tmpfs) => {
-            let attributes = tmpfs.attributes;
+            let attributes = tmpfs.attributes | limits;
             (Some((Source::Tmpfs(tmpfs.clone()), attributes)), own(free, Base::Made, false))
         }
         Content::Devices => {
-            let attributes = attribute::READ_ONLY | attribute::NO_SET_UID | attribute::NO_EXECUTE;
+            let attributes = attribute::READ_ONLY
+                | attribute::NO_SET_UID
+                | attribute::NO_EXECUTE
+                | attribute::STRICT_ATIME;
             (Some((Source::Devices, attributes)), own(free, Base::Made, false))
         }
         Content::ControlGroups { read_only } => {

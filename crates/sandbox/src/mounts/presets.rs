@@ -66,8 +66,7 @@ pub const DEVICE_NODES: [(&str, u32, u32); 7] = [
 ];
 
 /// Links of a private /dev.
-pub const DEVICE_LINKS: [(&str, &str); 6] = [
-    ("core", "/proc/kcore"),
+pub const DEVICE_LINKS: [(&str, &str); 5] = [
     ("fd", "/proc/self/fd"),
     ("log", "/run/systemd/journal/dev-log"),
     ("stderr", "/proc/self/fd/2"),

@@ -156,7 +156,8 @@ impl Plan {
 
     fn mount_flags(&mut self, word: &str, problems: &mut Vec<Problem>) {
         self.propagation = match word {
-            "shared" => Propagation::Shared,
+            // As without the setting: no mounts of its own for its sake.
+            "shared" => return,
             "slave" => Propagation::Slave,
             "private" => Propagation::Private,
             other => {

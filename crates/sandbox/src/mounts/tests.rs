@@ -92,6 +92,17 @@ fn rights_of_a_path_hold_below_it_until_others_are_stated() {
 }
 
 #[test]
+fn several_settings_for_one_path_are_all_heard() {
+    check("ReadWritePaths=/a; ReadOnlyPaths=/a; NoExecPaths=/a", &["/a <- /a [ro,noexec]"]);
+    check("BindPaths=/x:/a; TemporaryFileSystem=/a; ReadOnlyPaths=/a", &["/a <- /x [ro]"]);
+    let tmpfs = "tmpfs(mode=0755,size=10%,nr_inodes=400k)";
+    check(
+        "TemporaryFileSystem=/a; ReadOnlyPaths=/a; ReadWritePaths=/a/b",
+        &[&format!("/a <- {tmpfs} [ro,nodev,strictatime]"), "/a/b <- copy []"],
+    );
+}
+
+#[test]
 fn what_is_hidden_hides_all_below_it() {
     check(
         "InaccessiblePaths=/a; ReadWritePaths=/a/b; BindPaths=/x:/a/c; TemporaryFileSystem=/a; ReadOnlyPaths=/b",
@@ -145,7 +156,7 @@ fn kernel_files_are_those_of_the_processes_view() {
     check(
         "ProtectProc=invisible; ProcSubset=pid; ProtectKernelLogs=yes; PrivateDevices=yes",
         &[
-            "/dev <- devices [ro,noexec,nosuid]",
+            "/dev <- devices [ro,noexec,nosuid,strictatime]",
             "/dev/hugepages <- /dev/hugepages []",
             "/dev/kmsg <- nothing [ro]",
             "/dev/mqueue <- /dev/mqueue []",

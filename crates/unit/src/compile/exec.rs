@@ -528,6 +528,9 @@ impl Unit<'_> {
             {
                 continue;
             }
+            if entry.value.is_empty() && BINDS.contains(&setting.name) {
+                out.retain(|before| !BINDS.contains(&before.setting));
+            }
             let before =
                 out.iter().position(|s| s.setting == setting.name).map(|at| out.remove(at));
             let Some(value) = value else { continue };
@@ -540,6 +543,9 @@ impl Unit<'_> {
         out
     }
 }
+
+/// An empty assignment to one of them empties both (systemd.exec(5), "BindPaths=").
+const BINDS: [&str; 2] = ["BindPaths", "BindReadOnlyPaths"];
 
 /// The words of a setting that mean nothing, and why.
 fn wrong_words(setting: &str, text: &str) -> Vec<(Box<str>, String)> {

@@ -160,7 +160,9 @@ fn both(group: &Group, kept: &Path) -> Result<[Outputs; 2]> {
     let _ = fs::remove_dir_all(kept);
     let units = kept.join("units");
     group.write(&units, &lab::shared(SHARED)?)?;
-    fs::copy(data().join("words.sh"), lab::shared(SHARED)?.join("words.sh"))?;
+    for script in ["words.sh", "look.sh"] {
+        fs::copy(data().join(script), lab::shared(SHARED)?.join(script))?;
+    }
     let sides = std::thread::scope(|scope| {
         let begin = |(name, init)| {
             let (units, kept) = (&units, kept.join(name));

@@ -94,7 +94,7 @@ fn make(mount: &OwnMount) -> Result<Option<OwnedFd>, Error> {
 /// A /dev without physical devices.
 fn devices(nodes: bool) -> Result<OwnedFd, Error> {
     const OPTIONS: [(&CStr, Option<&CStr>); 3] =
-        [(c"mode", Some(c"0755")), (c"size", Some(c"4m")), (c"nr_inodes", Some(c"1k"))];
+        [(c"mode", Some(c"0755")), (c"size", Some(c"4m")), (c"nr_inodes", Some(c"64k"))];
     let made = own::file_system(c"tmpfs", OPTIONS.into_iter())?;
     let mut room = [0; NAME_BYTES];
     for (name, major, minor) in DEVICE_NODES.into_iter().filter(|_| nodes) {

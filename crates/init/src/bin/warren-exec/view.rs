@@ -10,7 +10,7 @@ use warren_sandbox::mounts::arrange::{self, Source, Step, joined};
 use warren_sandbox::mounts::{
     self, Content, DEVICE_NODES, Entry, Propagation, Purpose, TEMPORARY, Tmpfs,
 };
-use warren_sys::errno::{ENOENT, ENOTDIR};
+use warren_sys::errno::ENOENT;
 use warren_sys::mount::places::{self, Kind};
 use warren_sys::mount::{Sharing, own};
 use warren_sys::{Error, child, tree};
@@ -135,7 +135,12 @@ fn ordered(
     let root = Root::open(root_path)?;
     let mut entries = Vec::new();
     if has_api {
-        entries.extend(mounts::api_file_systems().into_iter().filter(|e| !root.is_mounted(e)));
+        let is_stated = |api: &Entry| {
+            let is_content = |e: &&Entry| !matches!(e.content, Content::Access(_));
+            plan.entries.iter().filter(is_content).any(|entry| entry.path == api.path)
+        };
+        let api = mounts::api_file_systems().into_iter();
+        entries.extend(api.filter(|entry| !is_stated(entry) && !root.is_mounted(entry)));
     }
     entries.extend(plan.entries.iter().cloned());
     if plan.private_tmp {
@@ -209,7 +214,7 @@ struct Root {
 
 impl Root {
     fn open(path: Option<&str>) -> Result<Root, SpawnError> {
-        let wrong = |e: Error| wrong(ExecStep::Chroot, &e);
+        let wrong = |e: Error| wrong(STEP, &e);
         let host = places::open_place("/").map_err(wrong)?;
         let Some(path) = path else { return Ok(Root { directory: host, path: String::new() }) };
         let resolved = places::resolve(host.as_fd(), path).map_err(wrong)?;
@@ -264,11 +269,17 @@ impl Root {
             Err(e) => return Err(e),
         };
         let above = all.iter().filter(|other| is_above(&other.path, path));
-        let Some(other) = above.max_by_key(|other| other.path.len()) else { return Err(missing) };
-        let Content::Bind { source, .. } = &other.content else { return Err(missing) };
+        let of_content = above.filter(|other| !matches!(other.content, Content::Access(_)));
+        let Some(other) = of_content.max_by_key(|o| o.path.len()) else { return Err(missing) };
         let below = path.strip_prefix(other.path.trim_end_matches('/')).unwrap_or_default();
-        let host = places::open_place("/")?;
-        places::resolve(host.as_fd(), &joined(source, below))?;
+        let on_host = match &other.content {
+            Content::Bind { source, .. } => joined(source, below),
+            // The same kernel's.
+            Content::Processes(_) => path.to_owned(),
+            // Whether it is there is seen when it is made.
+            _ => return Ok(joined(&self.reachable(&other.path)?, below)),
+        };
+        places::resolve(places::open_place("/")?.as_fd(), &on_host)?;
         Ok(joined(&self.reachable(&other.path)?, below))
     }
 
@@ -311,7 +322,8 @@ impl Root {
                 (MountSource::Tree(c_string(&path, STEP)?, recursive), is_directory)
             }
             Source::Inaccessible => {
-                let kind = kind(&target);
+                // What is made anew has what the host has at the same path.
+                let kind = kind(step.origin.as_deref().unwrap_or(&step.target));
                 let node = places::inaccessible(kind).map_err(|e| wrong(STEP, &e))?;
                 (MountSource::Tree(c_string(&node, STEP)?, false), kind == Kind::Directory)
             }
@@ -352,7 +364,7 @@ fn is_above(outer: &str, path: &str) -> bool {
 }
 
 fn is_missing(error: &Error) -> bool {
-    matches!(error.errno, ENOENT | ENOTDIR)
+    error.errno == ENOENT
 }
 
 /// The directories above a path and the path itself.
