@@ -20,6 +20,7 @@ mod loads;
 mod log_link;
 mod log_wait;
 mod names;
+mod namespaces;
 mod notify;
 mod planned_shutdown;
 mod presets;

@@ -120,6 +120,44 @@ const LOOKS: &[Look] = &[
         finds: "/tmp:\n\n/var/tmp:\n1777\n",
     },
     Look {
+        name: "network",
+        settings: "PrivateNetwork=yes\nPrivateIPC=yes\nExecStartPre=/bin/sh -c 'readlink /proc/self/ns/net >/run/w2/net; \
+                   cat /proc/net/dev | wc -l >/run/w2/devices; readlink /proc/self/ns/ipc >/run/w2/ipc'",
+        script: "readlink /proc/self/ns/net | cmp - /run/w2/net && cat /run/w2/devices; \
+                 readlink /proc/self/ns/ipc | cmp - /run/w2/ipc && stat -f -c %%T /dev/mqueue; cat /sys/class/net/lo/operstate",
+        finds: "3\nmqueue\nunknown\n",
+    },
+    Look {
+        name: "joins",
+        settings: "PrivateNetwork=yes\n[Unit]\nJoinsNamespaceOf=network.service\n[Service]",
+        script: "readlink /proc/self/ns/net | cmp - /run/w2/net && echo joined",
+        finds: "joined\n",
+    },
+    Look {
+        name: "network-path",
+        settings: "NetworkNamespacePath=/run/netns/own\nPrivateNetwork=yes",
+        script: "readlink /proc/self/ns/net | cmp - /run/w2/own-net && echo there",
+        finds: "there\n",
+    },
+    Look {
+        name: "no-network",
+        settings: "NetworkNamespacePath=/run/netns/none",
+        script: "echo never",
+        finds: "",
+    },
+    Look {
+        name: "users",
+        settings: "PrivateUsers=yes\nUser=4242\nProtectSystem=strict",
+        script: "cat /proc/self/uid_map | tr -s ' '; id -u; stat -c %%u /etc /run/w2; grep CapEff /proc/self/status",
+        finds: " 0 0 1\n 4242 4242 1\n4242\n0\n0\nCapEff:\t0000000000000000\n",
+    },
+    Look {
+        name: "users-root",
+        settings: "PrivateUsers=yes",
+        script: "cat /proc/self/uid_map | tr -s ' '; stat -c %%u /run/w2/of-other; chown 1 /run/w2 2>/dev/null || echo refused",
+        finds: " 0 0 1\n65534\nrefused\n",
+    },
+    Look {
         name: "tmp-alone",
         settings: "PrivateTmp=disconnected\nPrivateMounts=yes\nMountFlags=private",
         script: "ls -A /tmp /var/tmp; stat -f -c %%T /tmp; stat -c %%a /tmp",
@@ -153,7 +191,8 @@ fn services_see_what_their_units_ask_for() {
         LOOKS.iter().map(|look| (format!("{}.service", look.name), unit(look))).collect();
     let units: Vec<(&str, &str)> = units.iter().map(|(name, text)| (&**name, &**text)).collect();
     let Some(m) = Machine::start("views", &units) else { return };
-    let prepare = "mkdir -p /run/w/a /run/root/free /run/w2; printf '#!/bin/sh\\necho ran\\n' >/run/w/file; chmod +x /run/w/file; \
+    let prepare = "mkdir -p /run/w/a /run/root/free /run/w2 /run/netns; chmod 777 /run/w2; touch /run/w2/of-other; chown 7 /run/w2/of-other; \
+                   touch /run/netns/own; unshare --net=/run/netns/own readlink /proc/self/ns/net >/run/w2/own-net; printf '#!/bin/sh\\necho ran\\n' >/run/w/file; chmod +x /run/w/file; \
                    ln -s /run/w/a /run/w/link; mount -t tmpfs none /var/tmp; mount -t tmpfs none /var/lib";
     m.run(&["/bin/sh", "-c", prepare]).expect("prepared");
     own_tmp(&m);
@@ -161,7 +200,8 @@ fn services_see_what_their_units_ask_for() {
     for look in LOOKS {
         m.job("start", &format!("{}.service", look.name));
         let found = std::fs::read_to_string(m.inside(&format!("/run/out-{}", look.name)));
-        let found = found.unwrap_or_else(|e| e.to_string());
+        // Who was not started wrote nothing.
+        let found = found.unwrap_or_default();
         if found != look.finds {
             wrong.push(format!("--- {}\n{}\n--- not\n{}", look.name, found, look.finds));
         }
@@ -176,4 +216,23 @@ fn services_see_what_their_units_ask_for() {
     m.expect_job("stop", "tmp.service", "done");
     assert_eq!(own(), 0);
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), m.console());
+}
+
+/// Its files and its network are the run's, whichever manager starts a process of it.
+#[test]
+fn what_a_run_has_of_its_own_outlives_the_manager() {
+    let unit = "[Service]\nPrivateNetwork=yes\nPrivateTmp=yes\nExecStart=@P stay\n\
+                ExecStartPre=/bin/sh -c 'readlink /proc/self/ns/net >/tmp/net'\n\
+                ExecReload=/bin/sh -c 'readlink /proc/self/ns/net | cmp - /tmp/net'\n";
+    let Some(m) = Machine::start("views-kept", &[("own.service", unit)]) else { return };
+    own_tmp(&m);
+    m.expect_job("start", "own.service", "done");
+    assert!(m.kill_manager());
+    m.expect_job("reload", "own.service", "done");
+    m.expect_job("restart", "own.service", "done");
+    m.expect_job("reload", "own.service", "done");
+    m.expect_job("stop", "own.service", "done");
+    let left = std::fs::read_dir(m.inside("/tmp")).expect("it is there").flatten();
+    let left = left.filter(|e| e.file_name().to_string_lossy().starts_with("systemd-private-"));
+    assert_eq!(left.count(), 0);
 }

@@ -13,7 +13,7 @@ mod tmpfs;
 
 pub use model::{
     Access, Content, Entry, Namespaces, Plan, ProcessVisibility, Processes, Propagation, Purpose,
-    Tmpfs,
+    Shared, Tmpfs, UserMap,
 };
 pub use presets::{DEVICE_DIRECTORIES, DEVICE_LINKS, DEVICE_NODES, TEMPORARY, api_file_systems};
 pub use settings::{Taken, is_path_setting};

@@ -1,7 +1,7 @@
 //! Namespaces: for `nested` managers and for the tests, which must touch nothing of the host.
 
 use std::fs;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use crate::error::{Context, Error, Result, check};
@@ -25,6 +25,19 @@ impl Namespaces {
     pub const USER: Namespaces = Namespaces(libc::CLONE_NEWUSER);
     /// The view of the cgroup tree.
     pub const CGROUP: Namespaces = Namespaces(libc::CLONE_NEWCGROUP);
+
+    /// The name in `/proc/PID/ns` of a kind.
+    fn file(self) -> &'static str {
+        match self {
+            Namespaces::NET => "net",
+            Namespaces::IPC => "ipc",
+            Namespaces::UTS => "uts",
+            Namespaces::USER => "user",
+            Namespaces::CGROUP => "cgroup",
+            Namespaces::PID => "pid_for_children",
+            _ => "mnt",
+        }
+    }
 
     /// The `CLONE_NEW*` bits, for [`crate::clone::Options::namespaces`].
     pub fn bits(self) -> u64 {
@@ -51,6 +64,70 @@ pub fn unshare(what: Namespaces) -> Result<()> {
 pub fn enter(fd: BorrowedFd<'_>, what: Namespaces) -> Result<()> {
     // SAFETY: plain integers.
     check("setns", unsafe { libc::setns(fd.as_raw_fd(), what.0) } as _).map(|_| ())
+}
+
+/// Opens a namespace by a path, as ip-netns(8) makes them.
+pub fn open(path: &str) -> Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)
+}
+
+/// A new namespace of one kind, of which this thread is no part afterwards. `inside` runs in it.
+///
+/// # Errors
+/// `EPERM` and its like where there can be none. If the thread cannot come back, it is in the new one.
+pub fn make(kind: Namespaces, inside: impl FnOnce() -> Result<()>) -> Result<OwnedFd> {
+    let path = format!("/proc/thread-self/ns/{}", kind.file());
+    let own = open(&path)?;
+    unshare(kind)?;
+    let made = open(&path).and_then(|made| inside().map(|()| made));
+    enter(own.as_fd(), kind)?;
+    made
+}
+
+/// A new namespace of users with these maps. A process is made for it that ends before this returns, because maps
+/// are written from outside.
+///
+/// # Errors
+/// `ENOSPC`, `EPERM` or `EUSERS` where there can be none.
+pub fn make_users(uids: &[IdRange], gids: &[IdRange]) -> Result<OwnedFd> {
+    let (ready, at_work) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).call("pipe")?;
+    let (ends, hold) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).call("pipe")?;
+    // SAFETY: the new process makes system calls alone and leaves by _exit.
+    let pid = check("fork", unsafe { libc::fork() } as _)? as i32;
+    if pid == 0 {
+        drop(hold);
+        let errno = unshare(Namespaces::USER).err().map_or(0, |e| e.errno);
+        let _ = rustix::io::write(&at_work, &errno.to_ne_bytes());
+        // Until the other end is closed, or its process has ended.
+        let _ = rustix::io::read(&ends, &mut [0; 1]);
+        // SAFETY: a plain integer; nothing of this process's memory is looked at any more.
+        unsafe { libc::_exit(0) };
+    }
+    drop((at_work, ends));
+    let made = users_of(pid, ready.as_fd(), uids, gids);
+    drop(hold);
+    let _ = crate::process::wait(crate::process::Wait::Pid(pid), true);
+    made
+}
+
+fn users_of(
+    pid: i32,
+    ready: BorrowedFd<'_>,
+    uids: &[IdRange],
+    gids: &[IdRange],
+) -> Result<OwnedFd> {
+    let mut errno = [0; 4];
+    let read = rustix::io::retry_on_intr(|| rustix::io::read(ready, &mut errno)).call("read")?;
+    match i32::from_ne_bytes(errno) {
+        0 if read == errno.len() => {}
+        0 => return Err(Error::new("unshare", libc::ESRCH)),
+        errno => return Err(Error::new("unshare", errno)),
+    }
+    write_id_maps(pid, uids, gids)?;
+    open(&format!("/proc/{pid}/ns/user"))
 }
 
 /// Makes an open directory the root of this process, and where it is; chroot(2). Who enters a mount namespace
@@ -144,6 +221,44 @@ mod tests {
         let own = IdRange { inside: 0, outside: 1000, count: 1 };
         let rest = IdRange { inside: 1, outside: 100_000, count: 65_535 };
         assert_eq!(id_map(&[own, rest]), "0 1000 1\n1 100000 65535\n");
+    }
+
+    #[test]
+    fn users_are_those_of_the_map() {
+        let own = rustix::process::geteuid().as_raw();
+        let only = [IdRange { inside: own, outside: own, count: 1 }];
+        match make_users(&only, &only) {
+            Ok(users) => {
+                let path = crate::file::descriptor_path(users.as_fd());
+                let kind = fs::read_link(path).expect("it is open");
+                assert!(kind.to_string_lossy().starts_with("user:"), "{kind:?}");
+            }
+            Err(e) if matches!(e.errno, libc::EPERM | libc::ENOSPC) => {
+                crate::test_not_run("users_are_those_of_the_map", "namespaces of users")
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_made_and_left() {
+        let run = || {
+            let link = || fs::read_link("/proc/thread-self/ns/net").expect("it is there");
+            let before = link();
+            let made = make(Namespaces::NET, || {
+                assert_ne!(link(), before);
+                loopback_up()
+            })?;
+            assert_eq!(link(), before);
+            enter(made.as_fd(), Namespaces::NET).map(|()| assert_ne!(link(), before))
+        };
+        match std::thread::spawn(run).join().expect("the thread ends well") {
+            Ok(()) => {}
+            Err(e) if e.errno == libc::EPERM => {
+                crate::test_not_run("a_namespace_is_made_and_left", "CAP_SYS_ADMIN")
+            }
+            Err(e) => panic!("{e}"),
+        }
     }
 
     #[test]

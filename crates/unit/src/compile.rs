@@ -216,6 +216,16 @@ impl<'a> Unit<'a> {
         exec
     }
 
+    /// The environment of a socket unit: its sockets are in the manager's network.
+    fn exec_of_listener(&self) -> ExecConfig {
+        const NETWORKS: [&str; 2] = ["PrivateNetwork", "NetworkNamespacePath"];
+        let mut exec = self.exec();
+        let of_network =
+            |asked: &mut crate::config::SandboxSetting| NETWORKS.contains(&asked.setting);
+        exec.sandbox.extend(exec.protections.extract_if(.., of_network));
+        exec
+    }
+
     fn mount(&self) -> MountConfig {
         let merged = &self.merged;
         MountConfig {

@@ -7,6 +7,8 @@
 //!
 //! Lists of this module are bounded by the size of a request, [`REQUEST_BYTES_MAX`].
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use warren_sandbox::mounts::Plan;
 
@@ -179,6 +181,10 @@ pub struct Missing {
     pub mounts: bool,
     /// A host name of its own.
     pub host_name: bool,
+    /// A network of its own.
+    pub network: bool,
+    /// Objects of System V of its own.
+    pub ipc: bool,
 }
 
 /// What a process sees of the file system and of the machine.
@@ -190,6 +196,35 @@ pub struct View {
     pub private_tmp: String,
     /// What the machine cannot give prevents the start.
     pub must_hold: bool,
+    /// Which of the request's fds are the two ends of the store of the run's namespaces, if it has any of its own
+    /// (see [`Stored`]).
+    pub store: Option<[u16; 2]>,
+}
+
+/// What is in the store of a run's namespaces: a pair of sockets with one message in it at most. Who needs a
+/// namespace takes the message from the second end, makes what is missing, and puts it back at the first. Others wait
+/// meanwhile; if the one who has it ends, they find nothing after [`STORE_PATIENCE`] and begin anew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// The message's first fd is a network.
+    pub network: bool,
+    /// The next one is a namespace of System V objects.
+    pub ipc: bool,
+}
+
+/// How long somebody waits for the message of a store.
+pub const STORE_PATIENCE: Duration = Duration::from_secs(2);
+
+impl Stored {
+    /// The message.
+    pub fn packet(self) -> [u8; 1] {
+        [u8::from(self.network) | u8::from(self.ipc) << 1]
+    }
+
+    /// What a message says.
+    pub fn parse(packet: u8) -> Stored {
+        Stored { network: packet & 1 != 0, ipc: packet & 2 != 0 }
+    }
 }
 
 /// A spawn that failed.

@@ -1,7 +1,9 @@
 use super::control::{InitMessage, InitRequest, pack_name, unpack_names};
 use super::exec::*;
 use super::*;
-use warren_sandbox::mounts::{Access, Content, Entry, Namespaces, Plan, Propagation};
+use warren_sandbox::mounts::{
+    Access, Content, Entry, Namespaces, Plan, Propagation, Shared, UserMap,
+};
 
 #[test]
 fn packets_come_back_as_they_went() {
@@ -143,11 +145,15 @@ fn full_request() -> SpawnRequest {
                     host_name: true,
                     host_name_is: Some(text()),
                     control_groups: true,
+                    network: Shared::Private,
+                    ipc: Shared::Path(text()),
+                    users: Some(UserMap::Full),
                 },
                 api_file_systems: true,
             },
             private_tmp: text(),
             must_hold: true,
+            store: Some([8, 9]),
         },
         delegated: vec![text()],
         served: Served {
@@ -173,17 +179,17 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "07ac020101740174017401017401017401017401017402010101020101010301070174050174017402017401010174010174010174010174010101740101020301010102010101010102010101010101020101010102010301020405010102010401740101740101017401740201740101020174010101740000000101000101020101017401010174010101740101740101740101010174010174",
+        "07ac020101740174017401017401017401017401017402010101020101010301070174050174017402017401010174010174010174010174010101740101020301010102010101010102010101010101020101010102010301020405010102010401740101740101017401740201740101020174010101740000000101000101020101017401010201740102010174010108090101740101740101740101010174010174",
     );
     let spawned = Spawned {
         pid: 1,
         started_ns: 2,
         moved_to_cgroup: true,
-        missing: Missing { mounts: true, host_name: true },
+        missing: Missing { mounts: true, host_name: true, network: true, ipc: true },
     };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }),
-        "030003000202010101",
+        "0300030002020101010101",
     );
     let error =
         SpawnError { step: ExecStep::Exec, errno: 2, message: "t".to_owned(), pid: Some(7) };

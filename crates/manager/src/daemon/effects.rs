@@ -426,6 +426,7 @@ impl Daemon {
         }
         self.forget_log_settings(unit);
         self.drop_connection(unit);
+        self.forget_namespaces(unit);
         if let TypeSettings::Service(config) = &settings.own
             && !restarting
             && config.fd_store_preserve != Preserve::Yes

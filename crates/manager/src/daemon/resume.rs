@@ -122,7 +122,11 @@ impl Daemon {
             .fd_store
             .into_iter()
             .partition(|(name, _)| crate::socket::accept::parse_stored_name(name).is_some());
-        kept_fds.into_iter().for_each(|(name, fd)| self.take_up_stored_fd(&name, fd));
+        for (name, fd) in kept_fds {
+            if let Err(fd) = self.take_up_namespaces(&name, fd) {
+                self.take_up_stored_fd(&name, fd);
+            }
+        }
         for &unit in held.groups.iter().filter(|&&unit| graph.get(unit).is_some()) {
             self.groups.take_up(&graph, unit, &self.core.group_path(unit));
         }

@@ -217,6 +217,8 @@ impl Daemon {
         let filter = command.map(|(_, exec)| self.spawning.filters.program(exec)).transpose()?;
         let filter = filter.unwrap_or_default();
         let plan = command.map(|(_, exec)| self.spawning.views.plan(exec)).unwrap_or_default();
+        let store = self.namespace_store(spawn, &plan)?;
+        let store_at = fds.len() + streams.len() + input.iter().len();
         let host = SpawnHost {
             unit: &unit,
             context: &self.core.settings().context,
@@ -231,11 +233,12 @@ impl Daemon {
             input_data: input.as_ref().map(|_| (fds.len() + streams.len()) as u16),
             system_call_filter: &filter,
             plan: &plan,
+            namespace_store: (!store.is_empty()).then_some([store_at as u16, store_at as u16 + 1]),
             must_hold: self.core.settings().defaults.refuses_missing_protection,
         };
         let spec = ExecSpec { served, ..exec_spec(spawn, &host)? };
         let own = streams.into_iter().chain(input).map(Passed::Own);
-        let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).collect();
+        let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).chain(store).collect();
         self.spawning.helpers.spawn(id, Box::new(spec), fds)
     }
 

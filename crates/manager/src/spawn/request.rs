@@ -62,6 +62,8 @@ pub struct SpawnHost<'a> {
     pub plan: &'a Plan,
     /// What the machine cannot give of it prevents the start (MissingProtection=).
     pub must_hold: bool,
+    /// Which of the packet's fds are the store of the run's namespaces.
+    pub namespace_store: Option<[u16; 2]>,
 }
 
 /// The kernel's log.
@@ -228,6 +230,7 @@ fn view(
         private_tmp: is_service
             .then(|| private_tmp::name(&host.context.boot_id, host.unit, spawn.invocation)),
         must_hold: host.must_hold,
+        store: host.namespace_store,
     };
     views::view(plan, own, spec.root_directory.is_some())
 }
@@ -290,14 +293,12 @@ fn required_features(exec: &ExecConfig, privileged: bool) -> Vec<String> {
 /// What runs without such a setting runs in another place than it is to run in: other files, another network, other
 /// rights of a session.
 fn is_another_environment(asked: &SandboxSetting) -> bool {
-    const REFUSED: [&str; 10] = [
+    const REFUSED: [&str; 8] = [
         "RootImage",
         "RootEphemeral",
         "MountImages",
         "ExtensionImages",
         "ExtensionDirectories",
-        "NetworkNamespacePath",
-        "IPCNamespacePath",
         "UserNamespacePath",
         "PAMName",
         "LoadCredentialEncrypted",

@@ -4,6 +4,7 @@ use crate::base::environment::Environment;
 use crate::spawn::environment_files::Reads;
 use crate::spawn::filters::Filters;
 use crate::spawn::helpers::Helpers;
+use crate::spawn::namespaces::Stores;
 use crate::spawn::tools::Tools;
 use crate::spawn::users::Names;
 use crate::spawn::views::Views;
@@ -21,6 +22,8 @@ pub(crate) struct Spawning {
     pub(crate) users: Names,
     /// What units forbid their processes to call.
     pub(crate) filters: Filters,
+    /// Namespaces that the processes of a run share.
+    pub(crate) namespaces: Stores,
     /// What units see of the file system.
     pub(crate) views: Views,
     /// It was logged that stalled helpers are no longer replaced.
@@ -37,6 +40,7 @@ impl Spawning {
             environment_files: Reads::default(),
             users,
             filters: Filters::default(),
+            namespaces: Stores::default(),
             views: Views::default(),
             is_limit_reported: false,
         }

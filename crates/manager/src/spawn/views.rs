@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use warren_init::protocol::exec::{LOG_SOCKETS, Missing, View};
-use warren_sandbox::mounts::{Content, Entry, Plan};
+use warren_sandbox::mounts::{Content, Entry, Plan, Shared};
 use warren_unit::config::{ExecConfig, SandboxSetting};
+
+use crate::spawn::namespaces;
 
 /// Contents that are kept; then all are made anew.
 const KEPT_MAX: usize = 1024;
@@ -62,6 +64,8 @@ pub(crate) struct Own<'a> {
     pub(crate) private_tmp: Option<String>,
     /// What the machine cannot give prevents the start.
     pub(crate) must_hold: bool,
+    /// Which fds are the store of the run's namespaces.
+    pub(crate) store: Option<[u16; 2]>,
 }
 
 /// What a process sees. `has_root`: it has a root directory.
@@ -83,7 +87,8 @@ pub(crate) fn view(plan: &Plan, own: Own<'_>, has_root: bool) -> View {
         plan.disconnected_tmp();
     }
     let private_tmp = own.private_tmp.filter(|_| plan.private_tmp).unwrap_or_default();
-    View { plan, private_tmp, must_hold: own.must_hold }
+    let store = own.store.filter(|_| namespaces::are_asked_for(&plan));
+    View { plan, private_tmp, must_hold: own.must_hold, store }
 }
 
 fn bound(source: String, path: String, optional: bool) -> Entry {
@@ -98,7 +103,11 @@ pub(crate) fn missing_settings(exec: &ExecConfig, missing: Missing) -> Vec<&'sta
         let words = asked.words();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         plan.take(asked.setting, &words, &mut Vec::new());
-        missing.mounts && plan.has_mounts() || missing.host_name && plan.namespaces.host_name
+        let own = &plan.namespaces;
+        missing.mounts && plan.has_mounts()
+            || missing.host_name && own.host_name
+            || missing.network && own.network != Shared::Host
+            || missing.ipc && own.ipc != Shared::Host
     };
     exec.protections.iter().filter(is_missing).map(|asked| asked.setting).collect()
 }
@@ -130,7 +139,7 @@ mod tests {
     fn what_is_missing_is_named_by_its_settings() {
         let exec =
             exec(&[("ProtectHostname", "yes"), ("PrivateTmp", "yes"), ("LockPersonality", "yes")]);
-        let mounts = Missing { mounts: true, host_name: false };
+        let mounts = Missing { mounts: true, ..Missing::default() };
         assert_eq!(missing_settings(&exec, mounts), ["PrivateTmp"]);
         assert_eq!(missing_settings(&exec, Missing { host_name: true, ..mounts }).len(), 2);
     }

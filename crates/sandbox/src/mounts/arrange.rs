@@ -64,6 +64,8 @@ pub enum Source {
     Processes(Processes),
     /// The tree of control groups, from the group of the process on.
     ControlGroups,
+    /// The message queues.
+    Queues,
 }
 
 /// What the entries nested in one come from.
@@ -211,6 +213,10 @@ fn step(
                 attributes |= attribute::READ_ONLY;
             }
             (Some((Source::ControlGroups, attributes)), own(free, Base::Made, false))
+        }
+        Content::Queues => {
+            let attributes = attribute::NO_SET_UID | attribute::NO_DEVICES | attribute::NO_EXECUTE;
+            (Some((Source::Queues, attributes | limits)), own(free, Base::Made, false))
         }
         Content::Processes(processes) => {
             let attributes = attribute::NO_SET_UID | attribute::NO_DEVICES | attribute::NO_EXECUTE;

@@ -28,6 +28,35 @@ pub struct Namespaces {
     pub host_name_is: Option<String>,
     /// The view of the tree of control groups (ProtectControlGroups=private).
     pub control_groups: bool,
+    /// Network devices and what belongs to them (PrivateNetwork=, NetworkNamespacePath=).
+    pub network: Shared,
+    /// Objects of System V and queues of POSIX (PrivateIPC=, IPCNamespacePath=).
+    pub ipc: Shared,
+    /// Users and capabilities (PrivateUsers=).
+    pub users: Option<UserMap>,
+}
+
+/// A namespace that all processes of a run have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Shared {
+    /// The manager's.
+    #[default]
+    Host,
+    /// One of the run's own.
+    Private,
+    /// The one behind this path.
+    Path(String),
+}
+
+/// Which users there are in a namespace of users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UserMap {
+    /// root and the unit's own.
+    Own,
+    /// The first 65,536.
+    Identity,
+    /// All.
+    Full,
 }
 
 impl Plan {
@@ -89,6 +118,8 @@ pub enum Content {
     Devices,
     /// Another view of the processes.
     Processes(Processes),
+    /// The message queues of the namespace.
+    Queues,
     /// Another view of the tree of control groups.
     ControlGroups {
         /// It cannot be written to.
@@ -166,7 +197,9 @@ impl Plan {
             Content::Bind { source, .. } => *source != entry.path,
             _ => false,
         };
-        match self.entries.iter().any(is_other) {
+        let has_path = |shared: &Shared| matches!(shared, Shared::Path(_));
+        let joins = has_path(&self.namespaces.network) || has_path(&self.namespaces.ipc);
+        match joins || self.entries.iter().any(is_other) {
             true => Purpose::Environment,
             false => Purpose::Protection,
         }

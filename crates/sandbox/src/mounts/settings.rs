@@ -1,7 +1,7 @@
 //! The values of the settings that end in mounts.
 
 use super::model::{
-    Access, Content, Entry, Plan, ProcessVisibility, Processes, Propagation, Tmpfs,
+    Access, Content, Entry, Plan, ProcessVisibility, Processes, Propagation, Shared, Tmpfs, UserMap,
 };
 use super::presets::{
     self, API, AS_IT_IS, CONFIGURATION, CONTROL_GROUPS, HOMES, KERNEL_LOGS, KERNEL_MEMORY, MODULES,
@@ -64,6 +64,23 @@ impl Plan {
             "ProcSubset" => self.processes().only_processes = true,
             "PrivateTmp" if word == "disconnected" => self.disconnected_tmp(),
             "PrivateTmp" => self.private_tmp = true,
+            "PrivateNetwork" => self.namespaces.network.make_private(),
+            "NetworkNamespacePath" => self.namespaces.network.take_path(word, problems),
+            "PrivateIPC" => {
+                self.namespaces.ipc.make_private();
+                self.extend(&["/dev/mqueue"], &Content::Queues);
+            }
+            "IPCNamespacePath" => {
+                self.namespaces.ipc.take_path(word, problems);
+                self.extend(&["/dev/mqueue"], &Content::Queues);
+            }
+            "PrivateUsers" => {
+                self.namespaces.users = Some(match word {
+                    "identity" => UserMap::Identity,
+                    "full" => UserMap::Full,
+                    _ => UserMap::Own,
+                });
+            }
             "PrivateDevices" => self.private_devices(),
             "PrivateMounts" => self.private_mounts = true,
             "MountAPIVFS" => self.api_file_systems = true,
@@ -181,6 +198,21 @@ impl Plan {
                 Ok(entry) => self.entries.push(entry),
                 Err(why) => problems.push(((*word).into(), why)),
             }
+        }
+    }
+}
+
+impl Shared {
+    fn make_private(&mut self) {
+        if *self == Shared::Host {
+            *self = Shared::Private;
+        }
+    }
+
+    fn take_path(&mut self, path: &str, problems: &mut Vec<Problem>) {
+        match simple(path) {
+            Ok(path) => *self = Shared::Path(path),
+            Err(why) => problems.push((path.into(), why)),
         }
     }
 }

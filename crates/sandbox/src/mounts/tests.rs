@@ -1,7 +1,7 @@
 //! Plans as text: settings on one line, steps on the next.
 
 use super::arrange::{Source, Step, arrange, attribute, joined};
-use super::{Content, Entry, Plan, Purpose, Taken};
+use super::{Content, Entry, Plan, Purpose, Shared, Taken, UserMap};
 
 fn plan(settings: &str) -> Plan {
     let mut plan = Plan::default();
@@ -25,6 +25,7 @@ fn text(step: &Step) -> String {
         Source::Tmpfs(tmpfs) => format!("tmpfs({})", tmpfs.options.join(",")),
         Source::Devices => "devices".to_owned(),
         Source::ControlGroups => "groups".to_owned(),
+        Source::Queues => "queues".to_owned(),
         Source::Processes(p) => {
             format!("proc({},{})", p.visibility.hidepid().unwrap_or("all"), p.only_processes)
         }
@@ -192,6 +193,18 @@ fn groups_and_host_name_are_the_units_own() {
     let mut problems = Vec::new();
     Plan::default().take("ProtectHostname", &["yes:a/b"], &mut problems);
     assert_eq!(problems.len(), 1);
+}
+
+#[test]
+fn namespaces_are_private_unless_a_path_is_stated() {
+    let network = |settings: &str| plan(settings).namespaces.network;
+    assert_eq!(network("PrivateNetwork=yes"), Shared::Private);
+    let path = Shared::Path("/run/netns/a".to_owned());
+    assert_eq!(network("PrivateNetwork=yes; NetworkNamespacePath=/run/netns/a"), path);
+    assert_eq!(network("NetworkNamespacePath=/run/netns/a; PrivateNetwork=yes"), path);
+    assert_eq!(plan("NetworkNamespacePath=/a").purpose(), Purpose::Environment);
+    assert_eq!(plan("PrivateUsers=identity").namespaces.users, Some(UserMap::Identity));
+    check("PrivateIPC=yes", &["/dev/mqueue <- queues [noexec,nosuid,nodev]"]);
 }
 
 #[test]

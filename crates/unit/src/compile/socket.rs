@@ -75,7 +75,7 @@ impl Unit<'_> {
             symlinks: merged.plain_words(id!(Socket "Symlinks")),
             fd_name: self.fd_name(),
             trigger_limit: self.trigger_limit(accept),
-            exec: Box::new(self.exec()),
+            exec: Box::new(self.exec_of_listener()),
             kill: self.kill(),
             cgroup: Box::new(self.cgroup()),
         }

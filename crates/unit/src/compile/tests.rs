@@ -427,7 +427,7 @@ fn names_of_journal_namespaces_are_parts_of_file_names() {
 
 #[test]
 fn what_has_no_effect_is_said() {
-    let text = "[Service]\nExecStart=/bin/x\nPrivateNetwork=yes\nUtmpIdentifier=x\nCPUShares=5\n";
+    let text = "[Service]\nExecStart=/bin/x\nRemoveIPC=yes\nUtmpIdentifier=x\nCPUShares=5\n";
     let all = with("a.service", &[text], |c| c.check());
     let codes: Vec<Code> = all.iter().map(|d| d.code).collect();
     for code in [Code::SandboxNotApplied, Code::NotActedOn, Code::Obsolete] {
@@ -475,15 +475,15 @@ fn protection_that_is_not_applied_has_its_effect_on_privileges() {
 fn what_is_off_protects_nothing_and_is_not_said() {
     let text = "[Service]\nExecStart=/bin/x\nProtectHome=no\nPrivateTmp=false\nRestrictNamespaces=no\n\
                 DevicePolicy=auto\nProtectProc=default\nProcSubset=all\nReadOnlyPaths=\nProtectSystem=full\n";
-    let dropin = "[Service]\nProtectSystem=no\nPrivateNetwork=rubbish\nDynamicUser=yes\n";
+    let dropin = "[Service]\nProtectSystem=no\nRemoveIPC=rubbish\nDynamicUser=yes\n";
     let all = with("a.service", &[text, dropin], |c| c.check());
     let shown: Vec<&str> = all.iter().map(|d| d.message.as_ref()).collect();
     assert_eq!(
         shown,
         [
             "DynamicUser= is not supported: what is to run by it is not started",
-            "PrivateNetwork= protects the host and is NOT applied",
-            "PrivateNetwork=: 'rubbish' is neither yes nor no, ignored",
+            "RemoveIPC= protects the host and is NOT applied",
+            "RemoveIPC=: 'rubbish' is neither yes nor no, ignored",
         ]
     );
 }

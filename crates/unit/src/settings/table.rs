@@ -239,13 +239,12 @@ rows! {
     @Exec Acted Last (Bool): SetLoginEnvironment;
     @Exec Parsed Last (Bool): MemoryKSM;
     @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
-    @Exec Sandbox Last (Bool): DynamicUser PrivateNetwork PrivateIPC ProtectClock RemoveIPC
-        BindLogSockets RootEphemeral;
-    @Exec Applied Last (Bool): PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime
+    @Exec Sandbox Last (Bool): DynamicUser ProtectClock RemoveIPC BindLogSockets RootEphemeral;
+    @Exec Applied Last (Bool): PrivateNetwork PrivateIPC PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime
         RestrictSUIDSGID ProtectKernelTunables ProtectKernelModules ProtectKernelLogs
         PrivateMounts MountAPIVFS;
     @Exec Applied Last (BoolOr(&["disconnected"])): PrivateTmp;
-    @Exec Sandbox Last (BoolOr(&["self", "identity", "full", "managed"])): PrivateUsers;
+    @Exec Applied Last (BoolOr(&["self", "identity", "full"])): PrivateUsers;
     @Exec Applied Last (BoolOr(&["private", "strict"])): ProtectControlGroups;
     @Exec Applied Last (Raw): ProtectHostname;
     @Exec Applied Append (Raw): RestrictNamespaces;
@@ -255,8 +254,8 @@ rows! {
     @Exec Applied Last (Word(&["noaccess", "invisible", "ptraceable", "default"])): ProtectProc;
     @Exec Applied Last (Word(&["all", "pid"])): ProcSubset;
     @Exec Sandbox Last (Raw): RootImage RootHash RootHashSignature RootVerity PAMName
-        SELinuxContext AppArmorProfile SmackProcessLabel NetworkNamespacePath IPCNamespacePath
-        UserNamespacePath;
+        SELinuxContext AppArmorProfile SmackProcessLabel UserNamespacePath;
+    @Exec Applied Last (Raw): NetworkNamespacePath IPCNamespacePath;
     @Exec Applied Last (Raw): SystemCallErrorNumber MountFlags;
     @Exec Sandbox Append (Raw): RootImageOptions MountImages ExtensionImages ExtensionDirectories
         RestrictFileSystems;

@@ -4,7 +4,7 @@
 //! lock, drops nothing. The order: what needs privileges first, then the user switch, then
 //! what must see the new user (the working directory), then the fds, then exec.
 
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use warren_sys::errno::{ECANCELED, ENOSYS, EPERM};
 use warren_sys::signal::SIGPIPE;
 
@@ -107,6 +107,13 @@ fn own_view(prepared: &mut Prepared) -> Result<(), Failure> {
         // Before the mounts: they show the tree from here on.
         namespace::unshare(Namespaces::CGROUP).at(ExecStep::Namespace)?;
     }
+    let entered = &prepared.entered;
+    for (fd, kind, step) in [
+        (&entered.network, Namespaces::NET, ExecStep::Network),
+        (&entered.ipc, Namespaces::IPC, ExecStep::Namespace),
+    ] {
+        fd.as_ref().map_or(Ok(()), |fd| namespace::enter(fd.as_fd(), kind)).at(step)?;
+    }
     if let Some(mounts) = &mut prepared.mounts {
         crate::mounts::enter(mounts).at(ExecStep::Namespace)?;
     }
@@ -118,7 +125,10 @@ fn own_view(prepared: &mut Prepared) -> Result<(), Failure> {
             other => other.at(ExecStep::Namespace)?,
         }
     }
-    Ok(())
+    // At last: what was made before belongs to others than those who are in there.
+    let users = &prepared.entered.users;
+    let enter = |fd: &OwnedFd| namespace::enter(fd.as_fd(), Namespaces::USER);
+    users.as_ref().map_or(Ok(()), enter).at(ExecStep::User)
 }
 
 /// A host name of its own: what it is outside, unless another is stated.

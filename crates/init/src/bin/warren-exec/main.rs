@@ -11,6 +11,7 @@
 mod apply;
 mod identity;
 mod mounts;
+mod namespaces;
 mod prepare;
 mod request;
 mod serve;

@@ -15,6 +15,7 @@ use warren_sys::tree::{self, Existing, Owner};
 use warren_sys::{Error, cgroup, fdpass, file, process};
 
 use crate::identity::{Identity, Users};
+use crate::namespaces::{self, Entered};
 use crate::serve::OWN_FDS_FROM;
 use crate::stdio::{self, Source};
 use crate::view::{self, OwnMounts};
@@ -49,6 +50,8 @@ pub struct Prepared {
     pub directory: CString,
     /// CPUAffinity=.
     pub cpus: Option<CpuSet>,
+    /// Namespaces that it enters.
+    pub entered: Entered,
     /// What the process may not call.
     pub filter: Option<SystemCallFilter>,
     /// What the machine cannot give.
@@ -86,6 +89,12 @@ impl FdTable {
     pub fn number(&self, index: u16, step: ExecStep) -> Result<RawFd, SpawnError> {
         let fd = self.fds.get(usize::from(index));
         fd.map(AsRawFd::as_raw_fd).ok_or_else(|| failed(step, 0, format!("no fd {index} was sent")))
+    }
+
+    /// The same, borrowed.
+    pub fn borrow(&self, index: u16, step: ExecStep) -> Result<BorrowedFd<'_>, SpawnError> {
+        let fd = self.fds.get(usize::from(index));
+        fd.map(AsFd::as_fd).ok_or_else(|| failed(step, 0, format!("no fd {index} was sent")))
     }
 
     fn copy(&self, index: u16, step: ExecStep) -> Result<OwnedFd, SpawnError> {
@@ -135,6 +144,7 @@ pub fn prepare(
     for set in &spec.directories {
         make_directories(set, &identity, goes_on)?;
     }
+    let entered = namespaces::prepare(&spec, &fds, &identity)?;
     let mounts = view::prepare(&spec)?;
     let root = spec.root_directory.as_deref().filter(|_| mounts.is_none());
     let root = root.map(|r| c_string(r, ExecStep::Chroot)).transpose()?;
@@ -151,7 +161,8 @@ pub fn prepare(
         already_is_user: is_ours(&spec, &identity),
         cpus: spec.cpu_affinity.as_deref().map(CpuSet::new),
         filter: filter(&spec)?,
-        missing: Missing::default(),
+        missing: entered.missing,
+        entered,
         identity,
         _fds: fds,
         spec,

@@ -329,6 +329,7 @@ impl Root {
             }
             Source::Tmpfs(tmpfs) => (MountSource::FileSystem(c"tmpfs", options(&tmpfs)?), true),
             Source::Devices => (MountSource::Devices { nodes: can_make_devices() }, true),
+            Source::Queues => (MountSource::FileSystem(c"mqueue", Vec::new()), true),
             Source::ControlGroups => (MountSource::FileSystem(c"cgroup2", Vec::new()), true),
             Source::Processes(processes) => {
                 let mut options = Vec::new();

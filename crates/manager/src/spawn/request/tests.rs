@@ -61,6 +61,7 @@ fn asked(
         system_call_filter: &[],
         plan: &plan,
         must_hold: false,
+        namespace_store: None,
     };
     let spawn = Spawn {
         unit: UnitId(0),
