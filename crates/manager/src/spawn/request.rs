@@ -18,6 +18,7 @@ use warren_unit::config::{
     IoSchedulingClass, KeyringMode, NotifyAccess, Output, Personality, Resource, SandboxSetting,
     ServiceConfig, UnsetEnvironment, WorkingDirectory as Place, expand,
 };
+use warren_unit::value::plain_words;
 use warren_unit::{Context, Scope};
 
 use crate::base::environment::Variables;
@@ -304,7 +305,7 @@ fn is_another_environment(asked: &SandboxSetting) -> bool {
         "LoadCredentialEncrypted",
     ];
     // One of a name alone may be provided to the machine or not.
-    let is_of_file = || asked.words().iter().any(|word| word.contains(":/"));
+    let is_of_file = || plain_words(&asked.value).iter().any(|word| word.contains(":/"));
     REFUSED.contains(&asked.setting) || asked.setting == "LoadCredential" && is_of_file()
 }
 

@@ -8,6 +8,7 @@ use warren_sandbox::mounts::{Content, Entry, Plan, Shared};
 use warren_unit::config::{ExecConfig, SandboxSetting};
 
 use crate::spawn::namespaces;
+use warren_unit::value::plain_words;
 
 /// Contents that are kept; then all are made anew.
 const KEPT_MAX: usize = 1024;
@@ -44,7 +45,7 @@ impl Views {
 fn compile(settings: &[SandboxSetting]) -> Plan {
     let (mut plan, mut problems) = (Plan::default(), Vec::new());
     for asked in settings {
-        let words = asked.words();
+        let words = plain_words(&asked.value);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         plan.take(asked.setting, &words, &mut problems);
     }
@@ -100,7 +101,7 @@ fn bound(source: String, path: String, optional: bool) -> Entry {
 pub(crate) fn missing_settings(exec: &ExecConfig, missing: Missing) -> Vec<&'static str> {
     let is_missing = |asked: &&SandboxSetting| {
         let mut plan = Plan::default();
-        let words = asked.words();
+        let words = plain_words(&asked.value);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         plan.take(asked.setting, &words, &mut Vec::new());
         let own = &plan.namespaces;

@@ -319,13 +319,6 @@ pub struct SandboxSetting {
     pub value: Box<str>,
 }
 
-impl SandboxSetting {
-    /// The words of the value.
-    pub fn words(&self) -> Vec<String> {
-        crate::value::plain_words(&self.value)
-    }
-}
-
 /// Everything of systemd.exec(5) that is acted on. `None` means: as inherited.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecConfig {

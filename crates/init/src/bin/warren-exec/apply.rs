@@ -288,7 +288,7 @@ fn change_directory(prepared: &Prepared) -> Result<(), Failure> {
     }
 }
 
-/// Every source is numbered above every target: see `serve::OWN_FDS_FROM`.
+/// Every source is numbered above every target: see `fds::OWN_FDS_FROM`.
 fn install_fds(listen: &[RawFd]) -> Result<(), Failure> {
     let mut next = 3;
     for &fd in listen {

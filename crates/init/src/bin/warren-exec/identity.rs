@@ -4,7 +4,7 @@ use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{ExecSpec, Served, ServedUser, SpawnError};
 use warren_sys::passwd::{Current, Group, User, groups, unlisted_group, unlisted_user, users};
 
-use crate::prepare::{failed, wrong};
+use crate::fault::{failed, wrong};
 
 /// The user database, read again when its files changed.
 #[derive(Default)]

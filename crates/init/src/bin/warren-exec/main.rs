@@ -9,6 +9,8 @@
 //! the pool go on. Ends when its socket does.
 
 mod apply;
+mod fault;
+mod fds;
 mod identity;
 mod mounts;
 mod namespaces;
@@ -76,5 +78,5 @@ fn arguments(args: impl Iterator<Item = String>) -> Result<Arguments, String> {
 
 fn own(fd: &str) -> Result<OwnedFd, String> {
     let fd: RawFd = fd.parse().map_err(|_| format!("not an fd: {fd}"))?;
-    serve::own_inherited(fd).map_err(|e| format!("fd {fd}: {e}"))
+    fds::own_inherited(fd).map_err(|e| format!("fd {fd}: {e}"))
 }

@@ -10,8 +10,9 @@ use warren_sys::fdpass;
 use warren_sys::namespace::{self, IdRange, Namespaces};
 use warren_sys::{Error, process};
 
+use crate::fault::{failed, wrong};
+use crate::fds::FdTable;
 use crate::identity::Identity;
-use crate::prepare::{FdTable, failed, wrong};
 
 /// Namespaces that the process enters.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use warren_sys::errno::EINVAL;
 
 use warren_init::protocol::ExecStep;
@@ -12,11 +12,12 @@ use warren_init::protocol::exec::{
 };
 use warren_sys::child::{CpuSet, ExecStrings, SystemCallFilter};
 use warren_sys::tree::{self, Existing, Owner};
-use warren_sys::{Error, cgroup, fdpass, file, process};
+use warren_sys::{cgroup, file, process};
 
+use crate::fault::{c_string, failed, wrong};
+use crate::fds::FdTable;
 use crate::identity::{Identity, Users};
 use crate::namespaces::{self, Entered};
-use crate::serve::OWN_FDS_FROM;
 use crate::stdio::{self, Source};
 use crate::view::{self, OwnMounts};
 
@@ -57,71 +58,6 @@ pub struct Prepared {
     /// What the machine cannot give.
     pub missing: Missing,
 }
-
-/// The request's fds by index.
-#[derive(Debug, Default)]
-pub struct FdTable {
-    fds: Vec<OwnedFd>,
-    /// Above every number that is to be installed.
-    base: RawFd,
-    /// The helper's socket, where that is in the way: who hears of it hears when the program is there.
-    _socket: Option<OwnedFd>,
-}
-
-impl FdTable {
-    /// Takes received fds, moving those that are in the way of the numbers to be installed.
-    fn new(fds: Vec<OwnedFd>, socket: BorrowedFd<'_>) -> Result<FdTable, SpawnError> {
-        let base = RawFd::try_from(fds.len() + FIRST_PASSED).unwrap_or(RawFd::MAX);
-        let base = base.max(OWN_FDS_FROM);
-        let copy =
-            |fd: BorrowedFd<'_>| fdpass::duplicate(fd, base).map_err(|e| wrong(ExecStep::Fds, &e));
-        let high = |fd: OwnedFd| match fd.as_raw_fd() {
-            n if n >= base => Ok(fd),
-            _ => copy(fd.as_fd()),
-        };
-        let in_the_way = (base > OWN_FDS_FROM).then_some(socket);
-        let _socket = in_the_way.map(copy).transpose()?;
-        let fds = fds.into_iter().map(high).collect::<Result<_, _>>()?;
-        Ok(FdTable { fds, base, _socket })
-    }
-
-    /// The fd with this index; the request is wrong when there is none.
-    pub fn number(&self, index: u16, step: ExecStep) -> Result<RawFd, SpawnError> {
-        let fd = self.fds.get(usize::from(index));
-        fd.map(AsRawFd::as_raw_fd).ok_or_else(|| failed(step, 0, format!("no fd {index} was sent")))
-    }
-
-    /// The same, borrowed.
-    pub fn borrow(&self, index: u16, step: ExecStep) -> Result<BorrowedFd<'_>, SpawnError> {
-        let fd = self.fds.get(usize::from(index));
-        fd.map(AsFd::as_fd).ok_or_else(|| failed(step, 0, format!("no fd {index} was sent")))
-    }
-
-    fn copy(&self, index: u16, step: ExecStep) -> Result<OwnedFd, SpawnError> {
-        let Some(fd) = self.fds.get(usize::from(index)) else {
-            return Err(failed(step, 0, format!("no fd {index} was sent")));
-        };
-        fdpass::duplicate(fd, self.base).map_err(|e| wrong(step, &e))
-    }
-}
-
-/// An error of a step.
-pub fn failed(step: ExecStep, errno: i32, message: String) -> SpawnError {
-    SpawnError { step, errno, message, pid: None }
-}
-
-/// An error of a step that a system call caused.
-pub fn wrong(step: ExecStep, error: &Error) -> SpawnError {
-    failed(step, error.errno, error.what())
-}
-
-/// A terminated string; a NUL inside is an error of the step.
-pub fn c_string(text: &str, step: ExecStep) -> Result<CString, SpawnError> {
-    CString::new(text).map_err(|_| failed(step, EINVAL, format!("NUL in {text:?}")))
-}
-
-/// Number of the first fd that a service is passed.
-const FIRST_PASSED: usize = 3;
 
 /// The user without any rights.
 const NOBODY: u32 = 65534;
@@ -227,7 +163,7 @@ fn delegate(
 
 fn listen(spec: &ExecSpec, fds: &FdTable) -> Result<Vec<RawFd>, SpawnError> {
     let number = |&index: &u16| fds.number(index, ExecStep::Fds);
-    if spec.listen_fds.len() + FIRST_PASSED > fds.base as usize {
+    if !fds.has_room_for(spec.listen_fds.len()) {
         let message = format!("{} fds to be passed", spec.listen_fds.len());
         return Err(failed(ExecStep::Request, 0, message));
     }

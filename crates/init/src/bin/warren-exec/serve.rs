@@ -1,7 +1,7 @@
 //! The loop: a request, a process, a reply.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 
 use warren_init::protocol::birth::{self, Birth};
 use warren_init::protocol::exec::{
@@ -13,19 +13,10 @@ use warren_sys::{Error, fdpass, process, signal, time};
 
 use crate::Arguments;
 use crate::apply::{self, Failure};
+use crate::fds::OWN_FDS_FROM;
 use crate::identity::Users;
 use crate::prepare::{Prepared, prepare};
 use crate::request::{self, Incoming};
-
-/// Lowest number of an fd that we keep: above every number that a service's fds get, so that
-/// installing those never hits one of ours. 3 for the standard ones plus 253 of one packet; with more,
-/// what is needed is moved higher for the time being.
-pub const OWN_FDS_FROM: RawFd = 256;
-
-/// Takes an fd that init started us with out of the services' way.
-pub fn own_inherited(fd: RawFd) -> Result<OwnedFd, Error> {
-    fdpass::take_inherited(fd, OWN_FDS_FROM)
-}
 
 /// What lasts from request to request.
 struct Helper {

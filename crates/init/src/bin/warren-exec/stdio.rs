@@ -6,7 +6,8 @@ use std::os::fd::RawFd;
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{ExecSpec, SpawnError, StdInput, StdOutput, TtyMode};
 
-use crate::prepare::{FdTable, c_string};
+use crate::fault::c_string;
+use crate::fds::FdTable;
 
 const O_RDONLY: i32 = 0;
 const O_WRONLY: i32 = 1;

@@ -15,7 +15,7 @@ use warren_sys::mount::places::{self, Kind};
 use warren_sys::mount::{Sharing, own};
 use warren_sys::{Error, child, tree};
 
-use crate::prepare::{c_string, failed, wrong};
+use crate::fault::{c_string, failed, wrong};
 
 const STEP: ExecStep = ExecStep::Namespace;
 

@@ -1,0 +1,75 @@
+//! File descriptors: those of a request, by index, and the numbers that are our own.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use warren_init::protocol::ExecStep;
+use warren_init::protocol::exec::SpawnError;
+use warren_sys::{Error, fdpass};
+
+use crate::fault::{failed, wrong};
+
+/// Lowest number of an fd that we keep: above every number that a service's fds get, so that
+/// installing those never hits one of ours. 3 for the standard ones plus 253 of one packet; with more,
+/// what is needed is moved higher for the time being.
+pub const OWN_FDS_FROM: RawFd = 256;
+
+/// Takes an fd that init started us with out of the services' way.
+pub fn own_inherited(fd: RawFd) -> Result<OwnedFd, Error> {
+    fdpass::take_inherited(fd, OWN_FDS_FROM)
+}
+
+/// Number of the first fd that a service is passed.
+const FIRST_PASSED: usize = 3;
+
+/// The request's fds by index.
+#[derive(Debug, Default)]
+pub struct FdTable {
+    fds: Vec<OwnedFd>,
+    /// Above every number that is to be installed.
+    base: RawFd,
+    /// The helper's socket, where that is in the way: who hears of it hears when the program is there.
+    _socket: Option<OwnedFd>,
+}
+
+impl FdTable {
+    /// Takes received fds, moving those that are in the way of the numbers to be installed.
+    pub fn new(fds: Vec<OwnedFd>, socket: BorrowedFd<'_>) -> Result<FdTable, SpawnError> {
+        let base = RawFd::try_from(fds.len() + FIRST_PASSED).unwrap_or(RawFd::MAX);
+        let base = base.max(OWN_FDS_FROM);
+        let copy =
+            |fd: BorrowedFd<'_>| fdpass::duplicate(fd, base).map_err(|e| wrong(ExecStep::Fds, &e));
+        let high = |fd: OwnedFd| match fd.as_raw_fd() {
+            n if n >= base => Ok(fd),
+            _ => copy(fd.as_fd()),
+        };
+        let in_the_way = (base > OWN_FDS_FROM).then_some(socket);
+        let _socket = in_the_way.map(copy).transpose()?;
+        let fds = fds.into_iter().map(high).collect::<Result<_, _>>()?;
+        Ok(FdTable { fds, base, _socket })
+    }
+
+    /// Whether so many can be passed below the numbers of ours.
+    pub fn has_room_for(&self, passed: usize) -> bool {
+        passed + FIRST_PASSED <= self.base as usize
+    }
+
+    /// The fd with this index; the request is wrong when there is none.
+    pub fn number(&self, index: u16, step: ExecStep) -> Result<RawFd, SpawnError> {
+        let fd = self.fds.get(usize::from(index));
+        fd.map(AsRawFd::as_raw_fd).ok_or_else(|| failed(step, 0, format!("no fd {index} was sent")))
+    }
+
+    /// The same, borrowed.
+    pub fn borrow(&self, index: u16, step: ExecStep) -> Result<BorrowedFd<'_>, SpawnError> {
+        let fd = self.fds.get(usize::from(index));
+        fd.map(AsFd::as_fd).ok_or_else(|| failed(step, 0, format!("no fd {index} was sent")))
+    }
+
+    /// A copy of it.
+    pub fn copy(&self, index: u16, step: ExecStep) -> Result<OwnedFd, SpawnError> {
+        let Some(fd) = self.fds.get(usize::from(index)) else {
+            return Err(failed(step, 0, format!("no fd {index} was sent")));
+        };
+        fdpass::duplicate(fd, self.base).map_err(|e| wrong(step, &e))
+    }
+}
