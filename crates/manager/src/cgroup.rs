@@ -6,5 +6,6 @@
 
 pub(crate) mod controllers;
 pub(crate) mod limits;
+pub(crate) mod programs;
 pub(crate) mod tree;
 pub(crate) mod unwatched;

@@ -140,6 +140,42 @@ const LOOKS: &[Look] = &[
         finds: "there\n",
     },
     Look {
+        name: "device-rules",
+        settings: "DevicePolicy=closed\nDeviceAllow=/dev/full r",
+        script: "head -c 1 /dev/zero | wc -c; head -c 1 /dev/full | wc -c; echo x 2>/dev/null >/dev/full || echo full; head -c 1 /dev/kmsg",
+        finds: "1\n1\nfull\nhead: cannot open '/dev/kmsg' for reading: Operation not permitted\n",
+    },
+    Look {
+        name: "device-strict",
+        settings: "DevicePolicy=strict\nDeviceAllow=char-mem r",
+        script: "head -c 1 /dev/zero | wc -c; true >/dev/null",
+        finds: "1\n/bin/sh: 1: cannot create /dev/null: Operation not permitted\n",
+    },
+    Look {
+        name: "device-bound",
+        settings: "PrivateDevices=yes\nBindPaths=/dev/kmsg",
+        script: "head -c 1 /dev/kmsg",
+        finds: "head: cannot open '/dev/kmsg' for reading: Operation not permitted\n",
+    },
+    Look {
+        name: "addresses",
+        settings: "PrivateNetwork=yes\nIPAddressDeny=any\nIPAddressAllow=127.0.0.2 ::1",
+        script: "for a in 127.0.0.1 127.0.0.2 ::1; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n127.0.0.2 sent\n::1 sent\n",
+    },
+    Look {
+        name: "addresses-of-slice",
+        settings: "PrivateNetwork=yes\nSlice=closed.slice\nIPAddressAllow=127.0.0.2",
+        script: "for a in 127.0.0.1 127.0.0.2; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n127.0.0.2 sent\n",
+    },
+    Look {
+        name: "addresses-inherited",
+        settings: "PrivateNetwork=yes\nSlice=closed.slice",
+        script: "for a in 127.0.0.1 127.0.0.2; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n127.0.0.2 denied\n",
+    },
+    Look {
         name: "no-network",
         settings: "NetworkNamespacePath=/run/netns/none",
         script: "echo never",
@@ -189,7 +225,9 @@ fn own_tmp(m: &Machine) {
 fn services_see_what_their_units_ask_for() {
     let units: Vec<(String, String)> =
         LOOKS.iter().map(|look| (format!("{}.service", look.name), unit(look))).collect();
-    let units: Vec<(&str, &str)> = units.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let slice = [("closed.slice", "[Slice]\nIPAddressDeny=any\n")];
+    let units = units.iter().map(|(name, text)| (&**name, &**text));
+    let units: Vec<(&str, &str)> = units.chain(slice).collect();
     let Some(m) = Machine::start("views", &units) else { return };
     let prepare = "mkdir -p /run/w/a /run/root/free /run/w2 /run/netns; chmod 777 /run/w2; touch /run/w2/of-other; chown 7 /run/w2/of-other; \
                    touch /run/netns/own; unshare --net=/run/netns/own readlink /proc/self/ns/net >/run/w2/own-net; printf '#!/bin/sh\\necho ran\\n' >/run/w/file; chmod +x /run/w/file; \

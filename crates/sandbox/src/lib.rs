@@ -4,5 +4,6 @@
 //! Must not: make a system call, read a file or know a unit; everything here is a function of its arguments.
 //! Start reading at [`seccomp::compile`] for system calls and at [`mounts::Plan`] for the file system.
 
+pub mod bpf;
 pub mod mounts;
 pub mod seccomp;

@@ -14,6 +14,7 @@ pub mod activation;
 pub mod arguments;
 pub mod autofs;
 pub mod block;
+pub mod bpf;
 pub mod cgroup;
 pub mod child;
 pub mod clone;

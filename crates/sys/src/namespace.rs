@@ -86,12 +86,12 @@ pub fn make(kind: Namespaces, inside: impl FnOnce() -> Result<()>) -> Result<Own
     made
 }
 
-/// A new namespace of users with these maps. A process is made for it that ends before this returns, because maps
+/// A new namespace of users with these maps. With `keeps_groups` nobody in it can change his groups. A process is made for it that ends before this returns, because maps
 /// are written from outside.
 ///
 /// # Errors
 /// `ENOSPC`, `EPERM` or `EUSERS` where there can be none.
-pub fn make_users(uids: &[IdRange], gids: &[IdRange]) -> Result<OwnedFd> {
+pub fn make_users(uids: &[IdRange], gids: &[IdRange], keeps_groups: bool) -> Result<OwnedFd> {
     let (ready, at_work) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).call("pipe")?;
     let (ends, hold) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).call("pipe")?;
@@ -107,7 +107,7 @@ pub fn make_users(uids: &[IdRange], gids: &[IdRange]) -> Result<OwnedFd> {
         unsafe { libc::_exit(0) };
     }
     drop((at_work, ends));
-    let made = users_of(pid, ready.as_fd(), uids, gids);
+    let made = users_of(pid, ready.as_fd(), (uids, gids), keeps_groups);
     drop(hold);
     let _ = crate::process::wait(crate::process::Wait::Pid(pid), true);
     made
@@ -116,8 +116,8 @@ pub fn make_users(uids: &[IdRange], gids: &[IdRange]) -> Result<OwnedFd> {
 fn users_of(
     pid: i32,
     ready: BorrowedFd<'_>,
-    uids: &[IdRange],
-    gids: &[IdRange],
+    (uids, gids): (&[IdRange], &[IdRange]),
+    keeps_groups: bool,
 ) -> Result<OwnedFd> {
     let mut errno = [0; 4];
     let read = rustix::io::retry_on_intr(|| rustix::io::read(ready, &mut errno)).call("read")?;
@@ -125,6 +125,10 @@ fn users_of(
         0 if read == errno.len() => {}
         0 => return Err(Error::new("unshare", libc::ESRCH)),
         errno => return Err(Error::new("unshare", errno)),
+    }
+    if keeps_groups {
+        let path = format!("/proc/{pid}/setgroups");
+        fs::write(&path, "deny").call_on("write", &path)?;
     }
     write_id_maps(pid, uids, gids)?;
     open(&format!("/proc/{pid}/ns/user"))
@@ -227,7 +231,7 @@ mod tests {
     fn users_are_those_of_the_map() {
         let own = rustix::process::geteuid().as_raw();
         let only = [IdRange { inside: own, outside: own, count: 1 }];
-        match make_users(&only, &only) {
+        match make_users(&only, &only, true) {
             Ok(users) => {
                 let path = crate::file::descriptor_path(users.as_fd());
                 let kind = fs::read_link(path).expect("it is open");

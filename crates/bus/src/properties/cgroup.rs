@@ -3,7 +3,7 @@
 use super::Subject;
 use super::properties;
 use super::values::*;
-use warren_unit::config::Delegate;
+use warren_unit::config::{Delegate, DevicePolicy};
 
 properties! {
     /// The table of the group.
@@ -62,13 +62,13 @@ properties! {
     MemoryMax "t" Never => |s, w| s.memory(w, s.cgroup().memory_max, u64::MAX);
     MemorySwapMax "t" Never => |s, w| s.memory(w, s.cgroup().memory_swap_max, u64::MAX);
     MemoryLimit "t" Never => |s, w| s.memory(w, s.cgroup().memory_limit, u64::MAX);
-    DevicePolicy "s" Never => |s, w| w.str(s.cgroup().device_policy.as_str());
+    DevicePolicy "s" Never => |s, w| w.str(device_policy(s).as_str());
     DeviceAllow "a(ss)" Never => |s, w| device_allow(w, &s.cgroup().device_allow);
     TasksAccounting "b" Never => |s, w| w.bool(s.cgroup().tasks_accounting);
     TasksMax "t" Never => |s, w| w.u64(s.tasks_max());
     IPAccounting "b" Never => |s, w| w.bool(s.cgroup().ip_accounting);
-    IPAddressAllow "a(iayu)" Never = "0";
-    IPAddressDeny "a(iayu)" Never = "0";
+    IPAddressAllow "a(iayu)" Never => |s, w| prefixes(w, &s.cgroup().ip_address_allow);
+    IPAddressDeny "a(iayu)" Never => |s, w| prefixes(w, &s.cgroup().ip_address_deny);
     IPIngressFilterPath "as" Never = "0";
     IPEgressFilterPath "as" Never = "0";
     DisableControllers "as" Never => |s, w| w.strs(s.cgroup().disable_controllers.iter().map(|c| c.as_str()));
@@ -85,4 +85,15 @@ properties! {
 /// Counted as long as a neighbour wants it, shown where `IOAccounting=` says so.
 fn io(subject: &Subject<'_>, count: Option<u64>) -> u64 {
     count.filter(|_| subject.cgroup().io_accounting).unwrap_or(u64::MAX)
+}
+
+/// PrivateDevices= closes what nobody says anything of (systemd.exec(5), there).
+fn device_policy(subject: &Subject<'_>) -> DevicePolicy {
+    let mut protections = subject.exec().protections.iter();
+    match subject.cgroup().device_policy {
+        DevicePolicy::Auto if protections.any(|s| s.setting == "PrivateDevices") => {
+            DevicePolicy::Closed
+        }
+        policy => policy,
+    }
 }

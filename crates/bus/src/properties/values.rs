@@ -1,6 +1,7 @@
 //! Values as systemd puts them on the wire.
 
 use crate::wire::Writer;
+use std::net::IpAddr;
 use std::time::Duration;
 use warren_core::model::process::{Ended, ExitStatus, Process};
 use warren_core::model::state::Tested;
@@ -207,6 +208,23 @@ pub fn device_allow<'w>(w: &'w mut Writer, devices: &[DeviceAllow]) -> &'w mut W
             let letters = [(read, 'r'), (write, 'w'), (make, 'm')];
             let access: String = letters.iter().filter(|(on, _)| *on).map(|(_, c)| c).collect();
             w.structure().str(&device.device).str(&access);
+        }
+    })
+}
+
+/// `a(iayu)`: address family, address and bits.
+pub fn prefixes<'w>(w: &'w mut Writer, prefixes: &[Prefix]) -> &'w mut Writer {
+    const AF_INET: i32 = 2;
+    const AF_INET6: i32 = 10;
+    w.array(b'(', |w| {
+        for prefix in prefixes {
+            let (family, bytes) = match prefix.address {
+                IpAddr::V4(address) => (AF_INET, address.octets().to_vec()),
+                IpAddr::V6(address) => (AF_INET6, address.octets().to_vec()),
+            };
+            w.structure().i32(family);
+            w.array(b'y', |w| bytes.iter().for_each(|byte| _ = w.byte(*byte)));
+            w.u32(u32::from(prefix.bits));
         }
     })
 }

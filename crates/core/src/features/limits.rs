@@ -12,7 +12,7 @@ use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, UnitType};
 
 /// Settings that are written to a group.
-const LIMITS: [Id; 20] = [
+const LIMITS: [Id; 24] = [
     Id::of(Group::Cgroup, "CPUWeight"),
     Id::of(Group::Cgroup, "CPUQuota"),
     Id::of(Group::Cgroup, "CPUQuotaPeriodSec"),
@@ -33,6 +33,10 @@ const LIMITS: [Id; 20] = [
     Id::of(Group::Cgroup, "IOReadIOPSMax"),
     Id::of(Group::Cgroup, "IOWriteIOPSMax"),
     Id::of(Group::Cgroup, "IODeviceLatencyTargetSec"),
+    Id::of(Group::Cgroup, "DeviceAllow"),
+    Id::of(Group::Cgroup, "DevicePolicy"),
+    Id::of(Group::Cgroup, "IPAddressAllow"),
+    Id::of(Group::Cgroup, "IPAddressDeny"),
 ];
 
 /// The unit was edited, and `before` is the generation before that.

@@ -13,14 +13,16 @@ use warren_init::protocol::control::REBOOT_ARGUMENT;
 use warren_init::protocol::exec::StdOutput;
 use warren_sys::process;
 use warren_trace::words::Reading;
-use warren_unit::Scope;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
+use warren_unit::{Relation, Scope};
 
 use crate::base::clock::now;
 use crate::base::conditions;
 use crate::base::replace_file::replace;
 use crate::base::say::say;
 use crate::cgroup::controllers::NotApplied;
+use crate::cgroup::limits::cgroup_config;
+use crate::cgroup::programs::Allowed;
 use crate::daemon::Daemon;
 use crate::peer::log_link::exec_of;
 use crate::process::pid_file::Wanted;
@@ -161,14 +163,52 @@ impl Daemon {
 
     pub(crate) fn make_group(&mut self, unit: UnitId, settings: &Compiled) -> Done {
         let graph = self.core.graph().clone();
-        let path = self.core.group_path(unit);
+        let path = self.core.group_path(unit).into_owned();
         match self.groups.make(&graph, unit, &path, settings) {
             Ok(not_applied) => {
                 self.warn_of_limits(unit, not_applied);
-                Done::Ok
+                self.allow_group(unit, &path, None, settings)
             }
             Err(e) => Done::Failed { error: e.to_string() },
         }
+    }
+
+    /// Has the group use no more devices and addresses than its settings allow.
+    fn allow_group(
+        &mut self,
+        unit: UnitId,
+        path: &str,
+        before: Option<&Compiled>,
+        settings: &Compiled,
+    ) -> Done {
+        let before = before.map(|before| self.allowed(unit, before));
+        let allowed = self.allowed(unit, settings);
+        let Some(tree) = self.groups.tree().cloned() else { return Done::Ok };
+        let missing = self.programs.apply(&tree, path, before.as_ref(), &allowed);
+        let refuses = self.core.settings().defaults.refuses_missing_protection;
+        if let Some(first) = missing.first().filter(|_| refuses) {
+            return Done::Failed {
+                error: format!("{}= is not applied: {}", first.setting, first.why),
+            };
+        }
+        self.warn_of_limits(unit, missing);
+        Done::Ok
+    }
+
+    /// What a unit's group may use; the slices above it are asked only if it says something of addresses.
+    fn allowed(&self, unit: UnitId, settings: &Compiled) -> Allowed {
+        let says = cgroup_config(settings)
+            .is_some_and(|c| !c.ip_address_allow.is_empty() || !c.ip_address_deny.is_empty());
+        let mut slices = Vec::new();
+        if says {
+            let graph = self.core.graph();
+            let mut at = unit;
+            while let Some(slice) = graph.related(at, Relation::InSlice).next() {
+                slices.push(self.core.settings().compile_running(graph.definition(slice)));
+                at = slice;
+            }
+        }
+        Allowed::of(settings, &slices)
     }
 
     /// Writes the limits of a group that is there, or of a slice's.
@@ -181,6 +221,9 @@ impl Daemon {
         };
         let not_applied = self.groups.limit(&path, before, settings);
         self.warn_of_limits(unit, not_applied);
+        if let Done::Failed { error } = self.allow_group(unit, &path, before, settings) {
+            say!("{}: {error}", self.core.graph().name(unit));
+        }
     }
 
     fn warn_of_limits(&self, unit: UnitId, not_applied: Vec<NotApplied>) {

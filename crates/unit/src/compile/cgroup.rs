@@ -166,6 +166,8 @@ impl Unit<'_> {
     }
 
     fn devices(&self, config: &mut CgroupConfig) {
+        config.ip_address_allow = self.addresses(id!(Cgroup "IPAddressAllow"));
+        config.ip_address_deny = self.addresses(id!(Cgroup "IPAddressDeny"));
         config.device_policy = self
             .merged
             .word(id!(Cgroup "DevicePolicy"), DevicePolicy::from_word)
@@ -188,6 +190,23 @@ impl Unit<'_> {
                 access: (has('r'), has('w'), has('m')),
             });
         }
+    }
+
+    /// Prefixes of addresses, sorted: their order says nothing.
+    fn addresses(&self, id: Id) -> Vec<Prefix> {
+        let mut out = Vec::new();
+        for (entry, at, word) in self.merged.words(id) {
+            match Prefix::parse(&word) {
+                Some(prefixes) => out.extend(prefixes),
+                None => {
+                    let fault = Fault::new(at, format!("'{word}' is not an address"));
+                    self.merged.fault(&entry, Code::BadValue, &fault);
+                }
+            }
+        }
+        out.sort_unstable();
+        out.dedup();
+        out
     }
 
     fn oom(&self, config: &mut CgroupConfig) {

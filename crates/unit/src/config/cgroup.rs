@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+pub use warren_sandbox::bpf::address::Prefix;
+
 use crate::name::UnitName;
 
 /// A share of something or an absolute amount of it.
@@ -213,6 +215,10 @@ pub struct CgroupConfig {
     pub device_policy: DevicePolicy,
     /// DeviceAllow=
     pub device_allow: Vec<DeviceAllow>,
+    /// IPAddressAllow=
+    pub ip_address_allow: Vec<Prefix>,
+    /// IPAddressDeny=
+    pub ip_address_deny: Vec<Prefix>,
     /// ManagedOOMSwap=
     pub managed_oom_swap: ManagedOom,
     /// ManagedOOMMemoryPressure=
@@ -264,6 +270,8 @@ impl CgroupConfig {
             io_device_latency_target: Vec::new(),
             device_policy: DevicePolicy::Auto,
             device_allow: Vec::new(),
+            ip_address_allow: Vec::new(),
+            ip_address_deny: Vec::new(),
             managed_oom_swap: ManagedOom::Auto,
             managed_oom_memory_pressure: ManagedOom::Auto,
             managed_oom_memory_pressure_limit: None,

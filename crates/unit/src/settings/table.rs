@@ -239,8 +239,8 @@ rows! {
     @Exec Acted Last (Bool): SetLoginEnvironment;
     @Exec Parsed Last (Bool): MemoryKSM;
     @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
-    @Exec Sandbox Last (Bool): DynamicUser ProtectClock RemoveIPC BindLogSockets RootEphemeral;
-    @Exec Applied Last (Bool): PrivateNetwork PrivateIPC PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime
+    @Exec Sandbox Last (Bool): DynamicUser RemoveIPC BindLogSockets RootEphemeral;
+    @Exec Applied Last (Bool): ProtectClock PrivateNetwork PrivateIPC PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime
         RestrictSUIDSGID ProtectKernelTunables ProtectKernelModules ProtectKernelLogs
         PrivateMounts MountAPIVFS;
     @Exec Applied Last (BoolOr(&["disconnected"])): PrivateTmp;
@@ -286,10 +286,11 @@ rows! {
     @Cgroup Parsed Last (WEIGHT): StartupIOWeight;
     @Cgroup Acted Append (Raw): IODeviceWeight IOReadBandwidthMax IOWriteBandwidthMax
         IOReadIOPSMax IOWriteIOPSMax IODeviceLatencyTargetSec;
-    @Cgroup Sandbox Append (Raw): IPAddressAllow IPAddressDeny IPIngressFilterPath
-        IPEgressFilterPath BPFProgram SocketBindAllow SocketBindDeny RestrictNetworkInterfaces
-        DeviceAllow NFTSet;
-    @Cgroup Sandbox Last (Word(DevicePolicy::WORDS)): DevicePolicy;
+    @Cgroup Acted Append (Words): IPAddressAllow IPAddressDeny;
+    @Cgroup Acted Append (Raw): DeviceAllow;
+    @Cgroup Sandbox Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram SocketBindAllow
+        SocketBindDeny RestrictNetworkInterfaces NFTSet;
+    @Cgroup Acted Last (Word(DevicePolicy::WORDS)): DevicePolicy;
     @Cgroup Parsed Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
     @Cgroup Parsed Last (Percent): ManagedOOMMemoryPressureLimit;
     @Cgroup Parsed Last (Span): ManagedOOMMemoryPressureDurationSec MemoryPressureThresholdSec;

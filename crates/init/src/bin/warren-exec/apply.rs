@@ -4,7 +4,7 @@
 //! lock, drops nothing. The order: what needs privileges first, then the user switch, then
 //! what must see the new user (the working directory), then the fds, then exec.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use warren_sys::errno::{ECANCELED, ENOSYS, EPERM};
 use warren_sys::signal::SIGPIPE;
 
@@ -126,9 +126,13 @@ fn own_view(prepared: &mut Prepared) -> Result<(), Failure> {
         }
     }
     // At last: what was made before belongs to others than those who are in there.
-    let users = &prepared.entered.users;
-    let enter = |fd: &OwnedFd| namespace::enter(fd.as_fd(), Namespaces::USER);
-    users.as_ref().map_or(Ok(()), enter).at(ExecStep::User)
+    match &prepared.entered.users {
+        Some(users) => {
+            groups(prepared)?;
+            namespace::enter(users.as_fd(), Namespaces::USER).at(ExecStep::User)
+        }
+        None => Ok(()),
+    }
 }
 
 /// A host name of its own: what it is outside, unless another is stated.
@@ -259,13 +263,22 @@ fn keyring(result: Result<(), Error>) -> Result<(), Error> {
     }
 }
 
+/// Supplementary groups.
+fn groups(prepared: &Prepared) -> Result<(), Failure> {
+    match &prepared.identity.groups {
+        Some(groups) if !prepared.already_is_user => child::set_groups(groups).at(ExecStep::Group),
+        _ => Ok(()),
+    }
+}
+
 fn switch_user(prepared: &Prepared) -> Result<(), Failure> {
     let identity = &prepared.identity;
     if prepared.already_is_user {
         return Ok(());
     }
-    if let Some(groups) = &identity.groups {
-        child::set_groups(groups).at(ExecStep::Group)?;
+    // Inside a namespace of users that cannot be done any more.
+    if prepared.entered.users.is_none() {
+        groups(prepared)?;
     }
     if prepared.spec.keeps_ids {
         return Ok(());

@@ -162,5 +162,5 @@ fn users(map: UserMap, identity: &Identity) -> Result<OwnedFd, Error> {
         UserMap::Identity => (vec![same(0, IDENTITY_COUNT)], vec![same(0, IDENTITY_COUNT)]),
         UserMap::Full => (vec![same(0, u32::MAX)], vec![same(0, u32::MAX)]),
     };
-    namespace::make_users(&uids, &gids)
+    namespace::make_users(&uids, &gids, map == UserMap::Own)
 }

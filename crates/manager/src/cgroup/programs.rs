@@ -1,0 +1,313 @@
+//! Programs of bpf(2) that limit what the processes of a group may use: devices and addresses.
+//!
+//! Groups with the same content share a program. A group's own settings and those of its slices are joined for
+//! addresses, because the kernel asks the innermost program alone; for devices it asks all.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::rc::Rc;
+
+use warren_core::settings::{Compiled, TypeSettings};
+use warren_sandbox::bpf::Instruction;
+use warren_sandbox::bpf::address::{self, Direction, Lists};
+use warren_sandbox::bpf::device::{self, Kind, PSEUDO, Rule, access};
+use warren_sys::bpf::{self, Hook};
+use warren_sys::cgroup::Tree;
+use warren_unit::config::{CgroupConfig, DeviceAllow, DevicePolicy, ExecConfig};
+
+use super::controllers::NotApplied;
+use super::limits::cgroup_config;
+
+/// Programs that are kept; then all are made anew.
+const KEPT_MAX: usize = 256;
+
+/// What a unit allows its group to use.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// Devices, and the setting that says so; none for all.
+    devices: Option<(&'static str, Vec<Asked>)>,
+    /// Addresses.
+    addresses: Lists,
+}
+
+/// Devices as a unit names them.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    /// Those that everybody has.
+    Pseudo,
+    /// By path or group.
+    Named(String, u8),
+}
+
+impl Allowed {
+    /// What these settings allow, with what those of the unit's slices say of addresses.
+    pub fn of(settings: &Compiled, slices: &[Compiled]) -> Allowed {
+        let Some(config) = cgroup_config(settings) else { return Allowed::default() };
+        let exec = match &settings.own {
+            TypeSettings::Service(service) => Some(&*service.exec),
+            TypeSettings::Socket(socket) => Some(&*socket.exec),
+            _ => None,
+        };
+        let mut addresses = lists(config);
+        if !addresses.allow.is_empty() || !addresses.deny.is_empty() {
+            for slice in slices.iter().filter_map(cgroup_config) {
+                let outer = lists(slice);
+                addresses.allow.extend(outer.allow);
+                addresses.deny.extend(outer.deny);
+            }
+        }
+        Allowed { devices: devices(config, exec), addresses }
+    }
+}
+
+fn lists(config: &CgroupConfig) -> Lists {
+    Lists { allow: config.ip_address_allow.clone(), deny: config.ip_address_deny.clone() }
+}
+
+/// systemd.resource-control(5), "DevicePolicy=", and systemd.exec(5), "PrivateDevices=" and "ProtectClock=".
+fn devices(config: &CgroupConfig, exec: Option<&ExecConfig>) -> Option<(&'static str, Vec<Asked>)> {
+    let asks =
+        |name: &str| exec.is_some_and(|exec| exec.protections.iter().any(|s| s.setting == name));
+    let mut asked: Vec<Asked> = config.device_allow.iter().map(named).collect();
+    // Where all may be used, the capability that it takes away protects the clock.
+    if asks("ProtectClock") && (!asked.is_empty() || config.device_policy != DevicePolicy::Auto) {
+        asked.push(Asked::Named("char-rtc".to_owned(), access::READ));
+    }
+    let setting = match config.device_policy {
+        DevicePolicy::Auto if asks("PrivateDevices") => "PrivateDevices",
+        DevicePolicy::Auto if asked.is_empty() => return None,
+        DevicePolicy::Auto => "DeviceAllow",
+        _ => "DevicePolicy",
+    };
+    if config.device_policy != DevicePolicy::Strict {
+        asked.push(Asked::Pseudo);
+    }
+    Some((setting, asked))
+}
+
+fn named(allow: &DeviceAllow) -> Asked {
+    let (read, write, make) = allow.access;
+    let bit = |is_set: bool, bit| if is_set { bit } else { 0 };
+    let access = bit(read, access::READ) | bit(write, access::WRITE) | bit(make, access::MAKE);
+    Asked::Named(allow.device.to_string(), access)
+}
+
+/// Rules for what is there: a device or a group of devices that is not can be used by nobody.
+fn rules(asked: &[Asked], groups: impl Fn() -> String) -> Vec<Rule> {
+    let mut out = Vec::new();
+    let mut listed: Option<Vec<(Kind, u32, String)>> = None;
+    for one in asked {
+        match one {
+            Asked::Pseudo => out.extend(PSEUDO),
+            Asked::Named(name, access) => {
+                let (kind, pattern) =
+                    match (name.strip_prefix("char-"), name.strip_prefix("block-")) {
+                        (Some(pattern), _) => (Kind::Character, pattern),
+                        (_, Some(pattern)) => (Kind::Block, pattern),
+                        _ => {
+                            out.extend(node(name, *access));
+                            continue;
+                        }
+                    };
+                if pattern == "*" {
+                    out.push(Rule { kind, major: None, minor: None, access: *access });
+                    continue;
+                }
+                let listed = listed.get_or_insert_with(|| device_groups(&groups()));
+                let fits = |(of, _, group): &&(Kind, u32, String)| {
+                    *of == kind && warren_unit::glob::matches(pattern, group)
+                };
+                out.extend(listed.iter().filter(fits).map(|(kind, major, _)| Rule {
+                    kind: *kind,
+                    major: Some(*major),
+                    minor: None,
+                    access: *access,
+                }));
+            }
+        }
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// The rule for a node in /dev.
+fn node(path: &str, access: u8) -> Option<Rule> {
+    let found = fs::metadata(path).ok()?;
+    let kind = match found.file_type() {
+        kind if kind.is_block_device() => Kind::Block,
+        kind if kind.is_char_device() => Kind::Character,
+        _ => return None,
+    };
+    let number = found.rdev();
+    let (major, minor) = warren_sys::file::device_numbers(number);
+    Some(Rule { kind, major: Some(major), minor: Some(minor), access })
+}
+
+/// The groups of devices that drivers have registered (proc(5), "/proc/devices").
+fn device_groups(text: &str) -> Vec<(Kind, u32, String)> {
+    let mut kind = None;
+    let mut out = Vec::new();
+    for line in text.lines() {
+        match line.trim() {
+            "Character devices:" => kind = Some(Kind::Character),
+            "Block devices:" => kind = Some(Kind::Block),
+            line => {
+                let Some((number, name)) = line.split_once(char::is_whitespace) else { continue };
+                if let (Some(kind), Ok(major)) = (kind, number.parse()) {
+                    out.push((kind, major, name.trim().to_owned()));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The programs that were loaded, by what they say.
+#[derive(Default)]
+pub struct Programs {
+    kept: BTreeMap<(Hook, Vec<u8>), Rc<OwnedFd>>,
+}
+
+impl Programs {
+    /// Has a group use no more than is allowed. Without `before` it is one that was made just now; else what that
+    /// allowed and this says nothing of is as free as it was before. Returned is what cannot be had.
+    pub fn apply(
+        &mut self,
+        tree: &Tree,
+        path: &str,
+        before: Option<&Allowed>,
+        allowed: &Allowed,
+    ) -> Vec<NotApplied> {
+        let mut failed = Vec::new();
+        let old = before.map(|before| &before.devices);
+        if old.map_or(allowed.devices.is_some(), |old| *old != allowed.devices) {
+            let setting = allowed.devices.as_ref().map_or("DevicePolicy", |(setting, _)| setting);
+            let rules = allowed.devices.as_ref().map(|(_, asked)| {
+                let groups = || fs::read_to_string("/proc/devices").unwrap_or_default();
+                device::program(&rules(asked, groups))
+            });
+            let done = self.put(tree, path, Hook::Device, rules.as_deref());
+            failed.extend(done.err().map(|why| not_applied(setting, why)));
+        }
+        let none = Lists::default();
+        let old = before.map_or(&none, |before| &before.addresses);
+        if *old != allowed.addresses {
+            for (hook, direction) in
+                [(Hook::Ingress, Direction::Ingress), (Hook::Egress, Direction::Egress)]
+            {
+                let program = match allowed.addresses == none {
+                    true => Ok(None),
+                    false => address::program(&allowed.addresses, direction).map(Some),
+                };
+                let done = program.and_then(|code| self.put(tree, path, hook, code.as_deref()));
+                failed.extend(done.err().map(|why| not_applied("IPAddressDeny", why)));
+            }
+            failed.dedup();
+        }
+        failed
+    }
+
+    /// Attaches a program to a group, or takes away what is attached.
+    fn put(
+        &mut self,
+        tree: &Tree,
+        path: &str,
+        hook: Hook,
+        code: Option<&[Instruction]>,
+    ) -> Result<(), String> {
+        let mut put = || {
+            let group = tree.open_dir(path)?;
+            match code {
+                Some(code) => {
+                    let program = self.program(hook, code)?;
+                    bpf::attach(group.as_fd(), hook, program.as_fd())
+                }
+                None => bpf::detach(group.as_fd(), hook),
+            }
+        };
+        put().map_err(|e| match bpf::is_refused(&e) {
+            true => format!("this machine lets us attach no programs to control groups ({e})"),
+            false => e.to_string(),
+        })
+    }
+
+    fn program(&mut self, hook: Hook, code: &[Instruction]) -> warren_sys::Result<Rc<OwnedFd>> {
+        let code: Vec<u8> = code.iter().flat_map(|one| one.bytes()).collect();
+        let content = (hook, code);
+        if let Some(program) = self.kept.get(&content) {
+            return Ok(program.clone());
+        }
+        let program = Rc::new(bpf::load(hook, &content.1)?);
+        if self.kept.len() >= KEPT_MAX {
+            self.kept.clear();
+        }
+        self.kept.insert(content, program.clone());
+        Ok(program)
+    }
+}
+
+fn not_applied(setting: &str, why: String) -> NotApplied {
+    NotApplied { setting: setting.to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTED: &str =
+        "Character devices:\n  1 mem\n136 pts\n 10 misc\n\nBlock devices:\n  7 loop\n259 blkext\n";
+
+    fn of(asked: &[(&str, u8)]) -> Vec<Rule> {
+        let asked: Vec<Asked> =
+            asked.iter().map(|(name, access)| Asked::Named((*name).to_owned(), *access)).collect();
+        rules(&asked, || LISTED.to_owned())
+    }
+
+    #[test]
+    fn groups_of_devices_are_those_that_are_registered() {
+        let rule = |kind, major, access| Rule { kind, major, minor: None, access };
+        assert_eq!(
+            of(&[("char-p*", 6), ("block-loop", 7), ("block-mem", 7), ("char-*", 2)]),
+            [
+                rule(Kind::Block, Some(7), 7),
+                rule(Kind::Character, None, 2),
+                rule(Kind::Character, Some(136), 6),
+            ]
+        );
+    }
+
+    #[test]
+    fn nodes_are_known_by_number_and_what_is_no_device_is_none() {
+        let null = Rule { kind: Kind::Character, major: Some(1), minor: Some(3), access: 7 };
+        assert_eq!(of(&[("/dev/null", 7), ("/dev/none", 7), ("/dev", 7)]), [null]);
+    }
+
+    #[test]
+    fn what_may_be_used_follows_from_several_settings() {
+        let check = |config: &CgroupConfig, protections: &[&'static str]| {
+            let one = |&setting: &&'static str| warren_unit::config::SandboxSetting {
+                setting,
+                value: "yes".into(),
+            };
+            let exec = ExecConfig {
+                protections: protections.iter().map(one).collect(),
+                ..ExecConfig::default()
+            };
+            devices(config, Some(&exec))
+                .map(|(setting, asked)| (setting, asked.len(), asked.contains(&Asked::Pseudo)))
+        };
+        let mut config = CgroupConfig::empty();
+        assert_eq!(check(&config, &["LockPersonality"]), None);
+        assert_eq!(check(&config, &["PrivateDevices"]), Some(("PrivateDevices", 1, true)));
+        assert_eq!(check(&config, &["ProtectClock"]), None);
+        let device = "/dev/kmsg".into();
+        config.device_allow.push(DeviceAllow { device, access: (true, false, false) });
+        assert_eq!(check(&config, &[]), Some(("DeviceAllow", 2, true)));
+        assert_eq!(check(&config, &["ProtectClock"]), Some(("DeviceAllow", 3, true)));
+        config.device_policy = DevicePolicy::Strict;
+        assert_eq!(check(&config, &["PrivateDevices"]), Some(("DevicePolicy", 1, false)));
+    }
+}

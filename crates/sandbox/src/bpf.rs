@@ -1,0 +1,20 @@
+//! Programs of bpf(2) that are attached to the control group of a unit.
+//!
+//! Owns: what settings allow, as programs.
+//! Must not: load or attach a program; that is `warren_sys::bpf`.
+//! [`device`] is about devices, [`address`] about traffic, [`instruction`] writes.
+
+pub mod address;
+pub mod device;
+pub mod instruction;
+
+pub use instruction::Instruction;
+
+/// What a program says of what it does not forbid.
+const ALLOW: i32 = 1;
+
+/// And of what it forbids.
+const DENY: i32 = 0;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Programs are run by a small interpreter of their own.
+
+use std::net::IpAddr;
+
+use super::Instruction;
+use super::address::{self, Direction, Lists, PREFIXES_MAX, Prefix};
+use super::device::{self, Kind, PSEUDO, Rule, access};
+
+/// Runs a program over a context, and a packet for the function that loads bytes.
+fn run(program: &[Instruction], context: &[u32], packet: &[u8]) -> u64 {
+    const CONTEXT: u64 = 1 << 32;
+    const STACK: u64 = 1 << 40;
+    let mut r = [0u64; 11];
+    let mut stack = [0u8; 512];
+    (r[1], r[10]) = (CONTEXT, STACK + 512);
+    let mut at = 0usize;
+    for _ in 0..100_000 {
+        let i = program[at];
+        at += 1;
+        let (to, from) = (usize::from(i.registers & 15), usize::from(i.registers >> 4));
+        let skip = |at: usize| at.checked_add_signed(isize::from(i.offset)).expect("inside");
+        match i.code {
+            0xb7 => r[to] = i64::from(i.constant) as u64,
+            0xbf => r[to] = r[from],
+            0x07 => r[to] = r[to].wrapping_add_signed(i64::from(i.constant)),
+            0x54 => r[to] = u64::from(r[to] as u32 & i.constant as u32),
+            0x74 => r[to] = u64::from(r[to] as u32 >> i.constant),
+            0x61 => {
+                let address = r[from].wrapping_add_signed(i64::from(i.offset));
+                r[to] = u64::from(match address.checked_sub(STACK) {
+                    Some(at) => {
+                        let at = at as usize;
+                        u32::from_ne_bytes(stack[at..at + 4].try_into().expect("four"))
+                    }
+                    None => context[(address - CONTEXT) as usize / 4],
+                });
+            }
+            0x56 if r[to] as u32 != i.constant as u32 => at = skip(at),
+            0x56 => {}
+            0x05 => at = skip(at),
+            0x85 => {
+                assert_eq!(i.constant, 26);
+                let (offset, bytes) = (r[2] as usize, r[4] as usize);
+                let to = (r[3] - STACK) as usize;
+                r[0] = match packet.get(offset..offset + bytes) {
+                    Some(found) => {
+                        stack[to..to + bytes].copy_from_slice(found);
+                        0
+                    }
+                    None => -14i64 as u64,
+                };
+            }
+            0x95 => return r[0],
+            code => panic!("{code:#x}"),
+        }
+    }
+    panic!("it does not end");
+}
+
+fn uses(rules: &[Rule], kind: Kind, numbers: (u32, u32), asked: u8) -> bool {
+    let context = [u32::from(asked) << 16 | kind as u32, numbers.0, numbers.1];
+    run(&device::program(rules), &context, &[]) == 1
+}
+
+#[test]
+fn devices_are_those_of_the_rules() {
+    let disk = Rule { kind: Kind::Block, major: Some(8), minor: Some(1), access: access::READ };
+    let tty = Rule { kind: Kind::Character, major: Some(4), minor: None, access: access::ALL };
+    let all = Rule { kind: Kind::Block, major: None, minor: None, access: access::MAKE };
+    let rules = [disk, tty, all];
+    assert!(uses(&rules, Kind::Block, (8, 1), access::READ));
+    assert!(!uses(&rules, Kind::Block, (8, 1), access::READ | access::WRITE));
+    assert!(!uses(&rules, Kind::Block, (8, 2), access::READ));
+    assert!(!uses(&rules, Kind::Character, (8, 1), access::READ));
+    assert!(uses(&rules, Kind::Character, (4, 77), access::ALL));
+    assert!(uses(&rules, Kind::Block, (253, 9), access::MAKE));
+    assert!(!uses(&[], Kind::Character, (1, 3), access::READ));
+    assert!(uses(&PSEUDO, Kind::Character, (1, 3), access::ALL));
+    assert!(uses(&PSEUDO, Kind::Character, (136, 4), access::READ | access::WRITE));
+    assert!(!uses(&PSEUDO, Kind::Character, (136, 4), access::MAKE));
+    assert!(!uses(&PSEUDO, Kind::Block, (8, 0), access::READ));
+}
+
+fn lists(allow: &str, deny: &str) -> Lists {
+    let read = |words: &str| {
+        words.split_whitespace().flat_map(|w| Prefix::parse(w).expect("a prefix")).collect()
+    };
+    Lists { allow: read(allow), deny: read(deny) }
+}
+
+/// Whether a packet goes to this address, and one comes from it.
+fn goes(lists: &Lists, address: &str) -> bool {
+    let address: IpAddr = address.parse().expect("an address");
+    let (protocol, octets) = match address {
+        IpAddr::V4(a) => (0x0800u16, a.octets().to_vec()),
+        IpAddr::V6(a) => (0x86ddu16, a.octets().to_vec()),
+    };
+    let one = |direction, at: usize| {
+        let mut packet = vec![0xaa; 40];
+        packet[at..at + octets.len()].copy_from_slice(&octets);
+        let program = address::program(lists, direction).expect("short");
+        let context = [0, 0, 0, 0, u32::from(protocol.to_be())];
+        assert_eq!(run(&program, &context, &packet[..4]), 0, "what is too short does not go");
+        run(&program, &context, &packet) == 1
+    };
+    let (from, to) = if octets.len() == 4 { (12, 16) } else { (8, 24) };
+    let both = [one(Direction::Ingress, from), one(Direction::Egress, to)];
+    assert_eq!(both[0], both[1]);
+    both[0]
+}
+
+#[test]
+fn whom_a_unit_talks_to_is_on_the_lists() {
+    let closed = lists("localhost 10.1.0.0/16 2001:db8::/33 192.0.2.7", "any");
+    for (address, expected) in [
+        ("127.3.4.5", true),
+        ("128.0.0.1", false),
+        ("10.1.255.255", true),
+        ("10.2.0.0", false),
+        ("192.0.2.7", true),
+        ("192.0.2.8", false),
+        ("::1", true),
+        ("::2", false),
+        ("2001:db8:7fff::1", true),
+        ("2001:db8:8000::1", false),
+    ] {
+        assert_eq!(goes(&closed, address), expected, "{address}");
+    }
+    let open = lists("", "10.0.0.0/7 multicast");
+    assert!(!goes(&open, "11.255.0.1") && goes(&open, "12.0.0.1"));
+    assert!(!goes(&open, "ff02::1") && goes(&open, "fe80::1"));
+    // What is no IP packet is not looked at.
+    let program = address::program(&closed, Direction::Egress).expect("short");
+    assert_eq!(run(&program, &[0, 0, 0, 0, 0x0608], &[]), 1);
+}
+
+#[test]
+fn words_that_are_no_addresses_are_none() {
+    for wrong in ["", "x", "1.2.3", "1.2.3.4/33", "1.2.3.4/", "::/129", "1.2.3.4/+8", "ANY", "/8"] {
+        assert_eq!(Prefix::parse(wrong), None, "{wrong}");
+    }
+    let many = Lists { allow: vec![lists("::1", "").allow[0]; PREFIXES_MAX + 1], deny: vec![] };
+    assert!(address::program(&many, Direction::Ingress).is_err());
+    let most = Lists { allow: vec![lists("::1", "").allow[0]; PREFIXES_MAX], deny: vec![] };
+    assert!(address::program(&most, Direction::Ingress).is_ok());
+}
