@@ -176,6 +176,22 @@ const LOOKS: &[Look] = &[
         finds: "127.0.0.1 denied\n127.0.0.2 denied\n",
     },
     Look {
+        name: "credentials",
+        settings: "User=4242\nLoadCredential=file:/run/w2/secret\nLoadCredential=dir:/run/w2/keys\nLoadCredential=none\n\
+                   LoadCredential=gone:/run/w2/none\nSetCredential=gone:default\nSetCredential=a:x\\n y\n\
+                   Environment=AT=%d",
+        script: "cd $$CREDENTIALS_DIRECTORY; pwd; echo $$AT; grep -r '' . | sort; stat -c '%%U %%a' . a; echo x >a; id -u",
+        finds: "/run/credentials/credentials.service\n/run/credentials/credentials.service\n\
+                ./a: y\n./a:x\n./dir_k:key\n./file:hidden\n./gone:default\nUNKNOWN 500\nUNKNOWN 400\n\
+                /bin/sh: 1: cannot create a: Read-only file system\n4242\n",
+    },
+    Look {
+        name: "no-credential",
+        settings: "LoadCredential=gone:/run/w2/none",
+        script: "echo never",
+        finds: "",
+    },
+    Look {
         name: "no-network",
         settings: "NetworkNamespacePath=/run/netns/none",
         script: "echo never",
@@ -230,6 +246,7 @@ fn services_see_what_their_units_ask_for() {
     let units: Vec<(&str, &str)> = units.chain(slice).collect();
     let Some(m) = Machine::start("views", &units) else { return };
     let prepare = "mkdir -p /run/w/a /run/root/free /run/w2 /run/netns; chmod 777 /run/w2; touch /run/w2/of-other; chown 7 /run/w2/of-other; \
+                   echo hidden >/run/w2/secret; mkdir /run/w2/keys; echo key >/run/w2/keys/k; chmod 600 /run/w2/secret; \
                    touch /run/netns/own; unshare --net=/run/netns/own readlink /proc/self/ns/net >/run/w2/own-net; printf '#!/bin/sh\\necho ran\\n' >/run/w/file; chmod +x /run/w/file; \
                    ln -s /run/w/a /run/w/link; mount -t tmpfs none /var/tmp; mount -t tmpfs none /var/lib";
     m.run(&["/bin/sh", "-c", prepare]).expect("prepared");

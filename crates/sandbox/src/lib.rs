@@ -5,5 +5,6 @@
 //! Start reading at [`seccomp::compile`] for system calls and at [`mounts::Plan`] for the file system.
 
 pub mod bpf;
+pub mod credentials;
 pub mod mounts;
 pub mod seccomp;

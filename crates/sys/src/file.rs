@@ -12,6 +12,9 @@ pub fn descriptor_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/thread-self/fd/{}", fd.as_raw_fd())
 }
 
+/// O_NONBLOCK of open(2), for options of opening of the standard library.
+pub const NONBLOCK: i32 = libc::O_NONBLOCK;
+
 /// Cuts a file, or extends it with zeros, to `bytes`.
 pub fn set_length(fd: BorrowedFd<'_>, bytes: u64) -> Result<()> {
     rustix::fs::ftruncate(fd, bytes).call("ftruncate")

@@ -691,6 +691,22 @@ pub fn connect_stream(path: &str) -> Result<OwnedFd> {
     Ok(fd)
 }
 
+/// Connects to a stream socket from an abstract address of this name.
+pub fn connect_from(name: &str, path: &std::path::Path) -> Result<OwnedFd> {
+    let fd = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    let fd = fd.call("socket")?;
+    let own = SocketAddrUnix::new_abstract_name(name.as_bytes()).call_on("bind", name)?;
+    rustix::net::bind(&fd, &own).call_on("bind", name)?;
+    let address = SocketAddrUnix::new(path).call_on("connect", path)?;
+    rustix::net::connect(&fd, &address).call_on("connect", path)?;
+    Ok(fd)
+}
+
 /// Whether others can connect to this socket; a socket that is none cannot be.
 pub fn is_listening(socket: BorrowedFd<'_>) -> bool {
     rustix::net::sockopt::socket_acceptconn(socket).unwrap_or(false)

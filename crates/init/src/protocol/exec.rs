@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use warren_sandbox::credentials::Credential;
 use warren_sandbox::mounts::Plan;
 
 use super::{ExecStep, Packet, WireError, body, decode};
@@ -196,6 +197,10 @@ pub struct View {
     pub private_tmp: String,
     /// What the machine cannot give prevents the start.
     pub must_hold: bool,
+    /// What the process is given of secrets.
+    pub credentials: Vec<Credential>,
+    /// The directory of its credentials in [`warren_sandbox::credentials::DIRECTORY`], and what those are asked for by.
+    pub unit: String,
     /// Which of the request's fds are the two ends of the store of the run's namespaces, if it has any of its own
     /// (see [`Stored`]).
     pub store: Option<[u16; 2]>,

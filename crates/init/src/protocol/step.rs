@@ -63,6 +63,7 @@ steps! {
     CacheDirectory = 239, "CACHE_DIRECTORY", "Making the cache directories.";
     LogsDirectory = 240, "LOGS_DIRECTORY", "Making the logs directories.";
     ConfigurationDirectory = 241, "CONFIGURATION_DIRECTORY", "Making the configuration directories.";
+    Credentials = 243, "CREDENTIALS", "Reading the credentials.";
 }
 
 impl ExecStep {

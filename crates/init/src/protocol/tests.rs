@@ -1,6 +1,7 @@
 use super::control::{InitMessage, InitRequest, pack_name, unpack_names};
 use super::exec::*;
 use super::*;
+use warren_sandbox::credentials::{Credential, Source};
 use warren_sandbox::mounts::{
     Access, Content, Entry, Namespaces, Plan, Propagation, Shared, UserMap,
 };
@@ -153,6 +154,8 @@ fn full_request() -> SpawnRequest {
             },
             private_tmp: text(),
             must_hold: true,
+            credentials: vec![Credential { id: text(), source: Source::Value(vec![7]) }],
+            unit: text(),
             store: Some([8, 9]),
         },
         delegated: vec![text()],
@@ -179,7 +182,7 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "07ac020101740174017401017401017401017401017402010101020101010301070174050174017402017401010174010174010174010174010101740101020301010102010101010102010101010101020101010102010301020405010102010401740101740101017401740201740101020174010101740000000101000101020101017401010201740102010174010108090101740101740101740101010174010174",
+        "07ac0201017401740174010174010174010174010174020101010201010103010701740501740174020174010101740101740101740101740101017401010203010101020101010101020101010101010201010101020103010204050101020104017401017401010174017402017401010201740101017400000001010001010201010174010102017401020101740101017400010701740108090101740101740101740101010174010174",
     );
     let spawned = Spawned {
         pid: 1,

@@ -12,13 +12,13 @@ use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
     LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TtyMode, View, WorkingDirectory,
 };
+use warren_sandbox::credentials;
 use warren_sandbox::mounts::Plan;
 use warren_unit::config::{
     Command, Copies, CpuSchedulingPolicy, ExecConfig, ExecDirectory, ExecDirectoryPath, Input,
     IoSchedulingClass, KeyringMode, NotifyAccess, Output, Personality, Resource, SandboxSetting,
     ServiceConfig, UnsetEnvironment, WorkingDirectory as Place, expand,
 };
-use warren_unit::value::plain_words;
 use warren_unit::{Context, Scope};
 
 use crate::base::environment::Variables;
@@ -231,6 +231,8 @@ fn view(
         private_tmp: is_service
             .then(|| private_tmp::name(&host.context.boot_id, host.unit, spawn.invocation)),
         must_hold: host.must_hold,
+        credentials: views::credentials(exec),
+        unit: host.unit,
         store: host.namespace_store,
     };
     views::view(plan, own, spec.root_directory.is_some())
@@ -281,6 +283,11 @@ fn persona(personality: Personality) -> u64 {
     }
 }
 
+/// Whether any are provided.
+fn has_credentials(exec: &ExecConfig) -> bool {
+    exec.protections.iter().any(|asked| credentials::concerns(asked.setting))
+}
+
 /// What must be refused rather than left out.
 fn required_features(exec: &ExecConfig, privileged: bool) -> Vec<String> {
     if privileged {
@@ -294,7 +301,7 @@ fn required_features(exec: &ExecConfig, privileged: bool) -> Vec<String> {
 /// What runs without such a setting runs in another place than it is to run in: other files, another network, other
 /// rights of a session.
 fn is_another_environment(asked: &SandboxSetting) -> bool {
-    const REFUSED: [&str; 8] = [
+    const REFUSED: [&str; 9] = [
         "RootImage",
         "RootEphemeral",
         "MountImages",
@@ -303,10 +310,9 @@ fn is_another_environment(asked: &SandboxSetting) -> bool {
         "UserNamespacePath",
         "PAMName",
         "LoadCredentialEncrypted",
+        "SetCredentialEncrypted",
     ];
-    // One of a name alone may be provided to the machine or not.
-    let is_of_file = || plain_words(&asked.value).iter().any(|word| word.contains(":/"));
-    REFUSED.contains(&asked.setting) || asked.setting == "LoadCredential" && is_of_file()
+    REFUSED.contains(&asked.setting)
 }
 
 /// `PermissionsStartOnly=`: what is not for ExecStart= runs as with the prefix `+`.
@@ -458,6 +464,9 @@ fn environment(
     }
     if let Some(namespace) = &exec.log_namespace {
         set("LOG_NAMESPACE", namespace.to_string());
+    }
+    if has_credentials(exec) {
+        set("CREDENTIALS_DIRECTORY", format!("{}/{}", credentials::DIRECTORY, host.unit));
     }
     if spawn.invocation != 0 {
         set("INVOCATION_ID", format!("{:032x}", spawn.invocation));

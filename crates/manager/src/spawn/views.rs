@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use warren_init::protocol::exec::{LOG_SOCKETS, Missing, View};
+use warren_sandbox::credentials::{self, Credential};
 use warren_sandbox::mounts::{Content, Entry, Plan, Shared};
 use warren_unit::config::{ExecConfig, SandboxSetting};
 
@@ -65,8 +66,20 @@ pub(crate) struct Own<'a> {
     pub(crate) private_tmp: Option<String>,
     /// What the machine cannot give prevents the start.
     pub(crate) must_hold: bool,
+    /// What it is given of secrets.
+    pub(crate) credentials: Vec<Credential>,
+    /// The unit, whose credentials have a directory of that name.
+    pub(crate) unit: &'a str,
     /// Which fds are the store of the run's namespaces.
     pub(crate) store: Option<[u16; 2]>,
+}
+
+/// The credentials that settings ask for.
+pub(crate) fn credentials(exec: &ExecConfig) -> Vec<Credential> {
+    let asked = exec.protections.iter().filter(|asked| credentials::concerns(asked.setting));
+    let lines = asked.flat_map(|asked| asked.value.lines().map(|line| (asked.setting, line)));
+    // What is wrong was told when the unit was compiled.
+    lines.filter_map(|(setting, line)| credentials::parse(setting, line).ok()).collect()
 }
 
 /// What a process sees. `has_root`: it has a root directory.
@@ -82,6 +95,11 @@ pub(crate) fn view(plan: &Plan, own: Own<'_>, has_root: bool) -> View {
     if let Some(source) = own.log_sockets {
         entries.push(bound(source, LOG_SOCKETS.to_owned(), false));
     }
+    if !own.credentials.is_empty() {
+        let path = credentials::DIRECTORY.to_owned();
+        let content = Content::Credentials;
+        entries.push(Entry { path, in_root: true, optional: false, content });
+    }
     entries.append(&mut plan.entries);
     plan.entries = entries;
     if plan.private_tmp && own.private_tmp.is_none() {
@@ -89,7 +107,8 @@ pub(crate) fn view(plan: &Plan, own: Own<'_>, has_root: bool) -> View {
     }
     let private_tmp = own.private_tmp.filter(|_| plan.private_tmp).unwrap_or_default();
     let store = own.store.filter(|_| namespaces::are_asked_for(&plan));
-    View { plan, private_tmp, must_hold: own.must_hold, store }
+    let (credentials, unit) = (own.credentials, own.unit.to_owned());
+    View { plan, private_tmp, must_hold: own.must_hold, credentials, unit, store }
 }
 
 fn bound(source: String, path: String, optional: bool) -> Entry {

@@ -66,6 +66,8 @@ pub enum Source {
     ControlGroups,
     /// The message queues.
     Queues,
+    /// The credentials.
+    Credentials,
 }
 
 /// What the entries nested in one come from.
@@ -213,6 +215,13 @@ fn step(
                 attributes |= attribute::READ_ONLY;
             }
             (Some((Source::ControlGroups, attributes)), own(free, Base::Made, false))
+        }
+        Content::Credentials => {
+            let attributes = attribute::READ_ONLY
+                | attribute::NO_SET_UID
+                | attribute::NO_DEVICES
+                | attribute::NO_EXECUTE;
+            (Some((Source::Credentials, attributes)), own(free, Base::Made, false))
         }
         Content::Queues => {
             let attributes = attribute::NO_SET_UID | attribute::NO_DEVICES | attribute::NO_EXECUTE;

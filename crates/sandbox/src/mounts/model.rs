@@ -118,6 +118,8 @@ pub enum Content {
     Devices,
     /// Another view of the processes.
     Processes(Processes),
+    /// The credentials of the unit.
+    Credentials,
     /// The message queues of the namespace.
     Queues,
     /// Another view of the tree of control groups.
@@ -195,6 +197,7 @@ impl Plan {
     pub fn purpose(&self) -> Purpose {
         let is_other = |entry: &Entry| match &entry.content {
             Content::Bind { source, .. } => *source != entry.path,
+            Content::Credentials => true,
             _ => false,
         };
         let has_path = |shared: &Shared| matches!(shared, Shared::Path(_));

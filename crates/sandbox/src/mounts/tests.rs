@@ -26,6 +26,7 @@ fn text(step: &Step) -> String {
         Source::Devices => "devices".to_owned(),
         Source::ControlGroups => "groups".to_owned(),
         Source::Queues => "queues".to_owned(),
+        Source::Credentials => "credentials".to_owned(),
         Source::Processes(p) => {
             format!("proc({},{})", p.visibility.hidepid().unwrap_or("all"), p.only_processes)
         }

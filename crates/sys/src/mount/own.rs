@@ -124,6 +124,35 @@ pub fn make_file(at: Option<BorrowedFd<'_>>, path: &CStr) -> Result<()> {
     unless_there(made, "mknod")
 }
 
+/// Makes a file that its owner can read and nobody can write to.
+pub fn make_secret(
+    at: BorrowedFd<'_>,
+    name: &CStr,
+    content: &[u8],
+    owner: (u32, u32),
+) -> Result<()> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(at, name, flags, Mode::RUSR).call("open")?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest).call("write")?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    give(file.as_fd(), owner)
+}
+
+/// Gives a file to a user and a group.
+pub fn give(file: BorrowedFd<'_>, (uid, gid): (u32, u32)) -> Result<()> {
+    let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
+    rustix::fs::fchown(file, Some(uid), Some(gid)).call("fchown")
+}
+
+/// Opens a directory below a place.
+pub fn directory(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(at, name, flags, Mode::empty()).call("open")
+}
+
 /// Makes a character device that all may read and write.
 pub fn make_device(at: BorrowedFd<'_>, name: &CStr, major: u32, minor: u32) -> Result<()> {
     const MODE: Mode = Mode::from_bits_truncate(0o666);

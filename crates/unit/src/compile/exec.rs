@@ -11,7 +11,7 @@ use crate::merged::known_word;
 use crate::parse::Entry;
 use crate::settings::{Id, Kind, List, Setting, Status, id};
 use crate::value::{self, Fault};
-use warren_sandbox::{mounts::Plan, seccomp};
+use warren_sandbox::{credentials, mounts::Plan, seccomp};
 
 /// The most StandardInputText= and StandardInputData= can give, in bytes.
 const INPUT_BYTES_MAX: usize = 64 << 20;
@@ -90,6 +90,11 @@ impl Unit<'_> {
             protections: self.protecting(Status::Applied),
             ..ExecConfig::default()
         };
+        if self.merged.context().scope == Scope::User {
+            // They lie in mounts of a process's own, which a user's manager has none of.
+            let provided = |asked: &mut SandboxSetting| credentials::concerns(asked.setting);
+            config.sandbox.extend(config.protections.extract_if(.., provided));
+        }
         self.standard_streams(&mut config);
         self.scheduling(&mut config);
         self.directories(&mut config);
@@ -549,6 +554,13 @@ const BINDS: [&str; 2] = ["BindPaths", "BindReadOnlyPaths"];
 
 /// The words of a setting that mean nothing, and why.
 fn wrong_words(setting: &str, text: &str) -> Vec<(Box<str>, String)> {
+    if credentials::concerns(setting) {
+        let wrong = credentials::parse(setting, text).err();
+        return wrong
+            .map(|why| (text.into(), format!("is not acted on: {why}")))
+            .into_iter()
+            .collect();
+    }
     let unknown = seccomp::settings::unknown_words(setting, text).into_iter();
     let mut out: Vec<_> = unknown.map(|word| (word, "is not known".to_owned())).collect();
     let words = value::plain_words(text);

@@ -553,23 +553,26 @@ fn nobody_and_nowhere_are_ignored() {
 
 #[test]
 fn credentials_that_are_not_there_are_said() {
-    let text = "[Service]\nExecStart=/bin/x\nLoadCredential=a:/b\nSetCredential=\nSetCredential=c:d\n\
-                ImportCredential=e\nImportCredential=\n";
+    let text = "[Service]\nExecStart=/bin/x\nLoadCredentialEncrypted=a:/b\nSetCredential=c:d\n\
+                SetCredentialEncrypted=c:d\nSetCredential=a/b:c\n";
     let all = with("a.service", &[text], |c| c.check());
     let mut shown: Vec<String> = all.iter().map(Diagnostic::to_string).collect();
     shown.sort();
     assert_eq!(
         shown,
         [
-            "f:3:16: warning: LoadCredential= has no effect: the credential is NOT there \
+            "f:3:25: warning: LoadCredentialEncrypted= has no effect: the credential is NOT there \
              [sandbox-not-applied]",
-            "f:5:15: warning: SetCredential= has no effect: the credential is NOT there \
+            "f:5:24: warning: SetCredentialEncrypted= has no effect: the credential is NOT there \
              [sandbox-not-applied]",
+            "f:6:15: warning: SetCredential=: 'a/b:c' is not acted on: 'a/b' is not the name of a \
+             credential, ignored [bad-value]",
         ]
     );
-    let asked = with("a.service", &[text], |c| c.service()).0.exec.sandbox;
-    let asked: Vec<&str> = asked.iter().map(|s| s.setting).collect();
-    assert_eq!(asked, ["LoadCredential", "SetCredential"]);
+    let exec = with("a.service", &[text], |c| c.service()).0.exec;
+    let asked: Vec<&str> = exec.sandbox.iter().map(|s| s.setting).collect();
+    assert_eq!(asked, ["LoadCredentialEncrypted", "SetCredentialEncrypted"]);
+    assert_eq!(exec.protections.len(), 1);
 }
 
 /// The log has them when the unit is first used.

@@ -234,8 +234,8 @@ rows! {
     @Exec Acted Last (Text): LogNamespace;
     @Exec Parsed Last (Text): UtmpIdentifier;
     @Exec Parsed Last (Word(&["init", "login", "user"])): UtmpMode;
-    @Exec Sandbox Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential
-        SetCredentialEncrypted ImportCredential;
+    @Exec Sandbox Append (Raw): LoadCredentialEncrypted SetCredentialEncrypted;
+    @Exec Applied Append (Raw): LoadCredential SetCredential ImportCredential;
     @Exec Acted Last (Bool): SetLoginEnvironment;
     @Exec Parsed Last (Bool): MemoryKSM;
     @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;

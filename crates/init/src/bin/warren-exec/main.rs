@@ -9,6 +9,7 @@
 //! the pool go on. Ends when its socket does.
 
 mod apply;
+mod credentials;
 mod fault;
 mod fds;
 mod identity;

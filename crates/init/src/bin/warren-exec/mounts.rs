@@ -34,7 +34,7 @@ fn all(view: &mut OwnMounts) -> Result<(), Error> {
     }
     for (at, mount) in view.mounts.iter_mut().enumerate() {
         view.at = at;
-        mount.mount = match make(mount) {
+        mount.mount = match make(mount, view.owner) {
             Err(e) if mount.optional && e.errno == ENOENT => None,
             // Other processes are then seen; nothing else depends on it (systemd.exec(5), "ProtectProc=").
             Err(e) if view.may_be_missing && is_processes(mount) && is_unsupported(&e) => {
@@ -77,7 +77,7 @@ fn is_processes(mount: &OwnMount) -> bool {
 }
 
 /// Makes what is to be mounted, unless it is made when its turn comes.
-fn make(mount: &OwnMount) -> Result<Option<OwnedFd>, Error> {
+fn make(mount: &OwnMount, owner: (u32, u32)) -> Result<Option<OwnedFd>, Error> {
     match &mount.source {
         MountSource::InPlace | MountSource::Copy => Ok(None),
         MountSource::Tree(path, recursive) => {
@@ -88,7 +88,24 @@ fn make(mount: &OwnMount) -> Result<Option<OwnedFd>, Error> {
             own::file_system(kind, options).map(Some)
         }
         MountSource::Devices { nodes } => devices(*nodes).map(Some),
+        MountSource::Credentials(unit, files) => credentials(unit, files, owner).map(Some),
     }
+}
+
+/// Secrets in memory that is never swapped.
+fn credentials(
+    unit: &CStr,
+    files: &[(CString, Vec<u8>)],
+    owner: (u32, u32),
+) -> Result<OwnedFd, Error> {
+    let made = own::file_system(c"ramfs", [(c"mode", Some(c"0755"))].into_iter())?;
+    own::make_directory(Some(made.as_fd()), unit, 0o500)?;
+    let directory = own::directory(made.as_fd(), unit)?;
+    for (name, content) in files {
+        own::make_secret(directory.as_fd(), name, content, owner)?;
+    }
+    own::give(directory.as_fd(), owner)?;
+    Ok(made)
 }
 
 /// A /dev without physical devices.

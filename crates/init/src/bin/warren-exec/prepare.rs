@@ -81,7 +81,7 @@ pub fn prepare(
         make_directories(set, &identity, goes_on)?;
     }
     let entered = namespaces::prepare(&spec, &fds, &identity)?;
-    let mounts = view::prepare(&spec)?;
+    let mounts = view::prepare(&spec, &identity)?;
     let root = spec.root_directory.as_deref().filter(|_| mounts.is_none());
     let root = root.map(|r| c_string(r, ExecStep::Chroot)).transpose()?;
     Ok(Prepared {

@@ -15,7 +15,9 @@ use warren_sys::mount::places::{self, Kind};
 use warren_sys::mount::{Sharing, own};
 use warren_sys::{Error, child, tree};
 
+use crate::credentials;
 use crate::fault::{c_string, failed, wrong};
+use crate::identity::Identity;
 
 const STEP: ExecStep = ExecStep::Namespace;
 
@@ -31,6 +33,8 @@ pub struct OwnMounts {
     pub may_be_missing: bool,
     /// Which of them is at work, for what is said of a failure.
     pub at: usize,
+    /// Whom credentials belong to.
+    pub owner: (u32, u32),
     /// There were none to be had, or not all of them.
     pub are_missing: bool,
 }
@@ -63,6 +67,8 @@ pub enum MountSource {
     Copy,
     /// A file system with options.
     FileSystem(&'static std::ffi::CStr, Vec<(CString, Option<CString>)>),
+    /// The credentials of the unit, in a directory of this name.
+    Credentials(CString, Vec<(CString, Vec<u8>)>),
     /// A private /dev, whose nodes can be made.
     Devices {
         /// They can be made.
@@ -73,7 +79,8 @@ pub enum MountSource {
 impl MountSource {
     /// Whether its attributes are set when everything is mounted on it, and on itself alone.
     pub fn is_new(&self) -> bool {
-        matches!(self, MountSource::FileSystem(..) | MountSource::Devices { .. })
+        use MountSource::{Credentials, Devices, FileSystem};
+        matches!(self, FileSystem(..) | Devices { .. } | Credentials(..))
     }
 }
 
@@ -91,7 +98,7 @@ impl OwnMounts {
 }
 
 /// What a process of this spec mounts for itself; nothing if it asks for nothing.
-pub fn prepare(spec: &ExecSpec) -> Result<Option<OwnMounts>, SpawnError> {
+pub fn prepare(spec: &ExecSpec, identity: &Identity) -> Result<Option<OwnMounts>, SpawnError> {
     let plan = &spec.view.plan;
     let root_path = spec.root_directory.as_deref().filter(|root| *root != "/");
     let has_api = plan.api_file_systems && root_path.is_some();
@@ -116,6 +123,7 @@ pub fn prepare(spec: &ExecSpec) -> Result<Option<OwnMounts>, SpawnError> {
         },
         may_be_missing,
         at: 0,
+        owner: (identity.uid.unwrap_or(0), identity.gid.unwrap_or(0)),
         are_missing: false,
     }))
 }
@@ -157,7 +165,7 @@ fn ordered(
         mounts.push(own_root(&root.path)?);
     }
     for step in steps {
-        mounts.extend(root.mount(step)?);
+        mounts.extend(root.mount(step, spec)?);
     }
     Ok(mounts)
 }
@@ -311,7 +319,7 @@ impl Root {
     }
 
     /// The mount of a step, its target made where that lies on the host; nothing if it is optional and that fails.
-    fn mount(&self, step: Step) -> Result<Option<OwnMount>, SpawnError> {
+    fn mount(&self, step: Step, spec: &ExecSpec) -> Result<Option<OwnMount>, SpawnError> {
         let target = joined(&self.path, &step.target);
         let kind = |path: &str| places::kind_of(path).unwrap_or(Kind::Directory);
         let (source, is_directory) = match step.source {
@@ -329,6 +337,7 @@ impl Root {
             }
             Source::Tmpfs(tmpfs) => (MountSource::FileSystem(c"tmpfs", options(&tmpfs)?), true),
             Source::Devices => (MountSource::Devices { nodes: can_make_devices() }, true),
+            Source::Credentials => (credentials(spec)?, true),
             Source::Queues => (MountSource::FileSystem(c"mqueue", Vec::new()), true),
             Source::ControlGroups => (MountSource::FileSystem(c"cgroup2", Vec::new()), true),
             Source::Processes(processes) => {
@@ -357,6 +366,13 @@ impl Root {
         let mount = None;
         Ok(Some(OwnMount { source, target, makes, is_directory, attributes, optional, mount }))
     }
+}
+
+fn credentials(spec: &ExecSpec) -> Result<MountSource, SpawnError> {
+    let step = ExecStep::Credentials;
+    let contents = credentials::read(spec)?.into_iter();
+    let named = contents.map(|(name, content)| Ok((c_string(&name, step)?, content)));
+    Ok(MountSource::Credentials(c_string(&spec.view.unit, step)?, named.collect::<Result<_, _>>()?))
 }
 
 fn is_above(outer: &str, path: &str) -> bool {
