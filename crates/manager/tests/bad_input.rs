@@ -326,7 +326,7 @@ fn wrong_values_are_said_with_their_line_when_the_unit_is_first_used() {
     let service = "[Service]\nExecStart=@P stay\nRestart=alway\nTimeoutStopSec=5mn\n\
                    RemainAfterExit=perhaps\nMemoryMax=1GB\nIPAccounting=yes\n\
                    SetCredentialEncrypted=a:secret\nRemoveIPC=yes\nSetCredentialEncrypted=b:c";
-    let slice = "[Slice]\nIPAddressDeny=any\nMemoryMax=lots";
+    let slice = "[Slice]\nNFTSet=cgroup:inet:a:b\nMemoryMax=lots";
     let units = [GOOD, ("typo.service", service), ("closed.slice", slice)];
     let Some(m) = Machine::start("values", &units) else { return };
     let times = |what: &str| m.console().lines().filter(|line| line.contains(what)).count();
@@ -343,7 +343,7 @@ fn wrong_values_are_said_with_their_line_when_the_unit_is_first_used() {
     for line in wrong.iter().chain(&also) {
         assert_eq!(times(line), 1, "{line}: {}", m.console());
     }
-    assert_eq!(times("closed.slice: started WITHOUT the protection of IPAddressDeny"), 2);
+    assert_eq!(times("closed.slice: started WITHOUT the protection of NFTSet"), 2);
     assert_eq!(times("typo.service: started WITHOUT the protection of RemoveIPC"), 2);
     assert_eq!(times("typo.service: started WITHOUT the credentials of SetCredentialEncrypted"), 2);
     assert_eq!(times("secret"), 0);

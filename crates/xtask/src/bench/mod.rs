@@ -16,6 +16,7 @@ pub mod fleet;
 pub mod journal;
 pub mod recording;
 mod rows;
+pub mod sandbox;
 pub mod shutdown;
 mod subject;
 

@@ -223,7 +223,7 @@ impl Subject {
 }
 
 /// The cgroup of process 1, which a manager shares with its own helpers.
-fn scope_of(pid: i32) -> Result<PathBuf> {
+pub fn scope_of(pid: i32) -> Result<PathBuf> {
     let mount = warren_sys::cgroup::mount_point()?.context("no cgroup2 file system")?;
     let group = warren_sys::process::cgroup_path(pid)?;
     Ok(mount.join(group.trim_start_matches('/')))
