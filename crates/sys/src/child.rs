@@ -28,6 +28,12 @@ pub fn set_gid(gid: u32) -> Result<()> {
     done("setresgid", unsafe { libc::syscall(libc::SYS_setresgid, gid, gid, gid) })
 }
 
+/// Keeps others of this process's user from looking at its memory, which before the exec is also its maker's. A change
+/// of the user may open it again (fs.suid_dumpable), the exec makes another.
+pub fn close_memory() -> Result<()> {
+    prctl("prctl PR_SET_DUMPABLE", libc::PR_SET_DUMPABLE, 0, 0)
+}
+
 /// Sets the supplementary groups.
 pub fn set_groups(gids: &[u32]) -> Result<()> {
     // SAFETY: the kernel reads `len` ids from the slice.

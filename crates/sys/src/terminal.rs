@@ -1,6 +1,6 @@
 //! Terminals: keys as they are typed, termios(3); and lines on standard error, which may be one.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -9,8 +9,8 @@ use rustix::fs::{FileType, Mode, OFlags, Uid, fchmod, fchown, fstat};
 use rustix::io::{Errno, write};
 use rustix::net::{SendFlags, send};
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, QueueSelector, Termios, isatty, tcflush, tcgetattr,
-    tcgetwinsize, tcsetattr,
+    ControlModes, InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, Termios,
+    isatty, tcflush, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
 };
 
 use crate::error::{self, Context};
@@ -23,6 +23,119 @@ const PIPE_BUF: usize = 4096;
 pub fn size(terminal: impl AsFd) -> Option<(u16, u16)> {
     let size = tcgetwinsize(terminal).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
+/// What is done to a terminal that another is to use (systemd.exec(5), "TTYReset=" and its like).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Clear {
+    /// Who has it open is cut off.
+    pub hangup: bool,
+    /// Its modes become the usual ones.
+    pub reset: bool,
+    /// If it is a virtual console, it is given up with what is on its screen.
+    pub disallocate: bool,
+    /// Lines of it.
+    pub rows: Option<u16>,
+    /// Characters of a line.
+    pub columns: Option<u16>,
+}
+
+/// Clears a terminal for whom is to use it next.
+///
+/// # Errors
+/// It cannot be opened, or is no terminal.
+pub fn clear(path: &Path, clear: Clear) -> error::Result<()> {
+    if clear == Clear::default() {
+        return Ok(());
+    }
+    let terminal = open_terminal(path)?;
+    if clear.hangup {
+        // SAFETY: a request without an argument, on a live descriptor.
+        let done = unsafe { libc::ioctl(terminal.as_raw_fd(), TIOCVHANGUP as _, 0) };
+        error::check("ioctl TIOCVHANGUP", done as _)?;
+    }
+    // That cut us off, too.
+    let terminal = if clear.hangup { open_terminal(path)? } else { terminal };
+    if clear.reset {
+        reset(&terminal)?;
+    }
+    if clear.rows.is_some() || clear.columns.is_some() {
+        set_size(&terminal, clear.rows, clear.columns)?;
+    }
+    if clear.disallocate {
+        disallocate(path);
+    }
+    Ok(())
+}
+
+const TIOCVHANGUP: u32 = 0x5437;
+const KDSETMODE: u32 = 0x4b3a;
+const KD_TEXT: libc::c_ulong = 0;
+const VT_DISALLOCATE: u32 = 0x5608;
+
+fn open_terminal(path: &Path) -> error::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let terminal = rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)?;
+    match isatty(&terminal) {
+        true => Ok(terminal),
+        false => Err(error::Error::at("isatty", path, libc::ENOTTY)),
+    }
+}
+
+/// The modes of a terminal that somebody types at (termios(3), "canonical mode"), and text on its screen.
+fn reset(terminal: &OwnedFd) -> error::Result<()> {
+    // SAFETY: requests that take no memory, on a live descriptor. What is no virtual console knows none of them.
+    unsafe {
+        libc::ioctl(terminal.as_raw_fd(), libc::TIOCNXCL as _, 0);
+        libc::ioctl(terminal.as_raw_fd(), KDSETMODE as _, KD_TEXT);
+    }
+    let mut modes = tcgetattr(terminal).call("tcgetattr")?;
+    modes.input_modes -= InputModes::IGNBRK
+        | InputModes::BRKINT
+        | InputModes::ISTRIP
+        | InputModes::INLCR
+        | InputModes::IGNCR
+        | InputModes::IUCLC;
+    modes.input_modes |= InputModes::ICRNL | InputModes::IMAXBEL | InputModes::IUTF8;
+    modes.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
+    modes.control_modes |= ControlModes::CREAD;
+    modes.local_modes |= LocalModes::ISIG
+        | LocalModes::ICANON
+        | LocalModes::IEXTEN
+        | LocalModes::ECHO
+        | LocalModes::ECHOE
+        | LocalModes::ECHOK
+        | LocalModes::ECHOCTL
+        | LocalModes::ECHOKE;
+    modes.local_modes -= LocalModes::TOSTOP;
+    tcsetattr(terminal, OptionalActions::Now, &modes).call("tcsetattr")?;
+    tcflush(terminal, QueueSelector::IOFlush).call("tcflush")
+}
+
+fn set_size(terminal: &OwnedFd, rows: Option<u16>, columns: Option<u16>) -> error::Result<()> {
+    let mut size = tcgetwinsize(terminal).call("ioctl TIOCGWINSZ")?;
+    size.ws_row = rows.unwrap_or(size.ws_row);
+    size.ws_col = columns.unwrap_or(size.ws_col);
+    tcsetwinsize(terminal, size).call("ioctl TIOCSWINSZ")
+}
+
+/// Gives a virtual console up; where that is not possible, its screen and what scrolled away are cleared.
+fn disallocate(path: &Path) {
+    let name = path.to_string_lossy();
+    let number = name.strip_prefix("/dev/tty").and_then(|n| n.parse::<libc::c_int>().ok());
+    let Some(number) = number.filter(|number| (1..=63).contains(number)) else { return };
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    if let Ok(console) = rustix::fs::open("/dev/tty0", flags, Mode::empty()) {
+        // SAFETY: a request with a number as its argument, on a live descriptor.
+        let done = unsafe { libc::ioctl(console.as_raw_fd(), VT_DISALLOCATE as _, number) };
+        if done == 0 {
+            return;
+        }
+    }
+    // Somebody has it open.
+    if let Ok(terminal) = rustix::fs::open(path, flags, Mode::empty()) {
+        let _ = write(&terminal, b"\x1b[r\x1b[H\x1b[3J\x1b[2J");
+    }
 }
 
 /// Makes a terminal root's that belongs to a user. What is no terminal stays as it is; so does what cannot be opened.
@@ -252,6 +365,26 @@ mod tests {
         assert_eq!(made, 0, "a terminal");
         // SAFETY: both were made just now, and nobody else has them.
         unsafe { (OwnedFd::from_raw_fd(types), OwnedFd::from_raw_fd(reads)) }
+    }
+
+    #[test]
+    fn a_terminal_is_cleared_for_whom_is_next() {
+        let (_types, reads) = terminal();
+        let path = rustix::termios::ttyname(&reads, Vec::new()).expect("it has a name");
+        let path = Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()));
+        let mut raw = tcgetattr(&reads).expect("a terminal");
+        raw.make_raw();
+        tcsetattr(&reads, OptionalActions::Now, &raw).expect("a terminal");
+        let size = Clear { reset: true, rows: Some(7), columns: Some(9), ..Clear::default() };
+        clear(path, size).expect("it is a terminal");
+        let modes = tcgetattr(&reads).expect("a terminal");
+        assert!(modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO));
+        assert_eq!(super::size(&reads), Some((9, 7)));
+        clear(path, Clear { hangup: true, ..Clear::default() }).expect("it is a terminal");
+        let read = rustix::io::read(&reads, &mut [0; 1]);
+        assert!(matches!(read, Ok(0) | Err(Errno::IO)), "it was cut off: {read:?}");
+        let none = clear(Path::new("/dev/null"), Clear { reset: true, ..Clear::default() });
+        assert_eq!(none.expect_err("no terminal").errno, libc::ENOTTY);
     }
 
     #[test]

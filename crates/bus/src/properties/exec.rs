@@ -86,8 +86,8 @@ properties! {
     TTYReset "b" Const => |s, w| w.bool(s.exec().tty_reset);
     TTYVHangup "b" Const => |s, w| w.bool(s.exec().tty_vhangup);
     TTYVTDisallocate "b" Const => |s, w| w.bool(s.exec().tty_vt_disallocate);
-    TTYRows "q" Const ~ "65535";
-    TTYColumns "q" Const ~ "65535";
+    TTYRows "q" Const => |s, w| w.u16(s.exec().tty_size.0.unwrap_or(u16::MAX));
+    TTYColumns "q" Const => |s, w| w.u16(s.exec().tty_size.1.unwrap_or(u16::MAX));
     SyslogPriority "i" Const => |s, w| w.i32(i32::from(s.exec().syslog_facility) << 3 | i32::from(s.exec().syslog_level));
     SyslogIdentifier "s" Const => |s, w| w.str(text(&s.exec().syslog_identifier));
     SyslogLevelPrefix "b" Const => |s, w| w.bool(s.exec().syslog_level_prefix);

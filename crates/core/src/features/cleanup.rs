@@ -10,7 +10,7 @@
 use crate::features::{private_tmp, runtime_limit};
 use crate::model::ids::UnitId;
 use crate::model::job::{Job, JobKind};
-use crate::model::leftover::Trace;
+use crate::model::leftover::{TerminalLeft, Trace};
 use crate::model::state::{Clearing, TypeState};
 use crate::parts::Core;
 use crate::parts::resources::Resources;
@@ -52,7 +52,7 @@ fn traces_of(config: &ServiceConfig, context: &Context, directories: bool) -> Ve
         out.extend(directory.symlinks.iter().map(|link| Trace::Link(below(link))));
     }
     out.extend(config.pid_file.iter().map(|path| Trace::File(path.to_string())));
-    out.extend(given_terminal(&config.exec, context.scope));
+    out.extend(terminal(&config.exec, context.scope));
     out
 }
 
@@ -69,11 +69,15 @@ fn temporary_files(core: &Core, unit: UnitId, settings: &Compiled) -> Vec<Trace>
     parents.map(|parent| Trace::Directory(format!("{parent}/{name}"))).collect()
 }
 
-/// The terminal of a service belongs to its user while it runs.
-fn given_terminal(exec: &ExecConfig, scope: Scope) -> Option<Trace> {
-    let is_given = exec.user.is_some() && scope == Scope::System;
-    let terminal = exec.input_terminal().filter(|_| is_given);
-    terminal.map(|path| Trace::Terminal(path.to_owned()))
+/// The terminal of a service belongs to its user while it runs, and is as its settings say before and after it.
+fn terminal(exec: &ExecConfig, scope: Scope) -> Option<Trace> {
+    let is_given = exec.user.is_some() && scope == Scope::System && exec.input_terminal().is_some();
+    let ExecConfig {
+        tty_vhangup: hangup, tty_reset: reset, tty_vt_disallocate: disallocate, ..
+    } = *exec;
+    let is_cleared = exec.terminal().is_some() && (hangup || reset || disallocate);
+    let path = exec.terminal().filter(|_| is_given || is_cleared)?.to_owned();
+    Some(Trace::Terminal(TerminalLeft { path, is_given, hangup, reset, disallocate }))
 }
 
 /// `RuntimeDirectoryPreserve=`
@@ -212,9 +216,15 @@ mod tests {
         let left = |user: Option<&str>, input: Input, scope: Scope| {
             let user = user.map(Into::into);
             let exec = ExecConfig { user, standard_input: input, ..ExecConfig::default() };
-            given_terminal(&exec, scope)
+            terminal(&exec, scope)
         };
-        let console = Some(Trace::Terminal("/dev/console".to_owned()));
+        let console = Some(Trace::Terminal(TerminalLeft {
+            path: "/dev/console".to_owned(),
+            is_given: true,
+            hangup: false,
+            reset: false,
+            disallocate: false,
+        }));
         assert_eq!(left(Some("a"), Input::TtyForce, Scope::System), console);
         assert_eq!(left(None, Input::TtyForce, Scope::System), None);
         assert_eq!(left(Some("a"), Input::Null, Scope::System), None);

@@ -11,17 +11,30 @@ pub enum Trace {
     Link(String),
     /// A directory with all that is in it.
     Directory(String),
-    /// A terminal that belongs to a user: it goes back to root.
-    Terminal(String),
+    /// A terminal that is to be as it was.
+    Terminal(TerminalLeft),
+}
+
+/// What is to be done to a terminal when nobody uses it any more (systemd.exec(5), "TTYReset=" and its like).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TerminalLeft {
+    /// Its path.
+    pub path: String,
+    /// It belongs to a user, and goes back to root.
+    pub is_given: bool,
+    /// Who has it open is cut off.
+    pub hangup: bool,
+    /// Its modes become the usual ones.
+    pub reset: bool,
+    /// If it is a virtual console, it is given up with what is on its screen.
+    pub disallocate: bool,
 }
 
 impl Trace {
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Trace::File(path)
-            | Trace::Link(path)
-            | Trace::Directory(path)
-            | Trace::Terminal(path) => Path::new(path),
+            Trace::File(path) | Trace::Link(path) | Trace::Directory(path) => Path::new(path),
+            Trace::Terminal(terminal) => Path::new(&terminal.path),
         }
     }
 }

@@ -291,6 +291,9 @@ pub struct ExecSpec {
     /// Terminal of `StdInput::Tty` and `StdOutput::Tty` (TTYPath=); empty: `/dev/console`.
     pub tty_path: String,
 
+    /// What is done to that terminal before it is used.
+    pub terminal: Option<TerminalUse>,
+
     /// WorkingDirectory=.
     pub working_directory: WorkingDirectory,
     /// RootDirectory=; paths below are then inside it.
@@ -355,6 +358,21 @@ pub struct ExecSpec {
     /// What name services said of the users and groups that the files do not have. The helper asks them
     /// only for others.
     pub served: Served,
+}
+
+/// What is done to a terminal before it is used (systemd.exec(5), "TTYReset=" and its like).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalUse {
+    /// TTYVHangup=
+    pub hangup: bool,
+    /// TTYReset=
+    pub reset: bool,
+    /// TTYVTDisallocate=
+    pub disallocate: bool,
+    /// TTYRows=
+    pub rows: Option<u16>,
+    /// TTYColumns=
+    pub columns: Option<u16>,
 }
 
 /// Answers of name services.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use warren_sys::signal::SIGKILL;
 
-use warren_core::model::leftover::Trace;
+use warren_core::model::leftover::{TerminalLeft, Trace};
 use warren_sys::removal::{self, ENTRIES_MAX, Removal};
 use warren_sys::{process, terminal};
 
@@ -34,10 +34,25 @@ pub(crate) fn clear_away(trace: &Trace) {
         Trace::File(path) => (path, removal::remove_file(Path::new(path))),
         Trace::Link(path) => (path, removal::remove_link(Path::new(path))),
         Trace::Directory(path) => return clear_directory(path),
-        Trace::Terminal(path) => return terminal::take_back(Path::new(path)),
+        Trace::Terminal(left) => return clear_terminal(left),
     };
     if let Some(e) = removed.err().filter(|e| !e.is_gone()) {
         say!("cannot remove {path}: {}", e.message());
+    }
+}
+
+fn clear_terminal(left: &TerminalLeft) {
+    let path = Path::new(&left.path);
+    let clear = terminal::Clear {
+        hangup: left.hangup,
+        reset: left.reset,
+        disallocate: left.disallocate,
+        ..terminal::Clear::default()
+    };
+    // It may be gone, as the line of a modem.
+    let _ = terminal::clear(path, clear);
+    if left.is_given {
+        terminal::take_back(path);
     }
 }
 

@@ -10,7 +10,8 @@ use warren_core::protocol::event::Spawn;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
-    LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TtyMode, View, WorkingDirectory,
+    LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TerminalUse, TtyMode, View,
+    WorkingDirectory,
 };
 use warren_sandbox::credentials;
 use warren_sandbox::mounts::Plan;
@@ -195,6 +196,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         directories: directories(exec, host.context),
         personality: exec.personality.map(persona),
         tty_path: exec.tty_path.as_deref().unwrap_or("").to_owned(),
+        terminal: terminal(exec),
         ..ExecSpec::default()
     };
     if !privileged {
@@ -281,6 +283,19 @@ fn persona(personality: Personality) -> u64 {
             PER_LINUX
         }
     }
+}
+
+/// What is done to the terminal before it is used.
+fn terminal(exec: &ExecConfig) -> Option<TerminalUse> {
+    exec.terminal()?;
+    let asked = TerminalUse {
+        hangup: exec.tty_vhangup,
+        reset: exec.tty_reset,
+        disallocate: exec.tty_vt_disallocate,
+        rows: exec.tty_size.0,
+        columns: exec.tty_size.1,
+    };
+    (asked != TerminalUse::default()).then_some(asked)
 }
 
 /// Whether any are provided.

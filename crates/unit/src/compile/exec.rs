@@ -76,6 +76,10 @@ impl Unit<'_> {
             tty_reset: merged.flag(id!(Exec "TTYReset"), false),
             tty_vhangup: merged.flag(id!(Exec "TTYVHangup"), false),
             tty_vt_disallocate: merged.flag(id!(Exec "TTYVTDisallocate"), false),
+            tty_size: (
+                self.number(id!(Exec "TTYRows"), 0, i64::from(u16::MAX)),
+                self.number(id!(Exec "TTYColumns"), 0, i64::from(u16::MAX)),
+            ),
             rlimits: self.rlimits(),
             umask: merged.value(id!(Exec "UMask"), value::mode).unwrap_or(merged.context().umask),
             ignore_sigpipe: merged.flag(id!(Exec "IgnoreSIGPIPE"), true),

@@ -385,6 +385,8 @@ pub struct ExecConfig {
     pub tty_vhangup: bool,
     /// TTYVTDisallocate=
     pub tty_vt_disallocate: bool,
+    /// TTYRows= and TTYColumns=
+    pub tty_size: (Option<u16>, Option<u16>),
     /// Limit*=, over the manager's defaults.
     pub rlimits: Rlimits,
     /// Nice=, -20 to 19.
@@ -474,6 +476,14 @@ impl ExecConfig {
         has.then_some(self.tty_path.as_deref().unwrap_or("/dev/console"))
     }
 
+    /// The terminal that standard input or an output is, or that is stated.
+    pub fn terminal(&self) -> Option<&str> {
+        let outputs = [&self.standard_output, &self.standard_error];
+        let is_output = outputs.contains(&&Output::Tty);
+        let default = is_output.then_some("/dev/console");
+        self.input_terminal().or(self.tty_path.as_deref()).or(default)
+    }
+
     /// Whether a process is to have no new privileges, which some settings imply if it is without CAP_SYS_ADMIN.
     pub fn has_no_new_privileges(&self, is_admin: bool) -> bool {
         let implies = |s: &SandboxSetting| IMPLY_NO_NEW_PRIVILEGES.contains(&s.setting);
@@ -516,6 +526,7 @@ impl Default for ExecConfig {
             tty_reset: false,
             tty_vhangup: false,
             tty_vt_disallocate: false,
+            tty_size: (None, None),
             rlimits: Rlimits::default(),
             nice: None,
             oom_score_adjust: None,

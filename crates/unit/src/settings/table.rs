@@ -224,8 +224,8 @@ rows! {
     @Exec Acted Last (Raw): TimerSlackNSec;
     @Exec Acted Append (Words): SecureBits;
     @Exec Acted Last (Bool): SyslogLevelPrefix;
-    @Exec Parsed Last (Bool): TTYReset TTYVHangup TTYVTDisallocate;
-    @Exec Parsed Last (COUNT): TTYRows TTYColumns;
+    @Exec Acted Last (Bool): TTYReset TTYVHangup TTYVTDisallocate;
+    @Exec Acted Last (Number(0, 65535)): TTYRows TTYColumns;
     @Exec Acted Last (COUNT): LogRateLimitBurst;
     @Exec Acted Last (Span): LogRateLimitIntervalSec;
     @Exec Parsed Last (Span): TimeoutCleanSec;

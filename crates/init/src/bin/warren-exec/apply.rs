@@ -288,6 +288,7 @@ fn switch_user(prepared: &Prepared) -> Result<(), Failure> {
     }
     if let Some(uid) = identity.uid {
         child::set_uid(uid).at(ExecStep::User)?;
+        child::close_memory().at(ExecStep::User)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::CString;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
 use warren_sys::errno::EINVAL;
 
 use warren_init::protocol::ExecStep;
@@ -12,7 +13,7 @@ use warren_init::protocol::exec::{
 };
 use warren_sys::child::{CpuSet, ExecStrings, SystemCallFilter};
 use warren_sys::tree::{self, Existing, Owner};
-use warren_sys::{cgroup, file, process};
+use warren_sys::{cgroup, file, process, terminal};
 
 use crate::fault::{c_string, failed, wrong};
 use crate::fds::FdTable;
@@ -80,6 +81,7 @@ pub fn prepare(
     for set in &spec.directories {
         make_directories(set, &identity, goes_on)?;
     }
+    clear_terminal(&spec);
     let entered = namespaces::prepare(&spec, &fds, &identity)?;
     let mounts = view::prepare(&spec, &identity)?;
     let root = spec.root_directory.as_deref().filter(|_| mounts.is_none());
@@ -103,6 +105,20 @@ pub fn prepare(
         _fds: fds,
         spec,
     })
+}
+
+/// A terminal that cannot be opened is found when the process opens it.
+fn clear_terminal(spec: &ExecSpec) {
+    let Some(asked) = spec.terminal else { return };
+    let path = if spec.tty_path.is_empty() { "/dev/console" } else { &spec.tty_path };
+    let clear = terminal::Clear {
+        hangup: asked.hangup,
+        reset: asked.reset,
+        disallocate: asked.disallocate,
+        rows: asked.rows,
+        columns: asked.columns,
+    };
+    let _ = terminal::clear(Path::new(path), clear);
 }
 
 /// Not as root, and nothing but what this process is already is asked for.
