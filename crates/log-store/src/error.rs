@@ -52,6 +52,8 @@ pub enum Error {
     Backlog,
     /// The disk has been asked to make something durable and says nothing.
     NoAnswer,
+    /// Somebody has removed or replaced a file that is being written.
+    Removed(String),
 }
 
 impl Error {
@@ -98,6 +100,12 @@ impl Error {
         matches!(self, Error::Io { errno, .. } if OF_ROOM.contains(errno))
     }
 
+    /// What is written has no name any more, or no directory: nobody can read it there.
+    pub fn is_of_removal(&self) -> bool {
+        use warren_sys::errno::ENOENT;
+        matches!(self, Error::Removed(_) | Error::Io { op: "create", errno: ENOENT, .. })
+    }
+
     /// The file is not there: vacuumed, sealed or merged since it was listed.
     pub fn is_gone(&self) -> bool {
         use warren_sys::errno::ENOENT;
@@ -121,6 +129,7 @@ impl fmt::Display for Error {
             Error::BadClass(name) => write!(f, "not a class: {name:?}"),
             Error::Backlog => f.write_str("too much waits to be written"),
             Error::NoAnswer => f.write_str("the disk does not answer"),
+            Error::Removed(name) => write!(f, "{name} was removed while it was written"),
             Error::Locked(name) => write!(f, "{name}: another writer is at work"),
         }
     }

@@ -48,6 +48,13 @@ pub trait Files: Send + Sync {
     fn list(&self) -> Result<Vec<Listed>>;
     /// Opens for reading.
     fn open(&self, name: &str) -> Result<Box<dyn File>>;
+    /// The first bytes of a file, at most so many, and its size, bytes.
+    fn beginning(&self, name: &str, bytes_max: usize) -> Result<(Vec<u8>, u64)> {
+        let (file, mut bytes) = (self.open(name)?, vec![0; bytes_max]);
+        let count = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(count);
+        Ok((bytes, file.len()?))
+    }
     /// Makes a file that must not be there yet.
     fn create(&self, name: &str) -> Result<Box<dyn File>>;
     /// Renames, replacing what has the new name.

@@ -5,6 +5,7 @@ mod losing;
 mod mark;
 mod moving;
 mod refuge;
+mod removal;
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -18,6 +19,7 @@ use crate::config::Config;
 use crate::daemon::bounds::{FLUSH_US, SYNC_PRIORITY_MAX};
 use crate::daemon::clock::{Moment, now_us};
 use crate::daemon::core::refuge::Refuge;
+use crate::daemon::core::removal::Removal;
 use crate::daemon::forward::{Came, Forwarder, level_of};
 use crate::daemon::keep::Keep;
 use crate::daemon::message_file;
@@ -90,6 +92,7 @@ pub struct Core {
     /// Entries that there was no memory for while the disk refused.
     unkept: u64,
     refuge: Refuge,
+    removal: Removal,
 }
 
 impl Core {
@@ -133,6 +136,7 @@ impl Core {
             trouble: None,
             unkept: 0,
             refuge: Refuge::default(),
+            removal: Removal::default(),
         };
         core.open_mirror(options);
         core.open_first(old)?;
@@ -339,6 +343,7 @@ impl Core {
     /// Says on stderr what is wrong, once for as long as it is the same, and asks for room.
     fn trouble(&mut self, error: &Error) {
         self.judge_disk(error);
+        self.judge_removal(error);
         let text = error.to_string();
         if self.trouble.as_ref() != Some(&text) {
             warren_sys::tell!("warren-journald: {text}");
@@ -379,7 +384,8 @@ impl Core {
 
     /// Writes and syncs what is due; true when everything is in files.
     pub fn end_turn(&mut self) -> bool {
-        if self.leave_dead_disk() {
+        // Both, whatever the first one does.
+        if self.leave_dead_disk() | self.leave_removed_store() | self.take_anew() {
             return self.unwritten_us.is_none();
         }
         let now = now_us();
@@ -408,7 +414,10 @@ impl Core {
     /// Writes everything that was taken. What fails is said, and tried again by the clock.
     pub fn flush(&mut self) -> Result<()> {
         let waited = self.wait_for_disk();
-        self.write().and(waited)
+        match self.write().and(waited) {
+            Err(_) if self.leave_removed_store() => self.write(),
+            written => written,
+        }
     }
 
     /// Writes what may be written now: not what follows a log that is still on its way to the disk.
@@ -495,6 +504,13 @@ impl Core {
 
     /// Makes everything that was taken durable. What fails is tried again by the clock.
     pub fn sync(&mut self) -> Result<()> {
+        match self.sync_all() {
+            Err(_) if self.leave_removed_store() => self.sync_all(),
+            synced => synced,
+        }
+    }
+
+    fn sync_all(&mut self) -> Result<()> {
         self.wait_for_disk()?;
         // A log that follows one which is closing comes after it.
         for _ in 0..2 {
@@ -509,6 +525,13 @@ impl Core {
 
     /// Closes the logs that are open, so that they are sealed.
     pub fn rotate(&mut self) -> Result<()> {
+        match self.rotate_all() {
+            Err(_) if self.leave_removed_store() => self.rotate_all(),
+            rotated => rotated,
+        }
+    }
+
+    fn rotate_all(&mut self) -> Result<()> {
         self.wait_for_disk()?;
         for _ in 0..2 {
             let ended = self.keep.as_mut().map_or(Ok(true), |keep| keep.store.end_logs());

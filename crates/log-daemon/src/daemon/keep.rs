@@ -2,6 +2,7 @@
 //! another.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use warren_sys::eventfd::EventFd;
 
@@ -16,13 +17,25 @@ use warren_log_store::ledger::KEY_NAME;
 use warren_log_store::ledger::book::Book;
 use warren_log_store::store::carry::{Copied, Since, copy};
 use warren_log_store::store::vacuum::{Limits, vacuum};
-use warren_log_store::store::{Recovery, Setup, Store};
+use warren_log_store::store::{Left, Recovery, Setup, Store};
 
 /// A store and its upkeep.
 pub struct Keep {
     pub(super) store: Store,
     pub(super) upkeep: Upkeep,
     pub(super) place: Place,
+}
+
+impl Keep {
+    /// Ends a store that is written no more; gives what of it may be on no device.
+    pub fn end(mut self, patience: Duration) -> Left {
+        self.upkeep.finish(patience);
+        self.upkeep
+            .reports()
+            .iter()
+            .for_each(|report| warren_sys::tell!("warren-journald: {report}"));
+        self.store.give_up()
+    }
 }
 
 /// What opening a store needs to know.

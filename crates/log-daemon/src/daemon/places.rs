@@ -109,14 +109,18 @@ impl Places {
         self.volatile.is_some()
     }
 
+    /// The directory of a place, whether it is there or not.
+    pub fn path(&self, place: Place) -> Option<&Path> {
+        match place {
+            Place::Nowhere => None,
+            Place::Volatile => self.volatile.as_deref(),
+            Place::Persistent => self.persistent.as_deref(),
+        }
+    }
+
     /// The directory of a place, which is made.
     pub fn directory(&self, place: Place) -> Result<Option<&Path>> {
-        let directory = match place {
-            Place::Nowhere => return Ok(None),
-            Place::Volatile => &self.volatile,
-            Place::Persistent => &self.persistent,
-        };
-        let Some(directory) = directory.as_deref() else { return Ok(None) };
+        let Some(directory) = self.path(place) else { return Ok(None) };
         std::fs::create_dir_all(directory)
             .map_err(|e| Error::io("mkdir", &directory.display().to_string(), &e))?;
         Ok(Some(directory))

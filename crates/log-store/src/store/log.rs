@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::block::{
     BLOCK_HEADER_BYTES, Block, Builder, Header, Identity, Kind, Section, SectionInfo,
 };
-use crate::entry::{Entry, Fields, Stamp};
+use crate::entry::{Entry, Fields, Id128, Stamp};
 use crate::error::{Error, Result};
 use crate::files::{File, Files};
 use crate::segment::layout::{FILE_HEADER_BYTES, FileHeader};
@@ -129,7 +129,13 @@ impl ActiveLog {
         !self.builder.is_empty() || self.written < self.unsynced.len()
     }
 
-    fn position(&self) -> u64 {
+    /// The id in its header.
+    pub fn id(&self) -> Id128 {
+        self.identity.file
+    }
+
+    /// Bytes of the file once all of it but the batch is written.
+    pub fn position(&self) -> u64 {
         self.durable + self.unsynced.len() as u64
     }
 

@@ -101,7 +101,7 @@ impl Core {
 
     /// Opens the store in memory. Should it not be had, that is tried again by the clock, and what comes
     /// meanwhile is counted.
-    fn open_memory(&mut self) -> Result<()> {
+    pub(super) fn open_memory(&mut self) -> Result<()> {
         let remembered = self.places.remember(Place::Volatile);
         match remembered.and_then(|()| self.opening().open(Place::Volatile)) {
             Ok(opened) => {
@@ -116,17 +116,38 @@ impl Core {
         }
     }
 
-    /// Opens the store in memory when it could not be had before and it is time to try again.
+    /// Opens the store when it could not be had before and it is time to try again.
     pub fn reopen(&mut self) {
         if self.is_without_store() && self.is_due() {
             // What fails is said.
-            let _ = self.open_memory();
+            let _ = match self.places.has_volatile() {
+                true => self.open_memory(),
+                false => self.open_only_place(),
+            };
+        }
+    }
+
+    /// Opens the one directory of a daemon by hand.
+    fn open_only_place(&mut self) -> Result<()> {
+        match self.opening().open(Place::Persistent) {
+            Ok(opened) => {
+                self.keep = opened.map(|(keep, _)| keep);
+                self.leave_alone();
+                // What was lost meanwhile is said.
+                self.end_trouble();
+                Ok(())
+            }
+            Err(e) => {
+                self.trouble(&e);
+                self.try_again();
+                Err(e)
+            }
         }
     }
 
     /// There should be a store and there is none.
     pub(super) fn is_without_store(&self) -> bool {
-        self.keep.is_none() && self.places.has_volatile()
+        self.keep.is_none() && self.places.first() != Place::Nowhere
     }
 
     /// Goes back to memory, until the next flush; `smart`: unless the disk is never unmounted.
