@@ -52,6 +52,8 @@ pub enum Error {
     Backlog,
     /// The disk has been asked to make something durable and says nothing.
     NoAnswer,
+    /// Less is free in the file system than is to be left to others.
+    NoRoom,
     /// Somebody has removed or replaced a file that is being written.
     Removed(String),
 }
@@ -129,6 +131,7 @@ impl fmt::Display for Error {
             Error::BadClass(name) => write!(f, "not a class: {name:?}"),
             Error::Backlog => f.write_str("too much waits to be written"),
             Error::NoAnswer => f.write_str("the disk does not answer"),
+            Error::NoRoom => f.write_str("the file system has less free than KeepFree="),
             Error::Removed(name) => write!(f, "{name} was removed while it was written"),
             Error::Locked(name) => write!(f, "{name}: another writer is at work"),
         }

@@ -244,7 +244,7 @@ pub static SETTINGS: &[Setting] = &[
         "`0`",
         mirror_bytes = size,
         "not systemd's: what came last is also kept as systemd's files below `/run/log/journal`, for \
-         programs that read no others, in 4 files of 512K to 16M each; 0: not"
+         programs that read no others, in 4 files of 512K to 16M each, and fewer where `RuntimeKeepFree=` says so; 0: not"
     ),
 ];
 

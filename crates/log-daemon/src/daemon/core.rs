@@ -149,7 +149,11 @@ impl Core {
         }
         let namespace = options.namespace.as_deref();
         let directory = mirror::directory(&options.mirror_root, self.machine, namespace);
-        match Mirror::open(&directory, self.config.mirror_bytes, self.machine) {
+        let bounds = mirror::Bounds {
+            bytes_max: self.config.mirror_bytes,
+            keep_free_bytes: self.config.runtime.keep_free_bytes,
+        };
+        match Mirror::open(&directory, bounds, self.machine) {
             Ok(mirror) => self.mirror = Some(mirror),
             Err(e) => warren_sys::tell!("warren-journald: there is no mirror: {e}"),
         }

@@ -1,7 +1,7 @@
 //! `Mirror=`: a copy of what came last, as `.journal` files in memory, for programs that read systemd's
 //! files through its library.
 //!
-//! A few files of a bounded size each; the oldest goes. Names begin as those of systemd's daemon do and go on
+//! A few files of a bounded size each; the oldest goes, sooner where others leave too little free in the file system. Names begin as those of systemd's daemon do and go on
 //! as its own never do, so that both can write to the directory. The mirror is a copy and no more: what
 //! cannot be written is said once and left out, and a daemon that begins begins another file. What a
 //! daemon that was killed left may be half of a flush: all that it had before is there to be read, but
@@ -9,14 +9,15 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::daemon::places::keep_free;
 use warren_log_store::entry::{Fields, Id128, Stamp};
 use warren_log_store::error::{Error, Result};
-use warren_log_store::files::{Disk, File, Files};
+use warren_log_store::files::{Disk, File, Files, Space};
 use warren_log_store::places::MIRROR_NAME;
 use warren_log_store::query::union::Reader;
 use warren_log_store::query::{Direction, Query};
 use warren_log_store::systemd::SystemdFile;
-use warren_log_store::systemd::write::{Ids, State, Writer, is_online};
+use warren_log_store::systemd::write::{ID_END, Ids, State, Writer, id_of, is_online};
 
 /// The file that is written to.
 const ACTIVE: &str = "system@warren.journal";
@@ -37,17 +38,31 @@ pub const FILE_BYTES_MAX: u64 = 16 << 20;
 /// time of the entry before counts, µs.
 const BACK_US: u64 = 1_000_000;
 
+/// What a mirror may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes of all its files.
+    pub bytes_max: u64,
+    /// Bytes to leave free in the file system; by default as the store in memory does.
+    pub keep_free_bytes: Option<u64>,
+}
+
 /// The mirror.
 pub struct Mirror {
     files: Disk,
     ids: Ids,
     file_bytes_max: usize,
+    keep_free_bytes: u64,
     active: Option<(Box<dyn File>, Writer)>,
     next_seqnum: u64,
     /// The last trouble, so that it is said once.
     trouble: Option<String>,
     /// Something failed since the last flush: nothing is tried before the next one.
     waits: bool,
+    /// So many entries came meanwhile.
+    left_out: u64,
+    /// What is to be said in the log.
+    said: Vec<String>,
 }
 
 /// The directory of the mirror, where programs look for files of the machine or of a namespace.
@@ -68,20 +83,38 @@ impl Mirror {
     ///
     /// # Errors
     /// When the directory cannot be made.
-    pub fn open(directory: &Path, bytes_max: u64, machine: Id128) -> Result<Mirror> {
-        std::fs::create_dir_all(directory)
-            .map_err(|e| Error::io("mkdir", &directory.display().to_string(), &e))?;
-        let file_bytes = (bytes_max / FILES as u64).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
-        let ids = Ids { file: new_id(), machine, sequence: new_id() };
+    pub fn open(directory: &Path, bounds: Bounds, machine: Id128) -> Result<Mirror> {
         let files = Disk::new(directory);
-        let file_bytes_max = file_bytes as usize;
-        let (active, trouble) = (None, None);
-        Ok(Mirror { files, ids, file_bytes_max, active, next_seqnum: 1, trouble, waits: false })
+        make_directory(&files)?;
+        let own: u64 =
+            files.list()?.iter().filter(|file| is_own(&file.name)).map(|file| file.bytes).sum();
+        let space = files.space()?;
+        let keep_free_bytes = keep_free(bounds.keep_free_bytes, space);
+        let room = (space.free_bytes + own).saturating_sub(keep_free_bytes);
+        let bytes = bounds.bytes_max.min(room) / FILES as u64;
+        Ok(Mirror {
+            files,
+            ids: Ids { file: new_id(), machine, sequence: new_id() },
+            file_bytes_max: bytes.clamp(FILE_BYTES_MIN, FILE_BYTES_MAX) as usize,
+            keep_free_bytes,
+            active: None,
+            next_seqnum: 1,
+            trouble: None,
+            waits: false,
+            left_out: 0,
+            said: Vec::new(),
+        })
+    }
+
+    /// What is to be said in the log, each once.
+    pub fn take_said(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
     }
 
     /// Takes an entry; what does not fit into a file is left out.
     pub fn append(&mut self, stamp: &Stamp, context: &Fields, fields: &Fields) {
         if self.waits {
+            self.left_out += 1;
             return;
         }
         let of_unit = said_of_unit(context, fields);
@@ -114,12 +147,56 @@ impl Mirror {
 
     /// Puts what was taken into the file.
     pub fn flush(&mut self) {
-        let Some((file, writer)) = &mut self.active else {
+        if self.active.is_none() {
             self.waits = false;
             return;
-        };
-        let flushed = writer.flush(&**file);
+        }
+        let flushed = self.find_file().and_then(|()| self.find_room()).and_then(|()| self.write());
         self.note(flushed);
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let Some((file, writer)) = &mut self.active else { return Ok(()) };
+        writer.flush(&**file)
+    }
+
+    /// Makes the file again when somebody has removed it: all of it is in memory.
+    fn find_file(&mut self) -> Result<()> {
+        let Some((file, writer)) = &mut self.active else { return Ok(()) };
+        match self.files.beginning(ACTIVE, ID_END) {
+            Ok((beginning, 1..)) if id_of(&beginning) != Some(writer.id()) => {}
+            // Before the first flush it has no bytes.
+            Ok(_) => return Ok(()),
+            Err(e) if e.is_gone() => {}
+            Err(e) => return Err(e),
+        }
+        make_directory(&self.files)?;
+        self.files.unlink(ACTIVE)?;
+        *file = self.files.create(ACTIVE)?;
+        writer.begin_anew();
+        Ok(())
+    }
+
+    /// Removes the oldest files until the next flush leaves enough free.
+    fn find_room(&mut self) -> Result<()> {
+        let Some((_, writer)) = &self.active else { return Ok(()) };
+        // Once it was too little, something to spare is wanted: else it would go on and wait by turns.
+        let spare = if self.trouble.is_some() { FILE_BYTES_MIN } else { 0 };
+        let wanted = self.keep_free_bytes.saturating_add(spare + writer.growth() as u64);
+        let has_room = |space: Space| space.free_bytes >= wanted || self.keep_free_bytes == 0;
+        let mut gone = 0;
+        while !has_room(self.files.space()?) {
+            let Some(oldest) = self.numbered()?.into_iter().next() else { break };
+            self.files.unlink(&oldest)?;
+            gone += 1;
+        }
+        let is_short = !has_room(self.files.space()?);
+        if gone > 0 {
+            self.said.push(format!(
+                "Removed the oldest {gone} files of the mirror: the file system has less free than RuntimeKeepFree="
+            ));
+        }
+        if is_short { Err(Error::NoRoom) } else { Ok(()) }
     }
 
     /// Writes everything and says that nobody writes any more.
@@ -137,11 +214,18 @@ impl Mirror {
             && self.trouble.as_ref() != Some(text)
         {
             warren_sys::tell!("warren-journald: the mirror: {text}");
+            self.said.push(format!("The mirror takes no messages for now: {text}"));
+        }
+        if text.is_none() && self.left_out > 0 {
+            let left_out = std::mem::take(&mut self.left_out);
+            self.said.push(format!("The mirror goes on without {left_out} messages"));
+            self.trouble = None;
         }
         self.trouble = text.or(self.trouble.take());
     }
 
     fn begin(&mut self) -> Result<()> {
+        make_directory(&self.files)?;
         make_anew(&self.files, self.ids, self.file_bytes_max)?;
         self.put_away(ACTIVE)?;
         self.make_room()?;
@@ -153,6 +237,8 @@ impl Mirror {
 
     /// Closes the file; the next entry begins another.
     fn archive(&mut self) -> Result<()> {
+        self.find_file()?;
+        self.find_room()?;
         let Some((file, mut writer)) = self.active.take() else { return Ok(()) };
         writer.set_state(State::Archived);
         writer.flush(&*file)
@@ -170,13 +256,29 @@ impl Mirror {
 
     /// Removes the oldest files, so that there is room for one more.
     fn make_room(&self) -> Result<()> {
-        let listing = self.files.list()?;
-        let mut numbered: Vec<(u64, &str)> =
-            listing.iter().filter_map(|file| Some((number(&file.name)?, &*file.name))).collect();
-        numbered.sort_unstable();
+        let numbered = self.numbered()?;
         let gone = numbered.len().saturating_sub(FILES - 1);
-        numbered.iter().take(gone).try_for_each(|(_, name)| self.files.unlink(name))
+        numbered.iter().take(gone).try_for_each(|name| self.files.unlink(name))
     }
+
+    /// Files that nobody writes to any more, the oldest first.
+    fn numbered(&self) -> Result<Vec<String>> {
+        let listing = self.files.list()?.into_iter();
+        let mut numbered: Vec<(u64, String)> =
+            listing.filter_map(|file| Some((number(&file.name)?, file.name))).collect();
+        numbered.sort_unstable();
+        Ok(numbered.into_iter().map(|(_, name)| name).collect())
+    }
+}
+
+fn make_directory(files: &Disk) -> Result<()> {
+    let directory = files.directory();
+    std::fs::create_dir_all(directory)
+        .map_err(|e| Error::io("mkdir", &directory.display().to_string(), &e))
+}
+
+fn is_own(name: &str) -> bool {
+    [ACTIVE, ANEW].contains(&name) || number(name).is_some()
 }
 
 /// What the manager says of a unit, so that Debian's journalctl finds it by the unit: it looks for `UNIT=`
@@ -266,6 +368,8 @@ mod tests {
         }
     }
 
+    const BOUNDS: Bounds = Bounds { bytes_max: FILE_BYTES_MIN, keep_free_bytes: Some(0) };
+
     const BEFORE: u64 = 400;
     const AFTER: u64 = 480;
 
@@ -351,7 +455,7 @@ mod tests {
     fn no_two_entries_are_of_one_moment() {
         let root = std::env::temp_dir().join(format!("warren-moment-{}", std::process::id()));
         let machine = Id128([6; 16]);
-        let mut mirror = Mirror::open(&root, FILE_BYTES_MIN, machine).expect("a directory");
+        let mut mirror = Mirror::open(&root, BOUNDS, machine).expect("a directory");
         let boot = Id128([1; 16]);
         let stamp = Stamp { realtime_us: 1_700_000_000_000_000, monotonic_us: 7, boot };
         for _ in 0..100 {

@@ -184,19 +184,22 @@ pub fn limits(config: &Config, place: Place, space: Space) -> Limits {
         Place::Persistent => &config.system,
         _ => &config.runtime,
     };
-    let part = |percent: u64| (space.total_bytes * percent / 100).min(DEFAULT_BYTES_MAX);
-    let keep_free = room.keep_free_bytes.unwrap_or_else(|| part(KEEP_FREE_PERCENT));
     let age_max_us = (config.retention_us > 0).then_some(config.retention_us);
     let classes = config.classes.iter();
     Limits {
         bytes_max: Some(use_bytes_max(room, space)),
-        // What others filled before is no reason to remove what is there.
-        keep_free_bytes: Some(keep_free.min(space.free_bytes)),
+        keep_free_bytes: Some(keep_free(room.keep_free_bytes, space)),
         floor_bytes: FLOOR_BYTES,
         files_max: (room.files_max > 0).then_some(room.files_max as usize),
         other: ClassLimits { age_max_us, ..ClassLimits::default() },
         classes: classes.map(|(name, room)| (name.clone(), room.limits(age_max_us))).collect(),
     }
+}
+
+/// What is to be left free, bytes, where so many are set. What others filled before is no reason to remove what is there.
+pub fn keep_free(set: Option<u64>, space: Space) -> u64 {
+    let part = (space.total_bytes * KEEP_FREE_PERCENT / 100).min(DEFAULT_BYTES_MAX);
+    set.unwrap_or(part).min(space.free_bytes)
 }
 
 fn use_bytes_max(room: &Room, space: Space) -> u64 {

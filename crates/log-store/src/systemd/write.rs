@@ -34,6 +34,14 @@ pub fn is_online(file: &dyn File) -> Result<bool> {
     Ok(file.read_at(&mut state, at::STATE as u64)? == 1 && state == [State::Online as u8])
 }
 
+/// The id of a file that begins so; `None` of one that is too short.
+pub fn id_of(beginning: &[u8]) -> Option<&[u8]> {
+    beginning.get(at::FILE_ID..at::MACHINE)
+}
+
+/// So many bytes of a file have its id.
+pub const ID_END: usize = at::MACHINE;
+
 const HEADER_BYTES: usize = 264;
 const OBJECT_BYTES: usize = 16;
 const PAGE_BYTES: usize = 4096;
@@ -370,6 +378,22 @@ impl Writer {
     /// Says whether somebody writes, with the next flush.
     pub fn set_state(&mut self, state: State) {
         self.put(at::STATE, &[state as u8]);
+    }
+
+    /// The id of the file.
+    pub fn id(&self) -> &[u8] {
+        &self.image[at::FILE_ID..at::MACHINE]
+    }
+
+    /// Bytes that the next flush adds to the file.
+    pub fn growth(&self) -> usize {
+        self.image.len().saturating_sub(self.written)
+    }
+
+    /// Nothing of it is in a file any more: the next flush writes all of it.
+    pub fn begin_anew(&mut self) {
+        self.written = 0;
+        self.dirty = (0..self.image.len().div_ceil(PAGE_BYTES)).collect();
     }
 
     /// Writes what changed.

@@ -7,6 +7,7 @@ use crate::daemon::clock::Moment;
 use crate::daemon::clock::now_us;
 use crate::daemon::core::Core;
 use crate::daemon::forward::Came;
+use crate::daemon::mirror::Mirror;
 use crate::daemon::sender::Origin;
 use crate::input::loss::{Kind, name_of};
 use warren_log_store::entry::Fields;
@@ -92,8 +93,10 @@ impl Core {
         self.say(WARNING, &text, who, &more);
     }
 
-    /// Says what was left out of intervals that are over.
+    /// Says what was left out of intervals that are over, and how it stands with the mirror.
     pub fn tell_losses(&mut self) {
+        let of_mirror = self.mirror.as_mut().map(Mirror::take_said).unwrap_or_default();
+        of_mirror.iter().for_each(|text| self.warn(text));
         let now = now_us();
         let is_due = |due: Option<u64>| due.is_some_and(|due| due <= now);
         if is_due(self.limiter.due_us()) || is_due(self.losses.due_us()) {
