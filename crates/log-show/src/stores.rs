@@ -18,6 +18,7 @@ use warren_log_store::query::Journal;
 use warren_log_store::query::source::Source;
 use warren_log_store::size;
 use warren_log_store::store::DEFAULT_CLASS;
+use warren_log_store::store::age::Clock;
 use warren_log_store::store::names::Catalogue;
 use warren_log_store::store::vacuum::{ClassLimits, Limits, Vacuumed, vacuum};
 use warren_log_store::time;
@@ -192,7 +193,8 @@ pub fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
         },
         ..Limits::default()
     };
-    let Vacuumed { gone, bytes, unreadable, .. } = vacuum(files, &limits, time::now_us())?;
+    let Vacuumed { gone, bytes, unreadable, .. } =
+        vacuum(files, &limits, &Clock::of_wall(time::now_us()))?;
     report(&unreadable);
     if !args.quiet {
         let directory = files.directory().display();

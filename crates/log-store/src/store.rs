@@ -10,6 +10,7 @@
 //! not, a beginning. [`names`] says how a reader tells a file from what replaces it, `log` what
 //! is written when. `tests` loses writes at every point and checks it.
 
+pub mod age;
 pub mod carry;
 pub mod fault;
 mod log;
@@ -350,7 +351,7 @@ impl Store {
         self.end_those(|_, _| true)
     }
 
-    /// The same of logs of a class that began before a time, µs since 1970.
+    /// The same of logs that are meant, by their class and when their first entry came, monotonic µs.
     pub fn end_those(&mut self, are_meant: impl Fn(&str, u64) -> bool) -> Result<bool> {
         self.write_logs()?;
         if !self.is_settled() {

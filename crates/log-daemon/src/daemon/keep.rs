@@ -7,7 +7,7 @@ use std::time::Duration;
 use warren_sys::eventfd::EventFd;
 
 use crate::config::{Config, FILES_DEFAULT};
-use crate::daemon::places::{Place, Places, limits, merge_bounds};
+use crate::daemon::places::{Place, Places, limits, merge_bounds, trust_us};
 use crate::daemon::upkeep::{Bounds, Upkeep};
 use warren_log_store::entry::Id128;
 use warren_log_store::error::Result;
@@ -15,6 +15,7 @@ use warren_log_store::files::patient::{Door, Patient};
 use warren_log_store::files::{Disk, Files, Space};
 use warren_log_store::ledger::KEY_NAME;
 use warren_log_store::ledger::book::Book;
+use warren_log_store::store::age::Clock;
 use warren_log_store::store::carry::{Copied, Since, copy};
 use warren_log_store::store::vacuum::{Limits, vacuum};
 use warren_log_store::store::{Left, Recovery, Setup, Store};
@@ -46,6 +47,8 @@ pub struct Opening<'a> {
     pub config: &'a Config,
     /// Of the files.
     pub machine: Id128,
+    /// The boot that runs.
+    pub boot: Id128,
     /// Readable when the upkeep reports.
     pub event: &'a Arc<EventFd>,
     /// Behind which a disk is that may not answer.
@@ -123,7 +126,7 @@ impl Opening<'_> {
         limits.bytes_max = limits.bytes_max.map(|max| max.saturating_sub(bytes));
         limits.other.age_max_us = None;
         limits.classes.values_mut().for_each(|class| class.age_max_us = None);
-        vacuum(to, &limits, 0).map(drop)
+        vacuum(to, &limits, &Clock::of_wall(0)).map(drop)
     }
 
     /// What a place may keep, with a ledger or without.
@@ -168,9 +171,10 @@ impl Opening<'_> {
         let bounds = Bounds {
             limits: self.limits(place, space, proves),
             merge: merge_bounds(self.config, place, space),
+            trust_us: trust_us(self.config),
         };
         let event = self.event.clone();
-        let upkeep = Upkeep::start(files, lock, self.machine, bounds, book, event)?;
+        let upkeep = Upkeep::start(files, lock, (self.machine, self.boot), bounds, book, event)?;
         let logs = store.take_sealable();
         // A ledger is told of the time when there was no daemon.
         if !logs.is_empty() || proves {

@@ -19,6 +19,10 @@ const USE_PERCENT: u64 = 10;
 const KEEP_FREE_PERCENT: u64 = 15;
 const DEFAULT_BYTES_MAX: u64 = 4 << 30;
 
+/// Least and most time after which a wall clock is believed, µs.
+const TRUST_MIN_US: u64 = 60_000_000;
+const TRUST_MAX_US: u64 = 3_600_000_000;
+
 /// So much of the newest is kept however little others leave free.
 const FLOOR_BYTES: u64 = 16 << 20;
 
@@ -200,6 +204,13 @@ pub fn limits(config: &Config, place: Place, space: Space) -> Limits {
 pub fn keep_free(set: Option<u64>, space: Space) -> u64 {
     let part = (space.total_bytes * KEEP_FREE_PERCENT / 100).min(DEFAULT_BYTES_MAX);
     set.unwrap_or(part).min(space.free_bytes)
+}
+
+/// A wall clock is believed how old files are when it has not jumped for a part of the shortest time that messages are
+/// kept, as they stay for so much longer anyway; µs.
+pub fn trust_us(config: &Config) -> u64 {
+    let shortest = config.retentions().min().unwrap_or(0);
+    (shortest / PARTS_OF_RETENTION).clamp(TRUST_MIN_US, TRUST_MAX_US)
 }
 
 fn use_bytes_max(room: &Room, space: Space) -> u64 {

@@ -10,11 +10,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use warren_sys::eventfd::EventFd;
+use warren_sys::time;
 
 use warren_log_store::entry::Id128;
 use warren_log_store::error::{Error, Result};
 use warren_log_store::files::{Disk, Files};
 use warren_log_store::ledger::book::Book;
+use warren_log_store::store::age::{Clock, Trust, Uptime};
 use warren_log_store::store::names::{Catalogue, FileName, SegmentName, TEMPORARY};
 use warren_log_store::store::upkeep::{MergeBounds, merge_all, seal};
 use warren_log_store::store::vacuum::{Limits, Vacuumed, vacuum};
@@ -26,6 +28,8 @@ pub struct Bounds {
     pub limits: Limits,
     /// What is joined.
     pub merge: MergeBounds,
+    /// So long a wall clock has not jumped before it is believed how old files are, µs.
+    pub trust_us: u64,
 }
 
 /// What is to be done: closed logs to be sealed, and who is to be told afterwards.
@@ -51,7 +55,7 @@ impl Upkeep {
     pub fn start(
         files: Arc<Disk>,
         lock: std::fs::File,
-        machine: Id128,
+        (machine, boot): (Id128, Id128),
         bounds: Bounds,
         book: Option<Book>,
         event: Arc<EventFd>,
@@ -66,7 +70,7 @@ impl Upkeep {
         };
         let (end, ended) = channel();
         let work = move || {
-            work((&files, book), &inbox, machine, &bounds, &report);
+            work((&files, book), &inbox, (machine, boot), &bounds, &report);
             drop((lock, end));
         };
         let thread = std::thread::Builder::new()
@@ -125,12 +129,12 @@ impl Upkeep {
 fn work(
     (files, mut book): (&Disk, Option<Book>),
     inbox: &Receiver<Job>,
-    machine: Id128,
+    (machine, boot): (Id128, Id128),
     bounds: &Bounds,
     report: &dyn Fn(String),
 ) {
     let (mut waiting, mut damaged) = (Vec::<FileName>::new(), BTreeSet::new());
-    let mut ageless = BTreeSet::new();
+    let (mut ageless, mut trust) = (BTreeSet::new(), Trust::after(bounds.trust_us));
     // What is free is too little, and it was said.
     let mut is_short = false;
     while let Ok(Job { logs, then }) = inbox.recv() {
@@ -152,8 +156,8 @@ fn work(
         if book.is_none() {
             merge(files, machine, bounds, &mut damaged, report);
         }
-        let now_us = warren_sys::time::realtime_ns() / 1000;
-        match vacuum(files, &bounds.limits, now_us) {
+        let clock = read_clocks(boot, &mut trust);
+        match vacuum(files, &bounds.limits, &clock) {
             Err(e) => report(format!("Cannot remove old files now: {e}")),
             Ok(Vacuumed { unreadable, for_space, short_by, .. }) => {
                 if for_space > 0 {
@@ -174,11 +178,19 @@ fn work(
                 fresh.for_each(|text| report(format!("The age of a file is not known: {text}")));
             }
         }
-        if let Some(Err(e)) = book.as_mut().map(|book| book.follow(files, now_us)) {
+        if let Some(Err(e)) = book.as_mut().map(|book| book.follow(files, clock.realtime_us)) {
             report(format!("Cannot write the ledger now: {e}"));
         }
         then.into_iter().for_each(|then| then());
     }
+}
+
+fn read_clocks(boot: Id128, trust: &mut Trust) -> Clock {
+    let realtime_us = time::realtime_ns() / 1000;
+    let (monotonic_us, boottime_us) = (time::monotonic_ns() / 1000, time::boottime_ns() / 1000);
+    let asleep_us = boottime_us.saturating_sub(monotonic_us);
+    let is_trusted = trust.look(realtime_us, boottime_us);
+    Clock { realtime_us, is_trusted, uptime: Some(Uptime { boot, monotonic_us, asleep_us }) }
 }
 
 fn merge(

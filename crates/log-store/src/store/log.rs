@@ -68,7 +68,7 @@ pub struct ActiveLog {
     first_volatile: u64,
     /// The lowest number that was appended and is not in the file.
     unwritten: Option<u64>,
-    /// Wall clock of the first entry, µs.
+    /// When the first entry came, monotonic µs.
     begun_us: u64,
     /// [`Header::settled`] of the blocks to come, and of the last one.
     settled: u64,
@@ -159,7 +159,7 @@ impl ActiveLog {
             self.put_batch();
         }
         if self.entries == 0 {
-            self.begun_us = stamp.realtime_us;
+            self.begun_us = stamp.monotonic_us;
         }
         self.builder.push(seqnum, stamp, context, fields);
         self.entries += 1;
@@ -209,7 +209,7 @@ impl ActiveLog {
         self.unwritten
     }
 
-    /// Wall clock of the first entry, µs.
+    /// When the first entry came, monotonic µs.
     pub fn begun_us(&self) -> u64 {
         self.begun_us
     }

@@ -16,8 +16,8 @@ use warren_log_store::store::carry::Copied;
 
 impl Core {
     pub(super) fn opening(&self) -> Opening<'_> {
-        let Core { places, config, machine, event, door, .. } = self;
-        Opening { places, config, machine: *machine, event, door }
+        let Core { places, config, machine, boot, event, door, .. } = self;
+        Opening { places, config, machine: *machine, boot: *boot, event, door }
     }
 
     /// Opens the store that this boot is at; the one in memory when the disk cannot be had.
