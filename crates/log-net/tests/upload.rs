@@ -123,9 +123,16 @@ fn what_was_answered_is_not_sent_again() {
     assert_eq!(read_request(&mut client).expect("a request").texts(), "d");
     answer(&mut client, 202, "");
     assert!(finish(child).status.success());
-    std::fs::write(lab.directory.join("state/cursor"), "rubbish").expect("writable");
-    let output = finish(start(&lab, &receiver.url(), &options));
-    assert!(!output.status.success(), "it does not begin anew by itself");
+    for rubbish in ["", "rubbish", "LAST_CURSOR=\n"] {
+        std::fs::write(lab.directory.join("state/cursor"), rubbish).expect("writable");
+        let child = start(&lab, &receiver.url(), &options);
+        let mut client = receiver.accept();
+        assert_eq!(read_request(&mut client).expect("a request").texts(), "a b c d", "{rubbish:?}");
+        answer(&mut client, 202, "");
+        let output = finish(child);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains("there is no cursor in it"), "{said}");
+    }
 }
 
 #[test]

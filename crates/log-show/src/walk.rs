@@ -2,13 +2,16 @@
 //! [`Sink`]'s matter.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use crate::args::Args;
 use crate::failure::Failure;
 use crate::reading::{Go, Reading, Sink};
 use crate::select;
 use warren_log_store::entry::Entry;
+use warren_log_store::files::read_small;
 use warren_log_store::query::union::Positions;
 use warren_log_store::query::{Cursor, Direction, Pulse, Query, Union};
 use warren_log_store::time;
@@ -18,6 +21,9 @@ const LINES_DEFAULT: usize = 10;
 
 /// Most entries that are held to turn them round; more are looked for, and then read again.
 const TURNED_ROUND_MAX: usize = 1000;
+
+/// More than a cursor and its line break have, bytes.
+const CURSOR_BYTES_MAX: u64 = 4096;
 
 /// What is to be given.
 pub struct Walk {
@@ -112,11 +118,8 @@ fn go_on(on: bool) -> ControlFlow<()> {
 
 /// Where the cursor is that the options name, if they name one.
 fn start(args: &Args, journal: &Union, direction: Direction) -> Result<Option<Positions>, Failure> {
-    let from_file = match &args.cursor_file {
-        Some(path) if path.exists() => Some(std::fs::read_to_string(path)?),
-        _ => None,
-    };
-    let after = args.after_cursor.as_deref().or(from_file.as_deref().map(str::trim));
+    let from_file = args.cursor_file.as_deref().map(read_cursor).transpose()?.flatten();
+    let after = args.after_cursor.as_deref().or(from_file.as_deref());
     let (text, inclusive) = match (&args.cursor, after) {
         (Some(text), _) => (text.as_str(), true),
         (None, Some(text)) => (text, false),
@@ -125,6 +128,20 @@ fn start(args: &Args, journal: &Union, direction: Direction) -> Result<Option<Po
     let bad = || Failure(format!("Failed to seek to cursor: {text}"));
     let cursor = Cursor::parse(text).ok_or_else(bad)?;
     Ok(Some(journal.seek(&cursor, direction, inclusive)?))
+}
+
+/// The first line of a file; `None` of one that is not there or empty: then everything is new.
+fn read_cursor(path: &Path) -> Result<Option<String>, Failure> {
+    let bytes = match read_small(path, CURSOR_BYTES_MAX) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => {
+            return Err(Failure(format!("Failed to read cursor file {}: {e}", path.display())));
+        }
+        Ok(bytes) => bytes,
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().next().unwrap_or_default().trim();
+    Ok((!line.is_empty()).then(|| line.to_owned()))
 }
 
 /// So many entries.

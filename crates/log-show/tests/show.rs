@@ -105,6 +105,21 @@ fn a_cursor_file_goes_on_where_it_was() {
     lab.seal();
     assert_eq!(lab.show(&options), "c");
     assert_eq!(lab.show(&options), "");
+    std::fs::write(&file, "").expect("a file");
+    assert_eq!(lab.show(&options), "a b c", "journalctl takes an empty one for none, too");
+    assert_eq!(lab.show(&options), "");
+}
+
+/// What has no end is not read to its end.
+#[test]
+fn a_cursor_file_without_an_end_is_refused() {
+    let mut lab = Lab::new("endless-cursor");
+    lab.append("a");
+    for path in ["/dev/zero", "/dev/full", "/dev/urandom"] {
+        let output = lab.command(&["--cursor-file", path]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("Failed to read cursor file"), "{said}");
+    }
 }
 
 #[test]
