@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::args::Args;
+use crate::denied::Denied;
 use crate::failure::Failure;
 use crate::glob::fits;
 use crate::progress::Progress;
@@ -30,13 +31,14 @@ pub fn is_own(path: &Path) -> bool {
 }
 
 /// Adds what the options name. What cannot be read is said, and does not stop the rest, unless
-/// `--file` named it.
-pub fn add(args: &Args, journal: &mut Union) -> Result<(), Failure> {
+/// `--file` named it; what the caller may not read is given.
+pub fn add(args: &Args, journal: &mut Union, denied: &mut Denied) -> Result<(), Failure> {
     for path in paths(args)? {
         match SystemdFile::open(&path) {
             Ok(file) => journal.add(Box::new(file)),
             Err(e) if e.is_gone() => {}
             Err(e) if !args.file.is_empty() => return Err(e.into()),
+            Err(e) if e.is_of_access() => denied.add(path),
             Err(e) => warren_sys::tell!("{e}"),
         }
     }

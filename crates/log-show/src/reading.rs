@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::errno::EACCES;
 use warren_sys::inotify::{Inotify, WatchFor};
 
 use crate::args::Args;
@@ -15,7 +16,7 @@ use crate::failure::Failure;
 use crate::foreign;
 use crate::moved::{Moved, further};
 use crate::report::say;
-use crate::stores::Store;
+use crate::stores::{self, Store};
 use warren_log_store::entry::Entry;
 use warren_log_store::error::Error;
 use warren_log_store::query::union::Positions;
@@ -52,12 +53,16 @@ impl Reading {
     /// Takes stores of our own, and adds those of others that the options name.
     pub fn of(args: &Args, own: Vec<Store>) -> Result<Reading, Failure> {
         let watched = own.iter().map(|store| store.files.directory().to_owned()).collect();
+        let (mut denied, mut is_empty) = (stores::denied(&own), stores::are_empty(&own));
         let mut journal = Union::default();
         let in_pairs = args.directory.is_none() && args.file.is_empty() && !args.in_memory;
         let count = if in_pairs { own.len() } else { 0 };
         own.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
-        foreign::add(args, &mut journal)?;
+        let before = journal.anywhere().len();
+        foreign::add(args, &mut journal, &mut denied)?;
         let reached = journal.anywhere();
+        is_empty &= reached.len() == before;
+        denied.check(!is_empty, args.quiet)?;
         Ok(Reading {
             journal,
             own: count,
@@ -149,7 +154,11 @@ impl Reading {
         for directory in &self.watched {
             let there = directory.ancestors().find(|path| path.is_dir());
             if let Some(path) = there {
-                inotify.add(path, WatchFor::Content)?;
+                match inotify.add(path, WatchFor::Content) {
+                    // What may not be read is left out.
+                    Err(e) if e.errno == EACCES => {}
+                    added => _ = added?,
+                }
             }
         }
         Ok(())

@@ -95,6 +95,13 @@ impl Error {
         }
     }
 
+    /// Who asks has no right to it.
+    pub fn is_of_access(&self) -> bool {
+        /// EPERM, EACCES.
+        const OF_ACCESS: [i32; 2] = [1, 13];
+        matches!(self, Error::Io { errno, .. } if OF_ACCESS.contains(errno))
+    }
+
     /// Its file system, or the quota of its owner, has no room or no inode for it.
     pub fn is_of_room(&self) -> bool {
         /// ENOSPC, EDQUOT.

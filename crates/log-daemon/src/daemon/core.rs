@@ -153,7 +153,7 @@ impl Core {
             bytes_max: self.config.mirror_bytes,
             keep_free_bytes: self.config.runtime.keep_free_bytes,
         };
-        match Mirror::open(&directory, bounds, self.machine) {
+        match Mirror::open(&directory, bounds, self.machine, self.places.readers()) {
             Ok(mirror) => self.mirror = Some(mirror),
             Err(e) => warren_sys::tell!("warren-journald: there is no mirror: {e}"),
         }

@@ -10,6 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::daemon::places::keep_free;
+use crate::daemon::readers::Readers;
 use warren_log_store::entry::{Fields, Id128, Stamp};
 use warren_log_store::error::{Error, Result};
 use warren_log_store::files::{Disk, File, Files, Space};
@@ -53,6 +54,7 @@ pub struct Mirror {
     ids: Ids,
     file_bytes_max: usize,
     keep_free_bytes: u64,
+    readers: Readers,
     active: Option<(Box<dyn File>, Writer)>,
     next_seqnum: u64,
     /// The last trouble, so that it is said once.
@@ -83,9 +85,14 @@ impl Mirror {
     ///
     /// # Errors
     /// When the directory cannot be made.
-    pub fn open(directory: &Path, bounds: Bounds, machine: Id128) -> Result<Mirror> {
+    pub fn open(
+        directory: &Path,
+        bounds: Bounds,
+        machine: Id128,
+        readers: &Readers,
+    ) -> Result<Mirror> {
         let files = Disk::new(directory);
-        make_directory(&files)?;
+        make_directory(&files, readers)?;
         let own: u64 =
             files.list()?.iter().filter(|file| is_own(&file.name)).map(|file| file.bytes).sum();
         let space = files.space()?;
@@ -97,6 +104,7 @@ impl Mirror {
             ids: Ids { file: new_id(), machine, sequence: new_id() },
             file_bytes_max: bytes.clamp(FILE_BYTES_MIN, FILE_BYTES_MAX) as usize,
             keep_free_bytes,
+            readers: readers.clone(),
             active: None,
             next_seqnum: 1,
             trouble: None,
@@ -170,7 +178,7 @@ impl Mirror {
             Err(e) if e.is_gone() => {}
             Err(e) => return Err(e),
         }
-        make_directory(&self.files)?;
+        make_directory(&self.files, &self.readers)?;
         self.files.unlink(ACTIVE)?;
         *file = self.files.create(ACTIVE)?;
         writer.begin_anew();
@@ -225,7 +233,7 @@ impl Mirror {
     }
 
     fn begin(&mut self) -> Result<()> {
-        make_directory(&self.files)?;
+        make_directory(&self.files, &self.readers)?;
         make_anew(&self.files, self.ids, self.file_bytes_max)?;
         self.put_away(ACTIVE)?;
         self.make_room()?;
@@ -271,10 +279,11 @@ impl Mirror {
     }
 }
 
-fn make_directory(files: &Disk) -> Result<()> {
+fn make_directory(files: &Disk, readers: &Readers) -> Result<()> {
     let directory = files.directory();
     std::fs::create_dir_all(directory)
-        .map_err(|e| Error::io("mkdir", &directory.display().to_string(), &e))
+        .map_err(|e| Error::io("mkdir", &directory.display().to_string(), &e))?;
+    readers.admit(directory)
 }
 
 fn is_own(name: &str) -> bool {
@@ -455,7 +464,8 @@ mod tests {
     fn no_two_entries_are_of_one_moment() {
         let root = std::env::temp_dir().join(format!("warren-moment-{}", std::process::id()));
         let machine = Id128([6; 16]);
-        let mut mirror = Mirror::open(&root, BOUNDS, machine).expect("a directory");
+        let mut mirror =
+            Mirror::open(&root, BOUNDS, machine, &Readers::default()).expect("a directory");
         let boot = Id128([1; 16]);
         let stamp = Stamp { realtime_us: 1_700_000_000_000_000, monotonic_us: 7, boot };
         for _ in 0..100 {

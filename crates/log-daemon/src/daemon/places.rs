@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Config, Room, Storage};
 use crate::daemon::bounds::PARTS_OF_RETENTION;
+use crate::daemon::readers::Readers;
 use warren_log_store::error::{Error, Result};
 use warren_log_store::files::Space;
 use warren_log_store::places::{PERSISTENT, VOLATILE};
@@ -51,6 +52,8 @@ pub struct Places {
     flag: PathBuf,
     /// The disk is there when the daemon begins.
     begins_on_disk: bool,
+    /// Who else may read.
+    readers: Readers,
 }
 
 impl Places {
@@ -62,6 +65,7 @@ impl Places {
             makes: true,
             flag: PathBuf::new(),
             begins_on_disk: true,
+            readers: Readers::default(),
         }
     }
 
@@ -84,7 +88,18 @@ impl Places {
                 || (namespace.is_some() && root.join(PERSISTENT).is_dir()),
             flag: sockets.join("flushed"),
             begins_on_disk: namespace.is_some(),
+            readers: Readers::default(),
         }
+    }
+
+    /// The same, whose directories others may read.
+    pub fn read_by(self, readers: Readers) -> Places {
+        Places { readers, ..self }
+    }
+
+    /// Who else may read.
+    pub fn readers(&self) -> &Readers {
+        &self.readers
     }
 
     /// Where to begin.
@@ -127,6 +142,10 @@ impl Places {
         let Some(directory) = self.path(place) else { return Ok(None) };
         std::fs::create_dir_all(directory)
             .map_err(|e| Error::io("mkdir", &directory.display().to_string(), &e))?;
+        if let Err(e) = self.readers.admit(directory) {
+            // Root can read it.
+            warren_sys::tell!("warren-journald: only root can read the log: {e}");
+        }
         Ok(Some(directory))
     }
 
