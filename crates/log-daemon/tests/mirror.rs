@@ -163,8 +163,18 @@ fn a_file_keeps_to_its_bound_and_says_when_it_is_full() {
     assert!(!Writer::new(ids, BYTES_MAX).has_room(&Fields::new(), &large));
 }
 
+/// A reader that ends with the test.
+struct Following(std::process::Child);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
-fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
+fn both_readers_follow_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
     const MESSAGES: u32 = 3000;
     let mut lab = Lab::new("mirror-daemon");
     start(&mut lab);
@@ -173,14 +183,17 @@ fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
     }
     // Something is there when the reader begins, or it looks elsewhere.
     let mirror = mirror(&lab);
-    let mut reader = Command::new("journalctl")
-        .args(["-q", "-f", "-n", "all", "-o", "cat", "-t", "test", "-D"])
-        .arg(&mirror)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it was there");
-    let shown = reader.stdout.take().expect("a pipe");
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(shown));
+    let follow = |program: &str| {
+        let mut reader = Command::new(program)
+            .args(["-q", "-f", "-n", "all", "-o", "cat", "-t", "test", "-D"])
+            .arg(&mirror)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it was there");
+        let shown = reader.stdout.take().expect("a pipe");
+        (Following(reader), std::io::BufRead::lines(std::io::BufReader::new(shown)))
+    };
+    let mut readers = ["journalctl", reader::journalctl()].map(follow);
     for begin in (0..MESSAGES).step_by(100) {
         if begin == 1500 {
             lab.kill();
@@ -188,13 +201,14 @@ fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
         }
         send(&lab, begin..begin + 100);
         // Each is seen before more come, so none goes with its file unseen.
-        for number in begin..begin + 100 {
-            let line = lines.next().expect("it follows").expect("text");
-            assert_eq!(line, format!("number {number}"));
+        for (_, lines) in &mut readers {
+            for number in begin..begin + 100 {
+                let line = lines.next().expect("it follows").expect("text");
+                assert_eq!(line, format!("number {number}"));
+            }
         }
     }
-    reader.kill().expect("our child");
-    reader.wait().expect("our child");
+    drop(readers);
     lab.stop();
     verify(&mirror);
     let files = Disk::new(&mirror).list().expect("a listing");

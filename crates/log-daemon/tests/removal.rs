@@ -58,7 +58,9 @@ fn put_a_copy(directory: &Path) {
     });
 }
 
-const WAYS: [(&str, fn(&Path)); 7] = [
+type Way = (&'static str, fn(&Path));
+
+const WAYS: [Way; 7] = [
     ("files", remove_files),
     ("logs", remove_logs),
     ("emptied", empty_files),

@@ -64,7 +64,8 @@ mod tests {
     fn each_directory_is_named_once() {
         let mut denied = Denied::default();
         assert_eq!(denied.text(), None);
-        ["/a/x.seg", "/a/y.seg", "/b/z.log", "/a/w.log"].map(|path| denied.add(path.into()));
+        let paths = ["/a/x.seg", "/a/y.seg", "/b/z.log", "/a/w.log"];
+        paths.into_iter().for_each(|path| denied.add(path.into()));
         let text = denied.text().expect("there are some");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "/a/x.seg and 2 more there: Permission denied.");

@@ -1,6 +1,7 @@
 //! Files of systemd's journal that are shown with ours: those that `--file` names, those in a
 //! directory that is named, and by default what its daemon left on this system.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -15,6 +16,7 @@ use crate::report::put_verdict;
 use warren_log_store::entry::Id128;
 use warren_log_store::places::MIRROR_NAME;
 use warren_log_store::query::Union;
+use warren_log_store::query::union::Positions;
 use warren_log_store::store::names::FileName;
 use warren_log_store::systemd::SystemdFile;
 use warren_log_store::time;
@@ -30,19 +32,82 @@ pub fn is_own(path: &Path) -> bool {
     path.file_name().and_then(OsStr::to_str).and_then(FileName::parse).is_some()
 }
 
-/// Adds what the options name. What cannot be read is said, and does not stop the rest, unless
-/// `--file` named it; what the caller may not read is given.
-pub fn add(args: &Args, journal: &mut Union, denied: &mut Denied) -> Result<(), Failure> {
-    for path in paths(args)? {
-        match SystemdFile::open(&path) {
-            Ok(file) => journal.add(Box::new(file)),
-            Err(e) if e.is_gone() => {}
-            Err(e) if !args.file.is_empty() => return Err(e.into()),
-            Err(e) if e.is_of_access() => denied.add(path),
-            Err(e) => warren_sys::tell!("{e}"),
+/// The files that are read, and where more may come.
+pub struct Foreign {
+    args: Args,
+    /// Ids of those that were added: one that gets another name is the same.
+    known: BTreeSet<Id128>,
+    /// Files that cannot be read, which is said once.
+    refused: BTreeSet<PathBuf>,
+}
+
+impl Foreign {
+    /// Adds what the options name. What cannot be read is said, and does not stop the rest, unless
+    /// `--file` named it; what the caller may not read is given.
+    pub fn add(args: &Args, journal: &mut Union, denied: &mut Denied) -> Result<Foreign, Failure> {
+        let (args, known) = (args.clone(), BTreeSet::new());
+        let mut foreign = Foreign { args, known, refused: BTreeSet::new() };
+        for path in paths(&foreign.args)? {
+            match SystemdFile::open(&path) {
+                Ok(file) => foreign.take(file, journal),
+                Err(e) if e.is_gone() => {}
+                Err(e) if !foreign.args.file.is_empty() => return Err(e.into()),
+                Err(e) => {
+                    match e.is_of_access() {
+                        true => denied.add(path.clone()),
+                        false => warren_sys::tell!("{e}"),
+                    }
+                    foreign.refused.insert(path);
+                }
+            }
+        }
+        Ok(foreign)
+    }
+
+    fn take(&mut self, file: SystemdFile, journal: &mut Union) {
+        if self.known.insert(file.header().file) {
+            journal.add(Box::new(file));
         }
     }
-    Ok(())
+
+    /// Adds files that have come since, and a position in each: the furthest that is known of their sequence, as numbers
+    /// go on from file to file. One that cannot be read yet is tried again the next time.
+    pub fn add_new(
+        &mut self,
+        journal: &mut Union,
+        positions: &mut Positions,
+    ) -> Result<(), Failure> {
+        for path in paths(&self.args).unwrap_or_default() {
+            if journal.parts() >= FILES_MAX || self.refused.contains(&path) {
+                continue;
+            }
+            let Ok(file) = SystemdFile::open(&path) else { continue };
+            let sequence = file.header().sequence;
+            let known = journal.furthest(sequence, positions)?;
+            self.take(file, journal);
+            positions.resize(journal.parts(), known);
+        }
+        Ok(())
+    }
+
+    /// The directories of the files: those of a copy of our own store alone are left out.
+    pub fn watched(&self) -> Vec<PathBuf> {
+        let mut all = match self.args.file.is_empty() {
+            true => directories(&self.args),
+            false => {
+                let parents = self.args.file.iter().filter_map(|path| path.parent());
+                let here = |path: &Path| path.as_os_str().is_empty();
+                let parents = parents.map(|path| if here(path) { Path::new(".") } else { path });
+                parents.map(Path::to_owned).collect()
+            }
+        };
+        let is_meant = |path: &PathBuf| {
+            let is_named = self.args.directory.is_some() || !self.args.file.is_empty();
+            is_named || files_of(path).iter().any(|path| !is_mirror(path))
+        };
+        all.retain(|path| path.is_dir() && is_meant(path));
+        all
+    }
 }
 
 /// What the files that the options name take on the device, bytes: they have holes.

@@ -8,17 +8,16 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
-use warren_sys::errno::EACCES;
+use warren_sys::errno::{EACCES, ENOENT};
 use warren_sys::inotify::{Inotify, WatchFor};
 
 use crate::args::Args;
 use crate::failure::Failure;
-use crate::foreign;
+use crate::foreign::Foreign;
 use crate::moved::{Moved, further};
 use crate::report::say;
 use crate::stores::{self, Store};
 use warren_log_store::entry::Entry;
-use warren_log_store::error::Error;
 use warren_log_store::query::union::Positions;
 use warren_log_store::query::{Direction, Query, Union};
 
@@ -45,6 +44,10 @@ pub struct Reading {
     /// The last entry that was given of each store.
     reached: Positions,
     moved: Moved,
+    /// Files of systemd's.
+    foreign: Foreign,
+    /// Nothing is said of what systemd's files have lost.
+    is_quiet: bool,
     /// Faults that were said.
     told: BTreeSet<String>,
 }
@@ -59,7 +62,7 @@ impl Reading {
         let count = if in_pairs { own.len() } else { 0 };
         own.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
         let before = journal.anywhere().len();
-        foreign::add(args, &mut journal, &mut denied)?;
+        let foreign = Foreign::add(args, &mut journal, &mut denied)?;
         let reached = journal.anywhere();
         is_empty &= reached.len() == before;
         denied.check(!is_empty, args.quiet)?;
@@ -69,6 +72,8 @@ impl Reading {
             watched,
             reached,
             moved: Moved::default(),
+            foreign,
+            is_quiet: args.quiet,
             told: BTreeSet::new(),
         })
     }
@@ -106,7 +111,10 @@ impl Reading {
                 go = sink.take(entry)?;
             }
         }
-        let faults: Vec<String> = entries.damage().map(Error::to_string).collect();
+        // Torn entries at the end of systemd's files are what a crash of its leaves: its own reader is silent.
+        let is_said = |part: usize| !self.is_quiet || part < self.watched.len();
+        let damage = entries.damage().filter(|(part, _)| is_said(*part));
+        let faults: Vec<String> = damage.map(|(_, error)| error.to_string()).collect();
         // Whoever follows comes by again and again.
         faults.into_iter().filter(|fault| self.told.insert(fault.clone())).for_each(say);
         Ok(go)
@@ -130,6 +138,8 @@ impl Reading {
         let mut positions = further(self.moved.positions(), &self.reached);
         loop {
             self.journal.refresh()?;
+            self.foreign.add_new(&mut self.journal, &mut positions)?;
+            self.reached.resize(self.journal.parts(), None);
             let newest = Moved::new(self.journal.newest()?);
             for part in self.moved.begun_anew(&newest) {
                 (positions[part], self.reached[part]) = (None, None);
@@ -151,16 +161,23 @@ impl Reading {
 
     /// Watches the directories, or of one that is not there, what it will come in.
     fn watch(&self, inotify: &Inotify) -> Result<(), Failure> {
+        for directory in self.foreign.watched() {
+            heed(inotify.add(directory, WatchFor::Content))?;
+        }
         for directory in &self.watched {
             let there = directory.ancestors().find(|path| path.is_dir());
             if let Some(path) = there {
-                match inotify.add(path, WatchFor::Content) {
-                    // What may not be read is left out.
-                    Err(e) if e.errno == EACCES => {}
-                    added => _ = added?,
-                }
+                heed(inotify.add(path, WatchFor::Content))?;
             }
         }
         Ok(())
+    }
+}
+
+/// What may not be read is not watched, nor what was removed a moment ago.
+fn heed<T>(added: warren_sys::Result<T>) -> Result<(), Failure> {
+    match added {
+        Err(e) if [EACCES, ENOENT].contains(&e.errno) => Ok(()),
+        added => Ok(added.map(drop)?),
     }
 }

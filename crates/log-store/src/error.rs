@@ -30,6 +30,17 @@ pub enum Error {
         /// The rule that is broken.
         what: &'static str,
     },
+    /// Several such places of one file.
+    DamagedParts {
+        /// File name.
+        name: String,
+        /// How many.
+        count: usize,
+        /// Where in the file the first one is, in bytes.
+        offset: u64,
+        /// The rule that is broken there.
+        what: &'static str,
+    },
     /// Written by a later version, or with a feature this one does not know.
     Unsupported {
         /// File name in the store's directory.
@@ -69,7 +80,9 @@ impl Error {
     /// give it.
     pub fn is_about(&self, file: &str) -> bool {
         match self {
-            Error::Damaged { name, .. } | Error::Unsupported { name, .. } => name == file,
+            Error::Damaged { name, .. }
+            | Error::DamagedParts { name, .. }
+            | Error::Unsupported { name, .. } => name == file,
             Error::Io { op: "open" | "stat" | "read", name, .. } => {
                 name == file && self.is_of_device()
             }
@@ -130,6 +143,9 @@ impl fmt::Display for Error {
             }
             Error::Damaged { name, offset, what } => {
                 write!(f, "{name}: damaged at byte {offset}: {what}")
+            }
+            Error::DamagedParts { name, count, offset, what } => {
+                write!(f, "{name}: damaged in {count} places, the first at byte {offset}: {what}")
             }
             Error::Unsupported { name, flags } => {
                 write!(f, "{name}: written with features this version does not know ({flags:#x})")

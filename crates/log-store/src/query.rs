@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 pub use crate::segment::directory::BootSpan;
 pub use cursor::Cursor;
-pub use expr::Expr;
+pub use expr::{BOOT_FIELD, Expr};
 pub use grep::{Case, Grep};
 pub use stream::Entries;
 pub use union::Union;

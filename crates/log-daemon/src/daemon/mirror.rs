@@ -311,8 +311,9 @@ fn make_anew(files: &Disk, ids: Ids, bytes_max: usize) -> Result<()> {
         return Ok(());
     }
     let Ok(old) = SystemdFile::of(ACTIVE, file) else { return Ok(()) };
-    let mut writer =
-        Writer::new(Ids { file: new_id(), ..ids }, bytes_max.max(listed.bytes as usize));
+    // Its numbers are those of the old one: who follows goes on behind what he has seen.
+    let ids = Ids { file: new_id(), sequence: old.header().sequence, ..ids };
+    let mut writer = Writer::new(ids, bytes_max.max(listed.bytes as usize));
     let query = Query::default();
     let mut entries = old.entries(&query, Direction::Forward, None);
     while let Some(entry) = entries.try_next()? {

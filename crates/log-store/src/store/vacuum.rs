@@ -197,7 +197,7 @@ pub fn vacuum(files: &dyn Files, limits: &Limits, clock: &Clock) -> Result<Vacuu
     let segments = || opened.iter().filter_map(|(_, _, segment)| segment.as_ref());
     let mut candidates = Vec::new();
     for (name, bytes, segment) in &opened {
-        let is_old = |newest_us| is_too_old(&limits.of(&name.class), newest_us, clock.realtime_us);
+        let is_old = |newest_us| is_too_old(limits.of(&name.class), newest_us, clock.realtime_us);
         let realtime_max_us = match segment {
             Some(segment) => newest(segment, segments(), clock, is_old),
             None => None,
