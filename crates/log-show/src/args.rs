@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use jiff::tz::TimeZone;
+use warren_log_store::time;
 
 use warren_log_store::places;
 
@@ -103,7 +104,7 @@ impl Args {
 
     /// In which times are read and printed.
     pub fn zone(&self) -> TimeZone {
-        if self.utc { TimeZone::UTC } else { TimeZone::system() }
+        if self.utc { TimeZone::UTC } else { time::local_zone() }
     }
 
     /// The newest entries come first. Of those that fit a pattern the last ones are looked for, and

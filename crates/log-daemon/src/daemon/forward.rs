@@ -205,7 +205,7 @@ impl Forwarder {
         let Some(message) = Message::of(fields, context) else { return true };
         let mut is_taken = true;
         if for_syslog {
-            let made = || Cow::Owned(message.for_syslog(realtime_us, &TimeZone::system()));
+            let made = || Cow::Owned(message.for_syslog(realtime_us, &time::local_zone()));
             is_taken = self.send(&syslog.map_or_else(made, Cow::Borrowed), sender_of(context));
         }
         if for_kmsg {
@@ -245,7 +245,7 @@ impl Forwarder {
     }
 
     fn wall(&self, message: &Message<'_>, realtime_us: u64) {
-        let time = time::print(realtime_us, &TimeZone::system(), "%a %Y-%m-%d %H:%M:%S %Z");
+        let time = time::print(realtime_us, &time::local_zone(), "%a %Y-%m-%d %H:%M:%S %Z");
         let head =
             format!("\r\nBroadcast message from warren-journald@{} ({time}):\r\n", self.host);
         let text = [&head, "\r\n", &message.for_wall(), "\r\n"].concat();

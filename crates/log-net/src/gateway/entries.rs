@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
-use jiff::tz::TimeZone;
+use warren_log_store::time;
 use warren_sys::socket::is_readable;
 
 use crate::gateway::Failure;
@@ -85,7 +85,7 @@ impl Answer {
         if request.method == "HEAD" {
             return Ok(());
         }
-        let mut printer = Printer::new(format.mode, TimeZone::system());
+        let mut printer = Printer::new(format.mode, time::local_zone());
         printer.all = format.mode == Mode::Export;
         let skip = if discrete { 0 } else { u64::try_from(range.skip).unwrap_or(0) };
         let mut sending = Sending { client, long, printer, skip, left: self.left };
