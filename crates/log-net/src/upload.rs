@@ -26,7 +26,7 @@ use crate::upload::url::Url;
 pub use warren_log_show::Failure;
 use warren_log_show::ask;
 use warren_log_show::format::{Mode, Printer};
-use warren_log_show::reading::{Go, Reading, Sink};
+use warren_log_show::reading::{Also, Go, Reading, Sink};
 use warren_log_show::{Args, stores};
 use warren_log_store::entry::Entry;
 use warren_log_store::query::{Cursor, Direction, Query};
@@ -94,7 +94,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let query = Query::default();
     _ = reading.each(&query, Direction::Forward, &positions, &mut upload)?;
     upload.send()?;
-    if follow { reading.follow(&query, None, &mut upload) } else { Ok(()) }
+    if follow { reading.follow(&query, Also::Nothing, &mut upload) } else { Ok(()) }
 }
 
 /// A batch in the making.

@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
-use warren_sys::errno::{EACCES, ENOENT};
+use warren_sys::errno::{EACCES, ENOENT, EPERM};
 use warren_sys::inotify::{Inotify, WatchFor};
 
 use crate::args::Args;
@@ -23,6 +23,17 @@ use warren_log_store::query::{Direction, Query, Union};
 
 /// Whether to go on.
 pub type Go = Result<ControlFlow<()>, Failure>;
+
+/// What is watched while nothing comes.
+#[derive(Debug, Clone, Copy)]
+pub enum Also<'a> {
+    /// Nothing.
+    Nothing,
+    /// Somebody may say something there: the sink is asked then.
+    Input(BorrowedFd<'a>),
+    /// When nobody reads there any more, it is enough.
+    Output(BorrowedFd<'a>),
+}
 
 /// What entries are given to.
 pub trait Sink {
@@ -125,12 +136,21 @@ impl Reading {
     pub fn follow(
         &mut self,
         query: &Query,
-        also: Option<BorrowedFd<'_>>,
+        also: Also<'_>,
         sink: &mut dyn Sink,
     ) -> Result<(), Failure> {
+        const TOKEN_ALSO: u64 = 1;
         let (inotify, epoll) = (Inotify::new()?, Epoll::new()?);
         epoll.add(&inotify, 0, Interest::READ)?;
-        also.iter().try_for_each(|fd| epoll.add(fd, 1, Interest::READ))?;
+        match also {
+            Also::Nothing => {}
+            Also::Input(fd) => epoll.add(fd, TOKEN_ALSO, Interest::READ)?,
+            Also::Output(fd) => match epoll.add(fd, TOKEN_ALSO, Interest::NONE) {
+                // Of a regular file nobody goes away.
+                Err(e) if e.errno == EPERM => {}
+                added => added?,
+            },
+        }
         let (mut events, mut changes) = (Events::with_capacity(2), Vec::new());
         self.watch(&inotify)?;
         // Where the watch begins: what came before it and was not given was not wanted.
@@ -153,6 +173,10 @@ impl Reading {
                 return Ok(());
             }
             epoll.wait(&mut events, None)?;
+            let is_left = matches!(also, Also::Output(_));
+            if is_left && events.iter().any(|ready| ready.token == TOKEN_ALSO) {
+                return Ok(());
+            }
             changes.clear();
             inotify.drain(&mut changes)?;
             self.watch(&inotify)?;

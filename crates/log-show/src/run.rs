@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::args::Args;
@@ -9,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::failure::Failure;
 use crate::format::{Mode, Printer};
 use crate::progress::Shared;
-use crate::reading::{Go, Reading, Sink};
+use crate::reading::{Also, Go, Reading, Sink};
 use crate::report::report;
 use crate::walk::Walk;
 use crate::{ask, boots, foreign, import, proof, select, stores};
@@ -186,8 +187,10 @@ impl<'a> Show<'a> {
         }
         self.write(out)?;
         if self.args.follow {
-            // Until the output is closed.
-            reading.follow(walk.query(), None, &mut Shown { show: &mut self, out })?;
+            // Until nobody reads any more: `| head -1` has enough before the next entry comes.
+            let stdout = std::io::stdout();
+            let also = Also::Output(stdout.as_fd());
+            reading.follow(walk.query(), also, &mut Shown { show: &mut self, out })?;
         }
         self.finish(out)?;
         Ok(self.shown > 0 || self.args.grep.is_none())

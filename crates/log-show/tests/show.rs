@@ -122,6 +122,22 @@ fn a_cursor_file_without_an_end_is_refused() {
     }
 }
 
+/// `warren-journalctl -f | grep -m1 ready`: nothing more comes, and nobody waits for it.
+#[test]
+fn who_follows_leaves_when_nobody_reads_any_more() {
+    let mut lab = Lab::new("left");
+    lab.append("a b");
+    let mut child = lab
+        .command(&["-f", "-n", "1", "-o", "cat"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    assert_eq!(lines.next().expect("it follows").expect("a line"), "b");
+    drop(lines);
+    assert!(child.wait().expect("our child").success());
+}
+
 #[test]
 fn follow_goes_on_when_the_log_is_sealed() {
     let mut lab = Lab::new("follow");

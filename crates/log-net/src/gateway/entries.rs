@@ -13,7 +13,7 @@ use crate::gateway::route::{Range, Wanted};
 use crate::serve::Client;
 use crate::tls::Accepted;
 use warren_log_show::format::{Mode, Printer};
-use warren_log_show::reading::{Go, Reading, Sink};
+use warren_log_show::reading::{Also, Go, Reading, Sink};
 use warren_log_store::entry::Entry;
 use warren_log_store::host::Host;
 use warren_log_store::query::expr::BOOT_FIELD;
@@ -95,7 +95,7 @@ impl Answer {
             go = self.reading.each(&self.query, Direction::Forward, positions, &mut sending)?;
         }
         if follow && !discrete && go.is_continue() {
-            self.reading.follow(&self.query, Some(client.as_fd()), &mut sending)?;
+            self.reading.follow(&self.query, Also::Input(client.as_fd()), &mut sending)?;
         }
         Ok(sending.long.end()?)
     }
