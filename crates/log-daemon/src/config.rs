@@ -375,7 +375,9 @@ fn read_file(path: &Path) -> std::io::Result<String> {
     use std::io::Read;
     let mut text = Vec::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    // A mark of the byte order that some editors begin a file with.
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+    Ok(String::from_utf8_lossy(text).into_owned())
 }
 
 #[cfg(test)]
@@ -473,7 +475,8 @@ mod tests {
         let write = |path: &str, text: &str| {
             let path = root.join(path);
             std::fs::create_dir_all(path.parent().expect("below the root")).expect("a directory");
-            std::fs::write(path, format!("[Journal]\n{text}\n")).expect("a file");
+            // Some editors begin a file with a mark of its byte order.
+            std::fs::write(path, format!("\u{feff}[Journal]\n{text}\n")).expect("a file");
         };
         write("etc/warren/journald.conf", "RateLimitBurst=1\nSystemMaxFiles=1");
         write("usr/lib/warren/journald.conf.d/20-a.conf", "RateLimitBurst=2\nRuntimeMaxFiles=2");

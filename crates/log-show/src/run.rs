@@ -12,7 +12,7 @@ use crate::format::{Mode, Printer};
 use crate::progress::Shared;
 use crate::reading::{Also, Go, Reading, Sink};
 use crate::report::report;
-use crate::walk::Walk;
+use crate::walk::{self, Walk};
 use crate::{ask, boots, foreign, import, proof, select, stores};
 use warren_log_store::entry::{Entry, is_valid_name};
 use warren_log_store::query::{Pulse, Union};
@@ -113,7 +113,7 @@ fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return boots::list(reading.journal(), args, out);
     }
     if let Some(field) = &args.field {
-        return list_values(reading.journal(), field, out);
+        return list_values(reading.journal(), (field, walk::lines_max(args)?), out);
     }
     if args.fields {
         return list_fields(reading.journal(), out);
@@ -257,14 +257,19 @@ impl Sink for Last<'_> {
     }
 }
 
-fn list_values(journal: &Union, field: &str, out: &mut dyn Write) -> Result<bool, Failure> {
+/// So many values of a field, or all.
+fn list_values(
+    journal: &Union,
+    (field, lines): (&str, Option<usize>),
+    out: &mut dyn Write,
+) -> Result<bool, Failure> {
     if !is_valid_name(field.as_bytes()) {
         return Err(Failure(format!("'{field}' is no name of a field")));
     }
     let (values, damage) = journal.values(field.as_bytes())?;
     report(&damage);
-    for value in values {
-        out.write_all(&value)?;
+    for value in values.iter().take(lines.unwrap_or(usize::MAX)) {
+        out.write_all(value)?;
         out.write_all(b"\n")?;
     }
     Ok(true)

@@ -22,6 +22,19 @@ const LINES_DEFAULT: usize = 10;
 /// Most entries that are held to turn them round; more are looked for, and then read again.
 const TURNED_ROUND_MAX: usize = 1000;
 
+/// Most entries, or values; `None`: all. `+` before the number means the oldest ones.
+///
+/// # Errors
+/// When it is no number.
+pub fn lines_max(args: &Args) -> Result<Option<usize>, Failure> {
+    let Some(text) = args.lines.as_ref().filter(|text| *text != "all") else { return Ok(None) };
+    let bad = || Failure(format!("Failed to parse lines '{text}'"));
+    let digits = text.strip_prefix('+').unwrap_or(text);
+    // A second sign would be taken for one of the number.
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten().map(Some).ok_or_else(bad)
+}
+
 /// More than a cursor and its line break have, bytes.
 const CURSOR_BYTES_MAX: u64 = 4096;
 
@@ -33,7 +46,7 @@ pub struct Walk {
     positions: Option<Positions>,
     /// Most entries; `None`: all.
     lines: Option<usize>,
-    /// It begins at a time, so that the first ones count, not the last.
+    /// It begins at a time, or the oldest are wanted, so that the first ones count, not the last.
     since: bool,
 }
 
@@ -43,16 +56,16 @@ impl Walk {
     /// # Errors
     /// When an option cannot be understood, or names what is not there.
     pub fn of(args: &Args, journal: &Union) -> Result<Walk, Failure> {
-        let bad = |text: &String| Failure(format!("Failed to parse lines '{text}'"));
         let lines = match &args.lines {
             None => args.follow.then_some(LINES_DEFAULT),
-            Some(all) if all == "all" => None,
-            Some(text) => Some(text.parse().map_err(|_| bad(text))?),
+            Some(_) => lines_max(args)?,
         };
+        let are_oldest = args.lines.as_ref().is_some_and(|lines| lines.starts_with('+'));
         let query = select::query(args, journal, time::now_us())?;
         let direction = if args.reverse { Direction::Backward } else { Direction::Forward };
         let positions = start(args, journal, direction)?;
-        Ok(Walk { query, direction, positions, lines, since: args.since.is_some() })
+        let since = args.since.is_some() || are_oldest;
+        Ok(Walk { query, direction, positions, lines, since })
     }
 
     /// Has somebody told how far the search is.

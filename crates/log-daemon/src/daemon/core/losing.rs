@@ -97,6 +97,9 @@ impl Core {
     pub fn tell_losses(&mut self) {
         let of_mirror = self.mirror.as_mut().map(Mirror::take_said).unwrap_or_default();
         of_mirror.iter().for_each(|text| self.warn(text));
+        if let Some(fault) = self.forwarder.take_console_fault() {
+            self.warn(&format!("Messages do not reach the console: {fault}"));
+        }
         let now = now_us();
         let is_due = |due: Option<u64>| due.is_some_and(|due| due <= now);
         if is_due(self.limiter.due_us()) || is_due(self.losses.due_us()) {
