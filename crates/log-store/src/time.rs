@@ -54,6 +54,11 @@ pub fn parse_span(text: &str) -> Option<u64> {
     any.then_some(total)
 }
 
+/// Reads seconds, with a fraction or without; µs.
+pub fn parse_seconds(text: &str) -> Option<u64> {
+    parse_decimal(text, 1_000_000)
+}
+
 /// So many of a unit; what is less than a µs counts nothing.
 fn parse_decimal(text: &str, unit_us: u64) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -92,7 +97,7 @@ pub fn now_us() -> u64 {
 pub fn parse(text: &str, now_us: u64, zone: &TimeZone) -> Option<u64> {
     let text = text.trim();
     if let Some(seconds) = text.strip_prefix('@') {
-        return parse_decimal(seconds, 1_000_000);
+        return parse_seconds(seconds);
     }
     if let Some(ago) = text.strip_suffix("ago") {
         return now_us.checked_sub(parse_span(ago)?);

@@ -65,7 +65,8 @@ impl Answer {
     /// Finds where it begins.
     pub fn new(wanted: Wanted, reading: Reading) -> Result<Answer, Failure> {
         let (journal, range) = (reading.journal(), &wanted.range);
-        let query = Query { expr: expr(&wanted), ..Query::default() };
+        let (since_us, until_us) = (range.since_us, range.until_us);
+        let query = Query { expr: expr(&wanted), since_us, until_us, ..Query::default() };
         let mut left = range.count.unwrap_or(u64::MAX);
         let positions = match &range.cursor {
             Some(cursor) if wanted.discrete => {
