@@ -163,7 +163,8 @@ impl Upload {
     /// Sends the batch and keeps how far that is. What is refused is sent by halves, down to the entry that is meant.
     fn send(&mut self) -> Result<(), Failure> {
         let batch = std::mem::take(&mut self.batch);
-        let mut parts = vec![0..batch.len()];
+        let all = 0..batch.len();
+        let mut parts = Vec::from([all]);
         while let Some(part) = parts.pop().filter(|part| !part.is_empty()) {
             let answer = self.post(batch.part(&part))?;
             let text: String = answer.text.chars().take(TEXT_CHARS_MAX).collect();

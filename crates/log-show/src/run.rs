@@ -77,11 +77,11 @@ fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return Ok(true);
     }
     if let Some(file) = &args.import {
-        let count = import::import(file, args.directory.as_ref(), args.quiet)?;
+        let (count, is_whole) = import::import(file, args.directory.as_ref(), args.quiet)?;
         if !args.quiet {
             warren_sys::tell!("{count} entries imported.");
         }
-        return Ok(true);
+        return Ok(is_whole);
     }
     if args.setup_keys {
         return proof::set_up(args, out).map(|()| true);

@@ -51,7 +51,7 @@ impl Batch {
 /// The halves of some entries; `None` of a single one.
 pub fn halves(entries: &Range<usize>) -> Option<[Range<usize>; 2]> {
     let middle = entries.start + entries.len() / 2;
-    (entries.len() > 1).then(|| [entries.start..middle, middle..entries.end])
+    (entries.len() > 1).then_some([entries.start..middle, middle..entries.end])
 }
 
 #[cfg(test)]
