@@ -92,7 +92,8 @@ pub static SETTINGS: &[Setting] = &[
         "number",
         "`10000`",
         rate.burst = number,
-        "messages of a burst, whatever room there is on the disk; 0: no limit"
+        "messages of a burst, and up to four times as many where there is room for the log, as journald.conf(5) \
+         has it; 0: no limit"
     ),
     setting!(
         "SystemMaxUse",

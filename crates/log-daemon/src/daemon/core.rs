@@ -254,8 +254,10 @@ impl Core {
             interval_us: unit.rate_interval_us.unwrap_or(self.config.rate.interval_us),
             burst: unit.rate_burst.unwrap_or(self.config.rate.burst),
         });
-        match self.limiter.check(origin.who(), rate, now.monotonic_us) {
+        let room = self.keep.as_ref().map_or(0, |keep| keep.upkeep.room_bytes());
+        match self.limiter.check(origin.who(), rate.with_room(room), now.monotonic_us) {
             Verdict::Drop => return,
+            Verdict::DropFirst => return self.say_suppressing(origin.who()),
             Verdict::Keep => {}
             Verdict::KeepAfter(count) => self.say_suppressed(origin.who(), count),
         }

@@ -8,7 +8,7 @@ use warren_sys::eventfd::EventFd;
 
 use crate::config::{Config, FILES_DEFAULT};
 use crate::daemon::places::{Place, Places, limits, merge_bounds, trust_us};
-use crate::daemon::upkeep::{Bounds, Upkeep};
+use crate::daemon::upkeep::{Bounds, Upkeep, room_bytes};
 use warren_log_store::entry::Id128;
 use warren_log_store::error::Result;
 use warren_log_store::files::patient::{Door, Patient};
@@ -168,8 +168,12 @@ impl Opening<'_> {
         let asked = move || Ok((disk.space()?, Book::open(disk.directory())?));
         let (space, book) = self.ask(place, ("statvfs", "log"), asked)?;
         let proves = book.is_some();
+        let limits = self.limits(place, space, proves);
+        let (disk, of_room) = (files.clone(), limits.clone());
+        let room_bytes = self.ask(place, ("list", "log"), move || room_bytes(&*disk, &of_room))?;
         let bounds = Bounds {
-            limits: self.limits(place, space, proves),
+            limits,
+            room_bytes,
             merge: merge_bounds(self.config, place, space),
             trust_us: trust_us(self.config),
         };

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct Bounds {
     pub merge: MergeBounds,
     /// So long a wall clock has not jumped before it is believed how old files are, µs.
     pub trust_us: u64,
+    /// What is left for the log at the beginning, bytes.
+    pub room_bytes: u64,
 }
 
 /// What is to be done: closed logs to be sealed, and who is to be told afterwards.
@@ -47,6 +50,8 @@ pub struct Upkeep {
     /// Hung up when the thread ends.
     ended: Receiver<()>,
     interval_us: Option<u64>,
+    /// What is left for the log, as far as was looked, bytes.
+    room_bytes: Arc<AtomicU64>,
 }
 
 impl Upkeep {
@@ -61,6 +66,8 @@ impl Upkeep {
         event: Arc<EventFd>,
     ) -> Result<Upkeep> {
         let interval_us = book.as_ref().map(Book::interval_us);
+        let room_bytes = Arc::new(AtomicU64::new(bounds.room_bytes));
+        let room = room_bytes.clone();
         let (jobs, inbox) = channel();
         let (outbox, reports) = channel();
         let report = move |text: String| {
@@ -70,7 +77,7 @@ impl Upkeep {
         };
         let (end, ended) = channel();
         let work = move || {
-            work((&files, book), &inbox, (machine, boot), &bounds, &report);
+            work((&files, book), &inbox, (machine, boot), (&bounds, &room), &report);
             drop((lock, end));
         };
         let thread = std::thread::Builder::new()
@@ -78,12 +85,17 @@ impl Upkeep {
             .spawn(work)
             .map_err(|e| Error::io("spawn", "upkeep", &e))?;
         let (jobs, thread) = (Some(jobs), Some(thread));
-        Ok(Upkeep { jobs, reports, thread, ended, interval_us })
+        Ok(Upkeep { jobs, reports, thread, ended, interval_us, room_bytes })
     }
 
     /// Length of an epoch of the ledger, µs; without a ledger none.
     pub fn interval_us(&self) -> Option<u64> {
         self.interval_us
+    }
+
+    /// What is left for the log, as far as was looked, bytes.
+    pub fn room_bytes(&self) -> u64 {
+        self.room_bytes.load(Ordering::Relaxed)
     }
 
     /// Asks for room: what is over the limits is removed.
@@ -130,7 +142,7 @@ fn work(
     (files, mut book): (&Disk, Option<Book>),
     inbox: &Receiver<Job>,
     (machine, boot): (Id128, Id128),
-    bounds: &Bounds,
+    (bounds, room): (&Bounds, &AtomicU64),
     report: &dyn Fn(String),
 ) {
     let (mut waiting, mut damaged) = (Vec::<FileName>::new(), BTreeSet::new());
@@ -178,11 +190,24 @@ fn work(
                 fresh.for_each(|text| report(format!("The age of a file is not known: {text}")));
             }
         }
+        if let Ok(bytes) = room_bytes(files, &bounds.limits) {
+            room.store(bytes, Ordering::Relaxed);
+        }
         if let Some(Err(e)) = book.as_mut().map(|book| book.follow(files, clock.realtime_us)) {
             report(format!("Cannot write the ledger now: {e}"));
         }
         then.into_iter().for_each(|then| then());
     }
+}
+
+/// How much more the log may take, bytes.
+///
+/// # Errors
+/// When the device does not say it.
+pub fn room_bytes(files: &dyn Files, limits: &Limits) -> Result<u64> {
+    let taken: u64 = files.list()?.iter().map(|file| file.bytes).sum();
+    let free = files.space()?.free_bytes.saturating_sub(limits.keep_free_bytes.unwrap_or(0));
+    Ok(limits.bytes_max.map_or(free, |max| free.min(max.saturating_sub(taken))))
 }
 
 fn read_clocks(boot: Id128, trust: &mut Trust) -> Clock {

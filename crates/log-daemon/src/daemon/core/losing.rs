@@ -85,6 +85,12 @@ impl Core {
         }
     }
 
+    /// A unit has more messages than it may have, and the interval is not over.
+    pub(super) fn say_suppressing(&mut self, who: &[u8]) {
+        let text = format!("{} logs too much: suppressing its messages for now", name_of(who));
+        self.say(WARNING, &text, who, &[]);
+    }
+
     /// Messages of a unit were more than it may have.
     pub(super) fn say_suppressed(&mut self, who: &[u8], count: u64) {
         let text = format!("Suppressed {count} messages from {}", name_of(who));
