@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::Credentials;
+use warren_sys::heap;
 use warren_sys::letting_go::LettingGo;
 
 use crate::config::Config;
-use crate::daemon::bounds::{FLUSH_US, SYNC_PRIORITY_MAX};
+use crate::daemon::bounds::{FLUSH_URGENT_US, FLUSH_US, SYNC_PRIORITY_MAX, URGENT_PRIORITY_MAX};
 use crate::daemon::clock::{Moment, now_us};
 use crate::daemon::core::refuge::Refuge;
 use crate::daemon::core::removal::Removal;
@@ -48,6 +49,9 @@ use warren_log_store::store::{CLASSES_MAX, DEFAULT_CLASS, Synced};
 /// With more than this not on the device, the receiving thread waits for it, bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
+/// Memory of an entry that has more is given back, bytes: few senders have such, and none is to cost it for good.
+const LARGE_BYTES: usize = 1 << 20;
+
 /// Store, limits and what is known of senders.
 pub struct Core {
     /// `None` where nothing is kept.
@@ -76,6 +80,10 @@ pub struct Core {
     pending: Pending,
     /// When the oldest entry that is not written came, monotonic µs.
     unwritten_us: Option<u64>,
+    /// When something was written the last time, monotonic µs.
+    written_us: u64,
+    /// Something urgent is not written.
+    is_urgent: bool,
     /// When the oldest entry that is not synced came, monotonic µs.
     unsynced_us: Option<u64>,
     /// When the epoch of the ledger ends, monotonic µs.
@@ -85,6 +93,8 @@ pub struct Core {
     pub(super) sync_now: bool,
     /// A log is still to be closed.
     rotating: bool,
+    /// A large entry came, whose memory was not given back.
+    is_swollen: bool,
     /// Reused: the fields of the entry that is being taken.
     fields: Fields,
     /// The last trouble, so that it is logged once and not each turn.
@@ -127,11 +137,14 @@ impl Core {
             unknown_classes: BTreeSet::new(),
             pending,
             unwritten_us: None,
+            written_us: 0,
+            is_urgent: false,
             unsynced_us: None,
             epoch_due_us: None,
             looked_us: now_us(),
             sync_now: false,
             rotating: false,
+            is_swollen: false,
             fields: Fields::new(),
             trouble: None,
             unkept: 0,
@@ -327,11 +340,14 @@ impl Core {
             Ok(seqnum) => {
                 self.mirror.iter_mut().for_each(|mirror| mirror.append(stamp, context, fields));
                 self.pending.entry((class, seqnum), stamp, context, fields);
+                self.is_swollen |= fields.bytes_len() > LARGE_BYTES;
                 let now = stamp.monotonic_us;
                 self.unwritten_us.get_or_insert(now);
                 self.unsynced_us.get_or_insert(now);
-                let urgent = |priority: &[u8]| matches!(priority, [p] if *p <= SYNC_PRIORITY_MAX);
-                self.sync_now |= fields.get("PRIORITY").is_some_and(urgent);
+                if let Some([priority]) = fields.get("PRIORITY") {
+                    self.sync_now |= *priority <= SYNC_PRIORITY_MAX;
+                    self.is_urgent |= *priority <= URGENT_PRIORITY_MAX;
+                }
             }
             Err(Error::Backlog) => self.unkept += 1,
             Err(e @ Error::TooLarge { .. }) => self.lose_entry(context, &e),
@@ -382,10 +398,16 @@ impl Core {
             self.refuge.due_us(),
             self.limiter.due_us(),
             self.losses.due_us(),
-            self.unwritten_us.map(|at| at + FLUSH_US),
+            self.write_due_us(),
             self.unsynced_us.map(|at| at + self.config.sync_us),
         ];
         due.into_iter().flatten().min()
+    }
+
+    /// When what waits is to be written, monotonic µs.
+    fn write_due_us(&self) -> Option<u64> {
+        let between = if self.is_urgent { FLUSH_URGENT_US } else { FLUSH_US };
+        self.unwritten_us.map(|_| self.written_us + between)
     }
 
     /// Writes and syncs what is due; true when everything is in files.
@@ -404,7 +426,7 @@ impl Core {
             || self.unsynced_us.is_some_and(|at| now >= at + self.config.sync_us)
         {
             self.begin_sync();
-        } else if self.is_full() || self.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
+        } else if self.is_full() || self.write_due_us().is_some_and(|due| now >= due) {
             self.flush_or_say();
         } else {
             return false;
@@ -428,6 +450,7 @@ impl Core {
 
     /// Writes what may be written now: not what follows a log that is still on its way to the disk.
     fn write(&mut self) -> Result<()> {
+        (self.written_us, self.is_urgent) = (now_us(), false);
         let Some(keep) = &mut self.keep else {
             self.unwritten_us = None;
             return Ok(());
@@ -558,6 +581,15 @@ impl Core {
             self.trouble(&e);
         }
         self.flush_or_say();
+    }
+
+    /// Gives back what large entries have left, when they are in segments.
+    pub fn give_back_memory(&mut self) {
+        let Some(keep) = self.keep.as_ref().filter(|_| self.is_swollen) else { return };
+        if keep.store.waiting_bytes() < LARGE_BYTES && !keep.store.has_ended() {
+            (self.is_swollen, self.fields) = (false, Fields::new());
+            keep.upkeep.when_done(heap::trim);
+        }
     }
 
     /// Gives closed logs to the other thread.

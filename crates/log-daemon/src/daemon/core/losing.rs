@@ -33,7 +33,7 @@ impl Core {
     }
 
     /// The same about a unit (`who` may also be a cgroup, or empty), with more fields.
-    fn say(&mut self, level: &str, text: &str, who: &[u8], more: &[(&str, &str)]) {
+    pub(super) fn say(&mut self, level: &str, text: &str, who: &[u8], more: &[(&str, &str)]) {
         let fields = [("PRIORITY", level), ("SYSLOG_IDENTIFIER", "warren-journald")];
         let fields = fields.into_iter().chain([("MESSAGE", text)]).chain(more.iter().copied());
         let mut fields: Fields = fields.collect();

@@ -238,6 +238,7 @@ mod tests {
     use std::sync::Arc;
 
     use crate::config::{ClassRoom, Config};
+    use crate::daemon::bounds::{FLUSH_URGENT_US, FLUSH_US};
     use crate::daemon::core::Core;
     use crate::daemon::options::Options;
     use crate::daemon::pending::Pending;
@@ -250,6 +251,47 @@ mod tests {
 
     fn fields(text: &str) -> Fields {
         [("MESSAGE", text)].into_iter().collect()
+    }
+
+    fn options(directory: &std::path::Path) -> Options {
+        let classes = [("web".to_owned(), ClassRoom::default())].into();
+        Options {
+            places: Places::by_hand(directory.to_owned()),
+            socket_directory: directory.to_owned(),
+            config: Config { classes, ..Config::default() },
+            faults: Vec::new(),
+            kmsg: false,
+            audit: false,
+            mirror_root: directory.to_owned(),
+            namespace: None,
+        }
+    }
+
+    /// Who is killed loses little: what comes after a pause is written in its turn, and errors soon.
+    #[test]
+    fn what_comes_after_a_pause_and_what_is_urgent_is_written_soon() {
+        let name = format!("warren-soon-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let options = options(&directory);
+        let mut core = Core::start(&options, (Pending::none(), Vec::new()), 0).expect("empty");
+        core.written_us = 0;
+        core.note("after a pause");
+        assert!(core.end_turn(), "it is in a file");
+        let written_us = u64::MAX / 2;
+        core.written_us = written_us;
+        assert_eq!(core.write_due_us(), None);
+        core.note("one more");
+        assert!(!core.end_turn(), "it waits for others");
+        assert_eq!(core.write_due_us(), Some(written_us + FLUSH_US));
+        core.say("3", "an error", b"", &[]);
+        assert_eq!(core.write_due_us(), Some(written_us + FLUSH_URGENT_US));
+        core.written_us = 0;
+        assert!(core.end_turn(), "all is in a file");
+        core.note("another");
+        assert_eq!(core.write_due_us(), Some(core.written_us + FLUSH_US), "no more urgent");
+        core.close();
+        std::fs::remove_dir_all(&directory).expect("it was made");
     }
 
     /// What the last daemon had taken: of each class the numbers that came to a file, and all.
@@ -291,17 +333,7 @@ mod tests {
         for (class, numbers) in CLASSES.iter().zip(taken) {
             expected.extend(numbers.iter().map(|number| format!("{class} {number}")));
         }
-        let classes = [("web".to_owned(), ClassRoom::default())].into();
-        let options = Options {
-            places: Places::by_hand(directory.clone()),
-            socket_directory: directory.clone(),
-            config: Config { classes, ..Config::default() },
-            faults: Vec::new(),
-            kmsg: false,
-            audit: false,
-            mirror_root: directory.clone(),
-            namespace: None,
-        };
+        let options = options(&directory);
         let mut core = Core::start(&options, (Pending::none(), old), 0).expect("it recovers");
         core.sync().expect("written");
         core.close();
