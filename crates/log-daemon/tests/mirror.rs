@@ -99,7 +99,7 @@ fn what_is_written_is_read_by_us_and_found_whole_by_debian() {
     for number in 0..ENTRIES {
         let (stamp, context, fields) = sample(number);
         assert!(writer.has_room(&context, &fields), "{number}");
-        writer.append(number + 1, &stamp, &context, &fields);
+        writer.append(number + 1, &stamp, &std::sync::Arc::new(context), &fields);
         if number < 20 || number % 97 == 0 {
             writer.flush(&*file).expect("written");
             if debian {
@@ -152,7 +152,7 @@ fn a_file_keeps_to_its_bound_and_says_when_it_is_full() {
         if !writer.has_room(&context, &fields) {
             break;
         }
-        writer.append(count + 1, &stamp, &context, &fields);
+        writer.append(count + 1, &stamp, &std::sync::Arc::new(context), &fields);
         count += 1;
     }
     writer.flush(&*file).expect("written");

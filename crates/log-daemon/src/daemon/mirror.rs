@@ -8,6 +8,7 @@
 //! its tables are not of one piece. The next one makes it anew.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::daemon::places::keep_free;
 use crate::daemon::readers::Readers;
@@ -120,7 +121,7 @@ impl Mirror {
     }
 
     /// Takes an entry; what does not fit into a file is left out.
-    pub fn append(&mut self, stamp: &Stamp, context: &Fields, fields: &Fields) {
+    pub fn append(&mut self, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
         if self.waits {
             self.left_out += 1;
             return;
@@ -130,7 +131,12 @@ impl Mirror {
         self.note(appended);
     }
 
-    fn try_append(&mut self, mut stamp: Stamp, context: &Fields, fields: &Fields) -> Result<()> {
+    fn try_append(
+        &mut self,
+        mut stamp: Stamp,
+        context: &Arc<Fields>,
+        fields: &Fields,
+    ) -> Result<()> {
         if let Some((_, writer)) = &self.active
             && (!writer.has_room(context, fields) || falls(writer.last(), &stamp))
         {
@@ -397,7 +403,7 @@ mod tests {
             let (few, text) = (format!("{}", number % 7), format!("text {number}"));
             let fields =
                 [("FEW", &*few), ("MESSAGE", &*text), (["A", "B"][number as usize % 2], "x")];
-            writer.append(number + 1, &stamp, &Fields::new(), &fields.into_iter().collect());
+            writer.append(number + 1, &stamp, &Arc::default(), &fields.into_iter().collect());
         }
         writer.flush(&Cut { file, writes_left: AtomicUsize::new(writes) }).is_ok()
     }
@@ -471,7 +477,7 @@ mod tests {
         let stamp = Stamp { realtime_us: 1_700_000_000_000_000, monotonic_us: 7, boot };
         for _ in 0..100 {
             let fields = [("MESSAGE", "one batch")].into_iter().collect();
-            mirror.append(&stamp, &Fields::new(), &fields);
+            mirror.append(&stamp, &Arc::default(), &fields);
         }
         mirror.finish();
         let files = Disk::new(&root);
