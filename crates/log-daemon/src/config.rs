@@ -105,8 +105,8 @@ pub struct Config {
     pub audit: Option<bool>,
     /// `LineMax=`, bytes.
     pub line_bytes_max: usize,
-    /// `Mirror=`, bytes; 0: none.
-    pub mirror_bytes: u64,
+    /// `Mirror=`, bytes; 0: none; see [`Config::mirror_bytes`].
+    pub mirror_bytes: Option<u64>,
     /// `[Class NAME]`, by name.
     pub classes: BTreeMap<String, ClassRoom>,
 }
@@ -135,7 +135,7 @@ impl Default for Config {
             read_kmsg: None,
             audit: None,
             line_bytes_max: LINE_BYTES_DEFAULT,
-            mirror_bytes: 0,
+            mirror_bytes: None,
             classes: BTreeMap::new(),
         }
     }
@@ -256,6 +256,15 @@ impl Config {
                 self.take(&section, setting)
             }
         }
+    }
+
+    /// What the mirror may have, bytes. Without `Mirror=` there is one where programs look for it: of the system's own log,
+    /// if that is kept at all.
+    pub fn mirror_bytes(&self, is_of_system: bool) -> u64 {
+        /// Some 11,000 messages, and 2 MB of memory.
+        const DEFAULT: u64 = 8 << 20;
+        let default = if is_of_system && self.storage != Storage::None { DEFAULT } else { 0 };
+        self.mirror_bytes.unwrap_or(default)
     }
 
     /// Takes one assignment, `KEY=VALUE`. An empty value sets the default.

@@ -65,6 +65,7 @@ fn options(args: Args) -> Options {
     // By hand and in a namespace, the kernel's log is somebody else's.
     let kmsg = config.read_kmsg.unwrap_or(args.directory.is_none() && is_default);
     let audit = config.audit.unwrap_or(kmsg);
+    let is_of_system = args.directory.is_none() && is_default;
     let mirror_root = args.directory.as_ref().unwrap_or(&args.root).clone();
     let places = match args.directory {
         Some(directory) => Places::by_hand(directory),
@@ -78,6 +79,7 @@ fn options(args: Args) -> Options {
         faults,
         kmsg,
         audit,
+        is_of_system,
         mirror_root,
         namespace,
     }

@@ -242,8 +242,8 @@ pub static SETTINGS: &[Setting] = &[
     setting!(
         "Mirror",
         "bytes",
-        "`0`",
-        mirror_bytes = size,
+        "8M in the default namespace, else 0",
+        mirror_bytes = some_size,
         "not systemd's: what came last is also kept as systemd's files below `/run/log/journal`, for \
          programs that read no others, in 4 files of 512K to 16M each, and fewer where `RuntimeKeepFree=` says so; 0: not"
     ),

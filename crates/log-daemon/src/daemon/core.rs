@@ -157,15 +157,14 @@ impl Core {
     }
 
     fn open_mirror(&mut self, options: &Options) {
-        if self.config.mirror_bytes == 0 {
+        let bytes_max = self.config.mirror_bytes(options.is_of_system);
+        if bytes_max == 0 {
             return;
         }
         let namespace = options.namespace.as_deref();
         let directory = mirror::directory(&options.mirror_root, self.machine, namespace);
-        let bounds = mirror::Bounds {
-            bytes_max: self.config.mirror_bytes,
-            keep_free_bytes: self.config.runtime.keep_free_bytes,
-        };
+        let bounds =
+            mirror::Bounds { bytes_max, keep_free_bytes: self.config.runtime.keep_free_bytes };
         match Mirror::open(&directory, bounds, self.machine, self.places.readers()) {
             Ok(mirror) => self.mirror = Some(mirror),
             Err(e) => warren_sys::tell!("warren-journald: there is no mirror: {e}"),

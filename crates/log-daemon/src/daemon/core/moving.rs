@@ -262,6 +262,7 @@ mod tests {
             faults: Vec::new(),
             kmsg: false,
             audit: false,
+            is_of_system: false,
             mirror_root: directory.to_owned(),
             namespace: None,
         }
