@@ -29,6 +29,7 @@ mod kmsg;
 mod link;
 mod message_file;
 mod mirror;
+mod mirrors;
 mod offered;
 mod options;
 mod pending;

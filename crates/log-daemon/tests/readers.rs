@@ -116,3 +116,65 @@ fn a_directory_that_has_a_group_keeps_it() {
     assert_eq!((stat.gid(), stat.mode() & 0o7777), (70_042, 0o755));
     assert_eq!(lab.path(VOLATILE).metadata().expect("it is there").gid(), ADM);
 }
+
+/// Who is in no group sees what he logged himself, and nobody else does.
+#[test]
+fn a_user_reads_what_he_logged_himself() {
+    const USERS: [u32; 2] = [4201, 4202];
+    if !rustix::process::geteuid().is_root() {
+        return not_run("only root is another user");
+    }
+    let mut lab = Lab::new("readers-user");
+    let open = |path: &Path, mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(path, permissions).expect("ours");
+    };
+    open(&lab.root, 0o755);
+    reader(&lab);
+    start_below_a_root(&mut lab, &["Mirror=2M"]);
+    open(&lab.path("run/dev-log"), 0o666);
+    let log = |uid: u32, text: &str| {
+        let user =
+            [format!("--reuid={uid}"), format!("--regid={uid}"), "--clear-groups".to_owned()];
+        let mut command = Command::new("setpriv");
+        command.args(user).args(["logger", "-u"]).arg(lab.path("run/dev-log")).arg(text);
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !USERS.iter().all(|uid| log(*uid, &format!("of {uid}"))) {
+        return not_run("setpriv(1) and logger(1)");
+    }
+    send(&lab, 0..3);
+    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+    let shown = |program: &Path, uid: u32| {
+        let output = Command::new("setpriv")
+            .args([&*format!("--reuid={uid}"), &*format!("--regid={uid}"), "--clear-groups"])
+            .arg(program)
+            .args(["-o", "cat", "-q", "--root"])
+            .arg(&lab.root)
+            .output()
+            .expect("setpriv(1)");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let ours = lab.path("reader");
+    for uid in USERS {
+        assert_eq!(shown(&ours, uid), format!("of {uid}"));
+    }
+    assert_eq!(shown(&ours, 4203), "");
+    let debian = Path::new("journalctl");
+    if Command::new(debian).arg("--version").output().is_ok() {
+        for uid in USERS {
+            assert_eq!(shown(debian, uid), format!("of {uid}"), "with systemd's own reader");
+        }
+        let all = Command::new(debian)
+            .args(["-o", "cat", "-q", "--root"])
+            .arg(&lab.root)
+            .output()
+            .expect("it was there");
+        let all = String::from_utf8_lossy(&all.stdout).into_owned();
+        let count = |text: &str| all.lines().filter(|line| *line == text).count();
+        for text in ["of 4201", "of 4202", "number 0", "number 2"] {
+            assert_eq!(count(text), 1, "root sees it once: {all}");
+        }
+    }
+    lab.stop();
+}

@@ -18,6 +18,11 @@ impl Denied {
         self.paths.push(path);
     }
 
+    /// Whether there is one.
+    pub fn is_any(&self) -> bool {
+        !self.paths.is_empty()
+    }
+
     /// What is said: a line for each directory, and who may read.
     fn text(&self) -> Option<String> {
         let mut lines = Vec::new();

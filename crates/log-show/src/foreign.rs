@@ -14,7 +14,7 @@ use crate::glob::fits;
 use crate::progress::Progress;
 use crate::report::put_verdict;
 use warren_log_store::entry::Id128;
-use warren_log_store::places::MIRROR_NAME;
+use warren_log_store::places;
 use warren_log_store::query::Union;
 use warren_log_store::query::union::Positions;
 use warren_log_store::store::names::FileName;
@@ -39,19 +39,28 @@ pub struct Foreign {
     known: BTreeSet<Id128>,
     /// Files that cannot be read, which is said once.
     refused: BTreeSet<PathBuf>,
+    /// The log is not for the caller: what he logged himself is in a copy of it that is for him.
+    shows_own: bool,
 }
 
 impl Foreign {
     /// Adds what the options name. What cannot be read is said, and does not stop the rest, unless
     /// `--file` named it; what the caller may not read is given.
-    pub fn add(args: &Args, journal: &mut Union, denied: &mut Denied) -> Result<Foreign, Failure> {
+    pub fn add(
+        args: &Args,
+        (journal, is_closed): (&mut Union, bool),
+        denied: &mut Denied,
+    ) -> Result<Foreign, Failure> {
+        let shows_own = is_closed && args.file.is_empty() && args.directory.is_none();
         let (args, known) = (args.clone(), BTreeSet::new());
-        let mut foreign = Foreign { args, known, refused: BTreeSet::new() };
-        for path in paths(&foreign.args)? {
+        let mut foreign = Foreign { args, known, refused: BTreeSet::new(), shows_own };
+        for path in foreign.paths()? {
             match SystemdFile::open(&path) {
                 Ok(file) => foreign.take(file, journal),
                 Err(e) if e.is_gone() => {}
                 Err(e) if !foreign.args.file.is_empty() => return Err(e.into()),
+                // That of somebody else.
+                Err(e) if e.is_of_access() && is_mirror(&path) => _ = foreign.refused.insert(path),
                 Err(e) => {
                     match e.is_of_access() {
                         true => denied.add(path.clone()),
@@ -62,6 +71,16 @@ impl Foreign {
             }
         }
         Ok(foreign)
+    }
+
+    fn paths(&self) -> Result<Vec<PathBuf>, Failure> {
+        let mut paths = paths(&self.args)?;
+        if self.shows_own {
+            let found = directories(&self.args).into_iter().flat_map(|path| files_of(&path));
+            paths.extend(found.filter(|path| is_mirror(path)));
+            paths.truncate(FILES_MAX);
+        }
+        Ok(paths)
     }
 
     fn take(&mut self, file: SystemdFile, journal: &mut Union) {
@@ -77,7 +96,7 @@ impl Foreign {
         journal: &mut Union,
         positions: &mut Positions,
     ) -> Result<(), Failure> {
-        for path in paths(&self.args).unwrap_or_default() {
+        for path in self.paths().unwrap_or_default() {
             if journal.parts() >= FILES_MAX || self.refused.contains(&path) {
                 continue;
             }
@@ -103,6 +122,7 @@ impl Foreign {
         };
         let is_meant = |path: &PathBuf| {
             let is_named = self.args.directory.is_some() || !self.args.file.is_empty();
+            let is_named = is_named || self.shows_own;
             is_named || files_of(path).iter().any(|path| !is_mirror(path))
         };
         all.retain(|path| path.is_dir() && is_meant(path));
@@ -187,8 +207,7 @@ fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn is_mirror(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default();
-    name.as_encoded_bytes().starts_with(MIRROR_NAME.as_bytes())
+    path.file_name().and_then(OsStr::to_str).is_some_and(places::is_mirror)
 }
 
 fn directories(args: &Args) -> Vec<PathBuf> {

@@ -73,7 +73,7 @@ impl Reading {
         let count = if in_pairs { own.len() } else { 0 };
         own.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
         let before = journal.anywhere().len();
-        let foreign = Foreign::add(args, &mut journal, &mut denied)?;
+        let foreign = Foreign::add(args, (&mut journal, is_empty && denied.is_any()), &mut denied)?;
         let reached = journal.anywhere();
         is_empty &= reached.len() == before;
         denied.check(!is_empty, args.quiet)?;

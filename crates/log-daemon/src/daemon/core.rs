@@ -24,7 +24,8 @@ use crate::daemon::core::removal::Removal;
 use crate::daemon::forward::{Came, Forwarder, level_of};
 use crate::daemon::keep::Keep;
 use crate::daemon::message_file;
-use crate::daemon::mirror::{self, Mirror};
+use crate::daemon::mirror;
+use crate::daemon::mirrors::Mirrors;
 use crate::daemon::offered::{self, Offered};
 use crate::daemon::options::Options;
 use crate::daemon::pending::Pending;
@@ -73,7 +74,7 @@ pub struct Core {
     limiter: Limiter,
     /// What was told of what is not in the log.
     losses: Losses,
-    mirror: Option<Mirror>,
+    mirror: Option<Mirrors>,
     /// Classes of units that there are no settings for, and that it was said of.
     unknown_classes: BTreeSet<String>,
     boot: Id128,
@@ -165,7 +166,7 @@ impl Core {
         let directory = mirror::directory(&options.mirror_root, self.machine, namespace);
         let bounds =
             mirror::Bounds { bytes_max, keep_free_bytes: self.config.runtime.keep_free_bytes };
-        match Mirror::open(&directory, bounds, self.machine, self.places.readers()) {
+        match Mirrors::open(&directory, bounds, self.machine, self.places.readers()) {
             Ok(mirror) => self.mirror = Some(mirror),
             Err(e) => warren_sys::tell!("warren-journald: there is no mirror: {e}"),
         }
@@ -173,7 +174,7 @@ impl Core {
 
     /// Says in the mirror that nobody writes any more.
     pub fn finish_mirror(&mut self) {
-        self.mirror.iter_mut().for_each(Mirror::finish);
+        self.mirror.iter_mut().for_each(Mirrors::finish);
     }
 
     /// Takes a message that came as a file: at once, or when it was read.
@@ -455,7 +456,7 @@ impl Core {
             return Ok(());
         };
         let flushed = keep.store.flush();
-        self.mirror.iter_mut().for_each(Mirror::flush);
+        self.mirror.iter_mut().for_each(Mirrors::flush);
         let left = keep.store.has_unwritten();
         self.unwritten_us = left.then(now_us);
         match &flushed {

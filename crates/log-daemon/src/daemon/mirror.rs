@@ -21,13 +21,11 @@ use warren_log_store::query::{Direction, Query};
 use warren_log_store::systemd::SystemdFile;
 use warren_log_store::systemd::write::{ID_END, Ids, State, Writer, id_of, is_online};
 
-/// The file that is written to.
-const ACTIVE: &str = "system@warren.journal";
+/// Endings of the file that is written to, and of one on the way to being it.
+const ENDING: &str = ".journal";
+const ENDING_ANEW: &str = ".anew";
 
-/// A file on the way to being it.
-const ANEW: &str = "system@warren.anew";
-
-/// The bytes are those of so many files.
+/// The bytes of the one of everything are those of so many files.
 const FILES: usize = 4;
 
 /// A file has at least so many bytes.
@@ -49,9 +47,46 @@ pub struct Bounds {
     pub keep_free_bytes: Option<u64>,
 }
 
+/// What a mirror is.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    /// How its names begin.
+    pub stem: String,
+    /// Most files.
+    pub files: usize,
+    /// The user whose entries alone are in it, who may read it.
+    pub owner: Option<u32>,
+}
+
+impl Kind {
+    /// The one of everything.
+    pub fn of_system() -> Kind {
+        Kind { stem: MIRROR_NAME.to_owned(), files: FILES, owner: None }
+    }
+
+    fn active(&self) -> String {
+        format!("{}{ENDING}", self.stem)
+    }
+
+    fn anew(&self) -> String {
+        format!("{}{ENDING_ANEW}", self.stem)
+    }
+
+    /// The number of a file that is not written to.
+    fn number(&self, name: &str) -> Option<u64> {
+        let digits = name.strip_prefix(&*self.stem)?.strip_prefix('-')?.strip_suffix(ENDING)?;
+        u64::from_str_radix(digits, 16).ok()
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        name == self.active() || name == self.anew() || self.number(name).is_some()
+    }
+}
+
 /// The mirror.
 pub struct Mirror {
     files: Disk,
+    kind: Kind,
     ids: Ids,
     file_bytes_max: usize,
     keep_free_bytes: u64,
@@ -89,19 +124,24 @@ impl Mirror {
     pub fn open(
         directory: &Path,
         bounds: Bounds,
-        machine: Id128,
+        (machine, kind): (Id128, Kind),
         readers: &Readers,
     ) -> Result<Mirror> {
         let files = Disk::new(directory);
         make_directory(&files, readers)?;
-        let own: u64 =
-            files.list()?.iter().filter(|file| is_own(&file.name)).map(|file| file.bytes).sum();
+        let own: u64 = files
+            .list()?
+            .iter()
+            .filter(|file| kind.is_own(&file.name))
+            .map(|file| file.bytes)
+            .sum();
         let space = files.space()?;
         let keep_free_bytes = keep_free(bounds.keep_free_bytes, space);
         let room = (space.free_bytes + own).saturating_sub(keep_free_bytes);
-        let bytes = bounds.bytes_max.min(room) / FILES as u64;
+        let bytes = bounds.bytes_max.min(room) / kind.files.max(1) as u64;
         Ok(Mirror {
             files,
+            kind,
             ids: Ids { file: new_id(), machine, sequence: new_id() },
             file_bytes_max: bytes.clamp(FILE_BYTES_MIN, FILE_BYTES_MAX) as usize,
             keep_free_bytes,
@@ -118,6 +158,17 @@ impl Mirror {
     /// What is to be said in the log, each once.
     pub fn take_said(&mut self) -> Vec<String> {
         std::mem::take(&mut self.said)
+    }
+
+    /// Removes all files.
+    ///
+    /// # Errors
+    /// Those of the directory.
+    pub fn remove(mut self) -> Result<()> {
+        self.active = None;
+        let listing = self.files.list()?;
+        let own = listing.iter().filter(|file| self.kind.is_own(&file.name));
+        own.map(|file| self.files.unlink(&file.name)).fold(Ok(()), Result::and)
     }
 
     /// Takes an entry; what does not fit into a file is left out.
@@ -177,7 +228,8 @@ impl Mirror {
     /// Makes the file again when somebody has removed it: all of it is in memory.
     fn find_file(&mut self) -> Result<()> {
         let Some((file, writer)) = &mut self.active else { return Ok(()) };
-        match self.files.beginning(ACTIVE, ID_END) {
+        let active = self.kind.active();
+        match self.files.beginning(&active, ID_END) {
             Ok((beginning, 1..)) if id_of(&beginning) != Some(writer.id()) => {}
             // Before the first flush it has no bytes.
             Ok(_) => return Ok(()),
@@ -185,8 +237,8 @@ impl Mirror {
             Err(e) => return Err(e),
         }
         make_directory(&self.files, &self.readers)?;
-        self.files.unlink(ACTIVE)?;
-        *file = self.files.create(ACTIVE)?;
+        self.files.unlink(&active)?;
+        *file = create(&self.files, &self.kind, &self.readers, &active)?;
         writer.begin_anew();
         Ok(())
     }
@@ -240,10 +292,11 @@ impl Mirror {
 
     fn begin(&mut self) -> Result<()> {
         make_directory(&self.files, &self.readers)?;
-        make_anew(&self.files, self.ids, self.file_bytes_max)?;
-        self.put_away(ACTIVE)?;
+        let active = self.kind.active();
+        make_anew((&self.files, &self.kind, &self.readers), self.ids, self.file_bytes_max)?;
+        self.put_away(&active)?;
         self.make_room()?;
-        let file = self.files.create(ACTIVE)?;
+        let file = create(&self.files, &self.kind, &self.readers, &active)?;
         self.ids.file = new_id();
         self.active = Some((file, Writer::new(self.ids, self.file_bytes_max)));
         Ok(())
@@ -262,8 +315,9 @@ impl Mirror {
     fn put_away(&self, name: &str) -> Result<()> {
         let listing = self.files.list()?;
         if listing.iter().any(|file| file.name == name) {
-            let last = listing.iter().filter_map(|file| number(&file.name)).max().unwrap_or(0);
-            self.files.rename(name, &format!("{MIRROR_NAME}-{:016x}.journal", last + 1))?;
+            let numbers = listing.iter().filter_map(|file| self.kind.number(&file.name));
+            let next = numbers.max().unwrap_or(0) + 1;
+            self.files.rename(name, &format!("{}-{next:016x}{ENDING}", self.kind.stem))?;
         }
         Ok(())
     }
@@ -271,7 +325,7 @@ impl Mirror {
     /// Removes the oldest files, so that there is room for one more.
     fn make_room(&self) -> Result<()> {
         let numbered = self.numbered()?;
-        let gone = numbered.len().saturating_sub(FILES - 1);
+        let gone = numbered.len().saturating_sub(self.kind.files - 1);
         numbered.iter().take(gone).try_for_each(|name| self.files.unlink(name))
     }
 
@@ -279,7 +333,7 @@ impl Mirror {
     fn numbered(&self) -> Result<Vec<String>> {
         let listing = self.files.list()?.into_iter();
         let mut numbered: Vec<(u64, String)> =
-            listing.filter_map(|file| Some((number(&file.name)?, file.name))).collect();
+            listing.filter_map(|file| Some((self.kind.number(&file.name)?, file.name))).collect();
         numbered.sort_unstable();
         Ok(numbered.into_iter().map(|(_, name)| name).collect())
     }
@@ -292,8 +346,13 @@ fn make_directory(files: &Disk, readers: &Readers) -> Result<()> {
     readers.admit(directory)
 }
 
-fn is_own(name: &str) -> bool {
-    [ACTIVE, ANEW].contains(&name) || number(name).is_some()
+/// Makes a file, which its owner may read besides those who may read the log.
+fn create(files: &Disk, kind: &Kind, readers: &Readers, name: &str) -> Result<Box<dyn File>> {
+    let file = files.create(name)?;
+    match kind.owner {
+        Some(uid) => readers.admit_owner(&files.directory().join(name), uid).map(|()| file),
+        None => Ok(file),
+    }
 }
 
 /// What the manager says of a unit, so that Debian's journalctl finds it by the unit: it looks for `UNIT=`
@@ -308,15 +367,20 @@ fn said_of_unit(context: &Fields, fields: &Fields) -> Option<Fields> {
 
 /// Puts a file with the same entries in the place of one to which somebody wrote when he was killed.
 /// One that cannot be read stays as it is.
-fn make_anew(files: &Disk, ids: Ids, bytes_max: usize) -> Result<()> {
-    let Some(listed) = files.list()?.into_iter().find(|file| file.name == ACTIVE) else {
+fn make_anew(
+    (files, kind, readers): (&Disk, &Kind, &Readers),
+    ids: Ids,
+    bytes_max: usize,
+) -> Result<()> {
+    let (active, anew) = (kind.active(), kind.anew());
+    let Some(listed) = files.list()?.into_iter().find(|file| file.name == active) else {
         return Ok(());
     };
-    let file = files.open(ACTIVE)?;
+    let file = files.open(&active)?;
     if !is_online(&*file)? {
         return Ok(());
     }
-    let Ok(old) = SystemdFile::of(ACTIVE, file) else { return Ok(()) };
+    let Ok(old) = SystemdFile::of(&active, file) else { return Ok(()) };
     // Its numbers are those of the old one: who follows goes on behind what he has seen.
     let ids = Ids { file: new_id(), sequence: old.header().sequence, ..ids };
     let mut writer = Writer::new(ids, bytes_max.max(listed.bytes as usize));
@@ -328,15 +392,9 @@ fn make_anew(files: &Disk, ids: Ids, bytes_max: usize) -> Result<()> {
         }
     }
     writer.set_state(State::Archived);
-    files.unlink(ANEW)?;
-    writer.flush(&*files.create(ANEW)?)?;
-    files.rename(ANEW, ACTIVE)
-}
-
-/// The number of a file that is not written to.
-fn number(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix(MIRROR_NAME)?.strip_prefix('-')?.strip_suffix(".journal")?;
-    u64::from_str_radix(digits, 16).ok()
+    files.unlink(&anew)?;
+    writer.flush(&*create(files, kind, readers, &anew)?)?;
+    files.rename(&anew, &active)
 }
 
 /// Whether an entry came so long before the last one that it cannot be behind it.
@@ -385,6 +443,8 @@ mod tests {
     }
 
     const BOUNDS: Bounds = Bounds { bytes_max: FILE_BYTES_MIN, keep_free_bytes: Some(0) };
+
+    const ACTIVE: &str = "system@warren.journal";
 
     const BEFORE: u64 = 400;
     const AFTER: u64 = 480;
@@ -435,7 +495,12 @@ mod tests {
         for writes in 0.. {
             let whole = killed(&files, ids, writes);
             let found = journalctl(&root, &["-o", "cat"]);
-            make_anew(&files, ids, FILE_BYTES_MIN as usize).expect("readable");
+            make_anew(
+                (&files, &Kind::of_system(), &Readers::default()),
+                ids,
+                FILE_BYTES_MIN as usize,
+            )
+            .expect("readable");
             let old = SystemdFile::of(ACTIVE, files.open(ACTIVE).expect("it is there"));
             let old = old.expect("a file of ours");
             let query = Query::default();
@@ -472,7 +537,8 @@ mod tests {
         let root = std::env::temp_dir().join(format!("warren-moment-{}", std::process::id()));
         let machine = Id128([6; 16]);
         let mut mirror =
-            Mirror::open(&root, BOUNDS, machine, &Readers::default()).expect("a directory");
+            Mirror::open(&root, BOUNDS, (machine, Kind::of_system()), &Readers::default())
+                .expect("a directory");
         let boot = Id128([1; 16]);
         let stamp = Stamp { realtime_us: 1_700_000_000_000_000, monotonic_us: 7, boot };
         for _ in 0..100 {
@@ -512,6 +578,7 @@ mod tests {
 
     #[test]
     fn names_of_old_files_have_numbers() {
+        let number = |name| Kind::of_system().number(name);
         assert_eq!(number("system@warren-00000000000000ff.journal"), Some(255));
         for other in [ACTIVE, "system.journal", "system@warren-x.journal"] {
             assert_eq!(number(other), None, "{other}");

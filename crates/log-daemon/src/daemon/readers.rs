@@ -78,6 +78,17 @@ impl Readers {
         set_list(directory, OF_FILE, &own)
     }
 
+    /// Has a user read a file, too.
+    ///
+    /// # Errors
+    /// When the system refuses, or the file system has no such lists.
+    pub fn admit_owner(&self, path: &Path, uid: u32) -> Result<()> {
+        let others = self.groups.get(1..).unwrap_or_default();
+        let list = list_with((READ | WRITE, Some(uid)), (READ, others), 0);
+        setxattr(path, OF_FILE, &list, XattrFlags::empty())
+            .map_err(|e| Error::io("setxattr", &path.display().to_string(), &e.into()))
+    }
+
     fn give(&self, path: &Path, (gid, mode): (u32, u32)) -> Result<()> {
         let permissions = std::fs::Permissions::from_mode(mode);
         let given =
@@ -101,7 +112,17 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
 
 /// An access control list as the kernel has it, version 2 of `linux/posix_acl_xattr.h`: what the owner may, the owning
 /// group and more groups, and everybody else.
-fn list(owner: u16, (group, more): (u16, &[u32]), other: u16) -> Vec<u8> {
+fn list(owner: u16, groups: (u16, &[u32]), other: u16) -> Vec<u8> {
+    list_with((owner, None), groups, other)
+}
+
+/// The same with a user who may read.
+fn list_with(
+    (owner, user): (u16, Option<u32>),
+    (group, more): (u16, &[u32]),
+    other: u16,
+) -> Vec<u8> {
+    const USER: u16 = 0x02;
     const VERSION: u32 = 2;
     const NOBODY: u32 = u32::MAX;
     const OWNER: u16 = 0x01;
@@ -112,10 +133,12 @@ fn list(owner: u16, (group, more): (u16, &[u32]), other: u16) -> Vec<u8> {
     let mut sorted = more.to_vec();
     sorted.sort_unstable();
     let groups = sorted.into_iter().map(|gid| (GROUP, group, gid));
-    let before = [(OWNER, owner, NOBODY), (OWNING_GROUP, group, NOBODY)];
+    let users = user.into_iter().map(|uid| (USER, READ, uid));
+    let before = std::iter::once((OWNER, owner, NOBODY));
+    let before = before.chain(users).chain([(OWNING_GROUP, group, NOBODY)]);
     let after = [(MASK, group, NOBODY), (OTHER, other, NOBODY)];
     let mut bytes = VERSION.to_le_bytes().to_vec();
-    for (tag, may, id) in before.into_iter().chain(groups).chain(after) {
+    for (tag, may, id) in before.chain(groups).chain(after) {
         bytes.extend([tag.to_le_bytes(), may.to_le_bytes()].concat());
         bytes.extend(id.to_le_bytes());
     }

@@ -7,7 +7,7 @@ use crate::daemon::clock::Moment;
 use crate::daemon::clock::now_us;
 use crate::daemon::core::Core;
 use crate::daemon::forward::Came;
-use crate::daemon::mirror::Mirror;
+use crate::daemon::mirrors::Mirrors;
 use crate::daemon::sender::Origin;
 use crate::input::loss::{Kind, name_of};
 use warren_log_store::entry::Fields;
@@ -101,7 +101,7 @@ impl Core {
 
     /// Says what was left out of intervals that are over, and how it stands with the mirror.
     pub fn tell_losses(&mut self) {
-        let of_mirror = self.mirror.as_mut().map(Mirror::take_said).unwrap_or_default();
+        let of_mirror = self.mirror.as_mut().map(Mirrors::take_said).unwrap_or_default();
         of_mirror.iter().for_each(|text| self.warn(text));
         if let Some(fault) = self.forwarder.take_console_fault() {
             self.warn(&format!("Messages do not reach the console: {fault}"));

@@ -6,7 +6,7 @@ use warren_sys::eventfd::EventFd;
 
 use crate::daemon::core::Core;
 use crate::daemon::keep::Opening;
-use crate::daemon::mirror::Mirror;
+use crate::daemon::mirrors::Mirrors;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Place;
 use crate::input::pending::Taken;
@@ -184,7 +184,7 @@ impl Core {
     pub fn close(&mut self) {
         // What it does not say in time, the next start finds out.
         let _ = self.wait_for_disk();
-        self.mirror.iter_mut().for_each(Mirror::flush);
+        self.mirror.iter_mut().for_each(Mirrors::flush);
         if let Some(mut keep) = self.keep.take() {
             // Memory always answers; who opens it next needs its lock.
             let patience = match keep.place {

@@ -12,7 +12,7 @@ use crate::daemon::clock::now_us;
 use crate::daemon::core::Core;
 use crate::daemon::core::mark::Mark;
 use crate::daemon::keep::Keep;
-use crate::daemon::mirror::Mirror;
+use crate::daemon::mirrors::Mirrors;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::{Place, Places};
 use crate::daemon::syncer::Syncer;
@@ -110,7 +110,7 @@ impl Core {
             // The next daemon begins with the disk.
             warren_sys::tell!("warren-journald: {e}");
         }
-        self.mirror.iter_mut().for_each(Mirror::flush);
+        self.mirror.iter_mut().for_each(Mirrors::flush);
         if let Some(dead) = self.keep.replace(keep) {
             self.take_from(
                 dead,

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::daemon::core::Core;
-use crate::daemon::mirror::Mirror;
+use crate::daemon::mirrors::Mirrors;
 use crate::daemon::places::Place;
 use warren_log_store::error::{Error, Result};
 use warren_log_store::files::Disk;
@@ -39,7 +39,7 @@ impl Core {
             return false;
         }
         self.removal.found = None;
-        self.mirror.iter_mut().for_each(Mirror::flush);
+        self.mirror.iter_mut().for_each(Mirrors::flush);
         let Some(old) = self.keep.take() else { return false };
         let (place, patience) = match old.place {
             Place::Persistent => (Place::Persistent, self.config.disk_patience()),
