@@ -105,8 +105,8 @@ pub struct Config {
     pub audit: Option<bool>,
     /// `LineMax=`, bytes.
     pub line_bytes_max: usize,
-    /// `Mirror=`, bytes; 0: none.
-    pub mirror_bytes: u64,
+    /// `Mirror=`, bytes; 0: none; see [`Config::mirror_bytes`].
+    pub mirror_bytes: Option<u64>,
     /// `[Class NAME]`, by name.
     pub classes: BTreeMap<String, ClassRoom>,
 }
@@ -135,7 +135,7 @@ impl Default for Config {
             read_kmsg: None,
             audit: None,
             line_bytes_max: LINE_BYTES_DEFAULT,
-            mirror_bytes: 0,
+            mirror_bytes: None,
             classes: BTreeMap::new(),
         }
     }
@@ -258,6 +258,15 @@ impl Config {
         }
     }
 
+    /// What the mirror may have, bytes. Without `Mirror=` there is one where programs look for it: of the system's own log,
+    /// if that is kept at all.
+    pub fn mirror_bytes(&self, is_of_system: bool) -> u64 {
+        /// Some 11,000 messages, and 2 MB of memory.
+        const DEFAULT: u64 = 8 << 20;
+        let default = if is_of_system && self.storage != Storage::None { DEFAULT } else { 0 };
+        self.mirror_bytes.unwrap_or(default)
+    }
+
     /// Takes one assignment, `KEY=VALUE`. An empty value sets the default.
     ///
     /// # Errors
@@ -375,7 +384,9 @@ fn read_file(path: &Path) -> std::io::Result<String> {
     use std::io::Read;
     let mut text = Vec::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    // A mark of the byte order that some editors begin a file with.
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+    Ok(String::from_utf8_lossy(text).into_owned())
 }
 
 #[cfg(test)]
@@ -473,7 +484,8 @@ mod tests {
         let write = |path: &str, text: &str| {
             let path = root.join(path);
             std::fs::create_dir_all(path.parent().expect("below the root")).expect("a directory");
-            std::fs::write(path, format!("[Journal]\n{text}\n")).expect("a file");
+            // Some editors begin a file with a mark of its byte order.
+            std::fs::write(path, format!("\u{feff}[Journal]\n{text}\n")).expect("a file");
         };
         write("etc/warren/journald.conf", "RateLimitBurst=1\nSystemMaxFiles=1");
         write("usr/lib/warren/journald.conf.d/20-a.conf", "RateLimitBurst=2\nRuntimeMaxFiles=2");

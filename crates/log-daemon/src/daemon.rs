@@ -7,8 +7,8 @@
 //! seals, merges and vacuums. A turn of
 //! the loop takes what is ready, up to a bound for each source, so that one that floods does not
 //! delay the others. What a turn took is put at its end where it outlives this process
-//! (`pending`); it is written at most `FLUSH_US` after it came and synced every `SYNC_US`, at
-//! once for `crit` and worse.
+//! (`pending`); it is written at once after a pause, else at most `FLUSH_US` after it came (10 ms
+//! for `err` and worse), and synced every `SYNC_US`, at once for `crit` and worse.
 //!
 //! `places` says where messages are kept and when that changes, `forward` who else gets them.
 //!
@@ -29,10 +29,12 @@ mod kmsg;
 mod link;
 mod message_file;
 mod mirror;
+mod mirrors;
 mod offered;
 mod options;
 mod pending;
 mod places;
+mod readers;
 mod sender;
 mod shortage;
 mod streams;
@@ -69,6 +71,7 @@ use crate::daemon::link::{Link, Received};
 pub use crate::daemon::options::Options;
 use crate::daemon::pending::Pending;
 pub use crate::daemon::places::Places;
+pub use crate::daemon::readers::Readers;
 use crate::daemon::sender::Transport;
 use crate::daemon::shortage::Shortage;
 use crate::daemon::streams::Streams;
@@ -115,6 +118,7 @@ pub fn run(options: &Options) -> Result<()> {
         daemon.return_to_disk();
         daemon.look_after_sockets();
         daemon.core.tell_losses();
+        daemon.core.give_back_memory();
         let timeout = daemon.timeout_us().map(Duration::from_micros);
         daemon.epoll.wait(&mut events, timeout).map_err(system)?;
         let tokens = events.iter().map(|ready| ready.token);

@@ -111,7 +111,14 @@ fn nothing_is_lost_without_a_word() {
 #[test]
 fn what_a_rate_limit_left_out_is_said_when_nothing_comes_after_it() {
     let mut lab = Lab::new("hostile-flood");
-    lab.start(&["--set", "RateLimitBurst=5", "--set", "RateLimitIntervalSec=200ms"]);
+    lab.start(&[
+        "--set",
+        "RateLimitBurst=5",
+        "--set",
+        "RateLimitIntervalSec=200ms",
+        "--set",
+        "SystemMaxUse=1M",
+    ]);
     let flood = |lab: &Lab| {
         let native = lab.native();
         (0..50).for_each(|_| _ = native.send(b"MESSAGE=flood\nFLOOD=1\n").expect("sent"));
@@ -126,7 +133,14 @@ fn what_a_rate_limit_left_out_is_said_when_nothing_comes_after_it() {
     warren_testkit::wait_until("the flood is kept or counted", || kept(&lab) + dropped(&lab) >= 50);
     // The same at the daemon's end, before the interval is over.
     lab.stop();
-    lab.start(&["--set", "RateLimitBurst=5", "--set", "RateLimitIntervalSec=1h"]);
+    lab.start(&[
+        "--set",
+        "RateLimitBurst=5",
+        "--set",
+        "RateLimitIntervalSec=1h",
+        "--set",
+        "SystemMaxUse=1M",
+    ]);
     let before = kept(&lab);
     flood(&lab);
     lab.stop();

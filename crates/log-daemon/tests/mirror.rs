@@ -1,13 +1,15 @@
 //! The mirror: what Debian's programs make of the files that we write for them.
 
 mod daemon_lab;
+mod ground;
 #[path = "../../log-show/tests/reader/mod.rs"]
 mod reader;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use daemon_lab::{Lab, not_run};
+use daemon_lab::{DONE, Lab, ask, not_run};
+use ground::Ground;
 use warren_log_store::files::{Disk, Files};
 use warren_log_store::query::union::Reader;
 use warren_log_store::query::{Direction, Query};
@@ -97,7 +99,7 @@ fn what_is_written_is_read_by_us_and_found_whole_by_debian() {
     for number in 0..ENTRIES {
         let (stamp, context, fields) = sample(number);
         assert!(writer.has_room(&context, &fields), "{number}");
-        writer.append(number + 1, &stamp, &context, &fields);
+        writer.append(number + 1, &stamp, &std::sync::Arc::new(context), &fields);
         if number < 20 || number % 97 == 0 {
             writer.flush(&*file).expect("written");
             if debian {
@@ -150,7 +152,7 @@ fn a_file_keeps_to_its_bound_and_says_when_it_is_full() {
         if !writer.has_room(&context, &fields) {
             break;
         }
-        writer.append(count + 1, &stamp, &context, &fields);
+        writer.append(count + 1, &stamp, &std::sync::Arc::new(context), &fields);
         count += 1;
     }
     writer.flush(&*file).expect("written");
@@ -161,8 +163,18 @@ fn a_file_keeps_to_its_bound_and_says_when_it_is_full() {
     assert!(!Writer::new(ids, BYTES_MAX).has_room(&Fields::new(), &large));
 }
 
+/// A reader that ends with the test.
+struct Following(std::process::Child);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
-fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
+fn both_readers_follow_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
     const MESSAGES: u32 = 3000;
     let mut lab = Lab::new("mirror-daemon");
     start(&mut lab);
@@ -171,14 +183,17 @@ fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
     }
     // Something is there when the reader begins, or it looks elsewhere.
     let mirror = mirror(&lab);
-    let mut reader = Command::new("journalctl")
-        .args(["-q", "-f", "-n", "all", "-o", "cat", "-t", "test", "-D"])
-        .arg(&mirror)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it was there");
-    let shown = reader.stdout.take().expect("a pipe");
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(shown));
+    let follow = |program: &str| {
+        let mut reader = Command::new(program)
+            .args(["-q", "-f", "-n", "all", "-o", "cat", "-t", "test", "-D"])
+            .arg(&mirror)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it was there");
+        let shown = reader.stdout.take().expect("a pipe");
+        (Following(reader), std::io::BufRead::lines(std::io::BufReader::new(shown)))
+    };
+    let mut readers = ["journalctl", reader::journalctl()].map(follow);
     for begin in (0..MESSAGES).step_by(100) {
         if begin == 1500 {
             lab.kill();
@@ -186,13 +201,14 @@ fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
         }
         send(&lab, begin..begin + 100);
         // Each is seen before more come, so none goes with its file unseen.
-        for number in begin..begin + 100 {
-            let line = lines.next().expect("it follows").expect("text");
-            assert_eq!(line, format!("number {number}"));
+        for (_, lines) in &mut readers {
+            for number in begin..begin + 100 {
+                let line = lines.next().expect("it follows").expect("text");
+                assert_eq!(line, format!("number {number}"));
+            }
         }
     }
-    reader.kill().expect("our child");
-    reader.wait().expect("our child");
+    drop(readers);
     lab.stop();
     verify(&mirror);
     let files = Disk::new(&mirror).list().expect("a listing");
@@ -210,4 +226,94 @@ fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
     };
     assert_eq!(own(&["--root"], &lab.path("store")), 0);
     assert!(own(&["-D"], &mirror) > 1000);
+}
+
+/// Entries of all files of a mirror, and whether the one of that number is there.
+fn mirrored(directory: &Path, number: u32) -> (usize, bool) {
+    let (mut count, mut is_there) = (0, false);
+    for file in Disk::new(directory).list().expect("a listing") {
+        let read = SystemdFile::open(&directory.join(&file.name)).expect("a file of ours");
+        let query = Query::default();
+        let mut entries = read.entries(&query, Direction::Forward, None);
+        while let Some(entry) = entries.try_next().expect("readable") {
+            count += 1;
+            let text = entry.get("MESSAGE").unwrap_or_default();
+            is_there |= text == format!("number {number}").as_bytes();
+        }
+    }
+    (count, is_there)
+}
+
+fn free_bytes(directory: &Path) -> (u64, u64) {
+    let space = Disk::new(directory).space().expect("it is mounted");
+    (space.free_bytes, space.total_bytes)
+}
+
+/// Others live in `/run`, too.
+#[test]
+fn a_mirror_leaves_free_what_is_to_be_left_free() {
+    for (size, keep) in [("3m", None), ("12m", None), ("24m", Some(6 << 20))] {
+        let mut lab = Lab::new(&format!("mirror-room-{size}"));
+        let Some(mut ground) = Ground::make(&lab) else {
+            return not_run("a mount namespace cannot be had");
+        };
+        if !ground.run(&format!(
+            "mkdir -p store/log/run && mount -t tmpfs -o size={size} none store/log/run"
+        )) {
+            return not_run("a file system cannot be mounted in a mount namespace");
+        }
+        let mut settings = vec!["SystemKeepFree=0", "RateLimitBurst=0", "Mirror=32M"];
+        let room = keep.map(|bytes: u64| format!("RuntimeKeepFree={bytes}"));
+        settings.extend(room.as_deref());
+        let options: Vec<&str> = settings.into_iter().flat_map(|set| ["--set", set]).collect();
+        ground.start(&mut lab, &options);
+        let run = ground.seen("store/log/run");
+        let mut below = std::fs::read_dir(run.join("log/journal")).expect("made");
+        let mirror = below.next().expect("that of the machine").expect("readable").path();
+        send(&lab, 0..20_000);
+        assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+        let (free, total) = free_bytes(&run);
+        let wanted = keep.unwrap_or(total * 15 / 100);
+        assert!(free >= wanted, "{size}: {free} of {total} bytes are free");
+        let (count, is_last) = mirrored(&mirror, 19_999);
+        assert!(is_last && count > 100, "{size}: {count} entries, the last one: {is_last}");
+        // Somebody else takes most of what was left.
+        let other = std::fs::write(run.join("other"), vec![b'x'; (free - wanted / 2) as usize]);
+        other.expect("there is room");
+        send(&lab, 20_000..30_000);
+        assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+        let (free, _) = free_bytes(&run);
+        assert!(free >= wanted / 2, "{size}: the mirror takes no more of {free} bytes");
+        std::fs::remove_file(run.join("other")).expect("it can be removed");
+        send(&lab, 30_000..31_000);
+        assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+        send(&lab, 31_000..32_000);
+        assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+        assert!(mirrored(&mirror, 31_999).1, "{size}: it goes on");
+        lab.stop();
+    }
+}
+
+/// All of a file is in memory: who removes it by mistake has it back.
+#[test]
+fn a_mirror_that_somebody_removes_is_made_again() {
+    let mut lab = Lab::new("mirror-removed");
+    start(&mut lab);
+    let mirror = mirror(&lab);
+    let removals: [fn(&Path); 2] = [
+        |mirror| std::fs::remove_file(mirror.join("system@warren.journal")).expect("it is there"),
+        |mirror| std::fs::remove_dir_all(mirror).expect("it is there"),
+    ];
+    for (round, remove) in (0..).zip(removals) {
+        let first = 100 * round;
+        send(&lab, first..first + 50);
+        assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+        remove(&mirror);
+        send(&lab, first + 50..first + 100);
+        assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+        for number in [first, first + 49, first + 50, first + 99] {
+            assert!(mirrored(&mirror, number).1, "{number}");
+        }
+    }
+    lab.stop();
 }

@@ -5,15 +5,18 @@
 //! batches in the Journal Export Format, each a request of its own; what the receiver has said it has
 //! is kept in `state`. After a failure it ends, and goes on behind the last batch that was
 //! answered when it is started again: an entry comes at least once, and twice only when an answer was
-//! lost. Batches are compressed once the receiver says that it takes it.
+//! lost. A batch that the receiver refuses as too large or bad is sent by halves; a single entry that it refuses while it
+//! takes others is left out, and that is said. Batches are compressed once the receiver says that it takes it.
 //!
 //! To `https:` it speaks TLS ([`crate::tls`]).
 
+mod batch;
 mod client;
 mod state;
 pub mod url;
 
-use std::ops::ControlFlow;
+use std::io::ErrorKind;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,18 +24,24 @@ use jiff::tz::TimeZone;
 use rustls::ClientConfig;
 
 use crate::tls::renewed::Renewed;
+use crate::upload::batch::{Batch, halves};
 use crate::upload::client::{Answer, Client};
 use crate::upload::url::Url;
 pub use warren_log_show::Failure;
 use warren_log_show::ask;
 use warren_log_show::format::{Mode, Printer};
-use warren_log_show::reading::{Go, Reading, Sink};
+use warren_log_show::reading::{Also, Go, Reading, Sink};
 use warren_log_show::{Args, stores};
 use warren_log_store::entry::Entry;
 use warren_log_store::query::{Cursor, Direction, Query};
 
-/// A batch is sent when it has so many bytes.
-const BATCH_BYTES: usize = 1 << 20;
+/// Statuses of a receiver that does not take what it was sent, whoever sends it: there is something wrong with an entry,
+/// or they are too much at a time.
+const BAD_REQUEST: u16 = 400;
+const TOO_LARGE: u16 = 413;
+
+/// Most entries in a row that a receiver refuses before it is the receiver that is wrong.
+const REFUSED_MAX: usize = 16;
 
 /// How hard batches are compressed: text shrinks ten times in some milliseconds.
 const ZSTD_LEVEL: i32 = 3;
@@ -93,11 +102,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let mut upload = Upload::new(Client::new(url, tls), state, compression);
     let query = Query::default();
     _ = reading.each(&query, Direction::Forward, &positions, &mut upload)?;
-    upload.send()?;
-    if follow { reading.follow(&query, None, &mut upload) } else { Ok(()) }
+    _ = upload.rest()?;
+    if follow { reading.follow(&query, Also::Nothing, &mut upload) } else { Ok(()) }
 }
 
-/// A batch in the making.
 struct Upload {
     client: Client,
     state: Option<PathBuf>,
@@ -105,23 +113,33 @@ struct Upload {
     compression: Compression,
     /// The receiver unpacks zstd, by what it said.
     takes_zstd: bool,
-    batch: Vec<u8>,
-    /// The last entry of the batch.
-    last: Option<Cursor>,
+    batch: Batch,
+    /// The entry that is being printed.
+    entry: Vec<u8>,
+    /// What was refused of entries since the last one that was taken.
+    refused: Vec<String>,
+    /// The receiver has taken something.
+    takes: bool,
 }
 
 impl Sink for Upload {
     fn take(&mut self, entry: Entry) -> Go {
-        self.printer.put(&entry, &mut self.batch);
-        self.last = Some(Cursor::of(&entry));
-        if self.batch.len() >= BATCH_BYTES {
+        self.entry.clear();
+        self.printer.put(&entry, &mut self.entry);
+        if !self.batch.has_room(self.entry.len()) {
             self.send()?;
         }
+        self.batch.add(&self.entry, Cursor::of(&entry));
         Ok(ControlFlow::Continue(()))
     }
 
     fn rest(&mut self) -> Go {
-        self.send().map(ControlFlow::Continue)
+        self.send()?;
+        match self.refused.pop() {
+            // It may be the receiver: what was refused is sent again by the next start.
+            Some(why) => Err(Failure(why)),
+            None => Ok(ControlFlow::Continue(())),
+        }
     }
 }
 
@@ -129,34 +147,88 @@ impl Upload {
     fn new(client: Client, state: Option<PathBuf>, compression: Compression) -> Upload {
         let mut printer = Printer::new(Mode::Export, TimeZone::UTC);
         printer.all = true;
-        let (batch, last) = (Vec::new(), None);
-        Upload { client, state, printer, compression, takes_zstd: false, batch, last }
-    }
-
-    /// Sends the batch and keeps how far that is.
-    fn send(&mut self) -> Result<(), Failure> {
-        let Some(last) = self.last.take() else { return Ok(()) };
-        let answer = self.post()?;
-        if !(200..300).contains(&answer.status) {
-            let text: String = answer.text.chars().take(TEXT_CHARS_MAX).collect();
-            return Err(Failure(format!("the receiver refuses: {} {text}", answer.status)));
+        Upload {
+            client,
+            state,
+            printer,
+            compression,
+            takes_zstd: false,
+            batch: Batch::default(),
+            entry: Vec::new(),
+            refused: Vec::new(),
+            takes: false,
         }
-        self.takes_zstd = answer.takes_zstd;
-        self.batch.clear();
-        self.state.as_deref().map_or(Ok(()), |path| state::write(path, &last))
     }
 
-    fn post(&mut self) -> Result<Answer, Failure> {
-        let failed = |e: std::io::Error| Failure(format!("the receiver is not there: {e}"));
+    /// Sends the batch and keeps how far that is. What is refused is sent by halves, down to the entry that is meant.
+    fn send(&mut self) -> Result<(), Failure> {
+        let batch = std::mem::take(&mut self.batch);
+        let all = 0..batch.len();
+        let mut parts = Vec::from([all]);
+        while let Some(part) = parts.pop().filter(|part| !part.is_empty()) {
+            let answer = self.post(batch.part(&part))?;
+            let text: String = answer.text.chars().take(TEXT_CHARS_MAX).collect();
+            let why = format!("the receiver refuses: {} {text}", answer.status);
+            match answer.status {
+                200..300 => {
+                    self.takes_zstd = answer.takes_zstd;
+                    self.takes = true;
+                    self.keep(&batch, &part)?;
+                }
+                BAD_REQUEST | TOO_LARGE => match halves(&part) {
+                    Some([first, second]) => parts.extend([second, first]),
+                    None => self.refuse((&batch, &part), answer.status, why)?,
+                },
+                _ => return Err(Failure(why)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what was refused before, as the receiver takes others, and keeps how far it is.
+    fn keep(&mut self, batch: &Batch, part: &Range<usize>) -> Result<(), Failure> {
+        self.refused.drain(..).for_each(|why| warren_sys::tell!("{why}"));
+        match (self.state.as_deref(), batch.last(part)) {
+            (Some(path), Some(last)) => state::write(path, last),
+            _ => Ok(()),
+        }
+    }
+
+    /// One entry is refused. It is left out when it is too large, or when the receiver takes others.
+    fn refuse(
+        &mut self,
+        (batch, part): (&Batch, &Range<usize>),
+        status: u16,
+        why: String,
+    ) -> Result<(), Failure> {
+        let bytes = batch.part(part).len();
+        let cursor = batch.last(part).map(Cursor::to_string).unwrap_or_default();
+        self.refused.push(format!("{why}; left out: an entry of {bytes} bytes, {cursor}"));
+        if status == TOO_LARGE || self.takes {
+            return self.keep(batch, part);
+        }
+        match self.refused.len() < REFUSED_MAX {
+            true => Ok(()),
+            false => Err(Failure(why)),
+        }
+    }
+
+    fn post(&mut self, bytes: &[u8]) -> Result<Answer, Failure> {
+        let failed = |e: std::io::Error| match e.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                Failure("the receiver does not answer in time".to_owned())
+            }
+            _ => Failure(format!("the receiver is not there: {e}")),
+        };
         let pack = match self.compression {
             Compression::Always => true,
             Compression::Auto => self.takes_zstd,
             Compression::Never => false,
         };
         if !pack {
-            return self.client.post(&self.batch, None).map_err(failed);
+            return self.client.post(bytes, None).map_err(failed);
         }
-        let packed = zstd::bulk::compress(&self.batch, ZSTD_LEVEL).map_err(failed)?;
+        let packed = zstd::bulk::compress(bytes, ZSTD_LEVEL).map_err(failed)?;
         self.client.post(&packed, Some("zstd")).map_err(failed)
     }
 }

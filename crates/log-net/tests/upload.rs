@@ -123,9 +123,16 @@ fn what_was_answered_is_not_sent_again() {
     assert_eq!(read_request(&mut client).expect("a request").texts(), "d");
     answer(&mut client, 202, "");
     assert!(finish(child).status.success());
-    std::fs::write(lab.directory.join("state/cursor"), "rubbish").expect("writable");
-    let output = finish(start(&lab, &receiver.url(), &options));
-    assert!(!output.status.success(), "it does not begin anew by itself");
+    for rubbish in ["", "rubbish", "LAST_CURSOR=\n"] {
+        std::fs::write(lab.directory.join("state/cursor"), rubbish).expect("writable");
+        let child = start(&lab, &receiver.url(), &options);
+        let mut client = receiver.accept();
+        assert_eq!(read_request(&mut client).expect("a request").texts(), "a b c d", "{rubbish:?}");
+        answer(&mut client, 202, "");
+        let output = finish(child);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains("there is no cursor in it"), "{said}");
+    }
 }
 
 #[test]
@@ -182,6 +189,83 @@ fn a_receiver_that_is_not_there_ends_it() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("the receiver is not there"), "{said}");
     assert_eq!(finish(start(&lab, "ftp://a", &[])).status.code(), Some(2));
+}
+
+/// Reads until the upload ends and refuses what `refuses` says; gives the texts that were taken and the sizes of requests.
+fn take_all(
+    receiver: &Receiver,
+    mut refuses: impl FnMut(&Request) -> Option<u16>,
+) -> (String, Vec<usize>) {
+    let (mut taken, mut sizes) = (Vec::new(), Vec::new());
+    let mut client = receiver.accept();
+    while let Some(request) = read_request(&mut client) {
+        sizes.push(request.body.len());
+        let status = refuses(&request);
+        if status.is_none() {
+            taken.push(request.texts());
+        }
+        answer(&mut client, status.unwrap_or(202), "");
+    }
+    (taken.join(" "), sizes)
+}
+
+fn upload_to(
+    lab: &Lab,
+    refuses: impl FnMut(&Request) -> Option<u16>,
+) -> (String, Vec<usize>, Output) {
+    let (receiver, state) = (Receiver::new(), state(lab));
+    let child = start(lab, &receiver.url(), &[&state, "--follow=no"]);
+    let (taken, sizes) = take_all(&receiver, refuses);
+    (taken, sizes, finish(child))
+}
+
+#[test]
+fn one_entry_that_is_refused_holds_up_no_other() {
+    let all = "a b c d e f g h";
+    for (bad, taken) in [("e", "a b c d f g h"), ("a", "b c d e f g h"), ("h", "a b c d e f g")] {
+        let mut lab = Lab::new(&format!("upload-bad-{bad}"));
+        lab.append(all);
+        let has_bad = |request: &Request| request.texts().split(' ').any(|text| text == bad);
+        let (found, _, output) = upload_to(&lab, |request| has_bad(request).then_some(400));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(found, taken, "{bad}");
+        assert!(output.status.success() && said.contains("left out: an entry of"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+/// Nothing is left out for a receiver that takes nothing.
+#[test]
+fn a_receiver_that_refuses_everything_costs_no_entry() {
+    let mut lab = Lab::new("upload-all-bad");
+    lab.append("a b c");
+    let (found, _, output) = upload_to(&lab, |_| Some(400));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(found.is_empty() && !output.status.success(), "{said}");
+    let (found, _, output) = upload_to(&lab, |_| None);
+    assert!(output.status.success());
+    assert_eq!(found, "a b c");
+}
+
+#[test]
+fn what_is_too_large_is_sent_in_smaller_requests() {
+    let mut lab = Lab::new("upload-large");
+    let mut texts: Vec<String> = (0..30).map(|n| format!("{n}{}", "x".repeat(99_998))).collect();
+    texts.push("y".repeat(1_500_000));
+    texts.push("end".to_owned());
+    lab.append(&texts.join(" "));
+    let (found, sizes, output) = upload_to(&lab, |_| None);
+    assert!(output.status.success() && found == texts.join(" "));
+    let large = sizes.iter().filter(|bytes| **bytes >= 1_000_000).count();
+    assert!(sizes.len() < 8 && large == 1, "{sizes:?}");
+    std::fs::remove_dir_all(lab.directory.join("state")).expect("it was made");
+    let (found, _, output) =
+        upload_to(&lab, |request| (request.body.len() > 250_000).then_some(413));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    texts.remove(30);
+    assert!(output.status.success() && found == texts.join(" "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("413") && said.contains("left out: an entry of 1500"), "{said}");
 }
 
 /// Debian's receiver, which stays until the end of the test.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use jiff::tz::TimeZone;
+use warren_log_store::time;
 
 use warren_log_store::places;
 
@@ -103,13 +104,14 @@ impl Args {
 
     /// In which times are read and printed.
     pub fn zone(&self) -> TimeZone {
-        if self.utc { TimeZone::UTC } else { TimeZone::system() }
+        if self.utc { TimeZone::UTC } else { time::local_zone() }
     }
 
     /// The newest entries come first. Of those that fit a pattern the last ones are looked for, and
     /// shown as they are found.
     pub fn newest_first(&self) -> bool {
-        let has_count = self.lines.as_ref().is_some_and(|lines| lines != "all");
+        let is_newest = |lines: &String| lines != "all" && !lines.starts_with('+');
+        let has_count = self.lines.as_ref().is_some_and(is_newest);
         self.reverse || self.grep.is_some() && has_count && !self.follow
     }
 
@@ -198,7 +200,7 @@ pub struct Args {
     /// Print the cursor of the last entry.
     #[arg(long)]
     pub show_cursor: bool,
-    /// Show so many of the newest entries; `all`; 10 without a number.
+    /// Show so many of the newest entries, with `+` before the number of the oldest; `all`; 10 without a number.
     #[arg(short = 'n', long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
     pub lines: Option<String>,
     /// Show the newest entries first; so it is with `--grep` and `--lines`, too.

@@ -1,19 +1,22 @@
 //! Files of systemd's journal that are shown with ours: those that `--file` names, those in a
 //! directory that is named, and by default what its daemon left on this system.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::args::Args;
+use crate::denied::Denied;
 use crate::failure::Failure;
 use crate::glob::fits;
 use crate::progress::Progress;
 use crate::report::put_verdict;
 use warren_log_store::entry::Id128;
-use warren_log_store::places::MIRROR_NAME;
+use warren_log_store::places;
 use warren_log_store::query::Union;
+use warren_log_store::query::union::Positions;
 use warren_log_store::store::names::FileName;
 use warren_log_store::systemd::SystemdFile;
 use warren_log_store::time;
@@ -29,18 +32,102 @@ pub fn is_own(path: &Path) -> bool {
     path.file_name().and_then(OsStr::to_str).and_then(FileName::parse).is_some()
 }
 
-/// Adds what the options name. What cannot be read is said, and does not stop the rest, unless
-/// `--file` named it.
-pub fn add(args: &Args, journal: &mut Union) -> Result<(), Failure> {
-    for path in paths(args)? {
-        match SystemdFile::open(&path) {
-            Ok(file) => journal.add(Box::new(file)),
-            Err(e) if e.is_gone() => {}
-            Err(e) if !args.file.is_empty() => return Err(e.into()),
-            Err(e) => warren_sys::tell!("{e}"),
+/// The files that are read, and where more may come.
+pub struct Foreign {
+    args: Args,
+    /// Ids of those that were added: one that gets another name is the same.
+    known: BTreeSet<Id128>,
+    /// Files that cannot be read, which is said once.
+    refused: BTreeSet<PathBuf>,
+    /// The log is not for the caller: what he logged himself is in a copy of it that is for him.
+    shows_own: bool,
+}
+
+impl Foreign {
+    /// Adds what the options name. What cannot be read is said, and does not stop the rest, unless
+    /// `--file` named it; what the caller may not read is given.
+    pub fn add(
+        args: &Args,
+        (journal, is_closed): (&mut Union, bool),
+        denied: &mut Denied,
+    ) -> Result<Foreign, Failure> {
+        let shows_own = is_closed && args.file.is_empty() && args.directory.is_none();
+        let (args, known) = (args.clone(), BTreeSet::new());
+        let mut foreign = Foreign { args, known, refused: BTreeSet::new(), shows_own };
+        for path in foreign.paths()? {
+            match SystemdFile::open(&path) {
+                Ok(file) => foreign.take(file, journal),
+                Err(e) if e.is_gone() => {}
+                Err(e) if !foreign.args.file.is_empty() => return Err(e.into()),
+                // That of somebody else.
+                Err(e) if e.is_of_access() && is_mirror(&path) => _ = foreign.refused.insert(path),
+                Err(e) => {
+                    match e.is_of_access() {
+                        true => denied.add(path.clone()),
+                        false => warren_sys::tell!("{e}"),
+                    }
+                    foreign.refused.insert(path);
+                }
+            }
+        }
+        Ok(foreign)
+    }
+
+    fn paths(&self) -> Result<Vec<PathBuf>, Failure> {
+        let mut paths = paths(&self.args)?;
+        if self.shows_own {
+            let found = directories(&self.args).into_iter().flat_map(|path| files_of(&path));
+            paths.extend(found.filter(|path| is_mirror(path)));
+            paths.truncate(FILES_MAX);
+        }
+        Ok(paths)
+    }
+
+    fn take(&mut self, file: SystemdFile, journal: &mut Union) {
+        if self.known.insert(file.header().file) {
+            journal.add(Box::new(file));
         }
     }
-    Ok(())
+
+    /// Adds files that have come since, and a position in each: the furthest that is known of their sequence, as numbers
+    /// go on from file to file. One that cannot be read yet is tried again the next time.
+    pub fn add_new(
+        &mut self,
+        journal: &mut Union,
+        positions: &mut Positions,
+    ) -> Result<(), Failure> {
+        for path in self.paths().unwrap_or_default() {
+            if journal.parts() >= FILES_MAX || self.refused.contains(&path) {
+                continue;
+            }
+            let Ok(file) = SystemdFile::open(&path) else { continue };
+            let sequence = file.header().sequence;
+            let known = journal.furthest(sequence, positions)?;
+            self.take(file, journal);
+            positions.resize(journal.parts(), known);
+        }
+        Ok(())
+    }
+
+    /// The directories of the files: those of a copy of our own store alone are left out.
+    pub fn watched(&self) -> Vec<PathBuf> {
+        let mut all = match self.args.file.is_empty() {
+            true => directories(&self.args),
+            false => {
+                let parents = self.args.file.iter().filter_map(|path| path.parent());
+                let here = |path: &Path| path.as_os_str().is_empty();
+                let parents = parents.map(|path| if here(path) { Path::new(".") } else { path });
+                parents.map(Path::to_owned).collect()
+            }
+        };
+        let is_meant = |path: &PathBuf| {
+            let is_named = self.args.directory.is_some() || !self.args.file.is_empty();
+            let is_named = is_named || self.shows_own;
+            is_named || files_of(path).iter().any(|path| !is_mirror(path))
+        };
+        all.retain(|path| path.is_dir() && is_meant(path));
+        all
+    }
 }
 
 /// What the files that the options name take on the device, bytes: they have holes.
@@ -120,8 +207,7 @@ fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn is_mirror(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default();
-    name.as_encoded_bytes().starts_with(MIRROR_NAME.as_bytes())
+    path.file_name().and_then(OsStr::to_str).is_some_and(places::is_mirror)
 }
 
 fn directories(args: &Args) -> Vec<PathBuf> {

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use memchr::memmem;
 
 use crate::catalog::Catalog;
 use crate::cut::{self, is_control};
@@ -181,8 +180,16 @@ impl Printer {
             out.extend_from_slice(host);
         }
         let first = |names: &[&str]| names.iter().find_map(|name| named(name));
-        let unit = with_unit.then(|| first(&["_SYSTEMD_UNIT", "_SYSTEMD_USER_UNIT"])).flatten();
-        let name = unit.or_else(|| first(&["SYSLOG_IDENTIFIER", "_COMM"])).unwrap_or(b"unknown");
+        let unit = with_unit.then(|| {
+            let units = ["_SYSTEMD_UNIT", "_SYSTEMD_USER_UNIT"].map(named);
+            let units: Vec<&[u8]> = units.into_iter().flatten().collect();
+            (!units.is_empty()).then(|| units.join(&b'/'))
+        });
+        let unit = unit.flatten();
+        let name = unit
+            .as_deref()
+            .or_else(|| first(&["SYSLOG_IDENTIFIER", "_COMM"]))
+            .unwrap_or(b"unknown");
         out.push(b' ');
         out.extend_from_slice(name);
         if let Some(pid) = first(&["_PID", "SYSLOG_PID"]) {
@@ -387,25 +394,39 @@ fn for_lines(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(lines)
 }
 
-/// A text without the sequences that colour it: `ESC [`, numbers, `m`; ECMA-48, 8.3.117.
+/// A text without the sequences that colour it (`ESC [`, numbers, `m`) and those that give the terminal a title (`ESC ]`,
+/// printable ASCII, BEL); ECMA-48, 8.3.117 and 8.3.89, and where systemd 252 sees their ends.
 fn without_colours(text: &[u8]) -> Cow<'_, [u8]> {
-    const BEGIN: &[u8] = b"\x1b[";
-    if memmem::find(text, BEGIN).is_none() {
+    const ESCAPE: u8 = 0x1b;
+    if memchr::memchr(ESCAPE, text).is_none() {
         return Cow::Borrowed(text);
     }
     let (mut plain, mut rest) = (Vec::new(), text);
-    while let Some(at) = memmem::find(rest, BEGIN) {
-        let numbers = &rest[at + BEGIN.len()..];
-        let end = numbers.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b';'));
-        let (kept, next) = match end {
-            Some(end) if numbers[end] == b'm' => (at, at + BEGIN.len() + end + 1),
-            _ => (at + BEGIN.len(), at + BEGIN.len()),
-        };
-        plain.extend_from_slice(&rest[..kept]);
-        rest = &rest[next..];
+    while let Some(at) = memchr::memchr(ESCAPE, rest) {
+        let (before, sequence) = rest.split_at(at);
+        plain.extend_from_slice(before);
+        let bytes = sequence_bytes(sequence);
+        // What is none stays.
+        plain.extend_from_slice(&sequence[..usize::from(bytes == 0)]);
+        rest = &sequence[bytes.max(1)..];
     }
     plain.extend_from_slice(rest);
     Cow::Owned(plain)
+}
+
+/// Bytes of the sequence that a text begins with; 0: it begins with none.
+fn sequence_bytes(text: &[u8]) -> usize {
+    const BEGIN_BYTES: usize = 2;
+    let end_of = |body: &[u8], is_inside: fn(&u8) -> bool, end: u8| {
+        let length = body.iter().take_while(|byte| is_inside(byte)).count();
+        (body.get(length) == Some(&end)).then_some(BEGIN_BYTES + length + 1)
+    };
+    let found = match text {
+        [0x1b, b'[', body @ ..] => end_of(body, |byte| matches!(byte, b'0'..=b'9' | b';'), b'm'),
+        [0x1b, b']', body @ ..] => end_of(body, |byte| matches!(byte, b' '..=b'~'), 0x07),
+        _ => None,
+    };
+    found.unwrap_or(0)
 }
 
 /// What is said of a value that is not printed.
@@ -490,5 +511,10 @@ mod tests {
         check("a\x1b[2Kb\x1b[0m", "a\\x1b[2Kb");
         check("\x1b[9", "\\x1b[9");
         check("\x1b[\x1b[1m", "\\x1b[");
+        check("\x1b]0;my title\x07built", "built");
+        check("x\x1b]\x07y\x1b[31mz\x1b]0;t\x07", "xyz");
+        check("\x1b]0;no end", "\\x1b]0;no end");
+        check("\x1b]0;t\x1b\\x", "\\x1b]0;t\\x1b\\\\x");
+        check("\x1b]0;\u{e4}\x07", "\\x1b]0;\\xc3\\xa4\\x07");
     }
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::export::{Exported, Parser};
+use crate::export::{Exported, LeftOut, Parser};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use warren_log_store::entry::{Fields, Id128};
@@ -31,8 +31,12 @@ struct Import {
     progress: Progress,
 }
 
-/// Imports a file, or standard input for `-`, into a directory. Gives the number of entries.
-pub fn import(from: &Path, directory: Option<&PathBuf>, quiet: bool) -> Result<u64, Failure> {
+/// Imports a file, or standard input for `-`, into a directory. Gives the number of entries, and whether nothing was broken.
+pub fn import(
+    from: &Path,
+    directory: Option<&PathBuf>,
+    quiet: bool,
+) -> Result<(u64, bool), Failure> {
     let directory = directory.ok_or_else(|| Failure("--import needs --directory".to_owned()))?;
     let shown = |e| Failure(Error::io("open", &from.display().to_string(), &e).to_string());
     match from.to_str() {
@@ -42,7 +46,7 @@ pub fn import(from: &Path, directory: Option<&PathBuf>, quiet: bool) -> Result<u
 }
 
 impl Import {
-    fn run(input: &mut dyn Read, directory: &Path, quiet: bool) -> Result<u64, Failure> {
+    fn run(input: &mut dyn Read, directory: &Path, quiet: bool) -> Result<(u64, bool), Failure> {
         std::fs::create_dir_all(directory)?;
         let files = Arc::new(Disk::new(directory));
         let _lock = files.lock()?;
@@ -59,15 +63,13 @@ impl Import {
         import.progress.clear();
         // What was read before a fault is kept.
         import.finish()?;
-        let refused = read?;
-        if refused > 0 {
-            warren_sys::tell!("{refused} fields were left out");
-        }
-        Ok(import.count)
+        let left_out = read?;
+        tell_left_out(&left_out);
+        Ok((import.count, left_out.parts == 0))
     }
 
-    /// Takes the whole stream. Gives how many fields were left out.
-    fn read(&mut self, input: &mut dyn Read) -> Result<usize, Failure> {
+    /// Takes the whole stream. Gives what was left out.
+    fn read(&mut self, input: &mut dyn Read) -> Result<LeftOut, Failure> {
         let (mut parser, mut buffer) = (Parser::default(), vec![0; READ_BYTES]);
         loop {
             let count = input.read(&mut buffer)?;
@@ -75,16 +77,13 @@ impl Import {
                 break;
             }
             let mut entries = Vec::new();
-            let pushed = parser.push(&buffer[..count], |entry| entries.push(entry));
+            parser.push(&buffer[..count], |entry| entries.push(entry));
             entries.into_iter().try_for_each(|entry| self.take(entry))?;
             self.progress.tell(|| format!("Imported {} entries", self.count));
-            pushed.map_err(|e| Failure(format!("Not an export of a journal: {}", e.0)))?;
         }
-        let finished = parser.finish();
-        let (last, refused) =
-            finished.map_err(|e| Failure(format!("Not an export of a journal: {}", e.0)))?;
+        let (last, left_out) = parser.finish();
         last.into_iter().try_for_each(|entry| self.take(entry))?;
-        Ok(refused)
+        Ok(left_out)
     }
 
     fn take(&mut self, entry: Exported) -> Result<(), Failure> {
@@ -128,6 +127,22 @@ impl Import {
             &mut skip,
         )?;
         Ok(())
+    }
+}
+
+/// Says on stderr what of the stream is not in the store.
+fn tell_left_out(left_out: &LeftOut) {
+    let LeftOut { fields, lines, parts, first } = left_out;
+    if *fields > 0 {
+        warren_sys::tell!("{fields} fields were left out");
+    }
+    if *lines > 0 {
+        warren_sys::tell!("{lines} lines that are no fields were left out");
+    }
+    if let Some((at, what)) = first {
+        warren_sys::tell!(
+            "{parts} broken parts were left out, each up to the next empty line; the first begins at byte {at}: {what}"
+        );
     }
 }
 

@@ -13,6 +13,7 @@ pub mod ask;
 mod boots;
 mod catalog;
 mod cut;
+mod denied;
 mod export;
 mod failure;
 mod foreign;

@@ -8,21 +8,32 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::errno::{EACCES, ENOENT, EPERM};
 use warren_sys::inotify::{Inotify, WatchFor};
 
 use crate::args::Args;
 use crate::failure::Failure;
-use crate::foreign;
+use crate::foreign::Foreign;
 use crate::moved::{Moved, further};
 use crate::report::say;
-use crate::stores::Store;
+use crate::stores::{self, Store};
 use warren_log_store::entry::Entry;
-use warren_log_store::error::Error;
 use warren_log_store::query::union::Positions;
 use warren_log_store::query::{Direction, Query, Union};
 
 /// Whether to go on.
 pub type Go = Result<ControlFlow<()>, Failure>;
+
+/// What is watched while nothing comes.
+#[derive(Debug, Clone, Copy)]
+pub enum Also<'a> {
+    /// Nothing.
+    Nothing,
+    /// Somebody may say something there: the sink is asked then.
+    Input(BorrowedFd<'a>),
+    /// When nobody reads there any more, it is enough.
+    Output(BorrowedFd<'a>),
+}
 
 /// What entries are given to.
 pub trait Sink {
@@ -44,6 +55,10 @@ pub struct Reading {
     /// The last entry that was given of each store.
     reached: Positions,
     moved: Moved,
+    /// Files of systemd's.
+    foreign: Foreign,
+    /// Nothing is said of what systemd's files have lost.
+    is_quiet: bool,
     /// Faults that were said.
     told: BTreeSet<String>,
 }
@@ -52,18 +67,24 @@ impl Reading {
     /// Takes stores of our own, and adds those of others that the options name.
     pub fn of(args: &Args, own: Vec<Store>) -> Result<Reading, Failure> {
         let watched = own.iter().map(|store| store.files.directory().to_owned()).collect();
+        let (mut denied, mut is_empty) = (stores::denied(&own), stores::are_empty(&own));
         let mut journal = Union::default();
         let in_pairs = args.directory.is_none() && args.file.is_empty() && !args.in_memory;
         let count = if in_pairs { own.len() } else { 0 };
         own.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
-        foreign::add(args, &mut journal)?;
+        let before = journal.anywhere().len();
+        let foreign = Foreign::add(args, (&mut journal, is_empty && denied.is_any()), &mut denied)?;
         let reached = journal.anywhere();
+        is_empty &= reached.len() == before;
+        denied.check(!is_empty, args.quiet)?;
         Ok(Reading {
             journal,
             own: count,
             watched,
             reached,
             moved: Moved::default(),
+            foreign,
+            is_quiet: args.quiet,
             told: BTreeSet::new(),
         })
     }
@@ -101,7 +122,10 @@ impl Reading {
                 go = sink.take(entry)?;
             }
         }
-        let faults: Vec<String> = entries.damage().map(Error::to_string).collect();
+        // Torn entries at the end of systemd's files are what a crash of its leaves: its own reader is silent.
+        let is_said = |part: usize| !self.is_quiet || part < self.watched.len();
+        let damage = entries.damage().filter(|(part, _)| is_said(*part));
+        let faults: Vec<String> = damage.map(|(_, error)| error.to_string()).collect();
         // Whoever follows comes by again and again.
         faults.into_iter().filter(|fault| self.told.insert(fault.clone())).for_each(say);
         Ok(go)
@@ -112,12 +136,21 @@ impl Reading {
     pub fn follow(
         &mut self,
         query: &Query,
-        also: Option<BorrowedFd<'_>>,
+        also: Also<'_>,
         sink: &mut dyn Sink,
     ) -> Result<(), Failure> {
+        const TOKEN_ALSO: u64 = 1;
         let (inotify, epoll) = (Inotify::new()?, Epoll::new()?);
         epoll.add(&inotify, 0, Interest::READ)?;
-        also.iter().try_for_each(|fd| epoll.add(fd, 1, Interest::READ))?;
+        match also {
+            Also::Nothing => {}
+            Also::Input(fd) => epoll.add(fd, TOKEN_ALSO, Interest::READ)?,
+            Also::Output(fd) => match epoll.add(fd, TOKEN_ALSO, Interest::NONE) {
+                // Of a regular file nobody goes away.
+                Err(e) if e.errno == EPERM => {}
+                added => added?,
+            },
+        }
         let (mut events, mut changes) = (Events::with_capacity(2), Vec::new());
         self.watch(&inotify)?;
         // Where the watch begins: what came before it and was not given was not wanted.
@@ -125,6 +158,8 @@ impl Reading {
         let mut positions = further(self.moved.positions(), &self.reached);
         loop {
             self.journal.refresh()?;
+            self.foreign.add_new(&mut self.journal, &mut positions)?;
+            self.reached.resize(self.journal.parts(), None);
             let newest = Moved::new(self.journal.newest()?);
             for part in self.moved.begun_anew(&newest) {
                 (positions[part], self.reached[part]) = (None, None);
@@ -138,6 +173,10 @@ impl Reading {
                 return Ok(());
             }
             epoll.wait(&mut events, None)?;
+            let is_left = matches!(also, Also::Output(_));
+            if is_left && events.iter().any(|ready| ready.token == TOKEN_ALSO) {
+                return Ok(());
+            }
             changes.clear();
             inotify.drain(&mut changes)?;
             self.watch(&inotify)?;
@@ -146,12 +185,23 @@ impl Reading {
 
     /// Watches the directories, or of one that is not there, what it will come in.
     fn watch(&self, inotify: &Inotify) -> Result<(), Failure> {
+        for directory in self.foreign.watched() {
+            heed(inotify.add(directory, WatchFor::Content))?;
+        }
         for directory in &self.watched {
             let there = directory.ancestors().find(|path| path.is_dir());
             if let Some(path) = there {
-                inotify.add(path, WatchFor::Content)?;
+                heed(inotify.add(path, WatchFor::Content))?;
             }
         }
         Ok(())
+    }
+}
+
+/// What may not be read is not watched, nor what was removed a moment ago.
+fn heed<T>(added: warren_sys::Result<T>) -> Result<(), Failure> {
+    match added {
+        Err(e) if [EACCES, ENOENT].contains(&e.errno) => Ok(()),
+        added => Ok(added.map(drop)?),
     }
 }

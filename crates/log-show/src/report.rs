@@ -19,9 +19,10 @@ pub fn say(fault: String) {
 /// Says on stderr what is wrong with a file.
 pub fn put_verdict(path: &Path, faults: &[Error], quiet: bool) {
     faults.iter().for_each(|fault| warren_sys::tell!("{fault}"));
-    let why = match faults.iter().any(Error::is_of_device) {
-        true => "Input/output error",
-        false => "Bad message",
+    let why = match faults {
+        faults if faults.iter().any(Error::is_of_access) => "Permission denied",
+        faults if faults.iter().any(Error::is_of_device) => "Input/output error",
+        _ => "Bad message",
     };
     match faults.is_empty() {
         true if quiet => {}

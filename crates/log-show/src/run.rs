@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::args::Args;
@@ -9,9 +10,9 @@ use crate::catalog::Catalog;
 use crate::failure::Failure;
 use crate::format::{Mode, Printer};
 use crate::progress::Shared;
-use crate::reading::{Go, Reading, Sink};
+use crate::reading::{Also, Go, Reading, Sink};
 use crate::report::report;
-use crate::walk::Walk;
+use crate::walk::{self, Walk};
 use crate::{ask, boots, foreign, import, proof, select, stores};
 use warren_log_store::entry::{Entry, is_valid_name};
 use warren_log_store::query::{Pulse, Union};
@@ -76,11 +77,11 @@ fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return Ok(true);
     }
     if let Some(file) = &args.import {
-        let count = import::import(file, args.directory.as_ref(), args.quiet)?;
+        let (count, is_whole) = import::import(file, args.directory.as_ref(), args.quiet)?;
         if !args.quiet {
             warren_sys::tell!("{count} entries imported.");
         }
-        return Ok(true);
+        return Ok(is_whole);
     }
     if args.setup_keys {
         return proof::set_up(args, out).map(|()| true);
@@ -112,7 +113,7 @@ fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return boots::list(reading.journal(), args, out);
     }
     if let Some(field) = &args.field {
-        return list_values(reading.journal(), field, out);
+        return list_values(reading.journal(), (field, walk::lines_max(args)?), out);
     }
     if args.fields {
         return list_fields(reading.journal(), out);
@@ -186,8 +187,10 @@ impl<'a> Show<'a> {
         }
         self.write(out)?;
         if self.args.follow {
-            // Until the output is closed.
-            reading.follow(walk.query(), None, &mut Shown { show: &mut self, out })?;
+            // Until nobody reads any more: `| head -1` has enough before the next entry comes.
+            let stdout = std::io::stdout();
+            let also = Also::Output(stdout.as_fd());
+            reading.follow(walk.query(), also, &mut Shown { show: &mut self, out })?;
         }
         self.finish(out)?;
         Ok(self.shown > 0 || self.args.grep.is_none())
@@ -254,14 +257,19 @@ impl Sink for Last<'_> {
     }
 }
 
-fn list_values(journal: &Union, field: &str, out: &mut dyn Write) -> Result<bool, Failure> {
+/// So many values of a field, or all.
+fn list_values(
+    journal: &Union,
+    (field, lines): (&str, Option<usize>),
+    out: &mut dyn Write,
+) -> Result<bool, Failure> {
     if !is_valid_name(field.as_bytes()) {
         return Err(Failure(format!("'{field}' is no name of a field")));
     }
     let (values, damage) = journal.values(field.as_bytes())?;
     report(&damage);
-    for value in values {
-        out.write_all(&value)?;
+    for value in values.iter().take(lines.unwrap_or(usize::MAX)) {
+        out.write_all(value)?;
         out.write_all(b"\n")?;
     }
     Ok(true)

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::args::Args;
+use crate::denied::Denied;
 use crate::failure::Failure;
 use crate::foreign;
 use crate::format::print_bytes;
@@ -18,6 +19,7 @@ use warren_log_store::query::Journal;
 use warren_log_store::query::source::Source;
 use warren_log_store::size;
 use warren_log_store::store::DEFAULT_CLASS;
+use warren_log_store::store::age::Clock;
 use warren_log_store::store::names::Catalogue;
 use warren_log_store::store::vacuum::{ClassLimits, Limits, Vacuumed, vacuum};
 use warren_log_store::time;
@@ -108,14 +110,32 @@ fn sources(stores: &[Store]) -> impl Iterator<Item = (PathBuf, &Source)> {
     })
 }
 
-/// What the device did not give when a store was opened, with its path.
+/// What the caller may not read of these.
+pub fn denied(stores: &[Store]) -> Denied {
+    let mut denied = Denied::default();
+    for store in stores {
+        let directory = store.files.directory();
+        for error in store.journal.denied() {
+            denied.add(match error {
+                // Of the directory there is the path.
+                Error::Io { op: "list", .. } => directory.to_owned(),
+                Error::Io { name, .. } => directory.join(name),
+                _ => directory.to_owned(),
+            });
+        }
+    }
+    denied
+}
+
+/// What the device did not give when a store was opened, or the caller may not read, with its path.
 fn unreadable(stores: &[Store]) -> impl Iterator<Item = (PathBuf, &Error)> {
     stores.iter().flat_map(|store| {
         let path = |error: &Error| match error {
             Error::Io { name, .. } => store.files.directory().join(name),
             _ => store.files.directory().to_owned(),
         };
-        store.journal.unreadable().iter().map(move |error| (path(error), error))
+        let journal = &store.journal;
+        journal.unreadable().iter().chain(journal.denied()).map(move |error| (path(error), error))
     })
 }
 
@@ -192,7 +212,8 @@ pub fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
         },
         ..Limits::default()
     };
-    let Vacuumed { gone, bytes, unreadable, .. } = vacuum(files, &limits, time::now_us())?;
+    let Vacuumed { gone, bytes, unreadable, .. } =
+        vacuum(files, &limits, &Clock::of_wall(time::now_us()))?;
     report(&unreadable);
     if !args.quiet {
         let directory = files.directory().display();

@@ -2,13 +2,16 @@
 //! [`Sink`]'s matter.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use crate::args::Args;
 use crate::failure::Failure;
 use crate::reading::{Go, Reading, Sink};
 use crate::select;
 use warren_log_store::entry::Entry;
+use warren_log_store::files::read_small;
 use warren_log_store::query::union::Positions;
 use warren_log_store::query::{Cursor, Direction, Pulse, Query, Union};
 use warren_log_store::time;
@@ -19,6 +22,22 @@ const LINES_DEFAULT: usize = 10;
 /// Most entries that are held to turn them round; more are looked for, and then read again.
 const TURNED_ROUND_MAX: usize = 1000;
 
+/// Most entries, or values; `None`: all. `+` before the number means the oldest ones.
+///
+/// # Errors
+/// When it is no number.
+pub fn lines_max(args: &Args) -> Result<Option<usize>, Failure> {
+    let Some(text) = args.lines.as_ref().filter(|text| *text != "all") else { return Ok(None) };
+    let bad = || Failure(format!("Failed to parse lines '{text}'"));
+    let digits = text.strip_prefix('+').unwrap_or(text);
+    // A second sign would be taken for one of the number.
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten().map(Some).ok_or_else(bad)
+}
+
+/// More than a cursor and its line break have, bytes.
+const CURSOR_BYTES_MAX: u64 = 4096;
+
 /// What is to be given.
 pub struct Walk {
     query: Query,
@@ -27,7 +46,7 @@ pub struct Walk {
     positions: Option<Positions>,
     /// Most entries; `None`: all.
     lines: Option<usize>,
-    /// It begins at a time, so that the first ones count, not the last.
+    /// It begins at a time, or the oldest are wanted, so that the first ones count, not the last.
     since: bool,
 }
 
@@ -37,16 +56,16 @@ impl Walk {
     /// # Errors
     /// When an option cannot be understood, or names what is not there.
     pub fn of(args: &Args, journal: &Union) -> Result<Walk, Failure> {
-        let bad = |text: &String| Failure(format!("Failed to parse lines '{text}'"));
         let lines = match &args.lines {
             None => args.follow.then_some(LINES_DEFAULT),
-            Some(all) if all == "all" => None,
-            Some(text) => Some(text.parse().map_err(|_| bad(text))?),
+            Some(_) => lines_max(args)?,
         };
+        let are_oldest = args.lines.as_ref().is_some_and(|lines| lines.starts_with('+'));
         let query = select::query(args, journal, time::now_us())?;
         let direction = if args.reverse { Direction::Backward } else { Direction::Forward };
         let positions = start(args, journal, direction)?;
-        Ok(Walk { query, direction, positions, lines, since: args.since.is_some() })
+        let since = args.since.is_some() || are_oldest;
+        Ok(Walk { query, direction, positions, lines, since })
     }
 
     /// Has somebody told how far the search is.
@@ -112,11 +131,8 @@ fn go_on(on: bool) -> ControlFlow<()> {
 
 /// Where the cursor is that the options name, if they name one.
 fn start(args: &Args, journal: &Union, direction: Direction) -> Result<Option<Positions>, Failure> {
-    let from_file = match &args.cursor_file {
-        Some(path) if path.exists() => Some(std::fs::read_to_string(path)?),
-        _ => None,
-    };
-    let after = args.after_cursor.as_deref().or(from_file.as_deref().map(str::trim));
+    let from_file = args.cursor_file.as_deref().map(read_cursor).transpose()?.flatten();
+    let after = args.after_cursor.as_deref().or(from_file.as_deref());
     let (text, inclusive) = match (&args.cursor, after) {
         (Some(text), _) => (text.as_str(), true),
         (None, Some(text)) => (text, false),
@@ -125,6 +141,20 @@ fn start(args: &Args, journal: &Union, direction: Direction) -> Result<Option<Po
     let bad = || Failure(format!("Failed to seek to cursor: {text}"));
     let cursor = Cursor::parse(text).ok_or_else(bad)?;
     Ok(Some(journal.seek(&cursor, direction, inclusive)?))
+}
+
+/// The first line of a file; `None` of one that is not there or empty: then everything is new.
+fn read_cursor(path: &Path) -> Result<Option<String>, Failure> {
+    let bytes = match read_small(path, CURSOR_BYTES_MAX) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => {
+            return Err(Failure(format!("Failed to read cursor file {}: {e}", path.display())));
+        }
+        Ok(bytes) => bytes,
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().next().unwrap_or_default().trim();
+    Ok((!line.is_empty()).then(|| line.to_owned()))
 }
 
 /// So many entries.

@@ -32,7 +32,7 @@ fn write_theirs(root: &Path, machine: u8, entries: &[(u64, &str)]) {
     for (number, (after_us, text)) in entries.iter().enumerate() {
         let (realtime_us, monotonic_us) = (FIRST_US + after_us, 1 + after_us);
         let stamp = Stamp { realtime_us, monotonic_us, boot: Id128([machine; 16]) };
-        writer.append(number as u64 + 1, &stamp, &Fields::new(), &fields(text));
+        writer.append(number as u64 + 1, &stamp, &std::sync::Arc::default(), &fields(text));
     }
     writer.set_state(State::Archived);
     let file = Disk::new(&directory).create("system.journal").expect("a file");

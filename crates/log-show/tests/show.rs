@@ -105,6 +105,37 @@ fn a_cursor_file_goes_on_where_it_was() {
     lab.seal();
     assert_eq!(lab.show(&options), "c");
     assert_eq!(lab.show(&options), "");
+    std::fs::write(&file, "").expect("a file");
+    assert_eq!(lab.show(&options), "a b c", "journalctl takes an empty one for none, too");
+    assert_eq!(lab.show(&options), "");
+}
+
+/// What has no end is not read to its end.
+#[test]
+fn a_cursor_file_without_an_end_is_refused() {
+    let mut lab = Lab::new("endless-cursor");
+    lab.append("a");
+    for path in ["/dev/zero", "/dev/full", "/dev/urandom"] {
+        let output = lab.command(&["--cursor-file", path]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("Failed to read cursor file"), "{said}");
+    }
+}
+
+/// `warren-journalctl -f | grep -m1 ready`: nothing more comes, and nobody waits for it.
+#[test]
+fn who_follows_leaves_when_nobody_reads_any_more() {
+    let mut lab = Lab::new("left");
+    lab.append("a b");
+    let mut child = lab
+        .command(&["-f", "-n", "1", "-o", "cat"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    assert_eq!(lines.next().expect("it follows").expect("a line"), "b");
+    drop(lines);
+    assert!(child.wait().expect("our child").success());
 }
 
 #[test]

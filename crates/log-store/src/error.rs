@@ -30,6 +30,17 @@ pub enum Error {
         /// The rule that is broken.
         what: &'static str,
     },
+    /// Several such places of one file.
+    DamagedParts {
+        /// File name.
+        name: String,
+        /// How many.
+        count: usize,
+        /// Where in the file the first one is, in bytes.
+        offset: u64,
+        /// The rule that is broken there.
+        what: &'static str,
+    },
     /// Written by a later version, or with a feature this one does not know.
     Unsupported {
         /// File name in the store's directory.
@@ -52,6 +63,10 @@ pub enum Error {
     Backlog,
     /// The disk has been asked to make something durable and says nothing.
     NoAnswer,
+    /// Less is free in the file system than is to be left to others.
+    NoRoom,
+    /// Somebody has removed or replaced a file that is being written.
+    Removed(String),
 }
 
 impl Error {
@@ -65,7 +80,9 @@ impl Error {
     /// give it.
     pub fn is_about(&self, file: &str) -> bool {
         match self {
-            Error::Damaged { name, .. } | Error::Unsupported { name, .. } => name == file,
+            Error::Damaged { name, .. }
+            | Error::DamagedParts { name, .. }
+            | Error::Unsupported { name, .. } => name == file,
             Error::Io { op: "open" | "stat" | "read", name, .. } => {
                 name == file && self.is_of_device()
             }
@@ -91,11 +108,24 @@ impl Error {
         }
     }
 
+    /// Who asks has no right to it.
+    pub fn is_of_access(&self) -> bool {
+        /// EPERM, EACCES.
+        const OF_ACCESS: [i32; 2] = [1, 13];
+        matches!(self, Error::Io { errno, .. } if OF_ACCESS.contains(errno))
+    }
+
     /// Its file system, or the quota of its owner, has no room or no inode for it.
     pub fn is_of_room(&self) -> bool {
         /// ENOSPC, EDQUOT.
         const OF_ROOM: [i32; 2] = [28, 122];
         matches!(self, Error::Io { errno, .. } if OF_ROOM.contains(errno))
+    }
+
+    /// What is written has no name any more, or no directory: nobody can read it there.
+    pub fn is_of_removal(&self) -> bool {
+        use warren_sys::errno::ENOENT;
+        matches!(self, Error::Removed(_) | Error::Io { op: "create", errno: ENOENT, .. })
     }
 
     /// The file is not there: vacuumed, sealed or merged since it was listed.
@@ -114,6 +144,9 @@ impl fmt::Display for Error {
             Error::Damaged { name, offset, what } => {
                 write!(f, "{name}: damaged at byte {offset}: {what}")
             }
+            Error::DamagedParts { name, count, offset, what } => {
+                write!(f, "{name}: damaged in {count} places, the first at byte {offset}: {what}")
+            }
             Error::Unsupported { name, flags } => {
                 write!(f, "{name}: written with features this version does not know ({flags:#x})")
             }
@@ -121,6 +154,8 @@ impl fmt::Display for Error {
             Error::BadClass(name) => write!(f, "not a class: {name:?}"),
             Error::Backlog => f.write_str("too much waits to be written"),
             Error::NoAnswer => f.write_str("the disk does not answer"),
+            Error::NoRoom => f.write_str("the file system has less free than KeepFree="),
+            Error::Removed(name) => write!(f, "{name} was removed while it was written"),
             Error::Locked(name) => write!(f, "{name}: another writer is at work"),
         }
     }

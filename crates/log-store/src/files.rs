@@ -7,7 +7,8 @@ pub mod patient;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,9 @@ use crate::error::{Error, Result};
 
 /// Mode of new files: the owner writes, the group reads.
 const FILE_MODE: u32 = 0o640;
+
+/// Mode of the lock.
+const LOCK_MODE: u32 = 0o600;
 
 /// A file of the directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +52,13 @@ pub trait Files: Send + Sync {
     fn list(&self) -> Result<Vec<Listed>>;
     /// Opens for reading.
     fn open(&self, name: &str) -> Result<Box<dyn File>>;
+    /// The first bytes of a file, at most so many, and its size, bytes.
+    fn beginning(&self, name: &str, bytes_max: usize) -> Result<(Vec<u8>, u64)> {
+        let (file, mut bytes) = (self.open(name)?, vec![0; bytes_max]);
+        let count = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(count);
+        Ok((bytes, file.len()?))
+    }
     /// Makes a file that must not be there yet.
     fn create(&self, name: &str) -> Result<Box<dyn File>>;
     /// Renames, replacing what has the new name.
@@ -100,9 +111,15 @@ impl Disk {
     pub fn lock(&self) -> Result<fs::File> {
         const NAME: &str = "lock";
         let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(FILE_MODE);
+        options.write(true).create(true).truncate(false).mode(LOCK_MODE);
         let file = options.open(self.directory.join(NAME));
         let file = file.map_err(|e| Error::io("open", NAME, &e))?;
+        // Who can open it can hold it. One of an earlier version may be for the group to read.
+        let is_private = file.metadata().is_ok_and(|stat| stat.mode() & 0o077 == 0);
+        if !is_private {
+            let permissions = fs::Permissions::from_mode(LOCK_MODE);
+            file.set_permissions(permissions).map_err(|e| Error::io("chmod", NAME, &e))?;
+        }
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(fs::TryLockError::WouldBlock) => Err(Error::Locked(self.own_name())),
@@ -240,6 +257,22 @@ impl Files for Disk {
             .map_err(|e| Error::io("statvfs", &self.own_name(), &e.into()))?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         Ok(Space { free_bytes: bytes(stat.f_bavail), total_bytes: bytes(stat.f_blocks) })
+    }
+}
+
+/// Reads a small file whole; `max_bytes` is more than it ever has.
+///
+/// # Errors
+/// Those of the file, and `FileTooLarge` for one of more bytes or without an end, as a device is.
+pub fn read_small(path: &std::path::Path, max_bytes: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > max_bytes {
+        true => Err(std::io::Error::new(
+            std::io::ErrorKind::FileTooLarge,
+            "it is no file of ours, it is too large",
+        )),
+        false => Ok(bytes),
     }
 }
 

@@ -32,3 +32,17 @@ pub const CONTROL_SOCKET: &str = "io.warrener.journal";
 /// Begins the name of each file of the mirror: the `.journal` files that the daemon writes for
 /// systemd's readers, and that our own reader passes by.
 pub const MIRROR_NAME: &str = "system@warren";
+
+/// Begins those of the mirror of a user, before the number of the user; and what is behind that.
+pub const MIRROR_OF_USER: &str = "user-";
+/// What is behind the number of the user.
+pub const MIRROR_ENDING: &str = "@warren";
+
+/// Whether a file is one of a mirror.
+pub fn is_mirror(name: &str) -> bool {
+    let of_user = |name: &str| {
+        let (uid, _) = name.strip_prefix(MIRROR_OF_USER)?.split_once(MIRROR_ENDING)?;
+        uid.bytes().all(|byte| byte.is_ascii_digit()).then_some(())
+    };
+    name.starts_with(MIRROR_NAME) || of_user(name).is_some()
+}

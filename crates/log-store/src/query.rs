@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 pub use crate::segment::directory::BootSpan;
 pub use cursor::Cursor;
-pub use expr::Expr;
+pub use expr::{BOOT_FIELD, Expr};
 pub use grep::{Case, Grep};
 pub use stream::Entries;
 pub use union::Union;
@@ -83,6 +83,8 @@ pub struct Journal {
     settled: Option<u64>,
     /// What the device does not give.
     unreadable: Vec<Error>,
+    /// What the caller may not read.
+    denied: Vec<Error>,
 }
 
 impl Journal {
@@ -94,6 +96,7 @@ impl Journal {
             settled_only: false,
             settled: None,
             unreadable: Vec::new(),
+            denied: Vec::new(),
         };
         journal.refresh()?;
         Ok(journal)
@@ -126,9 +129,10 @@ impl Journal {
     /// have neither a file that was removed nor the one that came in its place.
     fn try_refresh(&mut self) -> Result<bool> {
         let mut classes: BTreeMap<String, Vec<Arc<Source>>> = BTreeMap::new();
-        let mut unreadable = Vec::new();
+        let (mut unreadable, mut denied) = (Vec::new(), Vec::new());
         let may_leave_out = !self.settled_only;
-        let listing = left_out(self.files.list(), may_leave_out, &mut unreadable)?;
+        let faults = (&mut unreadable, &mut denied);
+        let listing = left_out(self.files.list(), may_leave_out, faults)?;
         let listing = listing.unwrap_or_default();
         let listed = Catalogue::of(listing).files;
         for file in &listed {
@@ -136,7 +140,11 @@ impl Journal {
                 Some(source) => Some(source),
                 None => {
                     let opened = Source::open(&*self.files, &file.name).map(Arc::new);
-                    left_out(opened, self.may_leave_out(&file.name), &mut unreadable)?
+                    left_out(
+                        opened,
+                        self.may_leave_out(&file.name),
+                        (&mut unreadable, &mut denied),
+                    )?
                 }
             };
             let Some(source) = source else { continue };
@@ -147,7 +155,7 @@ impl Journal {
             true => settled.try_fold(None, |last, settled| Ok(last.max(Some(settled?))))?,
             false => None,
         };
-        (self.classes, self.unreadable) = (classes, unreadable);
+        (self.classes, self.unreadable, self.denied) = (classes, unreadable, denied);
         let Ok(again) = self.files.list() else { return Ok(true) };
         let again = Catalogue::of(again).files;
         Ok(listed.iter().map(|file| &file.name).eq(again.iter().map(|file| &file.name)))
@@ -234,15 +242,29 @@ impl Journal {
         &self.unreadable
     }
 
+    /// The files that the caller may not read, or the directory, when the picture was taken.
+    pub fn denied(&self) -> &[Error] {
+        &self.denied
+    }
+
     /// All files, by class and first sequence number.
     pub fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
         self.classes.values().flatten()
     }
 }
 
-/// What is read, or nothing and the error kept where the device does not give it.
-fn left_out<T>(read: Result<T>, may: bool, unreadable: &mut Vec<Error>) -> Result<Option<T>> {
+/// What is read, or nothing and the error kept where the device does not give it; and whenever the caller may not read it,
+/// which is no passing trouble.
+fn left_out<T>(
+    read: Result<T>,
+    may: bool,
+    (unreadable, denied): (&mut Vec<Error>, &mut Vec<Error>),
+) -> Result<Option<T>> {
     match read {
+        Err(e) if e.is_of_access() => {
+            denied.push(e);
+            Ok(None)
+        }
         Err(e) if may && e.is_of_device() => {
             unreadable.push(e);
             Ok(None)

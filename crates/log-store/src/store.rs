@@ -10,6 +10,7 @@
 //! not, a beginning. [`names`] says how a reader tells a file from what replaces it, `log` what
 //! is written when. `tests` loses writes at every point and checks it.
 
+pub mod age;
 pub mod carry;
 pub mod fault;
 mod log;
@@ -25,8 +26,8 @@ use std::sync::Arc;
 use crate::block::Identity;
 use crate::entry::{ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, Entry, Fields, Id128, Stamp, is_valid_name};
 use crate::error::{Error, Result};
-use crate::files::{File, Files};
-use crate::segment::layout::{FileHeader, FileKind};
+use crate::files::{Disk, File, Files};
+use crate::segment::layout::{FILE_HEADER_BYTES, FileHeader, FileKind};
 use crate::segment::read::read_header;
 use crate::segment::scan::{Salvage, Walk};
 use crate::store::log::ActiveLog;
@@ -76,16 +77,31 @@ pub struct Store {
 pub struct SyncJob {
     log: FileName,
     file: Arc<dyn File>,
-    /// Its directory, when its name may not be durable.
-    directory: Option<Arc<dyn Files>>,
+    /// Its id, and how many bytes of it are to be made durable.
+    id: Id128,
+    bytes: u64,
+    files: Arc<dyn Files>,
+    /// Its name may not be durable.
+    directory: bool,
 }
 
 impl SyncJob {
     /// Does it; may take as long as the disk does.
     pub fn run(self) -> Synced {
-        let directory = self.directory.as_ref().map_or(Ok(()), |files| files.sync_directory());
-        let result = directory.and_then(|()| self.file.sync());
-        Synced { log: self.log, directory: self.directory.is_some(), result }
+        let result = self.try_run();
+        Synced { log: self.log, directory: self.directory, result }
+    }
+
+    /// A directory that is gone cannot be synced: that it is gone is what counts.
+    fn try_run(&self) -> Result<()> {
+        let synced = match self.directory {
+            true => self.files.sync_directory().and_then(|()| self.file.sync()),
+            false => self.file.sync(),
+        };
+        match &synced {
+            Err(e) if !e.is_gone() => synced,
+            _ => check_name(&*self.files, &self.log, self.id, self.bytes).and(synced),
+        }
     }
 }
 
@@ -100,8 +116,31 @@ pub struct Synced {
 pub struct Left {
     /// Entries that may be on no device, with their classes, in the order of their numbers.
     pub entries: Vec<(String, Entry)>,
-    /// The logs that they were to come to, and how much of each is durable, bytes.
-    pub logs: Vec<(FileName, u64)>,
+    /// The logs that they were to come to.
+    pub logs: Vec<LeftLog>,
+}
+
+/// A log of a store that is written no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftLog {
+    /// Its name.
+    pub name: FileName,
+    /// So much of it is durable, bytes.
+    pub durable: u64,
+    /// The id in its header.
+    id: Id128,
+}
+
+impl LeftLog {
+    /// Cuts the log to what was durable, unless its name is that of another file by now.
+    pub fn cut(&self, disk: &Disk) -> Result<()> {
+        let name = self.name.to_string();
+        match disk.beginning(&name, FILE_HEADER_BYTES as usize) {
+            Err(e) if e.is_gone() => Ok(()),
+            Ok((beginning, _)) if !may_be(&beginning, &name, self.id) => Ok(()),
+            found => found.and_then(|_| disk.cut(&name, self.durable)),
+        }
+    }
 }
 
 /// What [`Store::open`] found.
@@ -312,7 +351,7 @@ impl Store {
         self.end_those(|_, _| true)
     }
 
-    /// The same of logs of a class that began before a time, µs since 1970.
+    /// The same of logs that are meant, by their class and when their first entry came, monotonic µs.
     pub fn end_those(&mut self, are_meant: impl Fn(&str, u64) -> bool) -> Result<bool> {
         self.write_logs()?;
         if !self.is_settled() {
@@ -338,8 +377,9 @@ impl Store {
             match log.begin_sync() {
                 Ok(Some(file)) => {
                     // Each does it: another one's may fail.
-                    let directory = self.directory_dirty.then(|| self.files.clone());
-                    jobs.push(SyncJob { log: log.name(), file, directory });
+                    let (files, directory) = (self.files.clone(), self.directory_dirty);
+                    let (id, bytes) = (log.id(), log.position());
+                    jobs.push(SyncJob { log: log.name(), file, id, bytes, files, directory });
                 }
                 Ok(None) => {}
                 Err(e) => result = result.and(Err(e)),
@@ -376,7 +416,8 @@ impl Store {
     pub fn give_up(mut self) -> Left {
         let mut left = Left { entries: Vec::new(), logs: Vec::new() };
         for log in self.closing.values_mut().chain(self.active.values_mut()) {
-            left.logs.push((log.name(), log.durable()));
+            let (name, durable, id) = (log.name(), log.durable(), log.id());
+            left.logs.push(LeftLog { name, durable, id });
             let class = log.class().to_owned();
             left.entries.extend(log.volatile().into_iter().map(|entry| (class.clone(), entry)));
         }
@@ -451,6 +492,30 @@ impl Store {
             self.directory_dirty = false;
         }
         Ok(())
+    }
+}
+
+/// Whether who opens a log by its name gets the one that is written, with so many bytes: it may have been removed,
+/// moved, replaced or emptied, and its directory too. What identifies a file is the id in its header, since some file
+/// systems number a file anew each time that they are asked. One whose header is damaged is there.
+fn check_name(files: &dyn Files, log: &FileName, id: Id128, bytes: u64) -> Result<()> {
+    let name = log.to_string();
+    let (beginning, size) = match files.beginning(&name, FILE_HEADER_BYTES as usize) {
+        Err(e) if e.is_gone() => return Err(Error::Removed(name)),
+        // The device has said that it has the file.
+        Err(_) => return Ok(()),
+        Ok(found) => found,
+    };
+    let is_emptied = size < bytes || beginning.iter().all(|byte| *byte == 0);
+    if is_emptied || !may_be(&beginning, &name, id) { Err(Error::Removed(name)) } else { Ok(()) }
+}
+
+/// Whether a file that begins so may have that id: it has no other.
+fn may_be(beginning: &[u8], name: &str, id: Id128) -> bool {
+    match FileHeader::parse(beginning, name) {
+        Ok(Some(header)) => header.identity.file == id,
+        Ok(None) => true,
+        Err(_) => false,
     }
 }
 

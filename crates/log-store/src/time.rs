@@ -1,7 +1,7 @@
 //! Times as people write and read them: systemd.time(7).
 
 use jiff::civil::{Date, Time, Weekday};
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
 /// µs of the units of a time span, longest names first where one begins another.
@@ -54,6 +54,11 @@ pub fn parse_span(text: &str) -> Option<u64> {
     any.then_some(total)
 }
 
+/// Reads seconds, with a fraction or without; µs.
+pub fn parse_seconds(text: &str) -> Option<u64> {
+    parse_decimal(text, 1_000_000)
+}
+
 /// So many of a unit; what is less than a µs counts nothing.
 fn parse_decimal(text: &str, unit_us: u64) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -69,6 +74,20 @@ fn parse_decimal(text: &str, unit_us: u64) -> Option<u64> {
     Some(total)
 }
 
+/// The time zone of this system, or the one that `TZ` names, as the C library reads it: a zone of POSIX that has a summer
+/// and does not say when has that of the United States.
+pub fn local_zone() -> TimeZone {
+    let text = std::env::var("TZ").unwrap_or_default();
+    posix_zone(&text).unwrap_or_else(TimeZone::system)
+}
+
+fn posix_zone(text: &str) -> Option<TimeZone> {
+    const RULE: &str = ",M3.2.0,M11.1.0";
+    let has_digits = text.contains(|c: char| c.is_ascii_digit());
+    let is_posix = has_digits && !text.starts_with(':') && !text.contains(['/', ',']);
+    is_posix.then(|| TimeZone::posix(&format!("{text}{RULE}")).ok())?
+}
+
 /// The wall clock, µs since 1970.
 pub fn now_us() -> u64 {
     warren_sys::time::realtime_ns() / 1000
@@ -78,7 +97,7 @@ pub fn now_us() -> u64 {
 pub fn parse(text: &str, now_us: u64, zone: &TimeZone) -> Option<u64> {
     let text = text.trim();
     if let Some(seconds) = text.strip_prefix('@') {
-        return parse_decimal(seconds, 1_000_000);
+        return parse_seconds(seconds);
     }
     if let Some(ago) = text.strip_suffix("ago") {
         return now_us.checked_sub(parse_span(ago)?);
@@ -92,8 +111,13 @@ pub fn parse(text: &str, now_us: u64, zone: &TimeZone) -> Option<u64> {
     if let Some(span) = text.strip_prefix('+') {
         return now_us.checked_add(parse_span(span)?);
     }
-    let (text, zone) = split_zone(text, zone);
-    let now = zoned(now_us, &zone)?;
+    let (text, zone) = split_zone(text, now_us, zone);
+    parse_named(text, now_us, &zone)
+}
+
+/// A day by its name, or a date and a time of a zone.
+fn parse_named(text: &str, now_us: u64, zone: &TimeZone) -> Option<u64> {
+    let now = zoned(now_us, zone)?;
     match text {
         "now" => Some(now_us),
         "today" => micros(&now.start_of_day().ok()?),
@@ -103,18 +127,74 @@ pub fn parse(text: &str, now_us: u64, zone: &TimeZone) -> Option<u64> {
     }
 }
 
-/// Takes the name of a time zone off the end; without one it is the given one.
-fn split_zone<'t>(text: &'t str, zone: &TimeZone) -> (&'t str, TimeZone) {
-    let named = text.rsplit_once(' ').and_then(|(rest, name)| {
-        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
-        let zone = match name {
-            "UTC" => Some(TimeZone::UTC),
-            _ if begins => TimeZone::get(name).ok(),
-            _ => None,
-        };
-        Some((rest.trim_end(), zone?))
+/// Takes what says the time zone off the end; without it is the given one: `Z`, a distance from UTC, `UTC`, what the given
+/// zone calls itself in summer and in winter, or the name of a zone.
+fn split_zone<'t>(text: &'t str, now_us: u64, zone: &TimeZone) -> (&'t str, TimeZone) {
+    let as_it_is = || (text, zone.clone());
+    let ends_in_digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
+    if let Some(rest) = text.strip_suffix('Z').filter(|rest| ends_in_digit(rest)) {
+        return (rest, TimeZone::UTC);
+    }
+    // A date has no `+`, and no `-` behind a time or a blank.
+    let sign = text.rfind(['+', '-']).filter(|at| {
+        let before = text.get(..*at).unwrap_or_default();
+        before.contains(':') || before.ends_with(' ')
     });
-    named.unwrap_or_else(|| (text, zone.clone()))
+    if let Some(at) = sign {
+        let (rest, distance) = text.split_at(at);
+        return match parse_distance(distance) {
+            Some(offset) => (rest.trim_end(), TimeZone::fixed(offset)),
+            None => as_it_is(),
+        };
+    }
+    let Some((rest, name)) = text.rsplit_once(' ') else { return as_it_is() };
+    let rest = rest.trim_end();
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let found = match name {
+        name if name.eq_ignore_ascii_case("UTC") => Some(TimeZone::UTC),
+        _ if begins => {
+            let around_us = parse_named(rest, now_us, zone).unwrap_or(now_us);
+            let own = offset_called(name, around_us, zone).map(TimeZone::fixed);
+            own.or_else(|| TimeZone::get(name).ok())
+        }
+        _ => None,
+    };
+    found.map_or_else(as_it_is, |zone| (rest, zone))
+}
+
+/// `+HH`, `+HHMM` or `+HH:MM`, or the same with `-`.
+fn parse_distance(text: &str) -> Option<Offset> {
+    let (sign, digits) = match text.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let (hours, minutes) = match digits.len() {
+        2 => (digits, "0"),
+        4 => digits.split_at_checked(2)?,
+        5 => digits.split_once(':').filter(|(hours, _)| hours.len() == 2)?,
+        _ => return None,
+    };
+    let number =
+        |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?;
+    let (hours, minutes): (i32, i32) = (number(hours)?, number(minutes)?);
+    (minutes < 60).then(|| Offset::from_seconds(sign * (3600 * hours + 60 * minutes)).ok())?
+}
+
+/// How far from UTC a zone is when it has that abbreviation, within a year of a time: `CET` and `CEST` of Berlin.
+fn offset_called(name: &str, around_us: u64, zone: &TimeZone) -> Option<Offset> {
+    /// It is looked at so often, µs, and so many times before and after.
+    const STEP_US: i64 = 30 * 86_400_000_000;
+    const STEPS: i64 = 13;
+    let around_us = i64::try_from(around_us).ok()?;
+    let nearest_first = (0..=STEPS).flat_map(|step| [step, -step]);
+    let times = nearest_first.filter_map(|step| {
+        Timestamp::from_microsecond(around_us.checked_add(step * STEP_US)?).ok()
+    });
+    times
+        .map(|time| zone.to_offset_info(time))
+        .find(|info| info.abbreviation() == name)
+        .map(|info| info.offset())
 }
 
 /// `[WEEKDAY] [DATE] [TIME]`; a date alone is its midnight, a time alone is today's.
@@ -141,7 +221,8 @@ fn parse_civil(text: &str, now: &Zoned) -> Option<u64> {
         return None;
     }
     let time = time.map_or(Some(Time::midnight()), parse_time)?;
-    micros(&date.to_datetime(time).to_zoned(now.time_zone().clone()).ok()?)
+    // Of a time that there are two of systemd takes the later one.
+    micros(&now.time_zone().to_ambiguous_zoned(date.to_datetime(time)).later().ok()?)
 }
 
 /// `Mon` or `Monday`, in either case.
@@ -256,6 +337,48 @@ mod tests {
         check("2024-01-05 04:30 America/New_York", Some(NOW));
         check("2024-01-05 10:30:00 CET", Some(NOW));
         check("today Europe/Berlin", Some(NOW - 9 * 3_600_000_000 - 1_800_000_000 - 3_600_000_000));
+    }
+
+    /// What the reader prints of a zone with a summer.
+    #[test]
+    fn summer_and_winter() {
+        let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a rule");
+        let check = |text: &str, expected: Option<&str>| {
+            let found = parse(text, NOW, &berlin).map(|us| print(us, &TimeZone::UTC, "%F %T"));
+            assert_eq!(found.as_deref(), expected, "{text}");
+        };
+        check("Sun 2023-07-02 10:00:00 CEST", Some("2023-07-02 08:00:00"));
+        check("2023-07-02 10:00:00 CET", Some("2023-07-02 09:00:00"));
+        check("2023-01-02 10:00:00 CEST", Some("2023-01-02 08:00:00"));
+        check("2023-10-29 02:30 CEST", Some("2023-10-29 00:30:00"));
+        check("2023-10-29 02:30 CET", Some("2023-10-29 01:30:00"));
+        check("2023-10-29 02:30", Some("2023-10-29 01:30:00"));
+        check("2023-03-26 02:30", Some("2023-03-26 01:30:00"));
+        check("2023-03-26 02:30 CEST", Some("2023-03-26 00:30:00"));
+        check("2023-10-29T02:30:00+0200", Some("2023-10-29 00:30:00"));
+        check("2023-10-29T02:30:00.250000+02:00", Some("2023-10-29 00:30:00"));
+        check("2023-10-29T02:30:00Z", Some("2023-10-29 02:30:00"));
+        check("2023-10-29 02:30 utc", Some("2023-10-29 02:30:00"));
+        check("Sun 2023-10-29 02:30:00 -03", Some("2023-10-29 05:30:00"));
+        check("2023-10-29 02:30-0330", Some("2023-10-29 06:00:00"));
+        check("2023-07-02 CEST", Some("2023-07-01 22:00:00"));
+        check("today CEST", Some("2024-01-04 22:00:00"));
+        for bad in
+            ["2023-10-29 02:30 CES", "2023-10-29 02:30 +2", "2023-10-29 02:30+02:60", "Z", "2023Z"]
+        {
+            check(bad, None);
+        }
+    }
+
+    #[test]
+    fn zones_of_posix_have_a_summer() {
+        let shown = |zone: &str, us| print(us, &posix_zone(zone).expect("a zone"), "%F %T %Z");
+        assert_eq!(shown("CET-1CEST", 1_688_284_800_000_000), "2023-07-02 10:00:00 CEST");
+        assert_eq!(shown("CET-1CEST", 1_698_984_800_000_000), "2023-11-03 06:13:20 CEST");
+        assert_eq!(shown("CET-1CEST", 1_704_447_000_000_000), "2024-01-05 10:30:00 CET");
+        for other in ["Europe/Berlin", "", ":/etc/localtime", "UTC", "EST5EDT,M3.2.0,M11.1.0"] {
+            assert!(posix_zone(other).is_none(), "{other}");
+        }
     }
 
     #[test]

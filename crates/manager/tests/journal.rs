@@ -100,7 +100,7 @@ fn output_is_logged_under_its_unit_as_the_settings_say() {
         (
             "few.service",
             "[Service]\nType=oneshot\nLogRateLimitIntervalSec=1h\nLogRateLimitBurst=3\n\
-             ExecStart=/bin/sh -c \"for i in 1 2 3 4 5; do echo $$i; done\""
+             ExecStart=/bin/sh -c \"for i in $$(seq 50); do echo $$i; done\""
                 .to_owned(),
         ),
         (
@@ -147,7 +147,9 @@ fn output_is_logged_under_its_unit_as_the_settings_say() {
         shown("set", "PRIORITY SYSLOG_FACILITY SYSLOG_IDENTIFIER COLOUR SHAPE MESSAGE"),
         ["5 17 named red a b out", "3 17 named red a b bad"]
     );
-    assert_eq!(shown("few", "MESSAGE"), ["1", "2", "3"]);
+    // Up to four times as many where there is room, as for systemd.
+    let few = shown("few", "MESSAGE");
+    assert!((3..=12).contains(&few.len()) && few[..3] == ["1", "2", "3"], "{few:?}");
     assert_eq!(shown("raw", "PRIORITY MESSAGE"), ["6 <3>x"]);
     let one = &entries(&m, &["_SYSTEMD_UNIT=plain.service"])[0];
     assert_eq!(text(one, "_SYSTEMD_CGROUP"), "/system.slice/plain.service");
@@ -496,7 +498,7 @@ fn settings_of_a_unit_count_in_a_namespace_too() {
     let unit = "[Service]\nType=oneshot\nLogNamespace=x\nLogLevelMax=warning\n\
                 LogExtraFields=ROLE=front\nLogFilterPatterns=~secret\n\
                 LogRateLimitIntervalSec=1h\nLogRateLimitBurst=3\n\
-                ExecStart=/bin/sh -c \"for i in 1 2 3 4 5; do echo '<6>info'; echo '<4>secret';\
+                ExecStart=/bin/sh -c \"for i in $$(seq 50); do echo '<6>info'; echo '<4>secret';\
                 echo '<3>line' $$i; done\"";
     // Gone before anybody looks.
     let logger = "[Service]\nType=oneshot\nLogNamespace=x\nLogExtraFields=ROLE=back\n\
@@ -520,7 +522,10 @@ fn settings_of_a_unit_count_in_a_namespace_too() {
             .collect::<Vec<_>>()
     };
     m.expect_job("start", "out.service", "done");
-    assert_eq!(shown("out.service", 3), ["front line 1", "front line 2", "front line 3"]);
+    // Up to four times as many where there is room.
+    let out = shown("out.service", 3);
+    let first = ["front line 1", "front line 2", "front line 3"];
+    assert!((3..=12).contains(&out.len()) && out[..3] == first, "{out:?}");
     let invocation = entries_of(&m, &store, &["_SYSTEMD_UNIT=out.service"]);
     assert_eq!(text(&invocation[0], "_SYSTEMD_INVOCATION_ID").len(), 32);
     m.expect_job("start", "sys.service", "done");

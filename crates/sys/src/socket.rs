@@ -186,7 +186,20 @@ pub struct Listening {
 /// A listening stream socket at a path, which only the user of this process can connect to.
 pub fn listen_private(path: String) -> Result<OwnedFd> {
     let options = SocketOptions { mode: 0o600, ..SocketOptions::default() };
-    Ok(listen(Kind::Stream, &Address::Path(path), &options)?.fd)
+    Ok(listen_at_once(Kind::Stream, path, &options)?.fd)
+}
+
+/// The same as [`listen`] at a path, which has the socket when it can be connected to and not before: between bind(2) and
+/// listen(2) a client would be refused. The kernel goes on to show the name that it had until then.
+pub fn listen_at_once(kind: Kind, path: String, options: &SocketOptions) -> Result<Listening> {
+    let fresh = format!("{path}.fresh");
+    let is_too_long = SocketAddrUnix::new(&*fresh).is_err();
+    if kind == Kind::Datagram || is_too_long || is_directory(&path) {
+        return listen(kind, &Address::Path(path), options);
+    }
+    let listening = listen(kind, &Address::Path(fresh.clone()), options)?;
+    std::fs::rename(&fresh, &path).call_on("rename", &path)?;
+    Ok(listening)
 }
 
 /// Makes a socket, sets its options, binds it and, unless it is for datagrams, listens.

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use warren_log_daemon::config::{Config, Fault, load, of_command_line};
-use warren_log_daemon::daemon::Places;
-use warren_log_daemon::daemon::{Options, run};
+use warren_log_daemon::daemon::{Options, Places, Readers, run};
 use warren_log_store::places::{is_namespace, socket_directory};
 
 /// Open files that this daemon asks for.
@@ -66,10 +65,12 @@ fn options(args: Args) -> Options {
     // By hand and in a namespace, the kernel's log is somebody else's.
     let kmsg = config.read_kmsg.unwrap_or(args.directory.is_none() && is_default);
     let audit = config.audit.unwrap_or(kmsg);
+    let is_of_system = args.directory.is_none() && is_default;
     let mirror_root = args.directory.as_ref().unwrap_or(&args.root).clone();
     let places = match args.directory {
         Some(directory) => Places::by_hand(directory),
-        None => Places::of(config.storage, &args.root, namespace.as_deref(), &sockets),
+        None => Places::of(config.storage, &args.root, namespace.as_deref(), &sockets)
+            .read_by(Readers::of(&args.root)),
     };
     Options {
         places,
@@ -78,6 +79,7 @@ fn options(args: Args) -> Options {
         faults,
         kmsg,
         audit,
+        is_of_system,
         mirror_root,
         namespace,
     }

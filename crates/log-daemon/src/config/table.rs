@@ -92,7 +92,8 @@ pub static SETTINGS: &[Setting] = &[
         "number",
         "`10000`",
         rate.burst = number,
-        "messages of a burst, whatever room there is on the disk; 0: no limit"
+        "messages of a burst, and up to four times as many where there is room for the log, as journald.conf(5) \
+         has it; 0: no limit"
     ),
     setting!(
         "SystemMaxUse",
@@ -241,10 +242,10 @@ pub static SETTINGS: &[Setting] = &[
     setting!(
         "Mirror",
         "bytes",
-        "`0`",
-        mirror_bytes = size,
+        "8M in the default namespace, else 0",
+        mirror_bytes = some_size,
         "not systemd's: what came last is also kept as systemd's files below `/run/log/journal`, for \
-         programs that read no others, in 4 files of 512K to 16M each; 0: not"
+         programs that read no others, in 4 files of 512K to 16M each, and fewer where `RuntimeKeepFree=` says so; 0: not"
     ),
 ];
 

@@ -2,8 +2,15 @@
 //! What must not be here: a bound that one file keeps, which stands in that file.
 //! Pure: read on any thread.
 
-/// An entry is written so long after it came at the latest, µs.
+/// Between two writes is at least so much time, µs: what comes after a pause is written at once, and everything so long
+/// after it came at the latest.
 pub const FLUSH_US: u64 = 250_000;
+
+/// The same while something waits that is urgent, µs.
+pub const FLUSH_URGENT_US: u64 = 10_000;
+
+/// Priorities up to this one are urgent: `err`.
+pub const URGENT_PRIORITY_MAX: u8 = b'3';
 
 /// Most messages that one source may have in a turn.
 pub const TURN_MESSAGES_MAX: usize = 256;

@@ -119,7 +119,7 @@ impl Asking {
 
 /// The last lines of a unit.
 pub fn tail(core: &Core, unit: &str) -> Answer {
-    let zone = TimeZone::system();
+    let zone = time::local_zone();
     let lines = core.tails.get(unit.as_bytes());
     let host = core.senders.host_name();
     Answer::Lines(lines.map(|line| shown(line, host, &zone)).collect())

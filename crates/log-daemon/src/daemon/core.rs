@@ -5,6 +5,7 @@ mod losing;
 mod mark;
 mod moving;
 mod refuge;
+mod removal;
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -12,16 +13,19 @@ use std::sync::Arc;
 
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::Credentials;
+use warren_sys::heap;
 use warren_sys::letting_go::LettingGo;
 
 use crate::config::Config;
-use crate::daemon::bounds::{FLUSH_US, SYNC_PRIORITY_MAX};
+use crate::daemon::bounds::{FLUSH_URGENT_US, FLUSH_US, SYNC_PRIORITY_MAX, URGENT_PRIORITY_MAX};
 use crate::daemon::clock::{Moment, now_us};
 use crate::daemon::core::refuge::Refuge;
+use crate::daemon::core::removal::Removal;
 use crate::daemon::forward::{Came, Forwarder, level_of};
 use crate::daemon::keep::Keep;
 use crate::daemon::message_file;
-use crate::daemon::mirror::{self, Mirror};
+use crate::daemon::mirror;
+use crate::daemon::mirrors::Mirrors;
 use crate::daemon::offered::{self, Offered};
 use crate::daemon::options::Options;
 use crate::daemon::pending::Pending;
@@ -46,6 +50,9 @@ use warren_log_store::store::{CLASSES_MAX, DEFAULT_CLASS, Synced};
 /// With more than this not on the device, the receiving thread waits for it, bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
+/// Memory of an entry that has more is given back, bytes: few senders have such, and none is to cost it for good.
+const LARGE_BYTES: usize = 1 << 20;
+
 /// Store, limits and what is known of senders.
 pub struct Core {
     /// `None` where nothing is kept.
@@ -67,13 +74,17 @@ pub struct Core {
     limiter: Limiter,
     /// What was told of what is not in the log.
     losses: Losses,
-    mirror: Option<Mirror>,
+    mirror: Option<Mirrors>,
     /// Classes of units that there are no settings for, and that it was said of.
     unknown_classes: BTreeSet<String>,
     boot: Id128,
     pending: Pending,
     /// When the oldest entry that is not written came, monotonic µs.
     unwritten_us: Option<u64>,
+    /// When something was written the last time, monotonic µs.
+    written_us: u64,
+    /// Something urgent is not written.
+    is_urgent: bool,
     /// When the oldest entry that is not synced came, monotonic µs.
     unsynced_us: Option<u64>,
     /// When the epoch of the ledger ends, monotonic µs.
@@ -83,6 +94,8 @@ pub struct Core {
     pub(super) sync_now: bool,
     /// A log is still to be closed.
     rotating: bool,
+    /// A large entry came, whose memory was not given back.
+    is_swollen: bool,
     /// Reused: the fields of the entry that is being taken.
     fields: Fields,
     /// The last trouble, so that it is logged once and not each turn.
@@ -90,6 +103,7 @@ pub struct Core {
     /// Entries that there was no memory for while the disk refused.
     unkept: u64,
     refuge: Refuge,
+    removal: Removal,
 }
 
 impl Core {
@@ -124,15 +138,19 @@ impl Core {
             unknown_classes: BTreeSet::new(),
             pending,
             unwritten_us: None,
+            written_us: 0,
+            is_urgent: false,
             unsynced_us: None,
             epoch_due_us: None,
             looked_us: now_us(),
             sync_now: false,
             rotating: false,
+            is_swollen: false,
             fields: Fields::new(),
             trouble: None,
             unkept: 0,
             refuge: Refuge::default(),
+            removal: Removal::default(),
         };
         core.open_mirror(options);
         core.open_first(old)?;
@@ -140,12 +158,15 @@ impl Core {
     }
 
     fn open_mirror(&mut self, options: &Options) {
-        if self.config.mirror_bytes == 0 {
+        let bytes_max = self.config.mirror_bytes(options.is_of_system);
+        if bytes_max == 0 {
             return;
         }
         let namespace = options.namespace.as_deref();
         let directory = mirror::directory(&options.mirror_root, self.machine, namespace);
-        match Mirror::open(&directory, self.config.mirror_bytes, self.machine) {
+        let bounds =
+            mirror::Bounds { bytes_max, keep_free_bytes: self.config.runtime.keep_free_bytes };
+        match Mirrors::open(&directory, bounds, self.machine, self.places.readers()) {
             Ok(mirror) => self.mirror = Some(mirror),
             Err(e) => warren_sys::tell!("warren-journald: there is no mirror: {e}"),
         }
@@ -153,7 +174,7 @@ impl Core {
 
     /// Says in the mirror that nobody writes any more.
     pub fn finish_mirror(&mut self) {
-        self.mirror.iter_mut().for_each(Mirror::finish);
+        self.mirror.iter_mut().for_each(Mirrors::finish);
     }
 
     /// Takes a message that came as a file: at once, or when it was read.
@@ -246,8 +267,10 @@ impl Core {
             interval_us: unit.rate_interval_us.unwrap_or(self.config.rate.interval_us),
             burst: unit.rate_burst.unwrap_or(self.config.rate.burst),
         });
-        match self.limiter.check(origin.who(), rate, now.monotonic_us) {
+        let room = self.keep.as_ref().map_or(0, |keep| keep.upkeep.room_bytes());
+        match self.limiter.check(origin.who(), rate.with_room(room), now.monotonic_us) {
             Verdict::Drop => return,
+            Verdict::DropFirst => return self.say_suppressing(origin.who()),
             Verdict::Keep => {}
             Verdict::KeepAfter(count) => self.say_suppressed(origin.who(), count),
         }
@@ -317,11 +340,14 @@ impl Core {
             Ok(seqnum) => {
                 self.mirror.iter_mut().for_each(|mirror| mirror.append(stamp, context, fields));
                 self.pending.entry((class, seqnum), stamp, context, fields);
+                self.is_swollen |= fields.bytes_len() > LARGE_BYTES;
                 let now = stamp.monotonic_us;
                 self.unwritten_us.get_or_insert(now);
                 self.unsynced_us.get_or_insert(now);
-                let urgent = |priority: &[u8]| matches!(priority, [p] if *p <= SYNC_PRIORITY_MAX);
-                self.sync_now |= fields.get("PRIORITY").is_some_and(urgent);
+                if let Some([priority]) = fields.get("PRIORITY") {
+                    self.sync_now |= *priority <= SYNC_PRIORITY_MAX;
+                    self.is_urgent |= *priority <= URGENT_PRIORITY_MAX;
+                }
             }
             Err(Error::Backlog) => self.unkept += 1,
             Err(e @ Error::TooLarge { .. }) => self.lose_entry(context, &e),
@@ -339,6 +365,7 @@ impl Core {
     /// Says on stderr what is wrong, once for as long as it is the same, and asks for room.
     fn trouble(&mut self, error: &Error) {
         self.judge_disk(error);
+        self.judge_removal(error);
         let text = error.to_string();
         if self.trouble.as_ref() != Some(&text) {
             warren_sys::tell!("warren-journald: {text}");
@@ -371,15 +398,22 @@ impl Core {
             self.refuge.due_us(),
             self.limiter.due_us(),
             self.losses.due_us(),
-            self.unwritten_us.map(|at| at + FLUSH_US),
+            self.write_due_us(),
             self.unsynced_us.map(|at| at + self.config.sync_us),
         ];
         due.into_iter().flatten().min()
     }
 
+    /// When what waits is to be written, monotonic µs.
+    fn write_due_us(&self) -> Option<u64> {
+        let between = if self.is_urgent { FLUSH_URGENT_US } else { FLUSH_US };
+        self.unwritten_us.map(|_| self.written_us + between)
+    }
+
     /// Writes and syncs what is due; true when everything is in files.
     pub fn end_turn(&mut self) -> bool {
-        if self.leave_dead_disk() {
+        // Both, whatever the first one does.
+        if self.leave_dead_disk() | self.leave_removed_store() | self.take_anew() {
             return self.unwritten_us.is_none();
         }
         let now = now_us();
@@ -392,7 +426,7 @@ impl Core {
             || self.unsynced_us.is_some_and(|at| now >= at + self.config.sync_us)
         {
             self.begin_sync();
-        } else if self.is_full() || self.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
+        } else if self.is_full() || self.write_due_us().is_some_and(|due| now >= due) {
             self.flush_or_say();
         } else {
             return false;
@@ -408,17 +442,21 @@ impl Core {
     /// Writes everything that was taken. What fails is said, and tried again by the clock.
     pub fn flush(&mut self) -> Result<()> {
         let waited = self.wait_for_disk();
-        self.write().and(waited)
+        match self.write().and(waited) {
+            Err(_) if self.leave_removed_store() => self.write(),
+            written => written,
+        }
     }
 
     /// Writes what may be written now: not what follows a log that is still on its way to the disk.
     fn write(&mut self) -> Result<()> {
+        (self.written_us, self.is_urgent) = (now_us(), false);
         let Some(keep) = &mut self.keep else {
             self.unwritten_us = None;
             return Ok(());
         };
         let flushed = keep.store.flush();
-        self.mirror.iter_mut().for_each(Mirror::flush);
+        self.mirror.iter_mut().for_each(Mirrors::flush);
         let left = keep.store.has_unwritten();
         self.unwritten_us = left.then(now_us);
         match &flushed {
@@ -495,6 +533,13 @@ impl Core {
 
     /// Makes everything that was taken durable. What fails is tried again by the clock.
     pub fn sync(&mut self) -> Result<()> {
+        match self.sync_all() {
+            Err(_) if self.leave_removed_store() => self.sync_all(),
+            synced => synced,
+        }
+    }
+
+    fn sync_all(&mut self) -> Result<()> {
         self.wait_for_disk()?;
         // A log that follows one which is closing comes after it.
         for _ in 0..2 {
@@ -509,6 +554,13 @@ impl Core {
 
     /// Closes the logs that are open, so that they are sealed.
     pub fn rotate(&mut self) -> Result<()> {
+        match self.rotate_all() {
+            Err(_) if self.leave_removed_store() => self.rotate_all(),
+            rotated => rotated,
+        }
+    }
+
+    fn rotate_all(&mut self) -> Result<()> {
         self.wait_for_disk()?;
         for _ in 0..2 {
             let ended = self.keep.as_mut().map_or(Ok(true), |keep| keep.store.end_logs());
@@ -529,6 +581,15 @@ impl Core {
             self.trouble(&e);
         }
         self.flush_or_say();
+    }
+
+    /// Gives back what large entries have left, when they are in segments.
+    pub fn give_back_memory(&mut self) {
+        let Some(keep) = self.keep.as_ref().filter(|_| self.is_swollen) else { return };
+        if keep.store.waiting_bytes() < LARGE_BYTES && !keep.store.has_ended() {
+            (self.is_swollen, self.fields) = (false, Fields::new());
+            keep.upkeep.when_done(heap::trim);
+        }
     }
 
     /// Gives closed logs to the other thread.

@@ -66,6 +66,8 @@ pub struct Forwarder {
     /// Where nobody listened: until when none is looked for, µs of the monotonic clock.
     nobody_until_us: Cell<u64>,
     tty: PathBuf,
+    /// Why it could not be opened the last time, and whether it was said.
+    console_fault: Cell<Option<(String, bool)>>,
     /// Lines of the console begin with a time.
     has_times: bool,
     host: String,
@@ -178,9 +180,28 @@ impl Forwarder {
             syslog: sockets.join(SYSLOG_NAME),
             nobody_until_us: Cell::new(0),
             tty: config.tty_path.clone(),
+            console_fault: Cell::new(None),
             has_times: std::fs::read(PRINTK_TIME).is_ok_and(|text| text.starts_with(b"Y")),
             host: host.to_owned(),
         }
+    }
+
+    /// Why the console does not get what is for it, when that was not asked before.
+    pub fn take_console_fault(&self) -> Option<String> {
+        let (text, is_told) = self.console_fault.take()?;
+        self.console_fault.set(Some((text.clone(), true)));
+        (!is_told).then_some(text)
+    }
+
+    fn note_console(&self, written: std::io::Result<()>) {
+        let before = self.console_fault.take();
+        let fault = written.err().map(|e| format!("TTYPath={}: {e}", self.tty.display()));
+        let is_told =
+            |text: &String| before.as_ref().is_some_and(|(old, told)| old == text && *told);
+        self.console_fault.set(fault.map(|text| {
+            let told = is_told(&text);
+            (text, told)
+        }));
     }
 
     /// Forwards an entry to those that the settings or itself name, up to the level that each takes. Who does
@@ -205,7 +226,7 @@ impl Forwarder {
         let Some(message) = Message::of(fields, context) else { return true };
         let mut is_taken = true;
         if for_syslog {
-            let made = || Cow::Owned(message.for_syslog(realtime_us, &TimeZone::system()));
+            let made = || Cow::Owned(message.for_syslog(realtime_us, &time::local_zone()));
             is_taken = self.send(&syslog.map_or_else(made, Cow::Borrowed), sender_of(context));
         }
         if for_kmsg {
@@ -213,7 +234,8 @@ impl Forwarder {
         }
         if for_console {
             let time = self.has_times.then(now_us);
-            write_to(&self.tty, message.for_console(time).as_bytes());
+            let written = try_write_to(&self.tty, message.for_console(time).as_bytes());
+            self.note_console(written);
         }
         if for_wall {
             self.wall(&message, realtime_us);
@@ -245,7 +267,7 @@ impl Forwarder {
     }
 
     fn wall(&self, message: &Message<'_>, realtime_us: u64) {
-        let time = time::print(realtime_us, &TimeZone::system(), "%a %Y-%m-%d %H:%M:%S %Z");
+        let time = time::print(realtime_us, &time::local_zone(), "%a %Y-%m-%d %H:%M:%S %Z");
         let head =
             format!("\r\nBroadcast message from warren-journald@{} ({time}):\r\n", self.host);
         let text = [&head, "\r\n", &message.for_wall(), "\r\n"].concat();
@@ -268,9 +290,19 @@ fn sender_of(context: &Fields) -> Option<UCred> {
 
 /// One write to a device that must not make us wait; what fails is left out.
 fn write_to(path: &Path, text: &[u8]) {
+    // Whether it is there is somebody else's matter.
+    let _ = try_write_to(path, text);
+}
+
+/// The same.
+///
+/// # Errors
+/// When the device cannot be opened; what it does not take is left out.
+fn try_write_to(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
-    let opened = File::options().append(true).custom_flags(flags).open(path);
-    let _ = opened.and_then(|mut file| file.write_all(text));
+    let mut file = File::options().append(true).custom_flags(flags).open(path)?;
+    let _ = file.write_all(text);
+    Ok(())
 }
 
 /// The terminals that somebody is logged in at: utmp(5), records of 384 bytes.

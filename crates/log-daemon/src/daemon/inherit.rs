@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 
 use rustix::net::{SocketType, getsockname, sockopt};
-use warren_sys::socket::{self, Address, Kind, SocketOptions};
+use warren_sys::socket::{self, Kind, SocketOptions};
 use warren_sys::{activation, fdpass};
 
 /// Names of what is kept.
@@ -142,7 +142,7 @@ fn send_to(path: &str, data: &[u8], fds: &[BorrowedFd<'_>]) -> std::io::Result<(
 
 /// A socket of the daemon's own, where the manager gave none.
 pub fn bind(path: String, kind: Kind, receive_buffer: u32) -> warren_sys::Result<OwnedFd> {
-    Ok(socket::listen(kind, &Address::Path(path), &options(receive_buffer))?.fd)
+    Ok(socket::listen_at_once(kind, path, &options(receive_buffer))?.fd)
 }
 
 /// Another socket in the place of one at which datagrams come, and the inode of its file.

@@ -2,27 +2,41 @@
 //! another.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use warren_sys::eventfd::EventFd;
 
 use crate::config::{Config, FILES_DEFAULT};
-use crate::daemon::places::{Place, Places, limits, merge_bounds};
-use crate::daemon::upkeep::{Bounds, Upkeep};
+use crate::daemon::places::{Place, Places, limits, merge_bounds, trust_us};
+use crate::daemon::upkeep::{Bounds, Upkeep, room_bytes};
 use warren_log_store::entry::Id128;
 use warren_log_store::error::Result;
 use warren_log_store::files::patient::{Door, Patient};
 use warren_log_store::files::{Disk, Files, Space};
 use warren_log_store::ledger::KEY_NAME;
 use warren_log_store::ledger::book::Book;
+use warren_log_store::store::age::Clock;
 use warren_log_store::store::carry::{Copied, Since, copy};
 use warren_log_store::store::vacuum::{Limits, vacuum};
-use warren_log_store::store::{Recovery, Setup, Store};
+use warren_log_store::store::{Left, Recovery, Setup, Store};
 
 /// A store and its upkeep.
 pub struct Keep {
     pub(super) store: Store,
     pub(super) upkeep: Upkeep,
     pub(super) place: Place,
+}
+
+impl Keep {
+    /// Ends a store that is written no more; gives what of it may be on no device.
+    pub fn end(mut self, patience: Duration) -> Left {
+        self.upkeep.finish(patience);
+        self.upkeep
+            .reports()
+            .iter()
+            .for_each(|report| warren_sys::tell!("warren-journald: {report}"));
+        self.store.give_up()
+    }
 }
 
 /// What opening a store needs to know.
@@ -33,6 +47,8 @@ pub struct Opening<'a> {
     pub config: &'a Config,
     /// Of the files.
     pub machine: Id128,
+    /// The boot that runs.
+    pub boot: Id128,
     /// Readable when the upkeep reports.
     pub event: &'a Arc<EventFd>,
     /// Behind which a disk is that may not answer.
@@ -110,7 +126,7 @@ impl Opening<'_> {
         limits.bytes_max = limits.bytes_max.map(|max| max.saturating_sub(bytes));
         limits.other.age_max_us = None;
         limits.classes.values_mut().for_each(|class| class.age_max_us = None);
-        vacuum(to, &limits, 0).map(drop)
+        vacuum(to, &limits, &Clock::of_wall(0)).map(drop)
     }
 
     /// What a place may keep, with a ledger or without.
@@ -152,12 +168,17 @@ impl Opening<'_> {
         let asked = move || Ok((disk.space()?, Book::open(disk.directory())?));
         let (space, book) = self.ask(place, ("statvfs", "log"), asked)?;
         let proves = book.is_some();
+        let limits = self.limits(place, space, proves);
+        let (disk, of_room) = (files.clone(), limits.clone());
+        let room_bytes = self.ask(place, ("list", "log"), move || room_bytes(&*disk, &of_room))?;
         let bounds = Bounds {
-            limits: self.limits(place, space, proves),
+            limits,
+            room_bytes,
             merge: merge_bounds(self.config, place, space),
+            trust_us: trust_us(self.config),
         };
         let event = self.event.clone();
-        let upkeep = Upkeep::start(files, lock, self.machine, bounds, book, event)?;
+        let upkeep = Upkeep::start(files, lock, (self.machine, self.boot), bounds, book, event)?;
         let logs = store.take_sealable();
         // A ledger is told of the time when there was no daemon.
         if !logs.is_empty() || proves {

@@ -1,30 +1,31 @@
 //! `Mirror=`: a copy of what came last, as `.journal` files in memory, for programs that read systemd's
 //! files through its library.
 //!
-//! A few files of a bounded size each; the oldest goes. Names begin as those of systemd's daemon do and go on
+//! A few files of a bounded size each; the oldest goes, sooner where others leave too little free in the file system. Names begin as those of systemd's daemon do and go on
 //! as its own never do, so that both can write to the directory. The mirror is a copy and no more: what
 //! cannot be written is said once and left out, and a daemon that begins begins another file. What a
 //! daemon that was killed left may be half of a flush: all that it had before is there to be read, but
 //! its tables are not of one piece. The next one makes it anew.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::daemon::places::keep_free;
+use crate::daemon::readers::Readers;
 use warren_log_store::entry::{Fields, Id128, Stamp};
 use warren_log_store::error::{Error, Result};
-use warren_log_store::files::{Disk, File, Files};
+use warren_log_store::files::{Disk, File, Files, Space};
 use warren_log_store::places::MIRROR_NAME;
 use warren_log_store::query::union::Reader;
 use warren_log_store::query::{Direction, Query};
 use warren_log_store::systemd::SystemdFile;
-use warren_log_store::systemd::write::{Ids, State, Writer, is_online};
+use warren_log_store::systemd::write::{ID_END, Ids, State, Writer, id_of, is_online};
 
-/// The file that is written to.
-const ACTIVE: &str = "system@warren.journal";
+/// Endings of the file that is written to, and of one on the way to being it.
+const ENDING: &str = ".journal";
+const ENDING_ANEW: &str = ".anew";
 
-/// A file on the way to being it.
-const ANEW: &str = "system@warren.anew";
-
-/// The bytes are those of so many files.
+/// The bytes of the one of everything are those of so many files.
 const FILES: usize = 4;
 
 /// A file has at least so many bytes.
@@ -37,17 +38,69 @@ pub const FILE_BYTES_MAX: u64 = 16 << 20;
 /// time of the entry before counts, µs.
 const BACK_US: u64 = 1_000_000;
 
+/// What a mirror may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes of all its files.
+    pub bytes_max: u64,
+    /// Bytes to leave free in the file system; by default as the store in memory does.
+    pub keep_free_bytes: Option<u64>,
+}
+
+/// What a mirror is.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    /// How its names begin.
+    pub stem: String,
+    /// Most files.
+    pub files: usize,
+    /// The user whose entries alone are in it, who may read it.
+    pub owner: Option<u32>,
+}
+
+impl Kind {
+    /// The one of everything.
+    pub fn of_system() -> Kind {
+        Kind { stem: MIRROR_NAME.to_owned(), files: FILES, owner: None }
+    }
+
+    fn active(&self) -> String {
+        format!("{}{ENDING}", self.stem)
+    }
+
+    fn anew(&self) -> String {
+        format!("{}{ENDING_ANEW}", self.stem)
+    }
+
+    /// The number of a file that is not written to.
+    fn number(&self, name: &str) -> Option<u64> {
+        let digits = name.strip_prefix(&*self.stem)?.strip_prefix('-')?.strip_suffix(ENDING)?;
+        u64::from_str_radix(digits, 16).ok()
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        name == self.active() || name == self.anew() || self.number(name).is_some()
+    }
+}
+
 /// The mirror.
 pub struct Mirror {
     files: Disk,
+    kind: Kind,
     ids: Ids,
     file_bytes_max: usize,
+    keep_free_bytes: u64,
+    readers: Readers,
     active: Option<(Box<dyn File>, Writer)>,
     next_seqnum: u64,
     /// The last trouble, so that it is said once.
     trouble: Option<String>,
     /// Something failed since the last flush: nothing is tried before the next one.
     waits: bool,
+    /// So many entries came meanwhile.
+    left_out: u64,
+    /// What is to be said in the log.
+    said: Vec<String>,
 }
 
 /// The directory of the mirror, where programs look for files of the machine or of a namespace.
@@ -68,20 +121,60 @@ impl Mirror {
     ///
     /// # Errors
     /// When the directory cannot be made.
-    pub fn open(directory: &Path, bytes_max: u64, machine: Id128) -> Result<Mirror> {
-        std::fs::create_dir_all(directory)
-            .map_err(|e| Error::io("mkdir", &directory.display().to_string(), &e))?;
-        let file_bytes = (bytes_max / FILES as u64).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
-        let ids = Ids { file: new_id(), machine, sequence: new_id() };
+    pub fn open(
+        directory: &Path,
+        bounds: Bounds,
+        (machine, kind): (Id128, Kind),
+        readers: &Readers,
+    ) -> Result<Mirror> {
         let files = Disk::new(directory);
-        let file_bytes_max = file_bytes as usize;
-        let (active, trouble) = (None, None);
-        Ok(Mirror { files, ids, file_bytes_max, active, next_seqnum: 1, trouble, waits: false })
+        make_directory(&files, readers)?;
+        let own: u64 = files
+            .list()?
+            .iter()
+            .filter(|file| kind.is_own(&file.name))
+            .map(|file| file.bytes)
+            .sum();
+        let space = files.space()?;
+        let keep_free_bytes = keep_free(bounds.keep_free_bytes, space);
+        let room = (space.free_bytes + own).saturating_sub(keep_free_bytes);
+        let bytes = bounds.bytes_max.min(room) / kind.files.max(1) as u64;
+        Ok(Mirror {
+            files,
+            kind,
+            ids: Ids { file: new_id(), machine, sequence: new_id() },
+            file_bytes_max: bytes.clamp(FILE_BYTES_MIN, FILE_BYTES_MAX) as usize,
+            keep_free_bytes,
+            readers: readers.clone(),
+            active: None,
+            next_seqnum: 1,
+            trouble: None,
+            waits: false,
+            left_out: 0,
+            said: Vec::new(),
+        })
+    }
+
+    /// What is to be said in the log, each once.
+    pub fn take_said(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// Removes all files.
+    ///
+    /// # Errors
+    /// Those of the directory.
+    pub fn remove(mut self) -> Result<()> {
+        self.active = None;
+        let listing = self.files.list()?;
+        let own = listing.iter().filter(|file| self.kind.is_own(&file.name));
+        own.map(|file| self.files.unlink(&file.name)).fold(Ok(()), Result::and)
     }
 
     /// Takes an entry; what does not fit into a file is left out.
-    pub fn append(&mut self, stamp: &Stamp, context: &Fields, fields: &Fields) {
+    pub fn append(&mut self, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
         if self.waits {
+            self.left_out += 1;
             return;
         }
         let of_unit = said_of_unit(context, fields);
@@ -89,7 +182,12 @@ impl Mirror {
         self.note(appended);
     }
 
-    fn try_append(&mut self, mut stamp: Stamp, context: &Fields, fields: &Fields) -> Result<()> {
+    fn try_append(
+        &mut self,
+        mut stamp: Stamp,
+        context: &Arc<Fields>,
+        fields: &Fields,
+    ) -> Result<()> {
         if let Some((_, writer)) = &self.active
             && (!writer.has_room(context, fields) || falls(writer.last(), &stamp))
         {
@@ -114,12 +212,57 @@ impl Mirror {
 
     /// Puts what was taken into the file.
     pub fn flush(&mut self) {
-        let Some((file, writer)) = &mut self.active else {
+        if self.active.is_none() {
             self.waits = false;
             return;
-        };
-        let flushed = writer.flush(&**file);
+        }
+        let flushed = self.find_file().and_then(|()| self.find_room()).and_then(|()| self.write());
         self.note(flushed);
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let Some((file, writer)) = &mut self.active else { return Ok(()) };
+        writer.flush(&**file)
+    }
+
+    /// Makes the file again when somebody has removed it: all of it is in memory.
+    fn find_file(&mut self) -> Result<()> {
+        let Some((file, writer)) = &mut self.active else { return Ok(()) };
+        let active = self.kind.active();
+        match self.files.beginning(&active, ID_END) {
+            Ok((beginning, 1..)) if id_of(&beginning) != Some(writer.id()) => {}
+            // Before the first flush it has no bytes.
+            Ok(_) => return Ok(()),
+            Err(e) if e.is_gone() => {}
+            Err(e) => return Err(e),
+        }
+        make_directory(&self.files, &self.readers)?;
+        self.files.unlink(&active)?;
+        *file = create(&self.files, &self.kind, &self.readers, &active)?;
+        writer.begin_anew();
+        Ok(())
+    }
+
+    /// Removes the oldest files until the next flush leaves enough free.
+    fn find_room(&mut self) -> Result<()> {
+        let Some((_, writer)) = &self.active else { return Ok(()) };
+        // Once it was too little, something to spare is wanted: else it would go on and wait by turns.
+        let spare = if self.trouble.is_some() { FILE_BYTES_MIN } else { 0 };
+        let wanted = self.keep_free_bytes.saturating_add(spare + writer.growth() as u64);
+        let has_room = |space: Space| space.free_bytes >= wanted || self.keep_free_bytes == 0;
+        let mut gone = 0;
+        while !has_room(self.files.space()?) {
+            let Some(oldest) = self.numbered()?.into_iter().next() else { break };
+            self.files.unlink(&oldest)?;
+            gone += 1;
+        }
+        let is_short = !has_room(self.files.space()?);
+        if gone > 0 {
+            self.said.push(format!(
+                "Removed the oldest {gone} files of the mirror: the file system has less free than RuntimeKeepFree="
+            ));
+        }
+        if is_short { Err(Error::NoRoom) } else { Ok(()) }
     }
 
     /// Writes everything and says that nobody writes any more.
@@ -137,15 +280,23 @@ impl Mirror {
             && self.trouble.as_ref() != Some(text)
         {
             warren_sys::tell!("warren-journald: the mirror: {text}");
+            self.said.push(format!("The mirror takes no messages for now: {text}"));
+        }
+        if text.is_none() && self.left_out > 0 {
+            let left_out = std::mem::take(&mut self.left_out);
+            self.said.push(format!("The mirror goes on without {left_out} messages"));
+            self.trouble = None;
         }
         self.trouble = text.or(self.trouble.take());
     }
 
     fn begin(&mut self) -> Result<()> {
-        make_anew(&self.files, self.ids, self.file_bytes_max)?;
-        self.put_away(ACTIVE)?;
+        make_directory(&self.files, &self.readers)?;
+        let active = self.kind.active();
+        make_anew((&self.files, &self.kind, &self.readers), self.ids, self.file_bytes_max)?;
+        self.put_away(&active)?;
         self.make_room()?;
-        let file = self.files.create(ACTIVE)?;
+        let file = create(&self.files, &self.kind, &self.readers, &active)?;
         self.ids.file = new_id();
         self.active = Some((file, Writer::new(self.ids, self.file_bytes_max)));
         Ok(())
@@ -153,6 +304,8 @@ impl Mirror {
 
     /// Closes the file; the next entry begins another.
     fn archive(&mut self) -> Result<()> {
+        self.find_file()?;
+        self.find_room()?;
         let Some((file, mut writer)) = self.active.take() else { return Ok(()) };
         writer.set_state(State::Archived);
         writer.flush(&*file)
@@ -162,20 +315,43 @@ impl Mirror {
     fn put_away(&self, name: &str) -> Result<()> {
         let listing = self.files.list()?;
         if listing.iter().any(|file| file.name == name) {
-            let last = listing.iter().filter_map(|file| number(&file.name)).max().unwrap_or(0);
-            self.files.rename(name, &format!("{MIRROR_NAME}-{:016x}.journal", last + 1))?;
+            let numbers = listing.iter().filter_map(|file| self.kind.number(&file.name));
+            let next = numbers.max().unwrap_or(0) + 1;
+            self.files.rename(name, &format!("{}-{next:016x}{ENDING}", self.kind.stem))?;
         }
         Ok(())
     }
 
     /// Removes the oldest files, so that there is room for one more.
     fn make_room(&self) -> Result<()> {
-        let listing = self.files.list()?;
-        let mut numbered: Vec<(u64, &str)> =
-            listing.iter().filter_map(|file| Some((number(&file.name)?, &*file.name))).collect();
+        let numbered = self.numbered()?;
+        let gone = numbered.len().saturating_sub(self.kind.files - 1);
+        numbered.iter().take(gone).try_for_each(|name| self.files.unlink(name))
+    }
+
+    /// Files that nobody writes to any more, the oldest first.
+    fn numbered(&self) -> Result<Vec<String>> {
+        let listing = self.files.list()?.into_iter();
+        let mut numbered: Vec<(u64, String)> =
+            listing.filter_map(|file| Some((self.kind.number(&file.name)?, file.name))).collect();
         numbered.sort_unstable();
-        let gone = numbered.len().saturating_sub(FILES - 1);
-        numbered.iter().take(gone).try_for_each(|(_, name)| self.files.unlink(name))
+        Ok(numbered.into_iter().map(|(_, name)| name).collect())
+    }
+}
+
+fn make_directory(files: &Disk, readers: &Readers) -> Result<()> {
+    let directory = files.directory();
+    std::fs::create_dir_all(directory)
+        .map_err(|e| Error::io("mkdir", &directory.display().to_string(), &e))?;
+    readers.admit(directory)
+}
+
+/// Makes a file, which its owner may read besides those who may read the log.
+fn create(files: &Disk, kind: &Kind, readers: &Readers, name: &str) -> Result<Box<dyn File>> {
+    let file = files.create(name)?;
+    match kind.owner {
+        Some(uid) => readers.admit_owner(&files.directory().join(name), uid).map(|()| file),
+        None => Ok(file),
     }
 }
 
@@ -191,17 +367,23 @@ fn said_of_unit(context: &Fields, fields: &Fields) -> Option<Fields> {
 
 /// Puts a file with the same entries in the place of one to which somebody wrote when he was killed.
 /// One that cannot be read stays as it is.
-fn make_anew(files: &Disk, ids: Ids, bytes_max: usize) -> Result<()> {
-    let Some(listed) = files.list()?.into_iter().find(|file| file.name == ACTIVE) else {
+fn make_anew(
+    (files, kind, readers): (&Disk, &Kind, &Readers),
+    ids: Ids,
+    bytes_max: usize,
+) -> Result<()> {
+    let (active, anew) = (kind.active(), kind.anew());
+    let Some(listed) = files.list()?.into_iter().find(|file| file.name == active) else {
         return Ok(());
     };
-    let file = files.open(ACTIVE)?;
+    let file = files.open(&active)?;
     if !is_online(&*file)? {
         return Ok(());
     }
-    let Ok(old) = SystemdFile::of(ACTIVE, file) else { return Ok(()) };
-    let mut writer =
-        Writer::new(Ids { file: new_id(), ..ids }, bytes_max.max(listed.bytes as usize));
+    let Ok(old) = SystemdFile::of(&active, file) else { return Ok(()) };
+    // Its numbers are those of the old one: who follows goes on behind what he has seen.
+    let ids = Ids { file: new_id(), sequence: old.header().sequence, ..ids };
+    let mut writer = Writer::new(ids, bytes_max.max(listed.bytes as usize));
     let query = Query::default();
     let mut entries = old.entries(&query, Direction::Forward, None);
     while let Some(entry) = entries.try_next()? {
@@ -210,15 +392,9 @@ fn make_anew(files: &Disk, ids: Ids, bytes_max: usize) -> Result<()> {
         }
     }
     writer.set_state(State::Archived);
-    files.unlink(ANEW)?;
-    writer.flush(&*files.create(ANEW)?)?;
-    files.rename(ANEW, ACTIVE)
-}
-
-/// The number of a file that is not written to.
-fn number(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix(MIRROR_NAME)?.strip_prefix('-')?.strip_suffix(".journal")?;
-    u64::from_str_radix(digits, 16).ok()
+    files.unlink(&anew)?;
+    writer.flush(&*create(files, kind, readers, &anew)?)?;
+    files.rename(&anew, &active)
 }
 
 /// Whether an entry came so long before the last one that it cannot be behind it.
@@ -266,6 +442,10 @@ mod tests {
         }
     }
 
+    const BOUNDS: Bounds = Bounds { bytes_max: FILE_BYTES_MIN, keep_free_bytes: Some(0) };
+
+    const ACTIVE: &str = "system@warren.journal";
+
     const BEFORE: u64 = 400;
     const AFTER: u64 = 480;
 
@@ -283,7 +463,7 @@ mod tests {
             let (few, text) = (format!("{}", number % 7), format!("text {number}"));
             let fields =
                 [("FEW", &*few), ("MESSAGE", &*text), (["A", "B"][number as usize % 2], "x")];
-            writer.append(number + 1, &stamp, &Fields::new(), &fields.into_iter().collect());
+            writer.append(number + 1, &stamp, &Arc::default(), &fields.into_iter().collect());
         }
         writer.flush(&Cut { file, writes_left: AtomicUsize::new(writes) }).is_ok()
     }
@@ -315,7 +495,12 @@ mod tests {
         for writes in 0.. {
             let whole = killed(&files, ids, writes);
             let found = journalctl(&root, &["-o", "cat"]);
-            make_anew(&files, ids, FILE_BYTES_MIN as usize).expect("readable");
+            make_anew(
+                (&files, &Kind::of_system(), &Readers::default()),
+                ids,
+                FILE_BYTES_MIN as usize,
+            )
+            .expect("readable");
             let old = SystemdFile::of(ACTIVE, files.open(ACTIVE).expect("it is there"));
             let old = old.expect("a file of ours");
             let query = Query::default();
@@ -351,12 +536,14 @@ mod tests {
     fn no_two_entries_are_of_one_moment() {
         let root = std::env::temp_dir().join(format!("warren-moment-{}", std::process::id()));
         let machine = Id128([6; 16]);
-        let mut mirror = Mirror::open(&root, FILE_BYTES_MIN, machine).expect("a directory");
+        let mut mirror =
+            Mirror::open(&root, BOUNDS, (machine, Kind::of_system()), &Readers::default())
+                .expect("a directory");
         let boot = Id128([1; 16]);
         let stamp = Stamp { realtime_us: 1_700_000_000_000_000, monotonic_us: 7, boot };
         for _ in 0..100 {
             let fields = [("MESSAGE", "one batch")].into_iter().collect();
-            mirror.append(&stamp, &Fields::new(), &fields);
+            mirror.append(&stamp, &Arc::default(), &fields);
         }
         mirror.finish();
         let files = Disk::new(&root);
@@ -391,6 +578,7 @@ mod tests {
 
     #[test]
     fn names_of_old_files_have_numbers() {
+        let number = |name| Kind::of_system().number(name);
         assert_eq!(number("system@warren-00000000000000ff.journal"), Some(255));
         for other in [ACTIVE, "system.journal", "system@warren-x.journal"] {
             assert_eq!(number(other), None, "{other}");

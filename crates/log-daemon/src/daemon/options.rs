@@ -22,6 +22,8 @@ pub struct Options {
     pub kmsg: bool,
     /// Read records of the audit system.
     pub audit: bool,
+    /// It is the log of a system, as its programs look for it: neither one by hand nor of a namespace.
+    pub is_of_system: bool,
     /// Below which the mirror is, if there is one.
     pub mirror_root: PathBuf,
     /// The namespace that the messages are of, if it is not the default one.

@@ -1,6 +1,6 @@
 //! The memory in which [`crate::input::pending`]'s records outlive this process: a memfd that
 //! the manager keeps. Without a manager there is none, and a killed daemon loses what it took in
-//! the last [`super::FLUSH_US`].
+//! the last [`crate::daemon::bounds::FLUSH_US`].
 //!
 //! The first 8 bytes say where the records begin. Records that are void are left behind by writing
 //! the new ones elsewhere and then pointing there, so that at every moment one of both counts.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Config, Room, Storage};
 use crate::daemon::bounds::PARTS_OF_RETENTION;
+use crate::daemon::readers::Readers;
 use warren_log_store::error::{Error, Result};
 use warren_log_store::files::Space;
 use warren_log_store::places::{PERSISTENT, VOLATILE};
@@ -18,6 +19,10 @@ use warren_log_store::store::vacuum::{ClassLimits, Limits};
 const USE_PERCENT: u64 = 10;
 const KEEP_FREE_PERCENT: u64 = 15;
 const DEFAULT_BYTES_MAX: u64 = 4 << 30;
+
+/// Least and most time after which a wall clock is believed, µs.
+const TRUST_MIN_US: u64 = 60_000_000;
+const TRUST_MAX_US: u64 = 3_600_000_000;
 
 /// So much of the newest is kept however little others leave free.
 const FLOOR_BYTES: u64 = 16 << 20;
@@ -47,6 +52,8 @@ pub struct Places {
     flag: PathBuf,
     /// The disk is there when the daemon begins.
     begins_on_disk: bool,
+    /// Who else may read.
+    readers: Readers,
 }
 
 impl Places {
@@ -58,6 +65,7 @@ impl Places {
             makes: true,
             flag: PathBuf::new(),
             begins_on_disk: true,
+            readers: Readers::default(),
         }
     }
 
@@ -80,7 +88,18 @@ impl Places {
                 || (namespace.is_some() && root.join(PERSISTENT).is_dir()),
             flag: sockets.join("flushed"),
             begins_on_disk: namespace.is_some(),
+            readers: Readers::default(),
         }
+    }
+
+    /// The same, whose directories others may read.
+    pub fn read_by(self, readers: Readers) -> Places {
+        Places { readers, ..self }
+    }
+
+    /// Who else may read.
+    pub fn readers(&self) -> &Readers {
+        &self.readers
     }
 
     /// Where to begin.
@@ -109,16 +128,24 @@ impl Places {
         self.volatile.is_some()
     }
 
+    /// The directory of a place, whether it is there or not.
+    pub fn path(&self, place: Place) -> Option<&Path> {
+        match place {
+            Place::Nowhere => None,
+            Place::Volatile => self.volatile.as_deref(),
+            Place::Persistent => self.persistent.as_deref(),
+        }
+    }
+
     /// The directory of a place, which is made.
     pub fn directory(&self, place: Place) -> Result<Option<&Path>> {
-        let directory = match place {
-            Place::Nowhere => return Ok(None),
-            Place::Volatile => &self.volatile,
-            Place::Persistent => &self.persistent,
-        };
-        let Some(directory) = directory.as_deref() else { return Ok(None) };
+        let Some(directory) = self.path(place) else { return Ok(None) };
         std::fs::create_dir_all(directory)
             .map_err(|e| Error::io("mkdir", &directory.display().to_string(), &e))?;
+        if let Err(e) = self.readers.admit(directory) {
+            // Root can read it.
+            warren_sys::tell!("warren-journald: only root can read the log: {e}");
+        }
         Ok(Some(directory))
     }
 
@@ -180,19 +207,29 @@ pub fn limits(config: &Config, place: Place, space: Space) -> Limits {
         Place::Persistent => &config.system,
         _ => &config.runtime,
     };
-    let part = |percent: u64| (space.total_bytes * percent / 100).min(DEFAULT_BYTES_MAX);
-    let keep_free = room.keep_free_bytes.unwrap_or_else(|| part(KEEP_FREE_PERCENT));
     let age_max_us = (config.retention_us > 0).then_some(config.retention_us);
     let classes = config.classes.iter();
     Limits {
         bytes_max: Some(use_bytes_max(room, space)),
-        // What others filled before is no reason to remove what is there.
-        keep_free_bytes: Some(keep_free.min(space.free_bytes)),
+        keep_free_bytes: Some(keep_free(room.keep_free_bytes, space)),
         floor_bytes: FLOOR_BYTES,
         files_max: (room.files_max > 0).then_some(room.files_max as usize),
         other: ClassLimits { age_max_us, ..ClassLimits::default() },
         classes: classes.map(|(name, room)| (name.clone(), room.limits(age_max_us))).collect(),
     }
+}
+
+/// What is to be left free, bytes, where so many are set. What others filled before is no reason to remove what is there.
+pub fn keep_free(set: Option<u64>, space: Space) -> u64 {
+    let part = (space.total_bytes * KEEP_FREE_PERCENT / 100).min(DEFAULT_BYTES_MAX);
+    set.unwrap_or(part).min(space.free_bytes)
+}
+
+/// A wall clock is believed how old files are when it has not jumped for a part of the shortest time that messages are
+/// kept, as they stay for so much longer anyway; µs.
+pub fn trust_us(config: &Config) -> u64 {
+    let shortest = config.retentions().min().unwrap_or(0);
+    (shortest / PARTS_OF_RETENTION).clamp(TRUST_MIN_US, TRUST_MAX_US)
 }
 
 fn use_bytes_max(room: &Room, space: Space) -> u64 {

@@ -5,16 +5,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use warren_sys::eventfd::EventFd;
+use warren_sys::time;
 
 use warren_log_store::entry::Id128;
 use warren_log_store::error::{Error, Result};
 use warren_log_store::files::{Disk, Files};
 use warren_log_store::ledger::book::Book;
+use warren_log_store::store::age::{Clock, Trust, Uptime};
 use warren_log_store::store::names::{Catalogue, FileName, SegmentName, TEMPORARY};
 use warren_log_store::store::upkeep::{MergeBounds, merge_all, seal};
 use warren_log_store::store::vacuum::{Limits, Vacuumed, vacuum};
@@ -26,6 +29,10 @@ pub struct Bounds {
     pub limits: Limits,
     /// What is joined.
     pub merge: MergeBounds,
+    /// So long a wall clock has not jumped before it is believed how old files are, µs.
+    pub trust_us: u64,
+    /// What is left for the log at the beginning, bytes.
+    pub room_bytes: u64,
 }
 
 /// What is to be done: closed logs to be sealed, and who is to be told afterwards.
@@ -43,6 +50,8 @@ pub struct Upkeep {
     /// Hung up when the thread ends.
     ended: Receiver<()>,
     interval_us: Option<u64>,
+    /// What is left for the log, as far as was looked, bytes.
+    room_bytes: Arc<AtomicU64>,
 }
 
 impl Upkeep {
@@ -51,12 +60,14 @@ impl Upkeep {
     pub fn start(
         files: Arc<Disk>,
         lock: std::fs::File,
-        machine: Id128,
+        (machine, boot): (Id128, Id128),
         bounds: Bounds,
         book: Option<Book>,
         event: Arc<EventFd>,
     ) -> Result<Upkeep> {
         let interval_us = book.as_ref().map(Book::interval_us);
+        let room_bytes = Arc::new(AtomicU64::new(bounds.room_bytes));
+        let room = room_bytes.clone();
         let (jobs, inbox) = channel();
         let (outbox, reports) = channel();
         let report = move |text: String| {
@@ -66,7 +77,7 @@ impl Upkeep {
         };
         let (end, ended) = channel();
         let work = move || {
-            work((&files, book), &inbox, machine, &bounds, &report);
+            work((&files, book), &inbox, (machine, boot), (&bounds, &room), &report);
             drop((lock, end));
         };
         let thread = std::thread::Builder::new()
@@ -74,12 +85,17 @@ impl Upkeep {
             .spawn(work)
             .map_err(|e| Error::io("spawn", "upkeep", &e))?;
         let (jobs, thread) = (Some(jobs), Some(thread));
-        Ok(Upkeep { jobs, reports, thread, ended, interval_us })
+        Ok(Upkeep { jobs, reports, thread, ended, interval_us, room_bytes })
     }
 
     /// Length of an epoch of the ledger, µs; without a ledger none.
     pub fn interval_us(&self) -> Option<u64> {
         self.interval_us
+    }
+
+    /// What is left for the log, as far as was looked, bytes.
+    pub fn room_bytes(&self) -> u64 {
+        self.room_bytes.load(Ordering::Relaxed)
     }
 
     /// Asks for room: what is over the limits is removed.
@@ -125,12 +141,12 @@ impl Upkeep {
 fn work(
     (files, mut book): (&Disk, Option<Book>),
     inbox: &Receiver<Job>,
-    machine: Id128,
-    bounds: &Bounds,
+    (machine, boot): (Id128, Id128),
+    (bounds, room): (&Bounds, &AtomicU64),
     report: &dyn Fn(String),
 ) {
     let (mut waiting, mut damaged) = (Vec::<FileName>::new(), BTreeSet::new());
-    let mut ageless = BTreeSet::new();
+    let (mut ageless, mut trust) = (BTreeSet::new(), Trust::after(bounds.trust_us));
     // What is free is too little, and it was said.
     let mut is_short = false;
     while let Ok(Job { logs, then }) = inbox.recv() {
@@ -152,8 +168,8 @@ fn work(
         if book.is_none() {
             merge(files, machine, bounds, &mut damaged, report);
         }
-        let now_us = warren_sys::time::realtime_ns() / 1000;
-        match vacuum(files, &bounds.limits, now_us) {
+        let clock = read_clocks(boot, &mut trust);
+        match vacuum(files, &bounds.limits, &clock) {
             Err(e) => report(format!("Cannot remove old files now: {e}")),
             Ok(Vacuumed { unreadable, for_space, short_by, .. }) => {
                 if for_space > 0 {
@@ -174,11 +190,32 @@ fn work(
                 fresh.for_each(|text| report(format!("The age of a file is not known: {text}")));
             }
         }
-        if let Some(Err(e)) = book.as_mut().map(|book| book.follow(files, now_us)) {
+        if let Ok(bytes) = room_bytes(files, &bounds.limits) {
+            room.store(bytes, Ordering::Relaxed);
+        }
+        if let Some(Err(e)) = book.as_mut().map(|book| book.follow(files, clock.realtime_us)) {
             report(format!("Cannot write the ledger now: {e}"));
         }
         then.into_iter().for_each(|then| then());
     }
+}
+
+/// How much more the log may take, bytes.
+///
+/// # Errors
+/// When the device does not say it.
+pub fn room_bytes(files: &dyn Files, limits: &Limits) -> Result<u64> {
+    let taken: u64 = files.list()?.iter().map(|file| file.bytes).sum();
+    let free = files.space()?.free_bytes.saturating_sub(limits.keep_free_bytes.unwrap_or(0));
+    Ok(limits.bytes_max.map_or(free, |max| free.min(max.saturating_sub(taken))))
+}
+
+fn read_clocks(boot: Id128, trust: &mut Trust) -> Clock {
+    let realtime_us = time::realtime_ns() / 1000;
+    let (monotonic_us, boottime_us) = (time::monotonic_ns() / 1000, time::boottime_ns() / 1000);
+    let asleep_us = boottime_us.saturating_sub(monotonic_us);
+    let is_trusted = trust.look(realtime_us, boottime_us);
+    Clock { realtime_us, is_trusted, uptime: Some(Uptime { boot, monotonic_us, asleep_us }) }
 }
 
 fn merge(

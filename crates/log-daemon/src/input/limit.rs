@@ -13,7 +13,9 @@ pub enum Verdict {
     Keep,
     /// It is, and so many before it were not.
     KeepAfter(u64),
-    /// It is not.
+    /// It is not, as the first one of its interval.
+    DropFirst,
+    /// It is not, like those before it.
     Drop,
 }
 
@@ -24,6 +26,22 @@ pub struct Rate {
     pub interval_us: u64,
     /// `RateLimitBurst=`.
     pub burst: u64,
+}
+
+impl Rate {
+    /// The rate where so many bytes are left for the log: with more room a burst may have more messages; the table in
+    /// journald.conf(5), and between its rows by the logarithm that it names.
+    pub fn with_room(self, bytes: u64) -> Rate {
+        /// Up to 1 MiB a burst is what is set, and once more each time that there is 16 times as much.
+        const LOG_MIN: u32 = 20;
+        const LOGS_PER_BURST: u64 = 4;
+        let steps = u64::from(bytes.max(1).ilog2().saturating_sub(LOG_MIN));
+        let burst = u128::from(self.burst) * u128::from(LOGS_PER_BURST + steps);
+        Rate {
+            burst: u64::try_from(burst / u128::from(LOGS_PER_BURST)).unwrap_or(u64::MAX),
+            ..self
+        }
+    }
 }
 
 /// Counts entries of services.
@@ -82,8 +100,9 @@ impl Limiter {
         if window.count <= burst {
             return Verdict::Keep;
         }
+        let is_first = window.dropped == 0;
         self.leave_out(key, 1);
-        Verdict::Drop
+        if is_first { Verdict::DropFirst } else { Verdict::Drop }
     }
 
     /// Counts so many entries that are not kept anyway, of a service that was counted before.
@@ -147,8 +166,8 @@ mod tests {
         let times =
             [(b"a", 0), (b"a", 1), (b"a", 2), (b"b", 3), (b"a", 99), (b"a", 100), (b"a", 101)];
         let verdicts = times.map(|(key, now)| limiter.check(key, rate(100, 2), now));
-        use Verdict::{Drop, Keep, KeepAfter};
-        assert_eq!(verdicts, [Keep, Keep, Drop, Keep, Drop, KeepAfter(2), Keep]);
+        use Verdict::{Drop, DropFirst, Keep, KeepAfter};
+        assert_eq!(verdicts, [Keep, Keep, DropFirst, Keep, Drop, KeepAfter(2), Keep]);
     }
 
     #[test]
@@ -189,6 +208,20 @@ mod tests {
         assert!(limiter.due_us() == Some(0) && limiter.keys.len() <= KEYS_MAX);
         told += limiter.take_untold(u64::MAX).iter().map(|(_, count)| count).sum::<u64>();
         assert_eq!(kept + told, sent);
+    }
+
+    #[test]
+    fn with_more_room_a_burst_is_larger() {
+        let burst = |bytes| rate(1, 100).with_room(bytes).burst;
+        for (factor, shift) in [(1, 20), (2, 24), (3, 28), (4, 32), (5, 36), (6, 40)] {
+            assert_eq!(burst(1 << shift), 100 * factor, "{shift}");
+        }
+        assert_eq!(
+            [burst(0), burst(1 << 19), burst(1 << 22), burst(1 << 30)],
+            [100, 100, 150, 350]
+        );
+        assert_eq!(rate(1, 0).with_room(u64::MAX).burst, 0);
+        assert_eq!(rate(1, u64::MAX).with_room(u64::MAX).burst, u64::MAX);
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl Losses {
         // One was counted.
         self.0.leave_out(&key, count.saturating_sub(1));
         let before = match verdict {
-            Verdict::Drop => return Vec::new(),
+            Verdict::Drop | Verdict::DropFirst => return Vec::new(),
             Verdict::Keep => None,
             Verdict::KeepAfter(count) => Some(more(kind, who, count)),
         };

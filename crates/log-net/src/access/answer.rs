@@ -13,7 +13,7 @@ use crate::access::call::Wanted;
 use crate::access::{Failure, cut, say_error};
 use crate::serve::Client;
 use warren_log_show::format::{Mode, Printer};
-use warren_log_show::reading::{Go, Reading, Sink};
+use warren_log_show::reading::{Also, Go, Reading, Sink};
 use warren_log_show::walk::Walk;
 use warren_log_show::{Args, ask, stores};
 use warren_log_store::entry::Entry;
@@ -88,7 +88,7 @@ pub fn entries(client: &Client, wanted: Wanted, place: &Args) -> Result<()> {
         return fail(&mut replies, &failure);
     }
     if args.follow {
-        reading.follow(walk.query(), Some(client.as_fd()), &mut replies).map_err(cut)?;
+        reading.follow(walk.query(), Also::Input(client.as_fd()), &mut replies).map_err(cut)?;
         // The client has gone, or is to: what it said meanwhile is no call.
         return Err(std::io::ErrorKind::ConnectionAborted.into());
     }

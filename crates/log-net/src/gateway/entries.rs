@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
-use jiff::tz::TimeZone;
+use warren_log_store::time;
 use warren_sys::socket::is_readable;
 
 use crate::gateway::Failure;
@@ -13,7 +13,7 @@ use crate::gateway::route::{Range, Wanted};
 use crate::serve::Client;
 use crate::tls::Accepted;
 use warren_log_show::format::{Mode, Printer};
-use warren_log_show::reading::{Go, Reading, Sink};
+use warren_log_show::reading::{Also, Go, Reading, Sink};
 use warren_log_store::entry::Entry;
 use warren_log_store::host::Host;
 use warren_log_store::query::expr::BOOT_FIELD;
@@ -65,7 +65,8 @@ impl Answer {
     /// Finds where it begins.
     pub fn new(wanted: Wanted, reading: Reading) -> Result<Answer, Failure> {
         let (journal, range) = (reading.journal(), &wanted.range);
-        let query = Query { expr: expr(&wanted), ..Query::default() };
+        let (since_us, until_us) = (range.since_us, range.until_us);
+        let query = Query { expr: expr(&wanted), since_us, until_us, ..Query::default() };
         let mut left = range.count.unwrap_or(u64::MAX);
         let positions = match &range.cursor {
             Some(cursor) if wanted.discrete => {
@@ -85,7 +86,7 @@ impl Answer {
         if request.method == "HEAD" {
             return Ok(());
         }
-        let mut printer = Printer::new(format.mode, TimeZone::system());
+        let mut printer = Printer::new(format.mode, time::local_zone());
         printer.all = format.mode == Mode::Export;
         let skip = if discrete { 0 } else { u64::try_from(range.skip).unwrap_or(0) };
         let mut sending = Sending { client, long, printer, skip, left: self.left };
@@ -95,7 +96,7 @@ impl Answer {
             go = self.reading.each(&self.query, Direction::Forward, positions, &mut sending)?;
         }
         if follow && !discrete && go.is_continue() {
-            self.reading.follow(&self.query, Some(client.as_fd()), &mut sending)?;
+            self.reading.follow(&self.query, Also::Input(client.as_fd()), &mut sending)?;
         }
         Ok(sending.long.end()?)
     }

@@ -8,6 +8,7 @@ use crate::gateway::request::Request;
 use warren_log_show::format::{Clock, Mode};
 use warren_log_store::entry::is_valid_name;
 use warren_log_store::query::{Cursor, Expr, matches};
+use warren_log_store::time;
 
 /// Most arguments of a URL.
 const ARGUMENTS_MAX: usize = 256;
@@ -67,9 +68,14 @@ const FORMATS: [Format; 5] = [
     Format { mime: "application/vnd.fdo.journal", mode: Mode::Export },
 ];
 
-/// `Range: entries=CURSOR[[:SKIP]:COUNT]`.
+/// `Range: entries=CURSOR[[:SKIP]:COUNT]`, or `realtime=[SINCE]:[UNTIL][[:SKIP]:COUNT]` with seconds since 1970, as systemd
+/// 256 and later take it. An empty count is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Range {
+    /// Not before this time, µs since 1970.
+    pub since_us: Option<u64>,
+    /// Not after this time, µs since 1970.
+    pub until_us: Option<u64>,
     /// From there; without, from the first entry, or with a negative `skip` from the last.
     pub cursor: Option<Cursor>,
     /// So many entries further, or back.
@@ -110,10 +116,9 @@ fn format(accept: &str) -> Format {
 
 fn entries(request: &Request, query: &str) -> Result<Wanted, Refusal> {
     const BAD: Refusal = Refusal(400, "Failed to parse URL arguments.");
-    let range = request.range.as_deref().and_then(|range| range.strip_prefix("entries="));
     let mut wanted = Wanted {
         format: format(&request.accept),
-        range: range.map(parse_range).transpose()?.unwrap_or_default(),
+        range: request.range.as_deref().map_or(Ok(Range::default()), parse_range)?,
         expr: Expr::default(),
         boot: false,
         follow: false,
@@ -150,22 +155,42 @@ fn truth(value: &str) -> Option<bool> {
     }
 }
 
+/// A range of another unit is ignored.
 fn parse_range(text: &str) -> Result<Range, Refusal> {
-    let bad = || Refusal(400, "Failed to parse Range header.");
-    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
-    let (cursor, skip, count) = match parts[..] {
-        [cursor] => (cursor, 0, None),
-        [cursor, count] => (cursor, 0, Some(count)),
-        [cursor, skip, count] => (cursor, skip.parse().map_err(|_| bad())?, Some(count)),
-        _ => return Err(bad()),
-    };
-    let count: Option<u64> = count.map(str::parse).transpose().map_err(|_| bad())?;
-    if count == Some(0) {
-        return Err(bad());
+    if let Some(text) = text.strip_prefix("entries=") {
+        let (cursor, rest) = text.split_once(':').map_or((text, None), |(a, b)| (a, Some(b)));
+        let parse = |text| Cursor::parse(text).ok_or(Refusal(400, "Failed to seek in journal."));
+        let (skip, count) = parse_counts(rest)?;
+        let cursor = Some(cursor.trim()).filter(|text| !text.is_empty()).map(parse).transpose()?;
+        return Ok(Range { cursor, skip, count, ..Range::default() });
     }
-    let parse = |text| Cursor::parse(text).ok_or(Refusal(400, "Failed to seek in journal."));
-    let cursor = if cursor.is_empty() { None } else { Some(parse(cursor)?) };
-    Ok(Range { cursor, skip, count })
+    let Some(text) = text.strip_prefix("realtime=") else { return Ok(Range::default()) };
+    let (since, rest) = text.split_once(':').ok_or(BAD_RANGE)?;
+    let (until, rest) = rest.split_once(':').map_or((rest, None), |(a, b)| (a, Some(b)));
+    let time = |text: &str| {
+        let text = Some(text.trim()).filter(|text| !text.is_empty());
+        text.map(|text| parse_seconds(text).ok_or(BAD_RANGE)).transpose()
+    };
+    let (skip, count) = parse_counts(rest)?;
+    Ok(Range { since_us: time(since)?, until_us: time(until)?, skip, count, ..Range::default() })
+}
+
+const BAD_RANGE: Refusal = Refusal(400, "Failed to parse Range header.");
+
+fn parse_seconds(text: &str) -> Option<u64> {
+    text.starts_with(|c: char| c.is_ascii_digit()).then(|| time::parse_seconds(text))?
+}
+
+/// `[SKIP:]COUNT`.
+fn parse_counts(text: Option<&str>) -> Result<(i64, Option<u64>), Refusal> {
+    let Some(text) = text else { return Ok((0, None)) };
+    let (skip, count) = match text.split_once(':') {
+        Some((skip, count)) => (skip.trim().parse().map_err(|_| BAD_RANGE)?, count),
+        None => (0, text),
+    };
+    let count = Some(count.trim()).filter(|count| !count.is_empty());
+    let count: Option<u64> = count.map(str::parse).transpose().map_err(|_| BAD_RANGE)?;
+    if count == Some(0) { Err(BAD_RANGE) } else { Ok((skip, count)) }
 }
 
 /// Undoes `%XX` and `+`; `None` where what comes out is no text.
@@ -204,7 +229,7 @@ mod tests {
     }
 
     fn shown(wanted: &Wanted) -> String {
-        let Range { cursor, skip, count } = &wanted.range;
+        let Range { since_us, until_us, cursor, skip, count } = &wanted.range;
         let mut text = wanted.format.mime.to_owned();
         let mut say = |on: bool, what: &str| text += if on { what } else { "" };
         say(wanted.boot, " boot");
@@ -212,6 +237,8 @@ mod tests {
         say(wanted.discrete, " discrete");
         say(cursor.is_some(), &format!(" from {}", cursor.map_or(0, |cursor| cursor.seqnum)));
         say(*skip != 0, &format!(" skip {skip}"));
+        say(since_us.is_some(), &format!(" since {}", since_us.unwrap_or(0)));
+        say(until_us.is_some(), &format!(" until {}", until_us.unwrap_or(0)));
         say(count.is_some(), &format!(" count {}", count.unwrap_or(0)));
         say(wanted.expr != Expr::All(Vec::new()), " some");
         text
@@ -260,8 +287,20 @@ mod tests {
         check("entries=:3", "text/plain count 3");
         check("entries=", "text/plain");
         check("bytes=0-5", "text/plain");
-        for bad in ["::3", "i=1:0:0", "i=1:x:3", "i=1:2:", ":1:2:3", "garbage:0:3", ":-1"] {
+        // Home Assistant sends the first one.
+        check("entries=:-9:", "text/plain skip -9");
+        check("entries=i=10:1:", "text/plain from 16 skip 1");
+        check("entries=i=10:", "text/plain from 16");
+        for bad in ["::3", "i=1:0:0", "i=1:x:3", "i=1::", ":1:2:3", "garbage:0:3", ":-1"] {
             check(&format!("entries={bad}"), "400");
+        }
+        check("realtime=100:200", "text/plain since 100000000 until 200000000");
+        check("realtime=:200:-3:4", "text/plain skip -3 until 200000000 count 4");
+        check("realtime=1.5::7", "text/plain since 1500000 count 7");
+        check("realtime=1::2:", "text/plain skip 2 since 1000000");
+        check("realtime=:", "text/plain");
+        for bad in ["", "5", "x:", "1:x", "-1:", "1:2:0", "1:2:x:3", "1:2:3:4:5"] {
+            check(&format!("realtime={bad}"), "400");
         }
     }
 

@@ -6,24 +6,35 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use warren_log_show::Failure;
+use warren_log_store::files::read_small;
 use warren_log_store::query::Cursor;
 
 /// Begins the line of the cursor.
 const KEY: &str = "LAST_CURSOR=";
 
-/// The cursor in the file; `None` when there is no file yet.
+/// More than a file of ours has, bytes.
+const BYTES_MAX: u64 = 4096;
+
+/// The cursor in the file; `None` when there is no file yet, and when there is no cursor in it, as after a crash: what the
+/// receiver has twice is better than what it never has. The latter is said.
 ///
 /// # Errors
 /// When it cannot be read: to begin anew would send everything again.
 pub fn read(path: &Path) -> Result<Option<Cursor>, Failure> {
-    let failed = |what: String| Failure(format!("{}: {what}", path.display()));
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
+    let bytes = match read_small(path, BYTES_MAX) {
+        Ok(bytes) => bytes,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(failed(e.to_string())),
+        Err(e) => return Err(Failure(format!("{}: {e}", path.display()))),
     };
+    let text = String::from_utf8_lossy(&bytes);
     let cursor = text.lines().find_map(|line| line.strip_prefix(KEY)).and_then(Cursor::parse);
-    cursor.map(Some).ok_or_else(|| failed("there is no cursor in it".to_owned()))
+    if cursor.is_none() {
+        warren_sys::tell!(
+            "{}: there is no cursor in it; sending the log from its beginning",
+            path.display()
+        );
+    }
+    Ok(cursor)
 }
 
 /// Puts a cursor into the file, on the disk.

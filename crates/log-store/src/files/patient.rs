@@ -177,6 +177,15 @@ impl Files for Patient {
         Ok(self.wrap(name, file))
     }
 
+    /// Asked after a sync, by who waits for that.
+    fn beginning(&self, name: &str, bytes_max: usize) -> Result<(Vec<u8>, u64)> {
+        let named = name.to_owned();
+        match self.waits_for_syncs {
+            true => self.inner.beginning(name, bytes_max),
+            false => self.run(("open", name), move |files| files.beginning(&named, bytes_max)),
+        }
+    }
+
     fn create(&self, name: &str) -> Result<Box<dyn File>> {
         let (made, undone) = (name.to_owned(), name.to_owned());
         let (inner, files) = (self.inner.clone(), self.inner.clone());

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{Files, read_small};
 use crate::ledger::keys::{Bytes32, State};
 use crate::ledger::record::{Record, What};
 use crate::ledger::{KEY_NAME, LEDGER_BYTES_MAX, LEDGER_NAME};
@@ -77,13 +77,14 @@ fn write_state(directory: &Path, state: &State) -> Result<()> {
     write().map_err(|e| Error::io("write", KEY_NAME, &e))
 }
 
+/// More than a key has, bytes.
+const KEY_BYTES_MAX: u64 = 4096;
+
 /// The state in a directory; `None` where segments are not proved.
 pub fn read_state(directory: &Path) -> Result<Option<State>> {
-    match std::fs::read_to_string(directory.join(KEY_NAME)) {
-        Ok(text) => State::parse(&text).map(Some).ok_or_else(|| Error::Damaged {
-            name: KEY_NAME.to_owned(),
-            offset: 0,
-            what: "it is no key",
+    match read_small(&directory.join(KEY_NAME), KEY_BYTES_MAX) {
+        Ok(bytes) => State::parse(&String::from_utf8_lossy(&bytes)).map(Some).ok_or_else(|| {
+            Error::Damaged { name: KEY_NAME.to_owned(), offset: 0, what: "it is no key" }
         }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io("read", KEY_NAME, &e)),
@@ -92,12 +93,10 @@ pub fn read_state(directory: &Path) -> Result<Option<State>> {
 
 /// All of the ledger; empty where there is none yet.
 pub fn read_ledger(directory: &Path) -> Result<String> {
-    let path = directory.join(LEDGER_NAME);
-    let too_large = path.metadata().is_ok_and(|about| about.len() > LEDGER_BYTES_MAX);
-    if too_large {
-        return Err(Error::TooLarge { what: "the ledger", max: LEDGER_BYTES_MAX as usize });
-    }
-    match std::fs::read(path) {
+    match read_small(&directory.join(LEDGER_NAME), LEDGER_BYTES_MAX) {
+        Err(e) if e.kind() == std::io::ErrorKind::FileTooLarge => {
+            Err(Error::TooLarge { what: "the ledger", max: LEDGER_BYTES_MAX as usize })
+        }
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(e) => Err(Error::io("read", LEDGER_NAME, &e)),

@@ -67,7 +67,11 @@ pub fn user_unit(name: &str, uid: &str) -> Expr {
     Expr::Any(any)
 }
 
-/// Entries of these priorities, 0 (`emerg`) to 7 (`debug`).
+/// Entries of these priorities, 0 (`emerg`) to 7 (`debug`). All of them are no condition, as for systemd 252: many
+/// programs give their messages no priority.
 pub fn priorities(range: std::ops::RangeInclusive<u8>) -> Expr {
+    if range == (0..=7) {
+        return Expr::default();
+    }
     Expr::Any(range.map(|priority| Expr::field("PRIORITY", priority.to_string())).collect())
 }

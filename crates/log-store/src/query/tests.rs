@@ -11,6 +11,7 @@ use crate::query::matches;
 use crate::segment::Segment;
 use crate::segment::read::read_header;
 use crate::segment::scan::{Walk, read_block};
+use crate::store::age::Clock;
 use crate::store::fault::{FaultyReads, Memory, Numbers, ReadFault};
 use crate::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge, merge_all, plan_merge, seal};
 use crate::store::vacuum::{Limits, vacuum};
@@ -336,7 +337,7 @@ fn a_follower_sees_every_entry_once_across_seal_merge_and_vacuum() {
                     journal.refresh().expect("readable");
                     read_on(&journal, &query, &mut seen);
                     let limits = Limits { bytes_max: Some(9000), ..Limits::default() };
-                    vacuum(&writer.memory, &limits, 0).expect("no faults");
+                    vacuum(&writer.memory, &limits, &Clock::of_wall(0)).expect("no faults");
                 }
                 _ => {
                     // The picture may be older than what upkeep did since.
@@ -537,13 +538,14 @@ fn upkeep_goes_on_without_what_the_device_does_not_give() {
         assert!(listed().len() < before, "{before}");
         let mut limits = Limits::default();
         limits.other.age_max_us = Some(1);
-        let done = vacuum(&broken, &limits, u64::MAX).expect("the others are removed");
+        let done =
+            vacuum(&broken, &limits, &Clock::of_wall(u64::MAX)).expect("the others are removed");
         let left = Catalogue::of(broken.list().expect("a listing"));
         let left: Vec<String> = left.segments().map(|segment| segment.0.to_string()).collect();
         assert_eq!((left, done.unreadable.len()), (vec![name.clone()], 1));
         assert!(done.unreadable[0].is_about(&name) && !done.gone.is_empty());
         let limits = Limits { bytes_max: Some(0), ..Limits::default() };
-        vacuum(&broken, &limits, 0).expect("it can be removed");
+        vacuum(&broken, &limits, &Clock::of_wall(0)).expect("it can be removed");
         assert_eq!(Catalogue::of(broken.list().expect("a listing")).segments().count(), 0);
     }
 }

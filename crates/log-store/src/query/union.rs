@@ -1,7 +1,7 @@
 //! Several stores as one: what is in memory, what is on the disk, what others wrote. Entries are
 //! merged by their wall clock; those of one store keep their order, whatever the clock did.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::entry::{Entry, Id128};
 use crate::error::{Error, Result};
@@ -114,6 +114,22 @@ impl Union {
         self.parts.push(part);
     }
 
+    /// How many stores there are.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The furthest of positions in stores whose numbers are of a sequence.
+    pub fn furthest(&self, sequence: Id128, positions: &[Option<u64>]) -> Result<Option<u64>> {
+        let mut furthest = None;
+        for (part, position) in self.parts.iter().zip(positions) {
+            if part.has_sequence(sequence)? {
+                furthest = furthest.max(*position);
+            }
+        }
+        Ok(furthest)
+    }
+
     /// Before the first entry of every store, or behind the last.
     pub fn anywhere(&self) -> Positions {
         vec![None; self.parts.len()]
@@ -192,19 +208,16 @@ impl Union {
         Ok((names, damage))
     }
 
-    /// All boots, in the order of their first entries in one store, and of their times in several, and
-    /// the damage met on the way.
+    /// All boots in their order, and the damage met on the way: as each store has them, and of several stores the one
+    /// first that ended first. When a boot begins, a machine without a clock of its own does not know the time.
     pub fn boots(&self) -> Result<Boots> {
-        let (mut spans, mut damage) = Boots::default();
+        let (mut orders, mut damage) = (Vec::new(), Vec::new());
         for part in &self.parts {
             let (of_part, faults) = part.boots()?;
-            of_part.into_iter().for_each(|span| BootSpan::join(&mut spans, span));
+            orders.push(of_part);
             damage.extend(faults);
         }
-        if self.parts.len() > 1 {
-            spans.sort_by_key(|span: &BootSpan| span.realtime_min_us);
-        }
-        Ok((spans, damage))
+        Ok((in_order(orders), damage))
     }
 
     /// The newest entry of each store.
@@ -224,6 +237,38 @@ impl Union {
     ) -> Result<Positions> {
         self.parts.iter().map(|part| seek(&**part, cursor, direction, inclusive)).collect()
     }
+}
+
+/// Boots of several lists as one. Where lists contradict one another the times alone count.
+fn in_order(orders: Vec<Vec<BootSpan>>) -> Vec<BootSpan> {
+    let (mut spans, mut places) = (Vec::new(), BTreeMap::<[u8; 16], usize>::new());
+    for span in orders.iter().flatten() {
+        BootSpan::join(&mut spans, *span);
+        *places.entry(span.boot.0).or_default() += 1;
+    }
+    let span_of: BTreeMap<[u8; 16], BootSpan> =
+        spans.into_iter().map(|span| (span.boot.0, span)).collect();
+    let mut orders: Vec<VecDeque<[u8; 16]>> = orders
+        .into_iter()
+        .map(|order| order.into_iter().map(|span| span.boot.0).collect())
+        .collect();
+    let mut sorted = Vec::new();
+    while sorted.len() < span_of.len() {
+        let mut heads = BTreeMap::<[u8; 16], usize>::new();
+        orders.iter().filter_map(|order| order.front()).for_each(|boot| {
+            *heads.entry(*boot).or_default() += 1;
+        });
+        let is_due = |boot: &[u8; 16], count: usize| places.get(boot) == Some(&count);
+        let ended = |boot: &[u8; 16]| (span_of.get(boot).map(|span| span.realtime_max_us), *boot);
+        let due = heads.iter().filter(|(boot, count)| is_due(boot, **count)).map(|(boot, _)| boot);
+        let next = due
+            .min_by_key(|boot| ended(boot))
+            .or_else(|| heads.keys().min_by_key(|boot| ended(boot)));
+        let Some(next) = next.copied() else { break };
+        orders.iter_mut().for_each(|order| order.retain(|boot| *boot != next));
+        sorted.extend(span_of.get(&next));
+    }
+    sorted
 }
 
 fn seek(
@@ -303,8 +348,47 @@ impl Merged<'_> {
         }
     }
 
-    /// What could not be read so far.
-    pub fn damage(&self) -> impl Iterator<Item = &Error> {
-        self.heads.iter().flat_map(|head| head.stream.damage())
+    /// What could not be read so far, with the number of its store.
+    pub fn damage(&self) -> impl Iterator<Item = (usize, &Error)> {
+        let heads = self.heads.iter().enumerate();
+        heads.flat_map(|(part, head)| head.stream.damage().iter().map(move |error| (part, error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lists as `BOOT:FIRST-LAST` in their order.
+    fn check(lists: &[&str], expected: &str) {
+        let span = |word: &str| {
+            let (boot, times) = word.split_once(':').expect("a boot");
+            let (first, last) = times.split_once('-').expect("two times");
+            let number = |text: &str| text.parse::<u64>().expect("a number");
+            BootSpan {
+                boot: Id128([number(boot) as u8; 16]),
+                realtime_min_us: number(first),
+                realtime_max_us: number(last),
+                first_seqnum: 1,
+            }
+        };
+        let orders = lists.iter().map(|list| list.split_whitespace().map(span).collect()).collect();
+        let found: Vec<String> =
+            in_order(orders).iter().map(|span| span.boot.0[0].to_string()).collect();
+        assert_eq!(found.join(" "), expected, "{lists:?}");
+    }
+
+    #[test]
+    fn boots_are_in_the_order_in_which_they_ended() {
+        check(&["1:10-20 2:30-40", "3:50-60"], "1 2 3");
+        // The second one of two began with an earlier wrong clock.
+        check(&["1:5-100", "2:4-200"], "1 2");
+        check(&["2:4-200", "1:5-100"], "1 2");
+        // Within a store the order is known, whatever the clock did.
+        check(&["1:900-990 2:10-20", "3:30-40"], "3 1 2");
+        check(&["1:10-20 2:5-30", "2:25-50 3:55-60"], "1 2 3");
+        check(&["1:10-900 2:5-30", "2:25-50 3:55-60"], "1 2 3");
+        check(&["1:10-20 2:30-40", "2:30-40 1:10-20"], "1 2");
+        check(&["", "1:1-1"], "1");
     }
 }

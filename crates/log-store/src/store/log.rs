@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::block::{
     BLOCK_HEADER_BYTES, Block, Builder, Header, Identity, Kind, Section, SectionInfo,
 };
-use crate::entry::{Entry, Fields, Stamp};
+use crate::entry::{Entry, Fields, Id128, Stamp};
 use crate::error::{Error, Result};
 use crate::files::{File, Files};
 use crate::segment::layout::{FILE_HEADER_BYTES, FileHeader};
@@ -68,7 +68,7 @@ pub struct ActiveLog {
     first_volatile: u64,
     /// The lowest number that was appended and is not in the file.
     unwritten: Option<u64>,
-    /// Wall clock of the first entry, µs.
+    /// When the first entry came, monotonic µs.
     begun_us: u64,
     /// [`Header::settled`] of the blocks to come, and of the last one.
     settled: u64,
@@ -129,7 +129,13 @@ impl ActiveLog {
         !self.builder.is_empty() || self.written < self.unsynced.len()
     }
 
-    fn position(&self) -> u64 {
+    /// The id in its header.
+    pub fn id(&self) -> Id128 {
+        self.identity.file
+    }
+
+    /// Bytes of the file once all of it but the batch is written.
+    pub fn position(&self) -> u64 {
         self.durable + self.unsynced.len() as u64
     }
 
@@ -153,7 +159,7 @@ impl ActiveLog {
             self.put_batch();
         }
         if self.entries == 0 {
-            self.begun_us = stamp.realtime_us;
+            self.begun_us = stamp.monotonic_us;
         }
         self.builder.push(seqnum, stamp, context, fields);
         self.entries += 1;
@@ -203,7 +209,7 @@ impl ActiveLog {
         self.unwritten
     }
 
-    /// Wall clock of the first entry, µs.
+    /// When the first entry came, monotonic µs.
     pub fn begun_us(&self) -> u64 {
         self.begun_us
     }

@@ -4,6 +4,7 @@
 //! model remembers what was appended and what was synced.
 //! `crash` stops the machine or fails a change, `damage` cuts and flips what is on the disk.
 
+mod ages;
 mod crash;
 mod damage;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::error::{Error, Result};
 use crate::files::{Files, Space};
 use crate::segment::read::Segment;
+use crate::store::age::{Clock, last_entry, last_of_boot};
 use crate::store::names::{Catalogue, SegmentName};
 
 /// What a class may keep. `None`: no such limit.
@@ -80,7 +81,11 @@ pub fn plan(
         gone.push(segment.name);
         freed += segment.bytes;
     };
-    while let Some(at) = kept.iter().position(|segment| is_too_old(segment, limits, now_us)) {
+    let is_old = |segment: &Candidate| {
+        let limits = limits.of(&segment.name.class);
+        segment.realtime_max_us.is_some_and(|newest_us| is_too_old(limits, newest_us, now_us))
+    };
+    while let Some(at) = kept.iter().position(is_old) {
         remove(&mut kept, at);
     }
     while let Some(at) = first_of_large_class(&kept, limits) {
@@ -134,11 +139,8 @@ fn bytes(kept: &[Candidate]) -> u64 {
     kept.iter().map(|segment| segment.bytes).sum()
 }
 
-fn is_too_old(segment: &Candidate, limits: &Limits, now_us: u64) -> bool {
-    match (limits.of(&segment.name.class).age_max_us, segment.realtime_max_us) {
-        (Some(max), Some(newest)) => now_us.saturating_sub(newest) > max,
-        _ => false,
-    }
+fn is_too_old(limits: &ClassLimits, newest_us: u64, now_us: u64) -> bool {
+    limits.age_max_us.is_some_and(|max| now_us.saturating_sub(newest_us) > max)
 }
 
 /// Whether its class keeps what it is to keep without it.
@@ -176,26 +178,37 @@ pub struct Vacuumed {
 
 /// Removes what the limits say. A segment that its device does not give has no age; it goes when there
 /// is too much.
-pub fn vacuum(files: &dyn Files, limits: &Limits, now_us: u64) -> Result<Vacuumed> {
+pub fn vacuum(files: &dyn Files, limits: &Limits, clock: &Clock) -> Result<Vacuumed> {
     let catalogue = Catalogue::of(files.list()?);
     let by_age = limits.other.age_max_us.is_some()
         || limits.classes.values().any(|class| class.age_max_us.is_some());
-    let (mut candidates, mut unreadable) = (Vec::new(), Vec::new());
+    let (mut opened, mut unreadable) = (Vec::new(), Vec::new());
     for (name, bytes) in catalogue.segments() {
-        let realtime_max_us = match by_age.then(|| newest(files, name)) {
+        let segment = match by_age.then(|| open(files, name)) {
             None => None,
             Some(Err(e)) if e.is_of_device() => {
                 unreadable.push(e);
                 None
             }
-            Some(newest) => newest?,
+            Some(segment) => segment?,
         };
-        candidates.push(Candidate { name: name.clone(), bytes, realtime_max_us });
+        opened.push((name, bytes, segment));
+    }
+    let segments = || opened.iter().filter_map(|(_, _, segment)| segment.as_ref());
+    let mut candidates = Vec::new();
+    for (name, bytes, segment) in &opened {
+        let is_old = |newest_us| is_too_old(limits.of(&name.class), newest_us, clock.realtime_us);
+        let realtime_max_us = match segment {
+            Some(segment) => newest(segment, segments(), clock, is_old),
+            None => None,
+        };
+        candidates.push(Candidate { name: (*name).clone(), bytes: *bytes, realtime_max_us });
     }
     let logs = catalogue.files.iter().filter(|file| file.name.is_log());
     let log_bytes = logs.map(|file| file.bytes).sum();
     let space = limits.keep_free_bytes.map(|_| files.space()).transpose()?;
-    let Plan { gone, for_space, short_by } = plan(candidates, log_bytes, limits, space, now_us);
+    let Plan { gone, for_space, short_by } =
+        plan(candidates, log_bytes, limits, space, clock.realtime_us);
     if !gone.is_empty() {
         // What these segments replaced must be gone for good before they are.
         catalogue
@@ -212,15 +225,32 @@ pub fn vacuum(files: &dyn Files, limits: &Limits, now_us: u64) -> Result<Vacuume
     Ok(Vacuumed { gone, bytes, for_space, short_by, unreadable })
 }
 
-fn newest(files: &dyn Files, name: &SegmentName) -> Result<Option<u64>> {
+/// `None` for one that is gone or of a later version.
+fn open(files: &dyn Files, name: &SegmentName) -> Result<Option<Segment>> {
     match Segment::open(files, &name.to_string()) {
-        Ok(segment) => {
-            Ok(segment.directory().blocks.iter().map(|block| block.realtime_max_us).max())
-        }
+        Ok(segment) => Ok(Some(segment)),
         Err(e) if e.is_gone() => Ok(None),
         Err(Error::Unsupported { .. }) => Ok(None),
         Err(e) => Err(e),
     }
+}
+
+/// When the newest entry of a segment came; `None` while that is not known. The wall clocks in its directory are enough
+/// where they are no reason to remove it, and not later than now.
+fn newest<'s>(
+    segment: &Segment,
+    all: impl Iterator<Item = &'s Segment>,
+    clock: &Clock,
+    is_old: impl Fn(u64) -> bool,
+) -> Option<u64> {
+    let said = segment.directory().blocks.iter().map(|block| block.realtime_max_us).max()?;
+    if !is_old(said) && said <= clock.realtime_us {
+        return Some(said);
+    }
+    // What is damaged has the age that its directory says.
+    let Ok(Some(entry)) = last_entry(segment) else { return Some(said) };
+    let last = last_of_boot(all, entry.boot).ok().flatten().unwrap_or(entry);
+    clock.reckon(&entry, &last)
 }
 
 #[cfg(test)]

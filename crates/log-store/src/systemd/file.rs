@@ -23,8 +23,11 @@ const XZ: u32 = 1 << 0;
 const LZ4: u32 = 1 << 1;
 const KNOWN: u32 = XZ | LZ4 | KEYED_HASH | ZSTD | COMPACT;
 
+/// The state of a file that is written no more.
+const ARCHIVED: u8 = 2;
+
 /// Types of objects.
-const DATA: u8 = 1;
+pub(super) const DATA: u8 = 1;
 const ENTRY: u8 = 3;
 const ENTRY_ARRAY: u8 = 6;
 
@@ -52,6 +55,15 @@ const PAGES_MAX: usize = 256;
 /// What the header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
+    /// Id of the file, whatever its name is.
+    pub file: Id128,
+    /// Nobody writes to it any more.
+    is_archived: bool,
+    /// Hashes are keyed by the id of the file.
+    pub(super) is_keyed: bool,
+    /// Hash tables of data and of fields: where they begin, and their sizes, bytes.
+    pub(super) data_table: (u64, u64),
+    pub(super) field_table: (u64, u64),
     /// Which sequence its numbers count in.
     pub sequence: Id128,
     /// Offset of the first entry array; 0: there are no entries.
@@ -60,8 +72,19 @@ pub struct Header {
     pub count: u64,
     /// Wall clock of the first and the last entry, µs.
     pub realtime_us: (u64, u64),
-    is_compact: bool,
+    pub(super) is_compact: bool,
     header_bytes: u64,
+}
+
+/// Offsets of entries, as far as they are known.
+#[derive(Debug, Default)]
+pub struct EntryList {
+    /// In the order of the file.
+    pub offsets: Vec<u64>,
+    /// Damage that ends the list too early.
+    pub fault: Option<Error>,
+    /// The last array, and how many offsets are from those before it.
+    last: (u64, usize),
 }
 
 /// What an entry object says.
@@ -84,7 +107,7 @@ pub struct JournalFile {
     pages: RefCell<BTreeMap<u64, Vec<u8>>>,
 }
 
-type Read<T> = std::result::Result<T, Fault>;
+pub(super) type Read<T> = std::result::Result<T, Fault>;
 
 /// Why an object could not be read.
 #[derive(Debug)]
@@ -113,16 +136,25 @@ impl JournalFile {
     /// # Errors
     /// For a file that is none, or of features that are not known here.
     pub fn open(name: &str, file: Box<dyn File>) -> Result<JournalFile> {
-        let mut bytes = [0; HEADER_BYTES];
-        let count = file.read_at(&mut bytes, 0)?;
-        let damaged = |Damage(what)| Error::Damaged { name: name.to_owned(), offset: 0, what };
-        let (header, unknown) = parse_header(&bytes[..count]).map_err(damaged)?;
-        if unknown != 0 {
-            return Err(Error::Unsupported { name: name.to_owned(), flags: unknown });
-        }
+        let header = read_header(name, &*file)?;
         let file_bytes = file.len()?;
         let pages = RefCell::new(BTreeMap::new());
         Ok(JournalFile { name: name.to_owned(), file, file_bytes, header, pages })
+    }
+
+    /// Takes what was written since; true when there is something.
+    pub fn refresh(&mut self) -> Result<bool> {
+        if self.header.is_archived {
+            return Ok(false);
+        }
+        let header = read_header(&self.name, &*self.file)?;
+        let file_bytes = self.file.len()?;
+        let has_news = header != self.header || file_bytes != self.file_bytes;
+        if has_news {
+            (self.header, self.file_bytes) = (header, file_bytes);
+            self.pages.borrow_mut().clear();
+        }
+        Ok(has_news)
     }
 
     /// What its header said.
@@ -140,25 +172,33 @@ impl JournalFile {
         }
     }
 
-    /// Offsets of all entries, in order. Damage ends the list: it is given with what there is.
-    pub fn entries(&self) -> Result<(Vec<u64>, Option<Error>)> {
-        let mut all = Vec::new();
-        let mut at = self.header.entries_at;
-        while at != 0 && (all.len() as u64) < self.header.count {
-            match self.entry_array(at, &mut all) {
+    /// Adds the offsets of entries that are not in the list yet. Damage ends it: it is kept with what there is.
+    pub fn extend(&self, list: &mut EntryList) -> Result<()> {
+        list.fault = None;
+        list.offsets.truncate(list.last.1);
+        let mut at = if list.last.0 == 0 { self.header.entries_at } else { list.last.0 };
+        while at != 0 && (list.offsets.len() as u64) < self.header.count {
+            list.last = (at, list.offsets.len());
+            match self.array(at, &mut list.offsets) {
                 // Arrays are written one behind the other, so this ends.
                 Ok(next) if next == 0 || next > at => at = next,
-                Ok(_) => return Ok((all, Some(self.fault(at, Damage("arrays go back").into())))),
+                Ok(_) => {
+                    list.fault = Some(self.fault(at, Damage("arrays go back").into()));
+                    break;
+                }
                 Err(Fault::Failed(error)) if !error.is_of_device() => return Err(error),
-                Err(fault) => return Ok((all, Some(self.fault(at, fault)))),
+                Err(fault) => {
+                    list.fault = Some(self.fault(at, fault));
+                    break;
+                }
             }
         }
-        all.truncate(usize::try_from(self.header.count).unwrap_or(usize::MAX));
-        Ok((all, None))
+        list.offsets.truncate(usize::try_from(self.header.count).unwrap_or(usize::MAX));
+        Ok(())
     }
 
     /// Appends the offsets of an array, and gives where the next one is.
-    fn entry_array(&self, at: u64, all: &mut Vec<u64>) -> Read<u64> {
+    pub(super) fn array(&self, at: u64, all: &mut Vec<u64>) -> Read<u64> {
         let (_, size) = self.object(at, ENTRY_ARRAY)?;
         let bytes = self.read(at, size.min(LIST_BYTES_MAX))?;
         let mut input = Input::new(&bytes);
@@ -222,7 +262,7 @@ impl JournalFile {
     }
 
     /// Checks what an object begins with; gives its flags and size.
-    fn object(&self, at: u64, wanted: u8) -> Read<(u8, usize)> {
+    pub(super) fn object(&self, at: u64, wanted: u8) -> Read<(u8, usize)> {
         if !at.is_multiple_of(8) || at < self.header.header_bytes || at >= self.file_bytes {
             return Err(Damage("an offset to nowhere").into());
         }
@@ -239,7 +279,7 @@ impl JournalFile {
     }
 
     /// Bytes of the file; all of them or damage.
-    fn read(&self, at: u64, count: usize) -> Read<Vec<u8>> {
+    pub(super) fn read(&self, at: u64, count: usize) -> Read<Vec<u8>> {
         if count > PAGE_BYTES {
             let mut bytes = vec![0; count];
             let got = self.file.read_at(&mut bytes, at)?;
@@ -279,6 +319,16 @@ impl JournalFile {
     }
 }
 
+fn read_header(name: &str, file: &dyn File) -> Result<Header> {
+    let mut bytes = [0; HEADER_BYTES];
+    let count = file.read_at(&mut bytes, 0)?;
+    let damaged = |Damage(what)| Error::Damaged { name: name.to_owned(), offset: 0, what };
+    match parse_header(&bytes[..count]).map_err(damaged)? {
+        (header, 0) => Ok(header),
+        (_, flags) => Err(Error::Unsupported { name: name.to_owned(), flags }),
+    }
+}
+
 /// The header, and the features in it that are not known here.
 fn parse_header(bytes: &[u8]) -> std::result::Result<(Header, u32), Damage> {
     let mut input = Input::new(bytes);
@@ -287,18 +337,33 @@ fn parse_header(bytes: &[u8]) -> std::result::Result<(Header, u32), Damage> {
     }
     let _compatible = input.u32()?;
     let incompatible = input.u32()?;
-    // State, file id, machine id, boot id.
-    input.take(8 + 16 + 16 + 16)?;
+    let is_archived = input.take(8)?.first() == Some(&ARCHIVED);
+    let file = Id128(input.array()?);
+    // Machine id, boot id.
+    input.take(16 + 16)?;
     let sequence = Id128(input.array()?);
-    let header_bytes = input.u64()?;
-    // Arena, hash tables, tail object, objects.
-    input.take(8 * 7 - 8)?;
-    let _objects = input.u64()?;
+    let (header_bytes, _arena) = (input.u64()?, input.u64()?);
+    let data_table = (input.u64()?, input.u64()?);
+    let field_table = (input.u64()?, input.u64()?);
+    let (_tail, _objects) = (input.u64()?, input.u64()?);
     let count = input.u64()?;
     let _numbers = (input.u64()?, input.u64()?);
     let entries_at = input.u64()?;
     let realtime_us = (input.u64()?, input.u64()?);
-    let is_compact = incompatible & COMPACT != 0;
-    let header = Header { sequence, entries_at, count, realtime_us, is_compact, header_bytes };
+    let has = |feature| incompatible & feature != 0;
+    let (is_compact, is_keyed) = (has(COMPACT), has(KEYED_HASH));
+    let header = Header {
+        file,
+        is_archived,
+        is_keyed,
+        data_table,
+        field_table,
+        sequence,
+        entries_at,
+        count,
+        realtime_us,
+        is_compact,
+        header_bytes,
+    };
     Ok((header, incompatible & !KNOWN))
 }

@@ -9,9 +9,9 @@ use crate::entry::{ENTRY_BYTES_MAX, Entry, Fields, Id128, is_valid_name};
 use crate::error::{Damage, Error, Result};
 use crate::files::{Disk, Files};
 use crate::query::union::{Boots, Reader, Stream, Values};
-use crate::query::{Direction, Query};
+use crate::query::{BOOT_FIELD, Direction, Query};
 use crate::segment::directory::BootSpan;
-use crate::systemd::file::{Fault, Header, JournalFile};
+use crate::systemd::file::{EntryList, EntryObject, Fault, Header, JournalFile};
 
 /// Most data objects that are remembered: most entries have most values in common.
 const KNOWN_MAX: usize = 1 << 14;
@@ -25,8 +25,7 @@ type Field = Arc<(Vec<u8>, Vec<u8>)>;
 /// A file.
 pub struct SystemdFile {
     file: JournalFile,
-    /// Offsets of the entries, and where they end too early.
-    entries: OnceCell<(Vec<u64>, Option<Error>)>,
+    entries: OnceCell<EntryList>,
     known: RefCell<BTreeMap<u64, Field>>,
 }
 
@@ -51,22 +50,29 @@ impl SystemdFile {
         self.file.header()
     }
 
-    /// What of it cannot be read.
+    /// What of it cannot be read, up to a bound.
     pub fn verify(&self) -> Result<Vec<Error>> {
-        self.each(|_| {})
+        Ok(self.each(|_| {})?.all)
     }
 
-    fn entries(&self) -> Result<&(Vec<u64>, Option<Error>)> {
+    fn entries(&self) -> Result<&EntryList> {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
         }
-        let entries = self.file.entries()?;
+        let mut entries = EntryList::default();
+        self.file.extend(&mut entries)?;
         Ok(self.entries.get_or_init(|| entries))
     }
 
     /// An entry with what of it can be read; the damage of the rest.
-    fn entry(&self, at: u64, damage: &mut Vec<Error>) -> Result<Option<Entry>> {
+    fn entry(
+        &self,
+        at: u64,
+        is_wanted: impl Fn(&EntryObject) -> bool,
+        damage: &mut Faults,
+    ) -> Result<Option<Entry>> {
         let object = match self.file.entry(at) {
+            Ok(object) if !is_wanted(&object) => return Ok(None),
             Ok(object) => object,
             Err(fault) => return self.note(at, fault, damage).map(|()| None),
         };
@@ -93,14 +99,10 @@ impl SystemdFile {
         }))
     }
 
-    fn note(&self, at: u64, fault: Fault, damage: &mut Vec<Error>) -> Result<()> {
-        /// Most faults of one file that are kept.
-        const DAMAGE_MAX: usize = 100;
+    fn note(&self, at: u64, fault: Fault, damage: &mut Faults) -> Result<()> {
         match self.file.fault(at, fault) {
             error if error.leaves_the_rest() => {
-                if damage.len() < DAMAGE_MAX {
-                    damage.push(error);
-                }
+                damage.add(error);
                 Ok(())
             }
             error => Err(error),
@@ -123,19 +125,78 @@ impl SystemdFile {
     }
 
     /// Does it for each entry.
-    fn each(&self, mut each: impl FnMut(&Entry)) -> Result<Vec<Error>> {
+    fn each(&self, mut each: impl FnMut(&Entry)) -> Result<Faults> {
         let query = Query::default();
-        let mut stream = Reader::entries(self, &query, Direction::Forward, None);
-        while let Some(entry) = stream.try_next()? {
+        let mut walk = Walk::new(self, &query, Direction::Forward, None);
+        while let Some(entry) = walk.try_next()? {
             each(&entry);
         }
-        Ok(stream.damage().to_vec())
+        Ok(walk.damage)
+    }
+
+    /// The boots as the index has them: the data object of each leads to its first entry and its last one.
+    fn indexed_boots(&self) -> Option<Vec<BootSpan>> {
+        let mut spans = Vec::new();
+        for value in self.file.indexed_values(BOOT_FIELD)? {
+            let (first, last) = self.file.ends_of(BOOT_FIELD, &value)?;
+            for at in [first, last] {
+                let object = self.file.entry(at).ok()?;
+                BootSpan::join(&mut spans, span_of(&object));
+            }
+        }
+        spans.sort_by_key(|span| span.first_seqnum);
+        (!spans.is_empty()).then_some(spans)
+    }
+}
+
+fn span_of(object: &EntryObject) -> BootSpan {
+    let realtime = object.stamp.realtime_us;
+    BootSpan {
+        boot: object.stamp.boot,
+        realtime_min_us: realtime,
+        realtime_max_us: realtime,
+        first_seqnum: object.seqnum,
+    }
+}
+
+/// Faults of a file: the first ones, and in one line.
+#[derive(Debug, Default)]
+struct Faults {
+    all: Vec<Error>,
+    count: usize,
+    /// One that stands for all, or none.
+    said: Vec<Error>,
+}
+
+impl Faults {
+    fn add(&mut self, error: Error) {
+        /// Most faults of one file that are kept.
+        const KEPT_MAX: usize = 100;
+        self.count += 1;
+        if self.all.len() < KEPT_MAX {
+            self.all.push(error);
+        }
+        self.said = match &self.all[..] {
+            [Error::Damaged { name, offset, what }, _, ..] => vec![Error::DamagedParts {
+                name: name.clone(),
+                count: self.count,
+                offset: *offset,
+                what,
+            }],
+            [first, ..] => vec![first.clone()],
+            [] => Vec::new(),
+        };
     }
 }
 
 impl Reader for SystemdFile {
-    /// A picture is what the header said when the file was opened.
     fn refresh(&mut self) -> Result<()> {
+        if self.file.refresh()?
+            && let Some(mut entries) = self.entries.take()
+        {
+            self.file.extend(&mut entries)?;
+            self.entries = OnceCell::from(entries);
+        }
         Ok(())
     }
 
@@ -150,49 +211,54 @@ impl Reader for SystemdFile {
         direction: Direction,
         position: Option<u64>,
     ) -> Box<dyn Stream + 'a> {
-        Box::new(Walk { file: self, query, direction, position, next: 0, damage: Vec::new() })
+        Box::new(Walk::new(self, query, direction, position))
     }
 
     fn values(&self, field: &[u8]) -> Result<Values> {
+        match self.file.indexed_values(field) {
+            // Of the boot each entry has its stamp.
+            Some(values) if field != BOOT_FIELD || !values.is_empty() => {
+                return Ok((values.into_iter().collect(), Vec::new()));
+            }
+            _ => {}
+        }
         let mut values = BTreeSet::new();
         let damage = self.each(|entry| {
             let named = entry.fields.iter().filter(|(name, _)| *name == field);
             values.extend(named.map(|(_, value)| value.to_vec()));
-            if field == b"_BOOT_ID" {
+            if field == BOOT_FIELD {
                 values.insert(entry.stamp.boot.to_string().into_bytes());
             }
         })?;
-        Ok((values, damage))
+        Ok((values, damage.said))
     }
 
     fn field_names(&self) -> Result<Values> {
-        let mut names = BTreeSet::new();
+        // Every entry has it, by its stamp.
+        let mut names = BTreeSet::from([BOOT_FIELD.to_vec()]);
+        if let Some(indexed) = self.file.indexed_fields() {
+            names.extend(indexed.into_iter().filter(|name| is_valid_name(name)));
+            return Ok((names, Vec::new()));
+        }
         let damage =
             self.each(|entry| names.extend(entry.fields.iter().map(|(name, _)| name.to_vec())))?;
-        Ok((names, damage))
+        Ok((names, damage.said))
     }
 
     fn boots(&self) -> Result<Boots> {
-        let (offsets, fault) = self.entries()?;
-        let (mut spans, mut damage) = (Vec::new(), fault.iter().cloned().collect());
-        for at in offsets {
-            let object = match self.file.entry(*at) {
-                Ok(object) => object,
-                Err(fault) => {
-                    self.note(*at, fault, &mut damage)?;
-                    continue;
-                }
-            };
-            let realtime = object.stamp.realtime_us;
-            let span = BootSpan {
-                boot: object.stamp.boot,
-                realtime_min_us: realtime,
-                realtime_max_us: realtime,
-                first_seqnum: object.seqnum,
-            };
-            BootSpan::join(&mut spans, span);
+        if let Some(spans) = self.indexed_boots() {
+            return Ok((spans, Vec::new()));
         }
-        Ok((spans, damage))
+        let list = self.entries()?;
+        let (mut spans, mut damage) = (Vec::new(), Faults::default());
+        list.fault.iter().cloned().for_each(|fault| damage.add(fault));
+        for at in &list.offsets {
+            match self.file.entry(*at) {
+                Ok(object) => BootSpan::join(&mut spans, span_of(&object)),
+                Err(fault) => self.note(*at, fault, &mut damage)?,
+            }
+        }
+        Ok((spans, damage.said))
     }
 
     fn has_sequence(&self, sequence: Id128) -> Result<bool> {
@@ -206,54 +272,128 @@ struct Walk<'a> {
     query: &'a Query,
     direction: Direction,
     position: Option<u64>,
-    /// How many offsets were looked at.
+    /// Those that may be wanted, as far as the index says; it is asked with the first one.
+    candidates: Option<Option<Vec<u64>>>,
+    /// How many were looked at.
     next: usize,
-    damage: Vec<Error>,
+    damage: Faults,
 }
 
-impl Walk<'_> {
-    fn wants(&self, entry: &Entry) -> bool {
-        let query = self.query;
-        let time = entry.stamp.realtime_us;
-        let in_time = query.since_us.is_none_or(|since| time >= since)
-            && query.until_us.is_none_or(|until| time <= until);
-        let behind = self.position.is_none_or(|position| match self.direction {
-            Direction::Forward => entry.seqnum > position,
-            Direction::Backward => entry.seqnum < position,
-        });
+impl<'a> Walk<'a> {
+    fn new(
+        file: &'a SystemdFile,
+        query: &'a Query,
+        direction: Direction,
+        position: Option<u64>,
+    ) -> Walk<'a> {
+        let (candidates, damage) = (None, Faults::default());
+        Walk { file, query, direction, position, candidates, next: 0, damage }
+    }
+
+    /// The header says that no entry is of a time that is wanted.
+    fn is_out_of_time(&self) -> bool {
+        let (a, b) = self.file.header().realtime_us;
+        self.query.since_us.is_some_and(|since| since > a.max(b))
+            || self.query.until_us.is_some_and(|until| until < a.min(b))
+    }
+
+    /// Asks the index, and goes behind the position.
+    fn begin(&mut self) -> Result<()> {
+        if self.candidates.is_some() {
+            return Ok(());
+        }
+        let candidates = self.file.file.candidates(&self.query.expr);
+        let offsets = match &candidates {
+            Some(candidates) => candidates,
+            None => {
+                let list = self.file.entries()?;
+                list.fault.iter().cloned().for_each(|fault| self.damage.add(fault));
+                &list.offsets
+            }
+        };
+        self.next = self.position.and_then(|position| self.behind(offsets, position)).unwrap_or(0);
+        self.candidates = Some(candidates);
+        Ok(())
+    }
+
+    /// How many are not behind a position, found by halves; `None` where one of them cannot be read.
+    fn behind(&self, offsets: &[u64], position: u64) -> Option<usize> {
+        let (mut low, mut high) = (0, offsets.len());
+        let is_behind = |at: u64| {
+            let seqnum = self.file.file.entry(at).ok()?.seqnum;
+            Some(match self.direction {
+                Direction::Forward => seqnum > position,
+                Direction::Backward => seqnum < position,
+            })
+        };
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match is_behind(*offsets.get(self.place(offsets, middle))?)? {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        Some(low)
+    }
+
+    /// Which of them is the next one after so many.
+    fn place(&self, offsets: &[u64], count: usize) -> usize {
+        match self.direction {
+            Direction::Forward => count,
+            Direction::Backward => offsets.len() - 1 - count,
+        }
+    }
+
+    /// Whether place and time are right: to be asked before fields are read.
+    fn is_there(&self, object: &EntryObject) -> bool {
+        let (query, time) = (self.query, object.stamp.realtime_us);
         if let Some(pulse) = &query.pulse {
             (pulse.0)(time);
         }
+        let behind = self.position.is_none_or(|position| match self.direction {
+            Direction::Forward => object.seqnum > position,
+            Direction::Backward => object.seqnum < position,
+        });
+        behind
+            && query.since_us.is_none_or(|since| time >= since)
+            && query.until_us.is_none_or(|until| time <= until)
+    }
+
+    fn wants(&self, entry: &Entry) -> bool {
+        let query = self.query;
         let fits = |text: &[u8]| query.grep.as_ref().is_none_or(|grep| grep.matches(text));
         let texts = || entry.fields.iter().filter(|(name, _)| *name == b"MESSAGE");
-        in_time
-            && behind
-            && query.expr.holds(entry)
-            && (query.grep.is_none() || texts().any(|(_, text)| fits(text)))
+        query.expr.holds(entry) && (query.grep.is_none() || texts().any(|(_, text)| fits(text)))
     }
 }
 
 impl Stream for Walk<'_> {
     fn try_next(&mut self) -> Result<Option<Entry>> {
-        let (offsets, fault) = self.file.entries()?;
-        if self.next == 0 {
-            self.damage.extend(fault.clone());
+        if self.is_out_of_time() {
+            return Ok(None);
         }
-        while self.next < offsets.len() {
-            let place = match self.direction {
-                Direction::Forward => self.next,
-                Direction::Backward => offsets.len() - 1 - self.next,
+        self.begin()?;
+        let file = self.file;
+        loop {
+            let offsets = match &self.candidates {
+                Some(Some(candidates)) => candidates,
+                _ => &file.entries()?.offsets,
             };
+            if self.next >= offsets.len() {
+                return Ok(None);
+            }
+            let at = offsets[self.place(offsets, self.next)];
             self.next += 1;
-            let entry = self.file.entry(offsets[place], &mut self.damage)?;
-            if let Some(entry) = entry.filter(|entry| self.wants(entry)) {
+            let mut damage = std::mem::take(&mut self.damage);
+            let entry = file.entry(at, |object| self.is_there(object), &mut damage);
+            self.damage = damage;
+            if let Some(entry) = entry?.filter(|entry| self.wants(entry)) {
                 return Ok(Some(entry));
             }
         }
-        Ok(None)
     }
 
     fn damage(&self) -> &[Error] {
-        &self.damage
+        &self.damage.said
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Pure but for [`crate::files::File`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use crate::entry::{Fields, Id128, Stamp};
 use crate::error::Result;
@@ -33,6 +34,14 @@ pub fn is_online(file: &dyn File) -> Result<bool> {
     let mut state = [0];
     Ok(file.read_at(&mut state, at::STATE as u64)? == 1 && state == [State::Online as u8])
 }
+
+/// The id of a file that begins so; `None` of one that is too short.
+pub fn id_of(beginning: &[u8]) -> Option<&[u8]> {
+    beginning.get(at::FILE_ID..at::MACHINE)
+}
+
+/// So many bytes of a file have its id.
+pub const ID_END: usize = at::MACHINE;
 
 const HEADER_BYTES: usize = 264;
 const OBJECT_BYTES: usize = 16;
@@ -99,6 +108,9 @@ const BYTES_PER_BUCKET: usize = 768;
 /// hash can have his values in one.
 const BUCKET_OBJECTS_MAX: u32 = 100;
 
+/// Most contexts of which it is remembered where their data are: a few senders send most.
+const CONTEXTS_MAX: usize = 32;
+
 /// Ids of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Ids {
@@ -113,14 +125,21 @@ pub struct Ids {
 /// A file in the making.
 pub struct Writer {
     image: Vec<u8>,
-    /// Pages that changed since the last flush.
-    dirty: BTreeSet<usize>,
+    /// For each page, whether it changed since the last flush.
+    dirty: Vec<bool>,
     /// How much was written of the file.
     written: usize,
     bytes_max: usize,
-    /// Data objects by payload, fields by name.
-    data: BTreeMap<Vec<u8>, Data>,
+    /// Data objects, their numbers by payload, and fields by name.
+    data: Vec<Data>,
+    numbers: BTreeMap<Vec<u8>, usize>,
     fields: BTreeMap<Vec<u8>, usize>,
+    /// Numbers of the data of contexts, the one that came last first.
+    contexts: VecDeque<(Arc<Fields>, Vec<usize>)>,
+    /// The boot of the last entry, and the number of its data.
+    boot: Option<(Id128, usize)>,
+    /// Reused: a payload.
+    payload: Vec<u8>,
     tables: [Table; 2],
     entries: Chain,
     last: Option<Stamp>,
@@ -157,11 +176,15 @@ impl Writer {
     pub fn new(ids: Ids, bytes_max: usize) -> Writer {
         let mut writer = Writer {
             image: vec![0; HEADER_BYTES],
-            dirty: BTreeSet::new(),
+            dirty: Vec::new(),
             written: 0,
             bytes_max,
-            data: BTreeMap::new(),
+            data: Vec::new(),
+            numbers: BTreeMap::new(),
             fields: BTreeMap::new(),
+            contexts: VecDeque::new(),
+            boot: None,
+            payload: Vec::new(),
             tables: [Table::default(), Table::default()],
             entries: Chain::default(),
             last: None,
@@ -214,31 +237,54 @@ impl Writer {
     }
 
     /// Adds an entry; the caller asked whether there is room, and times do not fall.
-    pub fn append(&mut self, seqnum: u64, stamp: &Stamp, context: &Fields, fields: &Fields) {
-        let boot = stamp.boot.to_string();
-        let boot = std::iter::once((&b"_BOOT_ID"[..], boot.as_bytes()));
-        let mut payloads: Vec<(usize, u64, Vec<u8>)> = Vec::new();
-        for (name, value) in fields.iter().chain(context.iter()).chain(boot) {
-            let payload = [name, b"=", value].concat();
-            let (offset, hash) = self.data_of(&payload, name);
-            payloads.push((offset, hash, payload));
-        }
-        payloads.sort();
-        payloads.dedup();
-        let entry = self.object(ENTRY, ENTRY_ITEMS + 16 * payloads.len());
+    pub fn append(&mut self, seqnum: u64, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
+        let mut items: Vec<usize> = Vec::with_capacity(fields.len() + context.len() + 1);
+        items.extend(fields.iter().map(|(name, value)| self.data_of(name, value)));
+        self.add_context(context, &mut items);
+        items.push(self.data_of_boot(stamp.boot));
+        items.sort_unstable_by_key(|number| self.data[*number].offset);
+        items.dedup();
+        let entry = self.object(ENTRY, ENTRY_ITEMS + 16 * items.len());
         self.put_number(entry + 16, seqnum);
         self.put_number(entry + 24, stamp.realtime_us);
         self.put_number(entry + 32, stamp.monotonic_us);
         self.put(entry + 40, &stamp.boot.0);
-        self.put_number(entry + 56, payloads.iter().fold(0, |all, (_, hash, _)| all ^ hash));
-        for (number, (offset, hash, _)) in payloads.iter().enumerate() {
-            self.put_number(entry + ENTRY_ITEMS + 16 * number, *offset as u64);
-            self.put_number(entry + ENTRY_ITEMS + 16 * number + 8, *hash);
+        let hashes = items.iter().map(|number| self.data[*number].hash);
+        self.put_number(entry + 56, hashes.fold(0, |all, hash| all ^ hash));
+        for (at, number) in items.iter().enumerate() {
+            let Data { offset, hash, .. } = self.data[*number];
+            self.put_number(entry + ENTRY_ITEMS + 16 * at, offset as u64);
+            self.put_number(entry + ENTRY_ITEMS + 16 * at + 8, hash);
         }
         let entries = self.entries;
         self.entries = self.link(entries, at::ENTRY_ARRAY, entry);
-        payloads.iter().for_each(|(_, _, payload)| self.link_data(payload, entry));
+        items.into_iter().for_each(|number| self.link_data(number, entry));
         self.note_entry(seqnum, stamp);
+    }
+
+    /// Adds the numbers of the data of a context, which senders have in common with what they sent before.
+    fn add_context(&mut self, context: &Arc<Fields>, items: &mut Vec<usize>) {
+        let known = self.contexts.iter().position(|(known, _)| Arc::ptr_eq(known, context));
+        if let Some((_, numbers)) = known.and_then(|at| self.contexts.get(at)) {
+            items.extend_from_slice(numbers);
+            return;
+        }
+        let numbers: Vec<usize> =
+            context.iter().map(|(name, value)| self.data_of(name, value)).collect();
+        items.extend_from_slice(&numbers);
+        self.contexts.truncate(CONTEXTS_MAX - 1);
+        self.contexts.push_front((context.clone(), numbers));
+    }
+
+    fn data_of_boot(&mut self, boot: Id128) -> usize {
+        match self.boot {
+            Some((known, number)) if known == boot => number,
+            _ => {
+                let number = self.data_of(b"_BOOT_ID", boot.to_string().as_bytes());
+                self.boot = Some((boot, number));
+                number
+            }
+        }
     }
 
     fn note_entry(&mut self, seqnum: u64, stamp: &Stamp) {
@@ -254,11 +300,18 @@ impl Writer {
         self.last = Some(*stamp);
     }
 
-    /// The data object of a payload, which is made if there is none.
-    fn data_of(&mut self, payload: &[u8], name: &[u8]) -> (usize, u64) {
-        if let Some(data) = self.data.get(payload) {
-            return (data.offset, data.hash);
-        }
+    /// The number of the data object of a field, which is made if there is none.
+    fn data_of(&mut self, name: &[u8], value: &[u8]) -> usize {
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        [name, b"=", value].iter().for_each(|part| payload.extend_from_slice(part));
+        let known = self.numbers.get(&payload).copied();
+        let number = known.unwrap_or_else(|| self.make_data(&payload, name));
+        self.payload = payload;
+        number
+    }
+
+    fn make_data(&mut self, payload: &[u8], name: &[u8]) -> usize {
         let hash = hash64(payload);
         let offset = self.object(DATA, DATA_PAYLOAD + payload.len());
         self.put_number(offset + HASH, hash);
@@ -269,9 +322,10 @@ impl Writer {
         let head = self.number(field + FIELD_HEAD);
         self.put_number(offset + DATA_NEXT_FIELD, head);
         self.put_number(field + FIELD_HEAD, offset as u64);
-        let data = Data { offset, hash, entries: 0, chain: Chain::default() };
-        self.data.insert(payload.to_vec(), data);
-        (offset, hash)
+        let number = self.data.len();
+        self.data.push(Data { offset, hash, entries: 0, chain: Chain::default() });
+        self.numbers.insert(payload.to_vec(), number);
+        number
     }
 
     fn field_of(&mut self, name: &[u8]) -> usize {
@@ -309,17 +363,15 @@ impl Writer {
 
     /// Says in a data object that an entry has it: the first one in the object, all others in its
     /// arrays.
-    fn link_data(&mut self, payload: &[u8], entry: usize) {
-        let Some(mut data) = self.data.get(payload).copied() else { return };
+    fn link_data(&mut self, number: usize, entry: usize) {
+        let mut data = self.data[number];
         match data.entries {
             0 => self.put_number(data.offset + DATA_ENTRY, entry as u64),
             _ => data.chain = self.link(data.chain, data.offset + DATA_ARRAY, entry),
         }
         data.entries += 1;
         self.put_number(data.offset + DATA_ENTRIES, data.entries);
-        if let Some(known) = self.data.get_mut(payload) {
-            *known = data;
-        }
+        self.data[number] = data;
     }
 
     /// Adds an entry to a chain of arrays, whose first one is named at `head`.
@@ -351,7 +403,11 @@ impl Writer {
     fn put(&mut self, offset: usize, bytes: &[u8]) {
         let end = offset + bytes.len();
         self.image[offset..end].copy_from_slice(bytes);
-        self.dirty.extend(offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES));
+        let pages = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
+        if self.dirty.len() < pages.end {
+            self.dirty.resize(pages.end, false);
+        }
+        self.dirty[pages].fill(true);
     }
 
     fn put_number(&mut self, offset: usize, number: u64) {
@@ -372,17 +428,33 @@ impl Writer {
         self.put(at::STATE, &[state as u8]);
     }
 
+    /// The id of the file.
+    pub fn id(&self) -> &[u8] {
+        &self.image[at::FILE_ID..at::MACHINE]
+    }
+
+    /// Bytes that the next flush adds to the file.
+    pub fn growth(&self) -> usize {
+        self.image.len().saturating_sub(self.written)
+    }
+
+    /// Nothing of it is in a file any more: the next flush writes all of it.
+    pub fn begin_anew(&mut self) {
+        self.written = 0;
+        self.dirty = vec![true; self.image.len().div_ceil(PAGE_BYTES)];
+    }
+
     /// Writes what changed.
     ///
     /// # Errors
     /// The file's; the next flush writes all of it again.
     pub fn flush(&mut self, file: &dyn File) -> Result<()> {
-        if self.dirty.is_empty() {
+        if !self.dirty.contains(&true) {
             return Ok(());
         }
         let bytes = self.image.len().next_multiple_of(PAGE_BYTES);
         self.put_number(at::ARENA, (bytes - HEADER_BYTES) as u64);
-        let pages = self.dirty.iter().copied();
+        let pages = (0..self.dirty.len()).filter(|page| self.dirty[*page]);
         let is_new = |page: &usize| page * PAGE_BYTES >= self.written;
         let (new, old): (Vec<usize>, Vec<usize>) = pages.partition(is_new);
         if let Some(first) = new.first() {
@@ -396,7 +468,7 @@ impl Writer {
             let end = self.image.len().min(begin + PAGE_BYTES);
             file.write_at(&self.image[begin..end], begin as u64)?;
         }
-        self.dirty.clear();
+        self.dirty.fill(false);
         self.written = bytes;
         Ok(())
     }
@@ -416,7 +488,7 @@ mod tests {
         let is_of_bucket =
             |text: &String| hash64(format!("MESSAGE={text}").as_bytes()) % buckets == 7;
         let mut texts = (0..).map(|number: u64| number.to_string()).filter(is_of_bucket);
-        let (empty, mut count) = (Fields::new(), 0);
+        let (empty, mut count) = (Arc::<Fields>::default(), 0);
         while writer.has_room(&empty, &empty) {
             let text = texts.next().expect("there is always another");
             let fields = [("MESSAGE", &*text)].into_iter().collect();

@@ -295,3 +295,33 @@ fn a_socket_that_takes_no_descriptors_takes_all_else() {
     let tcp = listen(Kind::Stream, &Address::V4("127.0.0.1:0".parse().expect("one")), &options);
     assert_eq!(tcp.expect("binds").refused, [], "nobody can send any there");
 }
+
+/// Clients wait for a name and connect: none is refused.
+#[test]
+fn who_sees_the_name_can_connect() {
+    use std::os::unix::net::UnixStream;
+    const ROUNDS: usize = 300;
+    let directory = std::env::temp_dir().join(format!("warren-at-once-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let path = |round: usize| directory.join(format!("socket{round}")).display().to_string();
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            (0..ROUNDS).all(|round| {
+                loop {
+                    match UnixStream::connect(path(round)) {
+                        Ok(_) => break true,
+                        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                            std::thread::yield_now()
+                        }
+                        Err(_) => break false,
+                    }
+                }
+            })
+        });
+        let sockets: Vec<OwnedFd> =
+            (0..ROUNDS).map(|round| listen_private(path(round)).expect("a socket")).collect();
+        assert!(client.join().expect("it does not panic"), "none is refused");
+        drop(sockets);
+    });
+    std::fs::remove_dir_all(&directory).expect("ours to remove");
+}

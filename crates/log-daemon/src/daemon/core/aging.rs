@@ -27,11 +27,10 @@ impl Core {
             return;
         }
         self.looked_us = now;
-        let clock_us = warren_sys::time::realtime_ns() / 1000;
         let (config, Some(keep)) = (&self.config, &mut self.keep) else { return };
         let is_old = |class: &str, begun_us: u64| {
             let retention = config.retention_of(class);
-            retention.is_some_and(|us| clock_us.saturating_sub(begun_us) >= us / PARTS_OF_RETENTION)
+            retention.is_some_and(|us| now.saturating_sub(begun_us) >= us / PARTS_OF_RETENTION)
         };
         let ended = keep.store.end_those(is_old);
         keep.upkeep.make_room();

@@ -7,6 +7,7 @@ use crate::daemon::clock::Moment;
 use crate::daemon::clock::now_us;
 use crate::daemon::core::Core;
 use crate::daemon::forward::Came;
+use crate::daemon::mirrors::Mirrors;
 use crate::daemon::sender::Origin;
 use crate::input::loss::{Kind, name_of};
 use warren_log_store::entry::Fields;
@@ -32,7 +33,7 @@ impl Core {
     }
 
     /// The same about a unit (`who` may also be a cgroup, or empty), with more fields.
-    fn say(&mut self, level: &str, text: &str, who: &[u8], more: &[(&str, &str)]) {
+    pub(super) fn say(&mut self, level: &str, text: &str, who: &[u8], more: &[(&str, &str)]) {
         let fields = [("PRIORITY", level), ("SYSLOG_IDENTIFIER", "warren-journald")];
         let fields = fields.into_iter().chain([("MESSAGE", text)]).chain(more.iter().copied());
         let mut fields: Fields = fields.collect();
@@ -84,6 +85,12 @@ impl Core {
         }
     }
 
+    /// A unit has more messages than it may have, and the interval is not over.
+    pub(super) fn say_suppressing(&mut self, who: &[u8]) {
+        let text = format!("{} logs too much: suppressing its messages for now", name_of(who));
+        self.say(WARNING, &text, who, &[]);
+    }
+
     /// Messages of a unit were more than it may have.
     pub(super) fn say_suppressed(&mut self, who: &[u8], count: u64) {
         let text = format!("Suppressed {count} messages from {}", name_of(who));
@@ -92,8 +99,13 @@ impl Core {
         self.say(WARNING, &text, who, &more);
     }
 
-    /// Says what was left out of intervals that are over.
+    /// Says what was left out of intervals that are over, and how it stands with the mirror.
     pub fn tell_losses(&mut self) {
+        let of_mirror = self.mirror.as_mut().map(Mirrors::take_said).unwrap_or_default();
+        of_mirror.iter().for_each(|text| self.warn(text));
+        if let Some(fault) = self.forwarder.take_console_fault() {
+            self.warn(&format!("Messages do not reach the console: {fault}"));
+        }
         let now = now_us();
         let is_due = |due: Option<u64>| due.is_some_and(|due| due <= now);
         if is_due(self.limiter.due_us()) || is_due(self.losses.due_us()) {

@@ -6,7 +6,7 @@ use warren_sys::eventfd::EventFd;
 
 use crate::daemon::core::Core;
 use crate::daemon::keep::Opening;
-use crate::daemon::mirror::Mirror;
+use crate::daemon::mirrors::Mirrors;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Place;
 use crate::input::pending::Taken;
@@ -16,8 +16,8 @@ use warren_log_store::store::carry::Copied;
 
 impl Core {
     pub(super) fn opening(&self) -> Opening<'_> {
-        let Core { places, config, machine, event, door, .. } = self;
-        Opening { places, config, machine: *machine, event, door }
+        let Core { places, config, machine, boot, event, door, .. } = self;
+        Opening { places, config, machine: *machine, boot: *boot, event, door }
     }
 
     /// Opens the store that this boot is at; the one in memory when the disk cannot be had.
@@ -101,7 +101,7 @@ impl Core {
 
     /// Opens the store in memory. Should it not be had, that is tried again by the clock, and what comes
     /// meanwhile is counted.
-    fn open_memory(&mut self) -> Result<()> {
+    pub(super) fn open_memory(&mut self) -> Result<()> {
         let remembered = self.places.remember(Place::Volatile);
         match remembered.and_then(|()| self.opening().open(Place::Volatile)) {
             Ok(opened) => {
@@ -116,17 +116,38 @@ impl Core {
         }
     }
 
-    /// Opens the store in memory when it could not be had before and it is time to try again.
+    /// Opens the store when it could not be had before and it is time to try again.
     pub fn reopen(&mut self) {
         if self.is_without_store() && self.is_due() {
             // What fails is said.
-            let _ = self.open_memory();
+            let _ = match self.places.has_volatile() {
+                true => self.open_memory(),
+                false => self.open_only_place(),
+            };
+        }
+    }
+
+    /// Opens the one directory of a daemon by hand.
+    fn open_only_place(&mut self) -> Result<()> {
+        match self.opening().open(Place::Persistent) {
+            Ok(opened) => {
+                self.keep = opened.map(|(keep, _)| keep);
+                self.leave_alone();
+                // What was lost meanwhile is said.
+                self.end_trouble();
+                Ok(())
+            }
+            Err(e) => {
+                self.trouble(&e);
+                self.try_again();
+                Err(e)
+            }
         }
     }
 
     /// There should be a store and there is none.
     pub(super) fn is_without_store(&self) -> bool {
-        self.keep.is_none() && self.places.has_volatile()
+        self.keep.is_none() && self.places.first() != Place::Nowhere
     }
 
     /// Goes back to memory, until the next flush; `smart`: unless the disk is never unmounted.
@@ -163,7 +184,7 @@ impl Core {
     pub fn close(&mut self) {
         // What it does not say in time, the next start finds out.
         let _ = self.wait_for_disk();
-        self.mirror.iter_mut().for_each(Mirror::flush);
+        self.mirror.iter_mut().for_each(Mirrors::flush);
         if let Some(mut keep) = self.keep.take() {
             // Memory always answers; who opens it next needs its lock.
             let patience = match keep.place {
@@ -217,6 +238,7 @@ mod tests {
     use std::sync::Arc;
 
     use crate::config::{ClassRoom, Config};
+    use crate::daemon::bounds::{FLUSH_URGENT_US, FLUSH_US};
     use crate::daemon::core::Core;
     use crate::daemon::options::Options;
     use crate::daemon::pending::Pending;
@@ -229,6 +251,48 @@ mod tests {
 
     fn fields(text: &str) -> Fields {
         [("MESSAGE", text)].into_iter().collect()
+    }
+
+    fn options(directory: &std::path::Path) -> Options {
+        let classes = [("web".to_owned(), ClassRoom::default())].into();
+        Options {
+            places: Places::by_hand(directory.to_owned()),
+            socket_directory: directory.to_owned(),
+            config: Config { classes, ..Config::default() },
+            faults: Vec::new(),
+            kmsg: false,
+            audit: false,
+            is_of_system: false,
+            mirror_root: directory.to_owned(),
+            namespace: None,
+        }
+    }
+
+    /// Who is killed loses little: what comes after a pause is written in its turn, and errors soon.
+    #[test]
+    fn what_comes_after_a_pause_and_what_is_urgent_is_written_soon() {
+        let name = format!("warren-soon-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let options = options(&directory);
+        let mut core = Core::start(&options, (Pending::none(), Vec::new()), 0).expect("empty");
+        core.written_us = 0;
+        core.note("after a pause");
+        assert!(core.end_turn(), "it is in a file");
+        let written_us = u64::MAX / 2;
+        core.written_us = written_us;
+        assert_eq!(core.write_due_us(), None);
+        core.note("one more");
+        assert!(!core.end_turn(), "it waits for others");
+        assert_eq!(core.write_due_us(), Some(written_us + FLUSH_US));
+        core.say("3", "an error", b"", &[]);
+        assert_eq!(core.write_due_us(), Some(written_us + FLUSH_URGENT_US));
+        core.written_us = 0;
+        assert!(core.end_turn(), "all is in a file");
+        core.note("another");
+        assert_eq!(core.write_due_us(), Some(core.written_us + FLUSH_US), "no more urgent");
+        core.close();
+        std::fs::remove_dir_all(&directory).expect("it was made");
     }
 
     /// What the last daemon had taken: of each class the numbers that came to a file, and all.
@@ -270,17 +334,7 @@ mod tests {
         for (class, numbers) in CLASSES.iter().zip(taken) {
             expected.extend(numbers.iter().map(|number| format!("{class} {number}")));
         }
-        let classes = [("web".to_owned(), ClassRoom::default())].into();
-        let options = Options {
-            places: Places::by_hand(directory.clone()),
-            socket_directory: directory.clone(),
-            config: Config { classes, ..Config::default() },
-            faults: Vec::new(),
-            kmsg: false,
-            audit: false,
-            mirror_root: directory.clone(),
-            namespace: None,
-        };
+        let options = options(&directory);
         let mut core = Core::start(&options, (Pending::none(), old), 0).expect("it recovers");
         core.sync().expect("written");
         core.close();

@@ -12,13 +12,14 @@ use crate::daemon::clock::now_us;
 use crate::daemon::core::Core;
 use crate::daemon::core::mark::Mark;
 use crate::daemon::keep::Keep;
-use crate::daemon::mirror::Mirror;
+use crate::daemon::mirrors::Mirrors;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::{Place, Places};
 use crate::daemon::syncer::Syncer;
 use warren_log_store::error::{Error, Result};
 use warren_log_store::files::{Disk, Files};
 use warren_log_store::store::names::FileName;
+use warren_log_store::store::{Left, LeftLog};
 
 /// The disk is tried after so long, and after twice as long each time, µs.
 const WAIT_MIN_US: u64 = 1_000_000;
@@ -87,15 +88,8 @@ impl Core {
     pub(super) fn leave_dead_disk(&mut self) -> bool {
         let Some(why) = self.refuge.is_wanted.clone() else { return false };
         let answers = self.wait_for_disk().is_ok() && !self.door.hangs();
-        if !self.syncer.is_idle() {
-            // What comes of it when the disk answers is about a store that is not there any more.
-            match Syncer::start(self.event.clone()) {
-                Ok(syncer) => self.syncer = syncer,
-                Err(e) => {
-                    self.trouble(&e);
-                    return false;
-                }
-            }
+        if !self.forget_syncs() {
+            return false;
         }
         self.refuge.is_wanted = None;
         let keep = match self.opening().open(Place::Volatile) {
@@ -116,7 +110,7 @@ impl Core {
             // The next daemon begins with the disk.
             warren_sys::tell!("warren-journald: {e}");
         }
-        self.mirror.iter_mut().for_each(Mirror::flush);
+        self.mirror.iter_mut().for_each(Mirrors::flush);
         if let Some(dead) = self.keep.replace(keep) {
             self.take_from(
                 dead,
@@ -132,6 +126,22 @@ impl Core {
         true
     }
 
+    /// What comes of syncs that a disk has not answered is about a store that is not there any more. False when there
+    /// is nobody for those of the next one.
+    pub(super) fn forget_syncs(&mut self) -> bool {
+        if self.syncer.is_idle() {
+            return true;
+        }
+        match Syncer::start(self.event.clone()) {
+            Ok(syncer) => self.syncer = syncer,
+            Err(e) => {
+                self.trouble(&e);
+                return false;
+            }
+        }
+        true
+    }
+
     /// Closes the logs that are open, of a disk that gives up just now those in memory.
     pub fn rotate_last(&mut self) -> Result<()> {
         match self.rotate() {
@@ -140,15 +150,13 @@ impl Core {
         }
     }
 
-    /// Takes again what a store had that may be on no device.
-    fn take_from(&mut self, mut dead: Keep, patience: Duration) {
-        dead.upkeep.finish(patience);
-        dead.upkeep
-            .reports()
-            .iter()
-            .for_each(|report| warren_sys::tell!("warren-journald: {report}"));
-        let left = dead.store.give_up();
-        self.refuge.logs = left.logs;
+    fn take_from(&mut self, dead: Keep, patience: Duration) {
+        let logs = self.take_again(dead.end(patience));
+        self.refuge.logs = logs.into_iter().map(|log| (log.name, log.durable)).collect();
+    }
+
+    /// Takes again what a store had that may be on no device; gives the logs that have a part of it.
+    pub(super) fn take_again(&mut self, left: Left) -> Vec<LeftLog> {
         // The mirror and the memory for the next daemon have them.
         let pending = std::mem::replace(&mut self.pending, Pending::none());
         let mirror = self.mirror.take();
@@ -159,6 +167,7 @@ impl Core {
             }
         }
         (self.pending, self.mirror) = (pending, mirror);
+        left.logs
     }
 
     /// Whether a disk that had given up takes files again; it is tried when it is time.

@@ -134,6 +134,7 @@ fn every_failed_change_is_got_over() {
 
 #[test]
 fn a_crash_in_vacuum_doubles_and_reorders_nothing() {
+    use crate::store::age::Clock;
     use crate::store::vacuum::{Limits, vacuum};
     let limits = Limits { bytes_max: Some(9_000), ..Limits::default() };
     let mut removed = 0;
@@ -144,7 +145,8 @@ fn a_crash_in_vacuum_doubles_and_reorders_nothing() {
             // What the directory held before is on the device.
             memory.sync_directory().expect("no faults");
             memory.plan(Fault::Stop { at: at as usize });
-            let gone = vacuum(&memory, &limits, 0).map_or(0, |done| done.gone.len());
+            let gone =
+                vacuum(&memory, &limits, &Clock::of_wall(0)).map_or(0, |done| done.gone.len());
             let after = read_all(&memory.after_crash(&mut numbers));
             for (class, entries) in &before {
                 let left = after.get(class).map_or(&[][..], Vec::as_slice);
