@@ -43,7 +43,7 @@ impl<'p> Interpreter<'p> {
     pub(super) fn target(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<(Value, Value), Flow> {
         let place = frame.module.place(id);
         match &frame.module.node(id).kind {
-            Kind::Parenthesis(inner) => self.target(frame, *inner),
+            Kind::Parenthesis(_) => self.target(frame, frame.module.bare(id)),
             Kind::Name(atom) => {
                 let name = self.atom(frame.module, *atom);
                 let found = self.find_variable(frame, id, name)?;
