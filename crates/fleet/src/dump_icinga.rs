@@ -89,7 +89,7 @@ impl Dump<'_> {
                     continue;
                 }
                 (_, Some(value), _) => value,
-                (.., Unset::Null | Unset::Own) => Value::Empty,
+                (.., Unset::Null | Unset::Own | Unset::Owner | Unset::Location) => Value::Empty,
                 (.., Unset::Boolean(value)) => Value::Boolean(value),
                 (.., Unset::Number(value)) => Value::Number(value),
                 (.., Unset::FullName) => Value::String(object.name),

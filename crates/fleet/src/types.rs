@@ -21,6 +21,10 @@ pub enum Unset {
     ItsName,
     /// The name that it is found by.
     FullName,
+    /// The object that it belongs to.
+    Owner,
+    /// Where it is defined.
+    Location,
 }
 
 /// What values an attribute takes.

@@ -194,6 +194,54 @@ fn zones_are_directories() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Attributes that several bodies have in common are in a file that they include.
+#[test]
+fn files_are_included_in_bodies() {
+    if !is_installed() {
+        warren_testkit::not_run("icinga2 is not installed");
+        return;
+    }
+    let check = |name: &str, files: &[(&str, &str)], text: &str| {
+        let scratch = Scratch::new(name);
+        files.iter().for_each(|(path, text)| {
+            scratch.write(path, text);
+        });
+        let text = format!("{HEAD}{text}");
+        let path = scratch.write("main.conf", &text);
+        let theirs = theirs(&scratch, &path, None);
+        let ours = ours(Source::new(&path.to_string_lossy(), text.as_bytes()), &[]);
+        match (ours, theirs) {
+            (Ok(ours), Some(theirs)) => {
+                let wrong = differences(&text, &ours, &theirs);
+                assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+            }
+            (Err(_), None) => {}
+            (ours, theirs) => panic!("{text}\nours {ours:?}, theirs {}", theirs.is_some()),
+        }
+    };
+    let host = "object Host \"h\" { check_command = \"d\"\n";
+    let vars = ("in/vars.inc", "vars.a = name\nvar made = 2\nvars.l = keys(locals)\n");
+    let rule = "apply Service \"s\" { check_command = \"d\"; var mine = 7\n include \"in/vars.inc\"\n \
+                vars.made = made\n assign where true }\n";
+    check("body-object", &[vars], &format!("{host} include \"in/vars.inc\" }}\n{rule}"));
+    let each = "apply Service \"s\" for (k => v in { a = 1, b = 2 }) { check_command = \"d\"\n \
+                include \"in/vars.inc\"\n assign where true }\n";
+    check("body-for", &[vars], &format!("{host} }}\n{each}"));
+    let below = ("in/below.inc", "vars.b = { include \"more.inc\" }\n");
+    let more = ("in/more.inc", "c = 3\n");
+    let template = "template Host \"t\" { include \"in/below.inc\" }\n";
+    check("body-nested", &[below, more], &format!("{template}{host} import \"t\" }}\n"));
+    check("body-missing", &[], &format!("{host} include \"in/vars.inc\" }}\n"));
+    check("body-not-run", &[], &format!("{host} if (false) {{ include \"in/vars.inc\" }} }}\n"));
+    let wrong = ("in/vars.inc", "vars.a = = 1\n");
+    check("body-syntax", &[wrong], &format!("{host} include \"in/vars.inc\" }}\n"));
+    let object = ("in/vars.inc", "object Host \"inner\" { check_command = \"d\" }\n");
+    check("body-object-in", &[object], &format!("{host} include \"in/vars.inc\" }}\n"));
+    let shared = ("in/vars.inc", "log(top)\nvar below = 2\n");
+    let top = "var top = 1\ninclude \"in/vars.inc\"\nglobals.sum = top + below\n";
+    check("top-variables", &[shared], &format!("{top}{host} vars.s = sum }}\n"));
+}
+
 /// The template library and the default configuration of the installed program.
 #[test]
 fn the_shipped_configuration_makes_the_same_objects() {

@@ -250,9 +250,23 @@ impl Remaking<'_> {
         }
         let found = self.loading.find_members(&groups, Some(&self.made));
         self.loading.set_members(&found);
+        self.enter_groups_of_groups(&types);
         for (group, members) in found {
             self.loading.world.members.entry(group).or_default().extend(members);
         }
         Some(())
+    }
+
+    /// Enters what was made into the groups that its groups of these types are in.
+    fn enter_groups_of_groups(&mut self, types: &[TypeId]) {
+        for (group, member) in self.loading.types_of_groups() {
+            let heap = Heap::over(&self.loading.world.layer);
+            let is_member = |id: &ObjectId| heap.object(*id).of_type == member;
+            let members: Vec<ObjectId> = self.made.iter().copied().filter(is_member).collect();
+            drop(heap);
+            if types.contains(&group) {
+                self.loading.enter_groups_of(group, &members);
+            }
+        }
     }
 }

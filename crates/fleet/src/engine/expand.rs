@@ -171,7 +171,7 @@ impl<'w> Worker<'w> {
         {
             trail.hints.insert(0, Hint { attribute, key: None, place: definition.place });
         }
-        super::full_name(&mut self.run, made, name);
+        self.run.set_full_name(made, name);
         crate::schema::check(&self.run, made)?;
         self.run.heap.settle(made);
         Ok(made)

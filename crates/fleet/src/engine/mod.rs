@@ -10,6 +10,7 @@ pub(crate) mod change;
 pub mod column;
 mod expand;
 pub mod filter;
+mod groups;
 pub mod matcher;
 mod plan;
 mod transfer;
@@ -26,8 +27,8 @@ use crate::library;
 use crate::modules::Modules;
 use crate::outside::{Aside, Facts, Line, Lines, NoFacts, Nothing, Outside};
 use crate::source::{Place, Source};
-use crate::types::{Naming, Rules, Types};
-use crate::value::{ObjectId, TypeId, Value};
+use crate::types::Types;
+use crate::value::{ObjectId, TypeId};
 use expand::Chunk;
 use plan::Item;
 
@@ -114,7 +115,7 @@ pub fn load(
     let mut faults = Sink::default();
     (run.threads, run.goes_on) = (options.threads, options.goes_on);
     for source in options.before.cloned().into_iter().chain([source]) {
-        if let Err(fault) = run.run_files(&[source], Place::default()) {
+        if let Err(fault) = run.run_files(&[source], Place::default(), None) {
             faults.push(fault.diagnostic());
         }
     }
@@ -122,7 +123,7 @@ pub fn load(
     let found = std::mem::take(&mut run.warnings);
     let (errors, warnings) =
         found.into_iter().partition(|found| found.severity == crate::Severity::Error);
-    let errors: Vec<Diagnostic> = errors;
+    let (errors, mut warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = (errors, warnings);
     errors.into_iter().for_each(|error| faults.push(error));
     let mut outside = std::mem::replace(&mut run.outside, Box::new(Nothing::default()));
     let mut world = run.into_world();
@@ -137,6 +138,7 @@ pub fn load(
     for line in notes.lines {
         outside.log(line.severity, &line.facility, &line.text);
     }
+    warnings.extend(notes.warnings);
     notes.faults.finish().into_iter().for_each(|fault| faults.push(fault));
     Fleet { world, faults: faults.finish(), warnings }
 }
@@ -145,6 +147,8 @@ pub fn load(
 #[derive(Debug, Default)]
 struct Notes {
     faults: Sink,
+    /// What is worth a warning.
+    warnings: Vec<Diagnostic>,
     /// What was looked up.
     reads: Reads,
     /// What was logged.
@@ -189,6 +193,7 @@ impl Loading<'_> {
             let found = self.find_members(&groups, None);
             self.set_members(&found);
             self.world.members.extend(found);
+            self.enter_groups_of_groups(*stage);
         }
     }
 
@@ -305,7 +310,8 @@ impl Loading<'_> {
         if let Some(before) = self.world.objects.insert((object.of_type, object.name), id) {
             let name = heap.text(object.name);
             let of_type = &self.scope.types.get(object.of_type).name;
-            let message = format!("two objects of type '{of_type}' have the name '{name}'");
+            let message =
+                format!("An object with type '{of_type}' and name '{name}' already exists");
             let fault = Fault::at(object.origin, message);
             let first = heap.object(before).origin;
             self.notes.faults.push(fault.note(first, "the other one is made here").diagnostic());
@@ -328,93 +334,10 @@ impl Loading<'_> {
         };
         plan::members(world, &self.scope, &self.options, groups, &rows, &mut self.notes)
     }
-
-    /// Tells members which groups they are in.
-    fn set_members(&mut self, found: &Members) {
-        if found.is_empty() {
-            return;
-        }
-        let mut heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
-        let attribute = heap.intern(b"groups");
-        for (group, members) in found {
-            let object = heap.object(*group);
-            let (name, place) = (Value::String(object.name), object.origin);
-            for member in members {
-                add_to_array(&mut heap, *member, attribute, name, place);
-            }
-        }
-        self.world.layer = heap.into_layer();
-    }
 }
 
 /// Members by group.
 type Members = BTreeMap<ObjectId, Vec<ObjectId>>;
-
-/// Adds to an array attribute; the array it had may belong to others, so it gets one of its own.
-fn add_to_array(
-    heap: &mut Heap<'_>,
-    id: ObjectId,
-    attribute: crate::value::StringId,
-    value: Value,
-    place: Place,
-) {
-    let mut items = match heap.object(id).attributes.get(attribute) {
-        Some(Value::Array(array)) => heap.array(array).items.clone(),
-        _ => Vec::new(),
-    };
-    if items.iter().any(|item| crate::ops::equal(heap, *item, value)) {
-        return;
-    }
-    items.push(value);
-    let array = heap.array_of(items, place);
-    if let Ok(object) = heap.object_mut(id) {
-        object.attributes.set(attribute, array);
-    }
-}
-
-/// The full name of an object that was given a name.
-fn full_name(run: &mut Interpreter<'_>, id: ObjectId, given: crate::value::StringId) {
-    let object = run.heap.object(id);
-    let (name, target) = (object.name, object.target);
-    let rules = run.types.get(object.of_type).rules.as_ref();
-    let prefix = match rules.map_or(Naming::Plain, |rules| rules.naming) {
-        Naming::Plain => None,
-        Naming::Prefixed if name != given => None,
-        Naming::Prefixed => target.map(|target| (run.heap.object(target).name, b'-')),
-        Naming::Composite => owner(run, id).map(|owner| (run.heap.object(owner).name, b'!')),
-    };
-    if let Some((prefix, between)) = prefix {
-        let bytes = [run.heap.bytes(prefix), &[between], run.heap.bytes(name)].concat();
-        let name = run.heap.intern(&bytes);
-        if let Ok(object) = run.heap.object_mut(id) {
-            object.name = name;
-        }
-    }
-}
-
-/// What an object belongs to: what a rule made it for, else what its attributes name.
-fn owner(run: &Interpreter<'_>, id: ObjectId) -> Option<ObjectId> {
-    let object = run.heap.object(id);
-    if object.target.is_some() {
-        return object.target;
-    }
-    let rules = run.types.get(object.of_type).rules.as_ref()?;
-    let attribute = |name: &str| match object.attributes.get(run.heap.find(name.as_bytes())?)? {
-        Value::String(name) => Some(run.heap.bytes(name)),
-        _ => None,
-    };
-    let named = |(at, (of_type, name)): (usize, &(&str, &str))| {
-        let (of_type, name) = (run.types.find(of_type.as_bytes())?, attribute(name)?);
-        let is_composite = |rules: &Rules| rules.naming == Naming::Composite;
-        let full = match run.types.get(of_type).rules.as_ref().is_some_and(is_composite) {
-            // The service's host is named beside it.
-            true => [attribute(rules.target_names.get(at + 1)?.1)?, b"!", name].concat(),
-            false => name.to_vec(),
-        };
-        run.find_object(of_type, run.heap.find(&full)?)
-    };
-    rules.target_names.iter().enumerate().find_map(named)
-}
 
 #[cfg(test)]
 mod host_tests;

@@ -115,7 +115,10 @@ fn faults_name_the_rule_and_the_object() {
     check_fault(
         "object Container \"x\" { }\napply Service \"s\" to Container { assign where true }\n\
          apply Service \"s\" to Container { assign where true }",
-        &["two objects of type 'Service' have the name 'x-s'", "the other one is made here"],
+        &[
+            "An object with type 'Service' and name 'x-s' already exists",
+            "the other one is made here",
+        ],
     );
     check_fault(
         "object Container \"x\" { import \"bse\" }\ntemplate Container \"base\" { }",

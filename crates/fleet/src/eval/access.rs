@@ -86,14 +86,41 @@ impl<'p> Interpreter<'p> {
     }
 
     /// A member that a container itself has: what a bare name finds in `this`.
-    fn own_field(&self, base: Value, name: StringId) -> Option<Value> {
+    fn own_field(&mut self, base: Value, name: StringId) -> Option<Value> {
         match base {
             Value::Dictionary(id) | Value::Namespace(id) => {
                 self.heap.dictionary(id).items.get(name)
             }
-            Value::Object(id) => self.attribute(id, name),
+            Value::Object(id) => self.read_attribute(id, name),
             _ => None,
         }
+    }
+
+    /// An object's attribute, with those that are made when they are read.
+    fn read_attribute(&mut self, id: ObjectId, name: StringId) -> Option<Value> {
+        let object = self.heap.object(id);
+        let field = self.known_field(object.of_type, name);
+        match field.is_some_and(|field| field.unset == Unset::Location) {
+            true => Some(self.location(object.origin)),
+            false => self.attribute(id, name),
+        }
+    }
+
+    /// Where an object is defined, as configurations read it.
+    fn location(&mut self, origin: Place) -> Value {
+        let Some(module) = self.modules.get(origin.file) else { return Value::Empty };
+        let [first_line, first_column, last_line, last_column] =
+            module.source.extent(origin.span).map(|number| Value::Number(number.into()));
+        let path = self.heap.string(module.source.path.as_bytes());
+        let entries = [
+            ("path", path),
+            ("first_line", first_line),
+            ("first_column", first_column),
+            ("last_line", last_line),
+            ("last_column", last_column),
+        ];
+        let items = entries.map(|(name, value)| (self.heap.intern(name.as_bytes()), value));
+        self.heap.dictionary_of(items.into_iter().collect(), origin)
     }
 
     /// An object's attribute; what nobody set reads as the type says.
@@ -106,6 +133,8 @@ impl<'p> Interpreter<'p> {
         match self.types.get(object.of_type).fields[usize::from(attribute.field)].unset {
             Unset::ItsName => object.attributes.get(self.roots.name),
             Unset::FullName => Some(Value::String(object.name)),
+            Unset::Owner if self.making == Some(id) => Some(Value::Empty),
+            Unset::Owner => Some(self.owner(id).map_or(Value::Empty, Value::Object)),
             _ => Some(attribute.unset),
         }
     }
@@ -183,7 +212,7 @@ impl<'p> Interpreter<'p> {
     /// Members that are no items and no methods.
     fn special_field(&mut self, base: Value, name: StringId) -> Option<Value> {
         if let Value::Object(id) = base {
-            return self.attribute(id, name);
+            return self.read_attribute(id, name);
         }
         let bytes = self.heap.bytes(name).to_vec();
         match (base, bytes.as_slice()) {

@@ -8,6 +8,7 @@ use crate::diagnostic;
 use crate::ops;
 use crate::source::{FileId, Place};
 use crate::text;
+use crate::types::Naming;
 use crate::value::{Object, ObjectId, StringId, Table, Trail, TrailOf, TypeId, Value};
 
 /// An object or template, or what a rule makes.
@@ -78,10 +79,22 @@ impl DefinitionIndex {
 
     /// Adds a definition of which there is none of its name; returns its number.
     pub(crate) fn add_object(&mut self, made: Definition) -> u32 {
+        self.objects_by_name.insert((made.of_type, made.name), self.objects.len() as u32);
+        self.add_unnamed(made)
+    }
+
+    /// Adds a definition that is not found by its name: what its body says is part of the full name.
+    fn add_unnamed(&mut self, made: Definition) -> u32 {
         let number = self.objects.len() as u32;
-        self.objects_by_name.insert((made.of_type, made.name), number);
         self.objects.push(made);
         number
+    }
+
+    /// The definition of an object or template that has this name already.
+    fn named(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
+        let key = (of_type, name);
+        let object = self.objects_by_name.get(&key).map(|at| &self.objects[*at as usize]);
+        object.or_else(|| self.templates_by_name.get(&key).map(|at| &self.templates[*at as usize]))
     }
 
     /// Forgets the name of a definition, which is used no more.
@@ -105,6 +118,7 @@ impl DefinitionIndex {
         &self.templates[number as usize]
     }
 
+    /// The default templates of a type, in the order of their names: files may be read in any.
     fn default_templates(&self, of_type: TypeId) -> Vec<Definition> {
         let Some(numbers) = self.defaults.get(&of_type) else { return Vec::new() };
         numbers.iter().map(|at| self.templates[*at as usize].clone()).collect()
@@ -155,6 +169,7 @@ impl<'p> Interpreter<'p> {
         };
         let name = ops::to_key(&mut self.heap, self.types, name);
         let captured = self.capture(frame, id, &definition.captured)?;
+        self.read_snippets(frame, id);
         let (is_named, file) = (definition.name.is_some(), frame.module.file);
         let zone = self.zone;
         let made = Definition { of_type, name, is_named, file, node: id, captured, place, zone };
@@ -217,15 +232,27 @@ impl<'p> Interpreter<'p> {
     ) -> Result<(), Box<Fault>> {
         self.check_members(&made, definition)?;
         self.check_name(&made, made.name)?;
-        let key = (made.of_type, made.name);
-        let index = self.definitions.to_mut();
-        if let Some(before) = index.objects_by_name.get(&key) {
-            let before = index.objects[*before as usize].place;
-            return Err(self.redefined("Object", &made, before));
+        if self.has_composite_name(made.of_type) {
+            self.definitions.to_mut().add_unnamed(made);
+            return Ok(());
         }
-        index.objects_by_name.insert(key, index.objects.len() as u32);
-        index.objects.push(made);
+        self.check_redefinition(&made)?;
+        self.definitions.to_mut().add_object(made);
         Ok(())
+    }
+
+    /// Whether full names of a type's objects are made of more than the name that is written.
+    fn has_composite_name(&self, of_type: TypeId) -> bool {
+        let rules = self.types.get(of_type).rules.as_ref();
+        rules.is_some_and(|rules| rules.naming == Naming::Composite)
+    }
+
+    /// Objects and templates of a type share their names.
+    fn check_redefinition(&self, made: &Definition) -> Result<(), Box<Fault>> {
+        match self.definitions.named(made.of_type, made.name) {
+            Some(before) => Err(self.redefined(made, before.place)),
+            None => Ok(()),
+        }
     }
 
     /// `!` stands between the names that a composite one is made of.
@@ -265,10 +292,10 @@ impl<'p> Interpreter<'p> {
         Err(Fault::at(made.place, message))
     }
 
-    fn redefined(&self, what: &str, made: &Definition, before: Place) -> Box<Fault> {
+    fn redefined(&self, made: &Definition, before: Place) -> Box<Fault> {
         let name = self.heap.text(made.name);
         let of_type = &self.types.get(made.of_type).name;
-        Fault::at(made.place, format!("{what} '{name}' of type '{of_type}' re-defined"))
+        Fault::at(made.place, format!("Object '{name}' of type '{of_type}' re-defined"))
             .note(before, "previous definition")
     }
 
@@ -280,18 +307,22 @@ impl<'p> Interpreter<'p> {
     ) -> Result<(), Box<Fault>> {
         self.check_members(&made, definition)?;
         self.check_name(&made, made.name)?;
-        let key = (made.of_type, made.name);
+        self.check_redefinition(&made)?;
         let index = self.definitions.to_mut();
-        if let Some(before) = index.templates_by_name.get(&key) {
-            let before = index.templates[*before as usize].place;
-            return Err(self.redefined("Template", &made, before));
-        }
         let number = index.templates.len() as u32;
-        index.templates_by_name.insert(key, number);
-        if default {
-            index.defaults.entry(made.of_type).or_default().push(number);
-        }
+        index.templates_by_name.insert((made.of_type, made.name), number);
         index.templates.push(made);
+        if default {
+            let of_type = index.templates[number as usize].of_type;
+            let heap = &self.heap;
+            let name = |index: &DefinitionIndex, at: &u32| {
+                heap.bytes(index.templates[*at as usize].name).to_vec()
+            };
+            let mut defaults = index.defaults.remove(&of_type).unwrap_or_default();
+            defaults.push(number);
+            defaults.sort_by_key(|at| name(index, at));
+            index.defaults.insert(of_type, defaults);
+        }
         Ok(())
     }
 
@@ -453,15 +484,28 @@ impl<'p> Interpreter<'p> {
         });
         self.tell_template(object, name);
         let locals = self.body_locals(definition, locals);
+        self.making = Some(object);
+        let run = self.run_bodies(definition, object, locals);
+        self.making = None;
+        run?;
+        self.rename(object);
+        Ok(object)
+    }
+
+    /// The default templates of an object's type, then its own statements.
+    fn run_bodies(
+        &mut self,
+        definition: &Definition,
+        object: ObjectId,
+        locals: crate::value::DictionaryId,
+    ) -> Result<(), Box<Fault>> {
         for template in self.definitions.default_templates(definition.of_type) {
             self.run_template(&template, object, locals, false).map_err(|flow| match flow {
                 Flow::Fail(fault) => fault,
                 _ => Fault::at(template.place, "Invalid flow control statement."),
             })?;
         }
-        self.run_body(definition, object, locals)?;
-        self.rename(object);
-        Ok(object)
+        self.run_body(definition, object, locals)
     }
 
     /// `zone`, where a type has it.

@@ -5,8 +5,10 @@
 
 mod access;
 mod assign;
+mod belongs;
 mod call;
 mod define;
+mod include;
 mod statement;
 
 use std::borrow::Cow;
@@ -15,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use define::Importing;
 pub use define::{Definition, DefinitionIndex, Instance, ObjectIndex, Rule};
+pub use include::Snippets;
 
 use crate::ast::{Binary, Kind, Module, NodeId, Unary};
 use crate::diagnostic::Diagnostic;
@@ -165,6 +168,8 @@ pub struct World {
     pub reads: Reads,
     /// Its objects write to what the top level made, so they are made one after another.
     pub in_sequence: bool,
+    /// What the includes in bodies find.
+    pub(crate) snippets: Snippets,
     pub(crate) links: Vec<Box<[StringId]>>,
     pub(crate) roots: Roots,
 }
@@ -237,6 +242,10 @@ pub struct Interpreter<'p> {
     pub(crate) including: Vec<FileId>,
     /// Templates whose statements are being run, to name circles.
     importing: Vec<Importing>,
+    /// What the includes in bodies find.
+    pub(crate) snippets: Cow<'p, Snippets>,
+    /// The object whose body is being run: what it belongs to is not known before the end of that.
+    making: Option<ObjectId>,
     files: u32,
     depth: usize,
     steps: u64,
@@ -274,6 +283,8 @@ impl<'p> Interpreter<'p> {
             zone: None,
             including: Vec::new(),
             importing: Vec::new(),
+            snippets: Cow::Owned(Snippets::default()),
+            making: None,
             files: 0,
             depth: 0,
             steps: 0,
@@ -290,6 +301,7 @@ impl<'p> Interpreter<'p> {
         interpreter.links = Cow::Borrowed(&world.links);
         interpreter.definitions = Cow::Borrowed(&world.definitions);
         interpreter.objects = Cow::Borrowed(&world.objects);
+        interpreter.snippets = Cow::Borrowed(&world.snippets);
         (interpreter.bounds, interpreter.stage) = (scope.bounds, scope.stage);
         interpreter.defines = false;
         // Files that it reads itself come after those of the world.
@@ -312,6 +324,7 @@ impl<'p> Interpreter<'p> {
             members: BTreeMap::new(),
             reads: Reads::new(),
             in_sequence: false,
+            snippets: self.snippets.into_owned(),
         }
     }
 
@@ -386,7 +399,8 @@ impl<'p> Interpreter<'p> {
             Kind::CurrentLine => Ok(Value::Number(f64::from(self.line(frame, id)))),
             Kind::Array(items) => self.array(frame, id, items),
             Kind::Dictionary(items) => self.dictionary(frame, id, items),
-            Kind::Parenthesis(inner) => self.evaluate(frame, *inner),
+            // Parentheses are no level of depth.
+            Kind::Parenthesis(_) => self.node(frame, frame.module.bare(id)),
             Kind::Unary(operator, operand) => self.unary(frame, id, *operator, *operand),
             Kind::Binary(operator @ (Binary::In | Binary::NotIn), a, b) => {
                 // The right side comes first: in nothing there is nothing, whatever the left is.

@@ -214,7 +214,7 @@ fn attributes(heap: &mut Heap<'_>, types: &Types, id: TypeId) -> Vec<Attribute> 
             Unset::Text(text) => heap.string(text.as_bytes()),
             Unset::NoItems => heap.array_of(Vec::new(), Place::default()),
             // These are the object's own.
-            Unset::ItsName | Unset::FullName => Value::Empty,
+            Unset::ItsName | Unset::FullName | Unset::Owner | Unset::Location => Value::Empty,
         };
         let name = heap.intern(field.name.as_bytes());
         out.push(Attribute { name, field: at as u16, unset });

@@ -338,8 +338,34 @@ fn check_whole(run: &Interpreter<'_>, object: &Object) -> Result<(), Box<Fault>>
             let what = format!("; {}", check::no_array().of("command"));
             Err(invalid(run, object, object.origin, &what))
         }
+        of_type @ ("Host" | "Service") => check_is_in_one_zone(run, object, of_type),
         _ => Ok(()),
     }
+}
+
+/// What is checked is checked in one zone, not in all.
+fn check_is_in_one_zone(
+    run: &Interpreter<'_>,
+    object: &Object,
+    of_type: &str,
+) -> Result<(), Box<Fault>> {
+    let zone = set(run, object, "zone").zip(run.types.find(b"Zone"));
+    let Some(zone) = zone.and_then(|(name, of_type)| run.find_object(of_type, name)) else {
+        return Ok(());
+    };
+    let zone = run.heap.object(zone);
+    if !is_global(&run.heap, zone) {
+        return Ok(());
+    }
+    let (name, zone) = (run.heap.text(object.name), run.heap.text(zone.name));
+    let message = format!("{of_type} '{name}' cannot be put into global zone '{zone}'.");
+    Err(Fault::at(object.origin, message))
+}
+
+/// Whether a zone is one whose files all others get.
+fn is_global(heap: &Heap<'_>, zone: &Object) -> bool {
+    let value = heap.find(b"global").and_then(|key| zone.attributes.get(key));
+    matches!(value, Some(Value::Boolean(true)))
 }
 
 /// The zone that is above another one.
@@ -359,11 +385,7 @@ fn check_zone(world: &World, types: &Types, id: ObjectId) -> Result<(), Box<Faul
     let heap = Heap::over(&world.layer);
     let zone = heap.object(id);
     let mut above = parent(world, &heap, types, zone);
-    let is_global = |zone: &Object| {
-        let value = heap.find(b"global").and_then(|key| zone.attributes.get(key));
-        matches!(value, Some(Value::Boolean(true)))
-    };
-    if above.is_some_and(is_global) {
+    if above.is_some_and(|above| is_global(&heap, above)) {
         let name = heap.text(zone.name);
         let message = format!("Zone '{name}' can not have a global zone as parent.");
         return Err(Fault::at(zone.origin, message));

@@ -86,6 +86,11 @@ impl Attribute {
         Attribute { unset: Unset::Own, required: true, ..self }
     }
 
+    /// It is the object that this one belongs to.
+    const fn or_owner(self) -> Attribute {
+        Attribute { unset: Unset::Owner, ..self }
+    }
+
     /// It is an empty array when nobody sets it.
     const fn or_none(self) -> Attribute {
         Attribute { unset: Unset::NoItems, ..self }
