@@ -34,7 +34,7 @@ pub fn user_directory() -> Option<PathBuf> {
 
 /// Every `*.conf` below a directory, sorted.
 pub fn rules_below(directory: &Path) -> Vec<PathBuf> {
-    find::below(directory, "*.conf", &mut Vec::new())
+    find::below(directory, "*.conf", find::Wanted::FILES, &mut Vec::new())
 }
 
 /// The bytes of a file, no more than [`FILE_BYTES_MAX`].

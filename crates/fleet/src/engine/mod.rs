@@ -16,7 +16,7 @@ mod plan;
 mod transfer;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use matcher::Matching;
 
@@ -149,6 +149,8 @@ struct Notes {
     faults: Sink,
     /// What is worth a warning.
     warnings: Vec<Diagnostic>,
+    /// Rules that had something to make.
+    matched: BTreeSet<u32>,
     /// What was looked up.
     reads: Reads,
     /// What was logged.
@@ -195,6 +197,7 @@ impl Loading<'_> {
             self.world.members.extend(found);
             self.enter_groups_of_groups(*stage);
         }
+        self.warn_of_idle_rules();
     }
 
     /// Whether there are faults that end it all.
@@ -224,7 +227,8 @@ impl Loading<'_> {
         self.notes.lines.extend(lines);
         let heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
         let (mut all, mut groups) = (Vec::new(), Vec::new());
-        for expand::Made { item, outcome } in made {
+        for expand::Made { item, matched, outcome } in made {
+            self.note_match(items[item], matched);
             match outcome {
                 Ok(objects) => {
                     self.enter(&heap, items[item], &objects, &mut groups);
@@ -235,6 +239,28 @@ impl Loading<'_> {
         }
         self.world.layer = heap.into_layer();
         (all, groups)
+    }
+
+    /// Notes that a rule had something to make.
+    fn note_match(&mut self, item: Item, matched: bool) {
+        if let (Item::Product { rule, .. }, true) = (item, matched) {
+            self.notes.matched.insert(rule);
+        }
+    }
+
+    /// A rule that makes nothing at all is often one that misspells what it asks for.
+    fn warn_of_idle_rules(&mut self) {
+        let heap = Heap::over(&self.world.layer);
+        for (rule, number) in self.world.definitions.rules.iter().zip(0..) {
+            if self.notes.matched.contains(&number) {
+                continue;
+            }
+            let Definition { of_type, name, place, .. } = rule.definition;
+            let (name, of_type) = (heap.text(name), &self.scope.types.get(of_type).name);
+            let message =
+                format!("Apply rule '{name}' for type '{of_type}' does not match anywhere!");
+            self.notes.warnings.push(Diagnostic::warning(place, message));
+        }
     }
 
     /// Enters what came of an item.
@@ -270,6 +296,7 @@ impl Loading<'_> {
             self.notes.lines.append(&mut chunk.lines);
             let numbers = heap.adopt(chunk.heap);
             for made in chunk.made {
+                self.note_match(items[made.item], made.matched);
                 match made.outcome {
                     Ok(mut objects) => {
                         objects.iter_mut().for_each(|object| *object = numbers.object(*object));

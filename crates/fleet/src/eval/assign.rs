@@ -22,6 +22,7 @@ impl<'p> Interpreter<'p> {
             value = self.binary(place, operator, before, value)?;
         }
         self.set_field(base, key, value, place)?;
+        self.warn_of_implicit_global(frame, (target, base), operator, place);
         if let Value::Object(object) = frame.this {
             self.hint(frame, object, (target, key), place);
         }
@@ -37,6 +38,28 @@ impl<'p> Interpreter<'p> {
             }
             base => self.field(base, key, place),
         }
+    }
+
+    /// A name that is set and declared nowhere is a global variable, often by mistake.
+    fn warn_of_implicit_global(
+        &mut self,
+        frame: &Frame<'p>,
+        (target, base): (NodeId, Value),
+        operator: Option<Binary>,
+        place: Place,
+    ) {
+        let Kind::Name(atom) = frame.module.node(target).kind else { return };
+        let globals = self.roots.globals;
+        let is_global = matches!(base, Value::Namespace(id) if id == globals);
+        if !self.defines || !is_global || !self.warned.insert(place) {
+            return;
+        }
+        let name = self.heap.text(self.atom(frame.module, atom));
+        let sign = operator.map_or("", Binary::text);
+        let message =
+            format!("Global variable '{name}' has been set implicitly via '{name} {sign}= ...'");
+        let help = format!("set it explicitly: `globals.{name} {sign}= ...`");
+        self.warnings.push(crate::Diagnostic::warning(place, message).help(Some(help)));
     }
 
     /// The container and key of something that can be assigned to.

@@ -230,6 +230,8 @@ pub struct Interpreter<'p> {
     pub(crate) defines: bool,
     /// What was worth a warning.
     pub warnings: Vec<Diagnostic>,
+    /// Assignments that there was a warning of.
+    warned: BTreeSet<Place>,
     /// A fault of syntax or of the top level is noted, and what else there is evaluated.
     pub(crate) goes_on: bool,
     /// What was looked up; noted by readers too, which change nothing else.
@@ -277,6 +279,7 @@ impl<'p> Interpreter<'p> {
             objects: Cow::Owned(ObjectIndex::new()),
             defines: true,
             warnings: Vec::new(),
+            warned: BTreeSet::new(),
             goes_on: false,
             reads: RefCell::default(),
             random: 0,

@@ -50,7 +50,8 @@ impl Outside for Kept {
     fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
         let asked = Asked::of(include)?;
         let found = |source: &&Source| asked.covers(&PathBuf::from(&*source.path));
-        let sources: Vec<Source> = self.0.iter().filter(found).cloned().collect();
+        let mut sources: Vec<Source> = self.0.iter().filter(found).cloned().collect();
+        sources.sort_by(|a, b| asked.order((*a.path).as_ref(), (*b.path).as_ref()));
         Ok(sources)
     }
 
