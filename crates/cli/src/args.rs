@@ -652,12 +652,18 @@ pub struct IcingaObjectsArgs {
     /// Write the objects to a file for icinga2 object list
     #[arg(long, value_name = "FILE")]
     pub objects_file: Option<PathBuf>,
+    /// Only objects of types that match this pattern, for example Service or '*Group'
+    #[arg(long, short = 't', value_name = "PATTERN")]
+    pub r#type: Option<String>,
+    /// Only objects whose name or full name matches this pattern, for example 'web*!ping4'
+    #[arg(long, value_name = "PATTERN")]
+    pub name: Option<String>,
 }
 
 /// Which configuration of Icinga 2.
 #[derive(Args, Debug)]
 pub struct IcingaArgs {
-    /// Configuration file, or a directory of files
+    /// Configuration file, or a directory: its icinga2.conf with its zones.d, else all files below it
     #[arg(value_name = "FILE|DIR", default_value = "/etc/icinga2/icinga2.conf")]
     pub path: PathBuf,
     /// Search path for include <...>; may be repeated

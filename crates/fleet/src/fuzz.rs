@@ -49,7 +49,9 @@ pub fn configuration(data: &[u8]) {
         let faults = fleet.faults.iter().map(|fault| diagnostic::render(fault, &sources));
         let faults: String = faults.collect();
         match faults.is_empty() {
-            true => dump::objects(&fleet.world, &types, &|place| format!("{place:?}")),
+            true => dump::objects(&fleet.world, &types, Default::default(), &|place| {
+                format!("{place:?}")
+            }),
             false => faults,
         }
     };

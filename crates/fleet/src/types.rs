@@ -25,6 +25,18 @@ pub enum Unset {
     Owner,
     /// Where it is defined.
     Location,
+    /// What follows a directory of the program's `Configuration`.
+    Below(&'static str, &'static str),
+    /// A dictionary.
+    Entries(&'static [(&'static str, Entry)]),
+}
+
+/// A value in a dictionary that an attribute is when nobody sets it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "named by the value")]
+pub enum Entry {
+    Text(&'static str),
+    Entries(&'static [(&'static str, Entry)]),
 }
 
 /// What values an attribute takes.
@@ -36,6 +48,8 @@ pub enum Kind {
     Text,
     /// A number or a string that is one.
     Number,
+    /// A whole number: what is behind the point is cut off.
+    Integer,
     /// Anything that is true or false: a boolean or a number.
     Boolean,
     /// An array.

@@ -59,8 +59,9 @@ pub(crate) fn plain_definitions(
             node: *id,
             captured: Box::default(),
             place: Place { file: module.file, span: node.head },
-            // Warrener's types have no zones.
+            // Warrener's types have neither.
             zone: None,
+            package: None,
         })
     };
     let is_plain = module.usings.is_empty();

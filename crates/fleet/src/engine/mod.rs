@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use matcher::Matching;
 
 use crate::diagnostic::{Diagnostic, Sink};
-use crate::eval::{Bounds, Definition, Fault, Interpreter, Reads, Roots, Scope, World};
+use crate::eval::{Addition, Bounds, Definition, Fault, Interpreter, Reads, Roots, Scope, World};
 use crate::heap::Heap;
 use crate::library;
 use crate::modules::Modules;
@@ -49,6 +49,10 @@ pub struct Options<'o> {
     pub constants: &'o [(&'o str, &'o str)],
     /// A file that is evaluated before all others, whether or not it is included.
     pub before: Option<&'o Source>,
+    /// Files that are evaluated after all others.
+    pub after: &'o [Addition],
+    /// Files that are evaluated last, each if no object of its type has been defined.
+    pub otherwise: &'o [(&'o str, &'o Source)],
     /// Objects are made one after another and may write to what the top level made; so does a
     /// configuration that sets the constant [`IN_SEQUENCE`].
     pub in_sequence: bool,
@@ -72,6 +76,8 @@ impl Default for Options<'_> {
             facts: &NoFacts,
             constants: &[],
             before: None,
+            after: &[],
+            otherwise: &[],
             in_sequence: false,
             goes_on: false,
         }
@@ -118,6 +124,12 @@ pub fn load(
         if let Err(fault) = run.run_files(&[source], Place::default(), None) {
             faults.push(fault.diagnostic());
         }
+    }
+    if faults.is_empty() {
+        let added = options.after.iter().try_for_each(|addition| run.add(addition));
+        added
+            .and_then(|()| run.define_the_rest(options.otherwise))
+            .unwrap_or_else(|fault| faults.push(fault.diagnostic()));
     }
     let in_sequence = options.in_sequence || run.is_set(IN_SEQUENCE);
     let found = std::mem::take(&mut run.warnings);

@@ -23,7 +23,7 @@ fn shown(text: &str, options: &Options<'_>) -> String {
         Some(source) => source.line_column(place.span.start).0.to_string(),
         None => "?".to_owned(),
     };
-    crate::dump::objects(&world, &types, &describe)
+    crate::dump::objects(&world, &types, Default::default(), &describe)
 }
 
 /// Objects without what every object has.
@@ -410,7 +410,7 @@ fn files_are_the_same_whoever_parses_them() {
             Some(source) => source.describe(place.span.start),
             None => "?".to_owned(),
         };
-        (crate::dump::objects(&fleet.world, &types, &describe), faults)
+        (crate::dump::objects(&fleet.world, &types, Default::default(), &describe), faults)
     };
     let alone = told(7, 1);
     assert!(alone.0.contains("6.conf:2000") && alone.1.is_empty());

@@ -30,6 +30,8 @@ pub struct Definition {
     pub place: Place,
     /// The zone whose file it is in.
     pub zone: Option<StringId>,
+    /// The package of configuration that its file is in; none for what an administrator keeps.
+    pub package: Option<StringId>,
 }
 
 /// Objects by type and name.
@@ -171,8 +173,9 @@ impl<'p> Interpreter<'p> {
         let captured = self.capture(frame, id, &definition.captured)?;
         self.read_snippets(frame, id);
         let (is_named, file) = (definition.name.is_some(), frame.module.file);
-        let zone = self.zone;
-        let made = Definition { of_type, name, is_named, file, node: id, captured, place, zone };
+        let (node, zone, package) = (id, self.zone, self.package);
+        let made =
+            Definition { of_type, name, is_named, file, node, captured, place, zone, package };
         match &definition.kind {
             DefinitionKind::Object => self.define_object(made, definition),
             DefinitionKind::Template { default } => {
@@ -472,6 +475,11 @@ impl<'p> Interpreter<'p> {
         {
             attributes.set(key, Value::String(zone));
         }
+        if let Some(package) = definition.package
+            && let Some(key) = self.heap.find(b"package")
+        {
+            attributes.set(key, Value::String(package));
+        }
         let type_name = self.roots.type_names[definition.of_type.0 as usize];
         attributes.set(self.roots.kind, type_name);
         let object = self.heap.make_object(Object {
@@ -590,6 +598,12 @@ impl<'p> Interpreter<'p> {
         );
         let help = "what several objects share can be a constant that all of them read";
         Fault::at(place, message).help(Some(help.to_owned())).into()
+    }
+
+    /// Whether an object of this type and name has been defined.
+    pub(super) fn defines_object(&self, of_type: &str, name: &[u8]) -> bool {
+        let key = self.types.find(of_type.as_bytes()).zip(self.heap.find(name));
+        key.is_some_and(|(of_type, name)| self.definitions.object(of_type, name).is_some())
     }
 
     /// Whether there is, or will be, an object of this name.

@@ -26,7 +26,71 @@ pub struct Snippets {
     files: BTreeMap<String, FileId>,
 }
 
+/// Files that are evaluated after a configuration though nothing includes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addition {
+    /// A file, or a directory of which every `*.conf` is one.
+    pub path: String,
+    /// The directory is that of a zone's files; it is passed over if there is no such zone.
+    pub zone: Option<String>,
+    /// They were copied from another host: what this one has of the zone counts instead.
+    pub is_copy: bool,
+    /// The package that their objects are in; none for what an administrator keeps.
+    pub package: Option<String>,
+}
+
 impl<'p> Interpreter<'p> {
+    /// Evaluates an addition to the configuration.
+    ///
+    /// # Errors
+    /// The first fault of its files.
+    pub(crate) fn add(&mut self, addition: &Addition) -> Result<(), Box<Fault>> {
+        let kind = match &addition.zone {
+            Some(zone) if !self.defines_object("Zone", zone.as_bytes()) => {
+                let path = &addition.path;
+                let message = format!("Ignoring directory '{path}' for unknown zone '{zone}'.");
+                self.warnings.push(crate::Diagnostic::warning(Place::NOWHERE, message));
+                return Ok(());
+            }
+            Some(_) => IncludeKind::Recursive,
+            None => IncludeKind::Relative,
+        };
+        let zone = addition.zone.as_ref().map(|zone| self.heap.intern(zone.as_bytes()));
+        if addition.is_copy && zone.is_some_and(|zone| self.zones.contains(&zone)) {
+            return Ok(());
+        }
+        self.zones.extend(zone);
+        let (path, from) = (addition.path.clone(), String::new());
+        let include = Include { kind, from, path, pattern: None };
+        let place = Place::NOWHERE;
+        let sources =
+            self.outside.include(&include).map_err(|message| Fault::at(place, message))?;
+        let package = addition.package.as_ref().map(|name| self.heap.intern(name.as_bytes()));
+        (self.zone, self.package) = (zone, package);
+        let outcome = self.run_files(&sources, place, None);
+        (self.zone, self.package) = (None, None);
+        outcome
+    }
+
+    /// Evaluates the files of types of which there is no object.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub(crate) fn define_the_rest(&mut self, files: &[(&str, &Source)]) -> Result<(), Box<Fault>> {
+        for (of_type, source) in files {
+            let id = self.types.find(of_type.as_bytes());
+            let mut defined = self.definitions.objects.iter().map(|made| Some(made.of_type));
+            if !defined.any(|of_type| of_type == id) {
+                // It is of no package: the program's own.
+                self.package = Some(self.heap.intern(b""));
+                let outcome = self.run_files(&[(*source).clone()], Place::default(), None);
+                self.package = None;
+                outcome?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn include(
         &mut self,
         frame: &Frame<'p>,
@@ -90,6 +154,7 @@ impl<'p> Interpreter<'p> {
         }
         for (zone, sources) in zones {
             let zone = self.heap.intern(zone.as_bytes());
+            self.zones.insert(zone);
             let outer = self.zone.replace(zone);
             let outcome = self.run_files(&sources, place, Some(frame));
             self.zone = outer;

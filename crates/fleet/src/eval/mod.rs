@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use define::Importing;
 pub use define::{Definition, DefinitionIndex, Instance, ObjectIndex, Rule};
-pub use include::Snippets;
+pub use include::{Addition, Snippets};
 
 use crate::ast::{Binary, Kind, Module, NodeId, Unary};
 use crate::diagnostic::Diagnostic;
@@ -240,6 +240,10 @@ pub struct Interpreter<'p> {
     pub(crate) random: u64,
     /// The zone whose files are being evaluated: objects are in it that do not say otherwise.
     pub(crate) zone: Option<StringId>,
+    /// The package whose files are being evaluated.
+    package: Option<StringId>,
+    /// Zones of which there were files.
+    zones: BTreeSet<StringId>,
     /// Files that are being included, to find circles.
     pub(crate) including: Vec<FileId>,
     /// Templates whose statements are being run, to name circles.
@@ -284,6 +288,8 @@ impl<'p> Interpreter<'p> {
             reads: RefCell::default(),
             random: 0,
             zone: None,
+            package: None,
+            zones: BTreeSet::new(),
             including: Vec::new(),
             importing: Vec::new(),
             snippets: Cow::Owned(Snippets::default()),
@@ -539,8 +545,8 @@ impl<'p> Interpreter<'p> {
 
     /// A fault for a write to something frozen.
     pub(crate) fn frozen(&self, what: &str, frozen: Frozen, place: Place) -> Flow {
-        let note = "it was made here; what the top level made is frozen once rules and objects are \
-                    evaluated";
+        let note = "it was made here; what the top level or another object made is frozen while \
+                    objects are made";
         Fault::at(place, format!("this {what} is frozen and cannot be changed"))
             .note(frozen.origin, note)
             .help(Some(FROZEN_HELP.to_owned()))

@@ -19,7 +19,10 @@ pub(crate) fn convert(
     use Value::{Array, Boolean, Builtin, Dictionary, Empty, Function, Number};
     match (field.kind, value) {
         (Kind::Text | Kind::Name(_), value) => Ok(as_text(run, object, field, value)),
-        (Kind::Number, Empty) => Ok(Number(0.0)),
+        (Kind::Number | Kind::Integer, Empty) => Ok(Number(0.0)),
+        (Kind::Integer, value) => {
+            ops::to_number(&run.heap, run.types, value).map(|number| Number(number.trunc()))
+        }
         (Kind::Number, value) => ops::to_number(&run.heap, run.types, value).map(Number),
         (Kind::Boolean, Empty) => Ok(Boolean(false)),
         (Kind::Boolean, value) => {

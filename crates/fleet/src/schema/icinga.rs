@@ -37,6 +37,12 @@ pub fn before() -> Source {
     Source::new("<icinga2>", BEFORE.as_bytes())
 }
 
+/// The object that the program makes itself where a configuration defines none of its type; it is
+/// written in no file.
+pub fn application() -> Source {
+    Source::new("", b"object IcingaApplication \"app\" { }\n")
+}
+
 const BEFORE: &str = "\
 if (!globals.contains(\"MaxConcurrentChecks\")) { globals.MaxConcurrentChecks = 512 }
 if (!globals.contains(\"ReloadTimeout\")) { globals.ReloadTimeout = 300 }

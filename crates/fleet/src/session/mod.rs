@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::diagnostic::{self, Diagnostic, Severity};
+use crate::dump::Only;
 use crate::engine::change::Products as MadeFor;
 use crate::engine::{self, Fleet, Options};
 use crate::eval::{Bounds, Interpreter, Scope, World};
@@ -215,7 +216,7 @@ impl Session {
             let source = self.modules.source(place.file.0);
             source.map_or("?".to_owned(), |source| source.describe(place.span.start))
         };
-        crate::dump::objects(&self.world, &self.types, &describe)
+        crate::dump::objects(&self.world, &self.types, Only::default(), &describe)
     }
 
     /// What the rules made.
