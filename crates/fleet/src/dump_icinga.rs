@@ -108,9 +108,13 @@ impl Dump<'_> {
         }
     }
 
-    /// A function as the program writes it down: what it is called with.
+    /// A type or a function as the program writes it down: what it is called with.
     fn function(&self, heap: &Heap<'_>, value: Value) -> Option<Vec<u8>> {
-        let Value::Function(id) = value else { return None };
+        let id = match value {
+            Value::Type(_) => return Some(b"{\"type\":\"Type\"}".to_vec()),
+            Value::Function(id) => id,
+            _ => return None,
+        };
         let closure = heap.function(id);
         let module = self.modules.get(closure.file)?;
         let Kind::Function(function) = &module.node(closure.node).kind else { return None };

@@ -5,8 +5,11 @@
 //! back to a [`Mark`]. Numbers below the lower layer's lengths point into it.
 
 mod adopt;
+mod collect;
 
 use std::collections::BTreeMap;
+
+pub use collect::UNREACHED_BYTES;
 
 use crate::eval::Bounds;
 use crate::source::Place;
@@ -131,8 +134,23 @@ pub struct Layer {
     trails: Vec<Trail>,
     /// The last trail of what each definition made.
     last_trails: BTreeMap<Place, TrailId>,
-    /// How many items all arrays and dictionaries were made with.
+    /// How many items all arrays and dictionaries were made with, but for those given back.
     cells: u64,
+    /// How many items were ever made.
+    cells_made: u64,
+    /// Numbers that are to be used again.
+    free: Free,
+    /// How many bytes were reached when that was last looked for.
+    reached_bytes: u64,
+}
+
+/// Numbers of what nobody reaches any more, by kind.
+#[derive(Debug, Default)]
+struct Free {
+    arrays: Vec<u32>,
+    dictionaries: Vec<u32>,
+    functions: Vec<u32>,
+    references: Vec<u32>,
 }
 
 /// How much a heap holds: what to cut it back to.
@@ -177,9 +195,9 @@ pub struct Heap<'b> {
     own: Layer,
 }
 
-/// Reads and makes items of one kind.
+/// Reads items of one kind, and makes them: in a place that was given back, if there is one.
 macro_rules! items {
-    ($kind:ident, $id:ident, $field:ident, $get:ident, $make:ident) => {
+    ($kind:ident, $id:ident, $field:ident, $get:ident, $make:ident $(, $free:ident)?) => {
         impl Heap<'_> {
             #[doc = concat!("The ", stringify!($get), " with this number.")]
             pub fn $get(&self, id: $id) -> &$kind {
@@ -192,6 +210,10 @@ macro_rules! items {
 
             #[doc = concat!("Makes a ", stringify!($get), ".")]
             pub fn $make(&mut self, item: $kind) -> $id {
+                $(if let Some(own) = self.own.free.$free.pop() {
+                    self.own.$field[own as usize] = item;
+                    return $id((self.floor.$field + own as usize) as u32);
+                })?
                 let id = $id((self.floor.$field + self.own.$field.len()) as u32);
                 self.own.$field.push(item);
                 id
@@ -200,10 +222,10 @@ macro_rules! items {
     };
 }
 
-items!(Array, ArrayId, arrays, array, make_array);
-items!(Dictionary, DictionaryId, dictionaries, dictionary, make_dictionary);
-items!(Closure, FunctionId, functions, function, make_function);
-items!(Reference, ReferenceId, references, reference, make_reference);
+items!(Array, ArrayId, arrays, array, make_array, arrays);
+items!(Dictionary, DictionaryId, dictionaries, dictionary, make_dictionary, dictionaries);
+items!(Closure, FunctionId, functions, function, make_function, functions);
+items!(Reference, ReferenceId, references, reference, make_reference, references);
 items!(Object, ObjectId, objects, object, make_object);
 items!(Trail, TrailId, trails, shared_trail, make_trail);
 
@@ -308,13 +330,13 @@ impl<'b> Heap<'b> {
 
     /// An array value.
     pub fn array_of(&mut self, items: Vec<Value>, origin: Place) -> Value {
-        self.own.cells += items.len() as u64;
+        self.count_cells(items.len());
         Value::Array(self.make_array(Array { items, origin, frozen: None }))
     }
 
     /// A dictionary value.
     pub fn dictionary_of(&mut self, items: Table, origin: Place) -> Value {
-        self.own.cells += items.len() as u64;
+        self.count_cells(items.len());
         Value::Dictionary(self.make_dictionary(Dictionary { items, origin, rare: None }))
     }
 
@@ -414,6 +436,7 @@ impl<'b> Heap<'b> {
         own.functions.truncate(mark.functions);
         own.references.truncate(mark.references);
         own.objects.truncate(mark.objects);
+        own.free.keep_below(&mark);
         if own.trails.len() > mark.trails {
             own.trails.truncate(mark.trails);
             let end = self.floor.trails + mark.trails;
@@ -434,16 +457,17 @@ impl<'b> Heap<'b> {
     /// Counts items that an array gets beyond those that it was made with.
     pub fn count_cells(&mut self, count: usize) {
         self.own.cells += count as u64;
+        self.own.cells_made += count as u64;
     }
 
-    /// How many items all arrays and dictionaries of the own layer were made with.
-    pub fn cells(&self) -> u64 {
-        self.own.cells
+    /// How many items arrays and dictionaries of the own layer were ever made with.
+    pub fn cells_made(&self) -> u64 {
+        self.own.cells_made
     }
 
     /// As if none had been made yet.
     pub(crate) fn count_anew(&mut self) {
-        self.own.cells = 0;
+        (self.own.cells, self.own.cells_made) = (0, 0);
     }
 }
 

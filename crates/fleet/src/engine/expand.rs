@@ -120,6 +120,13 @@ impl<'w> Worker<'w> {
     }
 
     fn item(&mut self, number: usize, item: Item) -> Made {
+        let held = self.run.held();
+        let made = self.made(number, item);
+        self.run.let_go(held);
+        made
+    }
+
+    fn made(&mut self, number: usize, item: Item) -> Made {
         let (definition, made) = match item {
             Item::Object { definition, .. } => {
                 let definition = &self.world.definitions.objects[definition as usize];
@@ -263,7 +270,9 @@ impl<'w> Worker<'w> {
         definition.captured.iter().for_each(|(name, value)| items.set(*name, *value));
         let dictionary = Dictionary { items, ..Dictionary::default() };
         let locals = self.run.heap.make_dictionary(dictionary);
-        Frame { module, this: Value::Namespace(self.run.roots.globals), locals }
+        let frame = Frame { module, this: Value::Namespace(self.run.roots.globals), locals };
+        self.run.hold_frame(&frame);
+        frame
     }
 
     /// The items of a rule's `for`: what the name ends in, and the variables. What is neither an

@@ -16,6 +16,7 @@ impl<'p> Interpreter<'p> {
     ) -> Outcome {
         let place = frame.module.place(id);
         let (base, key) = self.target(frame, target)?;
+        [base, key].into_iter().for_each(|value| self.hold(value));
         let mut value = self.evaluate(frame, value)?;
         if let Some(operator) = operator {
             let before = self.field_to_change(base, key, place)?;

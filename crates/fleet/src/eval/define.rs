@@ -61,6 +61,12 @@ pub struct DefinitionIndex {
 }
 
 impl DefinitionIndex {
+    /// Every definition.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Definition> {
+        let rules = self.rules.iter().map(|rule| &rule.definition);
+        self.objects.iter().chain(&self.templates).chain(rules)
+    }
+
     /// What an `import` of this name means: a template, else an object.
     pub(crate) fn importable(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
         let template = self.templates_by_name.get(&(of_type, name));
@@ -493,7 +499,10 @@ impl<'p> Interpreter<'p> {
         self.tell_template(object, name);
         let locals = self.body_locals(definition, locals);
         self.making = Some(object);
+        let held = self.held();
+        self.hold(Value::Dictionary(locals));
         let run = self.run_bodies(definition, object, locals);
+        self.let_go(held);
         self.making = None;
         run?;
         self.rename(object);

@@ -201,7 +201,10 @@ impl<'p> Interpreter<'p> {
 
     fn run_included(&mut self, frame: &Frame<'p>) -> Result<Value, Box<Fault>> {
         self.including.push(frame.module.file);
+        let held = self.held();
+        self.hold_frame(frame);
         let outcome = self.file_body(frame);
+        self.let_go(held);
         self.including.pop();
         outcome
     }
@@ -215,7 +218,12 @@ impl<'p> Interpreter<'p> {
     ) -> Result<Value, Box<Fault>> {
         let parsed = crate::parse(self.next_files(1), source);
         let module = self.take_file(parsed, Place::default())?;
-        self.file_body(&Frame { module, this, locals })
+        let frame = Frame { module, this, locals };
+        let held = self.held();
+        self.hold_frame(&frame);
+        let outcome = self.file_body(&frame);
+        self.let_go(held);
+        outcome
     }
 
     /// Makes a parsed file one of the run's.

@@ -7,6 +7,7 @@ mod access;
 mod assign;
 mod belongs;
 mod call;
+mod collect;
 mod define;
 mod include;
 mod statement;
@@ -199,11 +200,19 @@ pub struct Bounds {
     pub items: usize,
     /// Bytes of all strings.
     pub string_bytes: usize,
+    /// Bytes of all values after which those that nobody reaches are given back; 0 looks for them at
+    /// each statement, which is for tests.
+    pub unreached_bytes: u64,
 }
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        Bounds { steps: STEPS_MAX, items: heap::ITEMS_MAX, string_bytes: heap::STRING_BYTES_MAX }
+        Bounds {
+            steps: STEPS_MAX,
+            items: heap::ITEMS_MAX,
+            string_bytes: heap::STRING_BYTES_MAX,
+            unreached_bytes: heap::UNREACHED_BYTES,
+        }
     }
 }
 
@@ -228,6 +237,11 @@ pub struct Interpreter<'p> {
     pub(crate) objects: Cow<'p, ObjectIndex>,
     /// Whether `object`, `template` and `apply` may be met.
     pub(crate) defines: bool,
+    /// Values that are in use though no variable has them: what was evaluated and is part of something
+    /// that is being evaluated, and what is being run.
+    held: Vec<Value>,
+    /// How many functions of the library are being run that may have values of their own.
+    busy: usize,
     /// What was worth a warning.
     pub warnings: Vec<Diagnostic>,
     /// Assignments that there was a warning of.
@@ -282,6 +296,8 @@ impl<'p> Interpreter<'p> {
             definitions: Cow::Owned(DefinitionIndex::default()),
             objects: Cow::Owned(ObjectIndex::new()),
             defines: true,
+            held: Vec::new(),
+            busy: 0,
             warnings: Vec::new(),
             warned: BTreeSet::new(),
             goes_on: false,
@@ -357,11 +373,16 @@ impl<'p> Interpreter<'p> {
     pub fn evaluate(&mut self, frame: &Frame<'p>, id: NodeId) -> Outcome {
         self.depth += 1;
         self.steps += 1;
+        let kept = self.held.len();
         let out = match self.check_bounds(frame, id) {
             Ok(()) => self.node(frame, id),
             Err(flow) => Err(flow),
         };
         self.depth -= 1;
+        self.held.truncate(kept);
+        if let Ok(value) = &out {
+            self.hold(*value);
+        }
         out
     }
 
@@ -379,7 +400,7 @@ impl<'p> Interpreter<'p> {
     fn check_bounds(&self, frame: &Frame<'p>, id: NodeId) -> Result<(), Flow> {
         let message = if self.depth > DEPTH_MAX {
             format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")
-        } else if self.steps + self.heap.cells() / ITEMS_PER_STEP > self.bounds.steps {
+        } else if self.steps + self.heap.cells_made() / ITEMS_PER_STEP > self.bounds.steps {
             format!("evaluation was given up after {} steps", self.bounds.steps)
         } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room(&self.bounds) {
             "there is no room for more values".to_owned()
@@ -465,8 +486,11 @@ impl<'p> Interpreter<'p> {
 
     /// Whether a filter holds. `return` in it says so as well.
     pub(crate) fn holds(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<bool, Box<Fault>> {
-        let value = end_of_body(self.evaluate(frame, id))?;
-        Ok(ops::is_true(&self.heap, value))
+        // Whoever asks has values that are not held.
+        self.busy += 1;
+        let value = end_of_body(self.evaluate(frame, id));
+        self.busy -= 1;
+        Ok(ops::is_true(&self.heap, value?))
     }
 
     fn line(&self, frame: &Frame<'p>, id: NodeId) -> u32 {
@@ -482,6 +506,7 @@ impl<'p> Interpreter<'p> {
     /// A dictionary's items are statements whose `this` is the dictionary.
     fn dictionary(&mut self, frame: &Frame<'p>, id: NodeId, items: &[NodeId]) -> Outcome {
         let this = self.heap.dictionary_of(Table::default(), frame.module.place(id));
+        self.hold(this);
         let inner = Frame { this, ..*frame };
         for item in items {
             self.evaluate(&inner, *item)?;

@@ -9,8 +9,10 @@ use crate::value::{Dictionary, DictionaryId, Rare, StringId, Value, Writes};
 impl<'p> Interpreter<'p> {
     /// Statements one after another; the value of the last.
     pub(super) fn block(&mut self, frame: &Frame<'p>, statements: &[NodeId]) -> Outcome {
-        let mut value = Value::Empty;
+        let (mut value, held) = (Value::Empty, self.held());
         for statement in statements {
+            self.let_go(held);
+            self.collect_if_due();
             value = self.evaluate(frame, *statement)?;
         }
         Ok(value)
@@ -139,7 +141,9 @@ impl<'p> Interpreter<'p> {
             }
             (Value::Dictionary(dictionary) | Value::Namespace(dictionary), Some(key)) => {
                 let key_name = self.atom(frame.module, key);
-                for (key, _) in self.heap.sorted(dictionary) {
+                let entries = self.heap.sorted(dictionary);
+                entries.iter().for_each(|(key, _)| self.hold(Value::String(*key)));
+                for (key, _) in entries {
                     // It may have been removed meanwhile.
                     let Some(value) = self.heap.dictionary(dictionary).items.get(key) else {
                         continue;
@@ -195,6 +199,8 @@ impl<'p> Interpreter<'p> {
         let made = Dictionary { origin: place, rare, ..Dictionary::default() };
         let space = Value::Namespace(self.heap.make_dictionary(made));
         let inner = self.frame(frame.module, space);
+        [base, key].into_iter().for_each(|value| self.hold(value));
+        self.hold_frame(&inner);
         self.block(&inner, body)?;
         self.set_field(base, key, space, place)?;
         Ok(Value::Empty)

@@ -14,7 +14,7 @@ use crate::dump::Only;
 use crate::engine::change::Products as MadeFor;
 use crate::engine::{self, Fleet, Options};
 use crate::eval::{Bounds, Interpreter, Scope, World};
-use crate::heap::Heap;
+use crate::heap::{Heap, UNREACHED_BYTES};
 use crate::made::{Product, Shared, Weaver};
 use crate::modules::Modules;
 use crate::outside::Outside;
@@ -31,7 +31,12 @@ pub use change::Delta;
 
 /// How much a load may do whose rules may be wrong: 100,000 units take a tenth of it. What never
 /// ends is given up after some seconds, before it has taken the memory of the machine.
-pub const BOUNDS: Bounds = Bounds { steps: 50_000_000, items: 1 << 22, string_bytes: 256 << 20 };
+pub const BOUNDS: Bounds = Bounds {
+    steps: 50_000_000,
+    items: 1 << 22,
+    string_bytes: 256 << 20,
+    unreached_bytes: UNREACHED_BYTES,
+};
 
 /// Functions that may say something else each time.
 const LUCKY: [&[u8]; 6] =
