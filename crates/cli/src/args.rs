@@ -678,6 +678,20 @@ pub struct IcingaArgs {
     /// Create objects one after another, so that they may change global variables
     #[arg(long)]
     pub sequential: bool,
+    /// Which Icinga the configuration is for; without it the one whose template library is found
+    #[arg(long, value_name = "VERSION")]
+    pub icinga: Option<IcingaVersion>,
+}
+
+/// A version of Icinga 2.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IcingaVersion {
+    /// 2.13
+    #[value(name = "2.13")]
+    V2_13,
+    /// Up to 2.16
+    #[value(name = "2.16")]
+    V2_16,
 }
 
 /// Arguments of enter.

@@ -119,6 +119,8 @@ pub struct Rules {
     /// Otherwise it stays what it is, and must be of that kind. As in Icinga, too, a rule whose `for`
     /// fails makes nothing; otherwise that is a fault.
     pub converts: bool,
+    /// Objects take attributes of any name: which ones there are is not known here.
+    pub takes_any: bool,
     /// What is checked of an object once all of its stage are there.
     pub after: Option<After>,
 }

@@ -369,7 +369,11 @@ impl<'p> Interpreter<'p> {
     ) -> Result<(), Flow> {
         let key = ops::to_key(&mut self.heap, self.types, key);
         let object = self.heap.object(id);
+        let rules = self.types.get(object.of_type).rules.as_ref();
         let Some(field) = self.known_field(object.of_type, key) else {
+            if rules.is_some_and(|rules| rules.takes_any) {
+                return self.set_any_attribute(id, key, value, place);
+            }
             let name = self.heap.text(key);
             let help = self.meant_field(Value::Object(id), &name);
             let message = format!("Attribute '{name}' does not exist.");
@@ -391,6 +395,20 @@ impl<'p> Interpreter<'p> {
         }
         if is_full_name {
             self.rename_by_full_name(id, value);
+        }
+        Ok(())
+    }
+
+    fn set_any_attribute(
+        &mut self,
+        id: ObjectId,
+        key: StringId,
+        value: Value,
+        place: Place,
+    ) -> Result<(), Flow> {
+        match self.heap.object_mut(id) {
+            Ok(object) => object.attributes.set(key, value),
+            Err(frozen) => return Err(self.frozen("object", frozen, place)),
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use super::check::{self, Check, Subject};
 use super::icinga_table::{Attribute, BASES, COMMON, EXTENDS, STATE, STATES, TYPES};
-use super::place_of;
+use super::{newer, place_of};
 use crate::eval::{Fault, Interpreter, World};
 use crate::heap::Heap;
 use crate::ops;
@@ -13,8 +13,26 @@ use crate::source::{Place, Source};
 use crate::types::{Field, Kind, Naming, Rules, Type, Types};
 use crate::value::{Object, ObjectId, StringId, TypeId, Value};
 
+/// Which Icinga 2 a configuration is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// 2.13, with whose program this schema is compared.
+    #[default]
+    V2_13,
+    /// 2.16: what is new since 2.13 is from the documentation alone.
+    V2_16,
+}
+
 /// The types, in the order in which objects are made.
-pub fn types() -> Vec<Type> {
+pub fn types(version: Version) -> Vec<Type> {
+    let mut all = types_of_2_13();
+    if version == Version::V2_16 {
+        newer::add(&mut all);
+    }
+    all
+}
+
+fn types_of_2_13() -> Vec<Type> {
     let bases = BASES.iter().map(|(name, extends)| Type {
         name: (*name).to_owned(),
         base: base(extends),
@@ -33,8 +51,12 @@ fn base(name: &str) -> Option<TypeId> {
 /// The file that is evaluated before a configuration: what the program brings itself, with the
 /// names that configurations import ("Template Library") and the constants that are numbers. What
 /// commands and periods do is not said: nothing is run here.
-pub fn before() -> Source {
-    Source::new("<icinga2>", BEFORE.as_bytes())
+pub fn before(version: Version) -> Source {
+    let newer = match version {
+        Version::V2_13 => "",
+        Version::V2_16 => newer::BEFORE,
+    };
+    Source::new("<icinga2>", format!("{BEFORE}{newer}").as_bytes())
 }
 
 /// The object that the program makes itself where a configuration defines none of its type; it is

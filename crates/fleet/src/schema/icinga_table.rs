@@ -648,3 +648,17 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
         &[&[text("facility").or("LOG_USER").check(Check::OneOrNumber(&FACILITIES)), SEVERITY]],
     ),
 ];
+
+/// Of ElasticsearchWriter, since 2.14.
+pub(super) const ELASTICSEARCH_TAGS: &[Attribute] =
+    &[dictionary("host_tags_template"), dictionary("service_tags_template")];
+
+/// Of JournaldLogger, which only programs with systemd's library have.
+pub(super) const JOURNALD: &[Attribute] = &[
+    text("facility").or("LOG_USER").check(Check::OneOrNumber(&FACILITIES)),
+    text("identifier").or("icinga2"),
+    SEVERITY,
+];
+
+/// Of WindowsEventLogLogger.
+pub(super) const WINDOWS_LOG: &[Attribute] = &[SEVERITY];

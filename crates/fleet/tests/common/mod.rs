@@ -68,8 +68,8 @@ impl Outside for Files {
 
 /// The objects of a configuration; else what is wrong with it.
 pub fn ours(source: Source, constants: &[(String, String)]) -> Result<Objects, String> {
-    let (types, modules) = (Types::new(icinga::types()), Modules::default());
-    let before = icinga::before();
+    let (types, modules) = (Types::new(icinga::types(Default::default())), Modules::default());
+    let before = icinga::before(Default::default());
     let full = |name: &str| match name.ends_with("Dir") {
         true => format!("Configuration.{name}"),
         false => name.to_owned(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use warren_fleet::engine::{Fleet, Options, load};
 use warren_fleet::modules::Modules;
-use warren_fleet::schema::icinga;
+use warren_fleet::schema::icinga::{self, Version};
 use warren_fleet::session::Message;
 use warren_fleet::types::Types;
 use warren_fleet::{Place, Source};
@@ -13,7 +13,7 @@ use warren_fleet_files::Files;
 
 use super::super::rules;
 use super::installation;
-use crate::args::IcingaArgs;
+use crate::args::{IcingaArgs, IcingaVersion};
 
 /// A loaded configuration.
 pub(super) struct Configuration {
@@ -80,7 +80,12 @@ impl Given {
 
 impl Configuration {
     pub(super) fn load(args: &IcingaArgs) -> Result<Configuration> {
-        let (types, modules) = (Types::new(icinga::types()), Modules::default());
+        let version = match args.icinga {
+            Some(IcingaVersion::V2_13) => Version::V2_13,
+            Some(IcingaVersion::V2_16) => Version::V2_16,
+            None => installation::library_version(&args.include),
+        };
+        let (types, modules) = (Types::new(icinga::types(version)), Modules::default());
         let given = Given::of(args)?;
         let after = match given.is_main {
             true => installation::additions(
@@ -91,7 +96,7 @@ impl Configuration {
         };
         let constants: Vec<(&str, &str)> =
             given.constants.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let (before, application) = (icinga::before(), icinga::application());
+        let (before, application) = (icinga::before(version), icinga::application());
         let options = Options {
             threads: usize::from(args.threads),
             constants: &constants,

@@ -2,9 +2,10 @@
 //! though nothing includes them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use warren_fleet::eval::Addition;
+use warren_fleet::schema::icinga::Version;
 
 /// The constants of Debian's package ("Language Reference", "Icinga 2 Specific Constants").
 pub(super) const CONSTANTS: [(&str, &str); 24] = [
@@ -52,6 +53,18 @@ pub(super) fn host() -> [(&'static str, String); 5] {
     ]
 }
 
+/// Which version a template library is of: one that is newer than 2.13 needs a template that the
+/// program brings since 2.14. The first directory that has a library counts.
+pub(super) fn library_version(search: &[PathBuf]) -> Version {
+    let texts = search.iter().filter_map(|at| fs::read(at.join("command-icinga.conf")).ok());
+    let needed = b"\"ifw-api-check-command\"";
+    let is_newer = texts
+        .into_iter()
+        .next()
+        .is_some_and(|text| text.windows(needed.len()).any(|part| part == needed));
+    if is_newer { Version::V2_16 } else { Version::V2_13 }
+}
+
 /// What `icinga2 daemon` loads after its main file: the directories of zones in `ZonesDir`, packages
 /// that the API or the Director keep below `DataDir`, and what other hosts of the cluster sent.
 /// ("Distributed Monitoring", "Configuration Sync"; the order is that of 2.13.6.)
@@ -92,6 +105,25 @@ fn directories(of: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_says_its_version() {
+        let scratch = warren_testkit::Scratch::new("icinga-library");
+        let [old, new, none] = ["old", "new", "none"].map(|name| {
+            fs::create_dir(scratch.path(name)).expect("a directory");
+            scratch.path(name)
+        });
+        scratch.write("old/command-icinga.conf", "import \"icinga-check-command\"\n");
+        scratch.write("new/command-icinga.conf", "import \"ifw-api-check-command\"\n");
+        let check = |search: &[&PathBuf], expected| {
+            let search: Vec<PathBuf> = search.iter().map(|path| (*path).clone()).collect();
+            assert_eq!(library_version(&search), expected, "{search:?}");
+        };
+        check(&[&old], Version::V2_13);
+        check(&[&none, &new, &old], Version::V2_16);
+        check(&[&old, &new], Version::V2_13);
+        check(&[], Version::V2_13);
+    }
 
     #[test]
     fn zones_come_before_packages_and_packages_before_copies() {
