@@ -3,11 +3,13 @@
 //! `warren-fleet` is pure; this is what it asks. Both the manager and `warren fleet` use it. It
 //! must not know what the files mean. Start at [`Files`].
 
+mod data;
 mod find;
 mod identity;
 mod reading;
 mod watched;
 
+pub use data::parse as parse_data;
 pub use reading::{Asked, Host, Log, Reading};
 pub use watched::{Changes, Files};
 

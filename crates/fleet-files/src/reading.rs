@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use warren_fleet::Source;
 use warren_fleet::ast::IncludeKind;
-use warren_fleet::outside::{Facts, Include, Outside};
+use warren_fleet::outside::{Data, Facts, Include, Outside};
 
 use crate::find;
 use crate::identity::Identity;
@@ -196,6 +196,13 @@ impl Outside for Reading<'_> {
                 }
                 self.files(asked)
             }
+        }
+    }
+
+    fn data(&mut self, include: &Include) -> Result<Data, String> {
+        match Asked::of(include)? {
+            Asked::Path(path) => crate::data::parse(&self.file(&path)?),
+            Asked::Below(..) => Err("an inventory is one file".to_owned()),
         }
     }
 

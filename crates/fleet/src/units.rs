@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use warren_unit::compile::Compiler;
+use warren_unit::diagnostic::Code;
 use warren_unit::parse::UnitFile;
 use warren_unit::settings::Section;
-use warren_unit::diagnostic::Code;
 use warren_unit::{Context, Defaults, Severity, Sources, UnitName, UnitType, parse};
 
 use crate::diagnostic::{self, Diagnostic};
@@ -185,11 +185,7 @@ impl Writer<'_> {
 
     /// A fault of what a rule made, with the target that it was made for: where the wrong value was
     /// said, if it comes from there.
-    fn with_cause(
-        &self,
-        fault: Diagnostic,
-        sections: &[(&'static str, Vec<Line>)],
-    ) -> Diagnostic {
+    fn with_cause(&self, fault: Diagnostic, sections: &[(&'static str, Vec<Line>)]) -> Diagnostic {
         let Some(target) = self.object.target else { return fault };
         let lines = sections.iter().flat_map(|(_, lines)| lines);
         let values: Vec<&str> = lines
@@ -389,10 +385,9 @@ fn check(
                 let message = fault.message.strip_suffix(", ignored").unwrap_or(&fault.message);
                 Diagnostic::error(place, message)
             }
-            false => Diagnostic {
-                severity: fault.severity,
-                ..Diagnostic::error(place, fault.message)
-            },
+            false => {
+                Diagnostic { severity: fault.severity, ..Diagnostic::error(place, fault.message) }
+            }
         }
     };
     found.into_iter().map(diagnostic).collect()

@@ -55,6 +55,20 @@ fn objects_take_what_templates_say() {
     );
 }
 
+/// Settings of units have names that types have too.
+#[test]
+fn a_type_is_not_hidden_by_a_setting_that_nobody_set() {
+    check(
+        "object Container \"c\" { groups = [ \"g\" ] }\nobject Group \"g\" { groups = [ \"all\" ] }\n\
+         object Group \"all\" { vars.n = 3 }\napply Service \"s\" to Container {\n  \
+         vars.n = get_object(Group, \"all\").vars.n\n  vars.set = Slice\n  Slice = \"x.slice\"\n  \
+         vars.is = Slice\n  assign where \"all\" in container.groups\n}",
+        "Container c (1)\n  groups = [\"g\",\"all\"] [1]\nGroup all (3)\n  vars = {\"n\":3} [3]\n\
+         Group g (2)\n  groups = [\"all\"] [2]\nService c-s (4)\n  Slice = \"x.slice\" [7]\n  \
+         container = \"c\"\n  vars = {\"is\":\"x.slice\",\"n\":3,\"set\":\"type 'Slice'\"} [5 6 8]",
+    );
+}
+
 /// What a loop throws away is given back, wherever the loop stands.
 #[test]
 fn loops_that_append_need_no_more_room_than_what_they_make() {

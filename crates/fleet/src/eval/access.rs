@@ -13,6 +13,11 @@ impl<'p> Interpreter<'p> {
     /// The value of a variable.
     pub(super) fn variable(&mut self, frame: &Frame<'p>, id: NodeId, atom: AtomId) -> Outcome {
         let name = self.atom(frame.module, atom);
+        if self.is_hidden_by_setting(frame, name)
+            && let Some((_, of_type)) = self.find_global(name)
+        {
+            return Ok(of_type);
+        }
         match self.find_variable(frame, id, name)? {
             Some((_, value)) => Ok(value),
             None => Err(self.undefined(frame, id, name)),
@@ -39,6 +44,17 @@ impl<'p> Interpreter<'p> {
             return Ok(Some(found));
         }
         Ok(self.find_global(name))
+    }
+
+    /// Whether a name is that of a type, and of a setting of the object that nobody set: `Group`.
+    fn is_hidden_by_setting(&self, frame: &Frame<'p>, name: StringId) -> bool {
+        let Value::Object(id) = frame.this else { return false };
+        let object = self.heap.object(id);
+        let is_setting = |field: &Field| matches!(field.kind, crate::types::Kind::Setting(_));
+        self.known_field(object.of_type, name).is_some_and(is_setting)
+            && object.attributes.get(name).is_none()
+            && self.heap.dictionary(frame.locals).items.get(name).is_none()
+            && self.types.find(self.heap.bytes(name)).is_some()
     }
 
     pub(crate) fn find_global(&self, name: StringId) -> Option<(Value, Value)> {

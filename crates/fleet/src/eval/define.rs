@@ -206,6 +206,9 @@ impl<'p> Interpreter<'p> {
         let is_rule = matches!(definition.kind, DefinitionKind::Apply { .. });
         let name = match frame.module.node(node).kind {
             Kind::Name(atom) | Kind::String(atom) if is_rule => self.atom(frame.module, atom),
+            Kind::Name(atom) if self.is_no_variable(frame, node, atom)? => {
+                return Err(self.unknown_type(self.atom(frame.module, atom), place));
+            }
             _ => match self.evaluate(frame, node)? {
                 Value::Type(id) if self.types.get(id).rules.is_some() => return Ok(id),
                 other => {
@@ -220,6 +223,28 @@ impl<'p> Interpreter<'p> {
             let message = format!("'apply' cannot be used with type '{}'", self.heap.text(name));
             Fault::at(place, message).help(self.meant_type(name)).into()
         })
+    }
+
+    fn is_no_variable(
+        &mut self,
+        frame: &Frame<'p>,
+        node: NodeId,
+        atom: ast::AtomId,
+    ) -> Result<bool, Flow> {
+        let name = self.atom(frame.module, atom);
+        Ok(self.find_variable(frame, node, name)?.is_none())
+    }
+
+    /// The fault of a type that there is not: in the words of the installed program where its types
+    /// are meant.
+    fn unknown_type(&self, name: StringId, place: Place) -> Flow {
+        let text = self.heap.text(name);
+        let converts = |id| self.types.get(id).rules.as_ref().is_some_and(|rules| rules.converts);
+        let message = match self.types.of_objects().any(converts) {
+            true => format!("Tried to access undefined script variable '{text}'"),
+            false => format!("there is no type of objects '{text}'"),
+        };
+        Fault::at(place, message).help(self.meant_type(name)).into()
     }
 
     fn object_type(&self, name: StringId) -> Option<TypeId> {

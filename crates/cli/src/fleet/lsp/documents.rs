@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use warren_fleet::ast::Module;
 use warren_fleet::engine::Options;
-use warren_fleet::outside::{Include, Outside};
+use warren_fleet::outside::{Data, Include, Outside};
 use warren_fleet::session::{Message, Session};
 use warren_fleet::{Diagnostic, FileId, Severity, Source, parse};
 use warren_fleet_files::{Files, Reading};
@@ -104,6 +104,10 @@ impl Outside for Overlaid<'_, '_> {
             }
         }
         Ok(sources)
+    }
+
+    fn data(&mut self, include: &Include) -> Result<Data, String> {
+        self.files.data(include)
     }
 
     fn now(&self) -> f64 {
