@@ -544,8 +544,11 @@ pub struct NestArgs {
 pub enum FleetCommand {
     /// Check rules for errors; needs no running manager
     Check(RulesArgs),
-    /// Show which units would be added, changed, removed and restarted, and why
-    Plan(PlanArgs),
+    /// Run the tests of rules: what *.test files expect of the units; needs no running manager
+    Test(RulesArgs),
+    /// Show which units would be added, changed, removed and restarted, and why; with a directory what
+    /// its rules would change, without a running manager
+    Plan(FleetPlanArgs),
     /// Apply the units that the rules generate
     Apply(PlanArgs),
     /// Go back to an earlier generation
@@ -572,6 +575,23 @@ pub struct RulesArgs {
     /// Directory of rules; default: /etc/warren/fleet.d
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+/// Arguments of plan.
+#[derive(Args, Debug)]
+pub struct FleetPlanArgs {
+    /// Directory of rules that are not in force, for example a checkout
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Directory of rules to compare with; default: /etc/warren/fleet.d
+    #[arg(long, value_name = "DIR", requires = "dir")]
+    pub against: Option<PathBuf>,
+    /// Show the lines of unit files that differ, too
+    #[arg(long, requires = "dir")]
+    pub diff: bool,
+    /// What to list
+    #[command(flatten)]
+    pub plan: PlanArgs,
 }
 
 /// Arguments of plan and apply.
@@ -618,8 +638,8 @@ pub struct ConsoleArgs {
 /// Arguments of fmt.
 #[derive(Args, Debug)]
 pub struct FmtArgs {
-    /// Files; - reads standard input and writes standard output
-    #[arg(required = true, value_name = "FILE")]
+    /// Files, or directories of *.conf and *.test files; - reads standard input and writes standard output
+    #[arg(required = true, value_name = "FILE|DIR")]
     pub files: Vec<PathBuf>,
     /// Do not change files; exit status 1 if a file would change
     #[arg(long)]

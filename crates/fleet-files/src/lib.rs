@@ -39,6 +39,11 @@ pub fn rules_below(directory: &Path) -> Vec<PathBuf> {
     find::below(directory, "*.conf", find::Wanted::FILES, &mut Vec::new())
 }
 
+/// Every `*.test` below a directory, in the order in which rules would be read.
+pub fn tests_below(directory: &Path) -> Vec<PathBuf> {
+    find::below(directory, "*.test", find::Wanted::FILES, &mut Vec::new())
+}
+
 /// The bytes of a file, no more than [`FILE_BYTES_MAX`].
 ///
 /// # Errors

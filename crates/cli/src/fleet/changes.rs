@@ -18,17 +18,7 @@ const NAMED_MAX: usize = 3;
 
 /// What a plan says, or what was applied. With `all`, units of a rule are not summed up.
 pub fn plan(answer: &ReloadAnswer, dry_run: bool, all: bool, style: Style) -> String {
-    let origins = origins(answer);
-    let mut out = String::new();
-    for (units, sign, tone) in [
-        (&answer.added, "+", Tone::Good),
-        (&answer.changed, "~", Tone::Warn),
-        (&answer.removed, "-", Tone::Bad),
-    ] {
-        for (rule, units) in by_rule(units, &origins) {
-            out.push_str(&group(sign, tone, rule.as_deref(), &units, all, style));
-        }
-    }
+    let mut out = lists(answer, all, style);
     let restart = names(&answer.needs_restart);
     let word = if dry_run { "would run" } else { "runs" };
     let shown = if all { restart.len() } else { restart.len().min(LISTED_MAX) };
@@ -46,6 +36,35 @@ pub fn plan(answer: &ReloadAnswer, dry_run: bool, all: bool, style: Style) -> St
     let new = names(&answer.added).into_iter().chain(names(&answer.changed));
     out.push_str(&not_run(new.filter_map(|name| name.rsplit('.').next())));
     out.push_str(&last_line(answer, dry_run));
+    out
+}
+
+/// The units that differ, by what becomes of them and by rule.
+fn lists(answer: &ReloadAnswer, all: bool, style: Style) -> String {
+    let origins = origins(answer);
+    let mut out = String::new();
+    for (units, sign, tone) in [
+        (&answer.added, "+", Tone::Good),
+        (&answer.changed, "~", Tone::Warn),
+        (&answer.removed, "-", Tone::Bad),
+    ] {
+        for (rule, units) in by_rule(units, &origins) {
+            out.push_str(&group(sign, tone, rule.as_deref(), &units, all, style));
+        }
+    }
+    out
+}
+
+/// What a candidate's rules would change.
+pub(super) fn candidate(answer: &ReloadAnswer, all: bool, style: Style) -> String {
+    let mut out = lists(answer, all, style);
+    let new = names(&answer.added).into_iter().chain(names(&answer.changed));
+    out.push_str(&not_run(new.filter_map(|name| name.rsplit('.').next())));
+    let [added, changed, removed] = [&answer.added, &answer.changed, &answer.removed].map(Vec::len);
+    out.push_str(&match added + changed + removed {
+        0 => "Nothing differs.\n".to_owned(),
+        _ => format!("Plan: {added} added, {changed} changed, {removed} removed.\n"),
+    });
     out
 }
 

@@ -56,6 +56,8 @@ pub struct Options<'o> {
     /// Objects are made one after another and may write to what the top level made; so does a
     /// configuration that sets the constant [`IN_SEQUENCE`].
     pub in_sequence: bool,
+    /// `expect` and `expect_fault` may be called: the configuration is loaded to be tested.
+    pub tests: bool,
     /// What stands beside a fault is looked at all the same, as editors want it; nothing may be done
     /// with what comes of it.
     pub goes_on: bool,
@@ -79,6 +81,7 @@ impl Default for Options<'_> {
             after: &[],
             otherwise: &[],
             in_sequence: false,
+            tests: false,
             goes_on: false,
         }
     }
@@ -120,6 +123,7 @@ pub fn load(
     (run.bounds, run.facts) = (options.bounds, options.facts);
     let mut faults = Sink::default();
     (run.threads, run.goes_on) = (options.threads, options.goes_on);
+    run.expected = options.tests.then(Vec::new);
     for source in options.before.cloned().into_iter().chain([source]) {
         if let Err(fault) = run.run_files(&[source], Place::default(), None) {
             faults.push(fault.diagnostic());

@@ -48,6 +48,7 @@ impl<'p> Interpreter<'p> {
         all.extend(spaces.map(|space| Value::Namespace(*space)));
         all.extend(&roots.type_names);
         all.extend(roots.attributes.iter().flatten().map(|attribute| attribute.unset));
+        all.extend(self.expected.iter().flatten().filter_map(|expected| expected.check));
         let captured = self.definitions.all().flat_map(|definition| &definition.captured);
         all.extend(captured.map(|(_, value)| *value));
         all

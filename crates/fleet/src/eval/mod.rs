@@ -171,8 +171,21 @@ pub struct World {
     pub in_sequence: bool,
     /// What the includes in bodies find.
     pub(crate) snippets: Snippets,
+    /// What is expected of what is made.
+    pub(crate) expected: Vec<Expectation>,
     pub(crate) links: Vec<Box<[StringId]>>,
     pub(crate) roots: Roots,
+}
+
+/// What a test says of what rules make.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    /// What it is called; of an expected fault a part of its message.
+    pub name: String,
+    /// The function that must come to something true; none where a fault is expected.
+    pub check: Option<Value>,
+    /// Where it is said.
+    pub place: Place,
 }
 
 /// Objects that were looked up by type and name; without a name, all of the type.
@@ -242,6 +255,8 @@ pub struct Interpreter<'p> {
     held: Vec<Value>,
     /// How many functions of the library are being run that may have values of their own.
     busy: usize,
+    /// What is expected of what is made; none where nothing may be expected.
+    pub(crate) expected: Option<Vec<Expectation>>,
     /// What was worth a warning.
     pub warnings: Vec<Diagnostic>,
     /// Assignments that there was a warning of.
@@ -298,6 +313,7 @@ impl<'p> Interpreter<'p> {
             defines: true,
             held: Vec::new(),
             busy: 0,
+            expected: None,
             warnings: Vec::new(),
             warned: BTreeSet::new(),
             goes_on: false,
@@ -350,6 +366,7 @@ impl<'p> Interpreter<'p> {
             reads: Reads::new(),
             in_sequence: false,
             snippets: self.snippets.into_owned(),
+            expected: self.expected.unwrap_or_default(),
         }
     }
 

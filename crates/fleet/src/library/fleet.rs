@@ -2,7 +2,7 @@
 
 use super::call::{Call, bytes};
 use crate::ast::IncludeKind;
-use crate::eval::{Interpreter, Outcome};
+use crate::eval::{Expectation, Interpreter, Outcome};
 use crate::outside::{Data, Include};
 use crate::source::Place;
 use crate::value::Value;
@@ -49,6 +49,31 @@ fn value(
             run.heap.dictionary_of(items?, place)
         }
     })
+}
+
+/// `expect("what it is about", () => ...)`: a test that is run once all is made.
+pub fn expect(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
+    match call.argument(1) {
+        check @ Value::Function(_) => note(run, call, Some(check)),
+        _ => Err(call.fail("what is expected is a function: () => ...")),
+    }
+}
+
+/// `expect_fault("part of the message")`: the rules must have this fault.
+pub fn expect_fault(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
+    note(run, call, None)
+}
+
+fn note(run: &mut Interpreter<'_>, call: &Call<'_>, check: Option<Value>) -> Outcome {
+    let name = super::words(run, call.argument(0));
+    let expectation = Expectation { name, check, place: call.place };
+    match &mut run.expected {
+        Some(expected) => {
+            expected.push(expectation);
+            Ok(Value::Empty)
+        }
+        None => Err(call.fail("expectations belong into a *.test file, for `warren fleet test`")),
+    }
 }
 
 /// `unit_text(x)`: a text that stands for itself where specifiers are replaced

@@ -135,6 +135,8 @@ pub const BUILTINS: &[Builtin] = rows! {
     "Reference#get" 0 ANY acts system::reference_get,
     "Reference#set" 1 1 acts system::reference_set,
     "DateTime#format" 1 1 pure system::format_time,
+    "Warrener#expect" 2 2 acts fleet::expect,
+    "Warrener#expect_fault" 1 1 acts fleet::expect_fault,
     "Warrener#inventory" 1 1 acts fleet::inventory,
     "Warrener#unit_argument" 1 1 pure fleet::unit_argument,
     "Warrener#unit_text" 1 1 pure fleet::unit_text,

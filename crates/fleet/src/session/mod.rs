@@ -5,6 +5,7 @@
 //! what becomes of an edit.
 
 mod change;
+pub mod test;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -118,6 +119,18 @@ impl Session {
         options: &Options<'_>,
         directory: &str,
     ) -> Loaded {
+        let (session, loaded) = Session::load_whole(root, outside, options, directory);
+        let is_sound = loaded.messages.iter().all(|fault| fault.severity != Severity::Error);
+        Loaded { session: is_sound.then_some(session), ..loaded }
+    }
+
+    /// The session whether or not there are faults, and what there is to tell.
+    fn load_whole(
+        root: Source,
+        outside: Box<dyn Outside + '_>,
+        options: &Options<'_>,
+        directory: &str,
+    ) -> (Session, Loaded) {
         let (types, modules) = (Types::new(warrener::types()), Modules::default());
         let Fleet { world, faults, warnings } =
             engine::load(root, &types, &modules, outside, options);
@@ -144,9 +157,8 @@ impl Session {
                 &session.world.by_type.values().flatten().copied().collect::<Vec<_>>(),
             );
         }
-        let is_sound = all.iter().all(|fault| fault.severity != Severity::Error);
         let messages = all.iter().map(|fault| Message::of(fault, &session.modules)).collect();
-        Loaded { session: is_sound.then_some(session), messages }
+        (session, Loaded { session: None, messages })
     }
 
     /// Unit files of all objects that are units.
