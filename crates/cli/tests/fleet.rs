@@ -354,10 +354,10 @@ fn tutorial() -> String {
 fn the_tutorial_has_no_faults() {
     let rules = Rules::new("tutorial", &[("hosting.conf", &tutorial())]);
     let said = rules.warren("fleet check .", "");
-    assert_eq!(said, "The rules make 10 unit files: 1 drop-in, 5 service, 3 slice, 1 target.\n= 0");
+    assert_eq!(said, "The rules make 11 unit files: 1 drop-in, 6 service, 3 slice, 1 target.\n= 0");
     let wrong = tutorial().replacen("\"gold\"", "\"golden\"", 1);
     let rules = Rules::new("mistake", &[("hosting.conf", &wrong)]);
     let said = rules.warren("fleet check .", "");
     assert!(said.contains("evaluating this rule for Container 'shop'"), "{said}");
-    assert!(said.contains("hosting.conf:26:16"), "{said}");
+    assert!(said.contains("hosting.conf:27:16"), "{said}");
 }
