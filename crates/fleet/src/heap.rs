@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 
 pub use collect::UNREACHED_BYTES;
 
-use crate::eval::Bounds;
 use crate::source::Place;
 use crate::value::{
     Array, ArrayId, Closure, Dictionary, DictionaryId, FunctionId, Object, ObjectId, Reference,
@@ -27,6 +26,34 @@ pub const STRING_BYTES_MAX: usize = 2 << 30;
 /// For each array, dictionary or string that a run may make, so many items may be in all arrays and
 /// dictionaries together.
 const CELLS_PER_ITEM: u64 = 8;
+
+/// How many nodes one run of an interpreter may evaluate, unless told otherwise.
+pub const STEPS_MAX: u64 = 2_000_000_000;
+
+/// How much an interpreter may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Steps of evaluation.
+    pub steps: u64,
+    /// Arrays, dictionaries, functions and strings, of each kind.
+    pub items: usize,
+    /// Bytes of all strings.
+    pub string_bytes: usize,
+    /// Bytes of all values after which those that nobody reaches are given back; 0 looks for them at
+    /// each statement, which is for tests.
+    pub unreached_bytes: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            steps: STEPS_MAX,
+            items: ITEMS_MAX,
+            string_bytes: STRING_BYTES_MAX,
+            unreached_bytes: UNREACHED_BYTES,
+        }
+    }
+}
 
 /// Strings, each once.
 #[derive(Debug, Default)]

@@ -83,7 +83,18 @@ mod tests {
     fn message(text: &str, line: u32) -> Message {
         let rendered = format!("error: {text}\n  --> a.conf:{line}:1\n");
         let (path, message) = ("a.conf".into(), text.into());
-        Message { severity: Severity::Error, path, line, column: 1, message, rendered }
+        let (end, help, notes) = ((line, 2), None, Vec::new());
+        Message {
+            severity: Severity::Error,
+            path,
+            line,
+            column: 1,
+            end,
+            message,
+            help,
+            notes,
+            rendered,
+        }
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub use include::{Addition, Snippets};
 
 use crate::ast::{Binary, Kind, Module, NodeId, Unary};
 use crate::diagnostic::Diagnostic;
-use crate::heap::{self, Frozen, Heap, Layer};
+pub use crate::heap::Bounds;
+use crate::heap::{Frozen, Heap, Layer};
 use crate::modules::Modules;
 use crate::ops::{self, Ops};
 use crate::outside::{Facts, NoFacts, Outside};
@@ -33,9 +34,6 @@ use crate::value::{DictionaryId, ObjectId, StringId, Table, TypeId, Value};
 /// How deep expressions and calls may be nested while they are evaluated; the installed program
 /// has the same bound.
 pub const DEPTH_MAX: usize = 300;
-
-/// How many nodes one run of an interpreter may evaluate, unless told otherwise.
-pub const STEPS_MAX: u64 = 2_000_000_000;
 
 /// So many items are copied or looked at in a step.
 const ITEMS_PER_STEP: u64 = 16;
@@ -202,31 +200,6 @@ pub struct Scope<'p> {
     pub bounds: Bounds,
     /// The stage whose objects are being made; none where all are there.
     pub(crate) stage: Option<u8>,
-}
-
-/// How much an interpreter may do.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Steps of evaluation.
-    pub steps: u64,
-    /// Arrays, dictionaries, functions and strings, of each kind.
-    pub items: usize,
-    /// Bytes of all strings.
-    pub string_bytes: usize,
-    /// Bytes of all values after which those that nobody reaches are given back; 0 looks for them at
-    /// each statement, which is for tests.
-    pub unreached_bytes: u64,
-}
-
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds {
-            steps: STEPS_MAX,
-            items: heap::ITEMS_MAX,
-            string_bytes: heap::STRING_BYTES_MAX,
-            unreached_bytes: heap::UNREACHED_BYTES,
-        }
-    }
 }
 
 /// Evaluates.

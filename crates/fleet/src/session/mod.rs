@@ -54,8 +54,14 @@ pub struct Message {
     pub line: u32,
     /// The column, in bytes.
     pub column: u32,
+    /// Where it ends, in the same file: the line and the column behind it.
+    pub end: (u32, u32),
     /// What it is, in one line.
     pub message: String,
+    /// What may have been meant.
+    pub help: Option<String>,
+    /// Other places that belong to it: the file, the line and what it has to do with it.
+    pub notes: Vec<(Arc<str>, u32, String)>,
     /// The same for people: with the lines it is about, what belongs to it, and advice.
     pub rendered: String,
 }
@@ -67,8 +73,17 @@ impl Message {
         let source = modules.source(place.file.0);
         let (line, column) =
             source.as_ref().map_or((0, 0), |source| source.line_column(place.span.start));
+        let end = source.as_ref().map_or((0, 0), |source| source.line_column(place.span.end));
+        let note = |(place, text): &(crate::Place, String)| {
+            let source = modules.source(place.file.0)?;
+            let line = source.line_column(place.span.start).0;
+            Some((source.path, line, text.clone()))
+        };
         Message {
             severity: diagnostic.severity,
+            end,
+            help: diagnostic.help.clone(),
+            notes: diagnostic.notes.iter().filter_map(note).collect(),
             path: source.map_or_else(|| "".into(), |source| source.path),
             line,
             column,
