@@ -178,6 +178,24 @@ const SHOPS: [(&str, &str); 2] = [
 ];
 
 #[test]
+fn rules_that_nothing_reads_are_named() {
+    let rules =
+        Rules::new("unread", &[("a.conf", "object Target \"t\" { Description = NodeName }\n")]);
+    std::fs::create_dir(rules.0.join("sub")).expect("made");
+    std::fs::write(rules.0.join("sub/b.conf"), "object Target \"u\" { }\n").expect("written");
+    rules.check(
+        "fleet check .",
+        "The rules make 1 unit file: 1 target.\nwarning: ./sub/b.conf is not read: no file of . \
+         includes it\n= 0",
+    );
+    std::fs::write(rules.0.join("c.conf"), "include_recursive \"sub\"\n").expect("written");
+    rules.check("fleet check .", "The rules make 2 unit files: 2 target.\n= 0");
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let said = rules.warren("fleet dump .", "");
+    assert!(said.contains(&format!("Description={}\n", name.trim())), "{said}");
+}
+
+#[test]
 fn rules_are_tested() {
     let rules = Rules::new("tested", &SHOPS);
     rules.check("fleet test .", "warren: .: no *.test file in it or below it\n= 1");

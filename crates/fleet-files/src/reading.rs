@@ -224,6 +224,11 @@ impl Facts for Host {
         std::env::var(name).ok()
     }
 
+    fn constants(&self) -> Vec<(&'static str, String)> {
+        let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        vec![("NodeName", name.trim().to_owned())]
+    }
+
     fn path_exists(&self, path: &str) -> bool {
         Path::new(path).exists()
     }

@@ -68,6 +68,11 @@ pub trait Facts: Sync + fmt::Debug {
         None
     }
 
+    /// Constants that say something of the host: `NodeName`.
+    fn constants(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Whether a path exists.
     fn path_exists(&self, _path: &str) -> bool {
         false

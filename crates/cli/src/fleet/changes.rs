@@ -30,6 +30,7 @@ pub fn plan(answer: &ReloadAnswer, dry_run: bool, all: bool, style: Style) -> St
     if restart.len() > shown {
         out.push_str(&format!("! and {} more {word} with theirs\n", restart.len() - shown));
     }
+    out.push_str(&left_alone(answer, dry_run));
     for fault in &answer.diagnostics {
         out.push_str(&format!("{}\n", render::diagnostic(fault)));
     }
@@ -37,6 +38,22 @@ pub fn plan(answer: &ReloadAnswer, dry_run: bool, all: bool, style: Style) -> St
     out.push_str(&not_run(new.filter_map(|name| name.rsplit('.').next())));
     out.push_str(&last_line(answer, dry_run));
     out
+}
+
+/// What rules do not do by themselves: units that they make no more go on, and new ones are not started.
+fn left_alone(answer: &ReloadAnswer, dry_run: bool) -> String {
+    let is_unit = |name: &&String| !name.contains('/');
+    let line = |units: &[String], what: &str, verb: &str| match units.iter().find(is_unit) {
+        Some(first) => format!("! {what}: warren {verb} {first}\n"),
+        None => String::new(),
+    };
+    let (gone, new) = match dry_run {
+        true => {
+            ("units that are removed while they run would go on", "new units would not be started")
+        }
+        false => ("units that were removed while they ran go on", "new units are not started"),
+    };
+    line(&answer.removed, gone, "stop") + &line(&answer.added, new, "start")
 }
 
 /// The units that differ, by what becomes of them and by rule.
@@ -208,6 +225,8 @@ mod tests {
             shown,
             "+ 7 units: 1.slice, 2.slice, 3.slice, ...  apply Slice \"s\" (r.conf:3)\n~ x.target\n\
              - y.slice\n! x.target would run with its old configuration: warren restart x.target\n\
+             ! units that are removed while they run would go on: warren stop y.slice\n\
+             ! new units would not be started: warren start 1.slice\n\
              Plan: 7 added, 1 changed, 1 removed. To put it into force: warren fleet apply\n"
         );
         let shown = plan(&answer, false, true, Style::default());

@@ -118,7 +118,10 @@ pub fn load(
     options: &Options<'_>,
 ) -> Fleet {
     let mut heap = Heap::default();
-    let roots: Roots = library::install(&mut heap, types, options.constants);
+    let of_host = options.facts.constants();
+    let of_host = of_host.iter().map(|(name, value)| (*name, value.as_str()));
+    let constants: Vec<(&str, &str)> = of_host.chain(options.constants.iter().copied()).collect();
+    let roots: Roots = library::install(&mut heap, types, &constants);
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
     (run.bounds, run.facts) = (options.bounds, options.facts);
     let mut faults = Sink::default();

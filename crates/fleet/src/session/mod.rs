@@ -251,6 +251,11 @@ impl Session {
         crate::dump::objects(&self.world, &self.types, Only::default(), &describe)
     }
 
+    /// Whether a file of this path was read for the rules.
+    pub fn reads(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
+
     /// What the rules made.
     pub fn products(&self) -> &Products {
         &self.products
