@@ -1,7 +1,7 @@
 //! What objects are, not what they are to be: attributes that the program sets while it runs. A
 //! dump has them as they are before anything ran.
 
-use super::{Attribute, any, array, boolean, number, of};
+use super::{Attribute, any, array, boolean, dictionary, number, of};
 use crate::types::{Kind, Unset};
 
 /// Of all objects: how they are, not how they are to be.
@@ -84,7 +84,7 @@ pub(in crate::schema) const STATES: &[(&[&str], &[Attribute])] = &[
             number("last_state_unknown", 0.0),
             number("last_state_warning", 0.0),
             number("state", 3.0),
-            any("host").or_owner(),
+            dictionary("host").or_owner(),
         ],
     ),
     (
