@@ -544,8 +544,11 @@ pub struct NestArgs {
 pub enum FleetCommand {
     /// Check rules for errors; needs no running manager
     Check(RulesArgs),
-    /// Show which units would be added, changed, removed and restarted, and why
-    Plan(PlanArgs),
+    /// Run the tests of rules: what *.test files expect of the units; needs no running manager
+    Test(RulesArgs),
+    /// Show which units would be added, changed, removed and restarted, and why; with a directory what
+    /// its rules would change, without a running manager
+    Plan(FleetPlanArgs),
     /// Apply the units that the rules generate
     Apply(PlanArgs),
     /// Go back to an earlier generation
@@ -572,6 +575,23 @@ pub struct RulesArgs {
     /// Directory of rules; default: /etc/warren/fleet.d
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+/// Arguments of plan.
+#[derive(Args, Debug)]
+pub struct FleetPlanArgs {
+    /// Directory of rules that are not in force, for example a checkout
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Directory of rules to compare with; default: /etc/warren/fleet.d
+    #[arg(long, value_name = "DIR", requires = "dir")]
+    pub against: Option<PathBuf>,
+    /// Show the lines of unit files that differ, too
+    #[arg(long, requires = "dir")]
+    pub diff: bool,
+    /// What to list
+    #[command(flatten)]
+    pub plan: PlanArgs,
 }
 
 /// Arguments of plan and apply.
@@ -618,8 +638,8 @@ pub struct ConsoleArgs {
 /// Arguments of fmt.
 #[derive(Args, Debug)]
 pub struct FmtArgs {
-    /// Files; - reads standard input and writes standard output
-    #[arg(required = true, value_name = "FILE")]
+    /// Files, or directories of *.conf and *.test files; - reads standard input and writes standard output
+    #[arg(required = true, value_name = "FILE|DIR")]
     pub files: Vec<PathBuf>,
     /// Do not change files; exit status 1 if a file would change
     #[arg(long)]
@@ -652,12 +672,18 @@ pub struct IcingaObjectsArgs {
     /// Write the objects to a file for icinga2 object list
     #[arg(long, value_name = "FILE")]
     pub objects_file: Option<PathBuf>,
+    /// Only objects of types that match this pattern, for example Service or '*Group'
+    #[arg(long, short = 't', value_name = "PATTERN")]
+    pub r#type: Option<String>,
+    /// Only objects whose name or full name matches this pattern, for example 'web*!ping4'
+    #[arg(long, value_name = "PATTERN")]
+    pub name: Option<String>,
 }
 
 /// Which configuration of Icinga 2.
 #[derive(Args, Debug)]
 pub struct IcingaArgs {
-    /// Configuration file, or a directory of files
+    /// Configuration file, or a directory: its icinga2.conf with its zones.d, else all files below it
     #[arg(value_name = "FILE|DIR", default_value = "/etc/icinga2/icinga2.conf")]
     pub path: PathBuf,
     /// Search path for include <...>; may be repeated
@@ -672,6 +698,20 @@ pub struct IcingaArgs {
     /// Create objects one after another, so that they may change global variables
     #[arg(long)]
     pub sequential: bool,
+    /// Which Icinga the configuration is for; without it the one whose template library is found
+    #[arg(long, value_name = "VERSION")]
+    pub icinga: Option<IcingaVersion>,
+}
+
+/// A version of Icinga 2.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IcingaVersion {
+    /// 2.13
+    #[value(name = "2.13")]
+    V2_13,
+    /// Up to 2.16
+    #[value(name = "2.16")]
+    V2_16,
 }
 
 /// Arguments of enter.

@@ -293,7 +293,7 @@ impl Session {
     /// Rules that the manager has, or would have, in force.
     fn fleet(&mut self, command: FleetCommand) -> Result<i32> {
         match command {
-            FleetCommand::Plan(args) => self.rules(true, args.all),
+            FleetCommand::Plan(args) => self.rules(true, args.plan.all),
             FleetCommand::Apply(args) => self.rules(false, args.all),
             FleetCommand::Diff(args) => self.rules_diff(&args.units),
             FleetCommand::Rollback { generation } => {

@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+/// What the host's own Icinga would load with any configuration.
+const NO_MORE_FILES: &[&str] =
+    &["-D", "Configuration.ZonesDir=none", "-D", "Configuration.DataDir=none"];
+
 /// A directory of rules of this test alone, removed at the end.
 struct Rules(PathBuf);
 
@@ -30,6 +34,7 @@ impl Rules {
         use std::io::Write;
         let mut child = Command::new(env!("CARGO_BIN_EXE_warren"))
             .args(arguments.split(' '))
+            .args(if arguments.starts_with("icinga ") { NO_MORE_FILES } else { &[] })
             .current_dir(&self.0)
             .env("NO_COLOR", "1")
             .stdin(Stdio::piped())
@@ -162,6 +167,94 @@ fn files_are_laid_out() {
     assert_eq!(std::fs::read_dir(&rules.0).expect("it is there").count(), 2);
 }
 
+const SHOPS: [(&str, &str); 2] = [
+    (
+        "a.conf",
+        "const Shops = inventory(\"shops.csv\")\nfor (shop in Shops) {\n  object Container shop.name use(shop) { vars = shop }\n}\n\
+         apply Service \"web\" to Container {\n  ExecStart = \"/bin/web \" + unit_argument(container.vars.word)\n  \
+         assign where container.vars.word\n}\n",
+    ),
+    ("shops.csv", "name,word\nshop,p%nq\nblog,a b\n"),
+];
+
+#[test]
+fn rules_that_nothing_reads_are_named() {
+    let rules =
+        Rules::new("unread", &[("a.conf", "object Target \"t\" { Description = NodeName }\n")]);
+    std::fs::create_dir(rules.0.join("sub")).expect("made");
+    std::fs::write(rules.0.join("sub/b.conf"), "object Target \"u\" { }\n").expect("written");
+    rules.check(
+        "fleet check .",
+        "The rules make 1 unit file: 1 target.\nwarning: ./sub/b.conf is not read: no file of . \
+         includes it\n= 0",
+    );
+    std::fs::write(rules.0.join("c.conf"), "include_recursive \"sub\"\n").expect("written");
+    rules.check("fleet check .", "The rules make 2 unit files: 2 target.\n= 0");
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let said = rules.warren("fleet dump .", "");
+    assert!(said.contains(&format!("Description={}\n", name.trim())), "{said}");
+}
+
+#[test]
+fn rules_are_tested() {
+    let rules = Rules::new("tested", &SHOPS);
+    rules.check("fleet test .", "warren: .: no *.test file in it or below it\n= 1");
+    let write = |name: &str, text: &str| {
+        std::fs::write(rules.0.join(name), text).expect("it can be written");
+    };
+    write(
+        "good.test",
+        "object Container \"own\" { vars.word = \"x\" }\n\
+         expect(\"three\", () => len(keys(units)) == 3)\n\
+         expect(\"quoted\", () => units[\"shop-web.service\"].ExecStart == \"/bin/web \\\"p%%nq\\\"\")\n",
+    );
+    rules.check(
+        "fleet test .",
+        "ok ./good.test: 2 of 2\n1 test file: 2 expectations hold, 0 failed\n= 0",
+    );
+    write("wrong.test", "expect(\"more\", () => len(keys(units)) == 5)\n");
+    let found = rules.warren("fleet test .", "");
+    assert!(
+        found
+            .contains("FAILED ./wrong.test: 0 of 1\n2 test files: 2 expectations hold, 1 failed\n"),
+        "{found}"
+    );
+    assert!(
+        found.contains("error: more: this is false, not true\n  --> ./wrong.test:1:1\n"),
+        "{found}"
+    );
+    assert!(found.ends_with("= 1"), "{found}");
+    write("wrong.test", "\n");
+    let found = rules.warren("fleet test .", "");
+    assert!(found.contains("FAILED ./wrong.test: it expects nothing\n"), "{found}");
+    assert!(found.ends_with("= 1"), "{found}");
+}
+
+#[test]
+fn a_checkout_is_compared_with_other_rules() {
+    let base = Rules::new("base", &SHOPS);
+    let rules = Rules::new("candidate", &SHOPS);
+    let plan = format!("fleet plan . --against {}", base.path(""));
+    rules.check(&plan, "Nothing differs.\n= 0");
+    std::fs::write(rules.0.join("shops.csv"), "name,word\nshop,new\nmore,a b\n").expect("written");
+    rules.check(
+        &plan,
+        "+ more-web.service  apply Service \"web\" (./a.conf:5) for Container 'more' (./a.conf:3)\n\
+         ~ shop-web.service  apply Service \"web\" (./a.conf:5) for Container 'shop' (./a.conf:3)\n\
+         - blog-web.service\nPlan: 1 added, 1 changed, 1 removed.\n= 0",
+    );
+    let found = rules.warren(&format!("{plan} --diff"), "");
+    assert!(found.contains("-ExecStart=/bin/web \"p%%nq\"\n+ExecStart=/bin/web new\n"), "{found}");
+    std::fs::write(rules.0.join("b.conf"), "object Service \"x\" { MemoryMax = \"12X\" }")
+        .expect("written");
+    let found = rules.warren(&plan, "");
+    assert!(
+        found.contains("error: x.service: MemoryMax=: '12X' is not a size in bytes\n"),
+        "{found}"
+    );
+    assert!(found.ends_with("= 1"), "{found}");
+}
+
 #[test]
 fn configurations_of_icinga_are_checked() {
     let text = "include <lib.conf>\nobject Host \"h\" { import \"base\" }\n\
@@ -172,19 +265,24 @@ fn configurations_of_icinga_are_checked() {
     rules.check(
         "icinga check main.conf -I . -D Command=dummy",
         "Instantiated 1 CheckCommand.\nInstantiated 1 Host.\nInstantiated 1 Service.\n\
-         Configuration is valid.\n= 0",
+         Instantiated 1 IcingaApplication.\nConfiguration is valid.\n= 0",
     );
     let said = rules.warren("icinga check main.conf -I . -D Command=other", "");
     assert!(said.contains("Object 'other' of type 'CheckCommand' does not exist."), "{said}");
     let said = rules.warren("icinga objects main.conf -I . -D Command=dummy --json", "");
-    assert_eq!(said.lines().count(), 4, "{said}");
+    assert_eq!(said.lines().count(), 5, "{said}");
     assert!(said.contains("\"max_check_attempts\":3,"), "{said}");
     let file = rules.path("objects");
     let write = "icinga objects main.conf -I . -D Command=dummy --objects-file";
     assert_eq!(rules.warren(&format!("{write} {file}"), ""), "= 0");
-    assert!(rules.read("objects").ends_with("\"type\":\"Service\"},"));
+    assert!(rules.read("objects").ends_with("\"type\":\"IcingaApplication\"},"));
     let said = rules.warren("icinga objects main.conf -I . -D Command=dummy", "");
     assert!(said.contains("Service h!s (main.conf:3:1)\n"), "{said}");
+    let some = "icinga objects main.conf -I . -D Command=dummy --type serv* --name s";
+    let said = rules.warren(some, "");
+    assert!(said.starts_with("Service h!s ") && !said.contains("Host h"), "{said}");
+    let said = rules.warren(&some.replace("--name s", "--name x!s"), "");
+    assert_eq!(said, "= 0");
     let said = rules.warren("icinga check main.conf -I .", "");
     assert!(said.contains("Command") && said.ends_with("1 errors, 0 warnings.\n= 1"), "{said}");
     let path = rules.path("nothing.conf");
@@ -201,8 +299,45 @@ fn configurations_of_icinga_that_write_to_globals_are_checked_in_sequence() {
     assert!(said.contains("main.conf:1:16") && said.contains("main.conf:2:"), "{said}");
     rules.check(
         "icinga check main.conf --sequential",
-        "Instantiated 1 CheckCommand.\nConfiguration is valid.\n= 0",
+        "Instantiated 1 CheckCommand.\nInstantiated 1 IcingaApplication.\n\
+         Configuration is valid.\n= 0",
     );
+}
+
+#[test]
+fn a_directory_of_icinga_is_checked_as_a_whole() {
+    let rules = Rules::new("whole", &[]);
+    let write = |name: &str, text: &str| {
+        let path = rules.0.join(name);
+        std::fs::create_dir_all(path.parent().expect("it is below")).expect("made");
+        std::fs::write(path, text).expect("it can be written");
+    };
+    let main = "object CheckCommand \"d\" { command = [ \"x\" ] }\nobject Zone \"z\" { }\n";
+    write("one/icinga2.conf", main);
+    write("one/conf.d/not-included.conf", "no rules here\n");
+    write("one/zones.d/z/a.conf", "object Host \"h\" { check_command = \"d\" }\n");
+    write("one/zones.d/unknown/a.conf", "no rules here\n");
+    let check = "icinga check one -D Configuration.ZonesDir=one/zones.d";
+    let said = rules.warren(check, "");
+    // The last constant of a name counts: that of these tests.
+    assert!(!said.contains("Instantiated 1 Host."), "{said}");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren"));
+        let output = command.args(arguments).current_dir(&rules.0).output().expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (out, err) = run(&["icinga", "check", "one", "-D", "Configuration.DataDir=none"]);
+    assert!(out.contains("Instantiated 1 Host."), "{out}{err}");
+    assert!(
+        err.contains("Ignoring directory 'one/zones.d/unknown' for unknown zone 'unknown'."),
+        "{err}"
+    );
+    // Without a main file it is all files below it.
+    write("two/b/host.conf", "object Host \"h\" { check_command = \"d\" }\n");
+    write("two/a.conf", main);
+    let said = rules.warren("icinga check two", "");
+    assert!(said.contains("Instantiated 1 Host.\n"), "{said}");
 }
 
 fn repository() -> PathBuf {
@@ -237,10 +372,10 @@ fn tutorial() -> String {
 fn the_tutorial_has_no_faults() {
     let rules = Rules::new("tutorial", &[("hosting.conf", &tutorial())]);
     let said = rules.warren("fleet check .", "");
-    assert_eq!(said, "The rules make 10 unit files: 1 drop-in, 5 service, 3 slice, 1 target.\n= 0");
+    assert_eq!(said, "The rules make 11 unit files: 1 drop-in, 6 service, 3 slice, 1 target.\n= 0");
     let wrong = tutorial().replacen("\"gold\"", "\"golden\"", 1);
     let rules = Rules::new("mistake", &[("hosting.conf", &wrong)]);
     let said = rules.warren("fleet check .", "");
     assert!(said.contains("evaluating this rule for Container 'shop'"), "{said}");
-    assert!(said.contains("hosting.conf:26:16"), "{said}");
+    assert!(said.contains("hosting.conf:27:16"), "{said}");
 }

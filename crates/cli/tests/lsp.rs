@@ -16,6 +16,7 @@ apply Service \"web\" to Container {
   ExecStart = \"/bin/ä\" + Limit
   assign where container.vars.web
 }
+object Container \"own\" { vars.web = 1 }
 ";
 
 /// A server over a directory of rules, and the editor's end of it.
@@ -158,7 +159,7 @@ fn faults_are_told_where_they_are() {
     assert_eq!(editor.diagnostics(1), [""; 0]);
     editor.tell("textDocument/didSave", json!({"textDocument": {"uri": uri}}));
     let told = editor.diagnostics(1);
-    assert!(told[0].starts_with("a.conf 1:2 c-web.service: Restart=: 'sometimes'"), "{told:?}");
+    assert!(told[0].starts_with("a.conf 1:2 own-web.service: Restart=: 'sometimes'"), "{told:?}");
 }
 
 #[test]
@@ -204,6 +205,153 @@ fn questions_are_answered() {
     assert!(!labels.contains(&"ListenStream") && !labels.contains(&"type"), "{labels:?}");
     let items = editor.about("textDocument/completion", RULES, "base\"\n  Exec");
     assert_eq!(items, json!([{"label": "base", "kind": 7}]));
+}
+
+/// The labels of completions where the text has a `|`.
+fn labels(editor: &mut Editor, text: &str) -> Vec<String> {
+    let at = text.find('|').expect("a place");
+    let text = text.replace('|', "");
+    let uri = editor.uri("a.conf");
+    let change =
+        json!({"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": text}]});
+    editor.tell("textDocument/didChange", change);
+    editor.diagnostics(1);
+    let items = editor.about("textDocument/completion", &text, &text[at..]);
+    let items = items.as_array().cloned().unwrap_or_default();
+    items.iter().filter_map(|item| item["label"].as_str().map(str::to_owned)).collect()
+}
+
+#[test]
+fn what_completes_belongs_to_its_place() {
+    let mut editor = Editor::start("completion");
+    editor.open("a.conf", RULES, 1);
+    let mut check = |text: &str, there: &[&str], not: &[&str]| {
+        let found = labels(&mut editor, &format!("{text}\nconst End = 1\n"));
+        let has = |name: &&str| found.iter().any(|label| label == name);
+        assert!(there.iter().all(has), "{text}: {found:?}");
+        assert!(!not.iter().any(has), "{text}: {found:?}");
+    };
+    check("|", &["object", "apply", "const"], &["MemoryMax", "Service"]);
+    check("object |", &["Service", "Container"], &["MemoryMax", "object"]);
+    check("apply |", &["Service"], &["Container", "MemoryMax"]);
+    check("apply Service \"x\" to |", &["Container", "Machine"], &["Service"]);
+    check("object Service \"x\" {\n  |\n}", &["MemoryMax", "import"], &["ListenStream", "object"]);
+    check("object Service \"x\" {\n  Restart = |\n}", &["always", "on-failure"], &["MemoryMax"]);
+    check("object Service \"x\" {\n  PrivateTmp = |\n}", &["true"], &["always"]);
+    let own = "object Target \"all\" { }\nobject Container \"c\" { vars.tier = 1 }\n";
+    check(
+        &format!("{own}object Service \"x\" {{\n  After = |\n}}"),
+        &["all.target"],
+        &["c.container"],
+    );
+    check(
+        &format!("{own}apply Service \"x\" to Container {{\n  assign where container.|\n}}"),
+        &["vars", "name"],
+        &["tier", "MemoryMax"],
+    );
+    check(
+        &format!("{own}apply Service \"x\" to Container {{\n  assign where container.vars.|\n}}"),
+        &["tier"],
+        &["vars", "MemoryMax"],
+    );
+    check(
+        "object Service \"x\" {\n  ExecStart = |\n}",
+        &["End", "match", "unit_argument"],
+        &["MemoryMax"],
+    );
+}
+
+#[test]
+fn words_are_found_and_renamed_in_all_rules() {
+    let mut editor = Editor::start("rename");
+    std::fs::write(editor.directory.join("b.conf"), "object Slice \"x\" { TasksMax = Limit }\n")
+        .expect("written");
+    editor.open("a.conf", RULES, 1);
+    let lines = |found: &Value| -> Vec<String> {
+        let all = found.as_array().cloned().unwrap_or_default();
+        let one = |place: &Value| {
+            let file = place["uri"]
+                .as_str()
+                .unwrap_or_default()
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            format!("{file} {}", place["range"]["start"]["line"])
+        };
+        all.iter().map(one).collect()
+    };
+    let found = editor.about("textDocument/references", RULES, "Limit");
+    assert_eq!(lines(&found), ["a.conf 3", "a.conf 6", "b.conf 0"], "{found}");
+    let rename = |editor: &mut Editor, part: &str, new: &str| {
+        let at = RULES.find(part).expect("it is there");
+        let line = RULES[..at].matches('\n').count();
+        let start = RULES[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let position = json!({"line": line, "character": RULES[start..at].encode_utf16().count()});
+        let document = json!({"uri": editor.uri("a.conf")});
+        editor.ask(
+            "textDocument/rename",
+            json!({"textDocument": document, "position": position, "newName": new}),
+        )
+    };
+    let edits = rename(&mut editor, "Limit", "Most");
+    let [a, b] = ["a.conf", "b.conf"].map(|file| edits["changes"][editor.uri(file)].clone());
+    assert_eq!(a.as_array().map(Vec::len), Some(2), "{edits}");
+    let range = json!({"start": {"line": 0, "character": 30}, "end": {"line": 0, "character": 35}});
+    assert_eq!(b, json!([{"range": range, "newText": "Most"}]));
+    // A template, with the texts that name it, without their quotes.
+    let edits = rename(&mut editor, "base\"\n  Exec", "common");
+    let edits = &edits["changes"][editor.uri("a.conf")];
+    assert_eq!(edits.as_array().map(Vec::len), Some(2), "{edits}");
+    assert_eq!(edits[0]["range"]["start"], json!({"line": 0, "character": 18}));
+    for (part, new) in
+        [("Limit", "1x"), ("ExecStart", "Other"), ("always", "x"), ("Container", "y")]
+    {
+        assert_eq!(rename(&mut editor, part, new)["code"], -32803, "{part}");
+    }
+    let document = json!({"textDocument": {"uri": editor.uri("a.conf")}});
+    let symbols = editor.ask("textDocument/documentSymbol", document);
+    let names: Vec<&str> =
+        symbols.as_array().expect("a list").iter().filter_map(|s| s["name"].as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "template Service \"base\"",
+            "const Limit",
+            "apply Service \"web\"",
+            "object Container \"own\""
+        ]
+    );
+    let found = editor.ask("workspace/symbol", json!({"query": "slice"}));
+    assert_eq!(found[0]["name"], "object Slice \"x\"", "{found}");
+}
+
+#[test]
+fn a_misspelt_name_is_put_right() {
+    let mut editor = Editor::start("meant");
+    let text = "object Service \"ä\" { ExecStrat = \"/bin/x\" }\n";
+    let uri = editor.uri("a.conf");
+    let document = json!({"uri": uri, "languageId": "warren", "version": 1, "text": text});
+    editor.tell("textDocument/didOpen", json!({"textDocument": document}));
+    let told = editor.receive();
+    let fault = &told["params"]["diagnostics"][0];
+    assert_eq!(
+        fault["range"],
+        json!({"start": {"line": 0, "character": 21}, "end": {"line": 0, "character": 41}}),
+        "{fault}"
+    );
+    let message = fault["message"].as_str().unwrap_or_default();
+    assert_eq!(message, "Attribute 'ExecStrat' does not exist.\ndid you mean `ExecStart`?");
+    let actions = editor.ask(
+        "textDocument/codeAction",
+        json!({"textDocument": {"uri": uri}, "range": fault["range"], "context": {"diagnostics": [fault]}}),
+    );
+    assert_eq!(actions[0]["title"], "Write `ExecStart`", "{actions}");
+    let range = json!({"start": {"line": 0, "character": 21}, "end": {"line": 0, "character": 30}});
+    assert_eq!(
+        actions[0]["edit"]["changes"][&uri],
+        json!([{"range": range, "newText": "ExecStart"}])
+    );
 }
 
 #[test]

@@ -3,11 +3,13 @@
 //! `warren-fleet` is pure; this is what it asks. Both the manager and `warren fleet` use it. It
 //! must not know what the files mean. Start at [`Files`].
 
+mod data;
 mod find;
 mod identity;
 mod reading;
 mod watched;
 
+pub use data::parse as parse_data;
 pub use reading::{Asked, Host, Log, Reading};
 pub use watched::{Changes, Files};
 
@@ -34,7 +36,12 @@ pub fn user_directory() -> Option<PathBuf> {
 
 /// Every `*.conf` below a directory, sorted.
 pub fn rules_below(directory: &Path) -> Vec<PathBuf> {
-    find::below(directory, "*.conf", &mut Vec::new())
+    find::below(directory, "*.conf", find::Wanted::FILES, &mut Vec::new())
+}
+
+/// Every `*.test` below a directory, in the order in which rules would be read.
+pub fn tests_below(directory: &Path) -> Vec<PathBuf> {
+    find::below(directory, "*.test", find::Wanted::FILES, &mut Vec::new())
 }
 
 /// The bytes of a file, no more than [`FILE_BYTES_MAX`].

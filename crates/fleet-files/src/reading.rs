@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use warren_fleet::Source;
 use warren_fleet::ast::IncludeKind;
-use warren_fleet::outside::{Facts, Include, Outside};
+use warren_fleet::outside::{Data, Facts, Include, Outside};
 
 use crate::find;
 use crate::identity::Identity;
@@ -84,10 +84,41 @@ impl Asked {
         }
     }
 
+    /// Which of two files that it asks for is read first.
+    pub fn order(&self, a: &Path, b: &Path) -> std::cmp::Ordering {
+        match self {
+            Asked::Path(_) => a.cmp(b),
+            Asked::Below(..) => find::read_order(a, b),
+        }
+    }
+
+    /// The files that it asks for. What a pattern finds and is none, or leads nowhere, is left out.
     pub(crate) fn find(&self, listed: &mut Vec<PathBuf>) -> Vec<PathBuf> {
         match self {
-            Asked::Path(pattern) => find::glob_paths(pattern, listed),
-            Asked::Below(directory, pattern) => find::below(directory, pattern, listed),
+            Asked::Path(pattern) => {
+                let mut found = find::glob_paths(pattern, listed);
+                found.retain(|path| fs::metadata(path).is_ok_and(|m| !m.is_dir()));
+                found
+            }
+            Asked::Below(directory, pattern) => {
+                find::below(directory, pattern, find::Wanted::FILES, listed)
+            }
+        }
+    }
+
+    /// Looks whether there is the directory in which it asks for files.
+    fn check_directory(&self, kind: IncludeKind) -> Result<(), String> {
+        let directory = match self {
+            Asked::Path(pattern) => find::fixed_part(pattern),
+            Asked::Below(directory, _) => directory.clone(),
+        };
+        let directory = if directory.as_os_str().is_empty() { ".".into() } else { directory };
+        match fs::metadata(&directory) {
+            Ok(m) if kind == IncludeKind::Recursive && !m.is_dir() => {
+                Err(format!("Include directory '{}' is not a directory", directory.display()))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("Include directory '{}': {error}", directory.display())),
         }
     }
 }
@@ -151,9 +182,27 @@ impl Outside for Reading<'_> {
                 if path.symlink_metadata().is_err() {
                     return Err(format!("Include file '{}' does not exist", path.display()));
                 }
-                self.file(&path).map(|source| vec![source])
+                match fs::metadata(&path) {
+                    Ok(m) if !m.is_dir() => self.file(&path).map(|source| vec![source]),
+                    // A directory, or a link that leads nowhere yet: nothing is included.
+                    _ => self.files(Asked::Path(path)),
+                }
             }
-            asked => self.files(asked),
+            asked => {
+                // Beside a file there is its directory.
+                let is_beside = Path::new(&include.path).parent() == Some(Path::new(""));
+                if include.kind != IncludeKind::Relative || !is_beside {
+                    asked.check_directory(include.kind)?;
+                }
+                self.files(asked)
+            }
+        }
+    }
+
+    fn data(&mut self, include: &Include) -> Result<Data, String> {
+        match Asked::of(include)? {
+            Asked::Path(path) => crate::data::parse(&self.file(&path)?),
+            Asked::Below(..) => Err("an inventory is one file".to_owned()),
         }
     }
 
@@ -175,6 +224,11 @@ impl Facts for Host {
         std::env::var(name).ok()
     }
 
+    fn constants(&self) -> Vec<(&'static str, String)> {
+        let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        vec![("NodeName", name.trim().to_owned())]
+    }
+
     fn path_exists(&self, path: &str) -> bool {
         Path::new(path).exists()
     }
@@ -187,10 +241,13 @@ impl Facts for Host {
         directories: bool,
     ) -> Vec<String> {
         let mut listed = Vec::new();
-        let found = match below {
-            Some(directory) => find::below(Path::new(directory), pattern, &mut listed),
-            None => find::glob_paths(Path::new(pattern), &mut listed),
-        };
+        if let Some(directory) = below {
+            let wanted = find::Wanted { files, directories };
+            let found = find::below(Path::new(directory), pattern, wanted, &mut listed);
+            return found.into_iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        }
+        let mut found = find::glob_paths(Path::new(pattern), &mut listed);
+        found.sort_by_key(|path| path.is_dir());
         let wanted = |path: &PathBuf| match fs::metadata(path) {
             Ok(m) => m.is_dir() && directories || !m.is_dir() && files,
             Err(_) => false,

@@ -158,7 +158,8 @@ impl Files {
             let before = std::mem::replace(&mut patterns[index].1, now.clone());
             let of_others = patterns.iter().enumerate().filter(|(other, _)| *other != index);
             let elsewhere: BTreeSet<&PathBuf> = of_others.flat_map(|(_, (_, all))| all).collect();
-            for path in now.iter().filter(|path| before.binary_search(path).is_err()) {
+            let [was, is] = [&before, &now].map(|all| all.iter().collect::<BTreeSet<_>>());
+            for path in now.iter().filter(|path| !was.contains(path)) {
                 match read(path, None) {
                     Ok(new) if !elsewhere.contains(path) && !self.seen.files.contains_key(path) => {
                         changes.modified.push(new.source.clone());
@@ -167,7 +168,7 @@ impl Files {
                     _ => changes.others = true,
                 }
             }
-            for path in before.iter().filter(|path| now.binary_search(path).is_err()) {
+            for path in before.iter().filter(|path| !is.contains(path)) {
                 changes.others |= elsewhere.contains(path);
                 if self.seen.files.remove(path).is_some() {
                     changes.modified.push(Source::new(&path.to_string_lossy(), b""));

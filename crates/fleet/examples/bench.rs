@@ -50,7 +50,7 @@ fn main() {
         _ => panic!("usage: bench FILE [indexed|scan|naive] [THREADS]"),
     };
     let source = read(Path::new(path)).unwrap_or_else(|error| panic!("{error}"));
-    let (types, modules) = (Types::new(icinga::types()), Modules::default());
+    let (types, modules) = (Types::new(icinga::types(Default::default())), Modules::default());
     let options = Options { matching, threads, ..Options::default() };
     let start = Instant::now();
     let fleet = load(source, &types, &modules, Box::new(Files), &options);

@@ -86,6 +86,152 @@ pub fn is_after_import(module: &Module, at: u32) -> bool {
     last.iter().rev().take(2).any(|token| token.kind == TokenKind::Keyword(Keyword::Import))
 }
 
+/// What belongs to a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The name of a template.
+    Template,
+    /// A type: of the definition that this word begins.
+    Type(Keyword),
+    /// A type that rules can be applied to.
+    Target,
+    /// A member of what these names lead to: `container`, `vars`.
+    Member(Vec<String>),
+    /// The value of this attribute.
+    Value(String),
+    /// A variable, a constant, a function.
+    Expression,
+    /// A statement.
+    Statement,
+}
+
+/// What belongs to a place: told by the words before it in its statement.
+pub fn wanted(module: &Module, at: u32) -> Wanted {
+    if is_after_import(module, at) {
+        return Wanted::Template;
+    }
+    let is_word =
+        |kind| matches!(kind, TokenKind::Name | TokenKind::String | TokenKind::Keyword(_));
+    let before = module.tokens.iter().take_while(|token| token.span.start < at);
+    let mut before: Vec<&Token> = before.filter(|t| t.kind != TokenKind::Comment).collect();
+    // The word that is being written is what is looked for.
+    if before.last().is_some_and(|token| is_word(token.kind) && token.span.end >= at) {
+        before.pop();
+    }
+    match before.last().map(|token| token.kind) {
+        Some(TokenKind::Dot) => Wanted::Member(path_before(module, &before)),
+        Some(TokenKind::Keyword(keyword)) if is_definition(keyword) => Wanted::Type(keyword),
+        Some(TokenKind::Keyword(Keyword::To)) => Wanted::Target,
+        Some(TokenKind::Newline | TokenKind::Semicolon | TokenKind::OpenBrace) | None => {
+            Wanted::Statement
+        }
+        _ => in_statement(module, &before),
+    }
+}
+
+/// The names before a dot: `container.vars.`.
+fn path_before(module: &Module, before: &[&Token]) -> Vec<String> {
+    let mut names = Vec::new();
+    for pair in before.rchunks(2) {
+        let [name, dot] = pair else { break };
+        if dot.kind != TokenKind::Dot || name.kind != TokenKind::Name {
+            break;
+        }
+        names.insert(0, text(module, name));
+    }
+    names
+}
+
+/// A value behind `NAME =`, else an expression.
+fn in_statement(module: &Module, before: &[&Token]) -> Wanted {
+    let ends = |token: &&Token| {
+        matches!(token.kind, TokenKind::Newline | TokenKind::Semicolon | TokenKind::OpenBrace)
+    };
+    let from = before.iter().rposition(ends).map_or(0, |at| at + 1);
+    match before.get(from..) {
+        Some([name, sign, ..])
+            if name.kind == TokenKind::Name
+                && matches!(text(module, sign).as_str(), "=" | "+=") =>
+        {
+            Wanted::Value(text(module, name))
+        }
+        _ => Wanted::Expression,
+    }
+}
+
+/// The constants, and the keys that `vars` of objects of a type are given, in order.
+pub fn keys_of_vars(module: &Module, of_type: &str) -> Vec<String> {
+    let one = |index: usize| {
+        let Kind::Assign(_, target, _) = &module.nodes.get(index)?.kind else { return None };
+        let Kind::Index(base, key) = module.node(*target).kind else { return None };
+        let is_vars = last_name(module, base) == Some(b"vars");
+        let is_of_type =
+            type_around(module, module.node(*target).span.start).as_deref() == Some(of_type);
+        (is_vars && is_of_type).then(|| last_name(module, key))?
+    };
+    let found = (0..module.nodes.len()).filter_map(one);
+    let mut keys: Vec<String> =
+        found.map(|key| String::from_utf8_lossy(key).into_owned()).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// The names of constants and global variables.
+pub fn constants(module: &Module) -> Vec<String> {
+    let one = |node: &crate::ast::Node| match &node.kind {
+        Kind::Const(atom, _) => Some(String::from_utf8_lossy(module.atom(*atom)).into_owned()),
+        _ => None,
+    };
+    module.nodes.iter().filter_map(one).collect()
+}
+
+/// What a word at a place stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A member, behind a dot or set in a dictionary.
+    Member,
+    /// A variable or constant.
+    Variable,
+    /// A text.
+    Text,
+}
+
+/// The role of the word at a place.
+pub fn role_at(module: &Module, at: u32) -> Option<Role> {
+    let index = module.tokens.iter().position(|t| {
+        t.span.start <= at
+            && at <= t.span.end
+            && matches!(t.kind, TokenKind::Name | TokenKind::String)
+    })?;
+    Some(role(module, index))
+}
+
+fn role(module: &Module, index: usize) -> Role {
+    let is_behind_dot =
+        index.checked_sub(1).is_some_and(|before| module.tokens[before].kind == TokenKind::Dot);
+    match module.tokens[index].kind {
+        TokenKind::String => Role::Text,
+        _ if is_behind_dot => Role::Member,
+        _ => Role::Variable,
+    }
+}
+
+/// Every place of a word in the same role. Of a text the span is without its quotes.
+pub fn uses(module: &Module, word: &str, wanted: Role) -> Vec<Span> {
+    let one = |(index, token): (usize, &Token)| {
+        let is_word = matches!(token.kind, TokenKind::Name | TokenKind::String);
+        let found = text(module, token);
+        let is_same = found.trim_matches('"').trim_start_matches('@') == word;
+        if !is_word || !is_same || role(module, index) != wanted {
+            return None;
+        }
+        let quotes = u32::from(token.kind == TokenKind::String);
+        Some(Span { start: token.span.start + quotes, end: token.span.end - quotes })
+    };
+    module.tokens.iter().enumerate().filter_map(one).collect()
+}
+
 /// Where a name is set: constants, variables, and attributes as `vars.NAME` or `NAME`.
 pub fn set(module: &Module, name: &str) -> Vec<Span> {
     let is_name = |bytes: &[u8]| bytes == name.as_bytes();
@@ -151,6 +297,52 @@ apply Service \"web\" to Container {
         assert_eq!(type_around(&module, at("apply")), None);
         assert!(is_after_import(&module, at("base\"\n  if")));
         assert!(!is_after_import(&module, at("if (") + 1));
+    }
+
+    #[test]
+    fn what_belongs_to_a_place_is_known() {
+        let check = |text: &str, expected: Wanted| {
+            let at = text.find('|').expect("a place") as u32;
+            let source = Source::new("t", text.replace('|', "").as_bytes());
+            let module = crate::parse(FileId(0), source).0;
+            assert_eq!(wanted(&module, at), expected, "{text}");
+        };
+        let value = |name: &str| Wanted::Value(name.to_owned());
+        let member =
+            |names: &[&str]| Wanted::Member(names.iter().map(|name| (*name).to_owned()).collect());
+        check("|", Wanted::Statement);
+        check("obj|", Wanted::Statement);
+        check("object |", Wanted::Type(Keyword::Object));
+        check("apply Ser|", Wanted::Type(Keyword::Apply));
+        check("apply Service \"x\" to |", Wanted::Target);
+        check("object Service \"x\" {\n  Res|", Wanted::Statement);
+        check("object Service \"x\" {\n  Restart = |", value("Restart"));
+        check("object Service \"x\" {\n  Restart = \"al|\"\n}", value("Restart"));
+        check("object Service \"x\" {\n  After += [ \"a\", |", value("After"));
+        check("object Service \"x\" {\n  import \"|\"\n}", Wanted::Template);
+        check(
+            "apply Service \"x\" to Container {\n  assign where container.|\n}",
+            member(&["container"]),
+        );
+        check("x = container.vars.ti|", member(&["container", "vars"]));
+        check("apply Service \"x\" to Container {\n  assign where |\n}", Wanted::Expression);
+    }
+
+    #[test]
+    fn words_are_found_in_their_roles() {
+        let text = "const Tier = 1\nobject Container \"Tier\" {\n  vars.Tier = Tier\n}\nx = globals.Tier\n";
+        let module = crate::parse(FileId(0), Source::new("t", text.as_bytes())).0;
+        let starts = |role| uses(&module, "Tier", role).iter().map(|s| s.start).collect::<Vec<_>>();
+        let at = |part: &str| text.find(part).expect("it is there") as u32;
+        assert_eq!(starts(Role::Variable), [6, at("Tier\n}")]);
+        assert_eq!(starts(Role::Text), [at("Tier\" {")]);
+        assert_eq!(
+            starts(Role::Member),
+            [at("Tier = Tier"), at("Tier\n",).max(text.len() as u32 - 5)]
+        );
+        assert_eq!(role_at(&module, 7), Some(Role::Variable));
+        assert_eq!(keys_of_vars(&module, "Container"), ["Tier"]);
+        assert_eq!(constants(&module), ["Tier"]);
     }
 
     #[test]

@@ -258,6 +258,8 @@ pub struct Module {
     pub root: Vec<NodeId>,
     /// The `using` expressions, in order; each counts for what follows it.
     pub usings: Vec<(Span, NodeId)>,
+    /// The `include`s of all kinds, in order.
+    pub includes: Vec<NodeId>,
 }
 
 impl Module {
@@ -282,6 +284,13 @@ impl Module {
             Kind::Assign(_, target, _) => Some((NodeId(at as u32), target)),
             _ => None,
         })
+    }
+
+    /// The `include`s in a range.
+    pub fn includes_in(&self, span: Span) -> impl Iterator<Item = NodeId> + '_ {
+        let start = |id: &NodeId| self.node(*id).span.start;
+        let from = self.includes.partition_point(|id| start(id) < span.start);
+        self.includes[from..].iter().copied().take_while(move |id| start(id) < span.end)
     }
 
     /// The definitions of objects, templates and rules.

@@ -83,13 +83,13 @@ impl<'s> Console<'s> {
     ///
     /// # Errors
     /// The fault that ended the evaluation.
-    pub fn evaluate(&mut self, text: &str) -> Result<String, Message> {
+    pub fn evaluate(&mut self, text: &str) -> Result<String, Box<Message>> {
         self.texts += 1;
         self.run.count_anew();
         let source = Source::new(&format!("<{}>", self.texts), text.as_bytes());
         match self.run.run_text(source, self.this, self.locals) {
             Ok(value) => Ok(shown(&mut self.run, value)),
-            Err(fault) => Err(Message::of(&fault.diagnostic(), self.modules)),
+            Err(fault) => Err(Box::new(Message::of(&fault.diagnostic(), self.modules))),
         }
     }
 }

@@ -2,23 +2,61 @@
 
 use crate::eval::World;
 use crate::heap::Heap;
+use crate::library::glob;
 use crate::source::Place;
 use crate::text;
 use crate::types::Types;
-use crate::value::ObjectId;
+use crate::value::{ObjectId, Value};
 
-/// All objects in the order of their types and names: attributes as JSON, each with the places
+/// Which objects are shown: those whose type and name match patterns, in letters of any case.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Only<'o> {
+    /// The pattern of types; all without one.
+    pub of_type: Option<&'o str>,
+    /// The pattern of names, of the full one or of the one that was given; all without one.
+    pub name: Option<&'o str>,
+}
+
+impl Only<'_> {
+    /// The objects, in the order of their types and names.
+    pub(crate) fn objects(&self, world: &World, types: &Types) -> Vec<ObjectId> {
+        let heap = Heap::over(&world.layer);
+        let fits = |pattern: Option<&str>, text: &[u8]| {
+            pattern.is_none_or(|pattern| glob::matches(pattern.as_bytes(), text))
+        };
+        let mut out = Vec::new();
+        for id in types.of_objects() {
+            if !fits(self.of_type, types.get(id).name.as_bytes()) {
+                continue;
+            }
+            let mut all = world.by_type.get(&id).cloned().unwrap_or_default();
+            all.retain(|id| {
+                let object = heap.object(*id);
+                let given = object.attributes.get(world.roots.name);
+                let fits_given =
+                    matches!(given, Some(Value::String(name)) if fits(self.name, heap.bytes(name)));
+                fits(self.name, heap.bytes(object.name)) || fits_given
+            });
+            let name = |id: &ObjectId| heap.bytes(heap.object(*id).name);
+            all.sort_by(|a, b| name(a).cmp(name(b)));
+            out.extend(all);
+        }
+        out
+    }
+}
+
+/// Objects in the order of their types and names: attributes as JSON, each with the places
 /// where it was set. `describe` says a place.
-pub fn objects(world: &World, types: &Types, describe: &dyn Fn(Place) -> String) -> String {
+pub fn objects(
+    world: &World,
+    types: &Types,
+    only: Only<'_>,
+    describe: &dyn Fn(Place) -> String,
+) -> String {
     let heap = Heap::over(&world.layer);
     let mut out = String::new();
-    for id in types.of_objects() {
-        let mut of_type = world.by_type.get(&id).cloned().unwrap_or_default();
-        let name = |id: &ObjectId| heap.bytes(heap.object(*id).name);
-        of_type.sort_by(|a, b| name(a).cmp(name(b)));
-        for object in of_type {
-            one(&heap, types, object, describe, &mut out);
-        }
+    for object in only.objects(world, types) {
+        one(&heap, types, object, describe, &mut out);
     }
     out
 }

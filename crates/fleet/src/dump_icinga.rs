@@ -7,6 +7,8 @@ mod hints;
 
 use hints::{Hints, Written};
 
+use crate::ast::Kind;
+use crate::dump::Only;
 use crate::eval::World;
 use crate::heap::Heap;
 use crate::modules::Modules;
@@ -23,23 +25,20 @@ pub struct Dump<'d> {
     pub types: &'d Types,
     /// The files.
     pub modules: &'d Modules,
+    /// Which of the objects.
+    pub only: Only<'d>,
 }
 
 impl Dump<'_> {
-    /// All objects, in the order of their types and names.
+    /// The objects, in the order of their types and names.
     pub fn all(&self) -> Vec<Vec<u8>> {
         let heap = Heap::over(&self.world.layer);
         let written = Written::of(self.modules);
-        let mut out = Vec::new();
-        for id in self.types.of_objects() {
-            let mut objects = self.world.by_type.get(&id).cloned().unwrap_or_default();
-            objects.sort_by_key(|id| heap.bytes(heap.object(*id).name));
-            out.extend(objects.into_iter().map(|object| self.one(&heap, &written, object)));
-        }
-        out
+        let objects = self.only.objects(self.world, self.types).into_iter();
+        objects.map(|object| self.one(&heap, &written, object)).collect()
     }
 
-    /// All objects as the file that `icinga2 object list` reads.
+    /// The objects as the file that `icinga2 object list` reads.
     pub fn file(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for text in self.all() {
@@ -89,7 +88,7 @@ impl Dump<'_> {
                     continue;
                 }
                 (_, Some(value), _) => value,
-                (.., Unset::Null | Unset::Own) => Value::Empty,
+                (.., Unset::Null | Unset::Own | Unset::Owner | Unset::Location) => Value::Empty,
                 (.., Unset::Boolean(value)) => Value::Boolean(value),
                 (.., Unset::Number(value)) => Value::Number(value),
                 (.., Unset::FullName) => Value::String(object.name),
@@ -98,13 +97,45 @@ impl Dump<'_> {
                     text::json_string(text.as_bytes(), out);
                     continue;
                 }
+                (.., Unset::Below(..) | Unset::Entries(_)) => self.unset(heap, object, &field.name),
                 (.., Unset::NoItems) => {
                     out.extend_from_slice(b"[]");
                     continue;
                 }
             };
-            out.extend(text::json(heap, self.types, value));
+            let function = |value| self.function(heap, value);
+            out.extend(text::json_with(heap, self.types, value, &function));
         }
+    }
+
+    /// A type or a function as the program writes it down: what it is called with.
+    fn function(&self, heap: &Heap<'_>, value: Value) -> Option<Vec<u8>> {
+        let id = match value {
+            Value::Type(_) => return Some(b"{\"type\":\"Type\"}".to_vec()),
+            Value::Function(id) => id,
+            _ => return None,
+        };
+        let closure = heap.function(id);
+        let module = self.modules.get(closure.file)?;
+        let Kind::Function(function) = &module.node(closure.node).kind else { return None };
+        let mut out = b"{\"arguments\":[".to_vec();
+        for (at, name) in function.parameters.iter().enumerate() {
+            out.extend_from_slice(if at > 0 { b"," } else { b"" });
+            text::json_string(module.atom(*name), &mut out);
+        }
+        out.extend_from_slice(b"],\"deprecated\":false,\"name\":");
+        let name = closure.name.map_or(&b"<anonymous>"[..], |name| heap.bytes(name));
+        text::json_string(name, &mut out);
+        out.extend_from_slice(b",\"side_effect_free\":false,\"type\":\"Function\"}");
+        Some(out)
+    }
+
+    /// The value of an attribute that nobody set, where the run has made one.
+    fn unset(&self, heap: &Heap<'_>, object: &Object, name: &str) -> Value {
+        let all = &self.world.roots.attributes[object.of_type.0 as usize];
+        let name = heap.find(name.as_bytes());
+        let found = all.iter().find(|attribute| Some(attribute.name) == name);
+        found.map_or(Value::Empty, |attribute| attribute.unset)
     }
 
     fn templates(&self, heap: &Heap<'_>, object: &Object, out: &mut Vec<u8>) {
@@ -119,7 +150,8 @@ impl Dump<'_> {
     /// First line and column, and the last of both.
     fn lines(&self, place: Place) -> Option<(&str, [u32; 4])> {
         let source = &self.modules.get(place.file)?.source;
-        Some((&source.path, source.extent(place.span)))
+        let is_file = !source.path.is_empty();
+        is_file.then(|| (&*source.path, source.extent(place.span)))
     }
 
     fn place(&self, place: Place, out: &mut Vec<u8>) {

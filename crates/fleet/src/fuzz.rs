@@ -7,6 +7,7 @@ use crate::diagnostic;
 use crate::dump;
 use crate::engine::{Matching, Options, load};
 use crate::eval::Bounds;
+use crate::heap::UNREACHED_BYTES;
 use crate::modules::Modules;
 use crate::outside::Nothing;
 use crate::schema::warrener;
@@ -39,9 +40,9 @@ pub fn file(data: &[u8]) {
 /// # Panics
 /// If the ways differ in what they make or in what they say is wrong.
 pub fn configuration(data: &[u8]) {
-    let loaded = |matching, threads, goes_on| {
+    let loaded = |matching, threads, goes_on, unreached_bytes| {
         let (types, modules) = (Types::new(warrener::types()), Modules::default());
-        let bounds = Bounds { steps: STEPS_MAX, ..Bounds::default() };
+        let bounds = Bounds { steps: STEPS_MAX, unreached_bytes, ..Bounds::default() };
         let options = Options { matching, threads, bounds, goes_on, ..Options::default() };
         let outside = Box::new(Nothing::default());
         let fleet = load(Source::new("fuzz", data), &types, &modules, outside, &options);
@@ -49,14 +50,18 @@ pub fn configuration(data: &[u8]) {
         let faults = fleet.faults.iter().map(|fault| diagnostic::render(fault, &sources));
         let faults: String = faults.collect();
         match faults.is_empty() {
-            true => dump::objects(&fleet.world, &types, &|place| format!("{place:?}")),
+            true => dump::objects(&fleet.world, &types, Default::default(), &|place| {
+                format!("{place:?}")
+            }),
             false => faults,
         }
     };
-    let shown = |matching, threads| loaded(matching, threads, false);
+    let shown = |matching, threads| loaded(matching, threads, false, UNREACHED_BYTES);
     let naive = shown(Matching::Naive, 1);
     // What stands beside a fault may be half of something.
-    loaded(Matching::Indexed, 1, true);
+    loaded(Matching::Indexed, 1, true, UNREACHED_BYTES);
+    let collected = loaded(Matching::Indexed, 1, false, 0);
+    assert_eq!(naive, collected, "what is given back was reached by nobody");
     assert_eq!(naive, shown(Matching::Indexed, 2), "indexes change nothing");
     assert_eq!(naive, shown(Matching::Scan, 1), "compiled filters change nothing");
 }

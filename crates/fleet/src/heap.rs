@@ -5,10 +5,12 @@
 //! back to a [`Mark`]. Numbers below the lower layer's lengths point into it.
 
 mod adopt;
+mod collect;
 
 use std::collections::BTreeMap;
 
-use crate::eval::Bounds;
+pub use collect::UNREACHED_BYTES;
+
 use crate::source::Place;
 use crate::value::{
     Array, ArrayId, Closure, Dictionary, DictionaryId, FunctionId, Object, ObjectId, Reference,
@@ -24,6 +26,34 @@ pub const STRING_BYTES_MAX: usize = 2 << 30;
 /// For each array, dictionary or string that a run may make, so many items may be in all arrays and
 /// dictionaries together.
 const CELLS_PER_ITEM: u64 = 8;
+
+/// How many nodes one run of an interpreter may evaluate, unless told otherwise.
+pub const STEPS_MAX: u64 = 2_000_000_000;
+
+/// How much an interpreter may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Steps of evaluation.
+    pub steps: u64,
+    /// Arrays, dictionaries, functions and strings, of each kind.
+    pub items: usize,
+    /// Bytes of all strings.
+    pub string_bytes: usize,
+    /// Bytes of all values after which those that nobody reaches are given back; 0 looks for them at
+    /// each statement, which is for tests.
+    pub unreached_bytes: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            steps: STEPS_MAX,
+            items: ITEMS_MAX,
+            string_bytes: STRING_BYTES_MAX,
+            unreached_bytes: UNREACHED_BYTES,
+        }
+    }
+}
 
 /// Strings, each once.
 #[derive(Debug, Default)]
@@ -131,8 +161,23 @@ pub struct Layer {
     trails: Vec<Trail>,
     /// The last trail of what each definition made.
     last_trails: BTreeMap<Place, TrailId>,
-    /// How many items all arrays and dictionaries were made with.
+    /// How many items all arrays and dictionaries were made with, but for those given back.
     cells: u64,
+    /// How many items were ever made.
+    cells_made: u64,
+    /// Numbers that are to be used again.
+    free: Free,
+    /// How many bytes were reached when that was last looked for.
+    reached_bytes: u64,
+}
+
+/// Numbers of what nobody reaches any more, by kind.
+#[derive(Debug, Default)]
+struct Free {
+    arrays: Vec<u32>,
+    dictionaries: Vec<u32>,
+    functions: Vec<u32>,
+    references: Vec<u32>,
 }
 
 /// How much a heap holds: what to cut it back to.
@@ -177,9 +222,9 @@ pub struct Heap<'b> {
     own: Layer,
 }
 
-/// Reads and makes items of one kind.
+/// Reads items of one kind, and makes them: in a place that was given back, if there is one.
 macro_rules! items {
-    ($kind:ident, $id:ident, $field:ident, $get:ident, $make:ident) => {
+    ($kind:ident, $id:ident, $field:ident, $get:ident, $make:ident $(, $free:ident)?) => {
         impl Heap<'_> {
             #[doc = concat!("The ", stringify!($get), " with this number.")]
             pub fn $get(&self, id: $id) -> &$kind {
@@ -192,6 +237,10 @@ macro_rules! items {
 
             #[doc = concat!("Makes a ", stringify!($get), ".")]
             pub fn $make(&mut self, item: $kind) -> $id {
+                $(if let Some(own) = self.own.free.$free.pop() {
+                    self.own.$field[own as usize] = item;
+                    return $id((self.floor.$field + own as usize) as u32);
+                })?
                 let id = $id((self.floor.$field + self.own.$field.len()) as u32);
                 self.own.$field.push(item);
                 id
@@ -200,10 +249,10 @@ macro_rules! items {
     };
 }
 
-items!(Array, ArrayId, arrays, array, make_array);
-items!(Dictionary, DictionaryId, dictionaries, dictionary, make_dictionary);
-items!(Closure, FunctionId, functions, function, make_function);
-items!(Reference, ReferenceId, references, reference, make_reference);
+items!(Array, ArrayId, arrays, array, make_array, arrays);
+items!(Dictionary, DictionaryId, dictionaries, dictionary, make_dictionary, dictionaries);
+items!(Closure, FunctionId, functions, function, make_function, functions);
+items!(Reference, ReferenceId, references, reference, make_reference, references);
 items!(Object, ObjectId, objects, object, make_object);
 items!(Trail, TrailId, trails, shared_trail, make_trail);
 
@@ -308,13 +357,13 @@ impl<'b> Heap<'b> {
 
     /// An array value.
     pub fn array_of(&mut self, items: Vec<Value>, origin: Place) -> Value {
-        self.own.cells += items.len() as u64;
+        self.count_cells(items.len());
         Value::Array(self.make_array(Array { items, origin, frozen: None }))
     }
 
     /// A dictionary value.
     pub fn dictionary_of(&mut self, items: Table, origin: Place) -> Value {
-        self.own.cells += items.len() as u64;
+        self.count_cells(items.len());
         Value::Dictionary(self.make_dictionary(Dictionary { items, origin, rare: None }))
     }
 
@@ -414,6 +463,7 @@ impl<'b> Heap<'b> {
         own.functions.truncate(mark.functions);
         own.references.truncate(mark.references);
         own.objects.truncate(mark.objects);
+        own.free.keep_below(&mark);
         if own.trails.len() > mark.trails {
             own.trails.truncate(mark.trails);
             let end = self.floor.trails + mark.trails;
@@ -434,16 +484,17 @@ impl<'b> Heap<'b> {
     /// Counts items that an array gets beyond those that it was made with.
     pub fn count_cells(&mut self, count: usize) {
         self.own.cells += count as u64;
+        self.own.cells_made += count as u64;
     }
 
-    /// How many items all arrays and dictionaries of the own layer were made with.
-    pub fn cells(&self) -> u64 {
-        self.own.cells
+    /// How many items arrays and dictionaries of the own layer were ever made with.
+    pub fn cells_made(&self) -> u64 {
+        self.own.cells_made
     }
 
     /// As if none had been made yet.
     pub(crate) fn count_anew(&mut self) {
-        self.own.cells = 0;
+        (self.own.cells, self.own.cells_made) = (0, 0);
     }
 }
 

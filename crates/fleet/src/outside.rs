@@ -20,6 +20,19 @@ pub struct Include {
     pub pattern: Option<String>,
 }
 
+/// What a file of data says.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "named by the value")]
+pub enum Data {
+    Null,
+    Boolean(bool),
+    Number(f64),
+    Text(String),
+    List(Vec<Data>),
+    /// Keys and values, each key once.
+    Table(Vec<(String, Data)>),
+}
+
 /// Answers for one run. Methods that are not overridden know nothing.
 pub trait Outside {
     /// The files that an `include` finds, in order.
@@ -28,6 +41,14 @@ pub trait Outside {
     /// What to tell the user: there is no such file, or it cannot be read.
     fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
         Err(format!("Include file '{}' does not exist", include.path))
+    }
+
+    /// What a file of data says: an inventory.
+    ///
+    /// # Errors
+    /// What to tell the user: there is no such file, or it is wrong.
+    fn data(&mut self, include: &Include) -> Result<Data, String> {
+        Err(format!("the file '{}' does not exist", include.path))
     }
 
     /// Takes a line of `log()`.
@@ -45,6 +66,11 @@ pub trait Facts: Sync + fmt::Debug {
     /// A variable of the environment.
     fn variable(&self, _name: &str) -> Option<String> {
         None
+    }
+
+    /// Constants that say something of the host: `NodeName`.
+    fn constants(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
     }
 
     /// Whether a path exists.

@@ -34,6 +34,11 @@ pub struct Place {
     pub span: Span,
 }
 
+impl Place {
+    /// In no file: what no statement of a configuration is the reason for.
+    pub const NOWHERE: Place = Place { file: FileId(u32::MAX), span: Span { start: 0, end: 0 } };
+}
+
 /// A file's name and contents.
 #[derive(Clone, Debug)]
 pub struct Source {

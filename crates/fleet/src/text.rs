@@ -109,14 +109,25 @@ fn key(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// JSON of a value.
 pub fn json(heap: &Heap<'_>, types: &Types, value: Value) -> Vec<u8> {
+    json_with(heap, types, value, &|_| None)
+}
+
+/// The same, with the JSON of functions as `function` says it.
+pub fn json_with(
+    heap: &Heap<'_>,
+    types: &Types,
+    value: Value,
+    function: &dyn Fn(Value) -> Option<Vec<u8>>,
+) -> Vec<u8> {
     let mut out = Vec::new();
-    Json { heap, types, out: &mut out }.value(value, 0);
+    Json { heap, types, function, out: &mut out }.value(value, 0);
     out
 }
 
 struct Json<'h, 'b> {
     heap: &'h Heap<'b>,
     types: &'h Types,
+    function: &'h dyn Fn(Value) -> Option<Vec<u8>>,
     out: &'h mut Vec<u8>,
 }
 
@@ -140,7 +151,10 @@ impl Json<'_, '_> {
             Value::Dictionary(id) | Value::Namespace(id) => {
                 self.object(&self.heap.sorted(id), depth)
             }
-            other => json_string(&string(self.heap, self.types, other), self.out),
+            other => match (self.function)(other) {
+                Some(json) => self.out.extend_from_slice(&json),
+                None => json_string(&string(self.heap, self.types, other), self.out),
+            },
         }
     }
 

@@ -21,6 +21,22 @@ pub enum Unset {
     ItsName,
     /// The name that it is found by.
     FullName,
+    /// The object that it belongs to.
+    Owner,
+    /// Where it is defined.
+    Location,
+    /// What follows a directory of the program's `Configuration`.
+    Below(&'static str, &'static str),
+    /// A dictionary.
+    Entries(&'static [(&'static str, Entry)]),
+}
+
+/// A value in a dictionary that an attribute is when nobody sets it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "named by the value")]
+pub enum Entry {
+    Text(&'static str),
+    Entries(&'static [(&'static str, Entry)]),
 }
 
 /// What values an attribute takes.
@@ -32,6 +48,8 @@ pub enum Kind {
     Text,
     /// A number or a string that is one.
     Number,
+    /// A whole number: what is behind the point is cut off.
+    Integer,
     /// Anything that is true or false: a boolean or a number.
     Boolean,
     /// An array.
@@ -101,6 +119,8 @@ pub struct Rules {
     /// Otherwise it stays what it is, and must be of that kind. As in Icinga, too, a rule whose `for`
     /// fails makes nothing; otherwise that is a fault.
     pub converts: bool,
+    /// Objects take attributes of any name: which ones there are is not known here.
+    pub takes_any: bool,
     /// What is checked of an object once all of its stage are there.
     pub after: Option<After>,
 }

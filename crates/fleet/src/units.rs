@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use warren_unit::compile::Compiler;
+use warren_unit::diagnostic::Code;
 use warren_unit::parse::UnitFile;
 use warren_unit::settings::Section;
 use warren_unit::{Context, Defaults, Severity, Sources, UnitName, UnitType, parse};
@@ -119,7 +120,8 @@ fn unit_type(name: &str) -> Option<UnitType> {
 
 /// The fault with the unit that it was found in.
 pub(crate) fn named(unit: Box<str>, fault: Diagnostic) -> Diagnostic {
-    match unit.is_empty() {
+    let is_named = fault.message.strip_prefix(&*unit).is_some_and(|rest| rest.starts_with(':'));
+    match unit.is_empty() || is_named {
         true => fault,
         false => Diagnostic { message: format!("{unit}: {}", fault.message), ..fault },
     }
@@ -177,7 +179,42 @@ impl Writer<'_> {
         let origin = self.object.origin;
         let unit = Unit { path, file: Arc::new(file), lines, origin, object: id };
         let found = check(&unit, owner.as_ref(), found);
+        let found = found.into_iter().map(|fault| self.with_cause(fault, &sections)).collect();
         Ok((unit, found))
+    }
+
+    /// A fault of what a rule made, with the target that it was made for: where the wrong value was
+    /// said, if it comes from there.
+    fn with_cause(&self, fault: Diagnostic, sections: &[(&'static str, Vec<Line>)]) -> Diagnostic {
+        let Some(target) = self.object.target else { return fault };
+        let lines = sections.iter().flat_map(|(_, lines)| lines);
+        let values: Vec<&str> = lines
+            .filter(|(.., place)| *place == fault.place)
+            .map(|(_, value, _)| value.as_str())
+            .collect();
+        let target = self.heap.object(target);
+        let place = self.said_by(target, &values).unwrap_or(target.origin);
+        let (of_type, name) = (&self.types.get(target.of_type).name, self.heap.text(target.name));
+        let mut fault = fault;
+        fault.notes.push((place, format!("the rule makes this for {of_type} '{name}'")));
+        fault
+    }
+
+    /// Where a target says something that is part of one of these values: the longest of all.
+    fn said_by(&self, target: &Object, values: &[&str]) -> Option<Place> {
+        let hints = self.heap.trail(target).hints.iter();
+        let said = hints.filter_map(|hint| {
+            let value = target.attributes.get(hint.attribute)?;
+            let value = match (hint.key, value) {
+                (Some(key), Value::Dictionary(id)) => self.heap.dictionary(id).items.get(key)?,
+                (_, value) => value,
+            };
+            let is_plain = matches!(value, Value::String(_) | Value::Number(_));
+            let text = is_plain.then(|| text::string(self.heap, self.types, value))?;
+            let text = String::from_utf8(text).ok().filter(|text| !text.is_empty())?;
+            values.iter().any(|value| value.contains(&text)).then_some((text.len(), hint.place))
+        });
+        said.max_by_key(|(length, _)| *length).map(|(_, place)| place)
     }
 
     /// Which drop-in this is; nothing if it is a unit.
@@ -280,6 +317,12 @@ impl Writer<'_> {
             }
             None => UnitName::parse(&format!("{given}.{}", self.unit_type)),
         };
+        let suffix = format!(".{}", self.unit_type);
+        if path.is_none() && given.ends_with(&suffix) {
+            let message = format!("the name '{given}' ends in '{suffix}', which is added to it");
+            let help = format!("write '{}'", given.trim_end_matches(suffix.as_str()));
+            return Err(Diagnostic::error(self.object.origin, message).help(Some(help)));
+        }
         name.map_err(|error| {
             let message = format!("'{given}' cannot be the name of a unit: {error}");
             let help = "set `name` to another one; letters, digits and :-_.\\ are allowed";
@@ -335,11 +378,33 @@ fn check(
         let line = (line as usize).checked_sub(1).and_then(|line| unit.lines.get(line));
         line.copied().flatten().unwrap_or(unit.origin)
     };
-    let diagnostic = |fault: warren_unit::Diagnostic| Diagnostic {
-        severity: fault.severity,
-        ..Diagnostic::error(place(fault.line), fault.message)
+    let diagnostic = |fault: warren_unit::Diagnostic| {
+        let place = place(fault.line);
+        match does_nothing(fault.code) {
+            true => {
+                let message = fault.message.strip_suffix(", ignored").unwrap_or(&fault.message);
+                Diagnostic::error(place, message)
+            }
+            false => {
+                Diagnostic { severity: fault.severity, ..Diagnostic::error(place, fault.message) }
+            }
+        }
     };
     found.into_iter().map(diagnostic).collect()
+}
+
+/// Whether what was written has no effect: in a file of somebody else that is worth a warning; of a
+/// rule nobody is better off with units that lack what it says.
+fn does_nothing(code: Code) -> bool {
+    matches!(
+        code,
+        Code::BadValue
+            | Code::UnknownSpecifier
+            | Code::BadUnitName
+            | Code::SelfDependency
+            | Code::TooManyValues
+            | Code::LineTooLong
+    )
 }
 
 #[cfg(test)]
@@ -412,8 +477,8 @@ mod tests {
         check(
             "object Service \"a\" {\n  ExecStart = \"/bin/x\"\n  Restart = \"sometimes\"\n}",
             "# a.service (1)\n[Service]\nExecStart=/bin/x  # 2\nRestart=sometimes  # 3\n\
-             3 warning: a.service: Restart=: 'sometimes' is none of: no, on-success, on-failure, \
-             on-abnormal, on-watchdog, on-abort, always, ignored\n",
+             3 error: a.service: Restart=: 'sometimes' is none of: no, on-success, on-failure, \
+             on-abnormal, on-watchdog, on-abort, always\n",
         );
     }
 
@@ -448,8 +513,7 @@ mod tests {
              # service.d/all.conf (7)\n[Service]\nCPUWeight=20  # 9\n\
              12 error: 'db.socket' is no service, so this cannot be a drop-in of it\n\
              14 error: 'a/b' cannot be the name of a drop-in\n\
-             17 warning: db.service.d/wrong.conf: MemoryMax=: 'much' is not a size in bytes, \
-             ignored\n",
+             17 error: db.service.d/wrong.conf: MemoryMax=: 'much' is not a size in bytes\n",
         );
     }
 
@@ -461,8 +525,8 @@ mod tests {
              Restart = \"often\"\n  assign where true\n}",
             "# a-s.service (3)\n[Service]\nExecStart=/bin/x  # 4\nRestart=often  # 5\n\
              # b-s.service (3)\n[Service]\nExecStart=/bin/x  # 4\nRestart=often  # 5\n\
-             5 warning: a-s.service: Restart=: 'often' is none of: no, on-success, on-failure, \
-             on-abnormal, on-watchdog, on-abort, always, ignored\n",
+             5 error: a-s.service: Restart=: 'often' is none of: no, on-success, on-failure, \
+             on-abnormal, on-watchdog, on-abort, always\n",
         );
     }
 }

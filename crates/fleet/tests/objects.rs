@@ -23,9 +23,8 @@ fn cases() -> Vec<String> {
 }
 
 /// An object without what differs and may:
-/// - functions, types and times are shown by each in its own way;
-/// - what is nowhere compared: the texts of writers that nobody sets (templates, paths made of the
-///   installation's directories), objects of what is not installed (IDO, Icinga DB, certificates);
+/// - functions of the library, types and times are shown by each in its own way;
+/// - what is nowhere compared: objects of what is not installed (IDO, Icinga DB, certificates);
 /// - what the program's own templates set is not known here (`execute`, `update`);
 /// - membership by `assign where` is in `groups` here, and nowhere in their dump;
 /// - an object that gave itself another name keeps the first as `name` there;
@@ -70,8 +69,10 @@ fn plain_functions(value: &mut Value) {
     let is_function = |map: &Map<String, Value>| {
         map.get("type") == Some(&json!("Function")) && map.contains_key("side_effect_free")
     };
+    let is_of_library =
+        |map: &Map<String, Value>| map["name"].as_str().is_some_and(|name| name.contains('#'));
     match value {
-        Value::Object(map) if is_function(map) => *value = json!("function"),
+        Value::Object(map) if is_function(map) && is_of_library(map) => *value = json!("function"),
         Value::String(text) if text == "Object of type 'Function'" => *value = json!("function"),
         Value::Object(map) => map.values_mut().for_each(plain_functions),
         Value::Array(items) => items.iter_mut().for_each(plain_functions),
@@ -82,11 +83,7 @@ fn plain_functions(value: &mut Value) {
 /// Names on one side only, and what differs of the others.
 fn differences(case: &str, ours: &Objects, theirs: &Objects) -> Vec<String> {
     let mut out = Vec::new();
-    // The program makes its own application object where none is defined.
-    let names = |objects: &Objects| {
-        let all = objects.keys().filter(|name| *name != "IcingaApplication app");
-        all.cloned().collect::<Vec<_>>().join(", ")
-    };
+    let names = |objects: &Objects| objects.keys().cloned().collect::<Vec<_>>().join(", ");
     if names(ours) != names(theirs) {
         out.push(format!("{case}  ours   {}\n  theirs {}", names(ours), names(theirs)));
     }
@@ -134,10 +131,11 @@ fn unknown_places(ours: &Value, theirs: &Value) -> Vec<String> {
 
 #[test]
 fn configurations_make_the_same_objects() {
+    let scratch = Scratch::new("objects");
     let all: Vec<(String, Option<Objects>)> = cases()
         .into_iter()
         .map(|case| {
-            let made = ours(Source::new("case.conf", case.as_bytes()), &[]);
+            let made = ours(Source::new("case.conf", case.as_bytes()), scratch.constants());
             (case, made.ok())
         })
         .collect();
@@ -147,7 +145,6 @@ fn configurations_make_the_same_objects() {
         warren_testkit::not_run("icinga2 is not installed");
         return;
     }
-    let scratch = Scratch::new("objects");
     let mut wrong = Vec::new();
     for (case, ours) in all {
         match (ours, theirs(&scratch, Path::new("case.conf"), Some(&case))) {
@@ -192,6 +189,54 @@ fn zones_are_directories() {
     assert_eq!(ours["Host nested"]["properties"]["zone"], "sat");
     let wrong = differences("", &ours, &theirs);
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Attributes that several bodies have in common are in a file that they include.
+#[test]
+fn files_are_included_in_bodies() {
+    if !is_installed() {
+        warren_testkit::not_run("icinga2 is not installed");
+        return;
+    }
+    let check = |name: &str, files: &[(&str, &str)], text: &str| {
+        let scratch = Scratch::new(name);
+        files.iter().for_each(|(path, text)| {
+            scratch.write(path, text);
+        });
+        let text = format!("{HEAD}{text}");
+        let path = scratch.write("main.conf", &text);
+        let theirs = theirs(&scratch, &path, None);
+        let ours = ours(Source::new(&path.to_string_lossy(), text.as_bytes()), &[]);
+        match (ours, theirs) {
+            (Ok(ours), Some(theirs)) => {
+                let wrong = differences(&text, &ours, &theirs);
+                assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+            }
+            (Err(_), None) => {}
+            (ours, theirs) => panic!("{text}\nours {ours:?}, theirs {}", theirs.is_some()),
+        }
+    };
+    let host = "object Host \"h\" { check_command = \"d\"\n";
+    let vars = ("in/vars.inc", "vars.a = name\nvar made = 2\nvars.l = keys(locals)\n");
+    let rule = "apply Service \"s\" { check_command = \"d\"; var mine = 7\n include \"in/vars.inc\"\n \
+                vars.made = made\n assign where true }\n";
+    check("body-object", &[vars], &format!("{host} include \"in/vars.inc\" }}\n{rule}"));
+    let each = "apply Service \"s\" for (k => v in { a = 1, b = 2 }) { check_command = \"d\"\n \
+                include \"in/vars.inc\"\n assign where true }\n";
+    check("body-for", &[vars], &format!("{host} }}\n{each}"));
+    let below = ("in/below.inc", "vars.b = { include \"more.inc\" }\n");
+    let more = ("in/more.inc", "c = 3\n");
+    let template = "template Host \"t\" { include \"in/below.inc\" }\n";
+    check("body-nested", &[below, more], &format!("{template}{host} import \"t\" }}\n"));
+    check("body-missing", &[], &format!("{host} include \"in/vars.inc\" }}\n"));
+    check("body-not-run", &[], &format!("{host} if (false) {{ include \"in/vars.inc\" }} }}\n"));
+    let wrong = ("in/vars.inc", "vars.a = = 1\n");
+    check("body-syntax", &[wrong], &format!("{host} include \"in/vars.inc\" }}\n"));
+    let object = ("in/vars.inc", "object Host \"inner\" { check_command = \"d\" }\n");
+    check("body-object-in", &[object], &format!("{host} include \"in/vars.inc\" }}\n"));
+    let shared = ("in/vars.inc", "log(top)\nvar below = 2\n");
+    let top = "var top = 1\ninclude \"in/vars.inc\"\nglobals.sum = top + below\n";
+    check("top-variables", &[shared], &format!("{top}{host} vars.s = sum }}\n"));
 }
 
 /// The template library and the default configuration of the installed program.

@@ -12,7 +12,11 @@ use std::path::Path;
 use common::{Objects, Scratch, is_installed, ours, theirs};
 use serde_json::{Value, json};
 use warren_fleet::Source;
+use warren_fleet::engine::{self, Options};
+use warren_fleet::modules::Modules;
+use warren_fleet::outside::Nothing;
 use warren_fleet::schema::icinga;
+use warren_fleet::types::Types;
 
 /// What the objects of the cases name.
 const HEAD: &str = "\
@@ -125,7 +129,7 @@ const LATE: [&str; 3] = ["service_name", "child_service_name", "parent_service_n
 /// Each attribute of each type with each value; the type, the attribute and the name.
 fn attributes() -> (String, Vec<(String, String, String)>) {
     let (mut text, mut names) = (HEAD.to_owned(), Vec::new());
-    for of_type in icinga::types() {
+    for of_type in icinga::types(Default::default()) {
         let Some((_, least)) = LEAST.iter().find(|(name, _)| *name == of_type.name) else {
             continue;
         };
@@ -195,7 +199,8 @@ globals.chain = function(name) {
 
 #[test]
 fn types_extend_the_same_types() {
-    let names: Vec<String> = icinga::types().into_iter().map(|of_type| of_type.name).collect();
+    let names: Vec<String> =
+        icinga::types(Default::default()).into_iter().map(|of_type| of_type.name).collect();
     let mut text = HEAD.to_owned() + CHAIN;
     for name in &names {
         let host = "check_command = \"d\"; vars.chain = globals.chain";
@@ -298,4 +303,33 @@ fn made_up_times_are_read_the_same() {
         }
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What newer versions have is not known to the version that is compared.
+#[test]
+fn newer_attributes_and_types_are_of_the_newer_version_alone() {
+    let configuration = "object CheckCommand \"c\" { import \"ifw-api-check-command\"\n command = [ \"x\" ] }\n\
+         object Host \"a\" { check_command = \"c\" }\n\
+         object Host \"b\" { check_command = \"c\" }\n\
+         object Dependency \"d\" { parent_host_name = \"a\"; child_host_name = \"b\"; redundancy_group = \"g\" }\n\
+         object ElasticsearchWriter \"e\" { host_tags_template = { a = \"$host.name$\" } }\n\
+         object JournaldLogger \"j\" { severity = \"notice\"; identifier = \"x\" }\n\
+         object WindowsEventLogLogger \"w\" { severity = \"warning\" }\n\
+         object OTLPMetricsWriter \"o\" { anything = 1 }\n";
+    let faults = |version, text: &str| {
+        let (types, modules) = (Types::new(icinga::types(version)), Modules::default());
+        let before = icinga::before(version);
+        let options = Options { before: Some(&before), ..Options::default() };
+        let source = Source::new("t", text.as_bytes());
+        let fleet = engine::load(source, &types, &modules, Box::new(Nothing::default()), &options);
+        fleet.faults.into_iter().map(|fault| fault.message).collect::<Vec<_>>()
+    };
+    assert_eq!(faults(icinga::Version::V2_16, configuration), [""; 0]);
+    for line in
+        configuration.lines().filter(|line| line.contains("ter \"") || line.contains("ger \""))
+    {
+        assert_ne!(faults(icinga::Version::V2_13, line), [""; 0], "{line}");
+    }
+    let wrong = "object JournaldLogger \"j\" { severity = \"loud\" }\n";
+    assert_ne!(faults(icinga::Version::V2_16, wrong), [""; 0]);
 }

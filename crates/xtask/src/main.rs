@@ -5,6 +5,7 @@
 mod bench;
 mod beside;
 mod command;
+mod corpus;
 mod docs;
 mod fuzz;
 mod lab;
@@ -36,6 +37,8 @@ Usage: cargo xtask COMMAND
   beside [GROUP...] the same units and commands on systemd 252 and here, and what differs
   beside random FIRST..LAST
                     the same for units, relations and orders drawn by lot, one case for each seed
+  corpus [--itl] DIR...
+                    configurations of Icinga 2 by the installed program and here, and what differs
   vm [devices]      a machine under QEMU with Warrener as process 1; with disks that come late
   vm devices --disks N [WAY...]
                     the same with N disks from the beginning, beside Debian's own way
@@ -77,6 +80,7 @@ fn run(args: &[String]) -> Result<()> {
         ["lab", "setup"] => lab::setup(),
         ["beside", "random", seeds] => beside::run_random(seeds),
         ["beside", ref groups @ ..] => beside::run(groups),
+        ["corpus", ref rest @ ..] => corpus::run(rest),
         ["bench", "units", ref rest @ ..] => bench::units(rest),
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),

@@ -18,17 +18,7 @@ const NAMED_MAX: usize = 3;
 
 /// What a plan says, or what was applied. With `all`, units of a rule are not summed up.
 pub fn plan(answer: &ReloadAnswer, dry_run: bool, all: bool, style: Style) -> String {
-    let origins = origins(answer);
-    let mut out = String::new();
-    for (units, sign, tone) in [
-        (&answer.added, "+", Tone::Good),
-        (&answer.changed, "~", Tone::Warn),
-        (&answer.removed, "-", Tone::Bad),
-    ] {
-        for (rule, units) in by_rule(units, &origins) {
-            out.push_str(&group(sign, tone, rule.as_deref(), &units, all, style));
-        }
-    }
+    let mut out = lists(answer, all, style);
     let restart = names(&answer.needs_restart);
     let word = if dry_run { "would run" } else { "runs" };
     let shown = if all { restart.len() } else { restart.len().min(LISTED_MAX) };
@@ -40,12 +30,58 @@ pub fn plan(answer: &ReloadAnswer, dry_run: bool, all: bool, style: Style) -> St
     if restart.len() > shown {
         out.push_str(&format!("! and {} more {word} with theirs\n", restart.len() - shown));
     }
+    out.push_str(&left_alone(answer, dry_run));
     for fault in &answer.diagnostics {
         out.push_str(&format!("{}\n", render::diagnostic(fault)));
     }
     let new = names(&answer.added).into_iter().chain(names(&answer.changed));
     out.push_str(&not_run(new.filter_map(|name| name.rsplit('.').next())));
     out.push_str(&last_line(answer, dry_run));
+    out
+}
+
+/// What rules do not do by themselves: units that they make no more go on, and new ones are not started.
+fn left_alone(answer: &ReloadAnswer, dry_run: bool) -> String {
+    let is_unit = |name: &&String| !name.contains('/');
+    let line = |units: &[String], what: &str, verb: &str| match units.iter().find(is_unit) {
+        Some(first) => format!("! {what}: warren {verb} {first}\n"),
+        None => String::new(),
+    };
+    let (gone, new) = match dry_run {
+        true => {
+            ("units that are removed while they run would go on", "new units would not be started")
+        }
+        false => ("units that were removed while they ran go on", "new units are not started"),
+    };
+    line(&answer.removed, gone, "stop") + &line(&answer.added, new, "start")
+}
+
+/// The units that differ, by what becomes of them and by rule.
+fn lists(answer: &ReloadAnswer, all: bool, style: Style) -> String {
+    let origins = origins(answer);
+    let mut out = String::new();
+    for (units, sign, tone) in [
+        (&answer.added, "+", Tone::Good),
+        (&answer.changed, "~", Tone::Warn),
+        (&answer.removed, "-", Tone::Bad),
+    ] {
+        for (rule, units) in by_rule(units, &origins) {
+            out.push_str(&group(sign, tone, rule.as_deref(), &units, all, style));
+        }
+    }
+    out
+}
+
+/// What a candidate's rules would change.
+pub(super) fn candidate(answer: &ReloadAnswer, all: bool, style: Style) -> String {
+    let mut out = lists(answer, all, style);
+    let new = names(&answer.added).into_iter().chain(names(&answer.changed));
+    out.push_str(&not_run(new.filter_map(|name| name.rsplit('.').next())));
+    let [added, changed, removed] = [&answer.added, &answer.changed, &answer.removed].map(Vec::len);
+    out.push_str(&match added + changed + removed {
+        0 => "Nothing differs.\n".to_owned(),
+        _ => format!("Plan: {added} added, {changed} changed, {removed} removed.\n"),
+    });
     out
 }
 
@@ -189,6 +225,8 @@ mod tests {
             shown,
             "+ 7 units: 1.slice, 2.slice, 3.slice, ...  apply Slice \"s\" (r.conf:3)\n~ x.target\n\
              - y.slice\n! x.target would run with its old configuration: warren restart x.target\n\
+             ! units that are removed while they run would go on: warren stop y.slice\n\
+             ! new units would not be started: warren start 1.slice\n\
              Plan: 7 added, 1 changed, 1 removed. To put it into force: warren fleet apply\n"
         );
         let shown = plan(&answer, false, true, Style::default());

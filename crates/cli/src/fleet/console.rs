@@ -71,7 +71,7 @@ fn answer(console: &mut Console<'_>, text: &str, global: &Global) -> i32 {
             0
         }
         Err(message) => {
-            tell(&[message], global);
+            tell(&[*message], global);
             1
         }
     }

@@ -2,17 +2,19 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use warren_fleet::{FileId, Severity, Source, diagnostic, format, parse};
+use warren_fleet_files::{rules_below, tests_below};
 
 use crate::args::FmtArgs;
 use crate::output::tell;
 
 pub(super) fn run(args: &FmtArgs) -> Result<i32> {
     let mut status = 0;
-    for path in &args.files {
+    let files: Vec<PathBuf> = args.files.iter().flat_map(|path| files_of(path)).collect();
+    for path in &files {
         let differs = match path.as_os_str() == "-" {
             true => standard_input(args.check)?,
             false => file(path, args.check)?,
@@ -23,6 +25,14 @@ pub(super) fn run(args: &FmtArgs) -> Result<i32> {
         }
     }
     Ok(status)
+}
+
+/// A file, or all files of rules and tests in a directory and below it.
+fn files_of(path: &Path) -> Vec<PathBuf> {
+    match path.is_dir() {
+        true => rules_below(path).into_iter().chain(tests_below(path)).collect(),
+        false => vec![path.to_path_buf()],
+    }
 }
 
 fn standard_input(check: bool) -> Result<bool> {

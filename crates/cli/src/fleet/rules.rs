@@ -1,14 +1,14 @@
 //! Rules evaluated in this process.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use warren_fleet::engine::Options;
 use warren_fleet::made::Product;
 use warren_fleet::session::{BOUNDS, Loaded, Session};
-use warren_fleet_files::{Files, Host, SYSTEM_DIRECTORY, user_directory};
+use warren_fleet_files::{Files, Host, SYSTEM_DIRECTORY, rules_below, user_directory};
 
 use super::messages::tell;
 use crate::args::{Global, RulesArgs};
@@ -56,10 +56,22 @@ pub(super) fn deep<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
+/// Files of rules below a directory that no file includes: a warning, since nobody looks for a unit
+/// that was never made.
+fn unread(session: &Session, directory: &Path) -> Vec<PathBuf> {
+    let all = rules_below(directory).into_iter();
+    all.filter(|path| !session.reads(&path.to_string_lossy())).collect()
+}
+
 /// `warren fleet check`
 pub(super) fn check(args: &RulesArgs, global: &Global) -> Result<i32> {
     let Loaded { session, messages } = load(args, global)?;
     let is_faulty = tell(&messages, global);
+    let directory = directory(args, global)?;
+    for path in session.iter().flat_map(|session| unread(session, &directory)) {
+        let path = path.display();
+        complain!("warning: {path} is not read: no file of {} includes it", directory.display());
+    }
     if let Some(session) = session.filter(|_| !global.quiet) {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for path in session.products().keys() {

@@ -59,8 +59,9 @@ pub(crate) fn plain_definitions(
             node: *id,
             captured: Box::default(),
             place: Place { file: module.file, span: node.head },
-            // Warrener's types have no zones.
+            // Warrener's types have neither.
             zone: None,
+            package: None,
         })
     };
     let is_plain = module.usings.is_empty();
@@ -250,9 +251,23 @@ impl Remaking<'_> {
         }
         let found = self.loading.find_members(&groups, Some(&self.made));
         self.loading.set_members(&found);
+        self.enter_groups_of_groups(&types);
         for (group, members) in found {
             self.loading.world.members.entry(group).or_default().extend(members);
         }
         Some(())
+    }
+
+    /// Enters what was made into the groups that its groups of these types are in.
+    fn enter_groups_of_groups(&mut self, types: &[TypeId]) {
+        for (group, member) in self.loading.types_of_groups() {
+            let heap = Heap::over(&self.loading.world.layer);
+            let is_member = |id: &ObjectId| heap.object(*id).of_type == member;
+            let members: Vec<ObjectId> = self.made.iter().copied().filter(is_member).collect();
+            drop(heap);
+            if types.contains(&group) {
+                self.loading.enter_groups_of(group, &members);
+            }
+        }
     }
 }

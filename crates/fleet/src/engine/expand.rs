@@ -22,6 +22,8 @@ const CHUNK_ITEMS: usize = 256;
 pub(super) struct Made {
     /// The item's number in the plan.
     pub item: usize,
+    /// There was something to make, whether or not that went well.
+    pub matched: bool,
     /// The objects, in the thread's heap.
     pub outcome: Result<Vec<ObjectId>, Box<Fault>>,
 }
@@ -65,7 +67,7 @@ pub(super) fn in_sequence(
     let mut made = Vec::with_capacity(items.len());
     for (number, item) in items.iter().enumerate() {
         worker.run.random = number as u64;
-        made.push(Made { item: number, outcome: worker.item(*item) });
+        made.push(worker.item(number, *item));
     }
     let layer = std::mem::take(&mut worker.run.heap).into_layer();
     let lines = worker.lines.take();
@@ -104,7 +106,7 @@ impl<'w> Worker<'w> {
         for (at, item) in items.iter().enumerate() {
             // What `random()` says must not depend on who makes an item.
             self.run.random = (start + at) as u64;
-            made.push(Made { item: start + at, outcome: self.item(*item) });
+            made.push(self.item(start + at, *item));
         }
         let scratch = self.run.heap.detach();
         let mut transfer = Transfer::new(&scratch, &mut self.kept);
@@ -117,12 +119,19 @@ impl<'w> Worker<'w> {
         made
     }
 
-    fn item(&mut self, item: Item) -> Result<Vec<ObjectId>, Box<Fault>> {
-        match item {
+    fn item(&mut self, number: usize, item: Item) -> Made {
+        let held = self.run.held();
+        let made = self.made(number, item);
+        self.run.let_go(held);
+        made
+    }
+
+    fn made(&mut self, number: usize, item: Item) -> Made {
+        let (definition, made) = match item {
             Item::Object { definition, .. } => {
                 let definition = &self.world.definitions.objects[definition as usize];
                 let made = self.make(definition, definition.name, Table::default(), None);
-                self.forgive(definition, made.map(|id| vec![id]))
+                (definition, made.map(|id| vec![id]))
             }
             Item::Product { rule, target, ask_each } => {
                 let definition = &self.world.definitions.rules[rule as usize].definition;
@@ -131,9 +140,11 @@ impl<'w> Worker<'w> {
                     let object = plan::object_in(&self.run.heap, &self.scope, target);
                     fault.note(definition.place, &format!("evaluating this rule for {object}"))
                 });
-                self.forgive(definition, made)
+                (definition, made)
             }
-        }
+        };
+        let matched = made.as_ref().map_or(true, |objects| !objects.is_empty());
+        Made { item: number, matched, outcome: self.forgive(definition, made) }
     }
 
     /// `ignore_on_error` makes nothing of a fault.
@@ -171,7 +182,7 @@ impl<'w> Worker<'w> {
         {
             trail.hints.insert(0, Hint { attribute, key: None, place: definition.place });
         }
-        super::full_name(&mut self.run, made, name);
+        self.run.set_full_name(made, name);
         crate::schema::check(&self.run, made)?;
         self.run.heap.settle(made);
         Ok(made)
@@ -259,7 +270,9 @@ impl<'w> Worker<'w> {
         definition.captured.iter().for_each(|(name, value)| items.set(*name, *value));
         let dictionary = Dictionary { items, ..Dictionary::default() };
         let locals = self.run.heap.make_dictionary(dictionary);
-        Frame { module, this: Value::Namespace(self.run.roots.globals), locals }
+        let frame = Frame { module, this: Value::Namespace(self.run.roots.globals), locals };
+        self.run.hold_frame(&frame);
+        frame
     }
 
     /// The items of a rule's `for`: what the name ends in, and the variables. What is neither an

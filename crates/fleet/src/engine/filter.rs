@@ -175,8 +175,8 @@ impl<'p> Compiler<'_, 'p> {
         if depth > DEPTH_MAX || (depth == 0 && self.depends_on_luck(id)) {
             return Filter::Residual(id);
         }
+        let id = self.module().bare(id);
         match &self.module().node(id).kind {
-            Kind::Parenthesis(inner) => self.filter(*inner, depth),
             Kind::And(parts) => Filter::And(self.filters(parts, depth)),
             Kind::Or(parts) => Filter::Or(self.filters(parts, depth)),
             Kind::Unary(Unary::Not, inner) => Filter::Not(Box::new(self.filter(*inner, depth + 1))),

@@ -10,24 +10,25 @@ pub(crate) mod change;
 pub mod column;
 mod expand;
 pub mod filter;
+mod groups;
 pub mod matcher;
 mod plan;
 mod transfer;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use matcher::Matching;
 
 use crate::diagnostic::{Diagnostic, Sink};
-use crate::eval::{Bounds, Definition, Fault, Interpreter, Reads, Roots, Scope, World};
+use crate::eval::{Addition, Bounds, Definition, Fault, Interpreter, Reads, Roots, Scope, World};
 use crate::heap::Heap;
 use crate::library;
 use crate::modules::Modules;
 use crate::outside::{Aside, Facts, Line, Lines, NoFacts, Nothing, Outside};
 use crate::source::{Place, Source};
-use crate::types::{Naming, Rules, Types};
-use crate::value::{ObjectId, TypeId, Value};
+use crate::types::Types;
+use crate::value::{ObjectId, TypeId};
 use expand::Chunk;
 use plan::Item;
 
@@ -48,9 +49,15 @@ pub struct Options<'o> {
     pub constants: &'o [(&'o str, &'o str)],
     /// A file that is evaluated before all others, whether or not it is included.
     pub before: Option<&'o Source>,
+    /// Files that are evaluated after all others.
+    pub after: &'o [Addition],
+    /// Files that are evaluated last, each if no object of its type has been defined.
+    pub otherwise: &'o [(&'o str, &'o Source)],
     /// Objects are made one after another and may write to what the top level made; so does a
     /// configuration that sets the constant [`IN_SEQUENCE`].
     pub in_sequence: bool,
+    /// `expect` and `expect_fault` may be called: the configuration is loaded to be tested.
+    pub tests: bool,
     /// What stands beside a fault is looked at all the same, as editors want it; nothing may be done
     /// with what comes of it.
     pub goes_on: bool,
@@ -71,7 +78,10 @@ impl Default for Options<'_> {
             facts: &NoFacts,
             constants: &[],
             before: None,
+            after: &[],
+            otherwise: &[],
             in_sequence: false,
+            tests: false,
             goes_on: false,
         }
     }
@@ -108,21 +118,31 @@ pub fn load(
     options: &Options<'_>,
 ) -> Fleet {
     let mut heap = Heap::default();
-    let roots: Roots = library::install(&mut heap, types, options.constants);
+    let of_host = options.facts.constants();
+    let of_host = of_host.iter().map(|(name, value)| (*name, value.as_str()));
+    let constants: Vec<(&str, &str)> = of_host.chain(options.constants.iter().copied()).collect();
+    let roots: Roots = library::install(&mut heap, types, &constants);
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
     (run.bounds, run.facts) = (options.bounds, options.facts);
     let mut faults = Sink::default();
     (run.threads, run.goes_on) = (options.threads, options.goes_on);
+    run.expected = options.tests.then(Vec::new);
     for source in options.before.cloned().into_iter().chain([source]) {
-        if let Err(fault) = run.run_files(&[source], Place::default()) {
+        if let Err(fault) = run.run_files(&[source], Place::default(), None) {
             faults.push(fault.diagnostic());
         }
+    }
+    if faults.is_empty() {
+        let added = options.after.iter().try_for_each(|addition| run.add(addition));
+        added
+            .and_then(|()| run.define_the_rest(options.otherwise))
+            .unwrap_or_else(|fault| faults.push(fault.diagnostic()));
     }
     let in_sequence = options.in_sequence || run.is_set(IN_SEQUENCE);
     let found = std::mem::take(&mut run.warnings);
     let (errors, warnings) =
         found.into_iter().partition(|found| found.severity == crate::Severity::Error);
-    let errors: Vec<Diagnostic> = errors;
+    let (errors, mut warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = (errors, warnings);
     errors.into_iter().for_each(|error| faults.push(error));
     let mut outside = std::mem::replace(&mut run.outside, Box::new(Nothing::default()));
     let mut world = run.into_world();
@@ -137,6 +157,7 @@ pub fn load(
     for line in notes.lines {
         outside.log(line.severity, &line.facility, &line.text);
     }
+    warnings.extend(notes.warnings);
     notes.faults.finish().into_iter().for_each(|fault| faults.push(fault));
     Fleet { world, faults: faults.finish(), warnings }
 }
@@ -145,6 +166,10 @@ pub fn load(
 #[derive(Debug, Default)]
 struct Notes {
     faults: Sink,
+    /// What is worth a warning.
+    warnings: Vec<Diagnostic>,
+    /// Rules that had something to make.
+    matched: BTreeSet<u32>,
     /// What was looked up.
     reads: Reads,
     /// What was logged.
@@ -189,7 +214,9 @@ impl Loading<'_> {
             let found = self.find_members(&groups, None);
             self.set_members(&found);
             self.world.members.extend(found);
+            self.enter_groups_of_groups(*stage);
         }
+        self.warn_of_idle_rules();
     }
 
     /// Whether there are faults that end it all.
@@ -219,7 +246,8 @@ impl Loading<'_> {
         self.notes.lines.extend(lines);
         let heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
         let (mut all, mut groups) = (Vec::new(), Vec::new());
-        for expand::Made { item, outcome } in made {
+        for expand::Made { item, matched, outcome } in made {
+            self.note_match(items[item], matched);
             match outcome {
                 Ok(objects) => {
                     self.enter(&heap, items[item], &objects, &mut groups);
@@ -230,6 +258,28 @@ impl Loading<'_> {
         }
         self.world.layer = heap.into_layer();
         (all, groups)
+    }
+
+    /// Notes that a rule had something to make.
+    fn note_match(&mut self, item: Item, matched: bool) {
+        if let (Item::Product { rule, .. }, true) = (item, matched) {
+            self.notes.matched.insert(rule);
+        }
+    }
+
+    /// A rule that makes nothing at all is often one that misspells what it asks for.
+    fn warn_of_idle_rules(&mut self) {
+        let heap = Heap::over(&self.world.layer);
+        for (rule, number) in self.world.definitions.rules.iter().zip(0..) {
+            if self.notes.matched.contains(&number) {
+                continue;
+            }
+            let Definition { of_type, name, place, .. } = rule.definition;
+            let (name, of_type) = (heap.text(name), &self.scope.types.get(of_type).name);
+            let message =
+                format!("Apply rule '{name}' for type '{of_type}' does not match anywhere!");
+            self.notes.warnings.push(Diagnostic::warning(place, message));
+        }
     }
 
     /// Enters what came of an item.
@@ -265,6 +315,7 @@ impl Loading<'_> {
             self.notes.lines.append(&mut chunk.lines);
             let numbers = heap.adopt(chunk.heap);
             for made in chunk.made {
+                self.note_match(items[made.item], made.matched);
                 match made.outcome {
                     Ok(mut objects) => {
                         objects.iter_mut().for_each(|object| *object = numbers.object(*object));
@@ -305,7 +356,8 @@ impl Loading<'_> {
         if let Some(before) = self.world.objects.insert((object.of_type, object.name), id) {
             let name = heap.text(object.name);
             let of_type = &self.scope.types.get(object.of_type).name;
-            let message = format!("two objects of type '{of_type}' have the name '{name}'");
+            let message =
+                format!("An object with type '{of_type}' and name '{name}' already exists");
             let fault = Fault::at(object.origin, message);
             let first = heap.object(before).origin;
             self.notes.faults.push(fault.note(first, "the other one is made here").diagnostic());
@@ -328,93 +380,10 @@ impl Loading<'_> {
         };
         plan::members(world, &self.scope, &self.options, groups, &rows, &mut self.notes)
     }
-
-    /// Tells members which groups they are in.
-    fn set_members(&mut self, found: &Members) {
-        if found.is_empty() {
-            return;
-        }
-        let mut heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
-        let attribute = heap.intern(b"groups");
-        for (group, members) in found {
-            let object = heap.object(*group);
-            let (name, place) = (Value::String(object.name), object.origin);
-            for member in members {
-                add_to_array(&mut heap, *member, attribute, name, place);
-            }
-        }
-        self.world.layer = heap.into_layer();
-    }
 }
 
 /// Members by group.
 type Members = BTreeMap<ObjectId, Vec<ObjectId>>;
-
-/// Adds to an array attribute; the array it had may belong to others, so it gets one of its own.
-fn add_to_array(
-    heap: &mut Heap<'_>,
-    id: ObjectId,
-    attribute: crate::value::StringId,
-    value: Value,
-    place: Place,
-) {
-    let mut items = match heap.object(id).attributes.get(attribute) {
-        Some(Value::Array(array)) => heap.array(array).items.clone(),
-        _ => Vec::new(),
-    };
-    if items.iter().any(|item| crate::ops::equal(heap, *item, value)) {
-        return;
-    }
-    items.push(value);
-    let array = heap.array_of(items, place);
-    if let Ok(object) = heap.object_mut(id) {
-        object.attributes.set(attribute, array);
-    }
-}
-
-/// The full name of an object that was given a name.
-fn full_name(run: &mut Interpreter<'_>, id: ObjectId, given: crate::value::StringId) {
-    let object = run.heap.object(id);
-    let (name, target) = (object.name, object.target);
-    let rules = run.types.get(object.of_type).rules.as_ref();
-    let prefix = match rules.map_or(Naming::Plain, |rules| rules.naming) {
-        Naming::Plain => None,
-        Naming::Prefixed if name != given => None,
-        Naming::Prefixed => target.map(|target| (run.heap.object(target).name, b'-')),
-        Naming::Composite => owner(run, id).map(|owner| (run.heap.object(owner).name, b'!')),
-    };
-    if let Some((prefix, between)) = prefix {
-        let bytes = [run.heap.bytes(prefix), &[between], run.heap.bytes(name)].concat();
-        let name = run.heap.intern(&bytes);
-        if let Ok(object) = run.heap.object_mut(id) {
-            object.name = name;
-        }
-    }
-}
-
-/// What an object belongs to: what a rule made it for, else what its attributes name.
-fn owner(run: &Interpreter<'_>, id: ObjectId) -> Option<ObjectId> {
-    let object = run.heap.object(id);
-    if object.target.is_some() {
-        return object.target;
-    }
-    let rules = run.types.get(object.of_type).rules.as_ref()?;
-    let attribute = |name: &str| match object.attributes.get(run.heap.find(name.as_bytes())?)? {
-        Value::String(name) => Some(run.heap.bytes(name)),
-        _ => None,
-    };
-    let named = |(at, (of_type, name)): (usize, &(&str, &str))| {
-        let (of_type, name) = (run.types.find(of_type.as_bytes())?, attribute(name)?);
-        let is_composite = |rules: &Rules| rules.naming == Naming::Composite;
-        let full = match run.types.get(of_type).rules.as_ref().is_some_and(is_composite) {
-            // The service's host is named beside it.
-            true => [attribute(rules.target_names.get(at + 1)?.1)?, b"!", name].concat(),
-            false => name.to_vec(),
-        };
-        run.find_object(of_type, run.heap.find(&full)?)
-    };
-    rules.target_names.iter().enumerate().find_map(named)
-}
 
 #[cfg(test)]
 mod host_tests;

@@ -195,7 +195,7 @@ pub(super) fn variables_of(run: &Interpreter<'_>, id: ObjectId) -> Vec<(StringId
             Some(name) if out.iter().all(|(known, _)| *known != name) => out.push((name, id)),
             _ => break,
         }
-        next = super::owner(run, id);
+        next = run.owner(id);
     }
     out
 }

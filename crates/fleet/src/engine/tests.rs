@@ -2,6 +2,7 @@
 
 use super::{Fleet, Matching, Options, load};
 use crate::diagnostic;
+use crate::eval::Bounds;
 use crate::fuzz::Numbers;
 use crate::modules::Modules;
 use crate::outside::Nothing;
@@ -23,7 +24,7 @@ fn shown(text: &str, options: &Options<'_>) -> String {
         Some(source) => source.line_column(place.span.start).0.to_string(),
         None => "?".to_owned(),
     };
-    crate::dump::objects(&world, &types, &describe)
+    crate::dump::objects(&world, &types, Default::default(), &describe)
 }
 
 /// Objects without what every object has.
@@ -51,6 +52,67 @@ fn objects_take_what_templates_say() {
          template Container \"always\" default { vars.order += [ \"always\" ] }\n\
          object Container \"shop\" {\n  import \"base\"\n  vars.order += [ name ]\n}",
         "Container shop (6)\n  vars = {\"a\":1,\"order\":[\"base\",\"shop\"]} [5 2 3 8]",
+    );
+}
+
+/// Settings of units have names that types have too.
+#[test]
+fn a_type_is_not_hidden_by_a_setting_that_nobody_set() {
+    check(
+        "object Container \"c\" { groups = [ \"g\" ] }\nobject Group \"g\" { groups = [ \"all\" ] }\n\
+         object Group \"all\" { vars.n = 3 }\napply Service \"s\" to Container {\n  \
+         vars.n = get_object(Group, \"all\").vars.n\n  vars.set = Slice\n  Slice = \"x.slice\"\n  \
+         vars.is = Slice\n  assign where \"all\" in container.groups\n}",
+        "Container c (1)\n  groups = [\"g\",\"all\"] [1]\nGroup all (3)\n  vars = {\"n\":3} [3]\n\
+         Group g (2)\n  groups = [\"all\"] [2]\nService c-s (4)\n  Slice = \"x.slice\" [7]\n  \
+         container = \"c\"\n  vars = {\"is\":\"x.slice\",\"n\":3,\"set\":\"type 'Slice'\"} [5 6 8]",
+    );
+}
+
+/// What a loop throws away is given back, wherever the loop stands.
+#[test]
+fn loops_that_append_need_no_more_room_than_what_they_make() {
+    let bounds = Bounds {
+        items: 8_000,
+        string_bytes: 1 << 20,
+        unreached_bytes: 1 << 16,
+        ..Bounds::default()
+    };
+    let check = |text: &str, expected: &str| {
+        let text = format!("{text}\nobject Container \"c\" {{ vars.n = globals.n }}");
+        let options = Options { bounds, ..Options::default() };
+        let found = shown(&text, &options);
+        assert!(found.contains(expected), "{text}\n{found}");
+        let unbounded = Bounds { unreached_bytes: u64::MAX, ..bounds };
+        let found = shown(&text, &Options { bounds: unbounded, ..options });
+        assert!(found.contains("there is no room for more values"), "{text}\n{found}");
+    };
+    check(
+        "var l = []\nfor (i in range(3000)) { l += [ i ] }\nglobals.n = l[2999] + len(l)",
+        "{\"n\":5999}",
+    );
+    check(
+        "var s = \"\"\nfor (i in range(3000)) { s += \"0123456789\" }\nglobals.n = len(s)",
+        "{\"n\":30000}",
+    );
+    check(
+        "var l = []\nvar i = 0\nwhile (i < 3000) { if (!(i in l)) { l += [ i ] }\n i += 1 }\n\
+         globals.n = len(l)",
+        "{\"n\":3000}",
+    );
+    check(
+        "function build(n) { var l = []\n for (i in range(n)) { l += [ { k = i } ] }\n return l }\n\
+         globals.n = len([ build(1500), build(1500) ][1]) + build(2000)[1999].k",
+        "{\"n\":3499}",
+    );
+    check(
+        "var d = {}\nfor (i in range(1500)) { var k = {}\n k[\"k\" + i] = \"v\" + i\n d += k }\nglobals.n = d.k1499",
+        "{\"n\":\"v1499\"}",
+    );
+    check(
+        "globals.n = 0\nobject Machine \"m\" { vars.l = []\n for (i in range(2000)) { vars.l += [ i ] }\n \
+         vars.n = len(vars.l)\n vars.l = null }",
+        "\"n\":2000",
     );
 }
 
@@ -115,7 +177,10 @@ fn faults_name_the_rule_and_the_object() {
     check_fault(
         "object Container \"x\" { }\napply Service \"s\" to Container { assign where true }\n\
          apply Service \"s\" to Container { assign where true }",
-        &["two objects of type 'Service' have the name 'x-s'", "the other one is made here"],
+        &[
+            "An object with type 'Service' and name 'x-s' already exists",
+            "the other one is made here",
+        ],
     );
     check_fault(
         "object Container \"x\" { import \"bse\" }\ntemplate Container \"base\" { }",
@@ -407,7 +472,7 @@ fn files_are_the_same_whoever_parses_them() {
             Some(source) => source.describe(place.span.start),
             None => "?".to_owned(),
         };
-        (crate::dump::objects(&fleet.world, &types, &describe), faults)
+        (crate::dump::objects(&fleet.world, &types, Default::default(), &describe), faults)
     };
     let alone = told(7, 1);
     assert!(alone.0.contains("6.conf:2000") && alone.1.is_empty());

@@ -13,6 +13,11 @@ impl<'p> Interpreter<'p> {
     /// The value of a variable.
     pub(super) fn variable(&mut self, frame: &Frame<'p>, id: NodeId, atom: AtomId) -> Outcome {
         let name = self.atom(frame.module, atom);
+        if self.is_hidden_by_setting(frame, name)
+            && let Some((_, of_type)) = self.find_global(name)
+        {
+            return Ok(of_type);
+        }
         match self.find_variable(frame, id, name)? {
             Some((_, value)) => Ok(value),
             None => Err(self.undefined(frame, id, name)),
@@ -39,6 +44,17 @@ impl<'p> Interpreter<'p> {
             return Ok(Some(found));
         }
         Ok(self.find_global(name))
+    }
+
+    /// Whether a name is that of a type, and of a setting of the object that nobody set: `Group`.
+    fn is_hidden_by_setting(&self, frame: &Frame<'p>, name: StringId) -> bool {
+        let Value::Object(id) = frame.this else { return false };
+        let object = self.heap.object(id);
+        let is_setting = |field: &Field| matches!(field.kind, crate::types::Kind::Setting(_));
+        self.known_field(object.of_type, name).is_some_and(is_setting)
+            && object.attributes.get(name).is_none()
+            && self.heap.dictionary(frame.locals).items.get(name).is_none()
+            && self.types.find(self.heap.bytes(name)).is_some()
     }
 
     pub(crate) fn find_global(&self, name: StringId) -> Option<(Value, Value)> {
@@ -86,14 +102,41 @@ impl<'p> Interpreter<'p> {
     }
 
     /// A member that a container itself has: what a bare name finds in `this`.
-    fn own_field(&self, base: Value, name: StringId) -> Option<Value> {
+    fn own_field(&mut self, base: Value, name: StringId) -> Option<Value> {
         match base {
             Value::Dictionary(id) | Value::Namespace(id) => {
                 self.heap.dictionary(id).items.get(name)
             }
-            Value::Object(id) => self.attribute(id, name),
+            Value::Object(id) => self.read_attribute(id, name),
             _ => None,
         }
+    }
+
+    /// An object's attribute, with those that are made when they are read.
+    fn read_attribute(&mut self, id: ObjectId, name: StringId) -> Option<Value> {
+        let object = self.heap.object(id);
+        let field = self.known_field(object.of_type, name);
+        match field.is_some_and(|field| field.unset == Unset::Location) {
+            true => Some(self.location(object.origin)),
+            false => self.attribute(id, name),
+        }
+    }
+
+    /// Where an object is defined, as configurations read it.
+    fn location(&mut self, origin: Place) -> Value {
+        let Some(module) = self.modules.get(origin.file) else { return Value::Empty };
+        let [first_line, first_column, last_line, last_column] =
+            module.source.extent(origin.span).map(|number| Value::Number(number.into()));
+        let path = self.heap.string(module.source.path.as_bytes());
+        let entries = [
+            ("path", path),
+            ("first_line", first_line),
+            ("first_column", first_column),
+            ("last_line", last_line),
+            ("last_column", last_column),
+        ];
+        let items = entries.map(|(name, value)| (self.heap.intern(name.as_bytes()), value));
+        self.heap.dictionary_of(items.into_iter().collect(), origin)
     }
 
     /// An object's attribute; what nobody set reads as the type says.
@@ -106,6 +149,8 @@ impl<'p> Interpreter<'p> {
         match self.types.get(object.of_type).fields[usize::from(attribute.field)].unset {
             Unset::ItsName => object.attributes.get(self.roots.name),
             Unset::FullName => Some(Value::String(object.name)),
+            Unset::Owner if self.making == Some(id) => Some(Value::Empty),
+            Unset::Owner => Some(self.owner(id).map_or(Value::Empty, Value::Object)),
             _ => Some(attribute.unset),
         }
     }
@@ -183,7 +228,7 @@ impl<'p> Interpreter<'p> {
     /// Members that are no items and no methods.
     fn special_field(&mut self, base: Value, name: StringId) -> Option<Value> {
         if let Value::Object(id) = base {
-            return self.attribute(id, name);
+            return self.read_attribute(id, name);
         }
         let bytes = self.heap.bytes(name).to_vec();
         match (base, bytes.as_slice()) {
@@ -340,7 +385,11 @@ impl<'p> Interpreter<'p> {
     ) -> Result<(), Flow> {
         let key = ops::to_key(&mut self.heap, self.types, key);
         let object = self.heap.object(id);
+        let rules = self.types.get(object.of_type).rules.as_ref();
         let Some(field) = self.known_field(object.of_type, key) else {
+            if rules.is_some_and(|rules| rules.takes_any) {
+                return self.set_any_attribute(id, key, value, place);
+            }
             let name = self.heap.text(key);
             let help = self.meant_field(Value::Object(id), &name);
             let message = format!("Attribute '{name}' does not exist.");
@@ -362,6 +411,20 @@ impl<'p> Interpreter<'p> {
         }
         if is_full_name {
             self.rename_by_full_name(id, value);
+        }
+        Ok(())
+    }
+
+    fn set_any_attribute(
+        &mut self,
+        id: ObjectId,
+        key: StringId,
+        value: Value,
+        place: Place,
+    ) -> Result<(), Flow> {
+        match self.heap.object_mut(id) {
+            Ok(object) => object.attributes.set(key, value),
+            Err(frozen) => return Err(self.frozen("object", frozen, place)),
         }
         Ok(())
     }

@@ -16,12 +16,14 @@ impl<'p> Interpreter<'p> {
     ) -> Outcome {
         let place = frame.module.place(id);
         let (base, key) = self.target(frame, target)?;
+        [base, key].into_iter().for_each(|value| self.hold(value));
         let mut value = self.evaluate(frame, value)?;
         if let Some(operator) = operator {
             let before = self.field_to_change(base, key, place)?;
             value = self.binary(place, operator, before, value)?;
         }
         self.set_field(base, key, value, place)?;
+        self.warn_of_implicit_global(frame, (target, base), operator, place);
         if let Value::Object(object) = frame.this {
             self.hint(frame, object, (target, key), place);
         }
@@ -39,11 +41,33 @@ impl<'p> Interpreter<'p> {
         }
     }
 
+    /// A name that is set and declared nowhere is a global variable, often by mistake.
+    fn warn_of_implicit_global(
+        &mut self,
+        frame: &Frame<'p>,
+        (target, base): (NodeId, Value),
+        operator: Option<Binary>,
+        place: Place,
+    ) {
+        let Kind::Name(atom) = frame.module.node(target).kind else { return };
+        let globals = self.roots.globals;
+        let is_global = matches!(base, Value::Namespace(id) if id == globals);
+        if !self.defines || !is_global || !self.warned.insert(place) {
+            return;
+        }
+        let name = self.heap.text(self.atom(frame.module, atom));
+        let sign = operator.map_or("", Binary::text);
+        let message =
+            format!("Global variable '{name}' has been set implicitly via '{name} {sign}= ...'");
+        let help = format!("set it explicitly: `globals.{name} {sign}= ...`");
+        self.warnings.push(crate::Diagnostic::warning(place, message).help(Some(help)));
+    }
+
     /// The container and key of something that can be assigned to.
     pub(super) fn target(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<(Value, Value), Flow> {
         let place = frame.module.place(id);
         match &frame.module.node(id).kind {
-            Kind::Parenthesis(inner) => self.target(frame, *inner),
+            Kind::Parenthesis(_) => self.target(frame, frame.module.bare(id)),
             Kind::Name(atom) => {
                 let name = self.atom(frame.module, *atom);
                 let found = self.find_variable(frame, id, name)?;

@@ -123,7 +123,10 @@ impl<'p> Interpreter<'p> {
         if arguments.len() > builtin.most {
             return Err(fail(place, "Too many arguments for function."));
         }
-        (builtin.run)(self, &Call { this, arguments, place })
+        self.busy += 1;
+        let outcome = (builtin.run)(self, &Call { this, arguments, place });
+        self.busy -= 1;
+        outcome
     }
 
     fn call_closure(
@@ -152,6 +155,7 @@ impl<'p> Interpreter<'p> {
             return Err(fail(place, "a function has variables"));
         };
         let frame = Frame { module, this, locals };
+        self.hold_frame(&frame);
         let outcome = self.block(&frame, &function.body);
         end_of_body(outcome).map_err(Flow::Fail)
     }

@@ -8,6 +8,7 @@ use crate::diagnostic;
 use crate::ops;
 use crate::source::{FileId, Place};
 use crate::text;
+use crate::types::Naming;
 use crate::value::{Object, ObjectId, StringId, Table, Trail, TrailOf, TypeId, Value};
 
 /// An object or template, or what a rule makes.
@@ -29,6 +30,8 @@ pub struct Definition {
     pub place: Place,
     /// The zone whose file it is in.
     pub zone: Option<StringId>,
+    /// The package of configuration that its file is in; none for what an administrator keeps.
+    pub package: Option<StringId>,
 }
 
 /// Objects by type and name.
@@ -58,6 +61,12 @@ pub struct DefinitionIndex {
 }
 
 impl DefinitionIndex {
+    /// Every definition.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Definition> {
+        let rules = self.rules.iter().map(|rule| &rule.definition);
+        self.objects.iter().chain(&self.templates).chain(rules)
+    }
+
     /// What an `import` of this name means: a template, else an object.
     pub(crate) fn importable(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
         let template = self.templates_by_name.get(&(of_type, name));
@@ -78,10 +87,22 @@ impl DefinitionIndex {
 
     /// Adds a definition of which there is none of its name; returns its number.
     pub(crate) fn add_object(&mut self, made: Definition) -> u32 {
+        self.objects_by_name.insert((made.of_type, made.name), self.objects.len() as u32);
+        self.add_unnamed(made)
+    }
+
+    /// Adds a definition that is not found by its name: what its body says is part of the full name.
+    fn add_unnamed(&mut self, made: Definition) -> u32 {
         let number = self.objects.len() as u32;
-        self.objects_by_name.insert((made.of_type, made.name), number);
         self.objects.push(made);
         number
+    }
+
+    /// The definition of an object or template that has this name already.
+    fn named(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
+        let key = (of_type, name);
+        let object = self.objects_by_name.get(&key).map(|at| &self.objects[*at as usize]);
+        object.or_else(|| self.templates_by_name.get(&key).map(|at| &self.templates[*at as usize]))
     }
 
     /// Forgets the name of a definition, which is used no more.
@@ -105,6 +126,7 @@ impl DefinitionIndex {
         &self.templates[number as usize]
     }
 
+    /// The default templates of a type, in the order of their names: files may be read in any.
     fn default_templates(&self, of_type: TypeId) -> Vec<Definition> {
         let Some(numbers) = self.defaults.get(&of_type) else { return Vec::new() };
         numbers.iter().map(|at| self.templates[*at as usize].clone()).collect()
@@ -155,9 +177,11 @@ impl<'p> Interpreter<'p> {
         };
         let name = ops::to_key(&mut self.heap, self.types, name);
         let captured = self.capture(frame, id, &definition.captured)?;
+        self.read_snippets(frame, id);
         let (is_named, file) = (definition.name.is_some(), frame.module.file);
-        let zone = self.zone;
-        let made = Definition { of_type, name, is_named, file, node: id, captured, place, zone };
+        let (node, zone, package) = (id, self.zone, self.package);
+        let made =
+            Definition { of_type, name, is_named, file, node, captured, place, zone, package };
         match &definition.kind {
             DefinitionKind::Object => self.define_object(made, definition),
             DefinitionKind::Template { default } => {
@@ -182,6 +206,9 @@ impl<'p> Interpreter<'p> {
         let is_rule = matches!(definition.kind, DefinitionKind::Apply { .. });
         let name = match frame.module.node(node).kind {
             Kind::Name(atom) | Kind::String(atom) if is_rule => self.atom(frame.module, atom),
+            Kind::Name(atom) if self.is_no_variable(frame, node, atom)? => {
+                return Err(self.unknown_type(self.atom(frame.module, atom), place));
+            }
             _ => match self.evaluate(frame, node)? {
                 Value::Type(id) if self.types.get(id).rules.is_some() => return Ok(id),
                 other => {
@@ -196,6 +223,28 @@ impl<'p> Interpreter<'p> {
             let message = format!("'apply' cannot be used with type '{}'", self.heap.text(name));
             Fault::at(place, message).help(self.meant_type(name)).into()
         })
+    }
+
+    fn is_no_variable(
+        &mut self,
+        frame: &Frame<'p>,
+        node: NodeId,
+        atom: ast::AtomId,
+    ) -> Result<bool, Flow> {
+        let name = self.atom(frame.module, atom);
+        Ok(self.find_variable(frame, node, name)?.is_none())
+    }
+
+    /// The fault of a type that there is not: in the words of the installed program where its types
+    /// are meant.
+    fn unknown_type(&self, name: StringId, place: Place) -> Flow {
+        let text = self.heap.text(name);
+        let converts = |id| self.types.get(id).rules.as_ref().is_some_and(|rules| rules.converts);
+        let message = match self.types.of_objects().any(converts) {
+            true => format!("Tried to access undefined script variable '{text}'"),
+            false => format!("there is no type of objects '{text}'"),
+        };
+        Fault::at(place, message).help(self.meant_type(name)).into()
     }
 
     fn object_type(&self, name: StringId) -> Option<TypeId> {
@@ -217,15 +266,27 @@ impl<'p> Interpreter<'p> {
     ) -> Result<(), Box<Fault>> {
         self.check_members(&made, definition)?;
         self.check_name(&made, made.name)?;
-        let key = (made.of_type, made.name);
-        let index = self.definitions.to_mut();
-        if let Some(before) = index.objects_by_name.get(&key) {
-            let before = index.objects[*before as usize].place;
-            return Err(self.redefined("Object", &made, before));
+        if self.has_composite_name(made.of_type) {
+            self.definitions.to_mut().add_unnamed(made);
+            return Ok(());
         }
-        index.objects_by_name.insert(key, index.objects.len() as u32);
-        index.objects.push(made);
+        self.check_redefinition(&made)?;
+        self.definitions.to_mut().add_object(made);
         Ok(())
+    }
+
+    /// Whether full names of a type's objects are made of more than the name that is written.
+    fn has_composite_name(&self, of_type: TypeId) -> bool {
+        let rules = self.types.get(of_type).rules.as_ref();
+        rules.is_some_and(|rules| rules.naming == Naming::Composite)
+    }
+
+    /// Objects and templates of a type share their names.
+    fn check_redefinition(&self, made: &Definition) -> Result<(), Box<Fault>> {
+        match self.definitions.named(made.of_type, made.name) {
+            Some(before) => Err(self.redefined(made, before.place)),
+            None => Ok(()),
+        }
     }
 
     /// `!` stands between the names that a composite one is made of.
@@ -265,10 +326,10 @@ impl<'p> Interpreter<'p> {
         Err(Fault::at(made.place, message))
     }
 
-    fn redefined(&self, what: &str, made: &Definition, before: Place) -> Box<Fault> {
+    fn redefined(&self, made: &Definition, before: Place) -> Box<Fault> {
         let name = self.heap.text(made.name);
         let of_type = &self.types.get(made.of_type).name;
-        Fault::at(made.place, format!("{what} '{name}' of type '{of_type}' re-defined"))
+        Fault::at(made.place, format!("Object '{name}' of type '{of_type}' re-defined"))
             .note(before, "previous definition")
     }
 
@@ -280,18 +341,22 @@ impl<'p> Interpreter<'p> {
     ) -> Result<(), Box<Fault>> {
         self.check_members(&made, definition)?;
         self.check_name(&made, made.name)?;
-        let key = (made.of_type, made.name);
+        self.check_redefinition(&made)?;
         let index = self.definitions.to_mut();
-        if let Some(before) = index.templates_by_name.get(&key) {
-            let before = index.templates[*before as usize].place;
-            return Err(self.redefined("Template", &made, before));
-        }
         let number = index.templates.len() as u32;
-        index.templates_by_name.insert(key, number);
-        if default {
-            index.defaults.entry(made.of_type).or_default().push(number);
-        }
+        index.templates_by_name.insert((made.of_type, made.name), number);
         index.templates.push(made);
+        if default {
+            let of_type = index.templates[number as usize].of_type;
+            let heap = &self.heap;
+            let name = |index: &DefinitionIndex, at: &u32| {
+                heap.bytes(index.templates[*at as usize].name).to_vec()
+            };
+            let mut defaults = index.defaults.remove(&of_type).unwrap_or_default();
+            defaults.push(number);
+            defaults.sort_by_key(|at| name(index, at));
+            index.defaults.insert(of_type, defaults);
+        }
         Ok(())
     }
 
@@ -441,6 +506,11 @@ impl<'p> Interpreter<'p> {
         {
             attributes.set(key, Value::String(zone));
         }
+        if let Some(package) = definition.package
+            && let Some(key) = self.heap.find(b"package")
+        {
+            attributes.set(key, Value::String(package));
+        }
         let type_name = self.roots.type_names[definition.of_type.0 as usize];
         attributes.set(self.roots.kind, type_name);
         let object = self.heap.make_object(Object {
@@ -453,15 +523,31 @@ impl<'p> Interpreter<'p> {
         });
         self.tell_template(object, name);
         let locals = self.body_locals(definition, locals);
+        self.making = Some(object);
+        let held = self.held();
+        self.hold(Value::Dictionary(locals));
+        let run = self.run_bodies(definition, object, locals);
+        self.let_go(held);
+        self.making = None;
+        run?;
+        self.rename(object);
+        Ok(object)
+    }
+
+    /// The default templates of an object's type, then its own statements.
+    fn run_bodies(
+        &mut self,
+        definition: &Definition,
+        object: ObjectId,
+        locals: crate::value::DictionaryId,
+    ) -> Result<(), Box<Fault>> {
         for template in self.definitions.default_templates(definition.of_type) {
             self.run_template(&template, object, locals, false).map_err(|flow| match flow {
                 Flow::Fail(fault) => fault,
                 _ => Fault::at(template.place, "Invalid flow control statement."),
             })?;
         }
-        self.run_body(definition, object, locals)?;
-        self.rename(object);
-        Ok(object)
+        self.run_body(definition, object, locals)
     }
 
     /// `zone`, where a type has it.
@@ -546,6 +632,12 @@ impl<'p> Interpreter<'p> {
         );
         let help = "what several objects share can be a constant that all of them read";
         Fault::at(place, message).help(Some(help.to_owned())).into()
+    }
+
+    /// Whether an object of this type and name has been defined.
+    pub(super) fn defines_object(&self, of_type: &str, name: &[u8]) -> bool {
+        let key = self.types.find(of_type.as_bytes()).zip(self.heap.find(name));
+        key.is_some_and(|(of_type, name)| self.definitions.object(of_type, name).is_some())
     }
 
     /// Whether there is, or will be, an object of this name.

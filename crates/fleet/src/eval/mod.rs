@@ -5,8 +5,11 @@
 
 mod access;
 mod assign;
+mod belongs;
 mod call;
+mod collect;
 mod define;
+mod include;
 mod statement;
 
 use std::borrow::Cow;
@@ -15,10 +18,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use define::Importing;
 pub use define::{Definition, DefinitionIndex, Instance, ObjectIndex, Rule};
+pub use include::{Addition, Snippets};
 
 use crate::ast::{Binary, Kind, Module, NodeId, Unary};
 use crate::diagnostic::Diagnostic;
-use crate::heap::{self, Frozen, Heap, Layer};
+pub use crate::heap::Bounds;
+use crate::heap::{Frozen, Heap, Layer};
 use crate::modules::Modules;
 use crate::ops::{self, Ops};
 use crate::outside::{Facts, NoFacts, Outside};
@@ -29,9 +34,6 @@ use crate::value::{DictionaryId, ObjectId, StringId, Table, TypeId, Value};
 /// How deep expressions and calls may be nested while they are evaluated; the installed program
 /// has the same bound.
 pub const DEPTH_MAX: usize = 300;
-
-/// How many nodes one run of an interpreter may evaluate, unless told otherwise.
-pub const STEPS_MAX: u64 = 2_000_000_000;
 
 /// So many items are copied or looked at in a step.
 const ITEMS_PER_STEP: u64 = 16;
@@ -165,8 +167,23 @@ pub struct World {
     pub reads: Reads,
     /// Its objects write to what the top level made, so they are made one after another.
     pub in_sequence: bool,
+    /// What the includes in bodies find.
+    pub(crate) snippets: Snippets,
+    /// What is expected of what is made.
+    pub(crate) expected: Vec<Expectation>,
     pub(crate) links: Vec<Box<[StringId]>>,
     pub(crate) roots: Roots,
+}
+
+/// What a test says of what rules make.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    /// What it is called; of an expected fault a part of its message.
+    pub name: String,
+    /// The function that must come to something true; none where a fault is expected.
+    pub check: Option<Value>,
+    /// Where it is said.
+    pub place: Place,
 }
 
 /// Objects that were looked up by type and name; without a name, all of the type.
@@ -183,23 +200,6 @@ pub struct Scope<'p> {
     pub bounds: Bounds,
     /// The stage whose objects are being made; none where all are there.
     pub(crate) stage: Option<u8>,
-}
-
-/// How much an interpreter may do.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Steps of evaluation.
-    pub steps: u64,
-    /// Arrays, dictionaries, functions and strings, of each kind.
-    pub items: usize,
-    /// Bytes of all strings.
-    pub string_bytes: usize,
-}
-
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds { steps: STEPS_MAX, items: heap::ITEMS_MAX, string_bytes: heap::STRING_BYTES_MAX }
-    }
 }
 
 /// Evaluates.
@@ -223,8 +223,17 @@ pub struct Interpreter<'p> {
     pub(crate) objects: Cow<'p, ObjectIndex>,
     /// Whether `object`, `template` and `apply` may be met.
     pub(crate) defines: bool,
+    /// Values that are in use though no variable has them: what was evaluated and is part of something
+    /// that is being evaluated, and what is being run.
+    held: Vec<Value>,
+    /// How many functions of the library are being run that may have values of their own.
+    busy: usize,
+    /// What is expected of what is made; none where nothing may be expected.
+    pub(crate) expected: Option<Vec<Expectation>>,
     /// What was worth a warning.
     pub warnings: Vec<Diagnostic>,
+    /// Assignments that there was a warning of.
+    warned: BTreeSet<Place>,
     /// A fault of syntax or of the top level is noted, and what else there is evaluated.
     pub(crate) goes_on: bool,
     /// What was looked up; noted by readers too, which change nothing else.
@@ -233,10 +242,18 @@ pub struct Interpreter<'p> {
     pub(crate) random: u64,
     /// The zone whose files are being evaluated: objects are in it that do not say otherwise.
     pub(crate) zone: Option<StringId>,
+    /// The package whose files are being evaluated.
+    package: Option<StringId>,
+    /// Zones of which there were files.
+    zones: BTreeSet<StringId>,
     /// Files that are being included, to find circles.
     pub(crate) including: Vec<FileId>,
     /// Templates whose statements are being run, to name circles.
     importing: Vec<Importing>,
+    /// What the includes in bodies find.
+    pub(crate) snippets: Cow<'p, Snippets>,
+    /// The object whose body is being run: what it belongs to is not known before the end of that.
+    making: Option<ObjectId>,
     files: u32,
     depth: usize,
     steps: u64,
@@ -267,13 +284,21 @@ impl<'p> Interpreter<'p> {
             definitions: Cow::Owned(DefinitionIndex::default()),
             objects: Cow::Owned(ObjectIndex::new()),
             defines: true,
+            held: Vec::new(),
+            busy: 0,
+            expected: None,
             warnings: Vec::new(),
+            warned: BTreeSet::new(),
             goes_on: false,
             reads: RefCell::default(),
             random: 0,
             zone: None,
+            package: None,
+            zones: BTreeSet::new(),
             including: Vec::new(),
             importing: Vec::new(),
+            snippets: Cow::Owned(Snippets::default()),
+            making: None,
             files: 0,
             depth: 0,
             steps: 0,
@@ -290,6 +315,7 @@ impl<'p> Interpreter<'p> {
         interpreter.links = Cow::Borrowed(&world.links);
         interpreter.definitions = Cow::Borrowed(&world.definitions);
         interpreter.objects = Cow::Borrowed(&world.objects);
+        interpreter.snippets = Cow::Borrowed(&world.snippets);
         (interpreter.bounds, interpreter.stage) = (scope.bounds, scope.stage);
         interpreter.defines = false;
         // Files that it reads itself come after those of the world.
@@ -312,6 +338,8 @@ impl<'p> Interpreter<'p> {
             members: BTreeMap::new(),
             reads: Reads::new(),
             in_sequence: false,
+            snippets: self.snippets.into_owned(),
+            expected: self.expected.unwrap_or_default(),
         }
     }
 
@@ -335,11 +363,16 @@ impl<'p> Interpreter<'p> {
     pub fn evaluate(&mut self, frame: &Frame<'p>, id: NodeId) -> Outcome {
         self.depth += 1;
         self.steps += 1;
+        let kept = self.held.len();
         let out = match self.check_bounds(frame, id) {
             Ok(()) => self.node(frame, id),
             Err(flow) => Err(flow),
         };
         self.depth -= 1;
+        self.held.truncate(kept);
+        if let Ok(value) = &out {
+            self.hold(*value);
+        }
         out
     }
 
@@ -357,7 +390,7 @@ impl<'p> Interpreter<'p> {
     fn check_bounds(&self, frame: &Frame<'p>, id: NodeId) -> Result<(), Flow> {
         let message = if self.depth > DEPTH_MAX {
             format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")
-        } else if self.steps + self.heap.cells() / ITEMS_PER_STEP > self.bounds.steps {
+        } else if self.steps + self.heap.cells_made() / ITEMS_PER_STEP > self.bounds.steps {
             format!("evaluation was given up after {} steps", self.bounds.steps)
         } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room(&self.bounds) {
             "there is no room for more values".to_owned()
@@ -386,7 +419,8 @@ impl<'p> Interpreter<'p> {
             Kind::CurrentLine => Ok(Value::Number(f64::from(self.line(frame, id)))),
             Kind::Array(items) => self.array(frame, id, items),
             Kind::Dictionary(items) => self.dictionary(frame, id, items),
-            Kind::Parenthesis(inner) => self.evaluate(frame, *inner),
+            // Parentheses are no level of depth.
+            Kind::Parenthesis(_) => self.node(frame, frame.module.bare(id)),
             Kind::Unary(operator, operand) => self.unary(frame, id, *operator, *operand),
             Kind::Binary(operator @ (Binary::In | Binary::NotIn), a, b) => {
                 // The right side comes first: in nothing there is nothing, whatever the left is.
@@ -442,8 +476,11 @@ impl<'p> Interpreter<'p> {
 
     /// Whether a filter holds. `return` in it says so as well.
     pub(crate) fn holds(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<bool, Box<Fault>> {
-        let value = end_of_body(self.evaluate(frame, id))?;
-        Ok(ops::is_true(&self.heap, value))
+        // Whoever asks has values that are not held.
+        self.busy += 1;
+        let value = end_of_body(self.evaluate(frame, id));
+        self.busy -= 1;
+        Ok(ops::is_true(&self.heap, value?))
     }
 
     fn line(&self, frame: &Frame<'p>, id: NodeId) -> u32 {
@@ -459,6 +496,7 @@ impl<'p> Interpreter<'p> {
     /// A dictionary's items are statements whose `this` is the dictionary.
     fn dictionary(&mut self, frame: &Frame<'p>, id: NodeId, items: &[NodeId]) -> Outcome {
         let this = self.heap.dictionary_of(Table::default(), frame.module.place(id));
+        self.hold(this);
         let inner = Frame { this, ..*frame };
         for item in items {
             self.evaluate(&inner, *item)?;
@@ -522,8 +560,8 @@ impl<'p> Interpreter<'p> {
 
     /// A fault for a write to something frozen.
     pub(crate) fn frozen(&self, what: &str, frozen: Frozen, place: Place) -> Flow {
-        let note = "it was made here; what the top level made is frozen once rules and objects are \
-                    evaluated";
+        let note = "it was made here; what the top level or another object made is frozen while \
+                    objects are made";
         Fault::at(place, format!("this {what} is frozen and cannot be changed"))
             .note(frozen.origin, note)
             .help(Some(FROZEN_HELP.to_owned()))

@@ -1,24 +1,18 @@
-//! Statements: blocks, loops, declarations, includes.
+//! Statements: blocks, loops, declarations.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use super::{Fault, Flow, Frame, Interpreter, Outcome, end_of_body, fail};
-use crate::ast::{IncludeKind, Kind, Loop, Module, NodeId};
-use crate::outside::Include;
-use crate::parse::Parsed;
-use crate::source::{Place, Source};
+use super::{Flow, Frame, Interpreter, Outcome, fail};
+use crate::ast::{Kind, Loop, NodeId};
+use crate::source::Place;
 use crate::text;
 use crate::value::{Dictionary, DictionaryId, Rare, StringId, Value, Writes};
-
-/// How deep files may include each other.
-pub const INCLUDES_MAX: usize = 64;
 
 impl<'p> Interpreter<'p> {
     /// Statements one after another; the value of the last.
     pub(super) fn block(&mut self, frame: &Frame<'p>, statements: &[NodeId]) -> Outcome {
-        let mut value = Value::Empty;
+        let (mut value, held) = (Value::Empty, self.held());
         for statement in statements {
+            self.let_go(held);
+            self.collect_if_due();
             value = self.evaluate(frame, *statement)?;
         }
         Ok(value)
@@ -147,7 +141,9 @@ impl<'p> Interpreter<'p> {
             }
             (Value::Dictionary(dictionary) | Value::Namespace(dictionary), Some(key)) => {
                 let key_name = self.atom(frame.module, key);
-                for (key, _) in self.heap.sorted(dictionary) {
+                let entries = self.heap.sorted(dictionary);
+                entries.iter().for_each(|(key, _)| self.hold(Value::String(*key)));
+                for (key, _) in entries {
                     // It may have been removed meanwhile.
                     let Some(value) = self.heap.dictionary(dictionary).items.get(key) else {
                         continue;
@@ -203,159 +199,10 @@ impl<'p> Interpreter<'p> {
         let made = Dictionary { origin: place, rare, ..Dictionary::default() };
         let space = Value::Namespace(self.heap.make_dictionary(made));
         let inner = self.frame(frame.module, space);
+        [base, key].into_iter().for_each(|value| self.hold(value));
+        self.hold_frame(&inner);
         self.block(&inner, body)?;
         self.set_field(base, key, space, place)?;
         Ok(Value::Empty)
-    }
-
-    // Files.
-
-    fn include(
-        &mut self,
-        frame: &Frame<'p>,
-        id: NodeId,
-        kind: IncludeKind,
-        arguments: &[NodeId],
-    ) -> Outcome {
-        let place = frame.module.place(id);
-        let mut words = Vec::new();
-        for argument in arguments {
-            let value = self.evaluate(frame, *argument)?;
-            let bytes = text::string(&self.heap, self.types, value);
-            words.push(String::from_utf8_lossy(&bytes).into_owned());
-        }
-        // The tag of include_zones says which files of a cluster these are; nothing is sent here.
-        let mut words = words.into_iter().skip(usize::from(kind == IncludeKind::Zones));
-        let path = words.next().unwrap_or_default();
-        let from = frame.module.source.path.to_string();
-        let include = Include { kind, from, path, pattern: words.next() };
-        if !self.defines {
-            return Err(fail(place, "files can be included at the top level only"));
-        }
-        let sources = self.outside.include(&include).map_err(|message| fail(place, message))?;
-        match kind {
-            IncludeKind::Zones => self.run_zones(&include, sources, place),
-            _ => self.run_files(&sources, place),
-        }
-        .map_err(Flow::Fail)?;
-        Ok(Value::Empty)
-    }
-
-    /// Evaluates the files of zones, each with those that it includes: a directory has the name of
-    /// the zone that its objects are in. A file beside these directories is none of any zone's.
-    fn run_zones(
-        &mut self,
-        include: &Include,
-        sources: Vec<Source>,
-        place: Place,
-    ) -> Result<(), Box<Fault>> {
-        let from = Path::new(&include.from).parent().unwrap_or(Path::new(""));
-        let all = from.join(&include.path);
-        let mut zones: BTreeMap<String, Vec<Source>> = BTreeMap::new();
-        for source in sources {
-            let below = Path::new(&*source.path).strip_prefix(&all).unwrap_or(Path::new(""));
-            let mut parts = below.components();
-            if let (Some(zone), Some(_)) = (parts.next(), parts.next()) {
-                let zone = zone.as_os_str().to_string_lossy().into_owned();
-                zones.entry(zone).or_default().push(source);
-            }
-        }
-        for (zone, sources) in zones {
-            let zone = self.heap.intern(zone.as_bytes());
-            let outer = self.zone.replace(zone);
-            let outcome = self.run_files(&sources, place);
-            self.zone = outer;
-            outcome?;
-        }
-        Ok(())
-    }
-
-    /// Parses files, by several threads, and evaluates one after another. Faults of syntax are
-    /// reported with those of evaluation.
-    pub(crate) fn run_files(&mut self, sources: &[Source], place: Place) -> Result<(), Box<Fault>> {
-        sources.iter().try_for_each(|source| self.check_include(source, place))?;
-        let first = self.next_files(sources.len());
-        for parsed in crate::parse::many(first, sources, self.threads) {
-            self.run_file(parsed, place)?;
-        }
-        Ok(())
-    }
-
-    /// Parses and evaluates a file; its value is that of its last statement.
-    pub(crate) fn run_source(&mut self, source: Source) -> Result<Value, Box<Fault>> {
-        let parsed = crate::parse(self.next_files(1), source);
-        self.run_file(parsed, Place::default())
-    }
-
-    fn run_file(&mut self, parsed: Parsed, place: Place) -> Result<Value, Box<Fault>> {
-        let module = self.take_file(parsed, place)?;
-        self.including.push(module.file);
-        let frame = self.frame(module, Value::Namespace(self.roots.globals));
-        let outcome = self.file_body(&frame);
-        self.including.pop();
-        outcome
-    }
-
-    /// Parses and evaluates a text whose variables are these.
-    pub(crate) fn run_text(
-        &mut self,
-        source: Source,
-        this: Value,
-        locals: DictionaryId,
-    ) -> Result<Value, Box<Fault>> {
-        let parsed = crate::parse(self.next_files(1), source);
-        let module = self.take_file(parsed, Place::default())?;
-        self.file_body(&Frame { module, this, locals })
-    }
-
-    /// Makes a parsed file one of the run's.
-    fn take_file(
-        &mut self,
-        (module, faults): Parsed,
-        place: Place,
-    ) -> Result<&'p Module, Box<Fault>> {
-        let is_error = |fault: &&crate::Diagnostic| fault.severity == crate::Severity::Error;
-        let fatal = faults.iter().find(is_error).filter(|_| !self.goes_on).cloned();
-        let module: &'p Module = match self.modules.add(module) {
-            Some(module) => module,
-            None => return Err(Fault::at(place, "too many files")),
-        };
-        if let Some(first) = fatal {
-            // The first fault ends the run, all are reported.
-            self.warnings.extend(faults.into_iter().skip(1));
-            return Err(Fault::at(first.place, first.message).help(first.help));
-        }
-        self.warnings.extend(faults);
-        self.link(module);
-        Ok(module)
-    }
-
-    /// At the top level there is nothing to return from.
-    fn file_body(&mut self, frame: &Frame<'p>) -> Result<Value, Box<Fault>> {
-        if self.goes_on {
-            for statement in &frame.module.root {
-                if let Err(fault) = end_of_body(self.block(frame, &[*statement])) {
-                    self.warnings.push(fault.diagnostic());
-                }
-            }
-            return Ok(Value::Empty);
-        }
-        match self.block(frame, &frame.module.root) {
-            Err(Flow::Return(_, place)) => end_of_body(Err(Flow::Break(place))),
-            outcome => end_of_body(outcome),
-        }
-    }
-
-    fn check_include(&self, source: &Source, place: Place) -> Result<(), Box<Fault>> {
-        let is_open = |file: &crate::FileId| {
-            self.modules.get(*file).is_some_and(|module| module.source.path == source.path)
-        };
-        if self.including.iter().any(is_open) {
-            return Err(Fault::at(place, format!("'{}' includes itself", source.path)));
-        }
-        if self.including.len() >= INCLUDES_MAX {
-            return Err(Fault::at(place, format!("includes are more than {INCLUDES_MAX} deep")));
-        }
-        Ok(())
     }
 }

@@ -122,6 +122,7 @@ impl Heap<'_> {
         objects.iter_mut().for_each(|object| numbers.in_object(object));
         trails.iter_mut().for_each(|trail| numbers.in_trail(trail));
         self.own.cells += cells;
+        self.own.cells_made += cells;
         self.own.arrays.append(&mut arrays);
         self.own.dictionaries.append(&mut dictionaries);
         self.own.functions.append(&mut functions);

@@ -7,6 +7,7 @@ mod array;
 mod call;
 pub mod cidr;
 mod dictionary;
+mod fleet;
 pub mod glob;
 mod icinga;
 mod json;
@@ -20,13 +21,13 @@ mod table;
 pub use call::{Builtin, Call};
 pub use table::BUILTINS;
 
-use call::{bytes, number};
+use call::{bytes, number, words};
 
 use crate::eval::{Attribute, Interpreter, Outcome, Roots};
 use crate::heap::Heap;
 use crate::ops;
 use crate::source::Place;
-use crate::types::{Types, Unset};
+use crate::types::{Entry, Types, Unset};
 use crate::value::{BuiltinId, Dictionary, DictionaryId, Rare, TypeId, Value, Writes};
 
 /// The numbers of `match()`'s modes.
@@ -106,8 +107,8 @@ const MATH: &[(&str, f64)] = &[
     ("SQRT2", std::f64::consts::SQRT_2),
 ];
 
-/// Makes the namespaces and prototypes of a run. `constants` are further members of globals, or other
-/// values of what is there anyhow.
+/// Makes the namespaces and prototypes of a run. `constants` are further members of globals, or with
+/// `Configuration.` or `System.` before them of those, or other values of what is there anyhow.
 pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -> Roots {
     let [globals, system, configuration, all_types, icinga, math, json] =
         std::array::from_fn(|_| heap.make_dictionary(Dictionary::default()));
@@ -120,6 +121,9 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
             "Math" => math,
             "Json" => json,
             "Icinga" => icinga,
+            // Functions of rules for units; configurations of Icinga have none of these.
+            "Warrener" if types.find(b"Container").is_none() => continue,
+            "Warrener" => system,
             scope => {
                 let of_type = types.find(scope.as_bytes()).expect("methods belong to a type");
                 prototypes[of_type.0 as usize]
@@ -142,16 +146,6 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
         member(heap, all_types, &types.get(id).name, Value::Type(id));
         intern_rules(heap, types, id);
     }
-    let attributes: Vec<Vec<Attribute>> =
-        types.ids().map(|id| attributes(heap, types, id)).collect();
-    let is_required = |id: TypeId, a: &Attribute| {
-        let field = &types.get(id).fields[usize::from(a.field)];
-        field.required && field.unset != Unset::Own
-    };
-    let of_type = |(all, id): (&Vec<Attribute>, TypeId)| {
-        all.iter().copied().filter(|attribute| is_required(id, attribute)).collect()
-    };
-    let required = attributes.iter().zip(types.ids()).map(of_type).collect();
     let type_names = types.ids().map(|id| heap.string(types.get(id).name.as_bytes())).collect();
     let (name, kind) = (heap.intern(b"name"), heap.intern(b"type"));
     for (name, space) in [("Math", math), ("Json", json), ("Configuration", configuration)] {
@@ -168,12 +162,27 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
     let imports = vec![system, configuration, all_types, icinga];
     for (name, value) in constants {
         let value = heap.string(value.as_bytes());
+        let (space, name) = match name.split_once('.') {
+            Some(("Configuration", name)) => (Some(configuration), name),
+            Some(("System", name)) => (Some(system), name),
+            _ => (None, *name),
+        };
         let name = heap.intern(name.as_bytes());
         // A name that is there already has another value from now on, wherever it is.
         let has = |space: &&DictionaryId| heap.dictionary(**space).items.get(name).is_some();
-        let space = imports.iter().find(has).copied().unwrap_or(globals);
+        let space = space.or_else(|| imports.iter().find(has).copied()).unwrap_or(globals);
         set(heap, space, name, value);
     }
+    let attributes: Vec<Vec<Attribute>> =
+        types.ids().map(|id| attributes(heap, types, (id, configuration))).collect();
+    let is_required = |id: TypeId, a: &Attribute| {
+        let field = &types.get(id).fields[usize::from(a.field)];
+        field.required && field.unset != Unset::Own
+    };
+    let of_type = |(all, id): (&Vec<Attribute>, TypeId)| {
+        all.iter().copied().filter(|attribute| is_required(id, attribute)).collect()
+    };
+    let required = attributes.iter().zip(types.ids()).map(of_type).collect();
     Roots { globals, imports, prototypes, attributes, required, type_names, name, kind }
 }
 
@@ -204,7 +213,11 @@ fn intern_rules(heap: &mut Heap<'_>, types: &Types, id: TypeId) {
 }
 
 /// The attributes of a type by the numbers of their names.
-fn attributes(heap: &mut Heap<'_>, types: &Types, id: TypeId) -> Vec<Attribute> {
+fn attributes(
+    heap: &mut Heap<'_>,
+    types: &Types,
+    (id, configuration): (TypeId, DictionaryId),
+) -> Vec<Attribute> {
     let mut out = Vec::new();
     for (at, field) in types.get(id).fields.iter().enumerate() {
         let unset = match field.unset {
@@ -213,14 +226,39 @@ fn attributes(heap: &mut Heap<'_>, types: &Types, id: TypeId) -> Vec<Attribute> 
             Unset::Boolean(value) => Value::Boolean(value),
             Unset::Text(text) => heap.string(text.as_bytes()),
             Unset::NoItems => heap.array_of(Vec::new(), Place::default()),
+            Unset::Entries(entries) => of_entries(heap, entries),
+            Unset::Below(directory, path) => below(heap, configuration, directory, path),
             // These are the object's own.
-            Unset::ItsName | Unset::FullName => Value::Empty,
+            Unset::ItsName | Unset::FullName | Unset::Owner | Unset::Location => Value::Empty,
         };
         let name = heap.intern(field.name.as_bytes());
         out.push(Attribute { name, field: at as u16, unset });
     }
     out.sort_by_key(|attribute| attribute.name);
     out
+}
+
+fn of_entries(heap: &mut Heap<'_>, entries: &[(&str, Entry)]) -> Value {
+    let of = |(key, entry): &(&str, Entry)| {
+        let value = match entry {
+            Entry::Text(text) => heap.string(text.as_bytes()),
+            Entry::Entries(entries) => of_entries(heap, entries),
+        };
+        (heap.intern(key.as_bytes()), value)
+    };
+    let items = entries.iter().map(of).collect();
+    heap.dictionary_of(items, Place::default())
+}
+
+/// A path below a directory that a member of `Configuration` names; empty without one.
+fn below(heap: &mut Heap<'_>, configuration: DictionaryId, directory: &str, path: &str) -> Value {
+    let name = heap.find(directory.as_bytes());
+    let known = name.and_then(|name| heap.dictionary(configuration).items.get(name));
+    let bytes = match known {
+        Some(Value::String(directory)) => [heap.bytes(directory), path.as_bytes()].concat(),
+        _ => Vec::new(),
+    };
+    heap.string(&bytes)
 }
 
 /// A type called as a function: a new value, or one made of another.

@@ -1,7 +1,7 @@
 //! The functions of the library.
 
 use super::call::Builtin;
-use super::{array, dictionary, icinga, json, math, performance, string, system};
+use super::{array, dictionary, fleet, icinga, json, math, performance, string, system};
 
 /// Any number of arguments. What takes none does not mind some, as in the installed program.
 const ANY: usize = usize::MAX;
@@ -135,4 +135,10 @@ pub const BUILTINS: &[Builtin] = rows! {
     "Reference#get" 0 ANY acts system::reference_get,
     "Reference#set" 1 1 acts system::reference_set,
     "DateTime#format" 1 1 pure system::format_time,
+    "Warrener#expect" 2 2 acts fleet::expect,
+    "Warrener#expect_fault" 1 1 acts fleet::expect_fault,
+    "Warrener#inventory" 1 1 acts fleet::inventory,
+    "Warrener#unit_argument" 1 1 pure fleet::unit_argument,
+    "Warrener#unit_text" 1 1 pure fleet::unit_text,
+    "Warrener#unit_word" 1 1 pure fleet::unit_word,
 };

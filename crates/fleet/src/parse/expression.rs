@@ -12,6 +12,9 @@ use crate::token::{Keyword, TokenKind};
 const OR_LEVEL: u8 = 1;
 const AND_LEVEL: u8 = 2;
 
+/// How many parentheses may be opened one right after another: they cost no depth.
+const PARENTHESES_MAX: usize = 3000;
+
 /// A binary operator and how tightly it binds.
 fn operator(kind: TokenKind) -> Option<(Binary, u8)> {
     Some(match kind {
@@ -47,24 +50,36 @@ impl Parser<'_> {
     /// A whole expression.
     pub(super) fn expression(&mut self) -> NodeId {
         self.nested(|parser| {
-            let condition = parser.binary(OR_LEVEL);
-            if !parser.take_if(TokenKind::Question) {
-                return condition;
-            }
-            let then = parser.expression();
-            parser.expect(TokenKind::Colon, "`:`");
-            let other = parser.expression();
-            let start = parser.span(condition);
-            parser.add_from(Kind::Conditional(condition, then, other), start)
+            let first = parser.unary();
+            parser.expression_from(first)
         })
+    }
+
+    /// The whole of an expression that begins with an operand.
+    fn expression_from(&mut self, first: NodeId) -> NodeId {
+        let condition = self.binary_from(first, OR_LEVEL);
+        if !self.take_if(TokenKind::Question) {
+            return condition;
+        }
+        let then = self.expression();
+        self.expect(TokenKind::Colon, "`:`");
+        let other = self.expression();
+        let start = self.span(condition);
+        self.add_from(Kind::Conditional(condition, then, other), start)
     }
 
     /// Operators that bind at least so tightly, and their operands.
     fn binary(&mut self, level: u8) -> NodeId {
+        let first = self.unary();
+        self.binary_from(first, level)
+    }
+
+    /// The same, after the first operand.
+    fn binary_from(&mut self, first: NodeId, level: u8) -> NodeId {
         if level <= AND_LEVEL {
-            return self.chain(level);
+            return self.chain(first, level);
         }
-        let mut left = self.unary();
+        let mut left = first;
         let mut taken = None;
         while let Some((operator, strength)) = operator(self.next()) {
             if strength < level || self.recovering {
@@ -88,9 +103,9 @@ impl Parser<'_> {
     }
 
     /// `a || b || c` or `a && b && c`, as one node.
-    fn chain(&mut self, level: u8) -> NodeId {
+    fn chain(&mut self, first: NodeId, level: u8) -> NodeId {
         let sign = if level == OR_LEVEL { TokenKind::OrOr } else { TokenKind::AndAnd };
-        let first = self.binary(level + 1);
+        let first = self.binary_from(first, level + 1);
         if self.next() != sign {
             return first;
         }
@@ -254,14 +269,28 @@ impl Parser<'_> {
     }
 
     fn conditional(&mut self) -> NodeId {
-        let start = self.take().span;
-        let condition = self.condition();
-        let then = self.block(Last::MayBeValue);
-        let other = self.take_keyword(Keyword::Else).then(|| match self.is_keyword(Keyword::If) {
-            true => vec![self.nested(Parser::conditional)],
-            false => self.block(Last::MayBeValue),
-        });
-        self.add_from(Kind::If(condition, then, other), start)
+        let (mut branches, mut other) = (Vec::new(), None);
+        loop {
+            let start = self.take().span;
+            let condition = self.condition();
+            branches.push((start, condition, self.block(Last::MayBeValue)));
+            if self.recovering || !self.take_keyword(Keyword::Else) {
+                break;
+            }
+            if !self.is_keyword(Keyword::If) {
+                other = Some(self.block(Last::MayBeValue));
+                break;
+            }
+        }
+        // The last branch is what is left for those before it.
+        while let Some((start, condition, then)) = branches.pop() {
+            let node = self.add_from(Kind::If(condition, then, other), start);
+            if branches.is_empty() {
+                return node;
+            }
+            other = Some(vec![node]);
+        }
+        self.error_node()
     }
 
     // Functions.
@@ -287,13 +316,26 @@ impl Parser<'_> {
             self.expect(TokenKind::Arrow, "`=>`");
             return self.lambda(start, parameters, captured);
         }
-        self.take();
-        let inner = self.with_joined(true, |parser| {
-            let inner = parser.expression();
-            parser.expect(TokenKind::Close, "`)`");
+        let mut opened = Vec::new();
+        while self.next() == TokenKind::Open && !self.is_lambda() {
+            if opened.len() == PARENTHESES_MAX {
+                return self.too_deep(PARENTHESES_MAX);
+            }
+            opened.push(self.take().span);
+        }
+        self.with_joined(true, |parser| {
+            let mut inner = parser.expression();
+            while let Some(start) = opened.pop() {
+                parser.expect(TokenKind::Close, "`)`");
+                inner = parser.add_from(Kind::Parenthesis(inner), start);
+                if !opened.is_empty() {
+                    // What follows belongs into the parentheses around these.
+                    let first = parser.postfix(inner);
+                    inner = parser.expression_from(first);
+                }
+            }
             inner
-        });
-        self.add_from(Kind::Parenthesis(inner), start)
+        })
     }
 
     /// `(a, b)`.

@@ -20,8 +20,9 @@ use crate::lexer;
 use crate::source::{FileId, Place, Source, Span};
 use crate::token::{Keyword, Token, TokenKind};
 
-/// How deep constructs may be nested.
-pub const NESTING_MAX: usize = 300;
+/// How deep constructs may be nested: an operand in parentheses is two levels, and one for
+/// evaluation, which may go 300 deep.
+pub const NESTING_MAX: usize = 620;
 
 /// Parses a file.
 pub fn parse(file: FileId, source: Source) -> (Module, Vec<Diagnostic>) {
@@ -31,7 +32,9 @@ pub fn parse(file: FileId, source: Source) -> (Module, Vec<Diagnostic>) {
     let mut parser = Parser::new(file, &text, &tokens, &mut sink);
     let root = parser.file();
     let Parser { nodes, atoms, usings, .. } = parser;
-    let module = Module { file, source, tokens, nodes, atoms, root, usings };
+    let is_include = |id: &NodeId| matches!(nodes[id.0 as usize].kind, Kind::Include(..));
+    let includes = (0..nodes.len() as u32).map(NodeId).filter(is_include).collect();
+    let module = Module { file, source, tokens, nodes, atoms, root, usings, includes };
     (module, sink.finish())
 }
 
@@ -277,12 +280,17 @@ impl<'t> Parser<'t> {
         self.add(Kind::Error, Span { start, end: start })
     }
 
+    /// Gives up a statement that is nested too deep.
+    fn too_deep(&mut self, levels: usize) -> NodeId {
+        self.report(&format!("nested more than {levels} levels deep"));
+        self.skip_statement();
+        self.error_node()
+    }
+
     /// Goes one level deeper, unless that is too deep.
     fn nested(&mut self, read: impl FnOnce(&mut Self) -> NodeId) -> NodeId {
         if self.depth >= NESTING_MAX {
-            self.report(&format!("nested more than {NESTING_MAX} levels deep"));
-            self.skip_statement();
-            return self.error_node();
+            return self.too_deep(NESTING_MAX);
         }
         self.depth += 1;
         let node = read(self);

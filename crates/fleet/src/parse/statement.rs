@@ -25,11 +25,10 @@ impl Parser<'_> {
     }
 
     fn block_statements(&mut self, last: Last, keys: bool) -> Vec<NodeId> {
-        let mut out = Vec::new();
+        let (mut out, mut after_statement) = (Vec::new(), false);
         loop {
-            while self.is_separator() {
-                self.take();
-            }
+            self.separators(after_statement);
+            after_statement = true;
             let is_over = matches!(self.next(), TokenKind::CloseBrace | TokenKind::End);
             // No object, template or rule belongs into the body of another one or into a dictionary.
             let belongs_here = self.rules.is_none() && !keys;
@@ -64,6 +63,20 @@ impl Parser<'_> {
         match self.nodes[statement.0 as usize].kind {
             Kind::Var(name, _) => Some(self.add(Kind::Var(name, None), self.span(statement))),
             _ => None,
+        }
+    }
+
+    /// What stands between statements: a line end, or one `,` or `;` right after a statement, and
+    /// empty lines.
+    fn separators(&mut self, mut after_statement: bool) {
+        while self.is_separator() {
+            let is_line_end = self.next() == TokenKind::Newline;
+            if !is_line_end && !after_statement {
+                let message = format!("unexpected {}: no statement stands before it", self.found());
+                self.complain(self.token().span, &message);
+            }
+            after_statement = false;
+            self.take();
         }
     }
 

@@ -19,7 +19,10 @@ pub(crate) fn convert(
     use Value::{Array, Boolean, Builtin, Dictionary, Empty, Function, Number};
     match (field.kind, value) {
         (Kind::Text | Kind::Name(_), value) => Ok(as_text(run, object, field, value)),
-        (Kind::Number, Empty) => Ok(Number(0.0)),
+        (Kind::Number | Kind::Integer, Empty) => Ok(Number(0.0)),
+        (Kind::Integer, value) => {
+            ops::to_number(&run.heap, run.types, value).map(|number| Number(whole(number)))
+        }
         (Kind::Number, value) => ops::to_number(&run.heap, run.types, value).map(Number),
         (Kind::Boolean, Empty) => Ok(Boolean(false)),
         (Kind::Boolean, value) => {
@@ -30,6 +33,14 @@ pub(crate) fn convert(
         | (Kind::Function, Empty | Function(_) | Builtin(_))
         | (Kind::Any | Kind::ReadOnly | Kind::Setting(_), _) => Ok(value),
         (kind, value) => Err(refused(run, kind, value, &field.name)),
+    }
+}
+
+/// A number as the installed program keeps whole ones, in 32 bits; those beyond are the least of them.
+fn whole(number: f64) -> f64 {
+    match number.trunc() {
+        fits if (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&fits) => fits,
+        _ => f64::from(i32::MIN),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::check::{self, Check, Subject};
 use super::icinga_table::{Attribute, BASES, COMMON, EXTENDS, STATE, STATES, TYPES};
-use super::place_of;
+use super::{newer, place_of};
 use crate::eval::{Fault, Interpreter, World};
 use crate::heap::Heap;
 use crate::ops;
@@ -13,8 +13,26 @@ use crate::source::{Place, Source};
 use crate::types::{Field, Kind, Naming, Rules, Type, Types};
 use crate::value::{Object, ObjectId, StringId, TypeId, Value};
 
+/// Which Icinga 2 a configuration is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// 2.13, with whose program this schema is compared.
+    #[default]
+    V2_13,
+    /// 2.16: what is new since 2.13 is from the documentation alone.
+    V2_16,
+}
+
 /// The types, in the order in which objects are made.
-pub fn types() -> Vec<Type> {
+pub fn types(version: Version) -> Vec<Type> {
+    let mut all = types_of_2_13();
+    if version == Version::V2_16 {
+        newer::add(&mut all);
+    }
+    all
+}
+
+fn types_of_2_13() -> Vec<Type> {
     let bases = BASES.iter().map(|(name, extends)| Type {
         name: (*name).to_owned(),
         base: base(extends),
@@ -33,8 +51,18 @@ fn base(name: &str) -> Option<TypeId> {
 /// The file that is evaluated before a configuration: what the program brings itself, with the
 /// names that configurations import ("Template Library") and the constants that are numbers. What
 /// commands and periods do is not said: nothing is run here.
-pub fn before() -> Source {
-    Source::new("<icinga2>", BEFORE.as_bytes())
+pub fn before(version: Version) -> Source {
+    let newer = match version {
+        Version::V2_13 => "",
+        Version::V2_16 => newer::BEFORE,
+    };
+    Source::new("<icinga2>", format!("{BEFORE}{newer}").as_bytes())
+}
+
+/// The object that the program makes itself where a configuration defines none of its type; it is
+/// written in no file.
+pub fn application() -> Source {
+    Source::new("", b"object IcingaApplication \"app\" { }\n")
 }
 
 const BEFORE: &str = "\
@@ -338,8 +366,34 @@ fn check_whole(run: &Interpreter<'_>, object: &Object) -> Result<(), Box<Fault>>
             let what = format!("; {}", check::no_array().of("command"));
             Err(invalid(run, object, object.origin, &what))
         }
+        of_type @ ("Host" | "Service") => check_is_in_one_zone(run, object, of_type),
         _ => Ok(()),
     }
+}
+
+/// What is checked is checked in one zone, not in all.
+fn check_is_in_one_zone(
+    run: &Interpreter<'_>,
+    object: &Object,
+    of_type: &str,
+) -> Result<(), Box<Fault>> {
+    let zone = set(run, object, "zone").zip(run.types.find(b"Zone"));
+    let Some(zone) = zone.and_then(|(name, of_type)| run.find_object(of_type, name)) else {
+        return Ok(());
+    };
+    let zone = run.heap.object(zone);
+    if !is_global(&run.heap, zone) {
+        return Ok(());
+    }
+    let (name, zone) = (run.heap.text(object.name), run.heap.text(zone.name));
+    let message = format!("{of_type} '{name}' cannot be put into global zone '{zone}'.");
+    Err(Fault::at(object.origin, message))
+}
+
+/// Whether a zone is one whose files all others get.
+fn is_global(heap: &Heap<'_>, zone: &Object) -> bool {
+    let value = heap.find(b"global").and_then(|key| zone.attributes.get(key));
+    matches!(value, Some(Value::Boolean(true)))
 }
 
 /// The zone that is above another one.
@@ -359,11 +413,7 @@ fn check_zone(world: &World, types: &Types, id: ObjectId) -> Result<(), Box<Faul
     let heap = Heap::over(&world.layer);
     let zone = heap.object(id);
     let mut above = parent(world, &heap, types, zone);
-    let is_global = |zone: &Object| {
-        let value = heap.find(b"global").and_then(|key| zone.attributes.get(key));
-        matches!(value, Some(Value::Boolean(true)))
-    };
-    if above.is_some_and(is_global) {
+    if above.is_some_and(|above| is_global(&heap, above)) {
         let name = heap.text(zone.name);
         let message = format!("Zone '{name}' can not have a global zone as parent.");
         return Err(Fault::at(zone.origin, message));

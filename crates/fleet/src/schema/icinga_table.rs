@@ -5,6 +5,7 @@
 //! are from the documentation alone.
 
 mod bases;
+mod defaults;
 mod state;
 
 pub(super) use bases::{BASES, EXTENDS};
@@ -34,6 +35,11 @@ const fn text(name: &'static str) -> Attribute {
 
 const fn number(name: &'static str, unset: f64) -> Attribute {
     of(name, Kind::Number, Unset::Number(unset))
+}
+
+/// A whole number.
+const fn integer(name: &'static str, unset: f64) -> Attribute {
+    of(name, Kind::Integer, Unset::Number(unset))
 }
 
 const fn boolean(name: &'static str, unset: bool) -> Attribute {
@@ -81,14 +87,23 @@ impl Attribute {
         Attribute { unset: Unset::ItsName, ..self }
     }
 
-    /// It is something of the program's own when nobody sets it.
-    const fn or_own(self) -> Attribute {
-        Attribute { unset: Unset::Own, required: true, ..self }
+    /// It is the object that this one belongs to.
+    const fn or_owner(self) -> Attribute {
+        Attribute { unset: Unset::Owner, ..self }
     }
 
     /// It is an empty array when nobody sets it.
     const fn or_none(self) -> Attribute {
         Attribute { unset: Unset::NoItems, ..self }
+    }
+
+    /// It is below a directory of `Configuration` when nobody sets it.
+    const fn below(self, directory: &'static str, path: &'static str) -> Attribute {
+        Attribute { unset: Unset::Below(directory, path), ..self }
+    }
+
+    const fn when_unset(self, unset: Unset) -> Attribute {
+        Attribute { unset, ..self }
     }
 
     const fn check(self, check: Check) -> Attribute {
@@ -164,8 +179,8 @@ const PORT: Attribute = number("port", 0.0);
 const PASSWORD: Attribute = text("password");
 const USERNAME: Attribute = text("username");
 const ENVIRONMENT_NAME: Attribute = text("environment");
-const FLUSH_INTERVAL: Attribute = number("flush_interval", 10.0);
-const FLUSH_THRESHOLD: Attribute = number("flush_threshold", 1024.0);
+const FLUSH_INTERVAL: Attribute = integer("flush_interval", 10.0);
+const FLUSH_THRESHOLD: Attribute = integer("flush_threshold", 1024.0);
 const SEND_METADATA: Attribute = boolean("enable_send_metadata", false);
 const SEND_THRESHOLDS: Attribute = boolean("enable_send_thresholds", false);
 const SEND_PERFDATA: Attribute = boolean("enable_send_perfdata", false);
@@ -208,7 +223,7 @@ const CHECKABLE: &[Attribute] = &[
     number("flapping_threshold_low", 25.0),
     text("icon_image"),
     text("icon_image_alt"),
-    number("max_check_attempts", 3.0).check(Check::AboveZero),
+    integer("max_check_attempts", 3.0).check(Check::AboveZero),
     NOTES,
     NOTES_URL,
     number("retry_interval", 60.0).check(Check::AboveZero),
@@ -221,7 +236,7 @@ const COMMAND: &[Attribute] = &[
     any("command").check(Check::Command),
     dictionary("env").check(Check::Shape(&ENVIRONMENT)),
     function("execute"),
-    number("timeout", 60.0),
+    integer("timeout", 60.0),
     VARS,
 ];
 
@@ -267,9 +282,15 @@ const POINTS_WRITER: &[Attribute] = &[
     FLUSH_INTERVAL,
     FLUSH_THRESHOLD,
     LOCAL_HOST_NEEDED,
-    dictionary("host_template").or_own().check(Check::Shape(&POINTS)),
+    dictionary("host_template")
+        .when_unset(defaults::HOST_POINTS)
+        .required()
+        .check(Check::Shape(&POINTS)),
     text("port").or("8086").required(),
-    dictionary("service_template").or_own().check(Check::Shape(&POINTS)),
+    dictionary("service_template")
+        .when_unset(defaults::SERVICE_POINTS)
+        .required()
+        .check(Check::Shape(&POINTS)),
     text("ssl_ca_cert"),
     SSL_CERT,
     boolean("ssl_enable", false),
@@ -398,7 +419,7 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
         &[&[
             AUTHOR,
             ENTRY_TIME,
-            number("entry_type", 1.0),
+            integer("entry_type", 1.0),
             number("expire_time", 0.0),
             HOST_NAME,
             boolean("persistent", false),
@@ -451,11 +472,14 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
             ENVIRONMENT_NAME,
         ]],
     ),
-    ("CheckerComponent", &[&[number("concurrent_checks", 0.0)]]),
-    ("CheckResultReader", &[&[text("spool_dir")]]),
+    ("CheckerComponent", &[&[integer("concurrent_checks", 0.0)]]),
+    ("CheckResultReader", &[&[text("spool_dir").below("DataDir", "/spool/checkresults/")]]),
     (
         "CompatLogger",
-        &[&[text("log_dir"), text("rotation_method").or("HOURLY").check(Check::OneOf(&ROTATIONS))]],
+        &[&[
+            text("log_dir").below("LogDir", "/compat"),
+            text("rotation_method").or("HOURLY").check(Check::OneOf(&ROTATIONS)),
+        ]],
     ),
     (
         "ElasticsearchWriter",
@@ -476,7 +500,7 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
             USERNAME,
         ]],
     ),
-    ("ExternalCommandListener", &[&[text("command_path")]]),
+    ("ExternalCommandListener", &[&[text("command_path").below("InitRunDir", "/cmd/icinga2.cmd")]]),
     ("FileLogger", &[&[text("path").required(), SEVERITY]]),
     (
         "GelfWriter",
@@ -529,6 +553,7 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
             PORT,
             text("path"),
             PASSWORD,
+            integer("db_index", 0.0),
             ENABLE_TLS,
             CERT_PATH,
             KEY_PATH,
@@ -576,8 +601,8 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
         &[&[
             text("bind_host").or("127.0.0.1"),
             text("bind_port").or("6558"),
-            text("compat_log_path"),
-            SOCKET_PATH,
+            text("compat_log_path").below("LogDir", "/compat"),
+            SOCKET_PATH.below("InitRunDir", "/cmd/livestatus"),
             text("socket_type").or("unix").check(Check::OneOf(&SOCKETS)),
         ]],
     ),
@@ -588,30 +613,52 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
             boolean("enable_generic_metrics", false),
             ENABLE_HA,
             LOCAL_HOST,
-            dictionary("host_template").check(Check::Shape(&METRICS)),
+            dictionary("host_template")
+                .when_unset(Unset::Entries(&[]))
+                .check(Check::Shape(&METRICS)),
             text("port").or("4242"),
-            dictionary("service_template").check(Check::Shape(&METRICS)),
+            dictionary("service_template")
+                .when_unset(Unset::Entries(&[]))
+                .check(Check::Shape(&METRICS)),
         ]],
     ),
     (
         "PerfdataWriter",
         &[&[
             ENABLE_HA,
-            text("host_format_template").check(Check::Macros),
-            text("host_perfdata_path"),
-            text("host_temp_path"),
+            text("host_format_template").or(defaults::HOST_FORMAT).check(Check::Macros),
+            text("host_perfdata_path").below("SpoolDir", "/perfdata/host-perfdata"),
+            text("host_temp_path").below("SpoolDir", "/tmp/host-perfdata"),
             number("rotation_interval", 30.0),
-            text("service_format_template").check(Check::Macros),
-            text("service_perfdata_path"),
-            text("service_temp_path"),
+            text("service_format_template").or(defaults::SERVICE_FORMAT).check(Check::Macros),
+            text("service_perfdata_path").below("SpoolDir", "/perfdata/service-perfdata"),
+            text("service_temp_path").below("SpoolDir", "/tmp/service-perfdata"),
         ]],
     ),
     (
         "StatusDataWriter",
-        &[&[text("objects_path"), text("status_path"), number("update_interval", 15.0)]],
+        &[&[
+            text("objects_path").below("CacheDir", "/objects.cache"),
+            text("status_path").below("CacheDir", "/status.dat"),
+            number("update_interval", 15.0),
+        ]],
     ),
     (
         "SyslogLogger",
         &[&[text("facility").or("LOG_USER").check(Check::OneOrNumber(&FACILITIES)), SEVERITY]],
     ),
 ];
+
+/// Of ElasticsearchWriter, since 2.14.
+pub(super) const ELASTICSEARCH_TAGS: &[Attribute] =
+    &[dictionary("host_tags_template"), dictionary("service_tags_template")];
+
+/// Of JournaldLogger, which only programs with systemd's library have.
+pub(super) const JOURNALD: &[Attribute] = &[
+    text("facility").or("LOG_USER").check(Check::OneOrNumber(&FACILITIES)),
+    text("identifier").or("icinga2"),
+    SEVERITY,
+];
+
+/// Of WindowsEventLogLogger.
+pub(super) const WINDOWS_LOG: &[Attribute] = &[SEVERITY];

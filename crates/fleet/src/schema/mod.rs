@@ -4,6 +4,7 @@ mod check;
 mod convert;
 pub mod icinga;
 mod icinga_table;
+mod newer;
 mod ranges;
 mod shape;
 pub mod warrener;

@@ -141,7 +141,7 @@ fn fits(run: &Interpreter<'_>, kind: Kind, value: Value) -> Result<(), &'static 
     let fits = match (kind, value) {
         (_, Empty) | (Kind::Any | Kind::ReadOnly, _) => return Ok(()),
         (Kind::Text | Kind::Name(_), value) => (is_text(&value), "a text"),
-        (Kind::Number, value) => (is_number(value), "a number"),
+        (Kind::Number | Kind::Integer, value) => (is_number(value), "a number"),
         (Kind::Boolean, value) => (matches!(value, Boolean(_) | Number(_)), "true or false"),
         (Kind::Array | Kind::Names(_), value) => (matches!(value, Array(_)), "an array"),
         (Kind::Dictionary, value) => (matches!(value, Dictionary(_)), "a dictionary"),

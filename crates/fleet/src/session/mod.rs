@@ -5,15 +5,17 @@
 //! what becomes of an edit.
 
 mod change;
+pub mod test;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::diagnostic::{self, Diagnostic, Severity};
+use crate::dump::Only;
 use crate::engine::change::Products as MadeFor;
 use crate::engine::{self, Fleet, Options};
 use crate::eval::{Bounds, Interpreter, Scope, World};
-use crate::heap::Heap;
+use crate::heap::{Heap, UNREACHED_BYTES};
 use crate::made::{Product, Shared, Weaver};
 use crate::modules::Modules;
 use crate::outside::Outside;
@@ -30,11 +32,16 @@ pub use change::Delta;
 
 /// How much a load may do whose rules may be wrong: 100,000 units take a tenth of it. What never
 /// ends is given up after some seconds, before it has taken the memory of the machine.
-pub const BOUNDS: Bounds = Bounds { steps: 50_000_000, items: 1 << 22, string_bytes: 256 << 20 };
+pub const BOUNDS: Bounds = Bounds {
+    steps: 50_000_000,
+    items: 1 << 22,
+    string_bytes: 256 << 20,
+    unreached_bytes: UNREACHED_BYTES,
+};
 
 /// Functions that may say something else each time.
-const LUCKY: [&[u8]; 6] =
-    [b"random", b"get_time", b"getenv", b"path_exists", b"glob", b"glob_recursive"];
+const LUCKY: [&[u8]; 7] =
+    [b"random", b"get_time", b"getenv", b"path_exists", b"glob", b"glob_recursive", b"inventory"];
 
 /// A fault or a warning, without a tie to the files that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +54,14 @@ pub struct Message {
     pub line: u32,
     /// The column, in bytes.
     pub column: u32,
+    /// Where it ends, in the same file: the line and the column behind it.
+    pub end: (u32, u32),
     /// What it is, in one line.
     pub message: String,
+    /// What may have been meant.
+    pub help: Option<String>,
+    /// Other places that belong to it: the file, the line and what it has to do with it.
+    pub notes: Vec<(Arc<str>, u32, String)>,
     /// The same for people: with the lines it is about, what belongs to it, and advice.
     pub rendered: String,
 }
@@ -60,8 +73,17 @@ impl Message {
         let source = modules.source(place.file.0);
         let (line, column) =
             source.as_ref().map_or((0, 0), |source| source.line_column(place.span.start));
+        let end = source.as_ref().map_or((0, 0), |source| source.line_column(place.span.end));
+        let note = |(place, text): &(crate::Place, String)| {
+            let source = modules.source(place.file.0)?;
+            let line = source.line_column(place.span.start).0;
+            Some((source.path, line, text.clone()))
+        };
         Message {
             severity: diagnostic.severity,
+            end,
+            help: diagnostic.help.clone(),
+            notes: diagnostic.notes.iter().filter_map(note).collect(),
             path: source.map_or_else(|| "".into(), |source| source.path),
             line,
             column,
@@ -112,6 +134,18 @@ impl Session {
         options: &Options<'_>,
         directory: &str,
     ) -> Loaded {
+        let (session, loaded) = Session::load_whole(root, outside, options, directory);
+        let is_sound = loaded.messages.iter().all(|fault| fault.severity != Severity::Error);
+        Loaded { session: is_sound.then_some(session), ..loaded }
+    }
+
+    /// The session whether or not there are faults, and what there is to tell.
+    fn load_whole(
+        root: Source,
+        outside: Box<dyn Outside + '_>,
+        options: &Options<'_>,
+        directory: &str,
+    ) -> (Session, Loaded) {
         let (types, modules) = (Types::new(warrener::types()), Modules::default());
         let Fleet { world, faults, warnings } =
             engine::load(root, &types, &modules, outside, options);
@@ -138,9 +172,8 @@ impl Session {
                 &session.world.by_type.values().flatten().copied().collect::<Vec<_>>(),
             );
         }
-        let is_sound = all.iter().all(|fault| fault.severity != Severity::Error);
         let messages = all.iter().map(|fault| Message::of(fault, &session.modules)).collect();
-        Loaded { session: is_sound.then_some(session), messages }
+        (session, Loaded { session: None, messages })
     }
 
     /// Unit files of all objects that are units.
@@ -215,7 +248,12 @@ impl Session {
             let source = self.modules.source(place.file.0);
             source.map_or("?".to_owned(), |source| source.describe(place.span.start))
         };
-        crate::dump::objects(&self.world, &self.types, &describe)
+        crate::dump::objects(&self.world, &self.types, Only::default(), &describe)
+    }
+
+    /// Whether a file of this path was read for the rules.
+    pub fn reads(&self, path: &str) -> bool {
+        self.files.contains_key(path)
     }
 
     /// What the rules made.

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use warren_fleet::ast::IncludeKind;
+use warren_fleet::dump::Only;
 use warren_fleet::dump_icinga::Dump;
 use warren_fleet::engine::{Options, load};
 use warren_fleet::modules::Modules;
@@ -67,17 +68,27 @@ impl Outside for Files {
 
 /// The objects of a configuration; else what is wrong with it.
 pub fn ours(source: Source, constants: &[(String, String)]) -> Result<Objects, String> {
-    let (types, modules) = (Types::new(icinga::types()), Modules::default());
-    let before = icinga::before();
+    let (types, modules) = (Types::new(icinga::types(Default::default())), Modules::default());
+    let before = icinga::before(Default::default());
+    let full = |name: &str| match name.ends_with("Dir") {
+        true => format!("Configuration.{name}"),
+        false => name.to_owned(),
+    };
+    let constants: Vec<(String, &str)> =
+        constants.iter().map(|(name, value)| (full(name), value.as_str())).collect();
     let constants: Vec<(&str, &str)> =
-        constants.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let options = Options { before: Some(&before), constants: &constants, ..Options::default() };
+        constants.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    let application = icinga::application();
+    let otherwise = [("IcingaApplication", &application)];
+    let (before, otherwise) = (Some(&before), &otherwise[..]);
+    let options = Options { before, constants: &constants, otherwise, ..Options::default() };
     let fleet = load(source, &types, &modules, Box::new(Files), &options);
     if !fleet.faults.is_empty() {
         let sources = |file| modules.source(file);
         return Err(fleet.faults.iter().map(|fault| diagnostic::render(fault, &sources)).collect());
     }
-    let dump = Dump { world: &fleet.world, types: &types, modules: &modules };
+    let dump =
+        Dump { world: &fleet.world, types: &types, modules: &modules, only: Only::default() };
     Ok(dump.all().iter().map(|text| entry(text)).collect())
 }
 

@@ -2,26 +2,21 @@
 
 use serde_json::{Value, json};
 use warren_fleet::ast::Module;
-use warren_fleet::token::Keyword;
 use warren_fleet::types::{Kind, Type};
 use warren_fleet::{FileId, Severity, Source, assist, format, parse, schema};
 use warren_unit::settings::Id;
 
 use super::documents::{Documents, offset, position, uri_of};
 
-/// LSP's kinds of completions: a property, a class.
-const PROPERTY: u8 = 10;
-const CLASS: u8 = 7;
-
 /// A document and the byte that a question is about.
-fn place(documents: &Documents, parameters: &Value) -> Option<(String, Module, u32)> {
+pub(super) fn place(documents: &Documents, parameters: &Value) -> Option<(String, Module, u32)> {
     let uri = parameters["textDocument"]["uri"].as_str()?.to_owned();
     let at = offset(documents.text(&uri)?, &parameters["position"]);
     let module = documents.module(&uri)?;
     Some((uri, module, at))
 }
 
-fn type_called(name: &str) -> Option<Type> {
+pub(super) fn type_called(name: &str) -> Option<Type> {
     schema::warrener::types().into_iter().find(|of_type| of_type.name == name)
 }
 
@@ -56,7 +51,24 @@ fn attribute(module: &Module, at: u32, word: &str) -> Option<String> {
     let field = of_type.fields.into_iter().find(|field| field.name == word)?;
     match field.kind {
         Kind::Setting(id) => setting_text(id),
-        kind => Some(format!("`{word}` of {}: {kind:?}", of_type.name)),
+        kind => Some(format!("`{word}` of {}: {}", of_type.name, takes(kind))),
+    }
+}
+
+/// What an attribute that is no setting takes.
+fn takes(kind: Kind) -> String {
+    match kind {
+        Kind::Any => "any value".to_owned(),
+        Kind::Text => "a text".to_owned(),
+        Kind::Number | Kind::Integer => "a number".to_owned(),
+        Kind::Boolean => "true or false".to_owned(),
+        Kind::Array => "an array".to_owned(),
+        Kind::Dictionary => "a dictionary".to_owned(),
+        Kind::Function => "a function".to_owned(),
+        Kind::Name(of_type) => format!("the name of a {of_type}"),
+        Kind::Names(of_type) => format!("names of objects of type {of_type}"),
+        Kind::Setting(id) => warren_unit::doc::kind(id.setting().kind),
+        Kind::ReadOnly => "set by Warrener alone".to_owned(),
     }
 }
 
@@ -92,55 +104,12 @@ pub(super) fn definition(documents: &Documents, parameters: &Value) -> Value {
     json!(found)
 }
 
-fn location(module: &Module, span: warren_fleet::Span) -> Value {
+pub(super) fn location(module: &Module, span: warren_fleet::Span) -> Value {
     let source = &module.source;
     json!({
         "uri": uri_of(&source.path),
         "range": {"start": position(source, span.start), "end": position(source, span.end)},
     })
-}
-
-/// Settings of the type around a place; behind `import`, the templates there are.
-pub(super) fn completion(documents: &Documents, parameters: &Value) -> Value {
-    let Some((uri, module, at)) = place(documents, parameters) else { return Value::Null };
-    if assist::is_after_import(&module, at) {
-        let of_type = assist::type_around(&module, at);
-        let mut names: Vec<String> = documents
-            .modules(&uri)
-            .iter()
-            .flat_map(assist::named)
-            .filter(|named| named.keyword == Keyword::Template)
-            .filter(|named| of_type.as_ref().is_none_or(|of_type| named.of_type == *of_type))
-            .map(|named| named.name)
-            .collect();
-        names.sort();
-        names.dedup();
-        let items = names.into_iter().map(|name| json!({"label": name, "kind": CLASS}));
-        return items.collect();
-    }
-    match assist::type_around(&module, at).and_then(|name| type_called(&name)) {
-        // What only the engine sets cannot be written.
-        Some(of_type) => {
-            of_type.fields.iter().filter(|field| field.kind != Kind::ReadOnly).map(item).collect()
-        }
-        None => types(),
-    }
-}
-
-fn item(field: &warren_fleet::types::Field) -> Value {
-    let detail = match field.kind {
-        Kind::Setting(id) => Some(warren_unit::doc::kind(id.setting().kind)),
-        _ => None,
-    };
-    json!({
-        "label": field.name, "kind": PROPERTY, "detail": detail,
-        "insertText": format!("{} = ", field.name),
-    })
-}
-
-fn types() -> Value {
-    let all = schema::warrener::types().into_iter();
-    all.map(|of_type| json!({"label": of_type.name, "kind": CLASS})).collect()
 }
 
 /// The whole text laid out; nothing to do for one with faults.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use warren_fleet::ast::Module;
 use warren_fleet::engine::Options;
-use warren_fleet::outside::{Include, Outside};
+use warren_fleet::outside::{Data, Include, Outside};
 use warren_fleet::session::{Message, Session};
 use warren_fleet::{Diagnostic, FileId, Severity, Source, parse};
 use warren_fleet_files::{Files, Reading};
@@ -61,6 +61,9 @@ pub(super) fn position(source: &Source, at: u32) -> Value {
     json!({"line": line - 1, "character": before})
 }
 
+/// A column that no line reaches: its end.
+const LINE_END: u32 = 1 << 16;
+
 /// The byte of a place; the end of the line if it is beyond that.
 pub(super) fn offset(text: &str, position: &Value) -> u32 {
     let number = |key: &str| position[key].as_u64().unwrap_or(0) as usize;
@@ -106,6 +109,10 @@ impl Outside for Overlaid<'_, '_> {
         Ok(sources)
     }
 
+    fn data(&mut self, include: &Include) -> Result<Data, String> {
+        self.files.data(include)
+    }
+
     fn now(&self) -> f64 {
         self.files.now()
     }
@@ -113,6 +120,8 @@ impl Outside for Overlaid<'_, '_> {
 
 impl Documents {
     pub(super) fn new(root: Option<PathBuf>) -> Documents {
+        // Editors name files by their whole paths.
+        let root = root.map(|root| std::fs::canonicalize(&root).unwrap_or(root));
         Documents { root, open: BTreeMap::new(), told: BTreeSet::new() }
     }
 
@@ -152,6 +161,14 @@ impl Documents {
         Some(parse(FileId(0), source).0)
     }
 
+    /// All rules of the directory, and all documents without one, parsed.
+    pub(super) fn all_modules(&self) -> Vec<Module> {
+        match self.open.keys().next() {
+            Some(uri) => self.modules(uri),
+            None => Vec::new(),
+        }
+    }
+
     /// The document, then all other rules of its directory and below, parsed.
     pub(super) fn modules(&self, uri: &str) -> Vec<Module> {
         let own = self.module(uri);
@@ -179,7 +196,7 @@ impl Documents {
     }
 
     /// The URI of a path as the editor writes it, which may escape other letters than we do.
-    fn uri(&self, path: &str) -> String {
+    pub(super) fn uri(&self, path: &str) -> String {
         let own = |uri: &&String| path_of(uri).is_some_and(|own| own == Path::new(path));
         self.open.keys().find(own).cloned().unwrap_or_else(|| uri_of(path))
     }
@@ -189,6 +206,33 @@ impl Documents {
         let source = Source::new(uri, text.as_bytes());
         let (_, faults) = parse(FileId(0), source.clone());
         faults.iter().map(|fault| fault_of_syntax(fault, &source)).collect()
+    }
+
+    /// A fault with what belongs to it: in words, not as it is drawn in a terminal.
+    fn fault_of_rules(&self, message: &Message) -> Value {
+        let uri = self.uri(&message.path);
+        let text = self.open.get(&uri);
+        // A fault of more than one line is marked in its first: that is where to look.
+        let (line, column) = message.end;
+        let is_one_line = line == message.line && column > message.column;
+        let end = if is_one_line { column } else { LINE_END };
+        let help = message.help.as_ref().map(|help| format!("\n{help}")).unwrap_or_default();
+        let related = message.notes.iter().map(|(path, line, note)| {
+            let uri = self.uri(path);
+            let place = |column| in_line(self.open.get(&uri), *line, column);
+            let range = json!({"start": place(1), "end": place(LINE_END)});
+            json!({"location": {"uri": uri, "range": range}, "message": note})
+        });
+        json!({
+            "range": {
+                "start": in_line(text, message.line, message.column),
+                "end": in_line(text, message.line, end),
+            },
+            "severity": severity(message.severity),
+            "source": "warren",
+            "message": format!("{}{help}", message.message),
+            "relatedInformation": related.collect::<Value>(),
+        })
     }
 
     /// Evaluates all rules of a directory, beside faults of syntax too. Files that were told of and
@@ -211,7 +255,7 @@ impl Documents {
             all.entry(uri).or_default();
         }
         for message in &loaded.messages {
-            let (of, fault) = (self.uri(&message.path), fault_of_rules(message));
+            let (of, fault) = (self.uri(&message.path), self.fault_of_rules(message));
             let line = u64::from(message.line.saturating_sub(1));
             // The exact place of this one is known.
             let is_told = of == uri && syntax.contains(&(line, message.message.clone()));
@@ -251,18 +295,18 @@ fn line_and_text(fault: &Value) -> (u64, String) {
     (line, text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// A whole line: the text that it was found in may be another one than the editor shows by now.
-fn fault_of_rules(message: &Message) -> Value {
-    let line = message.line.saturating_sub(1);
-    json!({
-        "range": {
-            "start": {"line": line, "character": message.column.saturating_sub(1)},
-            "end": {"line": line + 1, "character": 0},
-        },
-        "severity": severity(message.severity),
-        "source": "warren",
-        "message": message.rendered.split_once(": ").map_or("", |(_, text)| text).trim_end(),
-    })
+/// A place of a text that may be another one by now: columns are bytes of this line.
+fn in_line(text: Option<&String>, line: u32, column: u32) -> Value {
+    let found = text.and_then(|text| text.lines().nth(line.saturating_sub(1) as usize));
+    let bytes = column.saturating_sub(1) as usize;
+    let character = match found {
+        Some(found) => {
+            let before = found.char_indices().take_while(|(at, _)| *at < bytes);
+            before.map(|(_, c)| c.len_utf16()).sum()
+        }
+        None => bytes,
+    };
+    json!({"line": line.saturating_sub(1), "character": character})
 }
 
 #[cfg(test)]

@@ -3,10 +3,13 @@
 //!
 //! Faults of syntax are told with every change of a text, faults of evaluation when a file is opened
 //! or saved; the texts that are open in the editor count, not those on the disk. `documents` is what
-//! is open, `answers` the questions.
+//! is open; `answers`, `completion`, `symbols` and `actions` are the questions.
 
+mod actions;
 mod answers;
+mod completion;
 mod documents;
+mod symbols;
 mod wire;
 
 use std::io::{BufReader, stdin, stdout};
@@ -23,6 +26,9 @@ const PARSE_ERROR: i64 = -32700;
 
 /// JSON-RPC: the method is not known.
 const METHOD_NOT_FOUND: i64 = -32601;
+
+/// LSP: what was asked for cannot be done.
+const REQUEST_FAILED: i64 = -32803;
 
 /// LSP: nothing may be asked after `shutdown`.
 const INVALID_REQUEST: i64 = -32600;
@@ -76,7 +82,12 @@ fn answer(documents: &Documents, method: &str, parameters: &Value) -> Answer {
                 "textDocumentSync": {"openClose": true, "change": 2, "save": {}},
                 "hoverProvider": true,
                 "definitionProvider": true,
-                "completionProvider": {"triggerCharacters": ["\""]},
+                "completionProvider": {"triggerCharacters": ["\"", "."]},
+                "referencesProvider": true,
+                "renameProvider": true,
+                "documentSymbolProvider": true,
+                "workspaceSymbolProvider": true,
+                "codeActionProvider": {"codeActionKinds": ["quickfix"]},
                 "documentFormattingProvider": true,
             },
             "serverInfo": {"name": "warren", "version": env!("CARGO_PKG_VERSION")},
@@ -84,7 +95,14 @@ fn answer(documents: &Documents, method: &str, parameters: &Value) -> Answer {
         "shutdown" => Ok(Value::Null),
         "textDocument/hover" => Ok(answers::hover(documents, parameters)),
         "textDocument/definition" => Ok(answers::definition(documents, parameters)),
-        "textDocument/completion" => Ok(answers::completion(documents, parameters)),
+        "textDocument/completion" => Ok(completion::completion(documents, parameters)),
+        "textDocument/references" => Ok(symbols::references(documents, parameters)),
+        "textDocument/rename" => {
+            symbols::rename(documents, parameters).map_err(|what| (REQUEST_FAILED, what))
+        }
+        "textDocument/documentSymbol" => Ok(symbols::of_document(documents, parameters)),
+        "workspace/symbol" => Ok(symbols::of_all(documents, parameters)),
+        "textDocument/codeAction" => Ok(actions::actions(documents, parameters)),
         "textDocument/formatting" => Ok(answers::formatting(documents, parameters)),
         _ => Err((METHOD_NOT_FOUND, method.to_owned())),
     }

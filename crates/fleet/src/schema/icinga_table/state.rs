@@ -1,7 +1,8 @@
 //! What objects are, not what they are to be: attributes that the program sets while it runs. A
 //! dump has them as they are before anything ran.
 
-use super::{Attribute, any, array, boolean, number};
+use super::{Attribute, any, array, boolean, dictionary, number, of};
+use crate::types::{Kind, Unset};
 
 /// Of all objects: how they are, not how they are to be.
 pub(in crate::schema) const STATE: &[Attribute] = &[
@@ -9,6 +10,7 @@ pub(in crate::schema) const STATE: &[Attribute] = &[
     any("extensions"),
     number("ha_mode", 0.0),
     any("original_attributes"),
+    of("source_location", Kind::Dictionary, Unset::Location),
     boolean("paused", true),
     boolean("pause_called", false),
     boolean("resume_called", false),
@@ -52,6 +54,7 @@ pub(in crate::schema) const STATES: &[(&[&str], &[Attribute])] = &[
             number("last_state_unreachable", 0.0),
             number("next_check", 0.0),
             number("next_update", 300.0),
+            any("pending_executions"),
             number("previous_state_change", 0.0),
             boolean("problem", false),
             number("severity", 16.0),
@@ -81,7 +84,7 @@ pub(in crate::schema) const STATES: &[(&[&str], &[Attribute])] = &[
             number("last_state_unknown", 0.0),
             number("last_state_warning", 0.0),
             number("state", 3.0),
-            any("host"),
+            dictionary("host").or_owner(),
         ],
     ),
     (

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use warren_fleet::Source;
-use warren_fleet::outside::{Include, Outside};
+use warren_fleet::outside::{Data, Include, Outside};
 use warren_fleet_files::{ALL_BYTES_MAX, Asked};
 
 /// Writes them, all or nothing.
@@ -50,8 +50,16 @@ impl Outside for Kept {
     fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
         let asked = Asked::of(include)?;
         let found = |source: &&Source| asked.covers(&PathBuf::from(&*source.path));
-        let sources: Vec<Source> = self.0.iter().filter(found).cloned().collect();
+        let mut sources: Vec<Source> = self.0.iter().filter(found).cloned().collect();
+        sources.sort_by(|a, b| asked.order((*a.path).as_ref(), (*b.path).as_ref()));
         Ok(sources)
+    }
+
+    fn data(&mut self, include: &Include) -> Result<Data, String> {
+        let asked = Asked::of(include)?;
+        let known = self.0.iter().find(|source| asked.covers(&PathBuf::from(&*source.path)));
+        let missing = || format!("the file '{}' is not among those that are kept", include.path);
+        warren_fleet_files::parse_data(known.ok_or_else(missing)?)
     }
 
     fn now(&self) -> f64 {
