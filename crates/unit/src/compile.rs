@@ -9,13 +9,14 @@ mod exec;
 mod manager;
 mod service;
 mod socket;
+mod timer;
 mod unit;
 
 pub use manager::defaults;
 
 use crate::config::{
     AutomountConfig, Command, ExecConfig, MountConfig, ServiceConfig, SliceConfig, SocketConfig,
-    TriggerLimit, UnitSection,
+    TimerConfig, TriggerLimit, UnitSection,
 };
 use crate::context::{Context, Defaults};
 use crate::diagnostic::{Code, Diagnostic, Severity};
@@ -100,6 +101,11 @@ impl<'a> Compiler<'a> {
         self.run(Unit::automount)
     }
 
+    /// \[Timer\]
+    pub fn timer(&self) -> Compiled<TimerConfig> {
+        self.run(Unit::timer)
+    }
+
     /// \[Slice\]
     pub fn slice(&self) -> Compiled<SliceConfig> {
         self.run(|unit| SliceConfig { cgroup: Box::new(unit.cgroup()), sandbox: unit.sandbox() })
@@ -116,6 +122,7 @@ impl<'a> Compiler<'a> {
             UnitType::Swap => self.swap().1,
             UnitType::Automount => self.automount().1,
             UnitType::Slice => self.slice().1,
+            UnitType::Timer => self.timer().1,
             _ => Vec::new(),
         });
         for diagnostic in self.run(Unit::unused_settings).1 {

@@ -5,15 +5,25 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::config::Listen;
+use crate::config::{Listen, TimerEvent};
 use crate::context::Context;
 use crate::diagnostic::{Code, Diagnostic, Severity, Sink};
 use crate::load::Sources;
 use crate::name::UnitName;
 use crate::parse::{Entry, UnitFile};
-use crate::settings::{Id, Kind, List, SETTINGS};
+use crate::settings::{Id, Kind, List, SETTINGS, id};
 use crate::specifier::Specifiers;
 use crate::value::{self, Fault};
+
+/// What a timer may wait for.
+const TIMER_EVENTS: [Id; 6] = [
+    id!(Timer "OnActiveSec"),
+    id!(Timer "OnBootSec"),
+    id!(Timer "OnStartupSec"),
+    id!(Timer "OnUnitActiveSec"),
+    id!(Timer "OnUnitInactiveSec"),
+    id!(Timer "OnCalendar"),
+];
 
 /// Which settings are assigned to at all: of the hundreds that are asked for when a unit is compiled,
 /// few are.
@@ -264,6 +274,21 @@ impl<'a> Merged<'a> {
                 Ok(listen) => out.push(listen),
                 Err(fault) => self.fault(&entry, Code::BadValue, &fault),
             }
+        }
+        out
+    }
+
+    /// What a timer waits for, in the order of the files, across the kinds; an empty assignment of any kind drops
+    /// all before it (systemd.timer(5), OnActiveSec=).
+    pub fn timer_events(&self) -> Vec<TimerEvent> {
+        let mut out = Vec::new();
+        for entry in self.in_file_order_of(&TIMER_EVENTS) {
+            if entry.value.is_empty() {
+                out.clear();
+                continue;
+            }
+            let event = |text: &str| value::timer_event(entry.setting.setting().name, text);
+            out.extend(self.one(&entry, event));
         }
         out
     }

@@ -38,6 +38,7 @@ mod kill;
 mod mount;
 mod service;
 mod socket;
+mod timer;
 mod unit;
 
 pub use cgroup::*;
@@ -47,4 +48,5 @@ pub use kill::*;
 pub use mount::*;
 pub use service::*;
 pub use socket::*;
+pub use timer::*;
 pub use unit::*;

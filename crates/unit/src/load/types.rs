@@ -518,19 +518,11 @@ impl Loader<'_, '_> {
     }
 
     fn timer(&mut self) -> Check {
-        let events = [
-            id!(Timer "OnActiveSec"),
-            id!(Timer "OnBootSec"),
-            id!(Timer "OnStartupSec"),
-            id!(Timer "OnUnitActiveSec"),
-            id!(Timer "OnUnitInactiveSec"),
-            id!(Timer "OnCalendar"),
-        ];
         let switches = [id!(Timer "OnClockChange"), id!(Timer "OnTimezoneChange")];
-        if !events.into_iter().any(|id| self.merged.has(id))
+        if self.merged.timer_events().is_empty()
             && !switches.into_iter().any(|id| self.merged.flag(id, false))
         {
-            return Err("no On*= setting".to_owned());
+            return Err("no On*= setting with a valid value".to_owned());
         }
         self.triggered(id!(Timer "Unit"))
     }
