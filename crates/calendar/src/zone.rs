@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 
 /// A time zone.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Zone(TimeZone);
 
 /// A stretch of time in which clocks of a zone are ahead of UTC by the same amount.
@@ -79,7 +79,7 @@ fn timestamp(us: i64) -> Timestamp {
 }
 
 /// The zones that are known: that of the host, and others by their names.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Zones {
     /// The zone of the host.
     pub local: Zone,

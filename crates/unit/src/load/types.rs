@@ -528,29 +528,11 @@ impl Loader<'_, '_> {
     }
 
     fn path(&mut self) -> Check {
-        let mut count = 0;
-        for id in [
-            id!(Path "PathExists"),
-            id!(Path "PathExistsGlob"),
-            id!(Path "PathChanged"),
-            id!(Path "PathModified"),
-            id!(Path "DirectoryNotEmpty"),
-        ] {
-            for entry in self.merged.list(id) {
-                let text = self.merged.expand(entry);
-                match text.map(|text| value::path(&text)) {
-                    Some(Ok(path)) => {
-                        count += 1;
-                        self.mounts_for(&path);
-                    }
-                    Some(Err(fault)) => self.merged.fault(entry, Code::BadValue, &fault),
-                    None => {}
-                }
-            }
-        }
-        if count == 0 {
+        let paths = self.merged.watched_paths();
+        if paths.is_empty() {
             return Err("no path to watch".to_owned());
         }
+        paths.iter().for_each(|spec| self.mounts_for(&spec.path));
         self.triggered(id!(Path "Unit"))
     }
 

@@ -177,13 +177,13 @@ rows! {
         Persistent WakeSystem RemainAfterElapse;
     @Timer Acted Last (Names): Unit;
 
-    @Path Parsed Append (Path): PathExists PathExistsGlob PathChanged PathModified
+    @Path Acted Append (Path): PathExists PathExistsGlob PathChanged PathModified
         DirectoryNotEmpty;
-    @Path Parsed Last (Names): Unit;
-    @Path Parsed Last (Bool): MakeDirectory;
-    @Path Parsed Last (Mode): DirectoryMode;
-    @Path Parsed Last (Span): TriggerLimitIntervalSec;
-    @Path Parsed Last (COUNT): TriggerLimitBurst;
+    @Path Acted Last (Names): Unit;
+    @Path Acted Last (Bool): MakeDirectory;
+    @Path Acted Last (Mode): DirectoryMode;
+    @Path Acted Last (Span): TriggerLimitIntervalSec;
+    @Path Acted Last (COUNT): TriggerLimitBurst;
 
     @Slice Parsed Last (Raw): ConcurrencyHardMax ConcurrencySoftMax;
 
