@@ -51,7 +51,7 @@ pub fn in_time(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// `timer-stamp`: at rest the stamp of a timer with `Persistent=` is of its last run.
+/// `timer-stamp`: at rest the stamp of a timer with `Persistent=` is of its last run, or of its start after that.
 pub fn stamps_are_true(world: &World) -> Vec<String> {
     let memories = timers(&world.core).filter_map(|(unit, _)| {
         let memory = world.core.unit_run(unit).history.as_ref()?.timer?;
@@ -60,7 +60,8 @@ pub fn stamps_are_true(world: &World) -> Vec<String> {
         (is_stamped && !memory.last_trigger.is_never()).then_some((unit, memory))
     });
     let wrong = memories.filter(|(unit, memory)| {
-        world.kernel.wall.stamps.get(unit) != Some(&memory.last_trigger.realtime_us)
+        let stamp = world.kernel.wall.stamps.get(unit);
+        stamp.is_none_or(|&stamp| stamp < memory.last_trigger.realtime_us)
     });
     wrong.map(|(unit, _)| format!("timer-stamp: {}", world.name(unit))).collect()
 }

@@ -300,7 +300,12 @@ pub(crate) fn plan_anew_if_edited(core: &mut Core, unit: UnitId, before: &Graph)
     }
     (run.spans_from, run.delay_us) = (now.monotonic, None);
     run.wakes = is.timer().wake_system;
-    if run.phase != TimerPhase::Running && run.asked.is_none() {
+    let rests = run.phase != TimerPhase::Running && run.asked.is_none();
+    if is.timer().persistent && !was.timer().persistent {
+        let at_us = core.units.timer_mut(unit).calendar_from_us;
+        core.outbox.effects.push(Effect::StampTimer { unit, at_us });
+    }
+    if rests {
         look_up_or_plan(core, unit, is.timer(), false);
     }
 }
