@@ -261,7 +261,7 @@ pub struct PathLook {
     pub is_met: bool,
     /// Something that `PathChanged=` or `PathModified=` is for was seen to change.
     pub is_changed: bool,
-    /// A checksum of what is watched for changes, never 0: another one is another look.
+    /// A checksum of what is watched for changes: another one is another look. 0 where that was not looked at.
     pub print: u64,
 }
 
@@ -536,7 +536,8 @@ pub enum Effect {
         /// `MakeDirectory=` counts.
         makes: bool,
     },
-    /// Look at the paths of a path unit again → [`Done::Paths`].
+    /// Look again whether what a path unit waits for is there → [`Done::Paths`], of which the checksum is 0: changes
+    /// are told by [`Event::PathTouched`].
     LookAtPaths {
         /// The effect's id.
         id: EffectId,

@@ -81,10 +81,13 @@ pub(crate) fn done(core: &mut Core, unit: UnitId, effect: EffectId, result: Done
 
 fn take_look(core: &mut Core, unit: UnitId, look: PathLook) {
     let run = core.units.path_mut(unit);
-    let was = std::mem::replace(&mut run.print, look.print);
-    let phase = run.phase;
-    // At the start, and after an edit, things are as they are.
-    let is_changed = phase != PathPhase::Starting && was != 0 && was != look.print;
+    let (was, phase) = (run.print, run.phase);
+    if look.print != 0 {
+        run.print = look.print;
+    }
+    // At the start, and after an edit, things are as they are. Of what is watched each change was told.
+    let is_known = phase != PathPhase::Starting && was != 0 && look.print != 0;
+    let is_changed = is_known && was != look.print;
     match phase {
         PathPhase::Running => core.units.path_mut(unit).is_changed |= is_changed,
         PathPhase::Starting | PathPhase::Waiting => {
@@ -106,7 +109,7 @@ pub(crate) fn touched(core: &mut Core, unit: UnitId, look: PathLook) {
     if run.phase == PathPhase::Starting {
         return;
     }
-    if run.print != look.print {
+    if look.print != 0 && run.print != look.print {
         core.units.path_mut(unit).print = look.print;
     }
     match run.phase {

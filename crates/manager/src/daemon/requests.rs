@@ -74,6 +74,7 @@ impl Daemon {
                     self.events.push_back(Event::BusName { unit, state });
                 }
             }
+            Order::ZoneSet(zone) => self.events.push_back(Event::ZoneSet(zone)),
             Order::Refer(unit, on) => self.refer(unit, on),
             // Who no longer waits needs no answer.
             Order::Stretch { from, until, reply } => {

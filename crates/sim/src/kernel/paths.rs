@@ -40,13 +40,15 @@ impl Kernel {
             let error = "no watches left".to_owned();
             return self.answer(id, Done::Failed { error });
         }
-        self.paths.entry(unit).or_default().is_watched = true;
-        self.look_at_paths(id, unit);
+        let paths = self.paths.entry(unit).or_default();
+        paths.is_watched = true;
+        let look = paths.look(false);
+        self.answer(id, Done::Paths(look));
     }
 
     pub(super) fn look_at_paths(&mut self, id: EffectId, unit: UnitId) {
         let paths = self.paths.entry(unit).or_default();
-        let look = paths.look(false);
+        let look = PathLook { print: 0, ..paths.look(false) };
         self.answer(id, Done::Paths(look));
     }
 
