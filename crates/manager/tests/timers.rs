@@ -150,3 +150,48 @@ fn reloads_without_an_edit_change_nothing() {
     pause(Duration::from_millis(300));
     assert_eq!(runs(&machine), 1);
 }
+
+#[test]
+fn systemctl_shows_timers_and_paths() {
+    if !lab::has_systemctl("systemctl_shows_timers_and_paths") {
+        return;
+    }
+    let daily = "[Unit]\nDefaultDependencies=no\n[Timer]\nOnCalendar=03:04\nOnCalendar=Mon *-*-* 04:05:06.5 UTC\n\
+                 RandomizedDelaySec=1h\nPersistent=yes\nAccuracySec=5s\nUnit=a.service";
+    let units = [
+        ("a.service", COUNTS),
+        ("daily.timer", daily),
+        ("mono.timer", &timer("OnActiveSec=1h\nOnUnitActiveSec=2h\nRemainAfterElapse=no")),
+        (
+            "p.path",
+            "[Unit]\nDefaultDependencies=no\n[Path]\nPathChanged=/tmp\nPathExistsGlob=/no/*\nUnit=a.service",
+        ),
+    ];
+    let Some(machine) = Machine::start("timer-systemctl", &units) else { return };
+    let run = |words: &[&str]| {
+        let argv = [&["systemctl"], words].concat();
+        machine.run(&argv).unwrap_or_else(|said| format!("failed: {said}"))
+    };
+    let show =
+        |unit: &str, what: &str| run(&["show", "-p", what, "--value", unit]).trim().to_owned();
+    assert_eq!(show("mono.timer", "NextElapseUSecMonotonic"), "infinity");
+    assert_eq!(run(&["start", "daily.timer", "mono.timer", "p.path"]), "");
+    let listed = run(&["list-timers", "--all", "--no-pager"]);
+    for words in ["59min left", "mono.timer", "daily.timer a.service", "2 timers listed."] {
+        assert!(listed.contains(words), "{words}: {listed}");
+    }
+    let calendars = show("daily.timer", "TimersCalendar");
+    for words in ["OnCalendar=*-*-* 03:04:00 ;", "OnCalendar=Mon *-*-* 04:05:06.500000 UTC ;"] {
+        assert!(calendars.contains(words), "{calendars}");
+    }
+    assert!(show("mono.timer", "TimersMonotonic").contains("OnUnitActiveUSec=2h ;"));
+    assert_eq!(show("daily.timer", "NextElapseUSecMonotonic"), "infinity");
+    assert_eq!(show("daily.timer", "AccuracyUSec"), "5s");
+    assert_eq!(show("daily.timer", "RandomizedDelayUSec"), "1h");
+    assert_eq!(show("mono.timer", "RemainAfterElapse"), "no");
+    assert_eq!(show("daily.timer", "Triggers"), "a.service");
+    assert_eq!(show("p.path", "Paths"), "/tmp (PathChanged)\n/no/* (PathExistsGlob)");
+    assert!(run(&["status", "daily.timer", "--no-pager"]).contains("active (waiting)"));
+    assert_eq!(run(&["restart", "mono.timer", "p.path"]), "");
+    assert_eq!(run(&["is-active", "mono.timer", "p.path"]), "active\nactive\n");
+}

@@ -1,5 +1,5 @@
-//! Swaps, and unit types that this version loads but does not run: scopes, timers, paths. Of those,
-//! and of devices, settings are shown with their defaults.
+//! Swaps, and scopes, which this version loads but does not run. Of those, and of devices, settings are shown with
+//! their defaults.
 
 use super::properties;
 use super::values::*;
@@ -28,39 +28,6 @@ properties! {
     RuntimeMaxUSec "t" Const = "18446744073709551615";
     RuntimeRandomizedExtraUSec "t" Const = "0";
     OOMPolicy "s" Const = "stop";
-}
-
-properties! {
-    /// Timers.
-    TIMER:
-    Unit "s" Const => |s, w| w.str(s.triggered());
-    TimersMonotonic "a(stt)" Invalidates = "0";
-    TimersCalendar "a(sst)" Invalidates = "0";
-    OnClockChange "b" Const = "false";
-    OnTimezoneChange "b" Const = "false";
-    NextElapseUSecRealtime "t" Value = "0";
-    NextElapseUSecMonotonic "t" Value = "0";
-    LastTriggerUSec "t" Value = "0";
-    LastTriggerUSecMonotonic "t" Value = "0";
-    Result "s" Value = "success";
-    AccuracyUSec "t" Const = "60000000";
-    RandomizedDelayUSec "t" Const = "0";
-    FixedRandomDelay "b" Const = "false";
-    Persistent "b" Const = "false";
-    WakeSystem "b" Const = "false";
-    RemainAfterElapse "b" Const = "true";
-}
-
-properties! {
-    /// Paths.
-    PATH:
-    Unit "s" Const => |s, w| w.str(s.triggered());
-    Paths "a(ss)" Const = "0";
-    MakeDirectory "b" Const = "false";
-    DirectoryMode "u" Const = "493";
-    Result "s" Value = "success";
-    TriggerLimitIntervalUSec "t" Const = "2000000";
-    TriggerLimitBurst "u" Const = "200";
 }
 
 properties! {

@@ -145,6 +145,7 @@ impl Daemon {
             Call::Freeze { unit, frozen } => {
                 self.ask(asker, Request::Freeze { unit, frozen }, Client::Bus(reply));
             }
+            Call::ForgetStamp(unit) => self.forget_stamp(unit, reply),
             Call::ReloadConfiguration => {
                 self.announce(Announcement::Reloading(true));
                 let how = Reload::ALL;

@@ -4,6 +4,8 @@ use crate::base::clock::now;
 use crate::base::say::say;
 use crate::daemon::Daemon;
 use crate::timer::{stamps, zones};
+use warren_bus::BusError;
+use warren_bus::backend::{Answer, ReplySender};
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::protocol::event::{Done, Event, TimerFiles};
 
@@ -51,6 +53,16 @@ impl Daemon {
             if let Err(e) = stamps::write(&path, at_us) {
                 say!("{}: {e}: this run of the timer is not remembered", path.display());
             }
+            Done::Ok
+        });
+    }
+
+    /// Removes the stamp file of a timer, for a client.
+    pub(super) fn forget_stamp(&mut self, unit: UnitId, reply: ReplySender) {
+        let path = self.stamp_path(unit);
+        self.workers.run(STAMP_EFFECT, move || {
+            let failed = |e: std::io::Error| BusError::failed(format!("{}: {e}", path.display()));
+            reply.send(stamps::remove(&path).map(|()| Answer::Done).map_err(failed));
             Done::Ok
         });
     }
