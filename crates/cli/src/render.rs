@@ -458,6 +458,9 @@ fn headline(out: &mut String, root: &WhyStep, style: Style) {
     if let Some(words) = &root.device {
         put!(out, "   Device: {words}");
     }
+    if let Some(timer) = &root.timer {
+        put!(out, "   Elapses: {}", purpose::elapses(timer));
+    }
     conditions(out, root);
     if let Some(refusal) = &root.refusal {
         put!(out, "   {}", refusal_text(refusal));
