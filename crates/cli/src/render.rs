@@ -395,6 +395,9 @@ fn why_unit(out: &mut String, unit: &WhyUnit, style: Style) {
         for remark in remarks(&step.remarks) {
             put!(out, "     Note: {remark}");
         }
+        if let Some(timer) = &step.timer {
+            put!(out, "     Elapses: {}", purpose::elapses(timer));
+        }
         if let Some(refusal) = &step.refusal {
             put!(out, "     {}", refusal_text(refusal));
         }
