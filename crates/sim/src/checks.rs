@@ -272,9 +272,9 @@ pub fn at_rest(world: &World) -> Vec<String> {
         wrong.extend(crate::groups::at_rest(world));
         wrong.extend(crate::devices::known(world));
         wrong.extend(world.heard.watchdogs.at_rest(world));
-        wrong.extend(crate::timers::in_time(world));
-        wrong.extend(crate::timers::stamps_are_true(world));
-        wrong.extend(crate::timers::no_change_is_lost(world));
+        wrong.extend(crate::timers::in_time(&world.core, &world.kernel));
+        wrong.extend(crate::timers::stamps_are_true(&world.core, &world.kernel));
+        wrong.extend(crate::timers::no_change_is_lost(&world.core, &world.kernel));
         wrong.extend(all_is_down(world));
     }
     wrong

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use warren_core::machine::Core;
 use warren_core::model::ids::UnitId;
 use warren_core::model::job::JobKind;
-use warren_core::model::state::{Timer, TimerPhase, TimerRun, TypeState};
+use warren_core::model::state::{Path, PathPhase, Timer, TimerPhase, TimerRun, TypeState};
 use warren_core::settings::TypeSettings;
 
-use crate::world::World;
+use crate::kernel::Kernel;
 
 fn timers(core: &Core) -> impl Iterator<Item = (UnitId, &TimerRun)> {
     core.graph().definitions().filter_map(|definition| match &core.unit_run(definition.id).state {
@@ -30,8 +30,7 @@ pub fn reload_changes_nothing(core: &Core, before: &BTreeMap<UnitId, TimerRun>) 
 }
 
 /// `timer-late`: at rest no timer waits for what has come, longer than its `AccuracySec=` lets it.
-pub fn in_time(world: &World) -> Vec<String> {
-    let core = &world.core;
+pub fn in_time(core: &Core, kernel: &Kernel) -> Vec<String> {
     let is_late = |&(unit, run): &(UnitId, &TimerRun)| {
         let config = core.settings().compile(core.graph().definition(unit));
         let TypeSettings::Timer(config) = config.own else { return false };
@@ -42,8 +41,8 @@ pub fn in_time(world: &World) -> Vec<String> {
         let waits = run.phase == TimerPhase::Waiting && job != Some(JobKind::Stop);
         waits
             && !core.totals().stopping
-            && (passed(run.next_realtime_us, world.kernel.realtime())
-                || passed(run.next_monotonic.map(|at| at.0), world.kernel.now))
+            && (passed(run.next_realtime_us, kernel.realtime())
+                || passed(run.next_monotonic.map(|at| at.0), kernel.now))
     };
     timers(core)
         .filter(is_late)
@@ -52,29 +51,27 @@ pub fn in_time(world: &World) -> Vec<String> {
 }
 
 /// `timer-stamp`: at rest the stamp of a timer with `Persistent=` is of its last run, or of its start after that.
-pub fn stamps_are_true(world: &World) -> Vec<String> {
-    let memories = timers(&world.core).filter_map(|(unit, _)| {
-        let memory = world.core.unit_run(unit).history.as_ref()?.timer?;
-        let config = world.core.settings().compile(world.core.graph().definition(unit));
+pub fn stamps_are_true(core: &Core, kernel: &Kernel) -> Vec<String> {
+    let memories = timers(core).filter_map(|(unit, _)| {
+        let memory = core.unit_run(unit).history.as_ref()?.timer?;
+        let config = core.settings().compile(core.graph().definition(unit));
         let is_stamped = matches!(&config.own, TypeSettings::Timer(config) if config.persistent);
         (is_stamped && !memory.last_trigger.is_never()).then_some((unit, memory))
     });
     let wrong = memories.filter(|(unit, memory)| {
-        let stamp = world.kernel.wall.stamps.get(unit);
+        let stamp = kernel.wall.stamps.get(unit);
         stamp.is_none_or(|&stamp| stamp < memory.last_trigger.realtime_us)
     });
-    wrong.map(|(unit, _)| format!("timer-stamp: {}", world.name(unit))).collect()
+    wrong.map(|(unit, _)| format!("timer-stamp: {}", core.graph().name(unit))).collect()
 }
 
 /// `path-lost`: at rest no change is left at what a path unit watches that nothing was started for.
-pub fn no_change_is_lost(world: &World) -> Vec<String> {
-    use warren_core::model::state::{Path, PathPhase};
-    let core = &world.core;
+pub fn no_change_is_lost(core: &Core, kernel: &Kernel) -> Vec<String> {
     let lost = core.graph().definitions().filter(|definition| {
         let TypeState::Path(Path::Up(run)) = &core.unit_run(definition.id).state else {
             return false;
         };
-        let paths = world.kernel.paths.get(&definition.id).copied().unwrap_or_default();
+        let paths = kernel.paths.get(&definition.id).copied().unwrap_or_default();
         let waits = run.phase == PathPhase::Waiting && core.unit_run(definition.id).job.is_none();
         waits && !core.totals().stopping && (paths.is_met || run.print != paths.changes + 1)
     });

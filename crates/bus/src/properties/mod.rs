@@ -13,7 +13,6 @@ mod other;
 mod service;
 mod socket;
 mod subject;
-mod timer;
 mod unit;
 mod values;
 
@@ -122,8 +121,8 @@ static SWAP: &[Interface] = interface!("Swap", other::SWAP, cgroup::CGROUP, exec
 static SCOPE: &[Interface] = interface!("Scope", other::SCOPE, cgroup::CGROUP, exec::KILL);
 static SLICE: &[Interface] = interface!("Slice", cgroup::CGROUP);
 static AUTOMOUNT: &[Interface] = interface!("Automount", mount::AUTOMOUNT);
-static TIMER: &[Interface] = interface!("Timer", timer::TIMER);
-static PATH: &[Interface] = interface!("Path", timer::PATH);
+static TIMER: &[Interface] = interface!("Timer", other::TIMER);
+static PATH: &[Interface] = interface!("Path", other::PATH);
 static DEVICE: &[Interface] = interface!("Device", other::DEVICE);
 static TARGET: &[Interface] = interface!("Target",);
 

@@ -30,10 +30,13 @@ enum Told {
     Untold(EffectId, Untold),
 }
 
+/// Why each watch tells of something.
+type Roles = BTreeMap<WatchId, Vec<Role>>;
+
 /// The paths of one unit.
 struct Paths {
     settings: Arc<Compiled>,
-    roles: BTreeMap<WatchId, Vec<Role>>,
+    roles: Roles,
     /// The look that is under way.
     looking: Option<EffectId>,
     /// Something has changed since it began.
@@ -62,7 +65,7 @@ pub(crate) struct PathWatcher {
     tell: Sender<Told>,
     told: Receiver<Told>,
     /// What looks that are under way have told.
-    telling: BTreeMap<EffectId, (BTreeMap<WatchId, Vec<Role>>, Option<Untold>)>,
+    telling: BTreeMap<EffectId, (Roles, Option<Untold>)>,
     /// Units whose changes nobody tells of.
     untold: BTreeSet<UnitId>,
     /// The first of them, and why, to be said.
@@ -259,7 +262,7 @@ impl PathWatcher {
     }
 
     /// The watches that the last look has set are those that count.
-    fn take_watches(&mut self, unit: UnitId, roles: BTreeMap<WatchId, Vec<Role>>) {
+    fn take_watches(&mut self, unit: UnitId, roles: Roles) {
         let paths = self.units.get_mut(&unit).expect("the caller saw that it is watched");
         let before = std::mem::replace(&mut paths.roles, roles);
         let gone = before.into_keys().filter(|watch| !paths.roles.contains_key(watch)).collect();
