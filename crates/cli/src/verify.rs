@@ -179,7 +179,7 @@ fn unknown_zones(name: &UnitName, compiler: &Compiler<'_>) -> Vec<Diagnostic> {
         column: 0,
         severity: Severity::Warning,
         code: Code::BadValue,
-        message: format!("OnCalendar=: there is no time zone {zone}, ignored").into(),
+        message: format!("OnCalendar=: there is no time zone {zone}, ignored"),
     };
     zones.filter(|zone| !is_there(zone)).map(fault).collect()
 }

@@ -1,10 +1,22 @@
 //! Timers over years and over changes of the clocks: how often their units were started.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use warren_core::machine::Core;
+use warren_core::model::ids::ClientId;
+use warren_core::model::job::{JobMode, JobType};
+use warren_core::model::time::{Moment, Monotonic};
+use warren_core::protocol::event::Event;
+use warren_core::protocol::request::{Asker, Request};
+use warren_core::settings::Settings;
 use warren_sim::faults::Faults;
 use warren_sim::kernel::Kernel;
 use warren_sim::random::Random;
 use warren_sim::script::{Action, Plan};
+use warren_sim::units::UnitTexts;
 use warren_sim::world::World;
+use warren_unit::{Context, Defaults, UnitType};
 
 const SECOND: u64 = 1_000_000;
 const DAY: u64 = 24 * 3600 * SECOND;
@@ -129,4 +141,75 @@ fn what_elapses_while_the_machine_sleeps_comes_once_afterwards() {
     perform(&mut world, "sleep 36000");
     assert_eq!(starts_within(&mut world, SECOND), 1);
     assert_eq!(starts_within(&mut world, 1200 * SECOND), 2);
+}
+
+/// A core with so many timers that are active, each before one target, at 12:00 in UTC.
+fn many(count: u64, settings: &str) -> (Core, u64) {
+    let context = Arc::new(Context::system());
+    let mut core = Core::new(Settings { context, defaults: Arc::new(Defaults::default()) }, 1);
+    let one = |number: u64| {
+        format!(
+            "# t{number}.timer\n[Unit]\nDefaultDependencies=no\n[Timer]\nUnit=x.target\n{}\n",
+            settings.replace(';', "\n")
+        )
+    };
+    let texts: String = (0..count).map(one).collect();
+    let texts = UnitTexts::parse(&format!("{texts}# x.target\n[Unit]\nDefaultDependencies=no\n"));
+    let (graph, delta) = core.graph().apply(texts.changes_from(&UnitTexts::default()));
+    let begin = NOON;
+    core.step(moment(begin), Event::Commit { graph: Arc::new(graph), delta: Box::new(delta) });
+    for definition in core.graph().clone().definitions() {
+        if definition.unit_type() != UnitType::Timer {
+            continue;
+        }
+        let request = Request::Enqueue {
+            unit: definition.id,
+            job_type: JobType::Start,
+            mode: JobMode::Replace,
+            reload_if_possible: false,
+        };
+        let (client, asker) = (ClientId(1), Asker { uid: 0, pid: 1 });
+        core.step(moment(begin), Event::Request { client, asker, request });
+    }
+    core.take_changed();
+    (core, begin)
+}
+
+const NOON: u64 = 1_774_612_800 * SECOND;
+
+/// Both clocks are the same.
+fn moment(us: u64) -> Moment {
+    Moment { monotonic: Monotonic(us), realtime_us: us }
+}
+
+/// How often the loop is woken within a day.
+fn wakes_in_a_day(core: &mut Core, begin: u64) -> usize {
+    let mut wakes = 0;
+    while let Some(at) = core.next_deadline().filter(|at| at.0 <= begin + DAY) {
+        core.step(moment(at.0), Event::Tick);
+        wakes += 1;
+    }
+    wakes
+}
+
+/// `WARREN_TIMERS` says how many (2,000).
+#[test]
+fn many_timers_wake_the_manager_seldom_and_cost_nothing_at_rest() {
+    let count = warren_testkit::variable("WARREN_TIMERS", 2_000);
+    let (mut core, begin) = many(count, "OnCalendar=daily");
+    let took = std::time::Instant::now();
+    for second in 1..3600 {
+        let effects = core.step(moment(begin + second * SECOND), Event::Tick);
+        assert!(effects.is_empty() && core.take_changed().is_empty());
+    }
+    println!("{count} timers at rest: {:?} for 3,600 turns", took.elapsed());
+    let took = std::time::Instant::now();
+    let slept = Duration::from_secs(5);
+    core.step(moment(begin + 3600 * SECOND), Event::ClockSet { slept });
+    println!("{count} timers when the clock was set: {:?}", took.elapsed());
+    assert_eq!(wakes_in_a_day(&mut core, begin), 1);
+    // Spread over the day by dice, those of a minute come together.
+    let (mut core, begin) = many(count, "OnCalendar=12:00;RandomizedDelaySec=24h");
+    let wakes = wakes_in_a_day(&mut core, begin);
+    assert!(wakes <= 24 * 60 + 1, "{wakes} wakes");
 }
