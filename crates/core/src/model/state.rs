@@ -323,6 +323,8 @@ pub struct TimerRun {
     pub next_monotonic: Option<Monotonic>,
     /// When it is looked at: the earlier of both, moved by `AccuracySec=`.
     pub due: Option<Monotonic>,
+    /// `AccuracySec=`, in µs.
+    pub accuracy_us: u64,
     /// `WakeSystem=`: a machine that sleeps then is woken.
     pub wakes: bool,
 }

@@ -28,6 +28,9 @@ use std::time::Duration;
 use warren_calendar::Zone;
 use warren_unit::LoadState;
 use warren_unit::config::TimerConfig;
+use warren_unit::settings::{Group, Id};
+
+const ON_CLOCK_CHANGE: Id = Id::of(Group::Timer, "OnClockChange");
 
 /// A timer's stamp or last run may lie so far ahead of the clock before the clock is taken to have been wrong then.
 pub(crate) const AHEAD_MAX_US: u64 = 60_000_000;
@@ -55,6 +58,7 @@ pub(crate) fn start(core: &mut Core, unit: UnitId) {
         next_realtime_us: None,
         next_monotonic: None,
         due: None,
+        accuracy_us: 0,
         wakes: settings.timer().wake_system,
     };
     let history = core.units.history_mut(unit);
@@ -240,23 +244,30 @@ fn wait_again(core: &mut Core, unit: UnitId) {
 
 /// The wall clock was set, or the machine slept for `slept`.
 pub(crate) fn clock_was_set(core: &mut Core, slept: Duration) {
+    let now_us = core.times.now.realtime_us;
     for unit in core.resources.timers.clone() {
-        let settings = unit_settings::compiled(core, unit);
-        if settings.timer().on_clock_change && is_at_rest(core, unit) {
+        if hears_of_clock(core, unit) && is_at_rest(core, unit) {
             elapse(core, unit);
             continue;
         }
-        let now_us = core.times.now.realtime_us;
-        let run = core.units.timer_mut(unit);
-        if run.wakes {
-            run.next_monotonic = run.next_monotonic.map(|at| at.before(slept));
+        let run = core.units.timer(unit).copied().expect("those that are listed are active");
+        if run.wakes && !slept.is_zero() {
+            let next = run.next_monotonic.map(|at| at.before(slept));
+            core.units.timer_mut(unit).next_monotonic = next;
         }
-        // The clock went back past the last run: its times come again.
+        // The clock went back past the last run: its times come again. Else they stay where they are.
         if run.calendar_from_us > now_us.saturating_add(AHEAD_MAX_US) {
-            run.calendar_from_us = now_us;
+            core.units.timer_mut(unit).calendar_from_us = now_us;
+            plan::plan_if_waiting(core, unit, Anew::Calendar);
         }
-        plan::plan_if_waiting(core, unit, Anew::Calendar);
+        plan::move_due(core, unit);
     }
+}
+
+/// `OnClockChange=`; cheap where no file speaks of it.
+fn hears_of_clock(core: &mut Core, unit: UnitId) -> bool {
+    core.graph.definition(unit).mentions(ON_CLOCK_CHANGE)
+        && unit_settings::compiled(core, unit).timer().on_clock_change
 }
 
 /// The host is in another time zone.

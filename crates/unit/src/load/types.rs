@@ -524,6 +524,9 @@ impl Loader<'_, '_> {
         {
             return Err("no On*= setting with a valid value".to_owned());
         }
+        if self.is_system() && self.merged.flag(id!(Timer "Persistent"), false) {
+            self.mounts_for(STAMP_FILES);
+        }
         self.triggered(id!(Timer "Unit"))
     }
 
@@ -545,6 +548,9 @@ impl Loader<'_, '_> {
         self.slice = Some(parent);
     }
 }
+
+/// Where timers have their stamp files (systemd.timer(5), Persistent=).
+const STAMP_FILES: &str = "/var/lib/systemd/timers";
 
 /// Whether file systems of this type need the network.
 pub fn is_network_file_system(fs_type: &str) -> bool {

@@ -88,6 +88,7 @@ pub(crate) fn plan(core: &mut Core, unit: UnitId, anew: Anew) {
     };
     let run = core.units.timer_mut(unit);
     run.delay_us = Some(delay_us);
+    run.accuracy_us = micros(config.accuracy);
     (run.next_realtime_us, run.next_monotonic) = (next_realtime_us, next_monotonic);
     match next_realtime_us.is_some() || next_monotonic.is_some() {
         true => {
@@ -218,9 +219,13 @@ fn offset(core: &Core, unit: UnitId, most: Duration) -> u64 {
     share_of(most, hash(&[&context.machine_id, &context.uid.to_string(), name]))
 }
 
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// A part of `most` by dice, in µs.
 fn share_of(most: Duration, dice: u128) -> u64 {
-    let most_us = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
+    let most_us = micros(most);
     u64::try_from(dice % (u128::from(most_us) + 1)).expect("less than 64 bits of µs")
 }
 
@@ -236,7 +241,6 @@ fn hash(words: &[&str]) -> u128 {
 /// Writes down when the timer is looked at: as soon as something has elapsed, or up to `AccuracySec=` later, together
 /// with other timers.
 pub(crate) fn move_due(core: &mut Core, unit: UnitId) {
-    let settings = unit_settings::compiled(core, unit);
     let Some(run) = core.units.timer(unit) else { return };
     if run.phase != TimerPhase::Waiting {
         return;
@@ -247,7 +251,8 @@ pub(crate) fn move_due(core: &mut Core, unit: UnitId) {
     });
     let soonest = by_calendar.into_iter().chain(run.next_monotonic).min();
     let place = hash(&[&core.settings.common.context.machine_id, "timers"]);
-    let due = soonest.map(|at| moved(at.max(now.monotonic), settings.timer().accuracy, place));
+    let due = soonest
+        .map(|at| moved(at.max(now.monotonic), Duration::from_micros(run.accuracy_us), place));
     if core.units.timer(unit).and_then(|run| run.due) != due {
         core.units.timer_mut(unit).due = due;
     }
