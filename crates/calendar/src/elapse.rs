@@ -301,6 +301,9 @@ mod tests {
     fn a_word_for_local_time_counts_only_while_it_is_in_force() {
         let (from, until) = ("2026-03-27T12:00:00Z", "2026-03-31T12:00:00Z");
         check("12:00 CET", from, until, &["03-28 11:00:00"]);
+        let zones = Zones { local: Zone::from_rule(BERLIN).expect("a rule"), ..Zones::default() };
+        let now = us(from);
+        assert!(zones.is_local_time("cest", now) && !zones.is_local_time("EST", now));
         check("12:00 cest", from, until, &["03-29 10:00:00", "03-30 10:00:00", "03-31 10:00:00"]);
     }
 

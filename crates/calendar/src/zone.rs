@@ -87,6 +87,15 @@ pub struct Zones {
     pub named: BTreeMap<Box<str>, Option<Zone>>,
 }
 
+impl Zones {
+    /// Whether a word names local time of the host near `now_us`, µs since 1970, as `CET` does in Berlin: no zone of
+    /// that name is needed.
+    pub fn is_local_time(&self, word: &str, now_us: u64) -> bool {
+        let now = i64::try_from(now_us).unwrap_or(i64::MAX);
+        self.local.abbreviation(word, now).is_some()
+    }
+}
+
 impl Default for Zones {
     fn default() -> Zones {
         Zones { local: Zone::utc(), named: BTreeMap::new() }

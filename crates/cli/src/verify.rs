@@ -24,7 +24,7 @@ use crate::connection::own_machine;
 use crate::output::print_json;
 use crate::output::{clean_lines, print};
 
-/// Where zones are (tzfile(5)). Words for local time, like `CET`, have a file there, too.
+/// Where zones are (tzfile(5)).
 const ZONES: &str = "/usr/share/zoneinfo";
 
 /// Stands for the instance of a template.
@@ -171,7 +171,9 @@ impl Verifier {
 /// Zones that a timer's calendar expressions name and that there are none of.
 fn unknown_zones(name: &UnitName, compiler: &Compiler<'_>) -> Vec<Diagnostic> {
     let (config, _) = compiler.timer();
-    let is_there = |zone: &&str| Path::new(ZONES).join(zone).is_file();
+    // What is as short as `CEST` may name local time of the host.
+    let is_word = |zone: &str| zone.len() <= 5 && zone.bytes().all(|b| b.is_ascii_uppercase());
+    let is_there = |zone: &&str| is_word(zone) || Path::new(ZONES).join(zone).is_file();
     let zones = config.calendars().filter_map(|calendar| calendar.needs_zone());
     let fault = |zone: &str| Diagnostic {
         path: compiler.sources.fragment.map_or_else(|| name.as_str().into(), |f| f.path().clone()),

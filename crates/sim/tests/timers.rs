@@ -122,6 +122,20 @@ fn a_catch_up_has_its_random_delay_and_comes_once() {
     assert_eq!(starts_within(&mut world, 900 * SECOND), 0);
 }
 
+/// A public report: after a catch-up the next elapse came late by up to the offset.
+#[test]
+fn after_a_catch_up_the_usual_offset_counts() {
+    let timer = "OnCalendar=hourly;Persistent=yes;RandomizedOffsetSec=1h;AccuracySec=1us";
+    let mut world = world(timer, "2026-01-01 12:30:00");
+    perform(&mut world, "stop a.timer");
+    assert_eq!(starts_within(&mut world, 5 * 3600 * SECOND), 0);
+    perform(&mut world, "start a.timer");
+    assert_eq!(starts_within(&mut world, SECOND), 1);
+    for hour in 0..5 {
+        assert_eq!(starts_within(&mut world, 3600 * SECOND), 1, "hour {hour}");
+    }
+}
+
 #[test]
 fn a_clock_that_was_far_ahead_silences_no_timer() {
     let mut world = world("OnCalendar=minutely;AccuracySec=1us", "2038-01-01 00:00:30");

@@ -43,7 +43,10 @@ pub(crate) enum Anew {
 
 /// Zones that the timer's expressions name and that were not read yet.
 pub(crate) fn unread_zones(times: &Times, config: &TimerConfig) -> Vec<Box<str>> {
-    let unread = |name: &&str| !times.zones.named.contains_key(*name);
+    let now_us = times.now.realtime_us;
+    let unread = |name: &&str| {
+        !times.zones.named.contains_key(*name) && !times.zones.is_local_time(name, now_us)
+    };
     let names = config.calendars().filter_map(Calendar::needs_zone);
     let mut names: Vec<Box<str>> = names.filter(unread).map(Into::into).collect();
     names.sort_unstable();
