@@ -169,6 +169,8 @@ pub enum Call {
         /// Which of both.
         frozen: bool,
     },
+    /// Remove the stamp file of a timer (`systemctl clean --what=state`).
+    ForgetStamp(UnitId),
     /// daemon-reload; answered when the new generation is in force.
     ReloadConfiguration,
     /// daemon-reexec; the connection may close instead of an answer.

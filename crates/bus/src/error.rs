@@ -59,6 +59,8 @@ constructors! {
     SYSTEMD unit_inactive "UnitInactive";
     /// The unit has a job, or something else is done with it.
     SYSTEMD unit_busy "UnitBusy";
+    /// There is nothing of the kind to be removed.
+    SYSTEMD nothing_to_clean "NothingToClean";
     /// There is no such job.
     SYSTEMD no_such_job "NoSuchJob";
     /// The unit has no such process.

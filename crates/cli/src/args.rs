@@ -82,6 +82,8 @@ pub enum Command {
     Why(WhyArgs),
     /// Show disks, the groups they belong to, the volumes made from them and where these are mounted
     Devices(DevicesArgs),
+    /// Show timers: when they elapse and elapsed, how long what they start takes, and which of them meet
+    Timers,
     /// Draw a timeline of a boot, a reload, a shutdown or the last minutes
     Chart(ChartArgs),
     /// Watch jobs, failures, restarts and the resource use of slices; press q to quit

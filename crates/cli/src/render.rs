@@ -395,6 +395,9 @@ fn why_unit(out: &mut String, unit: &WhyUnit, style: Style) {
         for remark in remarks(&step.remarks) {
             put!(out, "     Note: {remark}");
         }
+        if let Some(timer) = &step.timer {
+            put!(out, "     Elapses: {}", purpose::elapses(timer));
+        }
         if let Some(refusal) = &step.refusal {
             put!(out, "     {}", refusal_text(refusal));
         }
@@ -457,6 +460,9 @@ fn headline(out: &mut String, root: &WhyStep, style: Style) {
     }
     if let Some(words) = &root.device {
         put!(out, "   Device: {words}");
+    }
+    if let Some(timer) = &root.timer {
+        put!(out, "   Elapses: {}", purpose::elapses(timer));
     }
     conditions(out, root);
     if let Some(refusal) = &root.refusal {

@@ -15,8 +15,8 @@ use warren_sys::signal;
 use warren_wire::control::{
     ActiveState, Call, CancelLeave, Cat, Clear, Devices, ErrorName, FileState, Hurry, JobResult,
     JobType, Jobs, JobsRow, Kill, KillWhom, LeaveHow, List, LoadState, Mark, Reexecute,
-    ReloadAnswer, ReloadConfiguration, ResetFailed, Shutdown, Status, StatusAnswer, Texts, Totals,
-    UnitRow, Why, WhyAnswer,
+    ReloadAnswer, ReloadConfiguration, ResetFailed, Shutdown, Status, StatusAnswer, Texts, Timers,
+    Totals, UnitRow, Why, WhyAnswer,
 };
 
 use crate::args::{
@@ -139,6 +139,7 @@ impl Session {
             Command::Top => crate::top::run(&mut self.client, self.global.json),
             Command::Why(a) => self.why(&a),
             Command::Devices(_) => self.devices(),
+            Command::Timers => self.timers(),
             Command::IsActive(a) => self.is_state(&a.units, ActiveState::Active, EXIT_NOT_ACTIVE),
             Command::IsEnabled(a) => self.is_enabled(&a.units),
             Command::IsFailed(a) => self.is_state(&a.units, ActiveState::Failed, 1),
@@ -507,6 +508,14 @@ impl Session {
             (false, false) => {
                 print(&crate::devices::nobody(self.why_nobody_looks()?.as_ref()));
             }
+        }
+        Ok(0)
+    }
+
+    fn timers(&mut self) -> Result<i32> {
+        let answer = self.ask(&Timers {})?;
+        if !self.global.json {
+            print(&crate::timers::table(&answer, self.style));
         }
         Ok(0)
     }

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use anyhow::{Error, Result, ensure};
 use warren_unit::compile::Compiler;
 use warren_unit::context::{Context, Defaults, Scope};
+use warren_unit::diagnostic::Code;
 use warren_unit::load::{Sources, load};
 use warren_unit::parse::{FILE_BYTES_MAX, UnitFile, parse};
 use warren_unit::search::{Dropin, dropin_directories, select_dropins};
-use warren_unit::{Diagnostic, Severity, UnitName};
+use warren_unit::{Diagnostic, Severity, UnitName, UnitType};
 use warren_unit_files::Root;
 use warren_wire::control as wire;
 
@@ -22,6 +23,9 @@ use crate::args::{Global, VerifyArgs};
 use crate::connection::own_machine;
 use crate::output::print_json;
 use crate::output::{clean_lines, print};
+
+/// Where zones are (tzfile(5)).
+const ZONES: &str = "/usr/share/zoneinfo";
 
 /// Stands for the instance of a template.
 const TEST_INSTANCE: &str = "test_instance";
@@ -155,10 +159,31 @@ impl Verifier {
             defaults: &self.defaults,
         };
         diagnostics.extend(compiler.check());
+        if checked.unit_type() == UnitType::Timer {
+            diagnostics.extend(unknown_zones(checked, &compiler));
+        }
         diagnostics.sort();
         diagnostics.dedup();
         Verdict { name: name.to_string(), load: loaded.load_state.as_str(), diagnostics }
     }
+}
+
+/// Zones that a timer's calendar expressions name and that there are none of.
+fn unknown_zones(name: &UnitName, compiler: &Compiler<'_>) -> Vec<Diagnostic> {
+    let (config, _) = compiler.timer();
+    // What is as short as `CEST` may name local time of the host.
+    let is_word = |zone: &str| zone.len() <= 5 && zone.bytes().all(|b| b.is_ascii_uppercase());
+    let is_there = |zone: &&str| is_word(zone) || Path::new(ZONES).join(zone).is_file();
+    let zones = config.calendars().filter_map(|calendar| calendar.needs_zone());
+    let fault = |zone: &str| Diagnostic {
+        path: compiler.sources.fragment.map_or_else(|| name.as_str().into(), |f| f.path().clone()),
+        line: 0,
+        column: 0,
+        severity: Severity::Warning,
+        code: Code::BadValue,
+        message: format!("OnCalendar=: there is no time zone {zone}, ignored"),
+    };
+    zones.filter(|zone| !is_there(zone)).map(fault).collect()
 }
 
 /// Does what the command line says; of a machine the files inside are looked at. Returns the exit status.

@@ -27,7 +27,7 @@ use crate::protocol::request::Notice;
 use crate::relations::standing;
 use crate::settings::Settings;
 use crate::types::service::events;
-use crate::types::{automount, device, mount, service, socket};
+use crate::types::{automount, device, mount, path, service, socket, timer};
 use crate::view::Totals;
 use std::sync::Arc;
 
@@ -108,6 +108,9 @@ fn handle(core: &mut Core, event: Event) {
         Event::TrapIdle { unit, token } => automount::trap_idle(core, unit, token),
         Event::TrapGone { unit } => automount::trap_gone(core, unit),
         Event::BusName { unit, state } => events::service_bus_name(core, unit, state),
+        Event::ClockSet { slept } => timer::clock_was_set(core, slept),
+        Event::ZoneSet(zone) => timer::zone_was_set(core, zone),
+        Event::PathTouched { unit, look } => path::touched(core, unit, look),
         Event::Devices(news) => device::hear_of_devices(core, news),
         Event::StopEverything { soft } => requests::stop_everything(core, soft),
         Event::GiveUp => requests::give_up(core),

@@ -6,7 +6,7 @@
 
 use crate::graph::Graph;
 use crate::model::state::BootTimes;
-use crate::model::time::Moment;
+use crate::model::time::{Moment, Monotonic};
 use crate::parts::deadlines::Deadlines;
 use crate::parts::ids::Ids;
 use crate::parts::jobs::Jobs;
@@ -18,6 +18,7 @@ use crate::parts::unit_settings::UnitSettings;
 use crate::parts::units::Units;
 use crate::view::Totals;
 use std::sync::Arc;
+use warren_calendar::Zones;
 
 pub(crate) mod deadlines;
 pub(crate) mod ids;
@@ -68,4 +69,8 @@ pub(crate) struct Times {
     pub now: Moment,
     /// See [`Core::set_boot_times`].
     pub boot: BootTimes,
+    /// When the machine began to run: of a container that is when its manager began.
+    pub machine_begin: Monotonic,
+    /// Time zones as far as they were read.
+    pub zones: Zones,
 }

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use warren_unit::compile::Compiler;
 use warren_unit::config::{
-    AutomountConfig, CgroupConfig, Command, MountConfig, SandboxSetting, ServiceConfig,
-    SliceConfig, SocketConfig, TriggerLimit, UnitSection,
+    AutomountConfig, CgroupConfig, Command, MountConfig, PathConfig, SandboxSetting, ServiceConfig,
+    SliceConfig, SocketConfig, TimerConfig, TriggerLimit, UnitSection,
 };
 use warren_unit::load::Sources;
 use warren_unit::{Context, Defaults, Diagnostic, Severity, UnitType};
@@ -35,6 +35,8 @@ pub enum TypeSettings {
     Mount(Box<MountConfig>),
     Automount(Box<AutomountConfig>),
     Slice(Box<SliceConfig>),
+    Timer(Box<TimerConfig>),
+    Path(Box<PathConfig>),
     None,
 }
 
@@ -72,6 +74,8 @@ impl Settings {
             UnitType::Swap => boxed(compiler.swap(), TypeSettings::Mount),
             UnitType::Automount => boxed(compiler.automount(), TypeSettings::Automount),
             UnitType::Slice => boxed(compiler.slice(), TypeSettings::Slice),
+            UnitType::Timer => boxed(compiler.timer(), TypeSettings::Timer),
+            UnitType::Path => boxed(compiler.path(), TypeSettings::Path),
             _ => (TypeSettings::None, Vec::new()),
         };
         let (section, of_unit) = compiler.unit();
@@ -121,7 +125,10 @@ impl Compiled {
             TypeSettings::Socket(config) => &config.exec.sandbox,
             TypeSettings::Mount(config) => &config.exec.sandbox,
             TypeSettings::Slice(config) => &config.sandbox,
-            TypeSettings::Automount(_) | TypeSettings::None => &[],
+            TypeSettings::Automount(_)
+            | TypeSettings::Timer(_)
+            | TypeSettings::Path(_)
+            | TypeSettings::None => &[],
         }
     }
 
@@ -320,6 +327,8 @@ typed! {
     mount Mount MountConfig;
     automount Automount AutomountConfig;
     slice Slice SliceConfig;
+    timer Timer TimerConfig;
+    path Path PathConfig;
 }
 
 #[cfg(test)]

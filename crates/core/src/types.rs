@@ -8,6 +8,8 @@ pub(crate) mod automount;
 pub(crate) mod device;
 pub(crate) mod mount;
 pub(crate) mod orders;
+pub(crate) mod path;
 pub(crate) mod service;
 pub(crate) mod simple;
 pub(crate) mod socket;
+pub(crate) mod timer;

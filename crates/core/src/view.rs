@@ -230,7 +230,8 @@ impl UnitRun {
             UnitType::Device => TypeState::Device(Device::Dead),
             UnitType::Scope => TypeState::Scope(false),
             UnitType::Swap => TypeState::Swap(Mount::Dead),
-            UnitType::Timer | UnitType::Path => TypeState::Unsupported,
+            UnitType::Timer => TypeState::Timer(Timer::Dead),
+            UnitType::Path => TypeState::Path(Path::Dead),
         };
         UnitRun { state, job: None, history: None }
     }
@@ -280,6 +281,13 @@ impl UnitRun {
             TypeState::Device(Device::Tentative) => Activating,
             TypeState::Device(Device::Plugged) => Active,
             TypeState::Scope(alive) => up(*alive),
+            TypeState::Timer(Timer::Dead) => Inactive,
+            TypeState::Timer(Timer::Failed(_)) => Failed,
+            TypeState::Timer(Timer::Up(_)) => Active,
+            TypeState::Path(Path::Dead) => Inactive,
+            TypeState::Path(Path::Failed(_)) => Failed,
+            TypeState::Path(Path::Up(run)) if run.phase == PathPhase::Starting => Activating,
+            TypeState::Path(Path::Up(_)) => Active,
             TypeState::Unsupported => Inactive,
         }
     }
@@ -293,11 +301,15 @@ impl UnitRun {
             TypeState::Swap(Mount::Up(run)) => run.phase.of_swap(),
             TypeState::Automount(Automount::Up(run)) if run.running => "running",
             TypeState::Automount(Automount::Up(_)) => "waiting",
+            TypeState::Timer(Timer::Up(run)) => run.phase.as_str(),
+            TypeState::Path(Path::Up(run)) => run.phase.as_str(),
             TypeState::Service(Service::Failed(_))
             | TypeState::Socket(Socket::Failed(_))
             | TypeState::Mount(Mount::Failed(_))
             | TypeState::Swap(Mount::Failed(_))
             | TypeState::Automount(Automount::Failed(_))
+            | TypeState::Timer(Timer::Failed(_))
+            | TypeState::Path(Path::Failed(_))
                 if !self.is_put_aside() =>
             {
                 "failed"
@@ -318,7 +330,9 @@ impl UnitRun {
             | TypeState::Socket(Socket::Failed(outcome))
             | TypeState::Mount(Mount::Failed(outcome))
             | TypeState::Swap(Mount::Failed(outcome))
-            | TypeState::Automount(Automount::Failed(outcome)) => *outcome,
+            | TypeState::Automount(Automount::Failed(outcome))
+            | TypeState::Timer(Timer::Failed(outcome))
+            | TypeState::Path(Path::Failed(outcome)) => *outcome,
             TypeState::Service(Service::Up(run)) => run.outcome,
             TypeState::Socket(Socket::Up(run)) => run.outcome,
             TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run.outcome,
@@ -455,6 +469,27 @@ impl MountPhase {
     }
 }
 
+impl TimerPhase {
+    /// systemd's name of the sub-state.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TimerPhase::Waiting => "waiting",
+            TimerPhase::Running => "running",
+            TimerPhase::Elapsed => "elapsed",
+        }
+    }
+}
+
+impl PathPhase {
+    /// systemd's name of the sub-state.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PathPhase::Starting | PathPhase::Waiting => "waiting",
+            PathPhase::Running => "running",
+        }
+    }
+}
+
 impl View {
     /// The path of a unit's group below the root of the tree, or where it would be made.
     pub fn group_path(&self, unit: UnitId) -> Cow<'_, str> {
@@ -467,10 +502,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_run_has_no_state_of_its_own() {
+    fn every_type_has_a_state_of_its_own() {
         for of_type in UnitType::ALL {
-            let is_unsupported = UnitRun::idle(of_type).state == TypeState::Unsupported;
-            assert_eq!(is_unsupported, !of_type.is_run(), "{of_type:?}");
+            assert_ne!(UnitRun::idle(of_type).state, TypeState::Unsupported, "{of_type:?}");
         }
     }
 }

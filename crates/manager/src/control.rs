@@ -20,5 +20,6 @@ pub(crate) mod quota;
 pub(crate) mod records;
 pub(crate) mod restarts;
 pub(crate) mod server;
-pub(crate) mod top;
+pub(crate) mod timers;
+mod top;
 pub(crate) mod why;

@@ -37,6 +37,7 @@ mod startup;
 mod stored_fds;
 mod sweep;
 pub(crate) mod tasks;
+mod timers;
 mod turn;
 mod unit_faults;
 mod unit_gc;
@@ -63,6 +64,7 @@ use crate::daemon::tasks::{Task, Tasks};
 use crate::mount::automounts::{Asked, Traps};
 use crate::mount::table::MountTable;
 use crate::options::Options;
+use crate::path::watcher::PathWatcher;
 use crate::peer::bus_names::BusNames;
 use crate::peer::unit_log_file::UnitLogFiles;
 use crate::process::init_link::{FromInit, InitLink};
@@ -79,6 +81,7 @@ use crate::shutdown::words::AskedBy;
 use crate::socket::accept::Accepting;
 use crate::socket::sockets::Sockets;
 use crate::spawn::state::Spawning;
+use crate::timer::clock::WallClock;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -153,6 +156,8 @@ pub struct Daemon {
     /// Conditions to be looked at at the end of the turn.
     pub(crate) checks: Vec<(EffectId, Arc<warren_unit::config::UnitSection>)>,
     pub(crate) sockets: Sockets,
+    pub(crate) wall_clock: WallClock,
+    pub(crate) paths: PathWatcher,
     pub(crate) accepting: Accepting,
     pub(crate) traps: Traps,
     pub(crate) mounts: MountTable,
@@ -178,6 +183,7 @@ impl Daemon {
             if let Some(leaving) = self.leaving {
                 return self.leave(leaving);
             }
+            self.arm_alarm();
             let timeout = self.timeout();
             if let Err(e) = self.epoll.wait(&mut ready, Some(timeout)) {
                 say!("cannot wait for events: {e}");
@@ -207,6 +213,7 @@ impl Daemon {
             let moment = Instant::now();
             self.patients().for_each(|patient| patient.relieve(moment));
             self.look_for_pid_files();
+            self.paths.look_again(moment);
             self.go_on_hearing();
             self.leave_late_traps();
             self.leave_late_sockets();
@@ -235,7 +242,7 @@ impl Daemon {
 
     /// All that is due at some time: the loop waits until the first of them is.
     fn patients(&self) -> impl Iterator<Item = &dyn Patient> {
-        let all: [&dyn Patient; 17] = [
+        let all: [&dyn Patient; 18] = [
             &self.core,
             &self.processes.unreported,
             &self.unwatched_groups,
@@ -246,6 +253,7 @@ impl Daemon {
             &self.spawning.helpers,
             &self.workers,
             &self.pid_files,
+            &self.paths,
             &self.notify,
             &self.traps,
             &self.sockets,
@@ -284,6 +292,8 @@ impl Daemon {
             token::HELD => self.held_hung_up(number as usize),
             token::STORED => self.stored_fd_hung_up(number),
             token::CLOCK => self.clock_changed(),
+            token::WALL_CLOCK => self.wall_clock_tells(),
+            token::PATHS => self.paths.changed(),
             token::PID_FILES => self.pid_files.changed(),
             _ => {}
         }
@@ -346,6 +356,8 @@ impl Daemon {
         let gone = self.mounts.take_gone_traps(&graph);
         gone.into_iter().for_each(|unit| self.traps.look(unit));
         self.events.extend(self.traps.hear());
+        self.events.extend(self.paths.hear());
+        self.say_unwatched();
         self.hear_spill();
         self.hear_of_sockets();
         self.hear_of_names();

@@ -22,6 +22,10 @@ mod process;
 
 mod socket;
 
+mod timer;
+
+mod path;
+
 pub mod spawn;
 
 pub mod peer;

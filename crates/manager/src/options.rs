@@ -32,6 +32,8 @@ Usage: warrend [OPTION...]   (started by warren-init)
                         none run
   --no-bus              do not serve systemctl
   --record-path=DIR     keep recordings of boots, reloads and shutdowns there
+  --timer-path=DIR      keep stamp files of timers with Persistent= there; with --unit-path and without
+                        this, they are kept until the next boot only
   --console=PATH        read keys there while everything ends; default on a host: /dev/console
   --end-within=SPAN     everything is stopped within that time, or the machine ends with what is still
                         up; default: 30min
@@ -75,6 +77,8 @@ pub struct Options {
     pub mount_at: Option<(String, Vec<String>)>,
     /// Remove a directory and end: see [`crate::spawn::removals::REMOVE_DIRECTORY`].
     pub remove_directory: Option<String>,
+    /// Overrides where stamp files of timers are.
+    pub timer_path: Option<PathBuf>,
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
     /// Where the manager's own messages go.
@@ -93,6 +97,14 @@ fn end_within(text: &str) -> Result<Duration, String> {
     let span = value::span(text).map_err(|e| format!("--end-within=: {}", e.message))?;
     let some = span.filter(|span| !span.is_zero());
     some.ok_or_else(|| format!("--end-within={text}: an end has some time, and no more"))
+}
+
+/// Where a user's programs keep what is not for reading by people.
+fn user_data_dir() -> Option<PathBuf> {
+    let directory = |name: &str| {
+        std::env::var_os(name).map(PathBuf::from).filter(|directory| directory.is_absolute())
+    };
+    directory("XDG_DATA_HOME").or_else(|| Some(directory("HOME")?.join(".local/share")))
 }
 
 impl Options {
@@ -117,6 +129,7 @@ impl Options {
             last_step: None,
             mount_at: None,
             remove_directory: None,
+            timer_path: None,
             no_bus: false,
             log_target: Target::default(),
             runtime_dir: PathBuf::from("/run"),
@@ -135,6 +148,7 @@ impl Options {
                 ("--console", path) => options.console = Some(path.into()),
                 ("--end-within", span) => options.end_within = end_within(span)?,
                 ("--record-path", path) => options.record_path = Some(path.into()),
+                ("--timer-path", path) => options.timer_path = Some(path.into()),
                 ("--fleet-path", path) => options.fleet_path = Some(PathBuf::from(path)),
                 (RUN_GENERATORS, how) => options.run_generators = Some(Occasion::parse(how)),
                 (LAST_STEP, step) => options.last_step = Some(step.to_owned()),
@@ -277,6 +291,20 @@ impl Options {
             Some(path) => path.clone(),
             None if host => PathBuf::from("/var/log/warren/records"),
             None => self.runtime_dir.join("log/warren/records"),
+        }
+    }
+
+    /// Where timers with `Persistent=` have their stamp files (systemd.timer(5)). Where units come from elsewhere than
+    /// from the host, so do these.
+    pub fn timer_dir(&self) -> PathBuf {
+        match (&self.timer_path, &self.unit_path, self.scope) {
+            (Some(path), _, _) => path.clone(),
+            (None, Some(_), _) => self.runtime_dir.join("warren/timers"),
+            (None, None, Scope::System) => PathBuf::from("/var/lib/systemd/timers"),
+            (None, None, Scope::User) => user_data_dir().map_or_else(
+                || self.runtime_dir.join("warren/timers"),
+                |dir| dir.join("systemd/timers"),
+            ),
         }
     }
 

@@ -197,6 +197,8 @@ fn named_effects(run: &UnitRun) -> usize {
                 usize::from(s.asked.is_some())
             }
             TypeState::Automount(Automount::Up(s)) => usize::from(s.asked.is_some()),
+            TypeState::Timer(Timer::Up(s)) => usize::from(s.asked.is_some()),
+            TypeState::Path(Path::Up(s)) => usize::from(s.asked.is_some()),
             TypeState::Slice(Slice::Asked(_)) => 1,
             _ => 0,
         }
@@ -270,6 +272,9 @@ pub fn at_rest(world: &World) -> Vec<String> {
         wrong.extend(crate::groups::at_rest(world));
         wrong.extend(crate::devices::known(world));
         wrong.extend(world.heard.watchdogs.at_rest(world));
+        wrong.extend(crate::timers::in_time(&world.core, &world.kernel));
+        wrong.extend(crate::timers::stamps_are_true(&world.core, &world.kernel));
+        wrong.extend(crate::timers::no_change_is_lost(&world.core, &world.kernel));
         wrong.extend(all_is_down(world));
     }
     wrong

@@ -7,7 +7,9 @@
 //! the new process), the order is drawn.
 
 mod bus;
+pub mod clock;
 mod mounts;
+pub mod paths;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -161,6 +163,10 @@ pub struct Kernel {
     /// When removals were asked for that are under way.
     removals: BTreeMap<EffectId, u64>,
     accepted: u64,
+    /// The wall clock.
+    pub wall: clock::WallClock,
+    /// What path units watch.
+    pub paths: BTreeMap<UnitId, paths::Watched>,
     /// What was found wrong, by the name of the check.
     pub wrong: Vec<String>,
 }
@@ -200,6 +206,8 @@ impl Kernel {
             connections: BTreeSet::new(),
             removals: BTreeMap::new(),
             accepted: 0,
+            wall: clock::WallClock::default(),
+            paths: BTreeMap::new(),
             wrong: Vec::new(),
         }
     }
@@ -271,6 +279,9 @@ impl Kernel {
                 | Effect::Mount { .. }
                 | Effect::Unmount { .. }
                 | Effect::SetTrap { .. }
+                | Effect::LookUpTimer { .. }
+                | Effect::WatchPaths { .. }
+                | Effect::LookAtPaths { .. }
         );
         if own {
             return self.carry(effect);
@@ -369,6 +380,13 @@ impl Kernel {
             Effect::LookAtMount { unit } => self.later(MS, Happening::LookAtMount(unit)),
             Effect::WatchBusName { unit, name, on } => self.watch_name(unit, &name, on),
             Effect::DropConnection { unit } => _ = self.connections.remove(&unit),
+            Effect::LookUpTimer { id, unit, has_stamp, zones } => {
+                self.look_up_timer(id, unit, has_stamp, zones);
+            }
+            Effect::StampTimer { unit, at_us } => _ = self.wall.stamps.insert(unit, at_us),
+            Effect::WatchPaths { id, unit, .. } => self.watch_paths(id, unit),
+            Effect::LookAtPaths { id, unit } => self.look_at_paths(id, unit),
+            Effect::UnwatchPaths { unit } => self.unwatch_paths(unit),
             Effect::Reply { .. }
             | Effect::Tell(_)
             | Effect::Emergency { .. }
@@ -778,6 +796,7 @@ impl Kernel {
         self.watched_names.clear();
         self.sockets.values_mut().for_each(|socket| socket.watched = None);
         self.traps.values_mut().for_each(|trap| trap.watch_idle = false);
+        self.paths.values_mut().for_each(|paths| paths.is_watched = false);
     }
 
     /// A spawn that the manager asked for may be in a helper's hands already.

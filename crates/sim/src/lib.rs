@@ -29,6 +29,7 @@ pub mod restarts;
 pub mod run;
 pub mod script;
 pub mod shrink;
+pub mod timers;
 pub mod told;
 pub mod units;
 pub mod watchdogs;

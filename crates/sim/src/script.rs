@@ -15,6 +15,7 @@
 //! milliseconds at which each happens. An action is a verb and what it is for, see [`Action`].
 
 use std::fmt;
+use std::time::Duration;
 
 use warren_core::model::admin_marks::Marked;
 use warren_core::model::device_news::Sight;
@@ -25,6 +26,7 @@ use warren_core::protocol::request::Request;
 use warren_unit::{Relation, UnitName};
 
 use crate::faults::Faults;
+use crate::kernel::clock;
 use crate::units::UnitTexts;
 use crate::world::World;
 
@@ -35,6 +37,16 @@ pub enum Action {
     Job(String, String, JobMode),
     /// `traffic SOCKET`: a connection or datagram arrives.
     Traffic(String),
+    /// `clock DATE TIME`: somebody sets the wall clock, in UTC.
+    Clock(String),
+    /// `sleep SECONDS`: the machine sleeps, and only the wall clock goes on.
+    Sleep(u64),
+    /// `zone RULE`: the host moves to another zone, as in the variable TZ.
+    Zone(String),
+    /// `touch PATH`: something is changed at what the path unit watches.
+    Touch(String),
+    /// `meet PATH` and `miss PATH`: what it waits for is there from now on, or is not.
+    Meet(String, bool),
     /// `enter AUTOMOUNT`: a process walks in.
     Enter(String),
     /// `idle AUTOMOUNT`: nobody used the mount behind it for long enough.
@@ -94,6 +106,12 @@ impl Action {
         let unit = || Some(first.to_owned()).filter(|name| UnitName::parse(name).is_ok());
         Some(match verb {
             "traffic" => Action::Traffic(unit()?),
+            "clock" => Action::Clock(clock::moment(rest).map(|_| rest.to_owned())?),
+            "sleep" => Action::Sleep(rest.parse().ok()?),
+            "zone" => Action::Zone(clock::zone(rest).map(|_| rest.to_owned())?),
+            "touch" => Action::Touch(unit()?),
+            "meet" => Action::Meet(unit()?, true),
+            "miss" => Action::Meet(unit()?, false),
             "enter" => Action::Enter(unit()?),
             "idle" => Action::Idle(unit()?),
             "mount" => Action::Mount(unit()?),
@@ -139,6 +157,22 @@ impl Action {
                     world.kernel.traffic(unit);
                 }
             }
+            Action::Clock(text) => {
+                let at_us = clock::moment(text).expect("it was read when the plan was");
+                let event = world.kernel.set_clock(at_us);
+                world.step(event);
+            }
+            Action::Sleep(seconds) => {
+                let event = world.kernel.sleep(Duration::from_secs(*seconds));
+                world.step(event);
+            }
+            Action::Zone(rule) => {
+                let zone = clock::zone(rule).expect("it was read when the plan was");
+                world.kernel.wall.zone = zone.clone();
+                world.step(Event::ZoneSet(zone));
+            }
+            Action::Touch(name) => touch(world, name, None),
+            Action::Meet(name, is_met) => touch(world, name, Some(*is_met)),
             Action::Enter(name) => spring(world, name, false),
             Action::Idle(name) => spring(world, name, true),
             Action::Mount(name) => by_hand(world, name, true),
@@ -213,6 +247,12 @@ fn spring(world: &mut World, name: &str, idle: bool) {
     world.kernel.spring(unit, behind, idle);
 }
 
+fn touch(world: &mut World, name: &str, is_met: Option<bool>) {
+    if let Some(unit) = world.unit(name) {
+        world.kernel.touch(unit, is_met);
+    }
+}
+
 fn by_hand(world: &mut World, name: &str, on: bool) {
     if let Some(unit) = world.unit(name) {
         world.lawless |= !on;
@@ -237,6 +277,12 @@ impl fmt::Display for Action {
             Action::Job(verb, unit, JobMode::Replace) => write!(f, "{verb} {unit}"),
             Action::Job(verb, unit, mode) => write!(f, "{verb} {unit} {}", mode.as_str()),
             Action::Traffic(unit) => write!(f, "traffic {unit}"),
+            Action::Clock(text) => write!(f, "clock {text}"),
+            Action::Sleep(seconds) => write!(f, "sleep {seconds}"),
+            Action::Zone(rule) => write!(f, "zone {rule}"),
+            Action::Touch(unit) => write!(f, "touch {unit}"),
+            Action::Meet(unit, true) => write!(f, "meet {unit}"),
+            Action::Meet(unit, false) => write!(f, "miss {unit}"),
             Action::Enter(unit) => write!(f, "enter {unit}"),
             Action::Idle(unit) => write!(f, "idle {unit}"),
             Action::Mount(unit) => write!(f, "mount {unit}"),

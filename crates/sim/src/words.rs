@@ -43,6 +43,9 @@ impl World {
             Event::TrapIdle { unit, token } => format!("{} is idle ({token})", name(*unit)),
             Event::TrapGone { unit } => format!("{} is gone", name(*unit)),
             Event::BusName { unit, state } => format!("bus name of {}: {state:?}", name(*unit)),
+            Event::ClockSet { slept } => format!("clock set, slept {} s", slept.as_secs()),
+            Event::ZoneSet(_) => "zone set".to_owned(),
+            Event::PathTouched { unit, look } => format!("{} touched: {look:?}", name(*unit)),
             Event::Devices(news) => crate::devices::words_of(news, name),
             Event::StopEverything { soft: false } => "stop everything".to_owned(),
             Event::StopEverything { soft: true } => "stop for a soft reboot".to_owned(),
@@ -88,6 +91,11 @@ impl World {
             Effect::WatchSockets { unit, on, .. } => {
                 format!("{} {}", if *on { "watch" } else { "do not watch" }, name(unit))
             }
+            Effect::LookUpTimer { unit, .. } => format!("look up files of {}", name(unit)),
+            Effect::StampTimer { unit, .. } => format!("stamp {}", name(unit)),
+            Effect::WatchPaths { unit, .. } => format!("watch paths of {}", name(unit)),
+            Effect::LookAtPaths { unit, .. } => format!("look at paths of {}", name(unit)),
+            Effect::UnwatchPaths { unit } => format!("do not watch paths of {}", name(unit)),
             Effect::LookAtMount { unit } => format!("look at {}", name(unit)),
             Effect::DropConnection { unit } => format!("drop the connection of {}", name(unit)),
             Effect::FlushSockets { unit } => format!("flush {}", name(unit)),

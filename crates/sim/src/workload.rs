@@ -33,8 +33,105 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     draw_datagrams(&mut plan);
     draw_names_on_the_bus(&mut plan);
     draw_soft_reboot(&mut plan);
+    draw_timers(&mut plan);
     draw_end_without_stops(&mut plan);
     plan
+}
+
+/// What a drawn timer waits for: nothing that comes so often that the world never rests.
+const TIMER_EVENTS: &[&str] = &[
+    "OnActiveSec=3",
+    "OnActiveSec=20",
+    "OnBootSec=1ms",
+    "OnStartupSec=30",
+    "OnUnitActiveSec=25min",
+    "OnUnitInactiveSec=25min",
+    "OnCalendar=*:0/20",
+    "OnCalendar=02:30",
+    "OnCalendar=*:30 Europe/Berlin",
+    "OnClockChange=yes",
+    "OnTimezoneChange=yes",
+];
+
+const TIMER_WAYS: &[&str] = &[
+    "AccuracySec=1us",
+    "AccuracySec=10",
+    "Persistent=yes",
+    "RandomizedDelaySec=10",
+    "FixedRandomDelay=yes",
+    "RandomizedOffsetSec=5min",
+    "DeferReactivation=yes",
+    "RemainAfterElapse=no",
+    "WakeSystem=yes",
+];
+
+/// Of three plans one has a timer and a path unit, before units that are there for other reasons, too.
+fn draw_timers(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x0074_696d_6572);
+    if !random.chance(330) {
+        return;
+    }
+    let is_behind = |name: &&UnitName| {
+        matches!(suffix(name.as_str()), "service" | "target") && !name.as_str().contains('@')
+    };
+    let behind: Vec<UnitName> = plan.units.names().filter(is_behind).cloned().collect();
+    if behind.is_empty() {
+        return;
+    }
+    let mut set = |name: &str, text| {
+        plan.units.set(UnitName::parse(name).expect("a name"), text);
+    };
+    set("t.timer", draw_timer(&mut random, &behind));
+    set("u.path", draw_path_unit(&mut random, &behind));
+    let end = plan.actions.last().map_or(1000, |(at, _)| *at) + 1;
+    for _ in 0..4 + random.below(12) {
+        let at = random.below(end);
+        plan.actions.push((at, draw_timer_action(&mut random, &behind)));
+    }
+    // For ever there is nothing to be found.
+    plan.actions.push((end, Action::Meet("u.path".to_owned(), false)));
+    plan.actions.sort_by_key(|(at, _)| *at);
+}
+
+fn draw_timer(random: &mut Random, behind: &[UnitName]) -> String {
+    let mut text = "[Unit]\nDefaultDependencies=no\n[Timer]\n".to_owned();
+    for _ in 0..1 + random.below(3) {
+        text += &format!("{}\n", random.pick(TIMER_EVENTS));
+    }
+    for _ in 0..random.below(4) {
+        text += &format!("{}\n", random.pick(TIMER_WAYS));
+    }
+    text + &format!("Unit={}\n", random.pick(behind))
+}
+
+fn draw_path_unit(random: &mut Random, behind: &[UnitName]) -> String {
+    let kind = random.pick(&["PathExists", "PathChanged", "DirectoryNotEmpty", "PathModified"]);
+    let unit = random.pick(behind);
+    format!(
+        "[Unit]\nDefaultDependencies=no\n[Path]\n{kind}=/q\nTriggerLimitIntervalSec=10\n\
+         TriggerLimitBurst=5\nUnit={unit}\n"
+    )
+}
+
+fn draw_timer_action(random: &mut Random, behind: &[UnitName]) -> Action {
+    let (timer, path) = ("t.timer".to_owned(), "u.path".to_owned());
+    let job = |verb: &str, name| Action::Job(verb.to_owned(), name, JobMode::Replace);
+    match random.below(20) {
+        0..=3 => job("start", timer),
+        4 => job("stop", timer),
+        5 => job("restart", timer),
+        6 => Action::Clock("2026-03-29 00:58:00".to_owned()),
+        7 => Action::Clock("2026-10-25 00:59:50".to_owned()),
+        8 => Action::Sleep(random.below(7200)),
+        9 => Action::Zone("CET-1CEST,M3.5.0,M10.5.0/3".to_owned()),
+        10 => Action::Reload,
+        11 => Action::Edit(timer, draw_timer(random, behind).replace('\n', ";")),
+        12..=13 => job("start", path),
+        14 => job("stop", path),
+        15..=17 => Action::Touch(path),
+        18 => Action::Meet(path, true),
+        _ => Action::Meet(path, false),
+    }
 }
 
 /// Units need a path below a mount in one of four plans, and the mount may go when nobody does: by chance

@@ -27,6 +27,7 @@ use crate::batches::{self, Batch, Heard};
 use crate::checks;
 use crate::kernel::{Happening, Kernel, MS};
 use crate::reloads;
+use crate::timers;
 use crate::told::Told;
 use crate::units::UnitTexts;
 use crate::watchdogs;
@@ -119,7 +120,7 @@ impl World {
 
     /// Now, on both clocks.
     pub fn moment(&self) -> Moment {
-        Moment { monotonic: Monotonic(self.kernel.now), realtime_us: self.kernel.now }
+        Moment { monotonic: Monotonic(self.kernel.now), realtime_us: self.kernel.realtime() }
     }
 
     /// Has an effect carried out. What is mounted over an automount point goes with it.
@@ -366,7 +367,9 @@ impl World {
             self.crash();
             // The head of the batch names them, with others (`run_state::Late`): the next manager gives them
             // again.
-            let answers = effects.filter(|effect| matches!(effect, Effect::AnswerTrap { .. }));
+            let answers = effects.filter(|effect| {
+                matches!(effect, Effect::AnswerTrap { .. } | Effect::StampTimer { .. })
+            });
             answers.for_each(|effect| self.kernel.accept(effect));
         }
     }
@@ -515,7 +518,9 @@ impl World {
     /// The files as they are on disk now, without one more change.
     pub fn reload_nothing(&mut self) {
         let texts = self.texts.clone();
+        let before = timers::plans(&self.core);
         self.load(texts);
+        self.wrong.extend(timers::reload_changes_nothing(&self.core, &before));
     }
 
     // ---- the state file ----
@@ -566,6 +571,7 @@ impl World {
         let graph = self.generation_after_kill(&restored);
         self.core = new_core(self.seed);
         self.core.set_sight(self.devices.sight);
+        self.core.set_place_in_time(Monotonic(0), self.kernel.wall.zone.clone());
         let effects = self.core.recover(self.moment(), Arc::new(graph), restored);
         self.heard.told = Told::of(&self.core);
         self.heard.jobs.begin_anew(&self.core);

@@ -435,11 +435,11 @@ fn only_jobs_that_failed_count_as_failed() {
     let mut hand = Hand::new(
         "# a.service\n[Service]\nType=notify\nExecStart=/p\n\
          # b.service\n[Unit]\nRequires=a.service\nAfter=a.service\n[Service]\nExecStart=/p\n\
-         # c.timer\n[Timer]\nOnBootSec=1\n",
+         # c.scope\n[Unit]\nDescription=c\n",
     );
-    let [a, b, timer] = ["a.service", "b.service", "c.timer"].map(|unit| hand.unit(unit));
+    let [a, b, scope] = ["a.service", "b.service", "c.scope"].map(|unit| hand.unit(unit));
     let failed = |hand: &Hand| hand.core.totals().failed_jobs_ever;
-    hand.ask(timer, JobType::Start);
+    hand.ask(scope, JobType::Start);
     let effects = hand.ask(a, JobType::Start);
     hand.born(&effects, 7);
     hand.ask(a, JobType::Stop);

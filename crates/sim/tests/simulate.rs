@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
+use warren_core::model::state::{Path, Timer, TypeState};
 use warren_core::persist::run_state;
 use warren_sim::exhaustive::{self, Which};
 use warren_sim::run::run;
@@ -114,6 +115,9 @@ fn state_files_of_all_versions_are_understood() {
                 ("command", account.is_some_and(|a| !a.commands.is_empty())),
                 ("CPU time", account.is_some_and(|a| a.cpu_us.is_some())),
                 ("cgroup", group.is_some()),
+                ("timer that waits", matches!(&run.state, TypeState::Timer(Timer::Up(_)))),
+                ("path that is watched", matches!(&run.state, TypeState::Path(Path::Up(_)))),
+                ("elapse", history.is_some_and(|history| history.timer.is_some())),
             ];
             let there = parts.into_iter().filter(|(_, is_there)| *is_there);
             kinds_of_this_version.extend(there.map(|(part, _)| part.to_owned()));
@@ -127,16 +131,21 @@ fn state_files_of_all_versions_are_understood() {
         "CPU time",
         "Device",
         "Mount",
+        "Path",
         "Service",
         "Slice",
         "Socket",
         "Swap",
         "Target",
+        "Timer",
         "cgroup",
         "command",
+        "elapse",
         "line",
+        "path that is watched",
         "refusal",
         "relapse",
+        "timer that waits",
         "unmet condition",
     ];
     assert_eq!(kinds, expected, "a new version needs files: warren-sim --state-file");

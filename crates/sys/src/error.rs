@@ -54,6 +54,11 @@ impl Error {
         self.errno == libc::EBUSY
     }
 
+    /// There is no room, or as many things of a kind as there may be (`ENOSPC`).
+    pub fn is_no_room(&self) -> bool {
+        self.errno == libc::ENOSPC
+    }
+
     /// True when the call would have had to wait (`EAGAIN`).
     pub fn is_would_block(&self) -> bool {
         self.errno == libc::EAGAIN

@@ -51,6 +51,8 @@ pub enum Clock {
     Monotonic,
     /// CLOCK_REALTIME. Also becomes readable (as cancelled) when the clock is set.
     Realtime,
+    /// CLOCK_BOOTTIME_ALARM: goes on while the machine sleeps, and wakes it. Wants CAP_WAKE_ALARM and a clock that can.
+    BoottimeAlarm,
 }
 
 /// A one-shot timer with an absolute time. Non-blocking.
@@ -66,6 +68,7 @@ impl TimerFd {
         let id = match clock {
             Clock::Monotonic => TimerfdClockId::Monotonic,
             Clock::Realtime => TimerfdClockId::Realtime,
+            Clock::BoottimeAlarm => TimerfdClockId::BoottimeAlarm,
         };
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let fd = timerfd_create(id, flags).call("timerfd_create")?;

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::SystemTime;
 
 use crate::error::{Context, Error, Result};
 use crate::waits;
@@ -219,6 +220,16 @@ pub fn read_owned(path: &Path, bytes_max: usize) -> Result<(Vec<u8>, u32)> {
         true => Ok((bytes, stat.st_uid)),
         false => Err(Error::at("read", path, libc::EFBIG)),
     }
+}
+
+/// Sets when a file was last changed, and makes it, empty and with `mode`, if there is none. A symbolic link is left
+/// alone, and nothing waits for whoever reads what is no plain file.
+pub fn touch(path: &Path, mode: u32, at: SystemTime) -> Result<()> {
+    use rustix::fs::{Mode, OFlags, open};
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = flags | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = open(path, flags, Mode::from_raw_mode(mode)).call_on("open", path)?;
+    std::fs::File::from(file).set_modified(at).call_on("futimens", path)
 }
 
 #[cfg(test)]

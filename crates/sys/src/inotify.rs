@@ -23,6 +23,8 @@ pub struct Change {
     pub name: OsString,
     /// It is a directory.
     pub is_directory: bool,
+    /// Content was written, and who wrote it has not closed it.
+    pub is_write: bool,
     /// The watch has ended: its directory is gone or unmounted, or it was removed.
     pub ended: bool,
 }
@@ -44,6 +46,13 @@ pub enum WatchFor {
     Existence,
     /// Only that it is closed by somebody who had opened it for writing.
     Written,
+    /// Entries of a directory that appear, vanish, are renamed or whose attributes change: what is on the way to
+    /// something. In addition to what else the same thing is watched for.
+    Way,
+    /// The same, and that somebody closes what he had opened for writing. In addition to what else it is watched for.
+    Changes,
+    /// The same, and each write. In addition to what else it is watched for.
+    Writes,
 }
 
 /// An inotify instance, non-blocking.
@@ -99,6 +108,11 @@ impl Inotify {
             WatchFor::Content => itself | entries | W::CLOSE_WRITE | W::MODIFY | W::ATTRIB,
             WatchFor::Existence => itself | W::ATTRIB,
             WatchFor::Written => W::CLOSE_WRITE,
+            WatchFor::Way => W::MASK_ADD | itself | entries | W::ATTRIB,
+            WatchFor::Changes => W::MASK_ADD | itself | entries | W::ATTRIB | W::CLOSE_WRITE,
+            WatchFor::Writes => {
+                W::MASK_ADD | itself | entries | W::ATTRIB | W::CLOSE_WRITE | W::MODIFY
+            }
         };
         let path = path.as_ref();
         inotify::add_watch(&self.0, path, flags).call_on("inotify_add_watch", path)
@@ -136,6 +150,7 @@ impl Inotify {
                     watch: event.wd(),
                     name: OsString::from_vec(name),
                     is_directory: flags.contains(ReadFlags::ISDIR),
+                    is_write: flags.contains(ReadFlags::MODIFY),
                     ended: flags.contains(ReadFlags::IGNORED),
                 });
             }

@@ -7,15 +7,17 @@
 mod cgroup;
 mod exec;
 mod manager;
+mod path;
 mod service;
 mod socket;
+mod timer;
 mod unit;
 
 pub use manager::defaults;
 
 use crate::config::{
-    AutomountConfig, Command, ExecConfig, MountConfig, ServiceConfig, SliceConfig, SocketConfig,
-    TriggerLimit, UnitSection,
+    AutomountConfig, Command, ExecConfig, MountConfig, PathConfig, ServiceConfig, SliceConfig,
+    SocketConfig, TimerConfig, TriggerLimit, UnitSection,
 };
 use crate::context::{Context, Defaults};
 use crate::diagnostic::{Code, Diagnostic, Severity};
@@ -100,6 +102,16 @@ impl<'a> Compiler<'a> {
         self.run(Unit::automount)
     }
 
+    /// \[Timer\]
+    pub fn timer(&self) -> Compiled<TimerConfig> {
+        self.run(Unit::timer)
+    }
+
+    /// \[Path\]
+    pub fn path(&self) -> Compiled<PathConfig> {
+        self.run(Unit::path_unit)
+    }
+
     /// \[Slice\]
     pub fn slice(&self) -> Compiled<SliceConfig> {
         self.run(|unit| SliceConfig { cgroup: Box::new(unit.cgroup()), sandbox: unit.sandbox() })
@@ -116,6 +128,8 @@ impl<'a> Compiler<'a> {
             UnitType::Swap => self.swap().1,
             UnitType::Automount => self.automount().1,
             UnitType::Slice => self.slice().1,
+            UnitType::Timer => self.timer().1,
+            UnitType::Path => self.path().1,
             _ => Vec::new(),
         });
         for diagnostic in self.run(Unit::unused_settings).1 {

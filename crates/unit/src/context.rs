@@ -162,6 +162,8 @@ pub struct Defaults {
     pub oom_score_adjust: Option<i16>,
     /// CtrlAltDelBurstAction=
     pub ctrl_alt_del_burst: crate::config::EmergencyAction,
+    /// DefaultTimerAccuracySec=
+    pub timer_accuracy: Duration,
     /// DefaultStandardOutput=
     pub standard_output: crate::config::Output,
     /// DefaultStandardError=
@@ -190,6 +192,7 @@ impl Default for Defaults {
             refuses_missing_protection: false,
             oom_score_adjust: None,
             ctrl_alt_del_burst: crate::config::EmergencyAction::RebootForce,
+            timer_accuracy: Duration::from_secs(60),
             standard_output: crate::config::Output::Journal,
             standard_error: crate::config::Output::Inherit,
         }

@@ -98,6 +98,7 @@ pub fn kind(kind: Kind) -> String {
         Kind::Word(words) => words.join(", "),
         Kind::BoolOr(words) => format!("yes, no, {}", words.join(", ")),
         Kind::Span => "time span".to_owned(),
+        Kind::Calendar => "calendar expression".to_owned(),
         Kind::Bytes => "bytes".to_owned(),
         Kind::Memory => "bytes, percentage, infinity".to_owned(),
         Kind::Tasks => "number, percentage, infinity".to_owned(),

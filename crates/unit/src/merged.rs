@@ -5,15 +5,34 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::config::Listen;
+use crate::config::{Listen, PathKind, PathSpec, TimerEvent};
 use crate::context::Context;
 use crate::diagnostic::{Code, Diagnostic, Severity, Sink};
 use crate::load::Sources;
 use crate::name::UnitName;
 use crate::parse::{Entry, UnitFile};
-use crate::settings::{Id, Kind, List, SETTINGS};
+use crate::settings::{Id, Kind, List, SETTINGS, id};
 use crate::specifier::Specifiers;
 use crate::value::{self, Fault};
+
+/// What a timer may wait for.
+const TIMER_EVENTS: [Id; 6] = [
+    id!(Timer "OnActiveSec"),
+    id!(Timer "OnBootSec"),
+    id!(Timer "OnStartupSec"),
+    id!(Timer "OnUnitActiveSec"),
+    id!(Timer "OnUnitInactiveSec"),
+    id!(Timer "OnCalendar"),
+];
+
+/// Where a path unit may wait.
+const WATCHED_PATHS: [Id; 5] = [
+    id!(Path "PathExists"),
+    id!(Path "PathExistsGlob"),
+    id!(Path "PathChanged"),
+    id!(Path "PathModified"),
+    id!(Path "DirectoryNotEmpty"),
+];
 
 /// Which settings are assigned to at all: of the hundreds that are asked for when a unit is compiled,
 /// few are.
@@ -264,6 +283,37 @@ impl<'a> Merged<'a> {
                 Ok(listen) => out.push(listen),
                 Err(fault) => self.fault(&entry, Code::BadValue, &fault),
             }
+        }
+        out
+    }
+
+    /// What a timer waits for, in the order of the files, across the kinds; an empty assignment of any kind drops
+    /// all before it (systemd.timer(5), OnActiveSec=).
+    pub fn timer_events(&self) -> Vec<TimerEvent> {
+        let mut out = Vec::new();
+        for entry in self.in_file_order_of(&TIMER_EVENTS) {
+            if entry.value.is_empty() {
+                out.clear();
+                continue;
+            }
+            let event = |text: &str| value::timer_event(entry.setting.setting().name, text);
+            out.extend(self.one(&entry, event));
+        }
+        out
+    }
+
+    /// Where a path unit waits and for what, in the order of the files, across the kinds; an empty assignment of any
+    /// kind drops all before it (systemd.path(5), PathExists=).
+    pub fn watched_paths(&self) -> Vec<PathSpec> {
+        let mut out = Vec::new();
+        for entry in self.in_file_order_of(&WATCHED_PATHS) {
+            if entry.value.is_empty() {
+                out.clear();
+                continue;
+            }
+            let kind = PathKind::from_word(entry.setting.setting().name);
+            let path = self.one(&entry, value::path);
+            out.extend(kind.zip(path).map(|(kind, path)| PathSpec { kind, path: path.into() }));
         }
         out
     }

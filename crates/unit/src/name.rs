@@ -75,11 +75,6 @@ impl UnitType {
         }
     }
 
-    /// Whether units of this type are run by this version; the others load and stay inactive.
-    pub const fn is_run(self) -> bool {
-        !matches!(self, UnitType::Timer | UnitType::Path)
-    }
-
     /// The type with this suffix (without a dot), if there is one.
     pub fn from_suffix(suffix: &str) -> Option<UnitType> {
         UnitType::ALL.into_iter().find(|t| t.suffix() == suffix)

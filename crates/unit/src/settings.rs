@@ -228,6 +228,8 @@ pub enum Kind {
     BoolOr(&'static [&'static str]),
     /// A time span, systemd.time(7); `infinity` is none.
     Span,
+    /// A calendar expression, systemd.time(7).
+    Calendar,
     /// Bytes with K, M, G, T; base 1024.
     Bytes,
     /// Bytes, a percentage or `infinity`.

@@ -10,6 +10,7 @@ mod environment;
 mod fault;
 mod output;
 mod paths;
+mod timer;
 mod words;
 
 pub use address::{below_run, listen_address, netlink_address};
@@ -21,6 +22,7 @@ pub use fault::Fault;
 use fault::Parsed;
 pub use output::output;
 pub use paths::path;
+pub use timer::{calendar, timer_event};
 pub use words::{Words, plain_words, split, unescape_c};
 
 use std::time::Duration;

@@ -16,6 +16,7 @@ mod parameters;
 mod parts;
 mod requests;
 mod shutdown;
+mod timers;
 mod top;
 mod totals;
 mod unit_files;
@@ -31,9 +32,10 @@ pub use parts::{
 pub use requests::{
     CancelLeave, Cat, Clear, Devices, FileState, Hurry, Inhibit, Job, Jobs, Kill, Leave, List,
     Mark, Record, Records, Reexecute, ReloadConfiguration, ResetFailed, Shutdown, Status, Texts,
-    Top, Totals, UnitFiles, Verify, Why,
+    Timers, Top, Totals, UnitFiles, Verify, Why,
 };
 pub use shutdown::{InhibitorLock, LogindPlan, PlannedShutdown, ShutdownAnswer, ShutdownWait};
+pub use timers::{TimerRow, TimersAnswer};
 pub use top::{TopAnswer, TopFailed, TopJob, TopRestarting, TopSlice};
 pub use totals::TotalsAnswer;
 pub use unit_files::{
@@ -142,6 +144,7 @@ methods! {
     FileState false FileStateAnswer,
     Why false WhyAnswer,
     Devices false DevicesAnswer,
+    Timers false TimersAnswer,
     Cat false CatAnswer,
     Records false RecordsAnswer,
     Record false RecordAnswer,

@@ -36,7 +36,7 @@ methods! {
         "u:job_id o:job_path s:unit_id o:unit_path s:job_type a(uosos):affected_jobs"
         Write = |c| { let unit = named(c)?; enqueue(c, unit) };
     KillUnit "s:name s:whom i:signal" -> "" Write = |c| { let unit = loaded(c)?; kill(c, unit) };
-    CleanUnit "s:name as:mask" -> "" Write = |_| not_done("Removing a unit's directories");
+    CleanUnit "s:name as:mask" -> "" Write = |c| { let unit = loaded(c)?; clean(c, unit) };
     FreezeUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; freeze(unit, true) };
     ThawUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; freeze(unit, false) };
     ResetFailedUnit "s:name" -> "" Write = reset_failed_unit;

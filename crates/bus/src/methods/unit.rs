@@ -9,6 +9,7 @@ use crate::wire::Writer;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::{JobMode, JobType};
 use warren_core::protocol::request::KillWhom;
+use warren_core::settings::TypeSettings;
 use warren_unit::{LoadState, UnitName, UnitType};
 
 type Out = Result<Step, Refused>;
@@ -31,7 +32,7 @@ methods! {
     SetProperties "b:runtime a(sv):properties" -> "" Write = |_| not_done("Setting properties of a unit");
     Ref "" -> "" Write = |c| { let name = c.own_name(); refer(c, name) };
     Unref "" -> "" Write = |c| Ok(Step::Refer(c.own_unit(), false));
-    Clean "as:mask" -> "" Write = |_| not_done("Removing a unit's directories");
+    Clean "as:mask" -> "" Write = |c| { let unit = c.own_unit(); clean(c, unit) };
     Freeze "" -> "" Write = |c| freeze(c.own_unit(), true);
     Thaw "" -> "" Write = |c| freeze(c.own_unit(), false);
 }
@@ -261,6 +262,28 @@ fn has_any_process(call: &Invocation<'_>, unit: UnitId) -> bool {
     run.main_process().is_some()
         || run.control_pid().is_some()
         || !call.backend.processes(unit).is_empty()
+}
+
+/// Clean and CleanUnit: which kinds of files. Only timers have files that this version removes.
+pub fn clean(call: &mut Invocation<'_>, unit: UnitId) -> Out {
+    let words = call.body.strs()?;
+    let definition = call.view.definition(unit);
+    if definition.unit_type() != UnitType::Timer {
+        return not_done("Removing a unit's directories");
+    }
+    let run = call.view.run(unit);
+    if !run.active_state().is_down() || run.job.is_some() {
+        return Err(BusError::unit_busy("Unit is not inactive or has pending job.").into());
+    }
+    let is_stamped = matches!(
+        &call.backend.compiled(definition).own,
+        TypeSettings::Timer(config) if config.persistent
+    );
+    let is_asked = words.iter().any(|word| matches!(*word, "state" | "all"));
+    match is_asked && is_stamped {
+        true => Ok(Step::Ask(Call::ForgetStamp(unit), Then::Nothing)),
+        false => Err(BusError::nothing_to_clean("No matching resources found.").into()),
+    }
 }
 
 /// GetProcesses and GetUnitProcesses.

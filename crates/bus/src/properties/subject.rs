@@ -199,6 +199,29 @@ impl<'a> Subject<'a> {
         self.compiled().automount()
     }
 
+    /// \[Timer\]
+    pub fn timer(&self) -> &TimerConfig {
+        self.compiled().timer()
+    }
+
+    /// What the timer waits for, if it is active.
+    pub fn timer_run(&self) -> Option<&'a TimerRun> {
+        match &self.run().state {
+            TypeState::Timer(Timer::Up(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// When the timer last elapsed.
+    pub fn timer_memory(&self) -> TimerMemory {
+        self.history().and_then(|history| history.timer).unwrap_or_default()
+    }
+
+    /// \[Path\]
+    pub fn path(&self) -> &PathConfig {
+        self.compiled().path()
+    }
+
     /// The execution environment; a plain one for types that have none.
     pub fn exec(&self) -> &ExecConfig {
         match &self.compiled().own {
@@ -405,9 +428,11 @@ impl<'a> Subject<'a> {
     /// `CanClean`: which kinds of directories there are.
     pub fn cleanable(&self) -> impl Iterator<Item = &'static str> {
         let exec = self.exec();
+        let is_stamped =
+            matches!(&self.compiled().own, TypeSettings::Timer(config) if config.persistent);
         [
             ("runtime", !exec.runtime_directory.paths.is_empty()),
-            ("state", !exec.state_directory.paths.is_empty()),
+            ("state", !exec.state_directory.paths.is_empty() || is_stamped),
             ("cache", !exec.cache_directory.paths.is_empty()),
             ("logs", !exec.logs_directory.paths.is_empty()),
             ("configuration", !exec.configuration_directory.paths.is_empty()),

@@ -223,7 +223,7 @@ impl Machine {
                 inner.request(asker, Request::Kill { unit, whom, signal })
             }
             Call::Freeze { unit, frozen } => inner.request(asker, Request::Freeze { unit, frozen }),
-            Call::ReloadConfiguration | Call::Reexecute => Ok(Answer::Done),
+            Call::ForgetStamp(_) | Call::ReloadConfiguration | Call::Reexecute => Ok(Answer::Done),
             Call::Leave(_) | Call::LeaveInOrder(_) => Ok(Answer::Done),
             Call::SetExitCode(_) | Call::SetProperty(_) => Ok(Answer::Done),
             Call::UnitFiles(op) => inner.unit_files(op),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use warren_unit::UnitType;
 use warren_wire::control::{ReloadAnswer, RuleOrigin};
 
 use super::lines;
@@ -34,8 +33,6 @@ pub fn plan(answer: &ReloadAnswer, dry_run: bool, all: bool, style: Style) -> St
     for fault in &answer.diagnostics {
         out.push_str(&format!("{}\n", render::diagnostic(fault)));
     }
-    let new = names(&answer.added).into_iter().chain(names(&answer.changed));
-    out.push_str(&not_run(new.filter_map(|name| name.rsplit('.').next())));
     out.push_str(&last_line(answer, dry_run));
     out
 }
@@ -75,30 +72,12 @@ fn lists(answer: &ReloadAnswer, all: bool, style: Style) -> String {
 /// What a candidate's rules would change.
 pub(super) fn candidate(answer: &ReloadAnswer, all: bool, style: Style) -> String {
     let mut out = lists(answer, all, style);
-    let new = names(&answer.added).into_iter().chain(names(&answer.changed));
-    out.push_str(&not_run(new.filter_map(|name| name.rsplit('.').next())));
     let [added, changed, removed] = [&answer.added, &answer.changed, &answer.removed].map(Vec::len);
     out.push_str(&match added + changed + removed {
         0 => "Nothing differs.\n".to_owned(),
         _ => format!("Plan: {added} added, {changed} changed, {removed} removed.\n"),
     });
     out
-}
-
-/// One line for the types among these that are not run; none if all are.
-pub(super) fn not_run<'t>(types: impl Iterator<Item = &'t str>) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    types
-        .filter(|name| UnitType::from_suffix(name).is_some_and(|of_type| !of_type.is_run()))
-        .for_each(|name| *counts.entry(name).or_default() += 1);
-    let each: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
-    match each.is_empty() {
-        true => String::new(),
-        false => format!(
-            "! {}: units of this type are not run by this version, so nothing starts what they are for\n",
-            each.join(", ")
-        ),
-    }
 }
 
 fn last_line(answer: &ReloadAnswer, dry_run: bool) -> String {
@@ -243,16 +222,6 @@ mod tests {
         let line = "~ all.target  WantedBy= of s-a.slice, made by apply Slice \"s\" (r.conf:3) \
                     for Container 'a' (c.conf:1)\n";
         assert!(shown.starts_with(line), "{shown}");
-    }
-
-    #[test]
-    fn what_is_made_and_not_run_is_said() {
-        let answer = json!({"added": ["a.timer", "b.timer", "a.service"], "changed": ["c.path"]});
-        let shown = plan(&answer, true, true, Style::default());
-        let line = "! 1 path, 2 timer: units of this type are not run by this version";
-        assert!(shown.contains(line), "{shown}");
-        let shown = plan(&json!({"added": ["a.service"]}), true, true, Style::default());
-        assert!(!shown.contains("not run"), "{shown}");
     }
 
     #[test]

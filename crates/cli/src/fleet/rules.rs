@@ -80,11 +80,6 @@ pub(super) fn check(args: &RulesArgs, global: &Global) -> Result<i32> {
             *counts.entry(kind).or_default() += 1;
         }
         print(&totals(&counts, global));
-        if !global.json {
-            let units = session.products().keys().filter(|path| !path.contains('/'));
-            let types = units.filter_map(|path| path.rsplit('.').next());
-            print(&super::changes::not_run(types));
-        }
     }
     Ok(i32::from(is_faulty))
 }

@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 
-use warren_wire::control::{RelatedUnit, SocketConnections, StatusAnswer};
+use warren_wire::control::{RelatedUnit, SocketConnections, StatusAnswer, TimerRow};
 
-use crate::output::{Style, mark, tone_of_state};
+use super::date;
+use crate::output::{Style, mark, span_us, tone_of_state};
 
 /// As many of a list as a reader looks at; the rest is counted.
 const SHOWN: usize = 16;
@@ -14,6 +15,7 @@ const SHOWN: usize = 16;
 pub(super) fn lines(out: &mut String, unit: &StatusAnswer, style: Style) {
     list(out, "TriggeredBy", &others(&unit.triggered_by, style));
     list(out, "   Triggers", &others(&unit.triggers, style));
+    list(out, "    Elapses", unit.timer.as_ref().map(elapses).as_slice());
     for (heading, text) in [("      Where", &unit.where_), ("       What", &unit.what)] {
         list(out, heading, text.as_slice());
     }
@@ -21,6 +23,22 @@ pub(super) fn lines(out: &mut String, unit: &StatusAnswer, style: Style) {
     let listens = unit.listen.iter().map(|one| format!("{} ({})", one.address, one.kind));
     list(out, "     Listen", &listens.collect::<Vec<_>>());
     list(out, "   Accepted", unit.connections.as_ref().map(connections).as_slice());
+}
+
+/// When a timer elapses and elapsed, as a line.
+pub(super) fn elapses(row: &TimerRow) -> String {
+    let next = match row.next_us {
+        Some(at) => format!("next at {}", date(at)),
+        None => "nothing is to come".to_owned(),
+    };
+    let last = row.last_us.map_or_else(String::new, |at| format!(", last at {}", date(at)));
+    let took =
+        row.took_us.map_or_else(String::new, |us| format!(", {} took {}", row.unit, span_us(us)));
+    let missed = match row.missed {
+        0 => String::new(),
+        count => format!(", {count} missed"),
+    };
+    next + &last + &took + &missed
 }
 
 fn others(others: &[RelatedUnit], style: Style) -> Vec<String> {

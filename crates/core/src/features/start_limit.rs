@@ -45,6 +45,8 @@ pub(crate) fn is_limited(graph: &Graph, unit: UnitId) -> bool {
             | UnitType::Mount
             | UnitType::Swap
             | UnitType::Automount
+            | UnitType::Timer
+            | UnitType::Path
     )
 }
 

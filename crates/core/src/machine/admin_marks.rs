@@ -12,7 +12,7 @@ use crate::model::job::{JobMode, JobType};
 use crate::model::process::Outcome;
 use crate::model::reason::Cause;
 use crate::model::state::{
-    Automount, History, Mount, RateWindow, Service, ServicePhase, Socket, TypeState,
+    Automount, History, Mount, Path, RateWindow, Service, ServicePhase, Socket, Timer, TypeState,
 };
 use crate::parts::Core;
 use crate::parts::units::Units;
@@ -83,6 +83,8 @@ pub(crate) fn reset_failed(core: &mut Core, unit: UnitId) {
             *s = Mount::Dead;
         }
         TypeState::Automount(s @ Automount::Failed(_)) => *s = Automount::Dead,
+        TypeState::Timer(s @ Timer::Failed(_)) => *s = Timer::Dead,
+        TypeState::Path(s @ Path::Failed(_)) => *s = Path::Dead,
         _ => {}
     });
     let history = core.units.history_mut(unit);

@@ -9,7 +9,7 @@ use crate::parts::pids::Pids;
 use crate::protocol::event::Done;
 use crate::protocol::trace_event::What;
 use crate::types::service::{effects, events, stop};
-use crate::types::{automount, mount, orders, simple, socket};
+use crate::types::{automount, mount, orders, path, simple, socket, timer};
 
 pub(crate) fn effect_done(core: &mut Core, effect: EffectId, result: Done) {
     let Some(unit) = core.outbox.take_pending(effect) else {
@@ -45,6 +45,8 @@ fn serve_answer(core: &mut Core, unit: UnitId, effect: EffectId, result: Done) {
         TypeState::Socket(_) => socket::done(core, unit, effect, result),
         TypeState::Mount(_) | TypeState::Swap(_) => mount::done(core, unit, effect, result),
         TypeState::Automount(_) => automount::done(core, unit, effect, result),
+        TypeState::Timer(_) => timer::done(core, unit, effect, result),
+        TypeState::Path(_) => path::done(core, unit, effect, result),
         TypeState::Slice(_) => simple::slice_done(core, unit, effect, result),
         _ => {}
     }

@@ -90,6 +90,23 @@ fn check_effects(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
         TypeState::Socket(Socket::Up(s)) => named.extend([s.listen_asked, asked(s.control)]),
         TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => named.push(s.asked),
         TypeState::Automount(Automount::Up(s)) => named.push(s.asked),
+        TypeState::Timer(Timer::Up(s)) => {
+            named.push(s.asked);
+            let is_listed = core.resources.timers.contains(&unit);
+            if !is_listed {
+                wrong.push(format!("{}: it would not hear of the clock", core.graph.name(unit)));
+            }
+            let waits = s.asked.is_some() || s.due.is_some() || core.totals.stopping;
+            if s.phase == TimerPhase::Waiting && !waits && !has_stop_job(run) {
+                wrong.push(format!("{}: it waits for nothing", core.graph.name(unit)));
+            }
+        }
+        TypeState::Path(Path::Up(s)) => {
+            named.push(s.asked);
+            if s.phase == PathPhase::Starting && s.asked.is_none() {
+                wrong.push(format!("{}: it waits for nothing", core.graph.name(unit)));
+            }
+        }
         TypeState::Slice(Slice::Asked(id)) => named.push(Some(*id)),
         _ => {}
     }
@@ -103,6 +120,10 @@ fn check_effects(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
             wrong.push(format!("{}: process {pid} is not its own", core.graph.name(unit)));
         }
     }
+}
+
+fn has_stop_job(run: &UnitRun) -> bool {
+    run.job.as_ref().is_some_and(|job| job.kind == crate::model::job::JobKind::Stop)
 }
 
 fn asked(control: Option<Control>) -> Option<crate::model::ids::EffectId> {

@@ -4,7 +4,7 @@ use super::Core;
 use crate::jobs::ends;
 use crate::model::state::TypeState;
 use crate::relations::{held_stops, rules};
-use crate::types::{mount, service, socket};
+use crate::types::{mount, service, socket, timer};
 
 pub(crate) fn serve_deadlines(core: &mut Core) {
     let now = core.times.now.monotonic;
@@ -20,6 +20,7 @@ pub(crate) fn serve_deadlines(core: &mut Core) {
             TypeState::Service(_) => service::deadline(core, unit),
             TypeState::Socket(_) => socket::deadline(core, unit),
             TypeState::Mount(_) | TypeState::Swap(_) => mount::deadline(core, unit),
+            TypeState::Timer(_) => timer::deadline(core, unit),
             _ => {}
         }
     }

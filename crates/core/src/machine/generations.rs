@@ -11,7 +11,7 @@ use crate::protocol::request::Notice;
 use crate::settings::Settings;
 use crate::state_change;
 use crate::types::service::edited_times;
-use crate::types::{orders, service, socket};
+use crate::types::{orders, path, service, socket, timer};
 use std::sync::Arc;
 use warren_unit::{Defaults, LoadState};
 
@@ -37,6 +37,8 @@ pub(crate) fn commit(core: &mut Core, graph: Arc<Graph>, delta: &Delta) {
         runtime_limit::renew_runtime_limit(core, unit, &before);
         edited_times::renew_times(core, unit, &before, &settings);
         socket::watch_anew_if_edited(core, unit, &before);
+        timer::plan_anew_if_edited(core, unit, &before);
+        path::watch_anew_if_edited(core, unit, &before);
         service::unwatch_name_of_before(core, unit, &before);
         limits::renew_limits(core, unit, &before);
         orders::forget_tests_of_others(core, unit, &before);

@@ -10,7 +10,7 @@ use crate::parts::Core;
 use crate::parts::queues::Transition;
 use crate::relations::{neighbours, rules, standing, triggers};
 use crate::types::service::stop;
-use crate::types::{automount, device, socket};
+use crate::types::{automount, device, path, socket, timer};
 use warren_unit::UnitType;
 
 /// Propagates one transition.
@@ -41,12 +41,14 @@ pub(crate) fn ripple(core: &mut Core, transition: Transition) {
     }
 }
 
-/// Sockets and automounts follow the state of what they start.
+/// Sockets, automounts, timers and paths follow the state of what they start.
 fn tell_triggers(core: &mut Core, unit: UnitId, old: ActiveState, new: ActiveState) {
     for trigger in triggers::triggers_of(core, unit) {
         match core.graph.definition(trigger).unit_type() {
             UnitType::Socket => socket::service_changed(core, trigger, unit, new),
             UnitType::Automount => automount::mount_changed(core, trigger, unit, old, new),
+            UnitType::Timer => timer::unit_changed(core, trigger, unit, new),
+            UnitType::Path => path::unit_changed(core, trigger, unit, new),
             _ => {}
         }
     }
@@ -77,6 +79,8 @@ pub(crate) fn tell_triggers_of_job_end(core: &mut Core, unit: UnitId, at: Moment
                 socket::service_changed(core, trigger, unit, state);
             }
             UnitType::Automount => automount::job_ended(core, trigger, state),
+            UnitType::Timer => timer::unit_changed(core, trigger, unit, state),
+            UnitType::Path => path::unit_changed(core, trigger, unit, state),
             _ => {}
         }
     }

@@ -26,6 +26,11 @@ impl Core {
         self.deadlines.next()
     }
 
+    /// When a machine that sleeps is to be woken (`WakeSystem=`, systemd.timer(5)).
+    pub fn next_waking(&self) -> Option<Monotonic> {
+        self.deadlines.next_waking()
+    }
+
     /// When a unit that is upheld is started again, if its start limit stands against it now.
     pub fn upheld_again_at(&self, unit: UnitId) -> Option<Monotonic> {
         self.deadlines.upheld_again.get(&unit).copied()

@@ -13,7 +13,7 @@ use crate::machine::generations;
 use crate::model::ids::{EffectId, Serial, UnitId};
 use crate::model::process::*;
 use crate::model::state::*;
-use crate::model::time::Moment;
+use crate::model::time::{Moment, Monotonic};
 use crate::parts::ids::Ids;
 use crate::parts::outbox::Outbox;
 use crate::parts::{Core, unit_settings};
@@ -21,9 +21,10 @@ use crate::persist::run_state::{Manager, Restored};
 use crate::protocol::event::{Effect, Spawn};
 use crate::relations::{held_stops, rules};
 use crate::types::service::stop;
-use crate::types::{automount, mount, service, socket};
+use crate::types::{automount, mount, path, service, socket, timer};
 use std::sync::Arc;
 use std::time::Duration;
+use warren_calendar::Zone;
 use warren_unit::Relation;
 
 /// Nothing is late sooner than this after a restart of the manager.
@@ -56,6 +57,12 @@ impl Core {
     /// Notes when the boot was at what, for the next incarnation.
     pub fn set_boot_times(&mut self, boot: BootTimes) {
         self.times.boot = boot;
+    }
+
+    /// Sets when the machine began to run, of a container when its manager did, and the time zone of the host.
+    pub fn set_place_in_time(&mut self, machine_begin: Monotonic, local: Zone) {
+        self.times.machine_begin = machine_begin;
+        self.times.zones.local = local;
     }
 
     /// When the boot was at what.
@@ -170,6 +177,8 @@ fn resume(core: &mut Core, unit: UnitId) {
             resume_mount(core, unit, &run);
         }
         TypeState::Automount(Automount::Up(run)) => resume_automount(core, unit, &run),
+        TypeState::Timer(Timer::Up(run)) => timer::resume(core, unit, &run),
+        TypeState::Path(Path::Up(_)) => path::resume(core, unit),
         TypeState::Slice(Slice::Asked(id)) => {
             let settings = unit_settings::compiled(core, unit);
             again(&mut core.outbox, id, unit, Effect::MakeCgroup { id, unit, settings });

@@ -40,6 +40,8 @@ pub enum Outcome {
     MountStartLimitHit,
     /// Automounts: the mount point was unmounted by someone else.
     Unmounted,
+    /// Paths: the unit that it starts ran into its own start limit.
+    UnitStartLimitHit,
 }
 
 impl Outcome {
@@ -61,6 +63,7 @@ impl Outcome {
             Outcome::ServiceStartLimitHit => "service-start-limit-hit",
             Outcome::MountStartLimitHit => "mount-start-limit-hit",
             Outcome::Unmounted => "unmounted",
+            Outcome::UnitStartLimitHit => "unit-start-limit-hit",
         }
     }
 }

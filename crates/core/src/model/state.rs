@@ -293,6 +293,102 @@ pub enum Device {
     Tentative,
 }
 
+/// What a timer does while it is active; the names are systemd's sub-states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum TimerPhase {
+    /// It waits for what comes next.
+    Waiting,
+    /// It has elapsed, and the unit that it started is not down again.
+    Running,
+    /// Nothing is to come.
+    Elapsed,
+}
+
+/// A timer that is active.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TimerRun {
+    /// Where it is.
+    pub phase: TimerPhase,
+    /// The look at its stamp file and zones that is under way.
+    pub asked: Option<EffectId>,
+    /// Calendar expressions count after this, in µs since 1970.
+    pub calendar_from_us: u64,
+    /// `OnActiveSec=`, `OnBootSec=` and `OnStartupSec=` count after this.
+    pub spans_from: Monotonic,
+    /// `RandomizedDelaySec=` as drawn for what comes next, in µs.
+    pub delay_us: Option<u64>,
+    /// When it elapses by the calendar, with the delay, in µs since 1970.
+    pub next_realtime_us: Option<u64>,
+    /// When it elapses by a span, with the delay.
+    pub next_monotonic: Option<Monotonic>,
+    /// When it is looked at: the earlier of both, moved by `AccuracySec=`.
+    pub due: Option<Monotonic>,
+    /// `AccuracySec=`, in µs.
+    pub accuracy_us: u64,
+    /// `WakeSystem=`: a machine that sleeps then is woken.
+    pub wakes: bool,
+}
+
+/// The state of a timer.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub enum Timer {
+    /// Nothing is waited for.
+    #[default]
+    Dead,
+    /// Nothing is waited for, because something went wrong.
+    Failed(Outcome),
+    /// It is active.
+    Up(Part<TimerRun>),
+}
+
+/// What is remembered of a timer, also while it is not active.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TimerMemory {
+    /// When it last elapsed and started its unit. From a stamp file only the wall clock is known.
+    pub last_trigger: Moment,
+    /// Elapses by the calendar that started nothing, since another one came for them: the unit ran, the machine
+    /// slept or was off.
+    pub missed: u32,
+}
+
+/// What a path unit does while it is up; the names are systemd's sub-states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum PathPhase {
+    /// Its paths are not watched yet.
+    Starting,
+    /// It waits for something to happen at its paths.
+    Waiting,
+    /// The unit that it started is not down again.
+    Running,
+}
+
+/// A path unit that is up or on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PathRun {
+    /// Where it is.
+    pub phase: PathPhase,
+    /// The order to watch its paths, or to look at them, that is under way.
+    pub asked: Option<EffectId>,
+    /// Something was changed while the unit ran: it is started once more.
+    pub is_changed: bool,
+    /// How what is watched for changes looked when it was last looked at: another number is another look.
+    pub print: u64,
+    /// Start of the current interval of `TriggerLimitIntervalSec=` and the starts in it.
+    pub triggers: RateWindow,
+}
+
+/// The state of a path unit.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub enum Path {
+    /// Nothing is watched.
+    #[default]
+    Dead,
+    /// Nothing is watched, because something went wrong.
+    Failed(Outcome),
+    /// It is up or on its way.
+    Up(Part<PathRun>),
+}
+
 /// What a unit is doing, by type.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum TypeState {
@@ -312,10 +408,14 @@ pub enum TypeState {
     Device(Device),
     /// A scope: alive while its cgroup has processes.
     Scope(bool),
-    /// A type that this version loads but does not run; always inactive.
+    /// Of a type that the version did not run that wrote it down; none is entered any more.
     Unsupported,
     /// A swap area, which comes and goes as a mount does.
     Swap(Mount),
+    /// A timer.
+    Timer(Timer),
+    /// A path unit.
+    Path(Path),
 }
 
 /// How a job ended that did not do what it was for.
@@ -536,6 +636,9 @@ pub struct History {
     /// What administrators said of it; a record of its own (see [`crate::persist::run_state`]).
     #[serde(skip)]
     pub notes: Option<Box<Notes>>,
+    /// Of a timer, when it last elapsed; a record of its own.
+    #[serde(skip)]
+    pub timer: Option<TimerMemory>,
 }
 
 impl History {

@@ -1,7 +1,7 @@
 //! When units want to be looked at: one deadline for each, the earliest of its own.
 
 use crate::model::ids::UnitId;
-use crate::model::state::{Mount, Service, Socket, TypeState, UnitRun};
+use crate::model::state::{Mount, Service, Socket, Timer, TypeState, UnitRun};
 use crate::model::time::Monotonic;
 use crate::parts::units::Units;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,8 @@ pub(crate) struct Deadlines {
     by_time: BTreeSet<(Monotonic, UnitId)>,
     /// The one deadline of each unit that has one.
     armed: BTreeMap<UnitId, Monotonic>,
+    /// Of these, those of timers that wake the machine.
+    waking: BTreeSet<(Monotonic, UnitId)>,
     /// Units that standing relations are looked at again for: to be upheld, or to return by a rule,
     /// once their start limit allows it; to be stopped once more because the last stop failed.
     pub upheld_again: BTreeMap<UnitId, Monotonic>,
@@ -27,10 +29,16 @@ impl Deadlines {
         self.by_time.first().map(|(at, _)| *at)
     }
 
+    /// The earliest deadline that a machine that sleeps is to be woken for.
+    pub fn next_waking(&self) -> Option<Monotonic> {
+        self.waking.first().map(|(at, _)| *at)
+    }
+
     /// The next unit whose deadline is not after `now`; it has none afterwards, until it is armed again.
     pub fn pop_due(&mut self, now: Monotonic) -> Option<UnitId> {
         let unit = self.by_time.first().filter(|(at, _)| *at <= now).map(|(_, unit)| *unit)?;
-        self.by_time.pop_first();
+        let due = self.by_time.pop_first();
+        due.map(|due| self.waking.remove(&due));
         self.armed.remove(&unit);
         Some(unit)
     }
@@ -62,16 +70,21 @@ impl Deadlines {
         let upheld = self.upheld_again.get(&unit).copied();
         let wanted = [wanted(units.run(unit)), upheld].into_iter().flatten().min();
         let armed = self.armed.get(&unit).copied();
-        if wanted == armed {
+        let wakes = matches!(&units.run(unit).state, TypeState::Timer(Timer::Up(s)) if s.wakes);
+        if wanted == armed && !wakes {
             return;
         }
         if let Some(at) = armed {
+            self.waking.remove(&(at, unit));
             self.by_time.remove(&(at, unit));
             self.armed.remove(&unit);
         }
         if let Some(at) = wanted {
             self.by_time.insert((at, unit));
             self.armed.insert(unit, at);
+            if wakes {
+                self.waking.insert((at, unit));
+            }
         }
     }
 }
@@ -85,6 +98,7 @@ fn wanted(run: &UnitRun) -> Option<Monotonic> {
         }
         TypeState::Socket(Socket::Up(s)) => s.deadline,
         TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => s.deadline,
+        TypeState::Timer(Timer::Up(s)) => s.due,
         _ => None,
     };
     let clearing = run.history.as_ref().and_then(|history| history.clearing?.until);

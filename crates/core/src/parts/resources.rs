@@ -20,6 +20,8 @@ pub(crate) struct Resources {
     pub connections: BTreeMap<UnitId, UnitId>,
     /// Those of sockets that are down: they count again when the socket listens again.
     pub outliving: BTreeMap<UnitId, Vec<UnitId>>,
+    /// Timers that are active.
+    pub timers: BTreeSet<UnitId>,
     /// Mounts that go with their automount point and count as up until the mount table says so.
     pub unmounted_unheard: BTreeSet<UnitId>,
 }

@@ -253,6 +253,40 @@ impl Units {
     }
 }
 
+impl Units {
+    /// The timer, if it is active.
+    pub fn timer(&self, unit: UnitId) -> Option<&TimerRun> {
+        match &self.run(unit).state {
+            TypeState::Timer(Timer::Up(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The same for writing; the caller saw that it is active.
+    pub fn timer_mut(&mut self, unit: UnitId) -> &mut TimerRun {
+        match &mut self.run_mut(unit).state {
+            TypeState::Timer(Timer::Up(run)) => run,
+            _ => panic!("the timer is active: it was looked at just before"),
+        }
+    }
+
+    /// The path unit, if it is up or on its way.
+    pub fn path(&self, unit: UnitId) -> Option<&PathRun> {
+        match &self.run(unit).state {
+            TypeState::Path(Path::Up(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The same for writing; the caller saw that it is up.
+    pub fn path_mut(&mut self, unit: UnitId) -> &mut PathRun {
+        match &mut self.run_mut(unit).state {
+            TypeState::Path(Path::Up(run)) => run,
+            _ => panic!("the path unit is up: it was looked at just before"),
+        }
+    }
+}
+
 fn service_up(run: &mut UnitRun) -> &mut ServiceRun {
     match &mut run.state {
         TypeState::Service(Service::Up(run)) => run,

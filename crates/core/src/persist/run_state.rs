@@ -19,7 +19,7 @@ use crate::model::command_line::CommandLine;
 use crate::model::ids::Serial;
 use crate::model::ids::UnitId;
 use crate::model::reason::Reason;
-use crate::model::state::{Account, BootTimes, Clearing, Freezer, Relapse, UnitRun};
+use crate::model::state::{Account, BootTimes, Clearing, Freezer, Relapse, TimerMemory, UnitRun};
 use crate::protocol::event::{Effect, KillTarget};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -75,6 +75,8 @@ enum Record<'r> {
     Lines { unit: UnitId, lines: Cow<'r, [CommandLine]> },
     /// How many managers ended during the removal that is under way; follows its record. Since version 9.
     ClearingEnds { unit: UnitId, managers: u8 },
+    /// When a timer last elapsed; follows the unit's own record. Since version 10.
+    Timer { unit: UnitId, timer: TimerMemory },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -96,6 +98,8 @@ pub enum Late {
     Emergency(UnitId, Box<str>, Option<u8>),
     /// [`Effect::LimitGroup`]: what the unit's settings of then say, not what they say no more. Since version 8.
     LimitGroup(UnitId),
+    /// [`Effect::StampTimer`]: the timer, µs since 1970. Since version 10.
+    StampTimer(UnitId, u64),
 }
 
 impl Late {
@@ -115,6 +119,7 @@ impl Late {
                 Late::Emergency(*unit, action.as_str().into(), *status)
             }
             Effect::LimitGroup { unit, .. } => Late::LimitGroup(*unit),
+            Effect::StampTimer { unit, at_us, .. } => Late::StampTimer(*unit, *at_us),
             _ => return None,
         })
     }
@@ -129,6 +134,7 @@ impl Late {
             | Late::AnswerTrap(unit, ..)
             | Late::CloseTrap(unit)
             | Late::Emergency(unit, ..)
+            | Late::StampTimer(unit, _)
             | Late::LimitGroup(unit) => unit,
         }
     }
@@ -272,6 +278,10 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun, group: Option<
             write_frame(out, &Record::ClearingEnds { unit, managers });
             records += 1;
         }
+    }
+    if let Some(timer) = run.history.as_ref().and_then(|history| history.timer) {
+        write_frame(out, &Record::Timer { unit, timer });
+        records += 1;
     }
     records
 }
@@ -422,6 +432,10 @@ impl Restored {
             Record::OwedStop { unit, reason } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().owed_stop = Some(reason);
+            }
+            Record::Timer { unit, timer } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                run.history.get_or_insert_default().timer = Some(timer);
             }
             Record::Group { unit, path } => {
                 if !self.runs.contains_key(&unit) {

@@ -15,6 +15,8 @@ use crate::model::time::Monotonic;
 use crate::protocol::request::{Asker, Notice, Reply, Request};
 use crate::settings::Compiled;
 use std::sync::Arc;
+use std::time::Duration;
+use warren_calendar::Zone;
 use warren_unit::Defaults;
 use warren_unit::config::{Condition, EmergencyAction, UnitSection};
 
@@ -141,6 +143,20 @@ pub enum Event {
         /// What is known.
         state: BusName,
     },
+    /// The wall clock was set, or the machine slept.
+    ClockSet {
+        /// For how long it slept since the last such event.
+        slept: Duration,
+    },
+    /// The time zone of the host may be another one.
+    ZoneSet(Zone),
+    /// Something happened where a path unit watches, and it was looked at again.
+    PathTouched {
+        /// The path unit.
+        unit: UnitId,
+        /// How things look.
+        look: PathLook,
+    },
     /// Devices came or went, or what is known of them at all changed.
     Devices(DeviceNews),
     /// Everything is to be stopped, but for what outlasts the end; nothing can be started any more. Told
@@ -216,6 +232,10 @@ pub enum Done {
         /// Its pid.
         pid: Option<u32>,
     },
+    /// The files that a timer needs were read.
+    TimerFiles(TimerFiles),
+    /// The paths of a path unit were looked at, and are watched.
+    Paths(PathLook),
     /// It was unmounted, and something else is mounted there still.
     StillMounted,
     /// It could not be done; the text is for people.
@@ -223,6 +243,26 @@ pub enum Done {
         /// The error.
         error: String,
     },
+}
+
+/// What files say that a timer needs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TimerFiles {
+    /// When the timer last elapsed, in µs since 1970; none if there is no stamp file.
+    pub stamp_us: Option<u64>,
+    /// The zones that were asked for; none where there is no such zone.
+    pub zones: Vec<(Box<str>, Option<Zone>)>,
+}
+
+/// How the paths of a path unit look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PathLook {
+    /// What `PathExists=`, `PathExistsGlob=` or `DirectoryNotEmpty=` waits for is there.
+    pub is_met: bool,
+    /// Something that `PathChanged=` or `PathModified=` is for was seen to change.
+    pub is_changed: bool,
+    /// A checksum of what is watched for changes: another one is another look. 0 where that was not looked at.
+    pub print: u64,
 }
 
 /// What came of a list of conditions.
@@ -466,6 +506,49 @@ pub enum Effect {
         /// `Accept=yes`: accept connections.
         accept: bool,
     },
+    /// Read what a timer needs → [`Done::TimerFiles`], or [`Done::Failed`] if its stamp file cannot be read.
+    LookUpTimer {
+        /// The effect's id.
+        id: EffectId,
+        /// The timer.
+        unit: UnitId,
+        /// The stamp file is read, and made if there is none.
+        has_stamp: bool,
+        /// Names of zones, as in [`warren_calendar::is_zone_name`].
+        zones: Vec<Box<str>>,
+    },
+    /// Note in the stamp file when a timer last elapsed.
+    StampTimer {
+        /// The timer.
+        unit: UnitId,
+        /// µs since 1970.
+        at_us: u64,
+    },
+    /// Watch the paths of a path unit, instead of those that were watched before, and look at them →
+    /// [`Done::Paths`] or [`Done::Failed`].
+    WatchPaths {
+        /// The effect's id.
+        id: EffectId,
+        /// The path unit.
+        unit: UnitId,
+        /// Its settings.
+        settings: Arc<Compiled>,
+        /// `MakeDirectory=` counts.
+        makes: bool,
+    },
+    /// Look again whether what a path unit waits for is there → [`Done::Paths`], of which the checksum is 0: changes
+    /// are told by [`Event::PathTouched`].
+    LookAtPaths {
+        /// The effect's id.
+        id: EffectId,
+        /// The path unit.
+        unit: UnitId,
+    },
+    /// Watch the paths of a path unit no longer.
+    UnwatchPaths {
+        /// The path unit.
+        unit: UnitId,
+    },
     /// Say whether something is mounted at the unit's path now.
     LookAtMount {
         /// The mount unit.
@@ -563,6 +646,9 @@ impl Effect {
             | Effect::Kill { id, .. }
             | Effect::Freeze { id, .. }
             | Effect::ClearAway { id, .. }
+            | Effect::LookUpTimer { id, .. }
+            | Effect::WatchPaths { id, .. }
+            | Effect::LookAtPaths { id, .. }
             | Effect::FindMain { id, .. } => Some(*id),
             _ => None,
         }

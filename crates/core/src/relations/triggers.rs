@@ -1,4 +1,4 @@
-//! Which sockets and automounts are in front of a unit, also when their file is gone.
+//! Which sockets, automounts, timers and paths are in front of a unit, also when their file is gone.
 
 use crate::graph::Graph;
 use crate::model::ids::UnitId;
@@ -10,15 +10,24 @@ use warren_unit::{LoadState, Relation, UnitName, UnitType};
 /// Units that start this one when something happens.
 pub(crate) fn triggers_of(core: &Core, unit: UnitId) -> Vec<UnitId> {
     let mut all = core.graph.related_by_any(unit, &[Relation::TriggeredBy]);
-    let before = match core.graph.definition(unit).unit_type() {
-        UnitType::Service => UnitType::Socket,
-        UnitType::Mount => UnitType::Automount,
+    let before: &[UnitType] = match core.graph.definition(unit).unit_type() {
+        UnitType::Service => &[UnitType::Socket, UnitType::Timer, UnitType::Path],
+        UnitType::Mount => &[UnitType::Automount],
         _ => return all,
     };
     let definition = core.graph.definition(unit);
     let names = definition.aliases.iter().chain([&definition.name]);
-    all.extend(names.filter_map(|name| orphan(core, name, before)));
+    for name in names {
+        all.extend(before.iter().filter_map(|&before| orphan(core, name, before)));
+    }
     all
+}
+
+/// The unit that a timer or path starts. One whose file is gone names none any more, but it is up: it starts the
+/// service of its name.
+pub(crate) fn behind(graph: &Graph, unit: UnitId) -> Option<UnitId> {
+    let named = graph.stated(unit, Relation::Triggers).next();
+    named.or_else(|| graph.namesake(unit, UnitType::Service))
 }
 
 /// A socket or an automount that is up and whose file is gone, or its name another one's: who has that name

@@ -18,7 +18,7 @@ use crate::protocol::event::{Done, Effect, Verdict};
 use crate::protocol::request::Notice;
 use crate::state_change;
 use crate::types::service::stop;
-use crate::types::{automount, mount, service, simple, socket};
+use crate::types::{automount, mount, path, service, simple, socket, timer};
 use crate::view::Totals;
 use warren_unit::{UnitFlags, UnitType};
 
@@ -35,6 +35,8 @@ fn refuse_start_limit(core: &mut Core, unit: UnitId, reason: Reason) -> Turn {
         TypeState::Socket(state) => *state = Socket::Failed(outcome),
         TypeState::Mount(state) | TypeState::Swap(state) => *state = Mount::Failed(outcome),
         TypeState::Automount(state) => *state = Automount::Failed(outcome),
+        TypeState::Timer(state) => *state = Timer::Failed(outcome),
+        TypeState::Path(state) => *state = Path::Failed(outcome),
         _ => {}
     });
     if core.graph.flags(unit).has_job_settings() {
@@ -91,6 +93,8 @@ fn start_checked(core: &mut Core, unit: UnitId) -> Turn {
     let is_refused = match core.graph.definition(unit).unit_type() {
         UnitType::Socket => socket::refused_to_start(core, unit),
         UnitType::Automount => automount::refused_to_start(core, unit),
+        UnitType::Timer => timer::refused_to_start(core, unit),
+        UnitType::Path => path::refused_to_start(core, unit),
         _ => false,
     };
     if is_refused {
@@ -107,6 +111,8 @@ fn start_checked(core: &mut Core, unit: UnitId) -> Turn {
         UnitType::Socket => socket::start(core, unit),
         UnitType::Mount | UnitType::Swap => mount::start(core, unit),
         UnitType::Automount => automount::start(core, unit),
+        UnitType::Timer => timer::start(core, unit),
+        UnitType::Path => path::start(core, unit),
         UnitType::Slice => simple::slice_start(core, unit),
         UnitType::Target => simple::target_start(core, unit),
         _ => {}
@@ -220,6 +226,8 @@ pub(crate) fn stop_unit(core: &mut Core, unit: UnitId, reason: Reason) {
         UnitType::Socket => socket::stop(core, unit),
         UnitType::Mount | UnitType::Swap => mount::stop(core, unit),
         UnitType::Automount => automount::stop(core, unit),
+        UnitType::Timer => timer::stop(core, unit),
+        UnitType::Path => path::stop(core, unit),
         UnitType::Slice => simple::slice_stop(core, unit),
         UnitType::Target => {
             state_change::transit(core, unit, false, |run| run.state = TypeState::Target(false))

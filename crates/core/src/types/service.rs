@@ -408,6 +408,26 @@ pub(crate) fn environment(
     if matches!(list, CommandList::StartPre | CommandList::Start) {
         out.extend(monitored(core, unit));
     }
+    out.extend(trigger(core, unit));
+    out
+}
+
+/// What a service is told of the timer or path unit that started it (systemd.exec(5), `$TRIGGER_UNIT`).
+fn trigger(core: &Core, unit: UnitId) -> Vec<(&'static str, String)> {
+    let history = core.units.run(unit).history.as_ref();
+    let Some(Cause::Trigger(trigger)) = history.map(|history| history.reason.cause) else {
+        return Vec::new();
+    };
+    let memory = core.units.run(trigger).history.as_ref().and_then(|history| history.timer);
+    if memory.is_none() && core.units.path(trigger).is_none() {
+        return Vec::new();
+    }
+    let mut out = vec![("TRIGGER_UNIT", core.graph.name(trigger).to_string())];
+    if let Some(memory) = memory {
+        let at = memory.last_trigger;
+        out.push(("TRIGGER_TIMER_REALTIME_USEC", at.realtime_us.to_string()));
+        out.push(("TRIGGER_TIMER_MONOTONIC_USEC", at.monotonic.0.to_string()));
+    }
     out
 }
 

@@ -18,6 +18,8 @@ pub(crate) const HELD: u64 = 13 << 32;
 pub(crate) const STORED: u64 = 14 << 32;
 pub(crate) const CLOCK: u64 = 15 << 32;
 pub(crate) const PID_FILES: u64 = 16 << 32;
+pub(crate) const WALL_CLOCK: u64 = 17 << 32;
+pub(crate) const PATHS: u64 = 18 << 32;
 pub(crate) const KIND: u64 = 0xffff_ffff << 32;
 
 /// Nobody waits for the answer: clients are numbered from 1.

@@ -12,12 +12,14 @@ use warren_unit::config::{Listen, SocketConfig};
 use warren_wire::control::{Listening, RelatedUnit, SocketConnections, StatusAnswer};
 
 use crate::control::answer::{active, name};
+use crate::control::timers;
 use crate::published::shared::Shared;
 
 /// Adds it to the answer; what the unit's type does not have stays empty.
 pub(crate) fn add(out: &mut StatusAnswer, view: &View, shared: &Arc<Shared>, unit: UnitId) {
     let compiled = shared.settings().compile(view.definition(unit));
     out.triggers = related(view, unit, Relation::Triggers);
+    out.timer = timers::of_unit(view, unit);
     out.triggered_by = related(view, unit, Relation::TriggeredBy);
     out.documentation = compiled.section.documentation.iter().map(|uri| uri.to_string()).collect();
     match &compiled.own {

@@ -12,6 +12,7 @@ use crate::control::files::cat;
 use crate::control::jobs;
 use crate::control::load_errors;
 use crate::control::records::{record, records};
+use crate::control::timers::timers;
 use crate::control::top::top;
 use crate::control::why::why;
 use crate::last_steps::left_over;
@@ -52,6 +53,7 @@ pub(crate) fn serve(request: &Request, caller: &Caller<'_>, shared: &Arc<Shared>
         Request::FileState(request) => message(file_state(request, caller, shared)),
         Request::Why(request) => message(why(request, caller, shared)),
         Request::Devices(_) => message(Ok(devices(shared))),
+        Request::Timers(_) => message(Ok(timers(shared))),
         Request::Cat(request) => message(cat(request, caller, shared)),
         Request::Records(_) => message(Ok(records(shared))),
         Request::Record(request) => message(record(request, shared)),

@@ -281,7 +281,11 @@ impl Connection<'_> {
             Request::Inhibit(request) => return Ok(message(self.inhibit(request))),
             Request::Jobs(request) if received.more => return self.jobs(request),
             // Their answers are large for a large host: a recording, or something of all units.
-            Request::Record(_) | Request::List(_) | Request::Why(_) | Request::Devices(_) => {
+            Request::Record(_)
+            | Request::List(_)
+            | Request::Why(_)
+            | Request::Devices(_)
+            | Request::Timers(_) => {
                 if let Err(why) = self.take_turn(method == Method::Record) {
                     return Ok(refusal(why));
                 }

@@ -34,6 +34,7 @@ use crate::control::device_report;
 use crate::control::held_starts;
 use crate::control::load_errors;
 use crate::control::restarts;
+use crate::control::timers;
 use crate::peer::log_tail::Tails;
 use crate::published::shared::Shared;
 use crate::shutdown::sweep;
@@ -299,6 +300,7 @@ fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> WhyStep {
         }),
         detail: history.status_text.clone(),
         device: standing.or_else(|| device_report::taken_for_plugged_in(view, unit)),
+        timer: timers::of_unit(view, unit),
         remarks: crate::control::comments::answers(view, shared, unit),
         ended: main.map(restarts::ended),
         command_ended: command.filter(|_| is_of_run).map(command_ended),

@@ -96,6 +96,19 @@ impl Daemon {
                     false => Event::Unmounted { unit },
                 });
             }
+            Effect::LookUpTimer { id, unit, has_stamp, zones } => {
+                self.look_up_timer(id, unit, has_stamp, zones);
+            }
+            Effect::StampTimer { unit, at_us } => self.stamp_timer(unit, at_us),
+            Effect::WatchPaths { id, unit, settings, makes } => {
+                self.paths.watch(id, unit, settings, makes);
+            }
+            Effect::LookAtPaths { id, unit } => {
+                if !self.paths.look_at(id, unit) {
+                    self.done(id, Done::Failed { error: "its paths are not watched".to_owned() });
+                }
+            }
+            Effect::UnwatchPaths { unit } => self.paths.unwatch(unit),
             Effect::DropConnection { unit } => self.drop_connection(unit),
             Effect::FlushSockets { unit } => self.flush_sockets(unit),
             Effect::WatchBusName { unit, name, on } => self.watch_bus_name(unit, name, on),

@@ -74,6 +74,7 @@ impl Daemon {
                     self.events.push_back(Event::BusName { unit, state });
                 }
             }
+            Order::ZoneSet(zone) => self.events.push_back(Event::ZoneSet(zone)),
             Order::Refer(unit, on) => self.refer(unit, on),
             // Who no longer waits needs no answer.
             Order::Stretch { from, until, reply } => {
@@ -144,6 +145,7 @@ impl Daemon {
             Call::Freeze { unit, frozen } => {
                 self.ask(asker, Request::Freeze { unit, frozen }, Client::Bus(reply));
             }
+            Call::ForgetStamp(unit) => self.forget_stamp(unit, reply),
             Call::ReloadConfiguration => {
                 self.announce(Announcement::Reloading(true));
                 let how = Reload::ALL;

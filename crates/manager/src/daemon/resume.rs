@@ -205,6 +205,7 @@ impl Daemon {
             Late::AnswerTrap(_, ref tokens, ok) => {
                 Effect::AnswerTrap { unit, tokens: tokens.clone(), ok }
             }
+            Late::StampTimer(_, at_us) => Effect::StampTimer { unit, at_us },
             Late::LimitGroup(_) if is_slice(graph, unit) || !run.active_state().is_down() => {
                 Effect::LimitGroup { unit, before: None, settings: settings() }
             }

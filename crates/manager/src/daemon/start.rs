@@ -49,6 +49,7 @@ use crate::daemon::{Daemon, Leaving};
 use crate::mount::automounts::{PIPE_NAMES, Traps};
 use crate::mount::table::{MountTable, Reading};
 use crate::options::Options;
+use crate::path::watcher::PathWatcher;
 use crate::peer::bus_names::BusNames;
 use crate::peer::devices::{Devices, KeptDevices};
 use crate::peer::log_link::{KeptLog, LogLink};
@@ -61,6 +62,7 @@ use crate::process::signals::Kills;
 use crate::process::stored_fds::FdStore;
 use crate::process::table::Processes;
 use crate::published::loader_thread::LoaderThread;
+use crate::published::orders::Order;
 use crate::published::shared::{Places, Shared};
 use crate::recording::files::Records;
 use crate::recording::recorder;
@@ -72,6 +74,8 @@ use crate::socket::sockets::{LEFT, Sockets};
 use crate::spawn::helpers::{Helpers, KeptHelpers};
 use crate::spawn::state::Spawning;
 use crate::spawn::users::Names;
+use crate::timer::clock::WallClock;
+use crate::timer::zones;
 
 /// Why the manager cannot be started.
 pub type StartError = String;
@@ -279,6 +283,13 @@ fn make(
     core.set_without_cgroups(tree.is_none());
     core.set_without_swaps(warren_sys::process::in_container());
     core.set_boot_times(boot);
+    let in_container =
+        warren_sys::process::in_container() && options.scope == warren_unit::Scope::System;
+    let machine_begin = if in_container { boot.userspace.monotonic } else { Monotonic(0) };
+    core.set_place_in_time(machine_begin, zones::local());
+    let for_zones = shared.clone();
+    zones::watch(move |zone| for_zones.order(Order::ZoneSet(zone)));
+    let epoll = Epoll::new().map_err(text("making an epoll instance"))?;
     let groups = Groups::new(tree);
     let traps = match std::mem::take(&mut kept.pipe) {
         [Some(reader), Some(writer)] => Traps::new(Some((reader, writer)), wake.clone()),
@@ -294,7 +305,9 @@ fn make(
         shared: shared.clone(),
         events: Default::default(),
         tasks: Tasks::default(),
-        epoll: Epoll::new().map_err(text("making an epoll instance"))?,
+        wall_clock: WallClock::watched(&epoll),
+        paths: PathWatcher::start(wake.clone()).map_err(text("starting workers"))?,
+        epoll,
         orders,
         leaving: None,
         pings: crate::base::heartbeat::Pings::new(began.monotonic),
@@ -450,6 +463,9 @@ impl Daemon {
         self.epoll.add(self.traps.reader(), token::TRAPS, Interest::READ)?;
         if let Some(watch) = self.groups.watch() {
             self.epoll.add(watch, token::GROUPS, Interest::READ)?;
+        }
+        if let Some(inotify) = self.paths.inotify() {
+            self.epoll.add(inotify, token::PATHS, Interest::READ)?;
         }
         if let Some(inotify) = self.pid_files.inotify() {
             self.epoll.add(inotify, token::PID_FILES, Interest::READ)?;

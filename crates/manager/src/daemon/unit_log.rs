@@ -132,7 +132,11 @@ pub(crate) fn is_said(view: &View, settings: &Settings, unit: UnitId, level: u8)
         TypeSettings::Service(config) => config.exec.log_level_max,
         TypeSettings::Socket(config) => config.exec.log_level_max,
         TypeSettings::Mount(config) => config.exec.log_level_max,
-        TypeSettings::Automount(_) | TypeSettings::Slice(_) | TypeSettings::None => None,
+        TypeSettings::Automount(_)
+        | TypeSettings::Slice(_)
+        | TypeSettings::Timer(_)
+        | TypeSettings::Path(_)
+        | TypeSettings::None => None,
     };
     level_max.is_none_or(|max| level <= max)
 }

@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 
 use warren_bus::backend::{Call, ReplySender};
 use warren_bus::names::NameState;
+use warren_calendar::Zone;
 use warren_core::graph::{Delta, Graph};
 use warren_core::model::ids::UnitId;
 use warren_core::model::job::JobResult;
@@ -96,6 +97,8 @@ pub enum Order {
     },
     /// What became of a bus name.
     BusName(String, NameState),
+    /// The time zone of the host may be another one.
+    ZoneSet(Zone),
     /// Clients on the bus refer to a unit, or no longer do.
     Refer(UnitId, bool),
     /// What the loader made.
@@ -113,6 +116,7 @@ impl Order {
             self,
             Order::Unlocked
                 | Order::BusName(..)
+                | Order::ZoneSet(_)
                 | Order::Refer(..)
                 | Order::Loaded(_)
                 | Order::Answered

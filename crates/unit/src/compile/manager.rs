@@ -76,6 +76,8 @@ impl Unit<'_> {
             ctrl_alt_del_burst: merged
                 .word(id!(Manager "CtrlAltDelBurstAction"), EmergencyAction::from_word)
                 .unwrap_or(built_in.ctrl_alt_del_burst),
+            timer_accuracy: span(id!(Manager "DefaultTimerAccuracySec"))
+                .unwrap_or(built_in.timer_accuracy),
             standard_output: merged
                 .value(id!(Manager "DefaultStandardOutput"), value::output)
                 .unwrap_or_else(|| built_in.standard_output.clone()),

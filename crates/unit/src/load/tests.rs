@@ -318,6 +318,15 @@ fn timers_paths_swaps_targets() {
          Triggers a.service",
     );
     check(
+        "a.timer",
+        "[Unit]\nDefaultDependencies=no\n[Timer]\nOnActiveSec=1\nOnCalendar=nonsense\nPersistent=yes\n",
+        "loaded
+         Before a.service
+         Triggers a.service
+         RequiresMountsFor -.mount var-lib-systemd-timers.mount var-lib-systemd.mount var-lib.mount var.mount
+         f:5:12: warning: OnCalendar=: 'nonsense' is not a calendar expression: 'nonsense' is no day of the week, and no word like daily, ignored [bad-value]",
+    );
+    check(
         "a.path",
         "[Unit]\nDefaultDependencies=no\n[Path]\nPathExists=/x\nUnit=b.service\n",
         "loaded
@@ -423,6 +432,9 @@ fn bad_settings_are_those_of_systemd() {
         ("foo@bar.slice", "[Slice]\n", "error"),
         ("foo.path", "[Path]\nPathExists=x\n", "bad-setting"),
         ("foo.timer", "[Timer]\n", "bad-setting"),
+        ("foo.timer", "[Timer]\nOnCalendar=nonsense\n", "bad-setting"),
+        ("foo.timer", "[Timer]\nOnBootSec=5\nOnCalendar=\n", "bad-setting"),
+        ("foo.timer", "[Timer]\nOnClockChange=yes\n", "loaded"),
         ("foo.swap", "[Swap]\nWhat=/bar\n", "bad-setting"),
         ("foo@.service", start, "error"),
     ];

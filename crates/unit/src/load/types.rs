@@ -518,47 +518,24 @@ impl Loader<'_, '_> {
     }
 
     fn timer(&mut self) -> Check {
-        let events = [
-            id!(Timer "OnActiveSec"),
-            id!(Timer "OnBootSec"),
-            id!(Timer "OnStartupSec"),
-            id!(Timer "OnUnitActiveSec"),
-            id!(Timer "OnUnitInactiveSec"),
-            id!(Timer "OnCalendar"),
-        ];
         let switches = [id!(Timer "OnClockChange"), id!(Timer "OnTimezoneChange")];
-        if !events.into_iter().any(|id| self.merged.has(id))
+        if self.merged.timer_events().is_empty()
             && !switches.into_iter().any(|id| self.merged.flag(id, false))
         {
-            return Err("no On*= setting".to_owned());
+            return Err("no On*= setting with a valid value".to_owned());
+        }
+        if self.is_system() && self.merged.flag(id!(Timer "Persistent"), false) {
+            self.mounts_for(STAMP_FILES);
         }
         self.triggered(id!(Timer "Unit"))
     }
 
     fn path(&mut self) -> Check {
-        let mut count = 0;
-        for id in [
-            id!(Path "PathExists"),
-            id!(Path "PathExistsGlob"),
-            id!(Path "PathChanged"),
-            id!(Path "PathModified"),
-            id!(Path "DirectoryNotEmpty"),
-        ] {
-            for entry in self.merged.list(id) {
-                let text = self.merged.expand(entry);
-                match text.map(|text| value::path(&text)) {
-                    Some(Ok(path)) => {
-                        count += 1;
-                        self.mounts_for(&path);
-                    }
-                    Some(Err(fault)) => self.merged.fault(entry, Code::BadValue, &fault),
-                    None => {}
-                }
-            }
-        }
-        if count == 0 {
+        let paths = self.merged.watched_paths();
+        if paths.is_empty() {
             return Err("no path to watch".to_owned());
         }
+        paths.iter().for_each(|spec| self.mounts_for(&spec.path));
         self.triggered(id!(Path "Unit"))
     }
 
@@ -571,6 +548,9 @@ impl Loader<'_, '_> {
         self.slice = Some(parent);
     }
 }
+
+/// Where timers have their stamp files (systemd.timer(5), Persistent=).
+const STAMP_FILES: &str = "/var/lib/systemd/timers";
 
 /// Whether file systems of this type need the network.
 pub fn is_network_file_system(fs_type: &str) -> bool {

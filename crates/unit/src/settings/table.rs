@@ -169,21 +169,21 @@ rows! {
     @Swap Acted Last (Text): Options;
     @Swap Acted Last (Span): TimeoutSec;
 
-    @Timer Parsed Append (Span): OnActiveSec OnBootSec OnStartupSec OnUnitActiveSec
+    @Timer Acted Append (Span): OnActiveSec OnBootSec OnStartupSec OnUnitActiveSec
         OnUnitInactiveSec;
-    @Timer Parsed Append (Raw): OnCalendar;
-    @Timer Parsed Last (Span): AccuracySec RandomizedDelaySec RandomizedOffsetSec;
-    @Timer Parsed Last (Bool): FixedRandomDelay DeferReactivation OnClockChange OnTimezoneChange
+    @Timer Acted Append (Calendar): OnCalendar;
+    @Timer Acted Last (Span): AccuracySec RandomizedDelaySec RandomizedOffsetSec;
+    @Timer Acted Last (Bool): FixedRandomDelay DeferReactivation OnClockChange OnTimezoneChange
         Persistent WakeSystem RemainAfterElapse;
-    @Timer Parsed Last (Names): Unit;
+    @Timer Acted Last (Names): Unit;
 
-    @Path Parsed Append (Path): PathExists PathExistsGlob PathChanged PathModified
+    @Path Acted Append (Path): PathExists PathExistsGlob PathChanged PathModified
         DirectoryNotEmpty;
-    @Path Parsed Last (Names): Unit;
-    @Path Parsed Last (Bool): MakeDirectory;
-    @Path Parsed Last (Mode): DirectoryMode;
-    @Path Parsed Last (Span): TriggerLimitIntervalSec;
-    @Path Parsed Last (COUNT): TriggerLimitBurst;
+    @Path Acted Last (Names): Unit;
+    @Path Acted Last (Bool): MakeDirectory;
+    @Path Acted Last (Mode): DirectoryMode;
+    @Path Acted Last (Span): TriggerLimitIntervalSec;
+    @Path Acted Last (COUNT): TriggerLimitBurst;
 
     @Slice Parsed Last (Raw): ConcurrencyHardMax ConcurrencySoftMax;
 
@@ -302,7 +302,8 @@ rows! {
     @Cgroup Obsolete Append (Raw): BlockIODeviceWeight BlockIOReadBandwidth BlockIOWriteBandwidth;
 
     @Manager Acted Last (Span): DefaultTimeoutStartSec DefaultTimeoutStopSec DefaultTimeoutAbortSec
-        DefaultRestartSec DefaultDeviceTimeoutSec DefaultStartLimitIntervalSec;
+        DefaultRestartSec DefaultDeviceTimeoutSec DefaultStartLimitIntervalSec
+        DefaultTimerAccuracySec;
     @Manager Acted Last (COUNT): DefaultStartLimitBurst;
     @Manager Acted Append (Environment): DefaultEnvironment;
     @Manager Acted Last (Bool): DefaultCPUAccounting DefaultMemoryAccounting DefaultTasksAccounting
@@ -314,7 +315,7 @@ rows! {
     @Manager Acted Last (Number(-1000, 1000)): DefaultOOMScoreAdjust;
     @Manager Acted Last (Text): DefaultStandardOutput DefaultStandardError;
     @Manager Parsed Last (Raw): CapabilityBoundingSet CPUAffinity CrashChangeVT CrashReboot CrashShell
-        DefaultSmackProcessLabel DefaultTimerAccuracySec DumpCore
+        DefaultSmackProcessLabel DumpCore
         KExecWatchdogSec LogColor LogLevel LogLocation LogTarget LogTime NUMAMask NUMAPolicy
         RebootWatchdogSec RuntimeWatchdogPreGovernor RuntimeWatchdogPreSec RuntimeWatchdogSec
         ShowStatus StatusUnitFormat TimerSlackNSec WatchdogDevice;

@@ -53,6 +53,7 @@ fn scalar(kind: Kind, text: &str) -> Parsed<()> {
         Kind::Word(words) => word(words, text),
         Kind::BoolOr(words) => boolean(text).map(drop).or_else(|_| word(words, text)),
         Kind::Span => span(text).map(drop),
+        Kind::Calendar => calendar(text).map(drop),
         Kind::Bytes => bytes(text).map(drop),
         Kind::Memory => memory(text).map(drop),
         Kind::Tasks => tasks(text).map(drop),

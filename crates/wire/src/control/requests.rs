@@ -116,6 +116,9 @@ reading! {
     /// Lists devices, groups of devices, and devices that are waited for.
     pub struct Devices {}
 
+    /// Lists timers: when each elapses next and elapsed last, and how long what it starts took.
+    pub struct Timers {}
+
     /// Shows the files of a unit with their texts. An instance that is not in use is loaded first.
     pub struct Cat {
         /// Name of the unit or of a template.

@@ -6,7 +6,7 @@
 
 use super::{
     ActiveState, Diagnostic, ErrorName, JobResult, ReasonAnswer, Remark, RestartAnswer, RuleOrigin,
-    UnitRow,
+    TimerRow, UnitRow,
 };
 
 answers! {
@@ -90,6 +90,9 @@ answers! {
         /// Where a mount or automount unit mounts.
         #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
         pub where_: Option<String>,
+        /// Of a timer, when it elapses.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub timer: Option<TimerRow>,
     }
 
     /// A process of a unit.

@@ -6,7 +6,7 @@
 
 use super::{
     Cause, Diagnostic, InhibitorLock, LostJob, PlannedShutdown, ReasonAnswer, Remark,
-    RestartAnswer, RuleOrigin, ShutdownWait, UnitRow,
+    RestartAnswer, RuleOrigin, ShutdownWait, TimerRow, UnitRow,
 };
 use crate::answer::said;
 
@@ -67,6 +67,9 @@ answers! {
         /// How its device stands, for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub device: Option<String>,
+        /// Of a timer, when it elapses.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub timer: Option<TimerRow>,
         /// What administrators said of it.
         pub remarks: Vec<Remark>,
         /// How its main process ended, for people.

@@ -73,6 +73,7 @@ fn requests() {
     request(FileState { unit: unit() }, Request::FileState);
     request(Why { unit: unit() }, Request::Why);
     request(Devices {}, Request::Devices);
+    request(Timers {}, Request::Timers);
     request(Cat { unit: unit(), pid: Some(7) }, Request::Cat);
     request(Records {}, Request::Records);
     let record = Record {
@@ -246,6 +247,7 @@ fn status() -> StatusAnswer {
         connections: Some(SocketConnections { now: 2, accepted: 17, refused: 1 }),
         what: some("tmpfs"),
         where_: some("/srv"),
+        timer: Some(timer()),
     }
 }
 
@@ -266,6 +268,7 @@ fn step() -> WhyStep {
         }),
         detail: text("serving"),
         device: some("no such device was seen"),
+        timer: Some(timer()),
         remarks: vec![remark()],
         ended: some("main process 44 left with exit code 3"),
         command_ended: some("ExecStop= command 9 left with exit code 5"),
@@ -476,6 +479,25 @@ fn answers_about_the_host() {
         groups: vec![group],
         waiting: vec![wait],
     });
+}
+
+fn timer() -> TimerRow {
+    TimerRow {
+        name: text("a.timer"),
+        active: ActiveState::from("active"),
+        sub: text("waiting"),
+        unit: text("a.service"),
+        unit_active: ActiveState::from("inactive"),
+        next_us: Some(3),
+        last_us: Some(2),
+        took_us: Some(1),
+        missed: 4,
+    }
+}
+
+#[test]
+fn answers_about_timers() {
+    answer::<Timers>(TimersAnswer { now_us: 5, timers: vec![timer()] });
 }
 
 #[test]

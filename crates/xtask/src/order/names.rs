@@ -5,7 +5,7 @@
 use super::source::{Name, Source};
 
 /// Folders of the crates that are pure.
-const PURE: [&str; 6] = ["unit", "core", "trace", "fleet", "sim", "wire"];
+const PURE: [&str; 7] = ["calendar", "unit", "core", "trace", "fleet", "sim", "wire"];
 
 /// Paths that lead out of a pure crate. A name ends at `::`, so `std::net` is not `std::network`.
 const IMPURE: &[&str] = &[
@@ -27,6 +27,11 @@ const IMPURE: &[&str] = &[
     "std::sync::Once",
     "std::sync::mpsc",
     "std::sync::atomic",
+    "jiff::Timestamp::now",
+    "jiff::Zoned::now",
+    "jiff::tz::db",
+    "jiff::tz::TimeZone::system",
+    "jiff::tz::TimeZone::get",
     "print!",
     "println!",
     "eprint!",

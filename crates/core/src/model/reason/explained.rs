@@ -360,8 +360,7 @@ rows! {
         "`warren verify UNIT` lists each error with file, line and column."
         "Correct the file, then `warren refresh` and start the unit."
     NotSupported:
-        "The unit file is valid, but this version does not run units of this type (timer, path, scope), or \
-         it is a swap area in a container, where swap belongs to the host, or the command does not apply to \
+        "The unit file is valid, but this version does not run units of this type (scope), or it is a swap area in a container, where swap belongs to the host, or the command does not apply to \
          the unit."
         "SPECIFICATION.md and ARCHITECTURE.md, \"What is not there yet\"."
         "Not possible with this version of Warrener."
@@ -443,4 +442,9 @@ rows! {
         "Bring the server back, or end the wait: `umount -f` its mount, for FUSE also `echo 1 > \
          /sys/fs/fuse/connections/N/abort`. Signals do not help. A shutdown does not wait for these \
          processes again."
+    Elapsed:
+        "The timer has RemainAfterElapse=no and will not elapse again: its calendar expressions lie in the past, \
+         and the moments that its On*Sec= settings count from are over."
+        "`systemctl cat UNIT`; `systemd-analyze calendar` shows when an expression elapses."
+        "`warren start UNIT` has its time spans count anew. Without RemainAfterElapse=no the timer stays active."
 }
