@@ -317,3 +317,28 @@ fn a_mirror_that_somebody_removes_is_made_again() {
     }
     lab.stop();
 }
+
+/// Messages that are to be kept for a time only are not kept for longer in a copy.
+#[test]
+fn a_mirror_forgets_what_the_log_forgets() {
+    let mut lab = Lab::new("mirror-age");
+    lab.start(&["--set", "Mirror=2M", "--set", "MaxRetentionSec=1s"]);
+    let mirror = mirror(&lab);
+    send(&lab, 0..3);
+    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+    assert!(mirrored(&mirror, 2).1);
+    warren_testkit::wait_until("they are gone", || {
+        let read = |name: String| SystemdFile::open(&mirror.join(name)).ok();
+        let listing = Disk::new(&mirror).list().expect("a listing");
+        listing.into_iter().filter_map(|file| read(file.name)).all(|file| {
+            let query = Query::default();
+            let mut entries = file.entries(&query, Direction::Forward, None);
+            let mut texts = std::iter::from_fn(|| entries.try_next().ok().flatten());
+            !texts.any(|entry| entry.get("SYSLOG_IDENTIFIER") == Some(b"test"))
+        })
+    });
+    send(&lab, 3..6);
+    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+    assert!(mirrored(&mirror, 5).1, "it goes on");
+    lab.stop();
+}

@@ -1,7 +1,7 @@
 //! Files of systemd's journal that are shown with ours: those that `--file` names, those in a
 //! directory that is named, and by default what its daemon left on this system.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -32,11 +32,26 @@ pub fn is_own(path: &Path) -> bool {
     path.file_name().and_then(OsStr::to_str).and_then(FileName::parse).is_some()
 }
 
+/// A file that is read.
+struct Known {
+    /// Its place among the stores.
+    part: usize,
+    /// What it is on the disk; nothing else is as long as it is open.
+    inode: Inode,
+}
+
+/// Device and number of a file.
+type Inode = (u64, u64);
+
+fn inode_of(path: &Path) -> Option<Inode> {
+    path.metadata().ok().map(|stat| (stat.dev(), stat.ino()))
+}
+
 /// The files that are read, and where more may come.
 pub struct Foreign {
     args: Args,
-    /// Ids of those that were added: one that gets another name is the same.
-    known: BTreeSet<Id128>,
+    /// Those that were added, by their ids: one that gets another name is the same.
+    known: BTreeMap<Id128, Known>,
     /// Files that cannot be read, which is said once.
     refused: BTreeSet<PathBuf>,
     /// The log is not for the caller: what he logged himself is in a copy of it that is for him.
@@ -52,11 +67,14 @@ impl Foreign {
         denied: &mut Denied,
     ) -> Result<Foreign, Failure> {
         let shows_own = is_closed && args.file.is_empty() && args.directory.is_none();
-        let (args, known) = (args.clone(), BTreeSet::new());
+        let (args, known) = (args.clone(), BTreeMap::new());
         let mut foreign = Foreign { args, known, refused: BTreeSet::new(), shows_own };
         for path in foreign.paths()? {
             match SystemdFile::open(&path) {
-                Ok(file) => foreign.take(file, journal),
+                Ok(file) => {
+                    let inode = inode_of(&path).unwrap_or_default();
+                    foreign.take(file, inode, journal);
+                }
                 Err(e) if e.is_gone() => {}
                 Err(e) if !foreign.args.file.is_empty() => return Err(e.into()),
                 // That of somebody else.
@@ -83,30 +101,57 @@ impl Foreign {
         Ok(paths)
     }
 
-    fn take(&mut self, file: SystemdFile, journal: &mut Union) {
-        if self.known.insert(file.header().file) {
-            journal.add(Box::new(file));
+    fn take(&mut self, file: SystemdFile, inode: Inode, journal: &mut Union) {
+        let (id, part) = (file.header().file, journal.parts());
+        match self.known.get_mut(&id) {
+            Some(known) => known.inode = inode,
+            None => {
+                self.known.insert(id, Known { part, inode });
+                journal.add(Box::new(file));
+            }
         }
     }
 
     /// Adds files that have come since, and a position in each: the furthest that is known of their sequence, as numbers
-    /// go on from file to file. One that cannot be read yet is tried again the next time.
+    /// go on from file to file. A new one takes the place of one that is gone, which was read to its end: who follows
+    /// for long holds no more files than there are. One that cannot be read yet is tried again the next time.
     pub fn add_new(
         &mut self,
         journal: &mut Union,
         positions: &mut Positions,
     ) -> Result<(), Failure> {
-        for path in self.paths().unwrap_or_default() {
-            if journal.parts() >= FILES_MAX || self.refused.contains(&path) {
+        let paths = self.paths().unwrap_or_default().into_iter();
+        let found: Vec<(PathBuf, Inode)> =
+            paths.filter_map(|path| inode_of(&path).map(|inode| (path, inode))).collect();
+        let known: BTreeSet<Inode> = self.known.values().map(|known| known.inode).collect();
+        for (path, inode) in &found {
+            if known.contains(inode) || self.refused.contains(path) {
                 continue;
             }
-            let Ok(file) = SystemdFile::open(&path) else { continue };
-            let sequence = file.header().sequence;
-            let known = journal.furthest(sequence, positions)?;
-            self.take(file, journal);
-            positions.resize(journal.parts(), known);
+            let Ok(file) = SystemdFile::open(path) else { continue };
+            let position = journal.furthest(file.header().sequence, positions)?;
+            match self.gone(&found).filter(|_| !self.known.contains_key(&file.header().file)) {
+                Some(gone) => {
+                    let Some(Known { part, .. }) = self.known.remove(&gone) else { continue };
+                    let id = file.header().file;
+                    self.known.insert(id, Known { part, inode: *inode });
+                    journal.replace(part, Box::new(file));
+                    positions[part] = position;
+                }
+                None if journal.parts() < FILES_MAX => {
+                    self.take(file, *inode, journal);
+                    positions.resize(journal.parts(), position);
+                }
+                None => {}
+            }
         }
         Ok(())
+    }
+
+    /// A file that was added and is there no more.
+    fn gone(&self, found: &[(PathBuf, Inode)]) -> Option<Id128> {
+        let is_there = |known: &Known| found.iter().any(|(_, inode)| *inode == known.inode);
+        self.known.iter().find(|(_, known)| !is_there(known)).map(|(id, _)| *id)
     }
 
     /// The directories of the files: those of a copy of our own store alone are left out.

@@ -158,8 +158,15 @@ impl Reading {
         let mut positions = further(self.moved.positions(), &self.reached);
         loop {
             self.journal.refresh()?;
+            let before = positions.clone();
             self.foreign.add_new(&mut self.journal, &mut positions)?;
             self.reached.resize(self.journal.parts(), None);
+            // Another file's numbers.
+            for (part, position) in before.iter().enumerate() {
+                if positions.get(part) != Some(position) {
+                    self.reached[part] = None;
+                }
+            }
             let newest = Moved::new(self.journal.newest()?);
             for part in self.moved.begun_anew(&newest) {
                 (positions[part], self.reached[part]) = (None, None);

@@ -376,7 +376,8 @@ fn what_is_exported_is_imported_as_it_was() {
     std::fs::write(&file, &exported[..exported.len() / 2]).expect("a file");
     let half = run(&["--import", &file.display().to_string()]);
     let said = String::from_utf8_lossy(&half.stderr).into_owned();
-    assert!(!half.status.success() && said.starts_with("Not an export"), "{said}");
+    assert!(!half.status.success(), "{said}");
+    assert!(said.contains("the stream ends within a field"), "{said}");
     let more = String::from_utf8_lossy(&run(&["-o", "cat"]).stdout).lines().count();
     assert!((5..8).contains(&more), "{more} entries");
 }

@@ -1,6 +1,7 @@
 //! What every input ends in: limits and filters, the store, and when to write and sync.
 
 mod aging;
+mod large;
 mod losing;
 mod mark;
 mod moving;
@@ -8,12 +9,10 @@ mod refuge;
 mod removal;
 
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::Credentials;
-use warren_sys::heap;
 use warren_sys::letting_go::LettingGo;
 
 use crate::config::Config;
@@ -23,10 +22,9 @@ use crate::daemon::core::refuge::Refuge;
 use crate::daemon::core::removal::Removal;
 use crate::daemon::forward::{Came, Forwarder, level_of};
 use crate::daemon::keep::Keep;
-use crate::daemon::message_file;
 use crate::daemon::mirror;
 use crate::daemon::mirrors::Mirrors;
-use crate::daemon::offered::{self, Offered};
+use crate::daemon::offered::Offered;
 use crate::daemon::options::Options;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
@@ -37,7 +35,7 @@ use crate::daemon::tails::Tails;
 use crate::daemon::units::Units;
 use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
-use crate::input::loss::{Kind, Losses};
+use crate::input::loss::Losses;
 use crate::input::pending::Taken;
 use crate::input::stream::Copies;
 use crate::input::{native, syslog};
@@ -175,39 +173,6 @@ impl Core {
     /// Says in the mirror that nobody writes any more.
     pub fn finish_mirror(&mut self) {
         self.mirror.iter_mut().for_each(Mirrors::finish);
-    }
-
-    /// Takes a message that came as a file: at once, or when it was read.
-    pub fn message_file(&mut self, uid: u32, fd: OwnedFd, origin: Arc<Origin>, now: Moment) {
-        match message_file::is_at_hand(&fd) {
-            true => self.content(message_file::read(&fd, origin.is_root()), &origin, now),
-            false => self.offered.read(uid, fd, origin),
-        }
-    }
-
-    fn content(
-        &mut self,
-        content: std::result::Result<Vec<u8>, String>,
-        origin: &Origin,
-        now: Moment,
-    ) {
-        match content {
-            Ok(data) => self.native(&data, origin, now),
-            Err(text) => self.lose(origin, (Kind::File, &text, 1)),
-        }
-    }
-
-    /// Takes messages in files that were read.
-    fn take_files(&mut self, files: Vec<offered::Read>) {
-        for (origin, content) in files {
-            self.content(content, &origin, Moment::now());
-        }
-    }
-
-    /// The same at the end, with those that are being read.
-    pub fn take_last_files(&mut self) {
-        let files = self.offered.take_last();
-        self.take_files(files);
     }
 
     /// Takes a datagram.
@@ -581,15 +546,6 @@ impl Core {
             self.trouble(&e);
         }
         self.flush_or_say();
-    }
-
-    /// Gives back what large entries have left, when they are in segments.
-    pub fn give_back_memory(&mut self) {
-        let Some(keep) = self.keep.as_ref().filter(|_| self.is_swollen) else { return };
-        if keep.store.waiting_bytes() < LARGE_BYTES && !keep.store.has_ended() {
-            (self.is_swollen, self.fields) = (false, Fields::new());
-            keep.upkeep.when_done(heap::trim);
-        }
     }
 
     /// Gives closed logs to the other thread.

@@ -10,6 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::daemon::bounds::PARTS_OF_RETENTION;
 use crate::daemon::places::keep_free;
 use crate::daemon::readers::Readers;
 use warren_log_store::entry::{Fields, Id128, Stamp};
@@ -92,6 +93,8 @@ pub struct Mirror {
     keep_free_bytes: u64,
     readers: Readers,
     active: Option<(Box<dyn File>, Writer)>,
+    /// When its first entry came, monotonic µs.
+    begun_us: u64,
     next_seqnum: u64,
     /// The last trouble, so that it is said once.
     trouble: Option<String>,
@@ -147,6 +150,7 @@ impl Mirror {
             keep_free_bytes,
             readers: readers.clone(),
             active: None,
+            begun_us: 0,
             next_seqnum: 1,
             trouble: None,
             waits: false,
@@ -195,6 +199,7 @@ impl Mirror {
         }
         if self.active.is_none() {
             self.begin()?;
+            self.begun_us = stamp.monotonic_us;
         }
         let Some((_, writer)) = &mut self.active else { return Ok(()) };
         if writer.has_room(context, fields) {
@@ -206,6 +211,32 @@ impl Mirror {
             }
             writer.append(self.next_seqnum, &stamp, context, fields);
             self.next_seqnum += 1;
+        }
+        Ok(())
+    }
+
+    /// Removes what is older than messages are kept, µs, and begins another file in time for that. By the wall clock of
+    /// the file system: should it be wrong, it is a copy that goes.
+    pub fn forget(&mut self, retention_us: u64, now_us: u64) {
+        let forgotten = self.try_forget(retention_us, now_us);
+        self.note(forgotten);
+    }
+
+    fn try_forget(&mut self, retention_us: u64, now_us: u64) -> Result<()> {
+        let is_due = now_us.saturating_sub(self.begun_us) >= retention_us / PARTS_OF_RETENTION;
+        if self.active.is_some() && is_due {
+            self.archive()?;
+        }
+        if self.active.is_none() {
+            self.put_away(&self.kind.active())?;
+        }
+        for name in self.numbered()? {
+            let path = self.files.directory().join(&name);
+            let written = path.metadata().and_then(|stat| stat.modified()).ok();
+            let age = written.and_then(|time| time.elapsed().ok());
+            if age.is_some_and(|age| age.as_micros() > u128::from(retention_us)) {
+                self.files.unlink(&name)?;
+            }
         }
         Ok(())
     }

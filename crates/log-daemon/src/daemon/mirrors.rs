@@ -138,6 +138,11 @@ impl Mirrors {
         std::iter::once(&mut self.system).chain(self.users.iter_mut().map(|user| &mut user.mirror))
     }
 
+    /// Removes what is older than messages are kept, µs.
+    pub fn forget(&mut self, retention_us: u64, now_us: u64) {
+        self.all().for_each(|mirror| mirror.forget(retention_us, now_us));
+    }
+
     /// Puts what was taken into the files.
     pub fn flush(&mut self) {
         self.all().for_each(Mirror::flush);

@@ -114,6 +114,14 @@ impl Union {
         self.parts.push(part);
     }
 
+    /// Puts a store in the place of another.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn replace(&mut self, number: usize, part: Box<dyn Reader>) {
+        self.parts[number] = part;
+    }
+
     /// How many stores there are.
     pub fn parts(&self) -> usize {
         self.parts.len()

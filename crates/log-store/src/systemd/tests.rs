@@ -236,3 +236,73 @@ fn a_value_that_unpacks_to_too_much_is_left_out() {
     let found = read(&builder.finish(), &Query::default(), Direction::Forward);
     assert_eq!(found, Some((vec!["before 0".to_owned()], 1)));
 }
+
+/// A file with its index, and the number of its entries that are odd.
+fn indexed() -> (Vec<u8>, usize) {
+    let id = crate::entry::Id128([7; 16]);
+    let ids = super::write::Ids { file: id, machine: id, sequence: id };
+    let mut writer = super::write::Writer::new(ids, 64 << 10);
+    let context: std::sync::Arc<crate::entry::Fields> =
+        std::sync::Arc::new([("_PID", "7"), ("UNIT", "a")].into_iter().collect());
+    for number in 1..=40_u64 {
+        let stamp = crate::entry::Stamp { realtime_us: number, monotonic_us: number, boot: id };
+        let (text, odd) = (format!("text {number}"), (number % 2).to_string());
+        let fields = [("MESSAGE", &*text), ("ODD", &*odd)].into_iter().collect();
+        writer.append(number, &stamp, &context, &fields);
+    }
+    let memory = crate::store::fault::Memory::new();
+    let file = crate::files::Files::create(&memory, "f").expect("no faults");
+    writer.flush(&*file).expect("no faults");
+    (memory.content("f"), 20)
+}
+
+#[test]
+fn matches_values_and_boots_come_from_the_index() {
+    let (bytes, odd) = indexed();
+    let count = |expr: Expr| {
+        let query = Query { expr, ..Query::default() };
+        read(&bytes, &query, Direction::Forward).expect("whole").0.len()
+    };
+    assert_eq!(count(Expr::field("ODD", "1")), odd);
+    assert_eq!(count(Expr::field("ODD", "2")), 0);
+    assert_eq!(count(Expr::field("NOSUCH", "1")), 0);
+    assert_eq!(count(Expr::field("ODD", "1").and(Expr::field("UNIT", "a"))), odd);
+    let any = vec![Expr::field("ODD", "0"), Expr::field("MESSAGE", "text 3")];
+    assert_eq!(count(Expr::Any(any)), odd + 1);
+    let file = SystemdFile::of("f", Box::new(Bytes(bytes.clone()))).expect("whole");
+    assert_eq!(file.values(b"ODD").expect("no read fails").0.len(), 2);
+    assert_eq!(file.values(b"NOSUCH").expect("no read fails").0.len(), 0);
+    let names = file.field_names().expect("no read fails").0;
+    let names: Vec<String> =
+        names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    assert_eq!(names, ["MESSAGE", "ODD", "UNIT", "_BOOT_ID", "_PID"]);
+    let boots = file.boots().expect("no read fails").0;
+    assert_eq!((boots.len(), boots[0].realtime_min_us, boots[0].realtime_max_us), (1, 1, 40));
+    let query = Query::default();
+    let behind = |direction, position| {
+        let mut entries = file.entries(&query, direction, Some(position));
+        entries.try_next().expect("no read fails").map(|entry| entry.seqnum)
+    };
+    assert_eq!(behind(Direction::Forward, 0), Some(1));
+    assert_eq!(behind(Direction::Forward, 17), Some(18));
+    assert_eq!(behind(Direction::Forward, 40), None);
+    assert_eq!(behind(Direction::Backward, 17), Some(16));
+    assert_eq!(behind(Direction::Backward, 1), None);
+}
+
+/// What of the index is damaged leads nowhere, and never round and round.
+#[test]
+fn a_damaged_index_hurts_nobody() {
+    let (whole, odd) = indexed();
+    for at in (0..whole.len()).step_by(3) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= [0x01, 0x10, 0xff][at % 3];
+        let query = Query { expr: Expr::field("ODD", "1"), ..Query::default() };
+        if let Some((found, _)) = read(&bytes, &query, Direction::Backward) {
+            assert!(found.len() <= odd + 1, "byte {at}");
+        }
+        let Ok(file) = SystemdFile::of("f", Box::new(Bytes(bytes))) else { continue };
+        let read = (file.values(b"ODD"), file.field_names(), file.boots());
+        assert!(read.0.is_ok() && read.1.is_ok() && read.2.is_ok(), "byte {at}");
+    }
+}

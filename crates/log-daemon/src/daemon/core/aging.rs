@@ -27,6 +27,10 @@ impl Core {
             return;
         }
         self.looked_us = now;
+        // It has messages of all classes: none is there for longer than its own may be.
+        if let (Some(mirror), Some(shortest)) = (&mut self.mirror, self.config.retentions().min()) {
+            mirror.forget(shortest, now);
+        }
         let (config, Some(keep)) = (&self.config, &mut self.keep) else { return };
         let is_old = |class: &str, begun_us: u64| {
             let retention = config.retention_of(class);
