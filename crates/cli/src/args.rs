@@ -82,6 +82,8 @@ pub enum Command {
     Why(WhyArgs),
     /// Show disks, the groups they belong to, the volumes made from them and where these are mounted
     Devices(DevicesArgs),
+    /// Say what protects services that run, as the kernel says of their processes, and what is left open
+    Security(Units),
     /// Show timers: when they elapse and elapsed, how long what they start takes, and which of them meet
     Timers,
     /// Draw a timeline of a boot, a reload, a shutdown or the last minutes

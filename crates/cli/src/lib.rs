@@ -30,6 +30,7 @@ mod names;
 pub mod nest;
 pub mod output;
 pub mod render;
+pub mod security;
 pub mod timers;
 pub mod top;
 pub mod tour;

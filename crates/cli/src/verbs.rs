@@ -140,6 +140,7 @@ impl Session {
             Command::Why(a) => self.why(&a),
             Command::Devices(_) => self.devices(),
             Command::Timers => self.timers(),
+            Command::Security(units) => self.security(&units.units),
             Command::IsActive(a) => self.is_state(&a.units, ActiveState::Active, EXIT_NOT_ACTIVE),
             Command::IsEnabled(a) => self.is_enabled(&a.units),
             Command::IsFailed(a) => self.is_state(&a.units, ActiveState::Failed, 1),
@@ -510,6 +511,41 @@ impl Session {
             }
         }
         Ok(0)
+    }
+
+    /// What protects the main processes of services.
+    fn security(&mut self, units: &[String]) -> Result<i32> {
+        let verifier = crate::verify::Verifier::new(self.global.user, &[]);
+        let mut exit = 0;
+        for unit in self.expand(units)? {
+            match self.security_of(&unit, &verifier) {
+                Ok(report) if self.global.json => crate::output::print_json(&report.json()),
+                Ok(report) => print(&report.text(self.style)),
+                Err(error) => {
+                    complain!("warren: {}", without_number(&format!("{error:#}")));
+                    exit = 1;
+                }
+            }
+        }
+        Ok(exit)
+    }
+
+    fn security_of(
+        &mut self,
+        unit: &str,
+        verifier: &crate::verify::Verifier,
+    ) -> Result<crate::security::Report> {
+        let status = self.client.call(&status_of(unit.to_owned()))?;
+        let unit = status.row.name;
+        let pid = status.main_pid.with_context(|| {
+            format!(
+                "{unit} has no main process; `warren verify {unit}` checks what its files ask for"
+            )
+        })?;
+        let facts = crate::security::Facts::of(pid)
+            .with_context(|| format!("{unit}: process {pid} cannot be looked at"))?;
+        let asked = verifier.environment(&unit).map_err(anyhow::Error::msg)?;
+        Ok(crate::security::Report { unit, pid, facts, asked })
     }
 
     fn timers(&mut self) -> Result<i32> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use anyhow::{Error, Result, ensure};
 use warren_unit::compile::Compiler;
+use warren_unit::config::ExecConfig;
 use warren_unit::context::{Context, Defaults, Scope};
 use warren_unit::diagnostic::Code;
 use warren_unit::load::{Sources, load};
@@ -127,6 +128,31 @@ impl Verifier {
         let name = parse_name(name)?;
         let fragment = fragment(&name, &self.paths).transpose()?;
         Ok(self.check(&name, fragment, dropins(&name, &self.paths)))
+    }
+
+    /// What the files of a unit say of the environment of its processes.
+    pub fn environment(&self, name: &str) -> Result<ExecConfig, String> {
+        let name = parse_name(name)?;
+        let texts = fragment(&name, &self.paths).transpose()?;
+        let parsed = |(path, bytes): &Text| {
+            let path: Arc<str> = path.to_string_lossy().into();
+            Arc::new(parse(path, bytes, name.unit_type()).0)
+        };
+        let fragment = texts.as_ref().map(parsed);
+        let dropins: Vec<Arc<UnitFile>> = dropins(&name, &self.paths).iter().map(parsed).collect();
+        let sources =
+            Sources { fragment: fragment.as_ref(), dropins: &dropins, ..Sources::default() };
+        let compiler = Compiler {
+            name: &name,
+            sources: &sources,
+            context: &self.context,
+            defaults: &self.defaults,
+        };
+        match name.unit_type() {
+            UnitType::Service => Ok(*compiler.service().0.exec),
+            UnitType::Socket => Ok(*compiler.socket().0.exec),
+            _ => Err(format!("{name} is no service")),
+        }
     }
 
     /// A template is checked as an instance of it would be.

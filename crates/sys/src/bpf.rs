@@ -179,6 +179,18 @@ fn attached(group: BorrowedFd<'_>, hook: Hook) -> Result<Vec<u32>> {
     Ok(ids)
 }
 
+/// Whether a program of the group, or of one above it, is asked at this hook.
+pub fn is_limited(group: BorrowedFd<'_>, hook: Hook) -> bool {
+    const EFFECTIVE: u32 = 1;
+    let mut attributes = Query {
+        target: group.as_raw_fd() as u32,
+        kind: hook.numbers().1,
+        query_flags: EFFECTIVE,
+        ..Query::default()
+    };
+    bpf("bpf PROG_QUERY", PROG_QUERY, &mut attributes).is_ok() && attributes.count > 0
+}
+
 /// Whether an error says that this machine has no such programs for us.
 pub fn is_refused(error: &Error) -> bool {
     matches!(error.errno, libc::EPERM | libc::ENOSYS | libc::EACCES)

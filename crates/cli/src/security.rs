@@ -1,0 +1,162 @@
+//! `warren security`: what protects a service's main process, as the kernel says of it, and what is left open.
+//!
+//! `facts` reads /proc and the control group, `checks` is the table of what can be open, this file shows. What the
+//! kernel does not show of a filter of system calls is taken from the unit's files, if the process has a filter.
+
+mod checks;
+mod facts;
+
+use serde_json::{Value, json};
+use warren_unit::config::ExecConfig;
+
+use crate::output::{Style, Tone};
+use checks::{CHECKS, Check, Open};
+pub use facts::Facts;
+
+/// What is known of one service.
+pub struct Report {
+    /// The unit.
+    pub unit: String,
+    /// Its main process.
+    pub pid: u32,
+    /// What the process has.
+    pub facts: Facts,
+    /// What its files ask for.
+    pub asked: ExecConfig,
+}
+
+/// Tenths of a point, from 0 (all is closed) to 100 (nothing is).
+fn exposure(found: &[(&Check, Open)]) -> u32 {
+    let weights = |open: bool| {
+        let counted = found.iter().filter(|(_, state)| *state == Open::Yes || !open);
+        counted.map(|(check, _)| check.weight).sum::<u32>()
+    };
+    (weights(true) * 100).checked_div(weights(false)).unwrap_or(0)
+}
+
+fn word(exposure: u32) -> (&'static str, Tone) {
+    match exposure {
+        0..=19 => ("closed", Tone::Good),
+        20..=49 => ("OK", Tone::Good),
+        50..=69 => ("medium", Tone::Warn),
+        70..=89 => ("exposed", Tone::Warn),
+        _ => ("open", Tone::Bad),
+    }
+}
+
+impl Report {
+    fn found(&self) -> Vec<(&'static Check, Open)> {
+        CHECKS.iter().map(|check| (check, (check.open)(&self.facts, &self.asked))).collect()
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let found = self.found();
+        let one = |(check, open): &(&Check, Open)| {
+            json!({"check": check.name, "open": *open == Open::Yes, "weight": check.weight, "what": check.what,
+                "asked": self.asked_for(check)})
+        };
+        json!({"unit": self.unit, "pid": self.pid, "exposure": f64::from(exposure(&found)) / 10.0,
+            "checks": found.iter().map(one).collect::<Vec<_>>()})
+    }
+
+    /// What the files ask for that this check is about.
+    fn asked_for(&self, check: &Check) -> Option<String> {
+        let all = self.asked.protections.iter().chain(&self.asked.sandbox);
+        let found = all.into_iter().find(|asked| check.settings.contains(&asked.setting));
+        found.map(|asked| format!("{}={}", asked.setting, asked.value.replace('\n', " ")))
+    }
+
+    /// A table: what is open, what is asked for and not in force, and what is closed.
+    pub fn text(&self, style: Style) -> String {
+        let found = self.found();
+        let mut out = format!("{}: process {}\n\n", self.unit, self.pid);
+        for (state, heading, tone) in
+            [(Open::Yes, "Open", Tone::Warn), (Open::No, "Closed", Tone::Good)]
+        {
+            let mut rows: Vec<&(&Check, Open)> =
+                found.iter().filter(|(_, s)| *s == state).collect();
+            rows.sort_by_key(|(check, _)| std::cmp::Reverse(check.weight));
+            out += &style.paint(Tone::Strong, heading);
+            out.push('\n');
+            for (check, _) in rows {
+                let asked = self.asked_for(check);
+                let missing = state == Open::Yes && asked.is_some();
+                let weight = f64::from(check.weight) / 10.0;
+                let line = format!("  {weight:3.1}  {:28} {}", check.name, check.what);
+                out += &style.paint(if missing { Tone::Bad } else { tone }, &line);
+                if let Some(asked) = asked.filter(|_| missing) {
+                    out += &style.paint(Tone::Bad, &format!("  (asked for: {asked})"));
+                }
+                out.push('\n');
+            }
+        }
+        let exposure = exposure(&found);
+        let (word, tone) = word(exposure);
+        let last =
+            format!("{}: exposure {:.1} of 10, {word}", self.unit, f64::from(exposure) / 10.0);
+        out + "\n" + &style.paint(tone, &last) + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(facts: Facts) -> Report {
+        let asked = ExecConfig::default();
+        Report { unit: "a.service".to_owned(), pid: 7, facts, asked }
+    }
+
+    #[test]
+    fn who_is_without_protection_is_open_and_who_has_all_is_closed() {
+        let open = report(Facts { capabilities: u64::MAX, umask: 0o022, ..Facts::default() });
+        assert_eq!(exposure(&open.found()), 100);
+        let text = open.text(Style::default());
+        assert!(text.ends_with("a.service: exposure 10.0 of 10, open\n"), "{text}");
+        let mounts = [
+            ("/", "ro"),
+            ("/usr", "ro"),
+            ("/proc", "hidepid=invisible,subset=pid"),
+            ("/proc/sys", "ro"),
+            ("/sys/fs/cgroup", "ro"),
+            ("/tmp", ""),
+            ("/dev", ""),
+            ("/proc/kmsg", ""),
+        ];
+        let facts = Facts {
+            uid: 9,
+            no_new_privileges: true,
+            umask: 0o077,
+            own: ["mnt", "net", "user", "uts"].into_iter().collect(),
+            mounts: mounts.map(|(at, options)| (at.to_owned(), options.to_owned())).into(),
+            has_other_root: true,
+            hides_homes: true,
+            devices_limited: true,
+            addresses_limited: true,
+            ..Facts::default()
+        };
+        let closed = report(facts);
+        let left: Vec<&str> = closed
+            .found()
+            .iter()
+            .filter(|(_, open)| *open == Open::Yes)
+            .map(|(check, _)| check.name)
+            .collect();
+        // What a filter would do, and nothing else.
+        assert!(left.iter().all(|name| name.starts_with("calls:")), "{left:?}");
+        assert!(exposure(&closed.found()) < 50);
+    }
+
+    #[test]
+    fn what_is_asked_for_and_not_in_force_is_named() {
+        let mut report = report(Facts::default());
+        report.asked.protections.push(warren_unit::config::SandboxSetting {
+            setting: "PrivateTmp",
+            value: "yes".into(),
+        });
+        let text = report.text(Style::default());
+        assert!(text.contains("(asked for: PrivateTmp=yes)"), "{text}");
+        assert_eq!(report.json()["unit"], "a.service");
+    }
+}
