@@ -79,7 +79,9 @@ pub fn span_with_unit(text: &str, default_unit: Duration) -> Parsed<Option<Durat
             "" => default_nanos,
             unit => unit_nanos(unit).ok_or_else(|| bad(text.len() - after.len() - length))?,
         };
-        total += number.wide_times(nanos);
+        let length = number.wide_times(nanos);
+        // Where no unit is so short, what is less than a µs counts nothing, in each part.
+        total += if default_nanos < 1000 { length } else { length - length % 1000 };
         if total > SPAN_NANOS_MAX {
             return Err(bad(at));
         }
