@@ -254,6 +254,25 @@ mod tests {
         assert!(files.changes(false).others);
     }
 
+    #[test]
+    fn an_inventory_is_watched_as_rules_are() {
+        let scratch = scratch("inventory");
+        let mut files = Files::new(scratch.0.clone(), true);
+        scratch.write("shops.csv", "name\na\n");
+        let (from, kind) =
+            (files.root().path.to_string(), warren_fleet::ast::IncludeKind::Relative);
+        let path = "shops.csv".to_owned();
+        let include = warren_fleet::outside::Include { kind, from, path, pattern: None };
+        let found = files.read(&mut |_| {}, |mut reading| reading.data(&include));
+        assert!(found.is_ok());
+        files.changes(false);
+        assert!(files.changes(false).is_empty());
+        scratch.write("shops.csv", "name\nb\n");
+        assert_eq!(modified(&files.changes(false)), ["shops.csv"]);
+        fs::remove_file(scratch.0.join("shops.csv")).expect("removed");
+        assert!(files.changes(false).others);
+    }
+
     fn modified(changes: &Changes) -> Vec<String> {
         let name = |s: &Source| s.path.rsplit('/').next().unwrap_or_default().to_owned();
         changes.modified.iter().map(name).collect()

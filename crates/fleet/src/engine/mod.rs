@@ -133,8 +133,7 @@ pub fn load(
         }
     }
     if faults.is_empty() {
-        let added = options.after.iter().try_for_each(|addition| run.add(addition));
-        added
+        run.add(options.after)
             .and_then(|()| run.define_the_rest(options.otherwise))
             .unwrap_or_else(|fault| faults.push(fault.diagnostic()));
     }

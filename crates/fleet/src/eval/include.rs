@@ -10,10 +10,13 @@ use crate::outside::Include;
 use crate::parse::Parsed;
 use crate::source::{FileId, Place, Source};
 use crate::text;
-use crate::value::{DictionaryId, Value};
+use crate::value::{Dictionary, DictionaryId, Value};
 
 /// How deep files may include each other.
 pub const INCLUDES_MAX: usize = 64;
+
+/// What a file sees besides what it makes itself: `this` and `locals`.
+type Variables = (Value, DictionaryId);
 
 /// The files that an `include` in a body finds; else the fault that it is.
 type Found = Result<Vec<FileId>, Box<Fault>>;
@@ -40,34 +43,55 @@ pub struct Addition {
 }
 
 impl<'p> Interpreter<'p> {
-    /// Evaluates an addition to the configuration.
+    /// Evaluates additions to the configuration. Directories of zones are evaluated once their zone is
+    /// defined, which another one may do: those that are known, then those that are known by then.
     ///
     /// # Errors
-    /// The first fault of its files.
-    pub(crate) fn add(&mut self, addition: &Addition) -> Result<(), Box<Fault>> {
-        let kind = match &addition.zone {
-            Some(zone) if !self.defines_object("Zone", zone.as_bytes()) => {
-                let path = &addition.path;
+    /// The first fault of their files.
+    pub(crate) fn add(&mut self, additions: &[Addition]) -> Result<(), Box<Fault>> {
+        for alike in additions
+            .chunk_by(|a, b| a.zone.is_some() && b.zone.is_some() && a.is_copy == b.is_copy)
+        {
+            let mut waiting: Vec<&Addition> = alike.iter().collect();
+            loop {
+                let is_known = |addition: &&mut &Addition| {
+                    let zone = addition.zone.as_ref();
+                    zone.is_none_or(|zone| self.defines_object("Zone", zone.as_bytes()))
+                };
+                let known: Vec<&Addition> = waiting.extract_if(.., |a| is_known(&a)).collect();
+                if known.is_empty() {
+                    break;
+                }
+                known.into_iter().try_for_each(|addition| self.add_one(addition))?;
+            }
+            for Addition { path, zone, .. } in waiting {
+                let zone = zone.as_deref().unwrap_or_default();
                 let message = format!("Ignoring directory '{path}' for unknown zone '{zone}'.");
                 self.warnings.push(crate::Diagnostic::warning(Place::NOWHERE, message));
-                return Ok(());
             }
-            Some(_) => IncludeKind::Recursive,
-            None => IncludeKind::Relative,
-        };
+        }
+        Ok(())
+    }
+
+    fn add_one(&mut self, addition: &Addition) -> Result<(), Box<Fault>> {
         let zone = addition.zone.as_ref().map(|zone| self.heap.intern(zone.as_bytes()));
         if addition.is_copy && zone.is_some_and(|zone| self.zones.contains(&zone)) {
             return Ok(());
         }
         self.zones.extend(zone);
-        let (path, from) = (addition.path.clone(), String::new());
+        let kind = if zone.is_some() { IncludeKind::Recursive } else { IncludeKind::Relative };
+        let (path, from, place) = (addition.path.clone(), String::new(), Place::NOWHERE);
         let include = Include { kind, from, path, pattern: None };
-        let place = Place::NOWHERE;
         let sources =
             self.outside.include(&include).map_err(|message| Fault::at(place, message))?;
         let package = addition.package.as_ref().map(|name| self.heap.intern(name.as_bytes()));
         (self.zone, self.package) = (zone, package);
-        let outcome = self.run_files(&sources, place, None);
+        let locals = self.heap.make_dictionary(Dictionary::default());
+        let held = self.held();
+        self.hold(Value::Dictionary(locals));
+        let this = Value::Namespace(self.roots.globals);
+        let outcome = self.run_files(&sources, place, Some((this, locals)));
+        self.let_go(held);
         (self.zone, self.package) = (None, None);
         outcome
     }
@@ -106,7 +130,7 @@ impl<'p> Interpreter<'p> {
         let sources = self.outside.include(&include).map_err(|message| fail(place, message))?;
         match kind {
             IncludeKind::Zones => self.run_zones(frame, &include, sources, place),
-            _ => self.run_files(&sources, place, Some(frame)),
+            _ => self.run_files(&sources, place, Some((frame.this, frame.locals))),
         }
         .map_err(Flow::Fail)?;
         Ok(Value::Empty)
@@ -156,7 +180,7 @@ impl<'p> Interpreter<'p> {
             let zone = self.heap.intern(zone.as_bytes());
             self.zones.insert(zone);
             let outer = self.zone.replace(zone);
-            let outcome = self.run_files(&sources, place, Some(frame));
+            let outcome = self.run_files(&sources, place, Some((frame.this, frame.locals)));
             self.zone = outer;
             outcome?;
         }
@@ -169,12 +193,12 @@ impl<'p> Interpreter<'p> {
         &mut self,
         sources: &[Source],
         place: Place,
-        frame: Option<&Frame<'p>>,
+        scope: Option<Variables>,
     ) -> Result<(), Box<Fault>> {
         sources.iter().try_for_each(|source| self.check_include(source, place))?;
         let first = self.next_files(sources.len());
         for parsed in crate::parse::many(first, sources, self.threads) {
-            self.run_file(parsed, place, frame)?;
+            self.run_file(parsed, place, scope)?;
         }
         Ok(())
     }
@@ -189,11 +213,11 @@ impl<'p> Interpreter<'p> {
         &mut self,
         parsed: Parsed,
         place: Place,
-        frame: Option<&Frame<'p>>,
+        scope: Option<Variables>,
     ) -> Result<Value, Box<Fault>> {
         let module = self.take_file(parsed, place)?;
-        let frame = match frame {
-            Some(outer) => Frame { module, ..*outer },
+        let frame = match scope {
+            Some((this, locals)) => Frame { module, this, locals },
             None => self.frame(module, Value::Namespace(self.roots.globals)),
         };
         self.run_included(&frame)

@@ -106,7 +106,8 @@ apply Service \"group\" to Group { ExecStart = \"/bin/g\"; assign where true }
 
 const LOOKS_UP: &str = "\
 apply Timer \"first\" to Container {
-  OnCalendar = get_object(Container, \"c1\").vars.size
+  OnActiveSec = 60
+  Description = get_object(Container, \"c1\").vars.size
   assign where container.vars.role == \"db\"
 }
 apply Path \"all\" to Machine { PathExists = \"/\" + len(get_objects(Machine)); assign where true }
