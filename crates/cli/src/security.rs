@@ -67,35 +67,41 @@ impl Report {
         found.map(|asked| format!("{}={}", asked.setting, asked.value.replace('\n', " ")))
     }
 
-    /// A table: what is open, what is asked for and not in force, and what is closed.
+    /// What is open, the heaviest first, and the names of what is closed.
     pub fn text(&self, style: Style) -> String {
         let found = self.found();
+        let mut of = [Open::Yes, Open::No].map(|state| {
+            found.iter().filter(|(_, s)| *s == state).map(|(check, _)| *check).collect::<Vec<_>>()
+        });
+        of[0].sort_by_key(|check| std::cmp::Reverse(check.weight));
+        let [open, closed] = of;
         let mut out = format!("{}: process {}\n\n", self.unit, self.pid);
-        for (state, heading, tone) in
-            [(Open::Yes, "Open", Tone::Warn), (Open::No, "Closed", Tone::Good)]
-        {
-            let mut rows: Vec<&(&Check, Open)> =
-                found.iter().filter(|(_, s)| *s == state).collect();
-            rows.sort_by_key(|(check, _)| std::cmp::Reverse(check.weight));
-            out += &style.paint(Tone::Strong, heading);
-            out.push('\n');
-            for (check, _) in rows {
-                let asked = self.asked_for(check);
-                let missing = state == Open::Yes && asked.is_some();
-                let weight = f64::from(check.weight) / 10.0;
-                let line = format!("  {weight:3.1}  {:28} {}", check.name, check.what);
-                out += &style.paint(if missing { Tone::Bad } else { tone }, &line);
-                if let Some(asked) = asked.filter(|_| missing) {
-                    out += &style.paint(Tone::Bad, &format!("  (asked for: {asked})"));
-                }
-                out.push('\n');
-            }
+        out += &style.paint(Tone::Strong, "Open");
+        out.push('\n');
+        for check in open {
+            out += &self.line(check, style);
         }
+        let names: Vec<&str> = closed.iter().map(|check| check.name).collect();
+        let heading = style.paint(Tone::Strong, "Closed");
+        out += &format!("\n{heading}\n  {}\n", names.join(", "));
         let exposure = exposure(&found);
         let (word, tone) = word(exposure);
         let last =
             format!("{}: exposure {:.1} of 10, {word}", self.unit, f64::from(exposure) / 10.0);
         out + "\n" + &style.paint(tone, &last) + "\n"
+    }
+
+    /// What is open; in red what should not be by the unit's files.
+    fn line(&self, check: &Check, style: Style) -> String {
+        // What a filter lets through may be meant to go through, if there is one.
+        let is_meant = check.name.starts_with("calls:") && self.facts.has_filter;
+        let missing = self.asked_for(check).filter(|_| !is_meant);
+        let weight = f64::from(check.weight) / 10.0;
+        let line = format!("  {weight:3.1}  {:30} {}", check.name, check.what);
+        match missing {
+            Some(asked) => style.paint(Tone::Bad, &format!("{line}  (asked for: {asked})")) + "\n",
+            None => style.paint(Tone::Warn, &line) + "\n",
+        }
     }
 }
 

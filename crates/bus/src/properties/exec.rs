@@ -4,6 +4,7 @@
 //! A value after `~` is the default of a setting that protects the host and is not applied yet;
 //! what the file asks for is shown in its place.
 
+use super::filters;
 use super::properties;
 use super::values::*;
 use warren_unit::UnitType;
@@ -139,13 +140,13 @@ properties! {
     SmackProcessLabel "(bs)" Const ~ "false \"\"";
     IgnoreSIGPIPE "b" Const => |s, w| w.bool(s.exec().ignore_sigpipe);
     NoNewPrivileges "b" Const => |s, w| w.bool(s.exec().no_new_privileges);
-    SystemCallFilter "(bas)" Const ~ "false 0";
+    SystemCallFilter "(bas)" Const => |s, w| filters::calls(s.exec(), "SystemCallFilter", w);
     SystemCallArchitectures "as" Const ~ "0";
     SystemCallErrorNumber "i" Const ~ "2147483646";
-    SystemCallLog "(bas)" Const ~ "false 0";
+    SystemCallLog "(bas)" Const => |s, w| filters::calls(s.exec(), "SystemCallLog", w);
     Personality "s" Const => |s, w| w.str(s.exec().personality.map_or("", |p| p.as_str()));
     LockPersonality "b" Const ~ "false";
-    RestrictAddressFamilies "(bas)" Const ~ "false 0";
+    RestrictAddressFamilies "(bas)" Const => |s, w| filters::families(s.exec(), w);
     RuntimeDirectorySymlink "a(sst)" Const => |s, w| directory_links(w, &s.exec().runtime_directory);
     RuntimeDirectoryPreserve "s" Const => |s, w| w.str(s.exec().runtime_directory_preserve.as_str());
     RuntimeDirectoryMode "u" Const => |s, w| w.u32(s.exec().runtime_directory.mode);
@@ -165,7 +166,7 @@ properties! {
     MemoryDenyWriteExecute "b" Const ~ "false";
     RestrictRealtime "b" Const ~ "false";
     RestrictSUIDSGID "b" Const ~ "false";
-    RestrictNamespaces "t" Const ~ "18446744073709551615";
+    RestrictNamespaces "t" Const => |s, w| w.u64(filters::namespaces(s.exec()));
     RestrictFileSystems "(bas)" Const ~ "false 0";
     BindPaths "a(ssbt)" Const ~ "0";
     BindReadOnlyPaths "a(ssbt)" Const ~ "0";

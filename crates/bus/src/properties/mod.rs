@@ -6,6 +6,7 @@
 mod cgroup;
 mod commands;
 mod exec;
+mod filters;
 pub mod job;
 pub mod manager;
 mod mount;

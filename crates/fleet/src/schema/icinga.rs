@@ -19,7 +19,7 @@ pub enum Version {
     /// 2.13, with whose program this schema is compared.
     #[default]
     V2_13,
-    /// 2.16: what is new since 2.13 is from the documentation alone.
+    /// 2.16: what is new since 2.13 was compared with no program.
     V2_16,
 }
 

@@ -294,6 +294,11 @@ const FAMILIES: [(&str, u32); 44] = [
     ("AF_XDP", 44),
 ];
 
+/// The name of an address family, as systemd shows it.
+pub fn family_name(number: u32) -> Option<&'static str> {
+    FAMILIES.iter().find(|(_, other)| *other == number).map(|(name, _)| *name)
+}
+
 fn address_families(value: &str, problems: &mut Vec<Problem>) -> Option<List<BTreeSet<u32>>> {
     let lines = lines(value);
     let first = lines.first()?;
