@@ -2,7 +2,7 @@
 //!
 //! Owns: what each setting asks for, which of two settings for one path counts, and the order of mounts.
 //! Must not: look at the file system; who carries a plan out resolves its paths first.
-//! [`settings`] reads the values of settings into a [`Plan`], [`presets`] has the paths of those that name none
+//! `settings` reads the values of settings into a [`Plan`], `presets` has the paths of those that name none
 //! themselves, and [`arrange`] makes the steps of a plan whose paths are resolved.
 
 pub mod arrange;

@@ -30,12 +30,15 @@ pub struct Pending {
     /// Where the records that count begin, and where the next one goes.
     begin: u64,
     end: u64,
+    /// What the last daemon said besides entries.
+    besides: Found,
 }
 
 impl Pending {
     /// Keeps nothing.
     pub fn none() -> Pending {
-        Pending { memory: None, writer: Writer::default(), begin: FIRST, end: FIRST }
+        let (writer, besides) = (Writer::default(), Found::default());
+        Pending { memory: None, writer, begin: FIRST, end: FIRST, besides }
     }
 
     /// Goes on in this memory, and what the last daemon kept there, which stays until
@@ -49,6 +52,13 @@ impl Pending {
         let (found, length) = read(records.unwrap_or_default());
         let mut pending = Pending { memory: Some(memory), ..Pending::none() };
         (pending.begin, pending.end) = (begin, begin + length as u64);
+        let Found { lines, looked_at, next, .. } = &found;
+        pending.besides = Found {
+            lines: lines.clone(),
+            looked_at: looked_at.clone(),
+            next: next.clone(),
+            entries: Vec::new(),
+        };
         (pending, found)
     }
 
@@ -86,6 +96,30 @@ impl Pending {
         }
         self.writer = Writer::default();
         keep(&mut self.writer);
+        self.put_anew();
+    }
+
+    /// The entries that were added stand for all that the last daemon kept, under the numbers that they have now: a
+    /// daemon that ends while they are written leaves no doubt which of them came to a file. What it kept besides
+    /// entries stays.
+    pub fn renumber(&mut self) {
+        if self.memory.is_none() {
+            return;
+        }
+        let besides = std::mem::take(&mut self.besides);
+        besides.lines.iter().for_each(|(stream, begun)| self.writer.line(stream, begun));
+        besides.looked_at.iter().for_each(|(stream, bytes)| self.writer.looked_at(stream, *bytes));
+        besides.next.iter().for_each(|(source, number)| self.writer.next(source, *number));
+        self.put_anew();
+    }
+
+    /// What was added is not kept.
+    pub fn drop_added(&mut self) {
+        self.writer = Writer::default();
+    }
+
+    /// Puts what was added elsewhere, and has it count in place of what was before.
+    fn put_anew(&mut self) {
         let records = self.writer.take();
         let room = self.begin - FIRST;
         let fits_before = (records.len() + END.len()) as u64 <= room;
@@ -117,6 +151,22 @@ impl Pending {
 mod tests {
     use super::*;
     use warren_log_store::entry::Id128;
+
+    #[test]
+    fn what_has_other_numbers_stands_for_what_was_kept() {
+        let (mut pending, _) = Pending::over(memfd::create("test").expect("a memfd"));
+        add(&mut pending, 7);
+        pending.writer().expect("there is memory").line("s", b"begun");
+        pending.write();
+        let memory = pending.memory.take().expect("there is memory");
+        let (mut next, found) = Pending::over(memory);
+        assert_eq!(found.entries.len(), 1);
+        add(&mut next, 70);
+        next.renumber();
+        add(&mut next, 71);
+        next.write();
+        assert_eq!(super::tests::found(&next), (vec![70, 71], vec!["s".to_owned()]));
+    }
 
     fn add(pending: &mut Pending, seqnum: u64) {
         let stamp = Stamp { realtime_us: 1, monotonic_us: 1, boot: Id128([1; 16]) };

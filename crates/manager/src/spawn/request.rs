@@ -230,7 +230,7 @@ fn view(
         directories: directories.map(|(set, name)| format!("{}/{name}", set.base)).collect(),
         notify_socket: is_service.then_some(host.notify_socket),
         log_sockets: exec.log_namespace.as_deref().map(log_sockets),
-        private_tmp: is_service
+        private_tmp: (is_service && plan.private_tmp)
             .then(|| private_tmp::name(&host.context.boot_id, host.unit, spawn.invocation)),
         must_hold: host.must_hold,
         credentials: views::credentials(exec),

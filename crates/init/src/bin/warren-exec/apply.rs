@@ -99,8 +99,6 @@ fn apply(prepared: &mut Prepared, enter: Option<BorrowedFd<'_>>) -> Result<(), F
 
 /// Mounts and namespaces of its own.
 fn own_view(prepared: &mut Prepared) -> Result<(), Failure> {
-    // Modes of what is made here are stated.
-    child::set_umask(0);
     let own = &prepared.spec.view.plan.namespaces;
     let must_hold = prepared.spec.view.must_hold;
     if own.control_groups {
@@ -115,6 +113,8 @@ fn own_view(prepared: &mut Prepared) -> Result<(), Failure> {
         fd.as_ref().map_or(Ok(()), |fd| namespace::enter(fd.as_fd(), kind)).at(step)?;
     }
     if let Some(mounts) = &mut prepared.mounts {
+        // Modes of what is made here are stated; the unit's is set later.
+        child::set_umask(0);
         crate::mounts::enter(mounts).at(ExecStep::Namespace)?;
     }
     if own.host_name {

@@ -7,7 +7,6 @@ use warren_sys::eventfd::EventFd;
 use crate::daemon::core::Core;
 use crate::daemon::keep::Opening;
 use crate::daemon::mirrors::Mirrors;
-use crate::daemon::pending::Pending;
 use crate::daemon::places::Place;
 use crate::input::pending::Taken;
 use warren_log_store::error::{Error, Result};
@@ -201,15 +200,19 @@ impl Core {
 
     /// Entries that the last daemon had taken and that are in no file are taken again.
     fn recover(&mut self, recovery: &Recovery, old: Vec<Taken>) {
-        // They are in the memory for the next daemon already.
-        let pending = std::mem::replace(&mut self.pending, Pending::none());
+        let (unkept, had_some) = (self.unkept, !old.is_empty());
         for Taken { class, entry } in old {
             let last = recovery.last_seqnums.get(&class);
             if last.is_none_or(|last| entry.seqnum > *last) {
                 self.append_at(&class, &entry.stamp, &entry.context, &entry.fields);
             }
         }
-        self.pending = pending;
+        match self.unkept == unkept && self.trouble.is_none() {
+            _ if !had_some => {}
+            true => self.pending.renumber(),
+            // They are in the memory for the next daemon already.
+            false => self.pending.drop_added(),
+        }
         self.note("Journal started");
         self.note_recovery(recovery);
         self.flush_or_say();

@@ -205,3 +205,15 @@ fn login_variables_are_left_to_the_helper() {
     assert_eq!(argv("User=daemon\nEnvironment=HOME=/mine"), ["/x", "/mine"]);
     assert_eq!(argv("User=daemon\nSetLoginEnvironment=no"), ["/x", "/other"]);
 }
+
+#[test]
+fn what_would_run_in_another_place_is_refused() {
+    let refused = |lines: &str| {
+        let spec = asked(lines, CommandList::Start, &[], &[], Scope::System).expect("a request");
+        spec.required_features
+    };
+    assert_eq!(refused("RootImage=/none.raw"), ["RootImage="]);
+    assert_eq!(refused("PAMName=login"), ["PAMName="]);
+    assert_eq!(refused("LoadCredentialEncrypted=a:/b"), ["LoadCredentialEncrypted="]);
+    assert_eq!(refused("RemoveIPC=yes\nPrivateTmp=yes"), [""; 0]);
+}
