@@ -83,7 +83,7 @@ impl Report {
         }
         let names: Vec<&str> = closed.iter().map(|check| check.name).collect();
         let heading = style.paint(Tone::Strong, "Closed");
-        out += &format!("\n{heading}\n  {}\n", names.join(", "));
+        out += &format!("\n{heading}\n{}\n", wrapped(&names));
         let exposure = exposure(&found);
         let (word, tone) = word(exposure);
         let last =
@@ -103,6 +103,23 @@ impl Report {
             None => style.paint(Tone::Warn, &line) + "\n",
         }
     }
+}
+
+/// Names with commas between them, on lines of a terminal.
+fn wrapped(names: &[&str]) -> String {
+    const COLUMNS: usize = 78;
+    let (mut out, mut column) = (String::new(), 0);
+    for name in names {
+        if column > 0 && column + name.len() + 2 > COLUMNS {
+            out.push_str(",\n");
+            column = 0;
+        }
+        let before = if column == 0 { "  " } else { ", " };
+        out.push_str(before);
+        out.push_str(name);
+        column += before.len() + name.len();
+    }
+    out
 }
 
 #[cfg(test)]
