@@ -34,7 +34,7 @@ const COMMANDS: [&str; 17] = [
     "echo", "mkdir", "ls", "setsid", "tail", "grep", "sed",
 ];
 
-const UNITS: [(&str, &str); 14] = [
+const UNITS: [(&str, &str); 15] = [
     ("default.target", "[Unit]\nWants=report.service\n"),
     ("sysinit.target", "[Unit]\nDefaultDependencies=no\n"),
     ("basic.target", "[Unit]\nDefaultDependencies=no\n"),
@@ -79,6 +79,14 @@ const UNITS: [(&str, &str); 14] = [
          OOMPolicy=continue\nExecStart=/bin/sh -c 'tail /dev/zero; exit 0'\n",
     ),
     (
+        "protected.service",
+        "[Service]\nType=oneshot\nStandardOutput=file:/protected\nStandardError=inherit\n\
+         ProtectSystem=strict\nReadWritePaths=/mnt\nPrivateTmp=yes\nPrivateDevices=yes\n\
+         PrivateNetwork=yes\nPrivateUsers=yes\nProtectKernelTunables=yes\nProtectHome=yes\n\
+         ProtectProc=invisible\nIPAddressDeny=any\nSetCredential=key:secret\n\
+         SystemCallFilter=@system-service\nExecStart=/bin/sh /protected.sh\n",
+    ),
+    (
         "report.service",
         "[Unit]\nRequires=mnt.mount limits.service delegated.service\n\
          After=mnt.mount limits.service delegated.service\n\
@@ -105,6 +113,8 @@ cd ../delegated.service
 for f in cgroup.controllers memory.max io.max; do echo REPORT delegated $f $(cat $f); done
 [ $(cat pids.max) != max ] && echo REPORT DefaultTasksMax=
 cd /
+mkdir -p /tmp /var/tmp /root; echo host > /tmp/of-host
+/bin/warren start protected.service; echo REPORT protected $?; sed 's/^/REPORT protected /' /protected
 for policy in stop kill continue; do
     /bin/warren start hungry-$policy.service
     echo REPORT $policy $? $(/bin/warren show hungry-$policy.service | grep ^Result)
@@ -118,8 +128,28 @@ setsid sleep 1000 &
 /bin/warren --no-block poweroff
 ";
 
+/// What the protected service finds.
+const PROTECTED: &str = "\
+for path in / /mnt /tmp /proc/sys/kernel/hostname /dev/vda; do
+    file=$path; [ -d $path ] && file=$path/.written
+    if [ ! -e $path ]; then echo $path none; elif (: >>$file) 2>/dev/null; then echo $path rw; else echo $path ro; fi
+done
+echo tmp $(ls /tmp) devices $(ls /dev | grep -c ^vd) users $(grep -c . /proc/self/uid_map)
+echo net $(grep -c : /proc/net/dev) $(grep Seccomp: /proc/self/status)
+echo credential $(cat $CREDENTIALS_DIRECTORY/key)
+";
+
 /// Lines that the console must have.
-const EXPECTED: [&str; 27] = [
+const EXPECTED: [&str; 36] = [
+    "REPORT protected 0",
+    "REPORT protected / ro",
+    "REPORT protected /mnt rw",
+    "REPORT protected /tmp rw",
+    "REPORT protected /proc/sys/kernel/hostname ro",
+    "REPORT protected /dev/vda none",
+    "REPORT protected tmp devices 0 users 1",
+    "REPORT protected net 1 Seccomp: 2",
+    "REPORT protected credential secret",
     "REPORT name in-a-machine lo 0x9",
     "REPORT id 32",
     "REPORT first boot",
@@ -203,6 +233,7 @@ fn make_archive(directory: &Path, kernel: &Kernel) -> Result<PathBuf> {
         fs::write(tree.join("etc/systemd/system").join(name), text)?;
     }
     fs::write(tree.join("report.sh"), REPORT)?;
+    fs::write(tree.join("protected.sh"), PROTECTED)?;
     fs::write(tree.join("etc/hostname"), "# what it is called\nin-a-machine\n")?;
     copy_modules(kernel, &tree, &MODULES)?;
     pack(directory, &tree)
