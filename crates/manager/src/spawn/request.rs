@@ -158,7 +158,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     // As with systemd 252, such a command has the groups of the user database alone.
     let groups = if keeps_ids { &[][..] } else { &exec.supplementary_groups[..] };
     let mut spec = ExecSpec {
-        required_features: required_features(exec, privileged),
+        required_features: required_features(exec, privileged, host.must_hold),
         path: command.path.to_string(),
         search_path: search_path(exec, host.context),
         argv: expand(command, &with_login_variables(&environment, login_user.is_some())),
@@ -304,12 +304,14 @@ fn has_credentials(exec: &ExecConfig) -> bool {
 }
 
 /// What must be refused rather than left out.
-fn required_features(exec: &ExecConfig, privileged: bool) -> Vec<String> {
+/// Settings without which the command is not started: those of another environment, and by `must_hold` each one that
+/// is not in force.
+fn required_features(exec: &ExecConfig, privileged: bool, must_hold: bool) -> Vec<String> {
     if privileged {
         return Vec::new();
     }
     let dynamic = exec.dynamic_user.then(|| "DynamicUser=yes".to_owned());
-    let others = exec.sandbox.iter().filter(|asked| is_another_environment(asked));
+    let others = exec.sandbox.iter().filter(|asked| must_hold || is_another_environment(asked));
     dynamic.into_iter().chain(others.map(|asked| format!("{}=", asked.setting))).collect()
 }
 

@@ -39,6 +39,17 @@ fn asked(
     environment: &[(&str, &str)],
     scope: Scope,
 ) -> Result<ExecSpec, SpawnError> {
+    asked_where(lines, list, fds, environment, (scope, false))
+}
+
+/// The same, with or without `MissingProtection=refuse`.
+fn asked_where(
+    lines: &str,
+    list: CommandList,
+    fds: &[&str],
+    environment: &[(&str, &str)],
+    (scope, must_hold): (Scope, bool),
+) -> Result<ExecSpec, SpawnError> {
     let context = Context { scope, ..Context::system() };
     let environment: Variables =
         environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
@@ -60,7 +71,7 @@ fn asked(
         input_data: None,
         system_call_filter: &[],
         plan: &plan,
-        must_hold: false,
+        must_hold,
         namespace_store: None,
     };
     let spawn = Spawn {
@@ -216,4 +227,18 @@ fn what_would_run_in_another_place_is_refused() {
     assert_eq!(refused("PAMName=login"), ["PAMName="]);
     assert_eq!(refused("LoadCredentialEncrypted=a:/b"), ["LoadCredentialEncrypted="]);
     assert_eq!(refused("RemoveIPC=yes\nPrivateTmp=yes"), [""; 0]);
+}
+
+#[test]
+fn what_is_not_in_force_is_refused_where_protection_must_hold() {
+    let refused = |lines: &str, list: CommandList| {
+        let spec = asked_where(lines, list, &[], &[], (Scope::System, true)).expect("a request");
+        spec.required_features
+    };
+    assert_eq!(refused("RemoveIPC=yes\nPrivateTmp=yes", CommandList::Start), ["RemoveIPC="]);
+    assert_eq!(refused("PrivateTmp=yes", CommandList::Start), [""; 0]);
+    assert_eq!(refused("RemoveIPC=no", CommandList::Start), [""; 0]);
+    assert_eq!(refused("", CommandList::Start), [""; 0]);
+    let spared = "RemoveIPC=yes\nPermissionsStartOnly=yes";
+    assert_eq!(refused(spared, CommandList::StartPre), [""; 0]);
 }
