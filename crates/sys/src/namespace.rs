@@ -76,18 +76,23 @@ pub fn open(path: &str) -> Result<OwnedFd> {
 /// A new namespace of one kind, of which this thread is no part afterwards. `inside` runs in it.
 ///
 /// # Errors
-/// `EPERM` and its like where there can be none. If the thread cannot come back, it is in the new one.
+/// `EPERM` and its like where there can be none.
+///
+/// # Aborts
+/// If the thread cannot go back: nothing else may be done in a namespace that is a unit's.
 pub fn make(kind: Namespaces, inside: impl FnOnce() -> Result<()>) -> Result<OwnedFd> {
     let path = format!("/proc/thread-self/ns/{}", kind.file());
     let own = open(&path)?;
     unshare(kind)?;
     let made = open(&path).and_then(|made| inside().map(|()| made));
-    enter(own.as_fd(), kind)?;
+    if enter(own.as_fd(), kind).is_err() {
+        std::process::abort();
+    }
     made
 }
 
-/// A new namespace of users with these maps. With `keeps_groups` nobody in it can change his groups. A process is made for it that ends before this returns, because maps
-/// are written from outside.
+/// A new namespace of users with these maps. With `keeps_groups` no process in it can change its groups. A process
+/// is made for it that ends before this returns, because maps are written from outside.
 ///
 /// # Errors
 /// `ENOSPC`, `EPERM` or `EUSERS` where there can be none.
