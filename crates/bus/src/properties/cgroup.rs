@@ -87,7 +87,7 @@ fn io(subject: &Subject<'_>, count: Option<u64>) -> u64 {
     count.filter(|_| subject.cgroup().io_accounting).unwrap_or(u64::MAX)
 }
 
-/// PrivateDevices= closes what nobody says anything of (systemd.exec(5), there).
+/// PrivateDevices= closes devices that no setting names (systemd.exec(5), PrivateDevices=).
 fn device_policy(subject: &Subject<'_>) -> DevicePolicy {
     let mut protections = subject.exec().protections.iter();
     match subject.cgroup().device_policy {

@@ -84,7 +84,7 @@ fn next_monotonic(subject: &Subject<'_>) -> u64 {
     subject.timer_run().and_then(|run| run.next_monotonic).map_or(NEVER, |at| at.0)
 }
 
-/// The same without the random delay, which clients are told of apart.
+/// The same without the random delay, which is a property of its own.
 fn undelayed(run: Option<&TimerRun>, next: impl Fn(&TimerRun) -> Option<u64>) -> u64 {
     let at = run.and_then(|run| Some(next(run)?.saturating_sub(run.delay_us.unwrap_or(0))));
     at.unwrap_or(0)

@@ -13,7 +13,7 @@ use super::{changes, rules};
 use crate::args::{FleetPlanArgs, Global, RulesArgs};
 use crate::output::{Style, print, print_json};
 
-/// What the rules of a directory make; nothing if they have faults, which are told.
+/// What the rules of a directory make; `None` if they have faults, which are printed.
 fn products(dir: Option<PathBuf>, global: &Global) -> Result<Option<Products>> {
     let Loaded { session, messages } = rules::load(&RulesArgs { dir }, global)?;
     // What is printed is the plan alone.

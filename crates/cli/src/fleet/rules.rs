@@ -56,8 +56,8 @@ pub(super) fn deep<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Files of rules below a directory that no file includes: a warning, since nobody looks for a unit
-/// that was never made.
+/// Files of rules below a directory that no file includes: a warning, since a unit that was never
+/// made is not missed.
 fn unread(session: &Session, directory: &Path) -> Vec<PathBuf> {
     let all = rules_below(directory).into_iter();
     all.filter(|path| !session.reads(&path.to_string_lossy())).collect()

@@ -22,7 +22,7 @@ pub(super) fn run(args: &RulesArgs, global: &Global) -> Result<i32> {
         let tested = load(&directory, path)?;
         let wrong = report(path, &tested, global);
         (held, failed) = (held + tested.verdicts.len() - wrong, failed + wrong);
-        // What nobody expected fails the test, and so does a test that expects nothing.
+        // An error that is not expected fails the test, and so does a test that expects nothing.
         let has_fault = tested.messages.iter().any(|m| m.severity == Severity::Error);
         failed += usize::from(wrong == 0 && (has_fault || tested.verdicts.is_empty()));
     }

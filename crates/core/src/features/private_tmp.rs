@@ -8,8 +8,8 @@ pub const PARENTS: [&str; 2] = ["/tmp", "/var/tmp"];
 /// Bytes of a file's name, NAME_MAX of limits.h.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The name of the unit's directory in each of [`PARENTS`]. systemd-tmpfiles knows names that begin so; what a run
-/// has cannot be guessed before it begins, so nobody is there first.
+/// The name of the unit's directory in each of [`PARENTS`]. systemd-tmpfiles spares names with this prefix. The
+/// invocation id cannot be guessed, so no other user can create the directory first.
 pub fn name(boot_id: &str, unit: &str, invocation: u128) -> String {
     let (begin, end) = (format!("systemd-private-{boot_id}-"), format!("-{invocation:032x}"));
     let room = NAME_BYTES_MAX.saturating_sub(begin.len() + end.len());

@@ -15,7 +15,7 @@ pub enum Trace {
     Terminal(TerminalLeft),
 }
 
-/// What is to be done to a terminal when nobody uses it any more (systemd.exec(5), "TTYReset=" and its like).
+/// How a terminal is reset after its last use (systemd.exec(5), "TTYReset=" and the others of that group).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TerminalLeft {
     /// Its path.

@@ -536,8 +536,8 @@ pub enum Effect {
         /// `MakeDirectory=` counts.
         makes: bool,
     },
-    /// Look again whether what a path unit waits for is there → [`Done::Paths`], of which the checksum is 0: changes
-    /// are told by [`Event::PathTouched`].
+    /// Check again the paths a path unit waits for → [`Done::Paths`] with checksum 0: changes are reported by
+    /// [`Event::PathTouched`].
     LookAtPaths {
         /// The effect's id.
         id: EffectId,
