@@ -77,10 +77,6 @@ pub const DEVICE_LINKS: [(&str, &str); 5] = [
 /// Directories of a private /dev over which the host's are mounted.
 pub const DEVICE_DIRECTORIES: [&str; 4] = ["hugepages", "mqueue", "pts", "shm"];
 
-/// The same as paths.
-pub const SHARED_DEVICE_DIRECTORIES: [&str; 4] =
-    ["/dev/hugepages", "/dev/mqueue", "/dev/pts", "/dev/shm"];
-
 /// Entries for paths that need not be there.
 pub(super) fn all<'a>(
     paths: &'a [&'a str],

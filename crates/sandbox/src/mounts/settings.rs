@@ -152,10 +152,10 @@ impl Plan {
 
     fn private_devices(&mut self) {
         self.extend(&["/dev"], &Content::Devices);
-        for path in presets::SHARED_DEVICE_DIRECTORIES {
-            let content =
-                Content::Bind { source: path.to_owned(), recursive: true, read_only: false };
-            self.extend(&[path], &content);
+        for name in presets::DEVICE_DIRECTORIES {
+            let path = format!("/dev/{name}");
+            let content = Content::Bind { source: path.clone(), recursive: true, read_only: false };
+            self.extend(&[&path], &content);
         }
     }
 
