@@ -26,14 +26,16 @@ pub(crate) struct Views {
 impl Views {
     /// The plan for what a unit asks for; an empty one if it asks for nothing.
     pub(crate) fn plan(&mut self, exec: &ExecConfig) -> Arc<Plan> {
-        if exec.protections.is_empty() {
+        // Credentials are no part of a plan, and seldom the same in two units.
+        let of_plan = exec.protections.iter().filter(|s| !credentials::concerns(s.setting));
+        let asked: AskedFor = of_plan.map(|s| (s.setting, s.value.clone())).collect();
+        if asked.is_empty() {
             return Arc::default();
         }
-        let asked = exec.protections.iter().map(|s| (s.setting, s.value.clone())).collect();
         if let Some(plan) = self.kept.get(&asked) {
             return plan.clone();
         }
-        let plan = Arc::new(compile(&exec.protections));
+        let plan = Arc::new(compile(&asked));
         if self.kept.len() >= KEPT_MAX {
             self.kept.clear();
         }
@@ -43,12 +45,12 @@ impl Views {
 }
 
 /// What settings ask for. Their words were found good or wrong when the unit was compiled.
-fn compile(settings: &[SandboxSetting]) -> Plan {
+fn compile(settings: &AskedFor) -> Plan {
     let (mut plan, mut problems) = (Plan::default(), Vec::new());
-    for asked in settings {
-        let words = plain_words(&asked.value);
+    for (setting, value) in settings {
+        let words = plain_words(value);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        plan.take(asked.setting, &words, &mut problems);
+        plan.take(setting, &words, &mut problems);
     }
     plan
 }
@@ -150,6 +152,8 @@ mod tests {
         let asked = [("ProtectSystem", "strict"), ("ReadWritePaths", "/a \"/b c\"\n-/d")];
         let first = views.plan(&exec(&asked));
         assert!(Arc::ptr_eq(&first, &views.plan(&exec(&asked))));
+        let with_secret = [asked[0], asked[1], ("SetCredential", "a:secret")];
+        assert!(Arc::ptr_eq(&first, &views.plan(&exec(&with_secret))));
         assert!(first.entries.iter().any(|entry| entry.path == "/b c"));
         assert!(views.plan(&exec(&[])).is_empty());
         assert!(views.plan(&exec(&[("LockPersonality", "yes")])).is_empty());

@@ -107,15 +107,15 @@ pub fn prepare(spec: &ExecSpec, identity: &Identity) -> Result<Option<OwnMounts>
     }
     let is_protection = plan.purpose() == Purpose::Protection && root_path.is_none();
     let may_be_missing = is_protection && !spec.view.must_hold;
+    let root = Root::open(root_path)?;
     let mounts = match may_be_missing && !may_mount() {
         // The process will find that it gets none.
         true => Vec::new(),
-        false => ordered(spec, root_path, has_api)?,
+        false => ordered(spec, &root, has_api)?,
     };
-    let root = root_path.map(|path| Root::open(Some(path))).transpose()?;
     Ok(Some(OwnMounts {
         mounts,
-        root: root.map(|root| c_string(&root.path, STEP)).transpose()?,
+        root: root_path.map(|_| c_string(&root.path, STEP)).transpose()?,
         sharing: match plan.propagation {
             Propagation::Shared => Sharing::Shared,
             Propagation::Slave => Sharing::Slave,
@@ -134,13 +134,8 @@ fn may_mount() -> bool {
     child::capabilities().is_ok_and(|own| own.effective & CAP_SYS_ADMIN != 0)
 }
 
-fn ordered(
-    spec: &ExecSpec,
-    root_path: Option<&str>,
-    has_api: bool,
-) -> Result<Vec<OwnMount>, SpawnError> {
+fn ordered(spec: &ExecSpec, root: &Root, has_api: bool) -> Result<Vec<OwnMount>, SpawnError> {
     let plan = &spec.view.plan;
-    let root = Root::open(root_path)?;
     let mut entries = Vec::new();
     if has_api {
         let is_stated = |api: &Entry| {
@@ -161,7 +156,7 @@ fn ordered(
     let resolved: Vec<Option<Entry>> = resolved.collect::<Result<_, _>>()?;
     let steps = arrange::arrange(resolved.into_iter().flatten().collect(), &root.path);
     let mut mounts = Vec::with_capacity(steps.len() + 1);
-    if root_path.is_some() {
+    if root.directory.is_some() {
         mounts.push(own_root(&root.path)?);
     }
     for step in steps {
@@ -215,7 +210,10 @@ fn can_make_devices() -> bool {
 
 /// The unit's root directory.
 struct Root {
-    directory: OwnedFd,
+    /// The host's root.
+    host: OwnedFd,
+    /// Its own, if that is another.
+    directory: Option<OwnedFd>,
     /// On the host, without links; empty if it is the host's.
     path: String,
 }
@@ -224,10 +222,17 @@ impl Root {
     fn open(path: Option<&str>) -> Result<Root, SpawnError> {
         let wrong = |e: Error| wrong(STEP, &e);
         let host = places::open_place("/").map_err(wrong)?;
-        let Some(path) = path else { return Ok(Root { directory: host, path: String::new() }) };
+        let Some(path) = path else {
+            return Ok(Root { host, directory: None, path: String::new() });
+        };
         let resolved = places::resolve(host.as_fd(), path).map_err(wrong)?;
-        let directory = places::open_place(&resolved).map_err(wrong)?;
-        Ok(Root { directory, path: resolved })
+        let directory = Some(places::open_place(&resolved).map_err(wrong)?);
+        Ok(Root { host, directory, path: resolved })
+    }
+
+    /// A path of this root as one of the host without links.
+    fn find(&self, path: &str) -> Result<String, Error> {
+        places::resolve(self.directory.as_ref().unwrap_or(&self.host).as_fd(), path)
     }
 
     /// Whether something is mounted there already.
@@ -242,8 +247,7 @@ impl Root {
         let found = match &mut entry.content {
             Content::Access(_) | Content::Inaccessible => self.existing(&entry.path, all),
             Content::Bind { source, .. } => {
-                let of_host = || places::resolve(places::open_place("/")?.as_fd(), source);
-                of_host().and_then(|found| {
+                places::resolve(self.host.as_fd(), source).and_then(|found| {
                     *source = found;
                     self.reachable(&entry.path)
                 })
@@ -271,7 +275,7 @@ impl Root {
 
     /// A path that is there, or will be where something else of the unit's is mounted.
     fn existing(&self, path: &str, all: &[Entry]) -> Result<String, Error> {
-        let missing = match places::resolve(self.directory.as_fd(), path) {
+        let missing = match self.find(path) {
             Ok(found) => return self.relative(found),
             Err(e) if is_missing(&e) => e,
             Err(e) => return Err(e),
@@ -287,7 +291,7 @@ impl Root {
             // Whether it is there is seen when it is made.
             _ => return Ok(joined(&self.reachable(&other.path)?, below)),
         };
-        places::resolve(places::open_place("/")?.as_fd(), &on_host)?;
+        places::resolve(self.host.as_fd(), &on_host)?;
         Ok(joined(&self.reachable(&other.path)?, below))
     }
 
@@ -295,7 +299,7 @@ impl Root {
     fn reachable(&self, path: &str) -> Result<String, Error> {
         let mut there = path;
         loop {
-            match places::resolve(self.directory.as_fd(), there) {
+            match self.find(there) {
                 Ok(found) => {
                     let rest = path.get(there.len()..).unwrap_or_default();
                     return Ok(joined(&self.relative(found)?, rest));
