@@ -22,7 +22,7 @@ use crate::settings::{Compiled, TypeSettings};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use warren_unit::config::{ExecConfig, Preserve, ServiceConfig};
+use warren_unit::config::{ExecConfig, Preserve, ServiceConfig, TEMPORARY};
 use warren_unit::{Context, Scope};
 
 /// How long the stop of a unit waits for the removal of what it has left.
@@ -65,7 +65,7 @@ fn temporary_files(core: &Core, unit: UnitId, settings: &Compiled) -> Vec<Trace>
     let run = runtime_limit::invocation(&core.units, unit);
     let boot = &core.settings.common.context.boot_id;
     let name = private_tmp::name(boot, core.graph.name(unit).as_str(), run);
-    let parents = private_tmp::PARENTS.iter();
+    let parents = TEMPORARY.iter();
     parents.map(|parent| Trace::Directory(format!("{parent}/{name}"))).collect()
 }
 

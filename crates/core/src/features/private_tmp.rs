@@ -2,14 +2,13 @@
 
 use warren_unit::config::ExecConfig;
 
-/// The directories that are for all, in each of which is one of the unit's.
-pub const PARENTS: [&str; 2] = ["/tmp", "/var/tmp"];
-
 /// Bytes of a file's name, NAME_MAX of limits.h.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The name of the unit's directory in each of [`PARENTS`]. systemd-tmpfiles spares names with this prefix. The
-/// invocation id cannot be guessed, so no other user can create the directory first.
+/// The name of the unit's directory in each of [`TEMPORARY`](warren_unit::config::TEMPORARY).
+///
+/// systemd-tmpfiles spares names with this prefix. The invocation id cannot be guessed, so no other user can create
+/// the directory first.
 pub fn name(boot_id: &str, unit: &str, invocation: u128) -> String {
     let (begin, end) = (format!("systemd-private-{boot_id}-"), format!("-{invocation:032x}"));
     let room = NAME_BYTES_MAX.saturating_sub(begin.len() + end.len());

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use super::IndexSet;
 
+pub use warren_sandbox::mounts::TEMPORARY;
+
 /// One value of Environment=.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentVariable {
