@@ -38,6 +38,7 @@ mod stored_fds;
 mod sweep;
 pub(crate) mod tasks;
 mod timers;
+mod transient;
 mod turn;
 mod unit_faults;
 mod unit_gc;

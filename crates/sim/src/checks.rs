@@ -199,6 +199,7 @@ fn named_effects(run: &UnitRun) -> usize {
             TypeState::Automount(Automount::Up(s)) => usize::from(s.asked.is_some()),
             TypeState::Timer(Timer::Up(s)) => usize::from(s.asked.is_some()),
             TypeState::Path(Path::Up(s)) => usize::from(s.asked.is_some()),
+            TypeState::Scope(Scope::Up(s)) => usize::from(s.asked.is_some()),
             TypeState::Slice(Slice::Asked(_)) => 1,
             _ => 0,
         }

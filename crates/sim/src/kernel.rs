@@ -10,6 +10,7 @@ mod bus;
 pub mod clock;
 mod mounts;
 pub mod paths;
+mod scopes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -152,6 +153,8 @@ pub struct Kernel {
     exits_told: usize,
     /// The unit of every process that ever was.
     groups_of: BTreeMap<u32, UnitId>,
+    /// Processes of other programs that no scope has taken in yet.
+    outside: BTreeMap<u32, Vec<Step>>,
     /// How often programs of a unit have given orders.
     orders: BTreeMap<UnitId, u32>,
     /// Runtime directories that are there, with the units that made them and the run of each.
@@ -200,6 +203,7 @@ impl Kernel {
             exits: Vec::new(),
             exits_told: 0,
             groups_of: BTreeMap::new(),
+            outside: BTreeMap::new(),
             orders: BTreeMap::new(),
             directories: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -275,6 +279,7 @@ impl Kernel {
                 | Effect::ClearAway { .. }
                 | Effect::Spawn(..)
                 | Effect::MakeCgroup { .. }
+                | Effect::AttachProcesses { .. }
                 | Effect::Listen { .. }
                 | Effect::Mount { .. }
                 | Effect::Unmount { .. }
@@ -312,6 +317,7 @@ impl Kernel {
                 let done = self.works(self.faults.cgroup);
                 self.answer(id, done);
             }
+            Effect::AttachProcesses { id, unit, pids, .. } => self.attach(id, unit, &pids),
             Effect::Listen { id, unit, .. } => self.listen(id, unit),
             Effect::Mount { id, unit, remount, .. } => self.mount(id, unit, remount),
             Effect::Unmount { id, unit, .. } => self.unmount(id, unit),
@@ -494,13 +500,17 @@ impl Kernel {
     fn new_process(&mut self, unit: UnitId, steps: Vec<Step>) -> u32 {
         self.last_pid += 1;
         let pid = self.last_pid;
+        self.begin_process(pid, unit, steps);
+        pid
+    }
+
+    fn begin_process(&mut self, pid: u32, unit: UnitId, steps: Vec<Step>) {
         let process =
             Process { unit, steps, next: 0, stubborn: false, held: false, reloads: false };
         self.processes.insert(pid, process);
         self.groups_of.insert(pid, unit);
         let delay = if self.random.chance(self.faults.overtake) { 0 } else { MS };
         self.later(delay, Happening::Step(pid));
-        pid
     }
 
     fn freeze(&mut self, unit: UnitId, frozen: bool) {

@@ -17,6 +17,7 @@ pub use unit::{JOB_METHODS, PROCESS_METHODS, SCOPE_METHODS, SERVICE_METHODS, UNI
 use crate::backend::{Answer, Backend, Call, FileChange};
 use crate::error::BusError;
 use crate::path;
+use crate::transient;
 use crate::wire::{Reader, WireError, Writer};
 use std::collections::BTreeSet;
 use warren_core::model::ids::{JobId, UnitId};
@@ -116,8 +117,6 @@ pub struct Invocation<'a> {
     pub peer_pid: u32,
     /// Whether the caller may change nothing.
     pub is_stranger: bool,
-    /// Whether there is a bus between, which says when a client goes.
-    pub over_bus: bool,
     /// What was done for this call already.
     pub done: &'a Done,
 }
@@ -134,6 +133,15 @@ pub enum Refused {
 impl From<BusError> for Refused {
     fn from(error: BusError) -> Refused {
         Refused::Told(error)
+    }
+}
+
+impl From<transient::Fault> for Refused {
+    fn from(fault: transient::Fault) -> Refused {
+        match fault {
+            transient::Fault::Told(error) => Refused::Told(error),
+            transient::Fault::Garbage(error) => Refused::Garbage(error),
+        }
     }
 }
 
@@ -169,6 +177,8 @@ pub enum Then {
     HangUp,
     /// The job's path; the verb and the unit are named in errors.
     Job(&'static str, UnitName),
+    /// The job's path; the client refers to its unit from then on.
+    JobAndReference(&'static str, UnitName),
     /// The job in full with all others of its transaction.
     JobDetails(&'static str, UnitName),
     /// The unit's path.
@@ -199,7 +209,7 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
     let mut w = Writer::new();
     match (then, answer) {
         (Then::Nothing | Then::HangUp, _) => {}
-        (Then::Job(..), Answer::Job { job, .. }) => {
+        (Then::Job(..) | Then::JobAndReference(..), Answer::Job { job, .. }) => {
             w.str(&path::job(job.0));
         }
         (Then::JobDetails(..), Answer::Job { job, unit, kind, affected }) => {
@@ -235,7 +245,11 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
 
 /// Names the request in errors where the manager's refusal does not.
 pub fn explain(then: &Then, error: BusError) -> BusError {
-    let (Then::Job(verb, unit) | Then::JobDetails(verb, unit)) = then else { return error };
+    let (Then::Job(verb, unit) | Then::JobAndReference(verb, unit) | Then::JobDetails(verb, unit)) =
+        then
+    else {
+        return error;
+    };
     match error.name.rsplit('.').next() {
         Some("JobTypeNotApplicable") => {
             BusError::not_applicable(format!("Job type {verb} is not applicable for unit {unit}."))

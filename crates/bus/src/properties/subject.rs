@@ -238,6 +238,7 @@ impl<'a> Subject<'a> {
             TypeSettings::Service(config) => &config.kill,
             TypeSettings::Socket(config) => &config.kill,
             TypeSettings::Mount(config) => &config.kill,
+            TypeSettings::Scope(config) => &config.kill,
             _ => &PLAIN_KILL,
         }
     }
@@ -249,6 +250,7 @@ impl<'a> Subject<'a> {
             TypeSettings::Socket(config) => &config.cgroup,
             TypeSettings::Mount(config) => &config.cgroup,
             TypeSettings::Slice(config) => &config.cgroup,
+            TypeSettings::Scope(config) => &config.cgroup,
             _ => &PLAIN_CGROUP,
         }
     }

@@ -107,6 +107,12 @@ fn check_effects(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
                 wrong.push(format!("{}: it waits for nothing", core.graph.name(unit)));
             }
         }
+        TypeState::Scope(Scope::Up(s)) => {
+            named.push(s.asked);
+            if s.phase == ScopePhase::Starting && s.asked.is_none() {
+                wrong.push(format!("{}: it waits for nothing", core.graph.name(unit)));
+            }
+        }
         TypeState::Slice(Slice::Asked(id)) => named.push(Some(*id)),
         _ => {}
     }

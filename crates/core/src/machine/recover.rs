@@ -21,7 +21,7 @@ use crate::persist::run_state::{Manager, Restored};
 use crate::protocol::event::{Effect, Spawn};
 use crate::relations::{held_stops, rules};
 use crate::types::service::stop;
-use crate::types::{automount, mount, path, service, socket, timer};
+use crate::types::{automount, mount, path, scope, service, socket, timer};
 use std::sync::Arc;
 use std::time::Duration;
 use warren_calendar::Zone;
@@ -179,6 +179,7 @@ fn resume(core: &mut Core, unit: UnitId) {
         TypeState::Automount(Automount::Up(run)) => resume_automount(core, unit, &run),
         TypeState::Timer(Timer::Up(run)) => timer::resume(core, unit, &run),
         TypeState::Path(Path::Up(_)) => path::resume(core, unit),
+        TypeState::Scope(Scope::Up(run)) => scope::resume(core, unit, &run),
         TypeState::Slice(Slice::Asked(id)) => {
             let settings = unit_settings::compiled(core, unit);
             again(&mut core.outbox, id, unit, Effect::MakeCgroup { id, unit, settings });

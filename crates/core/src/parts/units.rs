@@ -270,6 +270,22 @@ impl Units {
         }
     }
 
+    /// The scope, if it has processes or is to have some.
+    pub fn scope(&self, unit: UnitId) -> Option<&ScopeRun> {
+        match &self.run(unit).state {
+            TypeState::Scope(Scope::Up(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The same for writing; the caller saw that it is up.
+    pub fn scope_mut(&mut self, unit: UnitId) -> &mut ScopeRun {
+        match &mut self.run_mut(unit).state {
+            TypeState::Scope(Scope::Up(run)) => run,
+            _ => panic!("the scope is up: it was looked at just before"),
+        }
+    }
+
     /// The path unit, if it is up or on its way.
     pub fn path(&self, unit: UnitId) -> Option<&PathRun> {
         match &self.run(unit).state {

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;

@@ -384,6 +384,17 @@ pub enum Effect {
         /// Its settings.
         settings: Arc<Compiled>,
     },
+    /// Make a scope's cgroup and move processes into it → [`Done::Ok`], or [`Done::Failed`] if none is there.
+    AttachProcesses {
+        /// The effect's id.
+        id: EffectId,
+        /// The scope.
+        unit: UnitId,
+        /// The processes.
+        pids: Box<[u32]>,
+        /// Its settings.
+        settings: Arc<Compiled>,
+    },
     /// Write limits to the group of a unit that is up, and take back those of before that are no more.
     LimitGroup {
         /// The unit.
@@ -639,6 +650,7 @@ impl Effect {
             Effect::CheckConditions { id, .. }
             | Effect::Spawn(id, _)
             | Effect::MakeCgroup { id, .. }
+            | Effect::AttachProcesses { id, .. }
             | Effect::Listen { id, .. }
             | Effect::Mount { id, .. }
             | Effect::Unmount { id, .. }

@@ -18,7 +18,7 @@ use crate::protocol::event::{Done, Effect, Verdict};
 use crate::protocol::request::Notice;
 use crate::state_change;
 use crate::types::service::stop;
-use crate::types::{automount, mount, path, service, simple, socket, timer};
+use crate::types::{automount, mount, path, scope, service, simple, socket, timer};
 use crate::view::Totals;
 use warren_unit::{UnitFlags, UnitType};
 
@@ -37,6 +37,7 @@ fn refuse_start_limit(core: &mut Core, unit: UnitId, reason: Reason) -> Turn {
         TypeState::Automount(state) => *state = Automount::Failed(outcome),
         TypeState::Timer(state) => *state = Timer::Failed(outcome),
         TypeState::Path(state) => *state = Path::Failed(outcome),
+        TypeState::Scope(state) => *state = Scope::Failed(outcome),
         _ => {}
     });
     if core.graph.flags(unit).has_job_settings() {
@@ -67,7 +68,7 @@ pub(crate) fn start_unit(core: &mut Core, unit: UnitId, reason: Reason) -> Turn 
 
 fn can_run(units: &Units, totals: &Totals, unit: UnitId) -> bool {
     match units.run(unit).state {
-        TypeState::Unsupported | TypeState::Scope(_) => false,
+        TypeState::Unsupported | TypeState::Scope(Scope::Perpetual) => false,
         TypeState::Swap(_) => !totals.without_swaps,
         _ => true,
     }
@@ -95,6 +96,7 @@ fn start_checked(core: &mut Core, unit: UnitId) -> Turn {
         UnitType::Automount => automount::refused_to_start(core, unit),
         UnitType::Timer => timer::refused_to_start(core, unit),
         UnitType::Path => path::refused_to_start(core, unit),
+        UnitType::Scope => scope::refused_to_start(core, unit),
         _ => false,
     };
     if is_refused {
@@ -113,6 +115,7 @@ fn start_checked(core: &mut Core, unit: UnitId) -> Turn {
         UnitType::Automount => automount::start(core, unit),
         UnitType::Timer => timer::start(core, unit),
         UnitType::Path => path::start(core, unit),
+        UnitType::Scope => scope::start(core, unit),
         UnitType::Slice => simple::slice_start(core, unit),
         UnitType::Target => simple::target_start(core, unit),
         _ => {}
@@ -228,6 +231,7 @@ pub(crate) fn stop_unit(core: &mut Core, unit: UnitId, reason: Reason) {
         UnitType::Automount => automount::stop(core, unit),
         UnitType::Timer => timer::stop(core, unit),
         UnitType::Path => path::stop(core, unit),
+        UnitType::Scope => scope::stop(core, unit),
         UnitType::Slice => simple::slice_stop(core, unit),
         UnitType::Target => {
             state_change::transit(core, unit, false, |run| run.state = TypeState::Target(false))

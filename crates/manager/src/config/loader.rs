@@ -372,6 +372,16 @@ impl Loader {
         loading
     }
 
+    /// The same of several that clients made at once.
+    pub fn load_made(&mut self, graph: &Arc<Graph>, names: Vec<UnitName>) -> Loading {
+        self.refresh_index();
+        self.take_news(graph);
+        let loading = self.load_names(graph, names.into_iter().collect());
+        self.settle(&loading);
+        self.note_found(graph, &loading);
+        loading
+    }
+
     /// The generation without these units, but for those that got a file meanwhile.
     pub fn forget(&mut self, graph: &Arc<Graph>, names: &[UnitName]) -> Loading {
         let without_file: Vec<UnitName> =

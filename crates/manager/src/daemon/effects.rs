@@ -55,6 +55,9 @@ impl Daemon {
                 let result = self.make_group(unit, &settings);
                 self.done(id, result);
             }
+            Effect::AttachProcesses { id, unit, pids, settings } => {
+                self.attach_to_scope(id, unit, &pids, &settings);
+            }
             Effect::LimitGroup { unit, before, settings } => {
                 self.limit_group(unit, before.as_deref(), &settings);
             }
@@ -133,6 +136,7 @@ impl Daemon {
                 | Effect::Unmount { .. }
                 | Effect::Spawn(..)
                 | Effect::MakeCgroup { .. }
+                | Effect::AttachProcesses { .. }
                 | Effect::CleanUp { .. }
         ) {
             self.kill_groups();

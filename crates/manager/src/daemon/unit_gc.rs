@@ -7,12 +7,13 @@
 //! its mount has come back is told when the loader has answered.
 
 use crate::base::patience::Patient;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use warren_core::graph::Delta;
 use warren_core::model::ids::UnitId;
 use warren_core::model::time::Monotonic;
+use warren_unit::search::is_transient;
 use warren_unit::{LoadState, UnitName};
 
 use crate::base::clock::now;
@@ -24,26 +25,79 @@ use crate::published::orders::LoaderOrder;
 /// how it ended.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 
-/// What is known of units that may be forgotten.
-#[derive(Default)]
-pub struct Collector {
+/// The same of a unit that a client made, whose name others may want.
+const TRANSIENT_FORGOTTEN_AFTER: Duration = Duration::from_secs(1);
+
+/// Units at rest that are forgotten after the same time.
+struct Resting {
+    /// They are forgotten when they have been at rest for one to two of these.
+    period: Duration,
     /// Seen at rest since the last collection.
     idle: BTreeSet<UnitId>,
     /// At rest for some time.
     rested: BTreeSet<UnitId>,
+    /// When they are looked at.
+    due: Option<Monotonic>,
+}
+
+impl Resting {
+    fn new(period: Duration) -> Resting {
+        Resting { period, idle: BTreeSet::new(), rested: BTreeSet::new(), due: None }
+    }
+
+    fn add(&mut self, unit: UnitId) {
+        self.idle.insert(unit);
+        self.due.get_or_insert_with(|| now().monotonic.after(self.period));
+    }
+
+    /// Those that were at rest through a whole period. Who was busy in between is told of again when it rests.
+    fn take_rested(&mut self) -> BTreeSet<UnitId> {
+        if self.due.is_none_or(|due| now().monotonic < due) {
+            return BTreeSet::new();
+        }
+        let mut rested = std::mem::take(&mut self.rested);
+        self.rested = std::mem::take(&mut self.idle);
+        self.due = (!self.rested.is_empty()).then(|| now().monotonic.after(self.period));
+        rested.retain(|unit| !self.rested.contains(unit));
+        rested
+    }
+}
+
+/// What is known of units that may be forgotten.
+pub struct Collector {
+    /// Units that clients made.
+    transient: Resting,
+    /// All others.
+    others: Resting,
     /// Given to the loader to be forgotten.
     leaving: BTreeSet<UnitId>,
     /// Those of them whose mounts came back.
     mounted: BTreeSet<UnitName>,
-    /// Clients on the bus refer to them.
-    referred: BTreeSet<UnitId>,
-    due: Option<Monotonic>,
+    /// Units that clients refer to, and how many do.
+    referred: BTreeMap<UnitId, u32>,
+}
+
+impl Default for Collector {
+    fn default() -> Collector {
+        Collector {
+            transient: Resting::new(TRANSIENT_FORGOTTEN_AFTER),
+            others: Resting::new(FORGOTTEN_AFTER),
+            leaving: BTreeSet::new(),
+            mounted: BTreeSet::new(),
+            referred: BTreeMap::new(),
+        }
+    }
 }
 
 impl Collector {
     /// Whether the unit is about to be forgotten.
     pub fn is_leaving(&self, unit: UnitId) -> bool {
         self.leaving.contains(&unit)
+    }
+
+    /// These units are given to the loader to be forgotten.
+    pub(crate) fn leave(&mut self, units: &BTreeSet<UnitId>) {
+        self.leaving.extend(units);
     }
 
     /// Whether this is to be told later, as the unit is about to be forgotten.
@@ -58,7 +112,7 @@ impl Collector {
 impl Patient for Collector {
     // When `Daemon::collect` is due.
     fn deadline(&self) -> Option<Monotonic> {
-        self.due
+        self.transient.due.into_iter().chain(self.others.due).min()
     }
 }
 
@@ -69,11 +123,18 @@ impl Daemon {
         let units = units.into_iter().flat_map(|&unit| [Some(unit), self.namer_of(unit)]);
         let groups = units.flatten().filter_map(|unit| self.forgotten_with(unit));
         let found: Vec<UnitId> = groups.flatten().collect();
-        if found.is_empty() {
-            return;
+        for unit in found {
+            match self.is_transient(unit) {
+                true => self.collector.transient.add(unit),
+                false => self.collector.others.add(unit),
+            }
         }
-        self.collector.idle.extend(found);
-        self.collector.due.get_or_insert_with(|| now().monotonic.after(FORGOTTEN_AFTER));
+    }
+
+    /// Whether a client made the unit.
+    pub(super) fn is_transient(&self, unit: UnitId) -> bool {
+        let fragment = self.core.graph().definition(unit).files.fragment.as_ref();
+        fragment.is_some_and(|file| is_transient(file.path()))
     }
 
     /// All units are looked at once, when the manager starts.
@@ -90,44 +151,45 @@ impl Daemon {
     }
 
     /// The unit and those that can be forgotten with it only, if they can be.
-    fn forgotten_with(&self, unit: UnitId) -> Option<Vec<UnitId>> {
+    pub(super) fn forgotten_with(&self, unit: UnitId) -> Option<Vec<UnitId>> {
         self.core.forgotten_with(unit, |unit| self.is_kept(unit))
     }
 
     /// Whether something of the unit is kept here, or it is about to be forgotten.
     fn is_kept(&self, unit: UnitId) -> bool {
         self.collector.is_leaving(unit)
-            || self.collector.referred.contains(&unit)
+            || self.collector.referred.contains_key(&unit)
             || self.groups.path(unit).is_some()
             || self.accepting.connections.contains_key(&unit)
             || self.stored_fds.has(unit)
             || self.devices.keeps(self.core.graph().name(unit))
     }
 
-    /// Clients on the bus refer to a unit, or no longer do.
+    /// A client refers to a unit, or no longer does.
     pub(crate) fn refer(&mut self, unit: UnitId, on: bool) {
-        match on {
-            true => drop(self.collector.referred.insert(unit)),
-            false => {
-                self.collector.referred.remove(&unit);
-                self.note_idle(&[unit]);
-            }
+        let referred = &mut self.collector.referred;
+        if on {
+            *referred.entry(unit).or_insert(0) += 1;
+            return;
+        }
+        let Some(count) = referred.get_mut(&unit) else { return };
+        *count -= 1;
+        if *count == 0 {
+            referred.remove(&unit);
+            self.note_idle(&[unit]);
         }
     }
 
     /// Has forgotten what was at rest through a whole period.
     pub(crate) fn collect(&mut self) {
-        if self.collector.due.is_none_or(|due| now().monotonic < due) || !self.events.is_empty() {
+        if !self.events.is_empty() {
             return;
         }
-        let rested = std::mem::take(&mut self.collector.rested);
-        self.collector.rested = std::mem::take(&mut self.collector.idle);
-        let more = !self.collector.rested.is_empty();
-        self.collector.due = more.then(|| now().monotonic.after(FORGOTTEN_AFTER));
-        // Who was busy in between is told of again when it rests.
-        let is_due = |unit: &UnitId| rested.contains(unit) && !self.collector.rested.contains(unit);
+        let mut rested = self.collector.transient.take_rested();
+        rested.extend(self.collector.others.take_rested());
         let may_leave = |unit: &UnitId| {
-            is_due(unit) && self.forgotten_with(*unit).is_some_and(|group| group.iter().all(is_due))
+            let group = self.forgotten_with(*unit);
+            group.is_some_and(|group| group.iter().all(|unit| rested.contains(unit)))
         };
         let leaving: BTreeSet<UnitId> = rested.iter().copied().filter(may_leave).collect();
         if leaving.is_empty() {

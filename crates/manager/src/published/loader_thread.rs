@@ -21,6 +21,7 @@ use crate::config::fleet::Applied;
 use crate::config::generation_file::GenerationFile;
 use crate::config::generators::{Generators, Occasion};
 use crate::config::loader::{Loader, Loading, RulesChange};
+use crate::config::transient::ClientFiles;
 use crate::config::unit_files::{Ground, Question};
 use crate::published::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
 use crate::published::shared::Shared;
@@ -55,6 +56,8 @@ pub struct LoaderThread {
     /// Generations, and what rules made for each.
     kept: VecDeque<(Arc<Graph>, Applied)>,
     file: GenerationFile,
+    /// Where what clients write lies.
+    files: ClientFiles,
     generators: Option<Generators>,
     /// What was wrong with the manager's own file when it was last read, if there is one.
     stated: Option<Vec<Diagnostic>>,
@@ -81,7 +84,9 @@ impl LoaderThread {
         let generated_at_ns = generated_at_ns(generators.as_ref());
         let states = shared.states();
         let looks_apart = 0;
+        let files = ClientFiles::of(&loader.paths());
         LoaderThread {
+            files,
             loader,
             graph,
             kept,
@@ -126,6 +131,10 @@ impl LoaderThread {
                     self.take(token, loading)
                 }
                 LoaderOrder::Forget { names, token } => self.forget(&names, token),
+                LoaderOrder::Transient { files, token } => self.make_transient(&files, token),
+                LoaderOrder::SetProperties { unit, runtime, dropins, token } => {
+                    self.set_properties(&unit, runtime, &dropins, token)
+                }
                 LoaderOrder::Files { question, reply } => {
                     let answer = self.of_files(&question);
                     self.publish_disk();
@@ -289,9 +298,58 @@ impl LoaderThread {
         self.take(token, loading)
     }
 
+    /// Units of these files, none of which may have had one; with an error, those that there are.
+    fn make_transient(&mut self, files: &[(UnitName, String)], token: u64) -> LoaderAnswer {
+        let names: Vec<UnitName> = files.iter().map(|(name, _)| name.clone()).collect();
+        self.loader.look_nearby(&names);
+        let existing = names.iter().find(|name| self.loader.has_file(name));
+        let error = match existing {
+            Some(name) => Some(format!("Unit {name} was already loaded or has a fragment file.")),
+            None => self
+                .files
+                .write_units(files)
+                .err()
+                .map(|error| format!("the files of transient units cannot be written: {error}")),
+        };
+        self.loader.look_nearby(&names);
+        let loading = self.loader.load_made(&self.graph, names);
+        LoaderAnswer { error, ..self.take(token, loading) }
+    }
+
+    /// Settings of a unit that is loaded, as drop-ins: they are in force with the answer.
+    fn set_properties(
+        &mut self,
+        unit: &UnitName,
+        runtime: bool,
+        dropins: &[(&'static str, String)],
+        token: u64,
+    ) -> LoaderAnswer {
+        if let Err(error) = self.files.write_settings(unit, runtime, dropins) {
+            return self
+                .refuse(token, format!("the settings of {unit} cannot be written: {error}"));
+        }
+        self.loader.look_nearby(std::slice::from_ref(unit));
+        let loading = self.loader.refresh(&self.graph, unit, false);
+        self.take(token, loading)
+    }
+
     fn forget(&mut self, names: &[UnitName], token: u64) -> LoaderAnswer {
+        let transient: Vec<UnitName> =
+            names.iter().filter(|name| self.is_transient(name)).cloned().collect();
+        if !transient.is_empty() {
+            transient.iter().for_each(|name| self.files.remove(name));
+            self.loader.look_nearby(&transient);
+        }
         let loading = self.loader.forget(&self.graph, names);
         self.take(token, loading)
+    }
+
+    fn is_transient(&self, name: &UnitName) -> bool {
+        let fragment = self
+            .graph
+            .lookup(name)
+            .and_then(|unit| self.graph.definition(unit).files.fragment.as_ref());
+        fragment.is_some_and(|file| self.files.is_transient(file.path()))
     }
 
     /// A generation that no reload made: there is no going back to it, and no file differs.
