@@ -222,19 +222,13 @@ impl Machine {
                     asker,
                     match made.pids.is_empty() {
                         true => {
-                            let (job_type, reload_if_possible) = (JobType::Start, false);
-                            Request::Enqueue {
-                                unit,
-                                job_type,
-                                mode: made.mode,
-                                reload_if_possible,
-                            }
+                            let job_type = warren_core::model::job::JobType::Start;
+                            let reload_if_possible = false;
+                            Request::Enqueue { unit, job_type, mode: made.mode, reload_if_possible }
                         }
-                        false => Request::StartScope {
-                            unit,
-                            mode: made.mode,
-                            pids: made.pids.into(),
-                        },
+                        false => {
+                            Request::StartScope { unit, mode: made.mode, pids: made.pids.into() }
+                        }
                     },
                 )
             }
