@@ -35,6 +35,7 @@ pub mod memfd;
 pub mod mount;
 pub mod namespace;
 pub mod netlink;
+pub mod notify;
 pub mod passwd;
 pub mod process;
 pub mod random;

@@ -185,7 +185,13 @@ pub struct Listening {
 
 /// A listening stream socket at a path, which only the user of this process can connect to.
 pub fn listen_private(path: String) -> Result<OwnedFd> {
-    let options = SocketOptions { mode: 0o600, ..SocketOptions::default() };
+    listen_for_group(path, None)
+}
+
+/// The same for a socket that the members of a group may connect to as well.
+pub fn listen_for_group(path: String, gid: Option<u32>) -> Result<OwnedFd> {
+    let mode = if gid.is_some() { 0o660 } else { 0o600 };
+    let options = SocketOptions { mode, gid, ..SocketOptions::default() };
     Ok(listen_at_once(Kind::Stream, path, &options)?.fd)
 }
 
