@@ -20,6 +20,7 @@ pub mod child;
 pub mod clone;
 pub mod credentials;
 pub mod datagrams;
+pub mod descriptors;
 pub mod disposal;
 pub mod endings;
 pub mod epoll;

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::error::{Context, Error, Result, check};
@@ -707,6 +708,23 @@ pub fn connect_stream(path: &str) -> Result<OwnedFd> {
     let address = SocketAddrUnix::new(path).call_on("connect", path)?;
     rustix::net::connect(&fd, &address).call_on("connect", path)?;
     crate::file::set_nonblocking(fd.as_fd(), false)?;
+    Ok(fd)
+}
+
+/// The same, but waits so long for a place in its queue.
+pub fn connect_stream_within(path: &str, time: std::time::Duration) -> Result<OwnedFd> {
+    let fd = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    let fd = fd.call("socket")?;
+    let limit = |time| rustix::net::sockopt::set_socket_timeout(&fd, Timeout::Send, time);
+    limit(Some(time)).call("setsockopt SO_SNDTIMEO")?;
+    let address = SocketAddrUnix::new(path).call_on("connect", path)?;
+    rustix::net::connect(&fd, &address).call_on("connect", path)?;
+    limit(None).call("setsockopt SO_SNDTIMEO")?;
     Ok(fd)
 }
 
