@@ -30,6 +30,8 @@ pub enum Order {
     Keep(GroupId, Option<Begun>),
     /// A program is run.
     Run(Run),
+    /// The manager learns that this daemon is well: the process that reads disks sees no socket of it.
+    Alive,
 }
 
 /// A program to be run.
@@ -75,7 +77,7 @@ impl Order {
             }
             Order::Register(_, node) => (is_node(node), node),
             // What is none of its kind could not be read.
-            Order::Keep(..) => return None,
+            Order::Keep(..) | Order::Alive => return None,
             Order::Run(run) => (is_program(&run.words), &run.words.join(" ")),
         };
         (!is_fine).then(|| {
@@ -97,6 +99,7 @@ impl Order {
                 json!(["keep", group.to_string(), begun.as_ref().map(Begun::to_text)])
             }
             Order::Run(run) => json!(["run", run.id, run.udev, run.words]),
+            Order::Alive => json!(["alive"]),
         }
     }
 
@@ -108,6 +111,7 @@ impl Order {
             "link" if value.get(2)?.is_null() => Order::Link(text(1)?, None),
             "link" => Order::Link(text(1)?, Some(text(2)?)),
             "register" => Order::Register(value.get(1)?.as_u64()?, text(2)?),
+            "alive" => Order::Alive,
             "keep" if value.get(2)?.is_null() => Order::Keep(GroupId::parse(&text(1)?)?, None),
             "keep" => Order::Keep(GroupId::parse(&text(1)?)?, Some(Begun::parse(&text(2)?)?)),
             "run" => {

@@ -238,6 +238,11 @@ pub enum Done {
     Paths(PathLook),
     /// It was unmounted, and something else is mounted there still.
     StillMounted,
+    /// There is no file descriptor left for it; the text is for people.
+    NoDescriptors {
+        /// The limit, and what of it is kept.
+        error: String,
+    },
     /// It could not be done; the text is for people.
     Failed {
         /// The error.

@@ -23,6 +23,7 @@ use warren_core::settings::TypeSettings;
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::{Birth, Phase};
 use warren_init::protocol::exec::{ExecSpec, Missing, Served, SpawnError, SpawnReply, Spawned};
+use warren_sys::descriptors::Allowance;
 use warren_sys::epoll::Interest;
 use warren_sys::process;
 use warren_sys::signal::SIGKILL;
@@ -287,6 +288,9 @@ impl Daemon {
             Ok(spawned) => {
                 let pid = spawned.pid as u32;
                 let pidfd = pidfd.or_else(|| process::pidfd_open(spawned.pid).ok());
+                // A process can be followed without; the doors cannot be opened without.
+                let allowance = Allowance::of_process();
+                let pidfd = pidfd.filter(|pidfd| allowance.covers(pidfd.as_fd()));
                 self.processes.made(pid, pidfd, since_ns, self.core.effect_unit(id));
                 self.warn_of_missing(id, spawned.missing);
                 Done::Spawned { pid }

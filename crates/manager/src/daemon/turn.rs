@@ -192,6 +192,7 @@ impl Daemon {
         if let Some(bus) = self.servers.bus.as_ref().filter(|_| !self.recovery.is_resuming) {
             bus.publish(&view, changed.into_iter().collect(), notices);
         }
+        self.tell_of_shortage();
         self.tell_readiness();
     }
 

@@ -431,6 +431,11 @@ impl Machine {
         });
     }
 
+    /// Where the machine's cgroups are.
+    pub fn cgroup_directory(&self) -> PathBuf {
+        self.top.path().join(&self.group)
+    }
+
     /// The processes of each group below the machine's own, by its path, which begins with a slash.
     pub fn groups(&self) -> std::collections::BTreeMap<String, Vec<i32>> {
         let mut groups = std::collections::BTreeMap::new();
