@@ -4,9 +4,10 @@ use crate::backend::{Backend, Call, ManagerSetting};
 use crate::broker::NAME;
 use crate::error::BusError;
 use crate::introspect;
+use crate::listed::{has_got_file, is_listed, may_have_got_file};
 use crate::methods::{
     Access, Done, Invocation, JOB_METHODS, MANAGER_METHODS, Method, Methods, Refused, Step, Then,
-    has_got_file, is_listed, may_have_got_file, unit_of_invocation,
+    unit_of_invocation,
 };
 use crate::names::DBUS;
 use crate::path::{self, Object};

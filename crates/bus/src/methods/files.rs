@@ -3,7 +3,7 @@
 use crate::backend::{Call, PresetMode, UnitFileOp, UnitFileVerb};
 use crate::error::BusError;
 use crate::methods::filter::Filter;
-use crate::methods::{Invocation, Refused, Step, Then};
+use crate::methods::method::{Invocation, Refused, Step, Then};
 use crate::wire::Writer;
 use warren_unit::UnitName;
 

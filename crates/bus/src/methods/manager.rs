@@ -1,9 +1,10 @@
 //! Methods of the manager.
 
+use super::files;
 use super::filter::Filter;
 use super::listing::{self, find_job, neighbours};
+use super::method::{Invocation, Refused, Step, Then, methods};
 use super::unit::*;
-use super::{Invocation, Refused, Step, Then, files, methods};
 use crate::backend::{Call, Leave};
 use crate::error::BusError;
 use crate::wire::Writer;

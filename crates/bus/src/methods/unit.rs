@@ -1,7 +1,7 @@
 //! Methods of unit and job objects, and the verbs that the manager's methods share with them.
 
 use super::listing::neighbours;
-use super::{Invocation, Refused, Step, Then, methods};
+use super::method::{Invocation, Refused, Step, Then, methods};
 use crate::backend::Call;
 use crate::error::BusError;
 use crate::refusals;

@@ -47,7 +47,8 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// Prints which rooms of a crate use which: the order that could be stated, from the ground up.
+/// Prints which rooms of a crate use which: the order that could be stated, from the ground up. Then the
+/// circles of its files, and for those over the bound each place where one of their files names another.
 pub fn show(name: &str) -> Result<()> {
     let crates = crates()?;
     let roots = crates.get(name).with_context(|| format!("no crate {name}"))?;
@@ -55,6 +56,13 @@ pub fn show(name: &str) -> Result<()> {
     print!("{}", rooms::proposal(&source));
     for circle in circles::of(&source) {
         println!("circle of {}: {}", circle.len(), circle.join(" "));
+        if circle.len() > circles::CIRCLE_FILES_MAX {
+            let is_in =
+                |arrow: &&source::Arrow| circle.contains(&arrow.from) && circle.contains(&arrow.to);
+            for source::Arrow { from, to, line, path } in source.arrows.iter().filter(is_in) {
+                println!("  {from}:{line} {path} ({to})");
+            }
+        }
     }
     Ok(())
 }
