@@ -29,6 +29,7 @@ Usage: cargo xtask COMMAND
 
   test              everything CI runs: format, lints, purity, tests, docs
   check             format, lints, purity and the order of folders only
+  order             the order of folders and circles of files only
   order CRATE       which folders of a crate use which, and its circles of files
   docs [--check]    write the generated pages of docs/; or fail if they are old
   sim [ARG...]      the simulator (warren-sim), in release mode
@@ -68,6 +69,7 @@ fn run(args: &[String]) -> Result<()> {
     match words[..] {
         ["test"] => test::everything(),
         ["check"] => test::quick(),
+        ["order"] => order::check(),
         ["order", name] => order::show(name),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),

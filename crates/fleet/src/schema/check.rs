@@ -3,49 +3,13 @@
 
 use std::borrow::Cow;
 
+use super::expectation::Check;
 use super::ranges;
-use super::shape::{self, Shape};
+use super::shape;
 use crate::eval::Interpreter;
 use crate::ops;
 use crate::text;
 use crate::value::{Object, Value};
-
-/// A check of one attribute of an object.
-#[derive(Clone, Copy, Debug)]
-pub enum Check {
-    /// Whatever the kind takes.
-    Nothing,
-    /// A number above 0.
-    AboveZero,
-    /// One of these texts; else the message, in which `$` is the text.
-    OneOf(&'static (&'static str, &'static [&'static str])),
-    /// The same, or a whole number.
-    OneOrNumber(&'static (&'static str, &'static [&'static str])),
-    /// Every `$` has its other one.
-    Macros,
-    /// Custom variables: every `$` in them has its other one.
-    Vars,
-    /// A value with something inside.
-    Shape(&'static Shape),
-    /// `command` of commands.
-    Command,
-    /// `arguments` of commands.
-    Arguments,
-    /// `times` of notifications.
-    Times,
-    /// Days and hours.
-    Ranges,
-    /// States: their names, or numbers of them added up.
-    States,
-    /// Kinds of notifications.
-    Kinds,
-    /// `child_options` of downtimes.
-    ChildOptions,
-    /// A service of the host that another attribute names.
-    Service,
-    /// An endpoint in the zone of the object, or below it.
-    Endpoint,
-}
 
 /// An attribute that is looked at.
 pub struct Subject<'s, 'p> {

@@ -2,6 +2,7 @@
 
 mod check;
 mod convert;
+mod expectation;
 pub mod icinga;
 mod icinga_table;
 mod newer;
@@ -9,8 +10,8 @@ mod ranges;
 mod shape;
 pub mod warrener;
 
-pub use check::Check;
 pub(crate) use convert::convert;
+pub use expectation::Check;
 
 use crate::eval::{Fault, Interpreter};
 use crate::source::Place;

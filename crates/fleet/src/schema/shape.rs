@@ -1,28 +1,8 @@
 //! What dictionaries and arrays of attributes have inside, where the type says.
 
 use super::check::{Subject, Wrong, closes_macros};
+use super::expectation::Shape;
 use crate::value::Value;
-
-/// What a value inside an attribute must be. Nothing at all is always taken.
-#[derive(Debug)]
-pub enum Shape {
-    /// A text, a number, true or false.
-    Text,
-    /// The same, in which every `$` has its other one.
-    Macros,
-    /// A number, or a text that is one.
-    Number,
-    /// A function.
-    Function,
-    /// One of these: the first that takes the value says what is inside.
-    Either(&'static [Shape]),
-    /// An array of these.
-    Items(&'static Shape),
-    /// A dictionary of these, whatever the keys.
-    Entries(&'static Shape),
-    /// A dictionary with these keys and no others; true for those that must be there.
-    Keys(&'static [(&'static str, Shape, bool)]),
-}
 
 use Shape::{Either, Entries, Function, Items, Keys, Macros, Number, Text};
 

@@ -13,7 +13,7 @@ use warren_sys::process;
 use warren_unit::{UnitName, UnitType};
 use warren_wire::control::ShutdownWait;
 
-use crate::last_steps::stragglers::OWN_GROUP;
+use crate::last_steps::own::OWN_GROUP;
 
 /// What it is at, for the list of what an end waits for.
 const PHASE: &str = "left over";

@@ -19,9 +19,10 @@ use warren_sys::process;
 
 use crate::base::console::{Console, SKIP};
 use crate::base::say::say;
-use crate::last_steps::holders::{REMOVED, all_pids};
+use crate::last_steps::holders::all_pids;
 use crate::last_steps::left_over::{LeftOver, Waited, take_killed};
 use crate::last_steps::look;
+use crate::last_steps::own::{OWN_GROUP, is_own};
 use crate::last_steps::progress::Progress;
 use crate::last_steps::report::Wait;
 
@@ -42,12 +43,6 @@ const TOLD_MAX: usize = 3;
 
 /// So far up it is looked who has made a process.
 const ANCESTORS_MAX: usize = 64;
-
-/// Where Warrener's own processes live.
-pub(super) const OWN_GROUP: &str = "init.scope";
-
-/// What those of them are called that are neither process 1 nor this one.
-const OWN_PROGRAMS: [&str; 2] = ["warrend", "warren-exec"];
 
 /// Of the console, among the places of processes in a list.
 const CONSOLE: u64 = u64::MAX;
@@ -273,20 +268,6 @@ fn in_groups(tree: &Tree) -> Vec<(i32, Option<PathBuf>)> {
         .chain(std::iter::once(at_the_root))
         .flat_map(|(group, pids)| pids.into_iter().map(move |pid| (pid, Some(group.clone()))))
         .collect()
-}
-
-/// Whether this is the manager of this machine, one of its helpers, or a process that takes a step: a child
-/// of process 1, and root's.
-pub(super) fn is_own(pid: i32) -> bool {
-    const ROOT: u32 = 0;
-    let program = || process::program(pid).unwrap_or_default();
-    let is_ours = |program: &str| {
-        let name = program.rsplit('/').next().unwrap_or_default();
-        OWN_PROGRAMS.contains(&name.strip_suffix(REMOVED).unwrap_or(name))
-    };
-    process::parent(pid).is_ok_and(|parent| parent == 1)
-        && is_ours(&program())
-        && process::runs_as(pid as u32, ROOT)
 }
 
 fn look_at(all: Vec<(i32, Option<PathBuf>)>) -> Found {

@@ -20,7 +20,8 @@ use warren_unit::{Defaults, Diagnostic, UnitName};
 
 use crate::base::answers::AnswerTo;
 use crate::base::environment::Begun;
-use crate::config::loader::{Loading, RulesChange};
+use crate::config::fleet::RulesChange;
+use crate::config::loader::Loading;
 use crate::config::snapshot::Work;
 use crate::config::unit_files::Question;
 use crate::mount::kernel_mounts::Changed;
