@@ -362,7 +362,7 @@ impl Tree {
             name.unit_type() == UnitType::Target && name.as_str() != "default.target"
         };
         let Some(name) = UnitName::parse(target).ok().filter(is_target) else {
-            plan.other(format!("'{target}' cannot be the default"));
+            plan.other(format!("'{target}' cannot be the default target"));
             return plan;
         };
         match self.installable_by_own_name(&name) {
