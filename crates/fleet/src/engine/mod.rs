@@ -359,7 +359,7 @@ impl Loading<'_> {
                 format!("An object with type '{of_type}' and name '{name}' already exists");
             let fault = Fault::at(object.origin, message);
             let first = heap.object(before).origin;
-            self.notes.faults.push(fault.note(first, "the other one is made here").diagnostic());
+            self.notes.faults.push(fault.note(first, "the other one is here").diagnostic());
         }
         self.world.by_type.entry(object.of_type).or_default().push(id);
     }

@@ -44,7 +44,7 @@ impl<'p> Interpreter<'p> {
     ) -> Outcome {
         let place = Place { file: frame.module.file, span: definition.head };
         if !self.defines {
-            let message = "objects, templates and rules can be defined at the top level only";
+            let message = "objects, templates and rules can only be defined at the top level";
             return Err(Fault::at(place, message).into());
         }
         let of_type = self.defined_type(frame, definition)?;
@@ -91,7 +91,7 @@ impl<'p> Interpreter<'p> {
                 other => {
                     let shown = text::string(&self.heap, self.types, other);
                     let shown = String::from_utf8_lossy(&shown);
-                    let message = format!("there can be no objects of {shown}");
+                    let message = format!("{shown} is not a type of objects");
                     return Err(Fault::at(place, message).into());
                 }
             },
@@ -119,7 +119,7 @@ impl<'p> Interpreter<'p> {
         let converts = |id| self.types.get(id).rules.as_ref().is_some_and(|rules| rules.converts);
         let message = match self.types.of_objects().any(converts) {
             true => format!("Tried to access undefined script variable '{text}'"),
-            false => format!("there is no type of objects '{text}'"),
+            false => format!("there is no object type '{text}'"),
         };
         Fault::at(place, message).help(self.meant_type(name)).into()
     }
@@ -277,7 +277,7 @@ impl<'p> Interpreter<'p> {
             let shown = String::from_utf8_lossy(&shown);
             let message = format!("Import references unknown template: '{shown}'");
             return Err(Fault::at(place, message)
-                .help(Some("`import` belongs into an object, template or rule".to_owned()))
+                .help(Some("`import` can only stand in an object, template or rule".to_owned()))
                 .into());
         };
         let Value::String(name) = name else {
@@ -505,9 +505,9 @@ impl<'p> Interpreter<'p> {
     fn made_together(&self, of_type: TypeId, place: Place) -> Flow {
         let name = &self.types.get(of_type).name;
         let message = format!(
-            "objects of type '{name}' are made together with this one, and are not there yet"
+            "objects of type '{name}' are made at the same time as this one and do not exist yet"
         );
-        let help = "what several objects share can be a constant that all of them read";
+        let help = "put what several objects share into a constant";
         Fault::at(place, message).help(Some(help.to_owned())).into()
     }
 

@@ -285,9 +285,12 @@ impl<'p> Interpreter<'p> {
         let message = if self.depth > DEPTH_MAX {
             format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")
         } else if self.steps + self.heap.cells_made() / ITEMS_PER_STEP > self.bounds.steps {
-            format!("evaluation was given up after {} steps", self.bounds.steps)
+            format!(
+                "evaluation stopped after {} steps, the most that are allowed",
+                self.bounds.steps
+            )
         } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room(&self.bounds) {
-            "there is no room for more values".to_owned()
+            "the rules need more memory than is allowed for values".to_owned()
         } else {
             return Ok(());
         };
