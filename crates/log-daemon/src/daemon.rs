@@ -224,7 +224,7 @@ fn hear_manager(
                         Some(fd) => {
                             streams.take(epoll, (key, fd), unit.clone(), boot, core.pending())
                         }
-                        None => Err("it came without its descriptor".to_owned()),
+                        None => Err("its file descriptor is missing".to_owned()),
                     };
                     if let Err(why) = taken {
                         core.lose_of(unit.name.as_bytes(), None, (loss::Kind::Stream, &why, 1));
@@ -319,9 +319,7 @@ impl Daemon {
     fn open_kmsg(&mut self, directory: &Path, next: Option<u64>) {
         match Kmsg::open(directory, self.boot, next) {
             Ok(kmsg) => self.kmsg = Some(kmsg),
-            Err(e) => {
-                self.core.note(&format!("Records of the kernel are not read: /dev/kmsg: {e}"))
-            }
+            Err(e) => self.core.note(&format!("Cannot read the kernel's log: /dev/kmsg: {e}")),
         }
     }
 
@@ -329,7 +327,7 @@ impl Daemon {
     fn open_audit(&mut self) {
         match Audit::open() {
             Ok(audit) => self.audit = Some(audit),
-            Err(e) => self.core.note(&format!("Records of the audit system are not read: {e}")),
+            Err(e) => self.core.note(&format!("Cannot read audit records: {e}")),
         }
     }
 
@@ -337,7 +335,7 @@ impl Daemon {
     fn watch_unit_files(&mut self, directory: &Path) {
         match UnitFiles::watch(directory) {
             Ok(files) => self.unit_files = Some(files),
-            Err(e) => self.core.note(&format!("Settings of units are not read: {e}")),
+            Err(e) => self.core.note(&format!("Cannot read the log settings of units: {e}")),
         }
     }
 

@@ -166,7 +166,9 @@ impl Core {
             mirror::Bounds { bytes_max, keep_free_bytes: self.config.runtime.keep_free_bytes };
         match Mirrors::open(&directory, bounds, self.machine, self.places.readers()) {
             Ok(mirror) => self.mirror = Some(mirror),
-            Err(e) => warren_sys::tell!("warren-journald: there is no mirror: {e}"),
+            Err(e) => warren_sys::tell!(
+                "warren-journald: cannot keep systemd's journal files beside the log: {e}"
+            ),
         }
     }
 
@@ -256,7 +258,7 @@ impl Core {
             let said = self.unknown_classes.len() >= CLASSES_MAX
                 || !self.unknown_classes.insert(class.clone());
             if !said {
-                self.note(&format!("{}: LogClass={class}: there is no such class", unit.name));
+                self.note(&format!("{}: LogClass={class}: no such class is configured", unit.name));
             }
         }
         self.units.put(unit)

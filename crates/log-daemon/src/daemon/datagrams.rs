@@ -337,8 +337,8 @@ impl Inlet {
             return false;
         }
         let lost = match may_be_file {
-            true if !has_room => (Kind::File, "its sender has too many that are not read yet"),
-            true if verdict == Verdict::Gone => (Kind::File, "it is none that lies in memory"),
+            true if !has_room => (Kind::File, "its sender has too many unread files"),
+            true if verdict == Verdict::Gone => (Kind::File, "it is not a memfd"),
             _ => (Kind::Descriptors, ""),
         };
         self.lose(seen, lost, core);

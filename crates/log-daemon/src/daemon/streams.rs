@@ -205,7 +205,7 @@ impl Streams {
         let count = self.connections.len() - self.handed.len();
         let has_room = count < clients && self.connections.len() < all;
         if !has_room && !self.is_refusing {
-            core.note(&format!("{count} clients have streams: no more are taken"));
+            core.note(&format!("Refusing new log streams: {count} are open"));
         }
         // Who opens one whenever one is closed is not told of each time.
         self.is_refusing = !has_room || self.is_refusing && count > clients / 8 * 7;
@@ -217,7 +217,7 @@ impl Streams {
         let count = self.by_user.get(&uid).copied().unwrap_or(0);
         let has_room = uid == 0 || count < self.bounds.of_user;
         if !has_room {
-            let why = format!("user {uid} has {count}, and no more are taken");
+            let why = format!("user {uid} has {count} open, the most allowed");
             core.lose_of(b"", None, (Kind::Stream, &why, 1));
         }
         has_room
@@ -643,7 +643,7 @@ impl Connection {
         self.offends = true;
         let _ = fdpass::peek_from(self.socket.as_fd(), self.looked_at);
         let origin = self.make_context(core);
-        core.lose(&origin, (Kind::Stream, "file descriptors came with it", 1));
+        core.lose(&origin, (Kind::Stream, "it carried file descriptors", 1));
         self.cut(LineBreak::Eof, core);
     }
 
@@ -656,7 +656,7 @@ impl Connection {
     /// Ends the line that is being written, as one that is too long, or the stream, if it has no header yet.
     fn hold_nothing(&mut self, turn: Turn, core: &mut Core) -> Turn {
         let origin = self.make_context(core);
-        let why = "its user has too many bytes of lines that have not ended";
+        let why = "its user has too many bytes in unfinished lines";
         core.lose(&origin, (Kind::HalfLine, why, 1));
         match self.stream.has_header() {
             true => {

@@ -33,7 +33,7 @@ const FIELD_BYTES: usize = 40;
 const CHAIN_MAX: usize = 1 << 20;
 
 fn number(bytes: &[u8], at: usize) -> Read<u64> {
-    let rest = bytes.get(at..).ok_or(Damage("an object is cut"))?;
+    let rest = bytes.get(at..).ok_or(Damage("an object is cut short"))?;
     Ok(Input::new(rest).u64()?)
 }
 
@@ -133,7 +133,7 @@ impl JournalFile {
     fn field_name(&self, at: u64, size: usize) -> Read<Vec<u8>> {
         const NAME_BYTES_MAX: usize = 4096;
         let length = size.checked_sub(FIELD_BYTES).filter(|length| *length <= NAME_BYTES_MAX);
-        self.read(at + FIELD_NAME_AT as u64, length.ok_or(Damage("a field of no size"))?)
+        self.read(at + FIELD_NAME_AT as u64, length.ok_or(Damage("a field has no size"))?)
     }
 
     /// The object of a table that has this content.
@@ -146,9 +146,9 @@ impl JournalFile {
     ) -> Read<Option<u64>> {
         let buckets = bytes / BUCKET_BYTES;
         let hash = self.hash(wanted);
-        let number = hash.checked_rem(buckets).ok_or(Damage("there is no table"))?;
+        let number = hash.checked_rem(buckets).ok_or(Damage("a table is missing"))?;
         let bucket =
-            begin.checked_add(number * BUCKET_BYTES).ok_or(Damage("a table is nowhere"))?;
+            begin.checked_add(number * BUCKET_BYTES).ok_or(Damage("a table points nowhere"))?;
         let mut found = None;
         self.each_of(bucket, kind, |said, at, size| {
             if said == hash && content(at, size)? == wanted {
@@ -178,7 +178,7 @@ impl JournalFile {
             count += 1;
             // Objects come behind those of their bucket, so this ends.
             if next != 0 && next <= at || count > CHAIN_MAX {
-                return Err(Damage("a bucket goes back").into());
+                return Err(Damage("a bucket points backwards").into());
             }
             at = next;
         }
@@ -194,7 +194,7 @@ impl JournalFile {
             all.push(at);
             let next = number(&self.read(at, DATA_BYTES)?, NEXT_OF_FIELD_AT)?;
             if next >= at || all.len() > CHAIN_MAX {
-                return Err(Damage("values of a field go on").into());
+                return Err(Damage("the values of a field do not end").into());
             }
             at = next;
         }
@@ -210,7 +210,7 @@ impl JournalFile {
         while at != 0 && (all.len() as u64) < count {
             let next = self.array(at, &mut all)?;
             if next != 0 && next <= at {
-                return Err(Damage("arrays go back").into());
+                return Err(Damage("an array points backwards").into());
             }
             at = next;
         }

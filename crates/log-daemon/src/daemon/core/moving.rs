@@ -53,7 +53,7 @@ impl Core {
         self.keep = opened.map(|(keep, _)| keep);
         // What the last daemon had not written has numbers of the store on disk.
         self.recover(&Recovery::default(), old);
-        self.note(&format!("Messages are kept in memory, the disk cannot be had: {error}"));
+        self.note(&format!("Cannot open the log on disk; keeping messages in memory: {error}"));
         Ok(())
     }
 
@@ -231,7 +231,7 @@ impl Core {
     fn note_carried(&mut self, carried: &Copied) {
         self.note_lost(&carried.lost);
         if !carried.made.is_empty() {
-            self.note("What was kept in memory is on the disk now");
+            self.note("Moved the messages kept in memory to disk");
         }
     }
 }
