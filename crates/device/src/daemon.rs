@@ -155,7 +155,7 @@ impl Daemon {
             epoll.add(inotify, 0, Interest::READ)?;
         }
         let without = [&names, &written].into_iter().find_map(|inotify| inotify.as_ref().err());
-        let without = without.map(|why| format!("nodes are not watched: {why}"));
+        let without = without.map(|why| format!("cannot watch device nodes: {why}"));
         if let Some(hands) = &hands {
             epoll.add(hands, 0, Interest::READ)?;
         }

@@ -80,10 +80,7 @@ impl Order {
         };
         (!is_fine).then(|| {
             let what: String = what.chars().take(NODE_BYTES_MAX).collect();
-            format!(
-                "not done, it is none of this daemon's works: {}",
-                crate::bytes::printable(&what)
-            )
+            format!("refused: not a command of this daemon: {}", crate::bytes::printable(&what))
         })
     }
 

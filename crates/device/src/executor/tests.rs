@@ -117,7 +117,7 @@ fn what_is_none_of_its_works_is_not_done() {
     let answers = bench.obeys(&bad);
     assert_eq!(answers.len(), 2);
     assert!(
-        answers.iter().all(|a| matches!(a, Answer::Trouble(why) if why.starts_with("not done")))
+        answers.iter().all(|a| matches!(a, Answer::Trouble(why) if why.starts_with("refused: ")))
     );
     assert!(!bench.top.exists());
     bench.send("no order\n");

@@ -48,11 +48,13 @@ impl std::fmt::Display for Hold {
         f.write_str(match self {
             Hold::EventActivationOff => "event_activation is off in lvm.conf",
             Hold::Exported => "exported",
-            Hold::Shared => "shared, lvmlockd's to start",
+            Hold::Shared => "shared: lvmlockd starts it",
             Hold::Foreign(system) => return write!(f, "owned by system {system:?}"),
-            Hold::NoAutoActivation => "marked not to be activated by itself",
-            Hold::TwoTruths => "two different metadata with one sequence number",
-            Hold::Duplicates => "two disks with one PVID",
+            Hold::NoAutoActivation => "marked not to be activated automatically",
+            Hold::TwoTruths => {
+                "two different versions of its metadata have the same sequence number"
+            }
+            Hold::Duplicates => "two disks have the same PVID",
             Hold::NotInCrypttab => "not in crypttab",
         })
     }
