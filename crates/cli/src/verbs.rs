@@ -543,7 +543,7 @@ impl Session {
             )
         })?;
         let facts = crate::security::Facts::of(pid)
-            .with_context(|| format!("{unit}: process {pid} cannot be looked at"))?;
+            .with_context(|| format!("{unit}: process {pid} cannot be inspected"))?;
         let asked = verifier.environment(&unit).map_err(anyhow::Error::msg)?;
         Ok(crate::security::Report { unit, pid, facts, asked })
     }
@@ -739,7 +739,7 @@ fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
     let mut child = match command.arg0(program).spawn() {
         Ok(child) => child,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            complain!("warren: {program}: not installed");
+            complain!("warren: {program} is not installed");
             return Ok(EXIT_NO_COMMAND);
         }
         Err(error) => return Err(error).with_context(|| program.clone()),

@@ -210,7 +210,7 @@ pub fn enter_namespaces(machine: &Machine) -> Result<()> {
     let pid = machine.pid;
     let pidfd = process::pidfd_open(pid)?;
     // Looked at again, now that the pidfd holds on to the process.
-    anyhow::ensure!(machine.is_there(), "the machine has ended");
+    anyhow::ensure!(machine.is_there(), "the machine has shut down");
     let all = [
         ("user", Namespaces::USER),
         ("mnt", Namespaces::MOUNT),
