@@ -229,7 +229,7 @@ impl Programs {
             }
         };
         put().map_err(|e| match bpf::is_refused(&e) {
-            true => format!("this machine lets us attach no programs to control groups ({e})"),
+            true => format!("this machine does not allow BPF programs on cgroups ({e})"),
             false => e.to_string(),
         })
     }

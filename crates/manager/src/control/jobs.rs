@@ -108,7 +108,7 @@ impl Asked {
     fn answered(self, caller: &Caller<'_>, shared: &Shared) -> Answered<JobEnd> {
         let answer = match self.answer {
             Waiting::End(end) => {
-                let end = caller.wait(end, "the manager was restarted; the job goes on")?;
+                let end = caller.wait(end, "the manager was restarted; the job continues")?;
                 ended(&self.name, end)
             }
             Waiting::Queued(outcome) => queued(caller.wait(outcome, "the manager was restarted")?),
@@ -178,7 +178,7 @@ fn ended(name: &UnitName, ended: Ended) -> Answered<JobEnd> {
             let error =
                 if device == *name { ErrorName::UnitRefused } else { ErrorName::DependencyRefused };
             let text =
-                format!("{device} is not there and is waited for without a limit; the job stays");
+                format!("{device} is missing, and the job waits for it without a time limit");
             Err((error, text))
         }
         Ended::Refused { text, about: Some(unit) } if unit != *name => {

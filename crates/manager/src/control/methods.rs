@@ -463,10 +463,7 @@ fn leave(request: &Leave, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered
     }
     let locks = shared.locks();
     if !locks.is_empty() && request.ignore_inhibitors != Some(true) {
-        return Err(refused(format!(
-            "it is inhibited by {}",
-            crate::shutdown::inhibitors::line(&locks)
-        )));
+        return Err(refused(format!("inhibited by {}", crate::shutdown::inhibitors::line(&locks))));
     }
     call_and_answer(shared, caller, Call::LeaveInOrder(how)).map(|_| Done {})
 }
@@ -491,12 +488,12 @@ fn cancel_leave(caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<Done> {
     match answer.recv() {
         Ok(true) => Ok(Done {}),
         Ok(false) if shared.view().totals.stopping => {
-            Err(refused("units are being stopped: there is no way back"))
+            Err(refused("units are already being stopped: the shutdown cannot be cancelled"))
         }
         Ok(false) if shared.view().is_going_down() => {
-            Err(refused("no shutdown is planned: one is under way"))
+            Err(refused("no shutdown is scheduled; one is in progress"))
         }
-        Ok(false) => Err(refused("no shutdown is planned")),
+        Ok(false) => Err(refused("no shutdown is scheduled")),
         Err(_) => Err(refused(RESTARTED)),
     }
 }

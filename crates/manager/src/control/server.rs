@@ -311,7 +311,7 @@ impl Connection<'_> {
             (false, true) => {
                 self.turn = self.turns.recording();
                 if self.turn.is_none() {
-                    let text = "a recording is being sent to another user: ask again when it is";
+                    let text = "another user is receiving a recording; try again later";
                     return Err((ErrorName::Busy, text.to_owned()));
                 }
             }

@@ -105,7 +105,7 @@ impl Daemon {
             }
             Effect::LookAtPaths { id, unit } => {
                 if !self.paths.look_at(id, unit) {
-                    self.done(id, Done::Failed { error: "its paths are not watched".to_owned() });
+                    self.done(id, Done::Failed { error: "cannot watch its paths".to_owned() });
                 }
             }
             Effect::UnwatchPaths { unit } => self.paths.unwatch(unit),

@@ -228,7 +228,7 @@ impl Daemon {
                 setting.name()
             ))),
             // The rest is answered where it was taken.
-            _ => Err(BusError::not_supported("This version does not do this.")),
+            _ => Err(BusError::not_supported("This version does not support this.")),
         }
     }
 

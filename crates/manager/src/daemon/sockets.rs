@@ -151,7 +151,7 @@ impl Daemon {
                     let paths: Vec<&str> = opening::paths(settings.socket()).collect();
                     let (paths, seconds) = (paths.join(", "), OPEN_WITHIN.as_secs());
                     let error =
-                        format!("{paths}: the way there has not answered within {seconds} s");
+                        format!("{paths}: the file system has not responded within {seconds} s");
                     self.events.push_back(Event::Done { effect, result: Done::Failed { error } });
                 }
                 Late::Remove(unit) => {

@@ -115,7 +115,7 @@ impl Daemon {
     pub(crate) fn leave_late_traps(&mut self) {
         for (effect, path) in self.traps.give_up_late(Instant::now()) {
             let seconds = SET_WITHIN.as_secs();
-            let error = format!("{path}: the way there has not answered within {seconds} s");
+            let error = format!("{path}: the file system has not responded within {seconds} s");
             self.events.push_back(Event::Done { effect, result: Done::Failed { error } });
         }
         for trap in self.traps.leave_late(Instant::now()) {

@@ -272,12 +272,13 @@ impl NotifySocket {
                 self.seen.clear();
                 self.next = Place { releases: self.next.releases + 1, bytes: 0 };
                 say!(
-                    "notify socket: user {uid} sends file descriptors that cannot be closed: opened a new socket in its place"
+                    "notify socket: user {uid} sent file descriptors that cannot be closed: opened a new socket in \
+                     its place"
                 );
             }
             Err(error) if !std::mem::replace(&mut self.is_told, true) => say!(
-                "notify socket: user {uid} sends file descriptors that cannot be closed, and no other socket can be \
-                 made: {error}; when this one is full nothing that services say is heard"
+                "notify socket: user {uid} sent file descriptors that cannot be closed, and a new socket cannot be \
+                 created: {error}. Once this one is full, messages of services are lost"
             ),
             Err(_) => {}
         }

@@ -229,7 +229,7 @@ impl LoaderThread {
         let (defaults, faults) = if all { self.look_at_defaults() } else { Default::default() };
         self.loader.look(how.full && how.unit.is_none());
         if let Some(why) = self.loader.snapshot().shortage() {
-            return self.refuse(token, format!("not all unit files could be read: {why}"));
+            return self.refuse(token, format!("cannot read all unit files: {why}"));
         }
         self.say_unread();
         let scanned = did(Phase::Scan, began, 0);
@@ -328,8 +328,10 @@ impl LoaderThread {
             let kept: Vec<String> =
                 self.kept.iter().map(|(graph, _)| graph.generation().to_string()).collect();
             let kept = kept.join(", ");
-            return self
-                .refuse(token, format!("generation {generation} is not kept; kept are {kept}"));
+            return self.refuse(
+                token,
+                format!("generation {generation} is no longer kept; available: {kept}"),
+            );
         };
         let (graph, delta) = self.graph.restored_to(&old);
         let before = self.loader.applied();

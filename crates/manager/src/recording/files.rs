@@ -516,7 +516,7 @@ impl Records {
                     None if self.device.is_none() => Written::Nowhere,
                     None => {
                         let directory = self.directory.display();
-                        Written::NotThere(format!("{directory} is not on its file system any more"))
+                        Written::NotThere(format!("{directory} is no longer on its file system"))
                     }
                     Some(Ok(())) => Written::Kept,
                     Some(Err(error)) => Written::Lost(error.to_string()),

@@ -388,7 +388,7 @@ const FAULTS_SHOWN_MAX: usize = 10;
 
 /// Faults for people, each with the lines it is about.
 pub fn in_words(faults: &[Message]) -> String {
-    let mut out = "the rules that make units have faults; nothing is changed\n".to_owned();
+    let mut out = "the fleet rules have faults; nothing was changed\n".to_owned();
     faults.iter().take(FAULTS_SHOWN_MAX).for_each(|fault| out.push_str(&fault.rendered));
     if let Some(more) = faults.len().checked_sub(FAULTS_SHOWN_MAX).filter(|more| *more > 0) {
         out.push_str(&format!("and {more} more\n"));

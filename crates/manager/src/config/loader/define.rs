@@ -16,7 +16,7 @@ use crate::config::snapshot::Entry;
 use crate::mount::kernel_mounts::is_bound;
 
 /// What is wrong with a link that is passed over.
-const NO_ALIAS: &str = "is a link to a name that it cannot be an alias of: the link is ignored";
+const NO_ALIAS: &str = "is a link to a name that it cannot be an alias of: ignoring the link";
 
 impl Loader {
     /// What the files say about one name.

@@ -243,7 +243,7 @@ impl Loader {
                 Step::Alias(next) => current = next,
             }
         }
-        Found::Wrong("its links lead in a circle")
+        Found::Wrong("its links form a loop")
     }
 
     fn find_step(&self, name: &UnitName) -> Step {

@@ -387,7 +387,7 @@ pub(crate) fn open_to_read(path: &Path) -> io::Result<fs::File> {
         return Err(io::Error::other("it is not a regular file"));
     }
     if warren_sys::file::is_of_kernel(file.as_fd()) {
-        return Err(io::Error::other("what the kernel makes as it is read is no unit file"));
+        return Err(io::Error::other("a file that the kernel generates cannot be a unit file"));
     }
     Ok(file)
 }
