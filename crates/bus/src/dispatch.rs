@@ -6,8 +6,8 @@ use crate::error::BusError;
 use crate::introspect;
 use crate::listed::{has_got_file, is_listed, may_have_got_file};
 use crate::methods::{
-    Access, Done, Invocation, JOB_METHODS, MANAGER_METHODS, Method, Methods, Refused, Step, Then,
-    unit_of_invocation,
+    Access, Invocation, JOB_METHODS, MANAGER_METHODS, Method, Methods, Progress, Refusal, Step,
+    Then, unit_of_invocation,
 };
 use crate::names::DBUS;
 use crate::path::{self, Object};
@@ -38,7 +38,7 @@ pub struct Context<'a> {
     /// Whether there is a bus between, which says when a client goes.
     pub over_bus: bool,
     /// What was done for this message already.
-    pub done: &'a Done,
+    pub done: &'a Progress,
 }
 
 /// What a message comes to, with the types of the reply.
@@ -62,13 +62,13 @@ enum Target {
     Job(JobId, UnitId),
 }
 
-enum Found {
+enum CallTarget {
     Target(Target),
     Load(UnitName),
     Look(UnitName),
 }
 
-type Out = Result<Dispatched, Refused>;
+type Out = Result<Dispatched, Refusal>;
 
 fn reply(signature: &str, body: Writer) -> Out {
     Ok(Dispatched { signature: signature.to_owned(), step: Step::Reply(body) })
@@ -89,11 +89,11 @@ pub fn dispatch(message: &Message<'_>, context: Context<'_>) -> Out {
         _ => {}
     }
     let target = match find(header.path, context)? {
-        Found::Target(target) => target,
-        Found::Load(name) => {
+        CallTarget::Target(target) => target,
+        CallTarget::Load(name) => {
             return Ok(Dispatched { signature: String::new(), step: Step::Load(vec![name]) });
         }
-        Found::Look(name) => {
+        CallTarget::Look(name) => {
             let step = Step::LookAtFiles(Some(name));
             return Ok(Dispatched { signature: String::new(), step });
         }
@@ -157,7 +157,7 @@ fn unknown_object(path: &str) -> BusError {
     BusError::unknown_object(format!("Unknown object '{path}'."))
 }
 
-fn find(path: &str, context: Context<'_>) -> Result<Found, BusError> {
+fn find(path: &str, context: Context<'_>) -> Result<CallTarget, BusError> {
     let target = match path::parse(path) {
         Object::Above(child) => Target::Above(child),
         Object::Freedesktop => Target::Freedesktop,
@@ -172,22 +172,22 @@ fn find(path: &str, context: Context<'_>) -> Result<Found, BusError> {
         }
         Object::Unknown => return Err(unknown_object(path)),
     };
-    Ok(Found::Target(target))
+    Ok(CallTarget::Target(target))
 }
 
 /// A unit by its name or by the hexadecimal digits of its run. One that is not in memory, or that may have
 /// got a file since others named it, is loaded; if that was tried already, it cannot be.
-fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<Found, BusError> {
+fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<CallTarget, BusError> {
     if let Ok(name) = refusals::unit_name(text) {
         let was_tried = context.done.tried.contains(&name);
         let may_have = |unit| may_have_got_file(context.view, context.backend, unit);
         let has_got = |unit| has_got_file(context.view, context.backend, unit);
         return match context.view.lookup(&name) {
-            Some(unit) if !context.done.has_looked && may_have(unit) => Ok(Found::Look(name)),
-            Some(unit) if !was_tried && has_got(unit) => Ok(Found::Load(name)),
-            Some(unit) => Ok(Found::Target(Target::Unit(unit))),
+            Some(unit) if !context.done.has_looked && may_have(unit) => Ok(CallTarget::Look(name)),
+            Some(unit) if !was_tried && has_got(unit) => Ok(CallTarget::Load(name)),
+            Some(unit) => Ok(CallTarget::Target(Target::Unit(unit))),
             None if was_tried => Err(unknown_object(path)),
-            None => Ok(Found::Load(name)),
+            None => Ok(CallTarget::Load(name)),
         };
     }
     let run = u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32);
@@ -196,7 +196,7 @@ fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<Found, BusE
         return Err(BusError::invalid_args(text));
     };
     let unit = unit_of_invocation(context.view, run).ok_or_else(|| unknown_object(path))?;
-    Ok(Found::Target(Target::Unit(unit)))
+    Ok(CallTarget::Target(Target::Unit(unit)))
 }
 
 fn introspection(target: Target, view: &View) -> String {

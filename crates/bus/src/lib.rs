@@ -29,7 +29,7 @@ mod signals;
 pub mod wire;
 
 pub use backend::{Answer, Backend, Call, Outcome, ReplySender};
-pub use bus::{Bus, Held, StartError};
+pub use bus::{Bus, Hold, StartError};
 pub use error::BusError;
 pub use listed::{is_listed, is_only_named};
 pub use signals::Announcement;

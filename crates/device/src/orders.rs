@@ -10,7 +10,7 @@
 use serde_json::{Value, json};
 
 use crate::activate::RunFile;
-use crate::begun::Begun;
+use crate::begun::StartRecord;
 use crate::index::{DeviceNumber, GroupId};
 use crate::lvm::LvmId;
 
@@ -27,7 +27,7 @@ pub enum Order {
     /// when it has.
     Register(u64, String),
     /// It is kept what was started of a group, or forgotten.
-    Keep(GroupId, Option<Begun>),
+    Keep(GroupId, Option<StartRecord>),
     /// A program is run.
     Run(Run),
 }
@@ -91,7 +91,7 @@ impl Order {
             Order::Link(link, node) => json!(["link", link, node]),
             Order::Register(id, node) => json!(["register", id, node]),
             Order::Keep(group, begun) => {
-                json!(["keep", group.to_string(), begun.as_ref().map(Begun::to_text)])
+                json!(["keep", group.to_string(), begun.as_ref().map(StartRecord::to_text)])
             }
             Order::Run(run) => json!(["run", run.id, run.udev, run.words]),
         }
@@ -106,7 +106,7 @@ impl Order {
             "link" => Order::Link(text(1)?, Some(text(2)?)),
             "register" => Order::Register(value.get(1)?.as_u64()?, text(2)?),
             "keep" if value.get(2)?.is_null() => Order::Keep(GroupId::parse(&text(1)?)?, None),
-            "keep" => Order::Keep(GroupId::parse(&text(1)?)?, Some(Begun::parse(&text(2)?)?)),
+            "keep" => Order::Keep(GroupId::parse(&text(1)?)?, Some(StartRecord::parse(&text(2)?)?)),
             "run" => {
                 let words = value.get(3)?.as_array()?.iter();
                 let words = words.map(|word| word.as_str().map(str::to_owned));
@@ -327,7 +327,7 @@ mod tests {
         check(Order::Register(1, "/etc/passwd".to_owned()), false);
         let group = GroupId::parse("md:00112233-4455-6677-8899-aabbccddeeff").expect("a group");
         let volumes = ["home".to_owned()].into();
-        check(Order::Keep(group, Some(Begun { volumes, ..Begun::default() })), true);
+        check(Order::Keep(group, Some(StartRecord { volumes, ..StartRecord::default() })), true);
         check(Order::Keep(group, None), true);
     }
 

@@ -85,9 +85,9 @@ impl Scan {
 
 /// Metadata texts that need not be read again.
 #[derive(Debug, Clone, Default)]
-pub struct Known(BTreeSet<TextKey>);
+pub struct KnownTexts(BTreeSet<TextKey>);
 
-impl Known {
+impl KnownTexts {
     /// True when the text was read before.
     pub fn contains(&self, key: TextKey) -> bool {
         self.0.contains(&key)

@@ -46,7 +46,7 @@ pub struct Unit {
 }
 
 /// Units by path, and what is wrong with them.
-pub type Made = (BTreeMap<Box<str>, Unit>, Vec<Diagnostic>);
+pub type UnitSet = (BTreeMap<Box<str>, Unit>, Vec<Diagnostic>);
 
 /// Writes the units of a world.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ impl Units<'_> {
     }
 
     /// All units, written by several threads.
-    pub fn all(&self, threads: usize) -> Made {
+    pub fn all(&self, threads: usize) -> UnitSet {
         let objects = self.objects();
         let part = objects.len().div_ceil(threads.max(1)).max(UNITS_PER_THREAD_MIN);
         let parts: Vec<&[ObjectId]> = objects.chunks(part).collect();

@@ -64,7 +64,7 @@ use crate::daemon::bounds::TURN_MESSAGES_MAX;
 use crate::daemon::clock::now_us;
 use crate::daemon::control::Control;
 use crate::daemon::core::Core;
-use crate::daemon::datagrams::{Inlet, Taken};
+use crate::daemon::datagrams::{Inlet, ReceiveBuffers};
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
 use crate::daemon::kmsg::Kmsg;
 use crate::daemon::link::{Link, Received};
@@ -83,7 +83,7 @@ use crate::daemon::turnover::Turnover;
 use crate::daemon::unit_files::UnitFiles;
 use crate::input::handover::Packet;
 use crate::input::loss;
-use crate::input::pending::Found;
+use crate::input::pending::PendingContent;
 use warren_log_store::entry::Id128;
 use warren_log_store::error::{Error, Result, system};
 use warren_log_store::host::Host;
@@ -152,7 +152,7 @@ struct Daemon {
     core: Core,
     boot: Id128,
     buffer: Vec<u8>,
-    taken: Taken,
+    taken: ReceiveBuffers,
     /// What signals asked for in this turn.
     orders: Vec<Order>,
     shortage: Shortage,
@@ -193,12 +193,12 @@ fn varlink(given: Option<OwnedFd>, directory: &Path) -> Result<Option<OwnedFd>> 
 }
 
 /// The memory for what is not written: the last daemon's, else a new one if the manager keeps it.
-fn take_up_pending(given: Option<OwnedFd>) -> (Pending, Found) {
+fn take_up_pending(given: Option<OwnedFd>) -> (Pending, PendingContent) {
     let memory = given.or_else(|| {
         let made = memfd::create("warren-pending").ok()?;
         inherit::keep(PENDING_NAME, made.as_fd()).then_some(made)
     });
-    memory.map_or_else(|| (Pending::none(), Found::default()), Pending::over)
+    memory.map_or_else(|| (Pending::none(), PendingContent::default()), Pending::over)
 }
 
 /// Takes what the manager tells of units, what it says itself, and streams; true when it said
@@ -252,7 +252,7 @@ impl Daemon {
         let managed = inherited.link.is_some() || options.namespace.is_some();
         let (pending, mut found) = match managed {
             true => take_up_pending(inherited.pending),
-            false => (Pending::none(), Found::default()),
+            false => (Pending::none(), PendingContent::default()),
         };
         let old = std::mem::take(&mut found.entries);
         let next = found.next.get(kmsg::NAME).copied();
@@ -285,7 +285,7 @@ impl Daemon {
             core: Core::start(options, (pending, old), descriptors)?,
             boot,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
-            taken: Taken::default(),
+            taken: ReceiveBuffers::default(),
             orders: Vec::new(),
             shortage: Shortage::default(),
             turnover: Turnover::default(),
@@ -517,7 +517,12 @@ impl Daemon {
     fn with_inlet<T>(
         &mut self,
         transport: Transport,
-        act: impl FnOnce(&mut Inlet, (&mut Taken, &mut [u8]), &mut Core, &mut dyn FnMut(&mut Core)) -> T,
+        act: impl FnOnce(
+            &mut Inlet,
+            (&mut ReceiveBuffers, &mut [u8]),
+            &mut Core,
+            &mut dyn FnMut(&mut Core),
+        ) -> T,
     ) -> T {
         let Daemon { native, syslog, core, buffer, taken, .. } = self;
         let Daemon { link, unit_files, streams, epoll, boot, .. } = self;

@@ -4,7 +4,7 @@ use crate::backend::{Backend, DeviceWords};
 use crate::error::BusError;
 use crate::listed::{all_units, has_got_file, may_have_got_file};
 use crate::methods::filter::Filter;
-use crate::methods::method::{Invocation, Refused, Step};
+use crate::methods::method::{Invocation, Refusal, Step};
 use crate::properties::job::job_state;
 use crate::wire::{Room, Writer};
 use crate::{path, refusals};
@@ -157,18 +157,18 @@ fn fetch(view: &View, units: &[UnitId]) {
 }
 
 /// `ListUnits`
-pub fn list_units(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+pub fn list_units(call: &mut Invocation<'_>) -> Result<Step, Refusal> {
     Ok(Step::Reply(write_units(call, &Filter::default())))
 }
 
 /// `ListUnitsFiltered`
-pub fn list_units_filtered(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+pub fn list_units_filtered(call: &mut Invocation<'_>) -> Result<Step, Refusal> {
     let states = call.body.strs()?;
     Ok(Step::Reply(write_units(call, &Filter::new(call, &states, &[])?)))
 }
 
 /// `ListUnitsByPatterns`
-pub fn list_units_by_patterns(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+pub fn list_units_by_patterns(call: &mut Invocation<'_>) -> Result<Step, Refusal> {
     let (states, patterns) = (call.body.strs()?, call.body.strs()?);
     Ok(Step::Reply(write_units(call, &Filter::new(call, &states, &patterns)?)))
 }
@@ -177,7 +177,7 @@ pub fn list_units_by_patterns(call: &mut Invocation<'_>) -> Result<Step, Refused
 const NAMES_MAX: usize = 4096;
 
 /// `ListUnitsByNames`: loads what is not in memory, and what may have got a file since others named it.
-pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refusal> {
     let names = call.body.strs()?;
     if call.is_stranger && names.len() > NAMES_MAX {
         let text = format!("A call may have {NAMES_MAX} names.");
@@ -215,7 +215,7 @@ fn write_job(w: &mut Writer, view: &View, job: &Job) {
 }
 
 /// `ListJobs`
-pub fn list_jobs(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+pub fn list_jobs(call: &mut Invocation<'_>) -> Result<Step, Refusal> {
     let mut w = Writer::new();
     w.array(b'(', |w| call.view.jobs().iter().for_each(|job| write_job(w, call.view, job)));
     Ok(Step::Reply(w))
@@ -229,7 +229,7 @@ pub fn find_job(view: &View, id: JobId) -> Result<&Job, BusError> {
 
 /// GetJobAfter and GetAfter: the jobs that wait for this one. GetJobBefore and GetBefore: those
 /// that this one waits for.
-pub fn neighbours(view: &View, id: JobId, after: bool) -> Result<Step, Refused> {
+pub fn neighbours(view: &View, id: JobId, after: bool) -> Result<Step, Refusal> {
     let job = find_job(view, id)?;
     let mut others: Vec<&Job> =
         view.graph.ordered_with(job.unit).filter_map(|unit| view.job(unit)).collect();

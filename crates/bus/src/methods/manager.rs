@@ -3,7 +3,7 @@
 use super::files;
 use super::filter::Filter;
 use super::listing::{self, find_job, neighbours};
-use super::method::{Invocation, Refused, Step, Then, methods};
+use super::method::{Invocation, Refusal, Step, Then, methods};
 use super::unit::*;
 use crate::backend::{Call, Leave};
 use crate::error::BusError;
@@ -14,7 +14,7 @@ use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
 use warren_unit::UnitName;
 
-type Out = Result<Step, Refused>;
+type Out = Result<Step, Refusal>;
 
 methods! {
     /// org.freedesktop.systemd1.Manager
@@ -124,19 +124,19 @@ methods! {
 }
 
 /// The unit that the next argument names.
-fn named(call: &mut Invocation<'_>) -> Result<UnitName, Refused> {
+fn named(call: &mut Invocation<'_>) -> Result<UnitName, Refusal> {
     Ok(refusals::unit_name(call.body.str()?)?)
 }
 
 /// The unit in memory that the next argument names; an empty name is the caller's own unit.
-fn loaded(call: &mut Invocation<'_>) -> Result<UnitId, Refused> {
+fn loaded(call: &mut Invocation<'_>) -> Result<UnitId, Refusal> {
     match call.body.str()? {
         "" => Ok(unit_of_pid(call, call.peer_pid)?),
         name => Ok(refusals::loaded(call.view, name)?),
     }
 }
 
-fn job_id(call: &mut Invocation<'_>) -> Result<JobId, Refused> {
+fn job_id(call: &mut Invocation<'_>) -> Result<JobId, Refusal> {
     Ok(JobId(call.body.u32()?))
 }
 
@@ -265,7 +265,7 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// `NAME=value` each.
-fn assignments(call: &mut Invocation<'_>) -> Result<Vec<String>, Refused> {
+fn assignments(call: &mut Invocation<'_>) -> Result<Vec<String>, Refusal> {
     let texts = call.body.strs()?;
     let is_assignment =
         |text: &&str| text.split_once('=').is_some_and(|(name, _)| is_variable(name));
@@ -276,7 +276,7 @@ fn assignments(call: &mut Invocation<'_>) -> Result<Vec<String>, Refused> {
 }
 
 /// Names, or assignments.
-fn variables(call: &mut Invocation<'_>) -> Result<Vec<String>, Refused> {
+fn variables(call: &mut Invocation<'_>) -> Result<Vec<String>, Refusal> {
     let texts = call.body.strs()?;
     let is_fine = |text: &&str| is_variable(text.split_once('=').map_or(text, |(name, _)| name));
     if !texts.iter().all(is_fine) {

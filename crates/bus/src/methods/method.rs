@@ -34,7 +34,7 @@ pub struct Method {
 }
 
 /// Decides what a call comes to.
-pub type Handler = fn(&mut Invocation<'_>) -> Result<Step, Refused>;
+pub type Handler = fn(&mut Invocation<'_>) -> Result<Step, Refusal>;
 
 /// Some methods, in the order in which clients see them.
 pub type Methods = &'static [Method];
@@ -78,7 +78,7 @@ fn signature(list: &'static str) -> String {
 
 /// What was done for a call before it is looked at again.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct Progress {
     /// Units that were loaded, found or not.
     pub tried: BTreeSet<UnitName>,
     /// The unit files that it is about were looked at.
@@ -104,27 +104,27 @@ pub struct Invocation<'a> {
     /// Whether there is a bus between, which says when a client goes.
     pub over_bus: bool,
     /// What was done for this call already.
-    pub done: &'a Done,
+    pub done: &'a Progress,
 }
 
 /// Why a method gives no reply.
 #[derive(Debug)]
-pub enum Refused {
-    /// The caller is told.
-    Told(BusError),
+pub enum Refusal {
+    /// The caller gets this error.
+    Error(BusError),
     /// The message is not sound: the connection is dropped.
     Garbage(WireError),
 }
 
-impl From<BusError> for Refused {
-    fn from(error: BusError) -> Refused {
-        Refused::Told(error)
+impl From<BusError> for Refusal {
+    fn from(error: BusError) -> Refusal {
+        Refusal::Error(error)
     }
 }
 
-impl From<WireError> for Refused {
-    fn from(error: WireError) -> Refused {
-        Refused::Garbage(error)
+impl From<WireError> for Refusal {
+    fn from(error: WireError) -> Refusal {
+        Refusal::Garbage(error)
     }
 }
 

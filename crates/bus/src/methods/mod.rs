@@ -12,7 +12,7 @@ mod method;
 mod unit;
 
 pub use manager::{MANAGER_METHODS, unit_of_invocation};
-pub use method::{Access, Done, Invocation, Method, Methods, Refused, Step, Then, arguments};
+pub use method::{Access, Invocation, Method, Methods, Progress, Refusal, Step, Then, arguments};
 pub use unit::{JOB_METHODS, PROCESS_METHODS, SCOPE_METHODS, SERVICE_METHODS, UNIT_METHODS};
 
 use crate::backend::{Answer, FileChange};

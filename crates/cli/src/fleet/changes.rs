@@ -110,14 +110,14 @@ fn names(units: &[String]) -> Vec<&str> {
     names
 }
 
-type Named<'v> = (&'v str, Option<&'v RuleOrigin>);
+type RuleName<'v> = (&'v str, Option<&'v RuleOrigin>);
 
 /// The units of a list by the rule behind them; those without one come last.
 fn by_rule<'v>(
     units: &'v [String],
     origins: &BTreeMap<&str, &'v RuleOrigin>,
-) -> Vec<(Option<String>, Vec<Named<'v>>)> {
-    let mut rules: BTreeMap<Option<String>, Vec<Named<'v>>> = BTreeMap::new();
+) -> Vec<(Option<String>, Vec<RuleName<'v>>)> {
+    let mut rules: BTreeMap<Option<String>, Vec<RuleName<'v>>> = BTreeMap::new();
     for name in names(units) {
         let origin = origins.get(name).copied();
         rules.entry(origin.map(rule)).or_default().push((name, origin));
@@ -130,12 +130,12 @@ fn group(
     sign: &str,
     tone: Tone,
     rule: Option<&str>,
-    units: &[Named<'_>],
+    units: &[RuleName<'_>],
     all: bool,
     style: Style,
 ) -> String {
     if all || units.len() <= LISTED_MAX {
-        let line = |(name, origin): &Named<'_>| {
+        let line = |(name, origin): &RuleName<'_>| {
             let why = origin.map(|o| format!("  {}", origin::origin(o))).unwrap_or_default();
             let why = style.paint(Tone::Dim, &why);
             format!("{}{why}\n", style.paint(tone, &format!("{sign} {name}")))

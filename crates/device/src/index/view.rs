@@ -2,7 +2,7 @@
 
 use super::volumes::Group;
 use super::{Device, DeviceNumber, GroupId, Index, Refusal};
-use crate::begun::Begun;
+use crate::begun::StartRecord;
 use crate::lvm::LvmId;
 use crate::lvm::group::{Standing, VolumeGroup};
 
@@ -277,7 +277,7 @@ impl Index {
     }
 
     /// What was started of a group; nothing while that is under way, or when it failed.
-    pub fn begun(&self, group: GroupId) -> Option<&Begun> {
+    pub fn begun(&self, group: GroupId) -> Option<&StartRecord> {
         let run = self.runs.get(&group)?;
         (run.result == Some(Ok(())) && !run.begun.is_empty()).then_some(&run.begun)
     }

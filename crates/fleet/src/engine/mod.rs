@@ -245,7 +245,7 @@ impl Loading<'_> {
         self.notes.lines.extend(lines);
         let heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
         let (mut all, mut groups) = (Vec::new(), Vec::new());
-        for expand::Made { item, matched, outcome } in made {
+        for expand::Expansion { item, matched, outcome } in made {
             self.note_match(items[item], matched);
             match outcome {
                 Ok(objects) => {

@@ -81,12 +81,12 @@ pub struct Attribute {
 }
 
 /// The files that an `include` in a body finds; else the fault that it is.
-pub(super) type Found = Result<Vec<FileId>, Box<Fault>>;
+pub(super) type SnippetFiles = Result<Vec<FileId>, Box<Fault>>;
 
 /// What the includes in bodies find, by their nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Snippets {
-    pub(super) found: BTreeMap<(FileId, NodeId), Found>,
+    pub(super) found: BTreeMap<(FileId, NodeId), SnippetFiles>,
     /// Files that were read for bodies, by their paths.
     pub(super) files: BTreeMap<String, FileId>,
 }

@@ -1,6 +1,6 @@
 //! What dictionaries and arrays of attributes have inside, where the type says.
 
-use super::check::{Subject, Wrong, closes_macros};
+use super::check::{AttributeFault, Subject, closes_macros};
 use super::expectation::Shape;
 use crate::value::Value;
 
@@ -67,12 +67,16 @@ impl Shape {
     }
 
     /// Checks a value and what is in it.
-    pub(super) fn check(&self, subject: &Subject<'_, '_>, value: Value) -> Result<(), Wrong> {
+    pub(super) fn check(
+        &self,
+        subject: &Subject<'_, '_>,
+        value: Value,
+    ) -> Result<(), AttributeFault> {
         if matches!(value, Value::Empty) {
             return Ok(());
         }
         if !self.takes(subject, value) {
-            return Err(Wrong::new("Invalid type."));
+            return Err(AttributeFault::new("Invalid type."));
         }
         match (self, value) {
             (Macros, value) => closes_macros(&subject.text(value)),
@@ -105,7 +109,7 @@ fn keys(
     subject: &Subject<'_, '_>,
     id: crate::value::DictionaryId,
     known: &[(&str, Shape, bool)],
-) -> Result<(), Wrong> {
+) -> Result<(), AttributeFault> {
     let entries = subject.run.heap.sorted(id);
     let entries: Vec<(String, Value)> =
         entries.into_iter().map(|(key, value)| (subject.run.heap.text(key), value)).collect();
@@ -113,12 +117,14 @@ fn keys(
         let is_there =
             || entries.iter().any(|(key, value)| key == name && !matches!(value, Value::Empty));
         if *required && !is_there() {
-            return Err(Wrong::new(format!("Required dictionary item '{name}' is not set.")));
+            return Err(AttributeFault::new(format!(
+                "Required dictionary item '{name}' is not set."
+            )));
         }
     }
     for (key, value) in &entries {
         let Some((_, shape, _)) = known.iter().find(|(name, ..)| name == key) else {
-            return Err(Wrong::new(format!("Invalid attribute: {key}")).below(key));
+            return Err(AttributeFault::new(format!("Invalid attribute: {key}")).below(key));
         };
         shape.check(subject, *value).map_err(|wrong| wrong.below(key))?;
     }

@@ -28,11 +28,11 @@ use crate::daemon::inherit::{self, STREAM_NAME};
 use crate::daemon::pending::Pending;
 use crate::daemon::sender;
 use crate::daemon::sender::known::held_max;
-use crate::daemon::sender::told::Told;
+use crate::daemon::sender::told::WriterFields;
 use crate::daemon::tokens::TOKEN_STREAMS;
 use crate::input::handover::UnitLog;
 use crate::input::loss::Kind;
-use crate::input::pending::{Found, Writer};
+use crate::input::pending::{PendingContent, Writer};
 use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream, fields};
 use warren_log_store::entry::{Fields, Id128};
 
@@ -75,7 +75,7 @@ pub struct Streams {
     /// Those that the manager handed over, by its number.
     handed: BTreeMap<u64, u64>,
     /// What the last daemon left of streams.
-    left: Found,
+    left: PendingContent,
     /// Those that have the beginning of a line.
     open_lines: BTreeSet<u64>,
     /// Those among them whose beginning is another than at the end of the last turn.
@@ -121,7 +121,7 @@ struct Connection {
     /// Something was read of that writer, and not by the last daemon alone.
     has_heard: bool,
     /// What is known of the writer; read with its first line.
-    told: Option<Told>,
+    told: Option<WriterFields>,
     unit: Option<Arc<UnitLog>>,
     /// Its unit was not looked up yet.
     wants_unit: bool,
@@ -143,7 +143,7 @@ impl Streams {
     /// No streams yet. `left` is what the last daemon left of them; `directory` keeps headers;
     /// longer lines are split; there are so many descriptors.
     pub fn new(
-        left: Found,
+        left: PendingContent,
         directory: Option<PathBuf>,
         line_bytes_max: usize,
         descriptors: usize,
@@ -755,7 +755,7 @@ impl Connection {
         }
         let (now, pid) = (Moment::now(), self.writer.pid);
         let known = self.told.take_if(|told| !told.is_outdated(pid, now.monotonic_us));
-        let read = || Told::read(pid, now.monotonic_us, || self.make_context(core));
+        let read = || WriterFields::read(pid, now.monotonic_us, || self.make_context(core));
         let told = known.unwrap_or_else(read);
         let copies = self.stream.header().copies;
         lines.iter().for_each(|line| core.line(told.origin(), line, copies, now));

@@ -98,9 +98,9 @@ impl Kind {
 
 /// What is lost of one message: of each kind the first, in words, and how many.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Left(BTreeMap<Kind, (String, u64)>);
+pub struct MessageLosses(BTreeMap<Kind, (String, u64)>);
 
-impl Left {
+impl MessageLosses {
     /// Adds one.
     pub fn add(&mut self, kind: Kind, describe: impl FnOnce() -> String) {
         self.0.entry(kind).or_insert_with(|| (describe(), 0)).1 += 1;

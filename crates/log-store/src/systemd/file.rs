@@ -107,7 +107,7 @@ pub struct JournalFile {
     pages: RefCell<BTreeMap<u64, Vec<u8>>>,
 }
 
-pub(super) type Read<T> = std::result::Result<T, Fault>;
+pub(super) type FileResult<T> = std::result::Result<T, Fault>;
 
 /// Why an object could not be read.
 #[derive(Debug)]
@@ -198,7 +198,7 @@ impl JournalFile {
     }
 
     /// Appends the offsets of an array, and gives where the next one is.
-    pub(super) fn array(&self, at: u64, all: &mut Vec<u64>) -> Read<u64> {
+    pub(super) fn array(&self, at: u64, all: &mut Vec<u64>) -> FileResult<u64> {
         let (_, size) = self.object(at, ENTRY_ARRAY)?;
         let bytes = self.read(at, size.min(LIST_BYTES_MAX))?;
         let mut input = Input::new(&bytes);
@@ -231,7 +231,7 @@ impl JournalFile {
     }
 
     /// Reads an entry.
-    pub fn entry(&self, at: u64) -> Read<EntryObject> {
+    pub fn entry(&self, at: u64) -> FileResult<EntryObject> {
         /// An item of a file that is not compact: an offset and a hash.
         const ITEM_BYTES: usize = 16;
         let (_, size) = self.object(at, ENTRY)?;
@@ -247,7 +247,7 @@ impl JournalFile {
     }
 
     /// Reads a data object: name and value.
-    pub fn data(&self, at: u64) -> Read<(Vec<u8>, Vec<u8>)> {
+    pub fn data(&self, at: u64) -> FileResult<(Vec<u8>, Vec<u8>)> {
         let (flags, size) = self.object(at, DATA)?;
         let begin = if self.header.is_compact { COMPACT_PAYLOAD_AT } else { PAYLOAD_AT };
         let length = size.checked_sub(begin).ok_or(Damage("a data object is cut short"))?;
@@ -262,7 +262,7 @@ impl JournalFile {
     }
 
     /// Checks what an object begins with; gives its flags and size.
-    pub(super) fn object(&self, at: u64, wanted: u8) -> Read<(u8, usize)> {
+    pub(super) fn object(&self, at: u64, wanted: u8) -> FileResult<(u8, usize)> {
         if !at.is_multiple_of(8) || at < self.header.header_bytes || at >= self.file_bytes {
             return Err(Damage("an offset points nowhere").into());
         }
@@ -279,7 +279,7 @@ impl JournalFile {
     }
 
     /// Bytes of the file; all of them or damage.
-    pub(super) fn read(&self, at: u64, count: usize) -> Read<Vec<u8>> {
+    pub(super) fn read(&self, at: u64, count: usize) -> FileResult<Vec<u8>> {
         if count > PAGE_BYTES {
             let mut bytes = vec![0; count];
             let got = self.file.read_at(&mut bytes, at)?;

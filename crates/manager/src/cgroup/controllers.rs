@@ -24,11 +24,11 @@ const ASKED_APART: Duration = Duration::from_secs(1);
 /// Controllers that are on for the children of groups, by the groups' paths: of thousands of units in a
 /// slice the first asks.
 #[derive(Debug, Default)]
-pub struct Enabled(BTreeMap<String, Asked>);
+pub struct Enabled(BTreeMap<String, ControllerRequest>);
 
 /// What a group was asked for.
 #[derive(Debug, Default)]
-struct Asked {
+struct ControllerRequest {
     on: BTreeSet<String>,
     refused: BTreeMap<String, (Instant, Error)>,
 }
@@ -76,7 +76,7 @@ impl Enabled {
     }
 }
 
-impl Asked {
+impl ControllerRequest {
     /// Turns on what is not on yet and was not refused just now.
     fn ask_for(&mut self, tree: &Tree, group: &str, controllers: &[String], now: Instant) {
         self.refused.retain(|_, (at, _)| now.duration_since(*at) < ASKED_APART);

@@ -1,5 +1,5 @@
 //! Units of what fstab(5) says, where systemd's own generator for it is not installed. [`read`] has its
-//! bytes, [`units`], which is pure, makes files and links of them, and [`Made::write`] puts those into a
+//! bytes, [`units`], which is pure, makes files and links of them, and [`FstabUnits::write`] puts those into a
 //! directory.
 //!
 //! What becomes what is in systemd.mount(5), "FSTAB", and systemd.swap(5). Of the options that
@@ -29,7 +29,7 @@ const FIELDS: usize = 6;
 
 /// What became of a table.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct FstabUnits {
     /// Texts of files, by their paths.
     files: BTreeMap<String, String>,
     /// Where links lead to, by their paths.
@@ -118,8 +118,8 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Units of a table.
-pub fn units(table: &[u8], host: &Host<'_>) -> Made {
-    let mut made = Made::default();
+pub fn units(table: &[u8], host: &Host<'_>) -> FstabUnits {
+    let mut made = FstabUnits::default();
     for (number, line) in table.split(|byte| *byte == b'\n').enumerate() {
         let line = line.trim_ascii();
         if line.is_empty() || line.starts_with(b"#") {
@@ -251,7 +251,7 @@ fn unit_of(value: &str) -> String {
     value.starts_with('/').then(by_path).flatten().unwrap_or_else(|| value.to_owned())
 }
 
-impl Made {
+impl FstabUnits {
     fn add(&mut self, mut entry: Entry, host: &Host<'_>) -> Result<(), String> {
         match entry.fs_type.as_str() {
             "ignore" => return Ok(()),
@@ -465,7 +465,7 @@ impl Made {
 }
 
 fn head(relations: &str) -> String {
-    let comment = "# Made of /etc/fstab, since systemd-fstab-generator is not installed.";
+    let comment = "# FstabUnits of /etc/fstab, since systemd-fstab-generator is not installed.";
     format!("{comment}\n[Unit]\nDocumentation=man:fstab(5)\nSourcePath=/etc/fstab\n{relations}")
 }
 

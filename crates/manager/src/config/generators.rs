@@ -27,7 +27,7 @@ use warren_sys::virtualization;
 use warren_unit::Scope;
 
 use crate::base::boot_options;
-use crate::base::environment::{Begun, Sources, Variables};
+use crate::base::environment::{BaseEnvironment, Sources, Variables};
 use crate::base::say::say;
 use crate::config::fstab;
 use crate::config::fstab::GENERATOR;
@@ -132,9 +132,9 @@ impl Generators {
     }
 
     /// What the manager's environment begins with, with what the last run made.
-    pub fn environment(&self) -> Begun {
+    pub fn environment(&self) -> BaseEnvironment {
         let (configured, generated) = (self.sources.read(), environment::last(&self.runtime));
-        Begun { configured, generated }
+        BaseEnvironment { configured, generated }
     }
 
     /// Has another process [`Generators::run`], and waits for it. A reload wants room for that.

@@ -16,7 +16,7 @@ use crate::control::timers::timers;
 use crate::control::top::top;
 use crate::control::why::why;
 use crate::last_steps::left_over;
-use crate::last_steps::left_over::Waited;
+use crate::last_steps::left_over::LeftoverWait;
 use crate::published::orders::{Order, Reload, Report};
 use crate::published::scheduled;
 use crate::published::scheduled::Scheduled;
@@ -432,7 +432,7 @@ fn hurry(request: &Hurry, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered
     let name = view.graph.name(unit).as_str();
     // Units are down by then: what is left of them is waited for by those who take the last steps.
     if view.totals.stopping
-        && let Some(left_over) = Waited::read(&shared.left_over)
+        && let Some(left_over) = LeftoverWait::read(&shared.left_over)
         && let count @ 1.. = left_over.kill(name)
     {
         left_over::note_killed(&shared.left_over, count);

@@ -105,7 +105,7 @@ impl Daemon {
     /// Takes in what was opened beside the loop.
     pub(crate) fn hear_of_sockets(&mut self) {
         for heard in self.sockets.beside.hear() {
-            let deferred::Heard { effect, unit, settings, result } = heard;
+            let deferred::OpeningResults { effect, unit, settings, result } = heard;
             let wanted = effect.filter(|effect| self.core.effect_unit(*effect).is_some());
             match (wanted, result) {
                 (Some(effect), result) => self.listens(effect, unit, &settings, result),

@@ -3,7 +3,7 @@
 use crate::base::say::say;
 use crate::daemon::Daemon;
 use crate::mount::automounts::{GOES_WITHIN, Going, SET_WITHIN};
-use crate::shutdown::sweep::{Group, Held, ROOT_MOUNT, name_left_over};
+use crate::shutdown::sweep::{DelayedEffect, Group, ROOT_MOUNT, name_left_over};
 use std::path::Path;
 use std::time::Instant;
 use warren_core::model::ids::UnitId;
@@ -98,9 +98,10 @@ impl Daemon {
         if !self.shutdown.sweep.held.is_empty() && self.has_gone() {
             let resumes = self.recovery.is_resuming;
             let core = &self.core;
-            let is_wanted = |held: &Held| held.effect.id().and_then(|id| core.effect_unit(id));
+            let is_wanted =
+                |held: &DelayedEffect| held.effect.id().and_then(|id| core.effect_unit(id));
             let held = std::mem::take(&mut self.shutdown.sweep.held);
-            let held: Vec<Held> =
+            let held: Vec<DelayedEffect> =
                 held.into_iter().filter(|held| is_wanted(held).is_some()).collect();
             for held in held {
                 self.recovery.is_resuming = held.resuming;

@@ -64,7 +64,7 @@ struct Place {
 
 /// A datagram that was looked at and is still in the socket.
 #[derive(Clone, Copy)]
-struct Seen {
+struct PeekedDatagram {
     bytes: usize,
     uid: u32,
     has_fds: bool,
@@ -85,7 +85,7 @@ pub struct NotifySocket {
     path: PathBuf,
     buffer: Vec<u8>,
     /// Datagrams that were looked at and are still in the socket.
-    seen: Vec<Seen>,
+    seen: Vec<PeekedDatagram>,
     /// Where the next one is.
     next: Place,
     letting_go: LettingGo,
@@ -153,10 +153,10 @@ impl NotifySocket {
             let Received { bytes, credentials, truncated, lost_fds: has_fds, .. } = received;
             let uid = credentials.map_or(u32::MAX, |sender| sender.uid);
             if truncated {
-                self.skip_large(Seen { bytes, uid, has_fds })?;
+                self.skip_large(PeekedDatagram { bytes, uid, has_fds })?;
                 continue;
             }
-            self.seen.push(Seen { bytes, uid, has_fds });
+            self.seen.push(PeekedDatagram { bytes, uid, has_fds });
             let place = self.next;
             self.next.bytes += bytes;
             if let Some(sender) = credentials.filter(|c| c.pid > 0) {
@@ -195,7 +195,7 @@ impl NotifySocket {
 
     /// A look at a part of a datagram leaves the socket in its middle. Nothing if what was seen
     /// before it must be released first.
-    fn skip_large(&mut self, large: Seen) -> Option<()> {
+    fn skip_large(&mut self, large: PeekedDatagram) -> Option<()> {
         match self.seen.len() - self.stuck {
             0 => {
                 self.seen.push(large);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use warren_fleet::assist::{self, Named, Role};
+use warren_fleet::assist::{self, NamedDefinition, Role};
 use warren_fleet::ast::Module;
 use warren_fleet::token::Keyword;
 use warren_fleet::{Span, schema};
@@ -17,7 +17,7 @@ const FUNCTION: u8 = 12;
 const CONSTANT: u8 = 14;
 const OBJECT: u8 = 19;
 
-fn symbol(named: &Named) -> (String, u8, Span) {
+fn symbol(named: &NamedDefinition) -> (String, u8, Span) {
     let kind = match named.keyword {
         Keyword::Template => CLASS,
         Keyword::Apply => FUNCTION,

@@ -136,7 +136,7 @@ impl Fleet {
     fn kept_session(&self) -> Option<Session> {
         let sources = kept::read(&self.kept_file())?;
         let (root, directory) = (self.files.root(), self.directory_text());
-        let kept = Box::new(kept::Kept(sources));
+        let kept = Box::new(kept::KeptSources(sources));
         on_deep_stack(|| Session::load(root, kept, &options(), &directory)).session
     }
 

@@ -11,7 +11,7 @@ use warren_unit::{Context, Defaults};
 use super::*;
 
 /// The lines that every unit has are left out; `; ` is between those of one file.
-fn show(made: &Made) -> Vec<String> {
+fn show(made: &FstabUnits) -> Vec<String> {
     let plain = |line: &&str| {
         let usual = ["#", "Documentation=", "SourcePath="];
         !usual.iter().any(|word| line.starts_with(word)) && *line != "[Unit]"
@@ -144,7 +144,7 @@ fn what_is_to_be_checked_is_checked_where_it_can_be() {
 }
 
 /// The arguments of the only service's only command.
-fn command_of(made: &Made) -> Vec<String> {
+fn command_of(made: &FstabUnits) -> Vec<String> {
     let mut files = made.files.iter();
     let (name, text) = files.find(|(path, _)| path.ends_with(".service")).expect("one is made");
     let (file, _) = parse("x".into(), text.as_bytes(), UnitType::Service);

@@ -10,7 +10,7 @@ use warren_unit::search::{self, Dropin};
 use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use super::Loader;
-use super::names::{Found, for_instance};
+use super::names::{Resolution, for_instance};
 use super::work::Defined;
 use crate::config::snapshot::Entry;
 use crate::mount::kernel_mounts::is_bound;
@@ -23,15 +23,15 @@ impl Loader {
     pub(super) fn define_name(&self, name: &UnitName) -> Defined {
         let mut diagnostics = Vec::new();
         match self.find(name) {
-            Found::Unit { name: main, .. } if main != *name => Defined::Alias(main),
-            Found::Unit { fragment, masked, .. } => {
+            Resolution::Unit { name: main, .. } if main != *name => Defined::Alias(main),
+            Resolution::Unit { fragment, masked, .. } => {
                 if self.has_rejected_link(name) {
                     diagnostics.push(wrong_entry(name, NO_ALIAS));
                 }
                 let change = self.define(name, fragment, masked, &mut diagnostics);
                 Defined::Unit(change, diagnostics)
             }
-            Found::Wrong(why) => {
+            Resolution::Wrong(why) => {
                 diagnostics.push(wrong_entry(name, why));
                 Defined::Unit(Change::Set(Box::new(broken(name))), diagnostics)
             }
