@@ -59,7 +59,7 @@ enum Question {
 
 /// What a message of the bus comes to.
 #[derive(Debug)]
-pub enum Heard {
+pub enum BrokerMessage {
     /// Nothing.
     Nothing,
     /// A client calls that is not known yet: the bus is to be asked for its credentials.
@@ -111,61 +111,61 @@ impl Broker {
     }
 
     /// Takes a message; `frame` is all of it.
-    pub fn hear(&mut self, message: &Message<'_>, frame: &[u8]) -> Heard {
+    pub fn hear(&mut self, message: &Message<'_>, frame: &[u8]) -> BrokerMessage {
         let header = &message.header;
         match header.kind {
             Kind::MethodCall => self.call(header.sender, frame),
-            Kind::Signal if header.sender != DBUS => Heard::Nothing,
+            Kind::Signal if header.sender != DBUS => BrokerMessage::Nothing,
             Kind::Signal if is_activation(header) => self.call(DBUS, frame),
             Kind::Signal if header.member == "NameOwnerChanged" => match gone(message) {
                 Ok(Some(client)) => self.goes(client),
-                _ => Heard::Nothing,
+                _ => BrokerMessage::Nothing,
             },
-            Kind::Signal | Kind::Unknown => Heard::Nothing,
+            Kind::Signal | Kind::Unknown => BrokerMessage::Nothing,
             // Only the bus is asked anything.
-            Kind::MethodReturn | Kind::Error if header.sender != DBUS => Heard::Nothing,
+            Kind::MethodReturn | Kind::Error if header.sender != DBUS => BrokerMessage::Nothing,
             Kind::MethodReturn | Kind::Error => match self.asked.remove(&header.reply_serial) {
                 Some(Question::Name) => named(message),
                 Some(Question::Credentials(client)) => self.introduced(&client, message),
-                None => Heard::Nothing,
+                None => BrokerMessage::Nothing,
             },
         }
     }
 
-    fn call(&mut self, sender: &str, frame: &[u8]) -> Heard {
+    fn call(&mut self, sender: &str, frame: &[u8]) -> BrokerMessage {
         let all_bytes = self.held_bytes + frame.len();
         let Some((name, client)) = self.find(sender) else {
             if all_bytes > HELD_BYTES_MAX {
-                return Heard::TooMuch;
+                return BrokerMessage::TooMuch;
             }
             self.held_bytes = all_bytes;
             let name: Arc<str> = sender.into();
             let first =
                 Client { held: vec![frame.to_vec()], held_bytes: frame.len(), ..Client::default() };
             self.clients.insert(name.clone(), first);
-            return Heard::Stranger(name);
+            return BrokerMessage::Stranger(name);
         };
         if let Some(caller) = client.caller {
             if client.holding == 0 && client.later.is_empty() {
-                return Heard::Call(name, caller);
+                return BrokerMessage::Call(name, caller);
             }
             let bytes = client.later_bytes + frame.len();
             if bytes > MAX_MESSAGE_BYTES || client.later.len() >= CALLS_WAITING_MAX {
-                return Heard::TooMuch;
+                return BrokerMessage::TooMuch;
             }
             client.later_bytes = bytes;
             client.later.push_back(frame.to_vec());
-            return Heard::Nothing;
+            return BrokerMessage::Nothing;
         }
         let bytes = client.held_bytes + frame.len();
         let is_over = bytes > MAX_MESSAGE_BYTES || all_bytes > HELD_BYTES_MAX;
         if is_over || client.held.len() >= CALLS_WAITING_MAX {
-            return Heard::TooMuch;
+            return BrokerMessage::TooMuch;
         }
         client.held_bytes = bytes;
         client.held.push(frame.to_vec());
         self.held_bytes = all_bytes;
-        Heard::Nothing
+        BrokerMessage::Nothing
     }
 
     fn find(&mut self, name: &str) -> Option<(Arc<str>, &mut Client)> {
@@ -174,7 +174,7 @@ impl Broker {
         Some((name, client))
     }
 
-    fn introduced(&mut self, name: &Arc<str>, message: &Message<'_>) -> Heard {
+    fn introduced(&mut self, name: &Arc<str>, message: &Message<'_>) -> BrokerMessage {
         let caller = match message.header.kind {
             Kind::MethodReturn => credentials(message).ok().flatten(),
             _ => None,
@@ -186,22 +186,22 @@ impl Broker {
                 self.held_bytes -= client.later_bytes;
                 client.later = std::mem::take(&mut client.held).into();
                 self.released.push_back(name.clone());
-                Heard::Known
+                BrokerMessage::Known
             }
             // It went before it was known, or the bus does not know who it is.
             _ => {
                 self.remove(name);
-                Heard::Nothing
+                BrokerMessage::Nothing
             }
         }
     }
 
     /// A client went. What it called waits no longer.
-    fn goes(&mut self, name: &str) -> Heard {
-        let Some((name, client)) = self.find(name) else { return Heard::Nothing };
+    fn goes(&mut self, name: &str) -> BrokerMessage {
+        let Some((name, client)) = self.find(name) else { return BrokerMessage::Nothing };
         // Of one that is not known yet there is nothing to be looked at.
         let caller = client.caller.unwrap_or(Caller { uid: u32::MAX, pid: 0 });
-        Heard::Gone(name, caller, std::mem::take(&mut client.later))
+        BrokerMessage::Gone(name, caller, std::mem::take(&mut client.later))
     }
 
     /// The next call that waited for one before it, and does no longer.
@@ -342,16 +342,16 @@ fn gone<'a>(message: &Message<'a>) -> Result<Option<&'a str>, WireError> {
 }
 
 /// The answer to RequestName.
-fn named(message: &Message<'_>) -> Heard {
+fn named(message: &Message<'_>) -> BrokerMessage {
     const PRIMARY_OWNER: u32 = 1;
     const ALREADY_OWNER: u32 = 4;
     let mut body = message.body();
     match message.header.kind {
         Kind::MethodReturn => match body.u32() {
-            Ok(PRIMARY_OWNER | ALREADY_OWNER) => Heard::Named,
-            _ => Heard::NotNamed("somebody else has it".to_owned()),
+            Ok(PRIMARY_OWNER | ALREADY_OWNER) => BrokerMessage::Named,
+            _ => BrokerMessage::NotNamed("somebody else has it".to_owned()),
         },
-        _ => Heard::NotNamed(body.str().unwrap_or(message.header.error_name).to_owned()),
+        _ => BrokerMessage::NotNamed(body.str().unwrap_or(message.header.error_name).to_owned()),
     }
 }
 

@@ -126,9 +126,9 @@ impl Bus {
 
     /// Wakes the bus's thread once for all that is told and answered until the value is dropped:
     /// what the manager has to say before it waits again. Never waits.
-    pub fn hold(&self) -> Held {
+    pub fn hold(&self) -> Hold {
         self.mailbox.hold();
-        Held(self.mailbox.clone())
+        Hold(self.mailbox.clone())
     }
 
     /// Tells all subscribers. Never waits.
@@ -138,9 +138,9 @@ impl Bus {
 }
 
 /// See [`Bus::hold`].
-pub struct Held(Arc<Mailbox>);
+pub struct Hold(Arc<Mailbox>);
 
-impl Drop for Held {
+impl Drop for Hold {
     fn drop(&mut self) {
         self.0.release();
     }

@@ -4,9 +4,10 @@ use crate::backend::{Backend, Call, ManagerSetting};
 use crate::broker::NAME;
 use crate::error::BusError;
 use crate::introspect;
+use crate::listed::{has_got_file, is_listed, may_have_got_file};
 use crate::methods::{
-    Access, Done, Invocation, JOB_METHODS, MANAGER_METHODS, Method, Methods, Refused, Step, Then,
-    has_got_file, is_listed, may_have_got_file, unit_of_invocation,
+    Access, Invocation, JOB_METHODS, MANAGER_METHODS, Method, Methods, Progress, Refusal, Step,
+    Then, unit_of_invocation,
 };
 use crate::names::DBUS;
 use crate::path::{self, Object};
@@ -35,7 +36,7 @@ pub struct Context<'a> {
     /// The caller's connection.
     pub connection: u64,
     /// What was done for this message already.
-    pub done: &'a Done,
+    pub done: &'a Progress,
 }
 
 /// What a message comes to, with the types of the reply.
@@ -59,13 +60,13 @@ enum Target {
     Job(JobId, UnitId),
 }
 
-enum Found {
+enum CallTarget {
     Target(Target),
     Load(UnitName),
     Look(UnitName),
 }
 
-type Out = Result<Dispatched, Refused>;
+type Out = Result<Dispatched, Refusal>;
 
 fn reply(signature: &str, body: Writer) -> Out {
     Ok(Dispatched { signature: signature.to_owned(), step: Step::Reply(body) })
@@ -86,11 +87,11 @@ pub fn dispatch(message: &Message<'_>, context: Context<'_>) -> Out {
         _ => {}
     }
     let target = match find(header.path, context)? {
-        Found::Target(target) => target,
-        Found::Load(name) => {
+        CallTarget::Target(target) => target,
+        CallTarget::Load(name) => {
             return Ok(Dispatched { signature: String::new(), step: Step::Load(vec![name]) });
         }
-        Found::Look(name) => {
+        CallTarget::Look(name) => {
             let step = Step::LookAtFiles(Some(name));
             return Ok(Dispatched { signature: String::new(), step });
         }
@@ -154,7 +155,7 @@ fn unknown_object(path: &str) -> BusError {
     BusError::unknown_object(format!("Unknown object '{path}'."))
 }
 
-fn find(path: &str, context: Context<'_>) -> Result<Found, BusError> {
+fn find(path: &str, context: Context<'_>) -> Result<CallTarget, BusError> {
     let target = match path::parse(path) {
         Object::Above(child) => Target::Above(child),
         Object::Freedesktop => Target::Freedesktop,
@@ -169,27 +170,27 @@ fn find(path: &str, context: Context<'_>) -> Result<Found, BusError> {
         }
         Object::Unknown => return Err(unknown_object(path)),
     };
-    Ok(Found::Target(target))
+    Ok(CallTarget::Target(target))
 }
 
 /// The caller's own unit, or a unit by its name or by the hexadecimal digits of its run. One that is not in memory, or that may have
 /// got a file since others named it, is loaded; if that was tried already, it cannot be.
-fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<Found, BusError> {
+fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<CallTarget, BusError> {
     if text == "self" {
         let own = context.backend.unit_of_process(context.peer_pid);
         let unit = own.ok_or_else(|| unknown_object(path))?;
-        return Ok(Found::Target(Target::Unit(unit)));
+        return Ok(CallTarget::Target(Target::Unit(unit)));
     }
     if let Ok(name) = refusals::unit_name(text) {
         let was_tried = context.done.tried.contains(&name);
         let may_have = |unit| may_have_got_file(context.view, context.backend, unit);
         let has_got = |unit| has_got_file(context.view, context.backend, unit);
         return match context.view.lookup(&name) {
-            Some(unit) if !context.done.has_looked && may_have(unit) => Ok(Found::Look(name)),
-            Some(unit) if !was_tried && has_got(unit) => Ok(Found::Load(name)),
-            Some(unit) => Ok(Found::Target(Target::Unit(unit))),
+            Some(unit) if !context.done.has_looked && may_have(unit) => Ok(CallTarget::Look(name)),
+            Some(unit) if !was_tried && has_got(unit) => Ok(CallTarget::Load(name)),
+            Some(unit) => Ok(CallTarget::Target(Target::Unit(unit))),
             None if was_tried => Err(unknown_object(path)),
-            None => Ok(Found::Load(name)),
+            None => Ok(CallTarget::Load(name)),
         };
     }
     let run = u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32);
@@ -198,7 +199,7 @@ fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<Found, BusE
         return Err(BusError::invalid_args(text));
     };
     let unit = unit_of_invocation(context.view, run).ok_or_else(|| unknown_object(path))?;
-    Ok(Found::Target(Target::Unit(unit)))
+    Ok(CallTarget::Target(Target::Unit(unit)))
 }
 
 fn introspection(target: Target, view: &View) -> String {

@@ -17,6 +17,7 @@ mod dispatch;
 pub mod error;
 pub mod glob;
 mod introspect;
+mod listed;
 mod methods;
 pub mod names;
 pub mod path;
@@ -29,7 +30,7 @@ mod transient;
 pub mod wire;
 
 pub use backend::{Answer, Backend, Call, Outcome, ReplySender};
-pub use bus::{Bus, Held, StartError};
+pub use bus::{Bus, Hold, StartError};
 pub use error::BusError;
-pub use methods::{is_listed, is_only_named};
+pub use listed::{is_listed, is_only_named};
 pub use signals::Announcement;

@@ -1,6 +1,7 @@
 //! Refusals that need no question to the manager: they follow from names, words and views.
 
 use crate::error::BusError;
+use crate::listed::is_listed;
 use warren_core::graph::Definition;
 use warren_core::model::active_state::ActiveState;
 use warren_core::model::ids::UnitId;
@@ -38,7 +39,7 @@ pub fn not_loaded(name: &str) -> BusError {
 /// The unit of this name, if clients see it in memory.
 pub fn loaded(view: &View, name: &str) -> Result<UnitId, BusError> {
     let unit = UnitName::parse(name).ok().and_then(|name| view.lookup(&name));
-    unit.filter(|unit| crate::methods::is_listed(view, *unit)).ok_or_else(|| not_loaded(name))
+    unit.filter(|unit| is_listed(view, *unit)).ok_or_else(|| not_loaded(name))
 }
 
 /// A stop has something to do: the unit is in memory, and runs or has a file that can be used, or something runs

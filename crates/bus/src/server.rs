@@ -11,14 +11,14 @@ pub use mailbox::{Mail, Mailbox};
 pub use over_bus::Link;
 
 use mailbox::Hears;
-use waiting::{After, Again, Waiting, holds_later};
+use waiting::{After, Again, WaitingCall, holds_later};
 
 use crate::backend::{Backend, Call};
 use crate::broker::{Broker, Caller};
 use crate::connection::{Connection, Frame, Gone};
 use crate::dispatch::{self, Context, Dispatched};
 use crate::error::BusError;
-use crate::methods::{Done, Refused, Step};
+use crate::methods::{Progress, Refusal, Step};
 use crate::signals::{Encoded, Signal, SignalQueue};
 use crate::wire::{self, Header, Kind, To, Writer};
 use rustix::event::{Timespec, epoll};
@@ -111,7 +111,7 @@ pub struct Server {
     /// Units that clients of the private socket refer to, and how often.
     references: BTreeMap<u64, BTreeMap<UnitId, u32>>,
     link: Option<Link>,
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, WaitingCall>,
     /// Units that were `failed` when clients were last told.
     failed: u32,
     /// What the clients that are told in this turn hear.
@@ -512,7 +512,7 @@ impl Server {
         match message.header.kind {
             Kind::MethodCall => {
                 let reply_to = ReplyTo::of(&message.header);
-                self.handle_call(&origin, reply_to, frame, Done::default())
+                self.handle_call(&origin, reply_to, frame, Progress::default())
             }
             _ => Ok(()),
         }
@@ -523,7 +523,7 @@ impl Server {
         origin: &Origin,
         reply_to: ReplyTo,
         frame: Vec<u8>,
-        done: Done,
+        done: Progress,
     ) -> Result<(), Gone> {
         let message = wire::parse(&frame)?;
         if !message.is_body_sound() {
@@ -547,8 +547,8 @@ impl Server {
             done: &done,
         };
         match dispatch::dispatch(&message, context) {
-            Err(Refused::Garbage(error)) => return Err(error.into()),
-            Err(Refused::Told(error)) => self.fail(origin, &reply_to, &error),
+            Err(Refusal::Garbage(error)) => return Err(error.into()),
+            Err(Refusal::Error(error)) => self.fail(origin, &reply_to, &error),
             Ok(dispatched) => self.follow(origin, reply_to, dispatched, (frame, done)),
         }
         Ok(())
@@ -570,7 +570,7 @@ impl Server {
         origin: &Origin,
         reply_to: ReplyTo,
         dispatched: Dispatched,
-        (message, mut done): (Vec<u8>, Done),
+        (message, mut done): (Vec<u8>, Progress),
     ) {
         let signature = dispatched.signature;
         match dispatched.step {
@@ -586,7 +586,7 @@ impl Server {
             Step::Ask(call, then) => {
                 let then = After::Render(then);
                 let (origin, holds) = (origin.clone(), holds_later(&call));
-                self.ask(call, Waiting { origin, reply_to, signature, holds, then });
+                self.ask(call, WaitingCall { origin, reply_to, signature, holds, then });
             }
             Step::Load(names) if done.tried.len() + names.len() > LOADS_PER_CALL_MAX => {
                 let text = "Too many units to load at once.";
@@ -598,14 +598,16 @@ impl Server {
                 let Some(name) = to_load.pop() else { return };
                 let holds = true;
                 let then = After::Again(Again { message, done, to_load, holds });
-                let waiting = Waiting { origin: origin.clone(), reply_to, signature, holds, then };
+                let waiting =
+                    WaitingCall { origin: origin.clone(), reply_to, signature, holds, then };
                 self.ask(Call::LoadUnit(name), waiting);
             }
             Step::LookAtFiles(unit) => {
                 done.has_looked = true;
                 let holds = false;
                 let then = After::Again(Again { message, done, to_load: Vec::new(), holds });
-                let waiting = Waiting { origin: origin.clone(), reply_to, signature, holds, then };
+                let waiting =
+                    WaitingCall { origin: origin.clone(), reply_to, signature, holds, then };
                 self.ask(Call::LookAtUnitFiles(unit), waiting);
             }
         }

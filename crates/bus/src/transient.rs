@@ -30,15 +30,15 @@ const PROPERTIES_MAX: usize = 4096;
 /// Why a list of properties cannot be taken.
 #[derive(Debug)]
 pub enum Fault {
-    /// The client is told.
-    Told(BusError),
+    /// The client gets this error.
+    Error(BusError),
     /// The message is not sound.
     Garbage(WireError),
 }
 
 impl From<BusError> for Fault {
     fn from(error: BusError) -> Fault {
-        Fault::Told(error)
+        Fault::Error(error)
     }
 }
 
@@ -97,7 +97,7 @@ pub fn read(unit_type: UnitType, body: &mut Reader<'_>) -> Result<Properties, Fa
         let start = body.clone();
         body.skip(signature)?;
         if fault.is_none() && count > PROPERTIES_MAX {
-            fault = Some(Fault::Told(BusError::limits_exceeded("Too many properties.")));
+            fault = Some(Fault::Error(BusError::limits_exceeded("Too many properties.")));
         }
         if fault.is_none() {
             let taken = properties.take(unit_type, name, signature, start, &mut limits);

@@ -64,7 +64,7 @@ impl Which {
         }
         ensure!(
             text.ends_with(".record") && !text.contains('/'),
-            "{text} is no file, and neither boot, reload, shutdown, boot~1 nor SINCE..UNTIL"
+            "{text} is neither a file nor boot, reload, shutdown, boot~1 or SINCE..UNTIL"
         );
         Ok(Which::Named(text.to_owned()))
     }
@@ -76,11 +76,13 @@ impl When {
             return Ok(When::Open);
         }
         if let Some(seconds) = text.strip_prefix('@') {
-            return Ok(When::Unix(seconds.parse().with_context(|| format!("{text} is no time"))?));
+            return Ok(When::Unix(
+                seconds.parse().with_context(|| format!("{text} is not a time"))?,
+            ));
         }
         let span = text.strip_prefix('-').and_then(|span| warren_unit::value::span(span).ok());
         let span = span.flatten().with_context(|| {
-            format!("{text} is no time: use -90s, -5min, @SECONDS since 1970, now, or nothing")
+            format!("{text} is not a time: use -90s, -5min, @SECONDS since 1970, now, or nothing")
         })?;
         Ok(When::Ago(span))
     }
@@ -91,7 +93,7 @@ impl When {
         let is_by_wall_clock = matches!(self, When::Unix(_));
         (is_by_wall_clock && now.slept_us >= SLEPT_US_MIN).then(|| {
             let slept = show::seconds(now.slept_us);
-            format!("the machine slept {slept} since it was started: what was before that is off")
+            format!("the machine was suspended for {slept} since boot: times before that are off")
         })
     }
 
@@ -112,7 +114,7 @@ impl When {
 }
 
 /// Said of a stretch of time.
-const NOTHING_RECORDED: &str = "nothing was recorded then";
+const NOTHING_RECORDED: &str = "nothing was recorded at that time";
 
 /// Sleeping less than this, in µs, is no matter: times are asked for in seconds.
 const SLEPT_US_MIN: u64 = 1_000_000;
@@ -262,7 +264,7 @@ where
         let read = bytes.and_then(|bytes| Ok(record::read(&bytes)?));
         read.inspect_err(|error| complain!("warren: skipping {name}: {error:#}")).ok()
     });
-    let too_few = || format!("fewer than two {text}s can be read");
+    let too_few = || format!("fewer than two recordings of a {text} can be read");
     let newest = readable.next().with_context(too_few)?;
     let newest = Analysis::of_file(&newest);
     let mut repeats = Repeats::default();
@@ -276,7 +278,7 @@ where
 fn fewer(subject: Subject, back: usize, there: usize, asked: usize) -> Option<String> {
     let text = subject.text();
     let from = if back > 0 { format!(" from {text}~{back} on back") } else { String::new() };
-    (there < asked).then(|| format!("only {there} {text}s are kept{from}"))
+    (there < asked).then(|| format!("only {there} recordings of a {text} are kept{from}"))
 }
 
 /// The manager, connected to when something is asked of it.
@@ -404,13 +406,16 @@ where
     F: FnOnce() -> Result<Client>,
 {
     let answer = manager.call(request)?;
-    warren_trace::base64::decode(&answer.data).context("the manager's answer is no recording")
+    warren_trace::base64::decode(&answer.data).context("the manager's answer is not a recording")
 }
 
 /// That there is none, and why, as far as the manager's answer says so.
 fn missing(subject: Subject, answer: &RecordsAnswer) -> String {
     if let Some(trouble) = &answer.trouble {
-        return format!("no such {} is kept: the last could not be: {trouble}", subject.text());
+        return format!(
+            "no recording of this {}: the last one could not be saved: {trouble}",
+            subject.text()
+        );
     }
     let mut rows = answer.records.iter();
     let when = match subject {
@@ -420,7 +425,7 @@ fn missing(subject: Subject, answer: &RecordsAnswer) -> String {
         Subject::Shutdown => "; a shutdown is shown by the next boot",
         Subject::Reload | Subject::Live => "",
     };
-    format!("no such {} is kept{when}; see warren chart --list", subject.text())
+    format!("no recording of this {}{when}; see warren chart --list", subject.text())
 }
 
 #[cfg(test)]

@@ -195,7 +195,7 @@ impl Client {
             }
             Err(ReplyError::Malformed(error)) => Err(CallError::Broken(error.into())),
             Err(ReplyError::NoParameters) => {
-                Err(CallError::Broken(std::io::Error::other("it has no parameters")))
+                Err(CallError::Broken(std::io::Error::other("it takes no parameters")))
             }
         }
     }

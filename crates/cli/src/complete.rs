@@ -35,7 +35,7 @@ enum Kind {
 
 /// The word that is being typed.
 #[derive(Debug, Default)]
-struct Typed {
+struct WordAtCursor {
     /// What it may be; nothing if the script knows, or nobody does.
     kind: Option<Kind>,
     /// Which manager the words before it name.
@@ -56,7 +56,7 @@ pub fn script(shell: Shell) -> String {
 /// Prints what the last of `words` may become, each on a line.
 pub fn run(words: &[String]) -> i32 {
     let Some((last, before)) = words.split_last() else { return 0 };
-    let typed = Typed::new(before, last);
+    let typed = WordAtCursor::new(before, last);
     let all = match typed.kind {
         None => Vec::new(),
         Some(Kind::Unit) => units(last, typed.global),
@@ -83,8 +83,8 @@ fn units(beginning: &str, global: Global) -> Vec<String> {
     answer.units.into_iter().map(|row| row.name).collect()
 }
 
-impl Typed {
-    fn new(before: &[String], last: &str) -> Typed {
+impl WordAtCursor {
+    fn new(before: &[String], last: &str) -> WordAtCursor {
         let mut table = <Cli as CommandFactory>::command();
         // Options that every command takes are in each from then on.
         table.build();
@@ -94,7 +94,7 @@ impl Typed {
             if let Some(option) = awaited.take() {
                 note(&mut global, option, word);
             } else if word == "--" {
-                return Typed::default();
+                return WordAtCursor::default();
             } else if word.starts_with('-') {
                 let (option, value) = option(command, word);
                 match (option, value) {
@@ -116,7 +116,7 @@ impl Typed {
             None => positional(),
             awaited => awaited,
         };
-        Typed { kind: argument.and_then(kind), global }
+        WordAtCursor { kind: argument.and_then(kind), global }
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
     fn check(line: &str, expected: Option<Kind>) -> Global {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let (last, before) = words.split_last().expect("there is one");
-        let typed = Typed::new(before, last);
+        let typed = WordAtCursor::new(before, last);
         assert_eq!(typed.kind, expected, "{line}");
         typed.global
     }

@@ -29,11 +29,13 @@ pub fn nobody(why: Option<&WhyAnswer>) -> String {
         .and_then(|step| [&step.unmet, &step.unmet_then].into_iter().flatten().flatten().next());
     let more = match (daemon, unmet) {
         (None, _) => format!("{DAEMON} is not installed here."),
-        (_, Some(unmet)) => format!("{DAEMON} does not run here: {unmet} is not met."),
+        (_, Some(unmet)) => {
+            format!("{DAEMON} does not run here: its condition {unmet} is not met.")
+        }
         (Some(step), _) if step.row.active == ActiveState::Failed => {
             "It has failed: warren why warren-deviced".to_owned()
         }
-        _ => "To have them looked for: warren start warren-deviced".to_owned(),
+        _ => "To look for devices: warren start warren-deviced".to_owned(),
     };
     format!("warren-deviced is not running: all devices are assumed to be present.\n{more}\n")
 }
@@ -176,7 +178,7 @@ dev-x.device is waited for by x.mount: no such device was seen
             assert!(shown.ends_with(&format!("\n{expected}\n")), "{shown}");
         };
         let row = |active: &str| json!({"load": "loaded", "active": active});
-        check(row("inactive"), "To have them looked for: warren start warren-deviced");
+        check(row("inactive"), "To look for devices: warren start warren-deviced");
         check(row("failed"), "It has failed: warren why warren-deviced");
         let mut unmet = row("inactive");
         unmet["unmet"] = json!(["ConditionVirtualization=!container"]);

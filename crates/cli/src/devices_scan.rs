@@ -64,7 +64,7 @@ fn last_words(reader: &mut Child) -> String {
     let mut words = String::new();
     let read = reader.stderr.take().map(|mut errors| errors.read_to_string(&mut words));
     match (read, words.trim_end()) {
-        (Some(Ok(_)), "") | (None | Some(Err(_)), _) => "it did not say why".to_owned(),
+        (Some(Ok(_)), "") | (None | Some(Err(_)), _) => "it gave no reason".to_owned(),
         (Some(Ok(_)), words) => words.to_owned(),
     }
 }

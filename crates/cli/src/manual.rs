@@ -14,7 +14,7 @@ type Row = (&'static str, &'static str);
 
 /// What every command ends with.
 const STATUSES: [Row; 3] =
-    [("0", "It is done."), ("1", "An error."), ("2", "The command line is wrong.")];
+    [("0", "Success."), ("1", "An error."), ("2", "The command line is wrong.")];
 
 /// What more some end with.
 const MORE: &[(&[&str], &[Row])] = &[
@@ -22,7 +22,7 @@ const MORE: &[(&[&str], &[Row])] = &[
         &["start", "stop", "restart", "try-restart", "reload", "reload-or-restart"],
         &[
             ("1", "A job was cancelled, or another error."),
-            ("3", "A job failed, or was refused, by the unit's own fault."),
+            ("3", "A job failed, or was refused, because of the unit itself."),
             ("4", "A job failed, or was refused, because of a unit that this one needs."),
             ("5", "A unit does not exist, or is not loaded."),
         ],
@@ -31,15 +31,15 @@ const MORE: &[(&[&str], &[Row])] = &[
         &["enable", "reenable", "disable", "mask"],
         &[("3, 4, 5", "With --now, what start and stop end with.")],
     ),
-    (&["status"], &[("3", "A unit is not up."), ("4", "A unit does not exist.")]),
-    (&["is-active"], &[("3", "None of the units is up.")]),
+    (&["status"], &[("3", "A unit is not active."), ("4", "A unit does not exist.")]),
+    (&["is-active"], &[("3", "None of the units is active.")]),
     (&["is-failed"], &[("1", "None of the units has failed, or an error.")]),
     (&["is-enabled"], &[("1", "None of the units is enabled, or an error.")]),
-    (&["verify", "fleet-check", "icinga-check"], &[("1", "There are errors.")]),
-    (&["fleet-diff"], &[("1", "Something differs, or an error.")]),
+    (&["verify", "fleet-check", "icinga-check"], &[("1", "Errors were found.")]),
+    (&["fleet-diff"], &[("1", "There are differences, or an error.")]),
     (&["fleet-fmt"], &[("1", "With --check, a file would change, or an error.")]),
     (&["fleet-console"], &[("1", "An expression fails, or the rules have faults.")]),
-    (&["logs"], &[("1", "Nothing was found, or an error.")]),
+    (&["logs"], &[("1", "No match, or an error.")]),
     (
         &["run"],
         &[("N", "What the machine's process 1 ends with; 128 and the signal if one kills it.")],

@@ -112,7 +112,7 @@ pub fn shutdown(answer: &ShutdownAnswer, machine: Option<&str>) -> String {
     let mut out = match answer.stopping {
         true => {
             let left = match answer.jobs {
-                0 => "all jobs done, ending the last processes".to_owned(),
+                0 => "all jobs done, stopping the last processes".to_owned(),
                 1 => "1 job left".to_owned(),
                 jobs => format!("{jobs} jobs left"),
             };
@@ -262,7 +262,7 @@ fn loaded(unit: &StatusAnswer, style: Style) -> String {
         }
     };
     if unit.differs_on_disk {
-        let said = "its files have changed since; 'warren refresh' puts that into force";
+        let said = "its files have changed since; to apply that: warren refresh";
         out = format!("{out}\n   Warning: {}", style.paint(Tone::Warn, said));
     }
     out
@@ -366,7 +366,7 @@ pub fn why(answer: &WhyAnswer, style: Style, machine: Option<&str>) -> String {
         inhibitors(&mut out, locks);
     }
     if answer.units.is_empty() && out.is_empty() {
-        return "No unit has failed or waits.\n".to_owned();
+        return "No unit has failed or is waiting.\n".to_owned();
     }
     for unit in &answer.units {
         why_unit(&mut out, unit, style);
@@ -550,8 +550,8 @@ fn under_way(unit: &WhyStep) -> Option<String> {
     let process = going.process.clone().or(server);
     let process = process.map(|it| format!(" ({it})")).unwrap_or_default();
     let left = match going.left_us {
-        Some(left) => format!("it is given up in {}", span_us(left)),
-        None => "it may take for ever".to_owned(),
+        Some(left) => format!("gives up in {}", span_us(left)),
+        None => "no time limit".to_owned(),
     };
     Some(format!("{what} for {so_far}{process}; {left}"))
 }

@@ -198,7 +198,7 @@ fn summary(
         None => doing,
     };
     let doing = match is_silent {
-        true => "the manager does not respond; it is asked again".to_owned(),
+        true => "the manager does not respond; retrying".to_owned(),
         false => doing,
     };
     let resident = bytes(now.resident_bytes);

@@ -19,7 +19,7 @@ use crate::output::{print_json, tell_json};
 
 /// A verb on unit files with what it is to be done to.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct FileRequest {
     /// systemctl's word for it.
     pub(crate) verb: &'static str,
     /// Names with their suffix, or paths; of what is disabled the names.
@@ -30,9 +30,9 @@ pub(crate) struct Wanted {
     pub(crate) args: UnitFiles,
 }
 
-impl Wanted {
+impl FileRequest {
     /// What a command means, if it is about unit files. An error if a path cannot be made absolute.
-    pub(crate) fn of(command: &Command) -> Result<Option<Wanted>> {
+    pub(crate) fn of(command: &Command) -> Result<Option<FileRequest>> {
         let (verb, args) = match command {
             Command::Enable(args) => ("enable", args),
             Command::Disable(args) => ("disable", args),
@@ -40,13 +40,13 @@ impl Wanted {
             Command::Mask(args) => ("mask", args),
             Command::Unmask(args) => ("unmask", args),
             Command::Link(args) => ("link", args),
-            Command::Preset(args) => return Wanted::preset(args).map(Some),
+            Command::Preset(args) => return FileRequest::preset(args).map(Some),
             _ => return Ok(None),
         };
-        Wanted::new(verb, String::new(), args.clone()).map(Some)
+        FileRequest::new(verb, String::new(), args.clone()).map(Some)
     }
 
-    fn new(verb: &'static str, mode: String, args: UnitFiles) -> Result<Wanted> {
+    fn new(verb: &'static str, mode: String, args: UnitFiles) -> Result<FileRequest> {
         if let Some(pattern) = args.units.iter().find(|unit| is_pattern(unit)) {
             bail!("{pattern} is a pattern; name each unit to {verb}");
         }
@@ -58,7 +58,7 @@ impl Wanted {
             (_, true) => Ok(unit.clone()),
         };
         let files = args.units.iter().map(file).collect::<Result<_>>()?;
-        Ok(Wanted { verb, files, mode, args })
+        Ok(FileRequest { verb, files, mode, args })
     }
 
     /// What is to be masked, of which the manager is asked whether it exists: who masks a typo is told.
@@ -71,10 +71,10 @@ impl Wanted {
         self.files.iter().map(|file| last_part(file).to_owned()).collect()
     }
 
-    fn preset(args: &PresetArgs) -> Result<Wanted> {
+    fn preset(args: &PresetArgs) -> Result<FileRequest> {
         let PresetArgs { units, all, mode, runtime, force, root } = args.clone();
         let files = UnitFiles { units, runtime, force, now: false, comment: None, root };
-        Wanted::new(if all { "preset-all" } else { "preset" }, mode, files)
+        FileRequest::new(if all { "preset-all" } else { "preset" }, mode, files)
     }
 
     /// What the manager is asked for.

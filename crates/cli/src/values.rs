@@ -35,7 +35,7 @@ pub fn machine_name(text: &str) -> Result<String, String> {
         "" => "it is empty",
         _ if text.len() > MACHINE_NAME_BYTES_MAX => "it has more than 64 bytes",
         _ if !text.chars().all(is_fit) => "letters, digits, '-', '_' and '.' are allowed",
-        _ if text.parse::<i32>().is_ok() => "a number is taken for a process id",
+        _ if text.parse::<i32>().is_ok() => "a number means a process id",
         _ => return Ok(text.to_owned()),
     };
     Err(refused.to_owned())

@@ -29,7 +29,7 @@ use crate::leaving;
 use crate::names;
 use crate::output::{Style, clean_lines, print, print_json, tell_json, without_number};
 use crate::render;
-use crate::unit_files::{Wanted, does_not_exist, one_by_one, print_states, states_in_root};
+use crate::unit_files::{FileRequest, does_not_exist, one_by_one, print_states, states_in_root};
 
 /// systemctl's status for a unit that is not up.
 const EXIT_NOT_ACTIVE: i32 = 3;
@@ -102,14 +102,14 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::IsEnabled(IsEnabledArgs { units, root: Some(root) }) => {
             states_in_root(&units, &root, &global)
         }
-        command => match Wanted::of(&command)? {
+        command => match FileRequest::of(&command)? {
             Some(wanted) => unit_files(&wanted, global),
             None => Session::open(global)?.run(command),
         },
     }
 }
 
-fn unit_files(wanted: &Wanted, global: Global) -> Result<i32> {
+fn unit_files(wanted: &FileRequest, global: Global) -> Result<i32> {
     let Some(root) = &wanted.args.root else { return Session::open(global)?.unit_files(wanted) };
     let (answer, errors) = wanted.in_root(root)?;
     wanted.print(&answer, global.json, global.quiet);
@@ -546,7 +546,7 @@ impl Session {
             )
         })?;
         let facts = crate::security::Facts::of(pid)
-            .with_context(|| format!("{unit}: process {pid} cannot be looked at"))?;
+            .with_context(|| format!("{unit}: process {pid} cannot be inspected"))?;
         let asked = verifier.environment(&unit).map_err(anyhow::Error::msg)?;
         Ok(crate::security::Report { unit, pid, facts, asked })
     }
@@ -609,7 +609,7 @@ impl Session {
         Ok(0)
     }
 
-    fn unit_files(&mut self, wanted: &Wanted) -> Result<i32> {
+    fn unit_files(&mut self, wanted: &FileRequest) -> Result<i32> {
         for unit in wanted.masked().iter().filter(|_| !self.global.quiet) {
             let answer = self.client.call(&FileState { unit: Some(unit.clone()) })?;
             if answer.state.is_none() {
@@ -645,7 +645,7 @@ impl Session {
         Ok(print_states(states.into_iter(), &self.global).max(refused))
     }
 
-    fn now(&mut self, wanted: &Wanted) -> Result<i32> {
+    fn now(&mut self, wanted: &FileRequest) -> Result<i32> {
         let (args, units) = (&wanted.args, wanted.units());
         match (args.now, wanted.verb) {
             (true, "enable" | "reenable") => self.jobs(JobType::Start, &units, false),
@@ -742,7 +742,7 @@ fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
     let mut child = match command.arg0(program).spawn() {
         Ok(child) => child,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            complain!("warren: {program}: not installed");
+            complain!("warren: {program} is not installed");
             return Ok(EXIT_NO_COMMAND);
         }
         Err(error) => return Err(error).with_context(|| program.clone()),

@@ -110,7 +110,7 @@ impl Verifier {
         let parent = path.parent().unwrap_or(&path);
         let kind = parent.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
         let name = kind.strip_suffix(".d").and_then(owner_of).ok_or_else(|| {
-            format!("{}: no drop-in, as {kind} is no directory UNIT.d", path.display())
+            format!("{}: not a drop-in: {kind} is not a directory UNIT.d", path.display())
         })?;
         let beside = parent.parent().map(Path::to_path_buf).unwrap_or_default();
         let others = self.paths.iter().filter(|path| **path != beside).cloned();
@@ -151,7 +151,7 @@ impl Verifier {
         match name.unit_type() {
             UnitType::Service => Ok(*compiler.service().0.exec),
             UnitType::Socket => Ok(*compiler.socket().0.exec),
-            _ => Err(format!("{name} is no service")),
+            _ => Err(format!("{name} is not a service")),
         }
     }
 

@@ -272,7 +272,7 @@ fn what_a_manager_does_not_answer_is_said_in_words() {
     ];
     let said = "warren: the running manager is of another version and does not support Totals\n= 1";
     check("unknown", &["totals"], unknown, said);
-    let said = "warren: the manager's answer cannot be read: it has no parameters\n= 1";
+    let said = "warren: the manager's answer cannot be read: it takes no parameters\n= 1";
     check("empty", &["totals"], &["{}"], said);
     let scratch = Scratch::new("killed");
     let socket = scratch.0.join("control");
@@ -403,7 +403,7 @@ fn a_lock_stays_until_the_command_has_ended_whatever_ends_it() {
 #[test]
 fn a_chart_of_what_is_yet_to_come_is_refused() {
     let said = warren(&["--socket", "/nonexistent/control", "chart", "@99999999999.."]);
-    assert_eq!(said, "warren: nothing was recorded then\n= 1");
+    assert_eq!(said, "warren: nothing was recorded at that time\n= 1");
 }
 
 /// `warren top` on a terminal that python plays.

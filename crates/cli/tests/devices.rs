@@ -56,7 +56,7 @@ fn images_are_read_and_rubbish_is_survived() {
     let fifo = path("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));
     for odd in ["/dev/null", "/dev/zero", dir.to_str().expect("a plain path"), &fifo] {
-        let shown = format!("{odd}: cannot be read: no block device and no file\n");
+        let shown = format!("{odd}: cannot be read: neither a block device nor a file\n");
         check(&["scan", odd], 1, &shown, false);
     }
     if let Some(needs) = lacks() {
@@ -136,7 +136,11 @@ fn a_group_of_this_host_is_not_called_anothers() {
     assert!(installed.expect("coreutils are there").success());
     for (name, at, expected) in [
         ("here", dir.as_path(), "complete\n"),
-        ("there", dir.as_path(), "complete, not started by itself: owned by system \"there\"\n"),
+        (
+            "there",
+            dir.as_path(),
+            "complete, not started automatically: owned by system \"there\"\n",
+        ),
         // Nobody knows what this host is called.
         ("here", "/nowhere".as_ref(), "not started by itself: owned by system \"here\"\n"),
     ] {

@@ -226,7 +226,7 @@ fn rules_are_tested() {
     assert!(found.ends_with("= 1"), "{found}");
     write("wrong.test", "\n");
     let found = rules.warren("fleet test .", "");
-    assert!(found.contains("FAILED ./wrong.test: it expects nothing\n"), "{found}");
+    assert!(found.contains("FAILED ./wrong.test: it has no expectations\n"), "{found}");
     assert!(found.ends_with("= 1"), "{found}");
 }
 

@@ -21,7 +21,7 @@ const RECORD_BYTES_MAX: u64 = 1 << 20;
 
 /// How much of a group was started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Begun {
+pub struct StartRecord {
     /// All of it.
     pub whole: bool,
     /// What can run without the missing members.
@@ -30,10 +30,10 @@ pub struct Begun {
     pub volumes: BTreeSet<String>,
 }
 
-impl Begun {
+impl StartRecord {
     /// Nothing was.
     pub fn is_empty(&self) -> bool {
-        *self == Begun::default()
+        *self == StartRecord::default()
     }
 
     /// A line for each thing.
@@ -46,8 +46,8 @@ impl Begun {
     }
 
     /// Reads a record; `None` for what is none.
-    pub fn parse(text: &str) -> Option<Begun> {
-        let mut begun = Begun::default();
+    pub fn parse(text: &str) -> Option<StartRecord> {
+        let mut begun = StartRecord::default();
         for line in text.lines() {
             match line.split_once(' ').unwrap_or((line, "")) {
                 ("whole", "") => begun.whole = true,
@@ -63,14 +63,14 @@ impl Begun {
 }
 
 /// All records of a directory; what is none, or cannot be read, is left out.
-pub fn read(directory: &Path) -> BTreeMap<GroupId, Begun> {
+pub fn read(directory: &Path) -> BTreeMap<GroupId, StartRecord> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let record = |entry: fs::DirEntry| {
         let group = GroupId::parse(entry.file_name().to_str()?)?;
         let mut text = String::new();
         let file = fs::File::open(entry.path()).ok()?;
         file.take(RECORD_BYTES_MAX).read_to_string(&mut text).ok()?;
-        Some((group, Begun::parse(&text)?))
+        Some((group, StartRecord::parse(&text)?))
     };
     entries.take(RECORDS_MAX).filter_map(record).collect()
 }
@@ -85,11 +85,11 @@ mod tests {
         for (whole, degraded, names) in
             [(true, false, &[][..]), (false, true, &[]), (false, false, &["home", "swap-1"])]
         {
-            let begun = Begun { whole, degraded, volumes: volumes(names) };
-            assert_eq!(Begun::parse(&begun.to_text()), Some(begun));
+            let begun = StartRecord { whole, degraded, volumes: volumes(names) };
+            assert_eq!(StartRecord::parse(&begun.to_text()), Some(begun));
         }
         for rubbish in ["", "\n", "whole now", "volume", "volume ../x", "volume a b", "else"] {
-            assert_eq!(Begun::parse(rubbish), None, "{rubbish:?}");
+            assert_eq!(StartRecord::parse(rubbish), None, "{rubbish:?}");
         }
     }
 

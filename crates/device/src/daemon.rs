@@ -17,7 +17,7 @@ use warren_sys::inotify::Inotify;
 use warren_sys::netlink::{Group, Uevents};
 
 use crate::activate::{self, online_file, online_path};
-use crate::begun::Begun;
+use crate::begun::StartRecord;
 use crate::index::{
     Decision, Device, DeviceNumber, Event, GroupId, Index, NotReady, Policy, Role, Start,
 };
@@ -28,7 +28,7 @@ use crate::news::Teller;
 use crate::orders::Order;
 use crate::readers::{Answer, Outcome, Readers};
 use crate::report::{self, Details, Report};
-use crate::sysfs::{Found, Roots};
+use crate::sysfs::{BlockDevice, Roots};
 
 mod events;
 mod hands;
@@ -38,7 +38,7 @@ mod pass;
 mod tell;
 mod writes;
 
-use hands::{Done, Hands};
+use hands::{ExecutorNews, Hands};
 use nodes::Nodes;
 use pass::{Batch, ListAgain, Pass};
 use writes::Writes;
@@ -70,7 +70,7 @@ pub struct Options {
     /// Rules of the index.
     pub policy: Policy,
     /// What was started before, by [`crate::begun`].
-    pub begun: BTreeMap<GroupId, Begun>,
+    pub begun: BTreeMap<GroupId, StartRecord>,
 }
 
 /// The daemon.
@@ -90,7 +90,7 @@ pub struct Daemon {
     epoll: Epoll,
     ready: Events,
     /// Devices as they were looked at last.
-    found: BTreeMap<DeviceNumber, Found>,
+    found: BTreeMap<DeviceNumber, BlockDevice>,
     /// Their kernel names.
     names: BTreeMap<String, DeviceNumber>,
     /// Reads under way; true: to be repeated, because an event came meanwhile.
@@ -116,7 +116,7 @@ pub struct Daemon {
     /// Groups of which it may be new what was started.
     unkept: BTreeSet<GroupId>,
     /// The records of that.
-    kept: BTreeMap<GroupId, Begun>,
+    kept: BTreeMap<GroupId, StartRecord>,
     /// There are records from before, and some may be of groups that are gone.
     has_absent: bool,
     /// Places of what is no disk.
@@ -155,7 +155,7 @@ impl Daemon {
             epoll.add(inotify, 0, Interest::READ)?;
         }
         let without = [&names, &written].into_iter().find_map(|inotify| inotify.as_ref().err());
-        let without = without.map(|why| format!("nodes are not watched: {why}"));
+        let without = without.map(|why| format!("cannot watch device nodes: {why}"));
         if let Some(hands) = &hands {
             epoll.add(hands, 0, Interest::READ)?;
         }
@@ -226,8 +226,8 @@ impl Daemon {
         }
         for done in self.hands.as_mut().map_or_else(|| Ok(Vec::new()), Hands::done)? {
             match done {
-                Done::Ended(groups, result) => self.ended(&groups, &result),
-                Done::Trouble(line) => self.log(line),
+                ExecutorNews::Ended(groups, result) => self.ended(&groups, &result),
+                ExecutorNews::Trouble(line) => self.log(line),
             }
         }
         self.step(Event::Time);
@@ -297,7 +297,7 @@ impl Daemon {
     // ---- devices ----
 
     /// A device is there: it is read when its content may be new, and when it counts at all.
-    fn consider(&mut self, mut found: Found, is_change: bool) {
+    fn consider(&mut self, mut found: BlockDevice, is_change: bool) {
         let number = found.number;
         if self.follows_udev(&found) && !found.is_initialized {
             found.facts.not_ready = Some(NotReady::NotInitialized);
@@ -346,7 +346,7 @@ impl Daemon {
 
     // ---- reads ----
 
-    fn read(&mut self, found: &Found) {
+    fn read(&mut self, found: &BlockDevice) {
         if self.reading.insert(found.number, false).is_none() {
             // Before it is read: what is written from then on is read again.
             self.watch_for_writes(found);
@@ -394,7 +394,7 @@ impl Daemon {
         }
     }
 
-    fn tell_trouble(&mut self, found: &Found, outcome: &Outcome) {
+    fn tell_trouble(&mut self, found: &BlockDevice, outcome: &Outcome) {
         match outcome {
             Outcome::Scanned(scan) => {
                 let faults: Vec<String> = scan.faults.iter().map(ToString::to_string).collect();
@@ -429,7 +429,7 @@ impl Daemon {
         }
     }
 
-    fn arrived(&mut self, found: &Found, role: Role, texts: Texts) {
+    fn arrived(&mut self, found: &BlockDevice, role: Role, texts: Texts) {
         let device = Device {
             number: found.number,
             diskseq: found.diskseq,
@@ -499,7 +499,7 @@ impl Daemon {
 
     /// Without udev, whose rules do it, the kernel is told of the parts of a file system on several
     /// devices: it mounts one only when it knows all.
-    fn register(&mut self, found: &Found, device: &Device) {
+    fn register(&mut self, found: &BlockDevice, device: &Device) {
         let Role::Btrfs { num_devices: 2.., .. } = device.role else { return };
         if self.follows_udev(found) || self.index.refusal(device).is_some() {
             return;

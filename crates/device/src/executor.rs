@@ -79,7 +79,7 @@ fn carry_out(
 
 fn obey(order: Option<Order>, places: &Places, runner: &mut Runner) -> Option<Answer> {
     let Some(order) = order else {
-        return Some(Answer::Trouble("an order that is none was not carried out".to_owned()));
+        return Some(Answer::Trouble("refused a malformed order".to_owned()));
     };
     let refusal = order.refusal();
     let trouble = |path: &str, done: io::Result<()>| {

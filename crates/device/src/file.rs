@@ -36,7 +36,9 @@ fn check_kind(found: &Metadata) -> io::Result<()> {
     let kind = found.file_type();
     match kind.is_file() || kind.is_block_device() {
         true => Ok(()),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "no block device and no file")),
+        false => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a block device nor a file"))
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::begun::Begun;
+use crate::begun::StartRecord;
 use crate::lvm::LvmId;
 use crate::lvm::area::TextKey;
 use crate::lvm::group::VolumeGroup;
@@ -174,7 +174,7 @@ struct Entry {
 /// What was done for a group.
 #[derive(Debug, Clone, Default)]
 struct Run {
-    begun: Begun,
+    begun: StartRecord,
     deadline_ms: Option<u64>,
     overdue: bool,
     result: Option<Result<(), String>>,
@@ -405,7 +405,7 @@ impl Index {
     }
 
     /// Takes up what was started before: none of it is started again.
-    pub fn take_up(&mut self, groups: BTreeMap<GroupId, Begun>) {
+    pub fn take_up(&mut self, groups: BTreeMap<GroupId, StartRecord>) {
         let run = |begun| Run { begun, result: Some(Ok(())), ..Run::default() };
         self.runs.extend(groups.into_iter().map(|(group, begun)| (group, run(begun))));
     }

@@ -10,7 +10,7 @@
 use serde_json::{Value, json};
 
 use crate::activate::RunFile;
-use crate::begun::Begun;
+use crate::begun::StartRecord;
 use crate::index::{DeviceNumber, GroupId};
 use crate::lvm::LvmId;
 
@@ -27,7 +27,7 @@ pub enum Order {
     /// when it has.
     Register(u64, String),
     /// It is kept what was started of a group, or forgotten.
-    Keep(GroupId, Option<Begun>),
+    Keep(GroupId, Option<StartRecord>),
     /// A program is run.
     Run(Run),
     /// The manager learns that this daemon is well: the process that reads disks sees no socket of it.
@@ -82,10 +82,7 @@ impl Order {
         };
         (!is_fine).then(|| {
             let what: String = what.chars().take(NODE_BYTES_MAX).collect();
-            format!(
-                "not done, it is none of this daemon's works: {}",
-                crate::bytes::printable(&what)
-            )
+            format!("refused: not a command of this daemon: {}", crate::bytes::printable(&what))
         })
     }
 
@@ -96,7 +93,7 @@ impl Order {
             Order::Link(link, node) => json!(["link", link, node]),
             Order::Register(id, node) => json!(["register", id, node]),
             Order::Keep(group, begun) => {
-                json!(["keep", group.to_string(), begun.as_ref().map(Begun::to_text)])
+                json!(["keep", group.to_string(), begun.as_ref().map(StartRecord::to_text)])
             }
             Order::Run(run) => json!(["run", run.id, run.udev, run.words]),
             Order::Alive => json!(["alive"]),
@@ -113,7 +110,7 @@ impl Order {
             "register" => Order::Register(value.get(1)?.as_u64()?, text(2)?),
             "alive" => Order::Alive,
             "keep" if value.get(2)?.is_null() => Order::Keep(GroupId::parse(&text(1)?)?, None),
-            "keep" => Order::Keep(GroupId::parse(&text(1)?)?, Some(Begun::parse(&text(2)?)?)),
+            "keep" => Order::Keep(GroupId::parse(&text(1)?)?, Some(StartRecord::parse(&text(2)?)?)),
             "run" => {
                 let words = value.get(3)?.as_array()?.iter();
                 let words = words.map(|word| word.as_str().map(str::to_owned));
@@ -334,7 +331,7 @@ mod tests {
         check(Order::Register(1, "/etc/passwd".to_owned()), false);
         let group = GroupId::parse("md:00112233-4455-6677-8899-aabbccddeeff").expect("a group");
         let volumes = ["home".to_owned()].into();
-        check(Order::Keep(group, Some(Begun { volumes, ..Begun::default() })), true);
+        check(Order::Keep(group, Some(StartRecord { volumes, ..StartRecord::default() })), true);
         check(Order::Keep(group, None), true);
     }
 

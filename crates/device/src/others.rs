@@ -21,7 +21,7 @@ const OTHERS_MAX: usize = 65_536;
 
 /// What an event tells of such a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum OtherEvent {
     /// It is there, in this way.
     There(DeviceFacts),
     /// The device at this path has no unit, or not any more.
@@ -41,7 +41,7 @@ pub fn list(roots: &Roots, udev: bool) -> Vec<DeviceFacts> {
 }
 
 /// What an event tells; nothing if it is of a disk or of what has no unit anyway.
-pub fn heard(event: &Uevent, udev: bool) -> Option<Heard> {
+pub fn heard(event: &Uevent, udev: bool) -> Option<OtherEvent> {
     if event.is_block() {
         return None;
     }
@@ -52,10 +52,10 @@ pub fn heard(event: &Uevent, udev: bool) -> Option<Heard> {
         false => has_unit(subsystem, event.name()),
     };
     if event.action == Action::Remove || udev && !has_unit {
-        return Some(Heard::Gone(path));
+        return Some(OtherEvent::Gone(path));
     }
     let get = |key: &str| event.get(key).map(str::to_owned);
-    has_unit.then(|| Heard::There(told(path, subsystem, event.name(), get)))
+    has_unit.then(|| OtherEvent::There(told(path, subsystem, event.name(), get)))
 }
 
 /// `:seat:systemd:`
@@ -197,8 +197,8 @@ mod tests {
         let event = Uevent::parse(datagram.as_bytes()).expect("an event");
         let got = match heard(&event, udev) {
             None => "-".to_owned(),
-            Some(Heard::Gone(path)) => format!("gone {path}"),
-            Some(Heard::There(told)) => show(&told),
+            Some(OtherEvent::Gone(path)) => format!("gone {path}"),
+            Some(OtherEvent::There(told)) => show(&told),
         };
         assert_eq!(got, expected, "{text}");
     }

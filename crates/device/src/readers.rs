@@ -17,7 +17,7 @@ use warren_sys::eventfd::EventFd;
 use crate::file::DeviceFile;
 use crate::index::DeviceNumber;
 use crate::read::{ReadAt, Scratch};
-use crate::scan::{Known, Scan, scan};
+use crate::scan::{KnownTexts, Scan, scan};
 
 mod all;
 
@@ -96,7 +96,7 @@ struct State {
     held: usize,
     threads: usize,
     next_thread: u64,
-    known: Known,
+    known: KnownTexts,
     closed: bool,
 }
 

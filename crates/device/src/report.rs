@@ -19,8 +19,8 @@ mod render;
 const KINDS: [&str; 4] = ["vg", "md", "btrfs", "luks"];
 
 /// What is said of a physical volume that its group takes for lost.
-const WRITTEN_OFF: &str = "its group was changed while it was away and takes it for lost: \
-                           vgextend --restoremissing takes it back";
+const WRITTEN_OFF: &str =
+    "its volume group was changed while it was missing; to add it again: vgextend --restoremissing";
 
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Details {
         if let Content::Luks(luks) = &scan.content
             && luks.from_second
         {
-            notes.push("its first header is damaged, the second one is read".to_owned());
+            notes.push("its first header is damaged; using the second one".to_owned());
         }
         Details { size_bytes: scan.size_bytes, what: describe(&scan.content), notes }
     }
@@ -177,9 +177,9 @@ fn disk_report(index: &Index, device: &Device, details: Option<&Details>) -> Dis
     let mut notes = details.notes;
     notes.extend(index.refusal(device).map(|refusal| refusal.as_str().to_owned()));
     let listed = index.lists_freed(device).into_iter();
-    notes.extend(listed.map(|group| format!("vg {group} is older and lists it still")));
+    notes.extend(listed.map(|group| format!("vg {group} is older and still lists it")));
     if index.is_outdated(device) {
-        notes.push("its group does not list it any more".to_owned());
+        notes.push("its group no longer lists it".to_owned());
     }
     if index.is_written_off(device) {
         notes.push(WRITTEN_OFF.to_owned());
@@ -288,7 +288,9 @@ pub fn describe(content: &Content) -> String {
         Content::Partitions(_) => "partitions".to_owned(),
         Content::Firmware(found) => {
             let (name, version) = (found.format.mdadm_name(), &found.version);
-            format!("{name} {version}, a disk of a firmware RAID: mdadm starts it, nothing here")
+            format!(
+                "{name} {version}, a disk of a firmware RAID: mdadm starts it, not warren-deviced"
+            )
         }
         Content::Luks(luks) => named(&format!("luks{}", luks.version), &luks.label, &luks.uuid),
         Content::Lvm(member) => format!("pv {}", member.header.id),

@@ -44,9 +44,9 @@ pub fn enter(roots: &Roots) -> Result<Vec<String>> {
 fn own_view(roots: &Roots) -> std::result::Result<(), String> {
     let paths = [(&roots.sys, true), (&roots.dev, false), (&roots.udev, true)];
     if let Some((path, _)) = paths[..2].iter().find(|(path, _)| !path.is_dir()) {
-        return Err(format!("no view of its own: {} is not there", path.display()));
+        return Err(format!("no mount namespace: {} does not exist", path.display()));
     }
-    let failed = |error: warren_sys::Error| format!("no view of its own: {error}");
+    let failed = |error: warren_sys::Error| format!("no mount namespace: {error}");
     namespace::unshare(Namespaces::MOUNT).map_err(failed)?;
     mount::set_propagation_of_all(Sharing::Slave).map_err(failed)?;
     let empty = MountOptions::parse("nosuid,nodev,noexec,mode=755,size=64k");
@@ -89,13 +89,13 @@ fn change_root() -> Result<()> {
 fn become_nobody(left: &mut Vec<String>) -> Result<()> {
     let held = child::capabilities()?.permitted & CAP_DAC_READ_SEARCH;
     if let Err(error) = child::limit_bounding_set(held) {
-        left.push(format!("the bounding set stays: {error}"));
+        left.push(format!("cannot drop capabilities: {error}"));
     }
     child::set_no_new_privileges()?;
     child::keep_capabilities(true)?;
     let ids = child::set_groups(&[]).and_then(|()| child::set_gid(NOBODY));
     if let Err(error) = ids.and_then(|()| child::set_uid(NOBODY)) {
-        left.push(format!("its user stays: {error}"));
+        left.push(format!("cannot change the user: {error}"));
     }
     child::set_capabilities(Capabilities { effective: held, permitted: held, inheritable: 0 })
 }

@@ -85,9 +85,9 @@ impl Scan {
 
 /// Metadata texts that need not be read again.
 #[derive(Debug, Clone, Default)]
-pub struct Known(BTreeSet<TextKey>);
+pub struct KnownTexts(BTreeSet<TextKey>);
 
-impl Known {
+impl KnownTexts {
     /// True when the text was read before.
     pub fn contains(&self, key: TextKey) -> bool {
         self.0.contains(&key)
@@ -289,19 +289,19 @@ impl fmt::Display for Fault {
 
 fn label_fault(fault: LabelFault) -> &'static str {
     match fault {
-        LabelFault::OtherSector => "it says it belongs to another sector",
+        LabelFault::OtherSector => "it belongs to another sector",
         LabelFault::Checksum => "its checksum is wrong",
-        LabelFault::Kind => "of an unknown kind",
+        LabelFault::Kind => "unknown kind",
         LabelFault::Header => "the header behind it is damaged",
     }
 }
 
 fn area_fault(fault: AreaFault) -> &'static str {
     match fault {
-        AreaFault::OffDevice => "it does not lie on the device",
+        AreaFault::OffDevice => "it lies beyond the end of the device",
         AreaFault::Header => "its header is damaged",
         AreaFault::HeaderChecksum => "the checksum of its header is wrong",
-        AreaFault::Location => "its text would not lie within it",
+        AreaFault::Location => "its text lies outside of it",
         AreaFault::TextChecksum => "the checksum of its text is wrong",
         AreaFault::Read(_) => "it cannot be read",
     }
@@ -311,7 +311,7 @@ fn group_fault(fault: GroupFault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match fault {
         GroupFault::Text(text) => write!(f, "byte {} of its text: {}", text.at, text.what),
         GroupFault::Missing(what) => write!(f, "its text has no {what}"),
-        GroupFault::TooLarge => f.write_str("its text lists more than can be"),
+        GroupFault::TooLarge => f.write_str("its text lists more than is possible"),
         GroupFault::TwiceInGroup(id) => write!(f, "its text lists {id} twice"),
     }
 }
@@ -319,16 +319,16 @@ fn group_fault(fault: GroupFault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn md_fault(fault: MdFault) -> &'static str {
     match fault {
         MdFault::Checksum => "its checksum is wrong",
-        MdFault::OtherPlace => "it was written for another place",
-        MdFault::Header => "a number in it cannot be",
+        MdFault::OtherPlace => "it was written for another position",
+        MdFault::Header => "it has an impossible number",
     }
 }
 
 fn btrfs_fault(fault: BtrfsFault) -> &'static str {
     match fault {
-        BtrfsFault::OtherPlace => "it was written for another place",
+        BtrfsFault::OtherPlace => "it was written for another position",
         BtrfsFault::Checksum => "its checksum is wrong",
-        BtrfsFault::Header => "a number in it cannot be",
+        BtrfsFault::Header => "it has an impossible number",
     }
 }
 

@@ -48,7 +48,7 @@ const BELOW_MAX: usize = 4096;
 
 /// A block device that is there, not read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct BlockDevice {
     /// Its number.
     pub number: DeviceNumber,
     /// See [`crate::index::Device::diskseq`].
@@ -110,7 +110,7 @@ pub fn list(roots: &Roots) -> io::Result<Vec<String>> {
 }
 
 /// Looks at one device. `None` when it went in the meantime.
-pub fn look(roots: &Roots, name: &str) -> io::Result<Option<Found>> {
+pub fn look(roots: &Roots, name: &str) -> io::Result<Option<BlockDevice>> {
     let Some(path) = device_path(roots, name)? else { return Ok(None) };
     let dir = roots.sys.join(&path[1..]);
     let Some(uevent) = read_optional(&dir.join("uevent"))? else { return Ok(None) };
@@ -121,7 +121,7 @@ pub fn look(roots: &Roots, name: &str) -> io::Result<Option<Found>> {
     let (Some(major), Some(minor)) = (part("MAJOR"), part("MINOR")) else { return Ok(None) };
     let number = DeviceNumber { major, minor };
     let record = database(roots, number)?;
-    Ok(Some(Found {
+    Ok(Some(BlockDevice {
         number,
         diskseq: field("DISKSEQ").and_then(|text| text.parse().ok()).unwrap_or(0),
         name: name.to_owned(),

@@ -140,7 +140,7 @@ impl<'d> Visitor<'d> for Values {
         }
         out.sort_by(|a, b| a.0.cmp(&b.0));
         if let Some(twice) = out.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(de::Error::custom(format!("the key '{}' is there twice", twice[0].0)));
+            return Err(de::Error::custom(format!("the key '{}' appears twice", twice[0].0)));
         }
         Ok(Read(Data::Table(out)))
     }
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         check("a.json", "{\"a\":\n x}", "a.json: expected value at line 2 column 2");
-        check("a.json", "{\"a\": 1, \"a\": 2}", "a.json: the key 'a' is there twice");
+        check("a.json", "{\"a\": 1, \"a\": 2}", "a.json: the key 'a' appears twice");
         check("a.json", &"[".repeat(200), "a.json: ");
         check("a.yaml", "a: [1\nb: 2\n", "a.yaml: ");
         check("a.yaml", "a: .inf\n", "a.yaml: ");

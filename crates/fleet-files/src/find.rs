@@ -16,13 +16,13 @@ const DEPTH_MAX: usize = 32;
 
 /// What of a directory is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct Selection {
     pub files: bool,
     pub directories: bool,
 }
 
-impl Wanted {
-    pub(crate) const FILES: Wanted = Wanted { files: true, directories: false };
+impl Selection {
+    pub(crate) const FILES: Selection = Selection { files: true, directories: false };
 }
 
 /// Whether a text has wildcards.
@@ -62,7 +62,7 @@ pub(crate) fn fixed_part(pattern: &Path) -> PathBuf {
 pub(crate) fn below(
     directory: &Path,
     pattern: &str,
-    wanted: Wanted,
+    wanted: Selection,
     listed: &mut Vec<PathBuf>,
 ) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -72,7 +72,7 @@ pub(crate) fn below(
 
 fn descend(
     directory: &Path,
-    (pattern, wanted): (&str, Wanted),
+    (pattern, wanted): (&str, Selection),
     depth: usize,
     found: &mut Vec<PathBuf>,
     listed: &mut Vec<PathBuf>,
@@ -274,14 +274,14 @@ mod tests {
             fs::write(path, "").expect("a file");
         }
         std::os::unix::fs::symlink("nowhere", scratch.path("gone.conf")).expect("a link");
-        let found = below(&scratch.0, "*.conf", Wanted::FILES, &mut Vec::new());
+        let found = below(&scratch.0, "*.conf", Selection::FILES, &mut Vec::new());
         let expected: Vec<PathBuf> = all.iter().map(|path| scratch.path(path)).collect();
         assert_eq!(found, expected);
         let mut sorted = found.clone();
         sorted.sort();
         sorted.sort_by(|a, b| read_order(a, b));
         assert_eq!(sorted, expected);
-        let both = Wanted { files: true, directories: true };
+        let both = Selection { files: true, directories: true };
         let found = below(&scratch.0, "*.conf", both, &mut Vec::new());
         assert_eq!(found[6], scratch.path("dir.conf"));
     }

@@ -10,7 +10,7 @@ mod reading;
 mod watched;
 
 pub use data::parse as parse_data;
-pub use reading::{Asked, Host, Log, Reading};
+pub use reading::{Host, IncludeRequest, Log, Reading};
 pub use watched::{Changes, Files};
 
 use std::path::{Path, PathBuf};
@@ -36,12 +36,12 @@ pub fn user_directory() -> Option<PathBuf> {
 
 /// Every `*.conf` below a directory, sorted.
 pub fn rules_below(directory: &Path) -> Vec<PathBuf> {
-    find::below(directory, "*.conf", find::Wanted::FILES, &mut Vec::new())
+    find::below(directory, "*.conf", find::Selection::FILES, &mut Vec::new())
 }
 
 /// Every `*.test` below a directory, in the order in which rules would be read.
 pub fn tests_below(directory: &Path) -> Vec<PathBuf> {
-    find::below(directory, "*.test", find::Wanted::FILES, &mut Vec::new())
+    find::below(directory, "*.test", find::Selection::FILES, &mut Vec::new())
 }
 
 /// The bytes of a file, no more than [`FILE_BYTES_MAX`].

@@ -15,14 +15,14 @@ use crate::{ALL_BYTES_MAX, FILE_BYTES_MAX};
 
 /// A file that was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct SourceFile {
     pub identity: Identity,
     pub source: Source,
 }
 
 /// Which files an `include` asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum IncludeRequest {
     /// `include "a.conf"`, `include "*.conf"`: the path, which may be a pattern.
     Path(PathBuf),
     /// `include_recursive "dir", "*.conf"`: the directory and the pattern of names below it.
@@ -31,9 +31,9 @@ pub enum Asked {
 
 /// What an evaluation looked at.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    pub files: BTreeMap<PathBuf, Known>,
-    pub patterns: Vec<(Asked, Vec<PathBuf>)>,
+pub(crate) struct Observation {
+    pub files: BTreeMap<PathBuf, SourceFile>,
+    pub patterns: Vec<(IncludeRequest, Vec<PathBuf>)>,
     pub directories: Vec<PathBuf>,
 }
 
@@ -42,20 +42,20 @@ pub type Log<'l> = &'l mut (dyn FnMut(&str) + Send);
 
 /// Answers what an evaluation asks, and notes what it looked at.
 pub struct Reading<'r> {
-    pub(crate) seen: &'r mut Seen,
+    pub(crate) seen: &'r mut Observation,
     /// What was read before: a file that is as it was then is not read again.
-    pub(crate) before: &'r BTreeMap<PathBuf, Known>,
+    pub(crate) before: &'r BTreeMap<PathBuf, SourceFile>,
     pub(crate) search: &'r [PathBuf],
     pub(crate) bytes: u64,
     pub(crate) log: Log<'r>,
 }
 
-impl Asked {
+impl IncludeRequest {
     /// What an `include` asks for.
     ///
     /// # Errors
     /// In words: `include <...>` has no search path here.
-    pub fn of(include: &Include) -> Result<Asked, String> {
+    pub fn of(include: &Include) -> Result<IncludeRequest, String> {
         let directory = Path::new(&include.from).parent().unwrap_or(Path::new(""));
         let path = directory.join(&include.path);
         match include.kind {
@@ -67,17 +67,17 @@ impl Asked {
             }
             IncludeKind::Recursive | IncludeKind::Zones => {
                 let pattern = include.pattern.clone().unwrap_or_else(|| "*.conf".to_owned());
-                Ok(Asked::Below(path, pattern))
+                Ok(IncludeRequest::Below(path, pattern))
             }
-            IncludeKind::Relative => Ok(Asked::Path(path)),
+            IncludeKind::Relative => Ok(IncludeRequest::Path(path)),
         }
     }
 
     /// Whether it asks for this file.
     pub fn covers(&self, path: &Path) -> bool {
         match self {
-            Asked::Path(pattern) => find::path_fits(pattern, path),
-            Asked::Below(directory, pattern) => {
+            IncludeRequest::Path(pattern) => find::path_fits(pattern, path),
+            IncludeRequest::Below(directory, pattern) => {
                 let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
                 path.starts_with(directory) && find::name_fits(pattern, name)
             }
@@ -87,21 +87,21 @@ impl Asked {
     /// Which of two files that it asks for is read first.
     pub fn order(&self, a: &Path, b: &Path) -> std::cmp::Ordering {
         match self {
-            Asked::Path(_) => a.cmp(b),
-            Asked::Below(..) => find::read_order(a, b),
+            IncludeRequest::Path(_) => a.cmp(b),
+            IncludeRequest::Below(..) => find::read_order(a, b),
         }
     }
 
     /// The files that it asks for. What a pattern finds and is none, or leads nowhere, is left out.
     pub(crate) fn find(&self, listed: &mut Vec<PathBuf>) -> Vec<PathBuf> {
         match self {
-            Asked::Path(pattern) => {
+            IncludeRequest::Path(pattern) => {
                 let mut found = find::glob_paths(pattern, listed);
                 found.retain(|path| fs::metadata(path).is_ok_and(|m| !m.is_dir()));
                 found
             }
-            Asked::Below(directory, pattern) => {
-                find::below(directory, pattern, find::Wanted::FILES, listed)
+            IncludeRequest::Below(directory, pattern) => {
+                find::below(directory, pattern, find::Selection::FILES, listed)
             }
         }
     }
@@ -109,8 +109,8 @@ impl Asked {
     /// Looks whether there is the directory in which it asks for files.
     fn check_directory(&self, kind: IncludeKind) -> Result<(), String> {
         let directory = match self {
-            Asked::Path(pattern) => find::fixed_part(pattern),
-            Asked::Below(directory, _) => directory.clone(),
+            IncludeRequest::Path(pattern) => find::fixed_part(pattern),
+            IncludeRequest::Below(directory, _) => directory.clone(),
         };
         let directory = if directory.as_os_str().is_empty() { ".".into() } else { directory };
         match fs::metadata(&directory) {
@@ -124,7 +124,7 @@ impl Asked {
 }
 
 /// A file's state and text, bounded. What is neither a file nor readable is an error in words.
-pub(crate) fn read(path: &Path, before: Option<&Known>) -> Result<Known, String> {
+pub(crate) fn read(path: &Path, before: Option<&SourceFile>) -> Result<SourceFile, String> {
     let says = |error: std::io::Error| format!("{}: {error}", path.display());
     let metadata = fs::metadata(path).map_err(says)?;
     let identity = Identity::of(&metadata);
@@ -145,7 +145,7 @@ pub(crate) fn read(path: &Path, before: Option<&Known>) -> Result<Known, String>
         Some(known) if *known.source.text == *bytes => known.source.clone(),
         _ => Source::new(&path.to_string_lossy(), &bytes),
     };
-    Ok(Known { identity, source })
+    Ok(SourceFile { identity, source })
 }
 
 impl Reading<'_> {
@@ -161,7 +161,7 @@ impl Reading<'_> {
         Ok(source)
     }
 
-    fn files(&mut self, asked: Asked) -> Result<Vec<Source>, String> {
+    fn files(&mut self, asked: IncludeRequest) -> Result<Vec<Source>, String> {
         let found = asked.find(&mut self.seen.directories);
         let sources = found.iter().map(|path| self.file(path)).collect();
         self.seen.patterns.push((asked, found));
@@ -177,15 +177,15 @@ impl Outside for Reading<'_> {
                 return self.file(&path).map(|source| vec![source]);
             }
         }
-        match Asked::of(include)? {
-            Asked::Path(path) if !find::is_pattern(&include.path) => {
+        match IncludeRequest::of(include)? {
+            IncludeRequest::Path(path) if !find::is_pattern(&include.path) => {
                 if path.symlink_metadata().is_err() {
                     return Err(format!("Include file '{}' does not exist", path.display()));
                 }
                 match fs::metadata(&path) {
                     Ok(m) if !m.is_dir() => self.file(&path).map(|source| vec![source]),
                     // A directory, or a link that leads nowhere yet: nothing is included.
-                    _ => self.files(Asked::Path(path)),
+                    _ => self.files(IncludeRequest::Path(path)),
                 }
             }
             asked => {
@@ -200,9 +200,9 @@ impl Outside for Reading<'_> {
     }
 
     fn data(&mut self, include: &Include) -> Result<Data, String> {
-        match Asked::of(include)? {
-            Asked::Path(path) => crate::data::parse(&self.file(&path)?),
-            Asked::Below(..) => Err("an inventory is one file".to_owned()),
+        match IncludeRequest::of(include)? {
+            IncludeRequest::Path(path) => crate::data::parse(&self.file(&path)?),
+            IncludeRequest::Below(..) => Err("an inventory is one file".to_owned()),
         }
     }
 
@@ -242,7 +242,7 @@ impl Facts for Host {
     ) -> Vec<String> {
         let mut listed = Vec::new();
         if let Some(directory) = below {
-            let wanted = find::Wanted { files, directories };
+            let wanted = find::Selection { files, directories };
             let found = find::below(Path::new(directory), pattern, wanted, &mut listed);
             return found.into_iter().map(|path| path.to_string_lossy().into_owned()).collect();
         }

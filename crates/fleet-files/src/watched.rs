@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use warren_fleet::Source;
 use warren_sys::inotify::{Inotify, WatchFor, WatchId};
 
-use crate::reading::{Log, Reading, Seen, read};
+use crate::reading::{Log, Observation, Reading, read};
 
 /// What became of the files of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub struct Files {
     directory: PathBuf,
     /// Where `include <...>` looks.
     search: Vec<PathBuf>,
-    seen: Seen,
+    seen: Observation,
     watch: Option<Inotify>,
     watched: BTreeMap<WatchId, PathBuf>,
     /// The directories that are watched.
@@ -45,7 +45,7 @@ impl Files {
         Files {
             directory,
             search: Vec::new(),
-            seen: Seen::default(),
+            seen: Observation::default(),
             watch: if watched { Inotify::new().ok() } else { None },
             watched: BTreeMap::new(),
             directories: BTreeSet::new(),
@@ -85,7 +85,7 @@ impl Files {
         // Watched first: what changes while it is read is heard of.
         self.watch_directory(&self.directory.clone());
         before.directories.iter().for_each(|directory| self.watch_directory(directory));
-        let mut seen = Seen::default();
+        let mut seen = Observation::default();
         let (before_files, search) = (&before.files, &self.search);
         let reading = Reading { seen: &mut seen, before: before_files, search, bytes: 0, log };
         let out = evaluate(reading);

@@ -8,7 +8,7 @@ use crate::token::{Keyword, Token, TokenKind};
 
 /// An `object`, `template` or `apply` with a written name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedDefinition {
     /// Which of the three.
     pub keyword: Keyword,
     /// The type.
@@ -40,7 +40,7 @@ fn solid(module: &Module) -> impl Iterator<Item = &Token> {
 }
 
 /// Every definition with a written name.
-pub fn named(module: &Module) -> Vec<Named> {
+pub fn named(module: &Module) -> Vec<NamedDefinition> {
     let tokens: Vec<&Token> = solid(module).collect();
     let one = |three: &[&Token]| {
         let [head, of_type, name] = three else { return None };
@@ -48,7 +48,7 @@ pub fn named(module: &Module) -> Vec<Named> {
         let is_definition = is_definition(keyword)
             && of_type.kind == TokenKind::Name
             && name.kind == TokenKind::String;
-        is_definition.then(|| Named {
+        is_definition.then(|| NamedDefinition {
             keyword,
             of_type: text(module, of_type),
             name: text(module, name).trim_matches('"').to_owned(),
@@ -88,7 +88,7 @@ pub fn is_after_import(module: &Module, at: u32) -> bool {
 
 /// What belongs to a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Completion {
     /// The name of a template.
     Template,
     /// A type: of the definition that this word begins.
@@ -106,9 +106,9 @@ pub enum Wanted {
 }
 
 /// What belongs to a place: told by the words before it in its statement.
-pub fn wanted(module: &Module, at: u32) -> Wanted {
+pub fn wanted(module: &Module, at: u32) -> Completion {
     if is_after_import(module, at) {
-        return Wanted::Template;
+        return Completion::Template;
     }
     let is_word =
         |kind| matches!(kind, TokenKind::Name | TokenKind::String | TokenKind::Keyword(_));
@@ -119,11 +119,11 @@ pub fn wanted(module: &Module, at: u32) -> Wanted {
         before.pop();
     }
     match before.last().map(|token| token.kind) {
-        Some(TokenKind::Dot) => Wanted::Member(path_before(module, &before)),
-        Some(TokenKind::Keyword(keyword)) if is_definition(keyword) => Wanted::Type(keyword),
-        Some(TokenKind::Keyword(Keyword::To)) => Wanted::Target,
+        Some(TokenKind::Dot) => Completion::Member(path_before(module, &before)),
+        Some(TokenKind::Keyword(keyword)) if is_definition(keyword) => Completion::Type(keyword),
+        Some(TokenKind::Keyword(Keyword::To)) => Completion::Target,
         Some(TokenKind::Newline | TokenKind::Semicolon | TokenKind::OpenBrace) | None => {
-            Wanted::Statement
+            Completion::Statement
         }
         _ => in_statement(module, &before),
     }
@@ -143,7 +143,7 @@ fn path_before(module: &Module, before: &[&Token]) -> Vec<String> {
 }
 
 /// A value behind `NAME =`, else an expression.
-fn in_statement(module: &Module, before: &[&Token]) -> Wanted {
+fn in_statement(module: &Module, before: &[&Token]) -> Completion {
     let ends = |token: &&Token| {
         matches!(token.kind, TokenKind::Newline | TokenKind::Semicolon | TokenKind::OpenBrace)
     };
@@ -153,9 +153,9 @@ fn in_statement(module: &Module, before: &[&Token]) -> Wanted {
             if name.kind == TokenKind::Name
                 && matches!(text(module, sign).as_str(), "=" | "+=") =>
         {
-            Wanted::Value(text(module, name))
+            Completion::Value(text(module, name))
         }
-        _ => Wanted::Expression,
+        _ => Completion::Expression,
     }
 }
 
@@ -301,31 +301,32 @@ apply Service \"web\" to Container {
 
     #[test]
     fn what_belongs_to_a_place_is_known() {
-        let check = |text: &str, expected: Wanted| {
+        let check = |text: &str, expected: Completion| {
             let at = text.find('|').expect("a place") as u32;
             let source = Source::new("t", text.replace('|', "").as_bytes());
             let module = crate::parse(FileId(0), source).0;
             assert_eq!(wanted(&module, at), expected, "{text}");
         };
-        let value = |name: &str| Wanted::Value(name.to_owned());
-        let member =
-            |names: &[&str]| Wanted::Member(names.iter().map(|name| (*name).to_owned()).collect());
-        check("|", Wanted::Statement);
-        check("obj|", Wanted::Statement);
-        check("object |", Wanted::Type(Keyword::Object));
-        check("apply Ser|", Wanted::Type(Keyword::Apply));
-        check("apply Service \"x\" to |", Wanted::Target);
-        check("object Service \"x\" {\n  Res|", Wanted::Statement);
+        let value = |name: &str| Completion::Value(name.to_owned());
+        let member = |names: &[&str]| {
+            Completion::Member(names.iter().map(|name| (*name).to_owned()).collect())
+        };
+        check("|", Completion::Statement);
+        check("obj|", Completion::Statement);
+        check("object |", Completion::Type(Keyword::Object));
+        check("apply Ser|", Completion::Type(Keyword::Apply));
+        check("apply Service \"x\" to |", Completion::Target);
+        check("object Service \"x\" {\n  Res|", Completion::Statement);
         check("object Service \"x\" {\n  Restart = |", value("Restart"));
         check("object Service \"x\" {\n  Restart = \"al|\"\n}", value("Restart"));
         check("object Service \"x\" {\n  After += [ \"a\", |", value("After"));
-        check("object Service \"x\" {\n  import \"|\"\n}", Wanted::Template);
+        check("object Service \"x\" {\n  import \"|\"\n}", Completion::Template);
         check(
             "apply Service \"x\" to Container {\n  assign where container.|\n}",
             member(&["container"]),
         );
         check("x = container.vars.ti|", member(&["container", "vars"]));
-        check("apply Service \"x\" to Container {\n  assign where |\n}", Wanted::Expression);
+        check("apply Service \"x\" to Container {\n  assign where |\n}", Completion::Expression);
     }
 
     #[test]

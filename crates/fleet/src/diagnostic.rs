@@ -145,9 +145,9 @@ impl Sink {
         self.alike.push(0);
         match self.list.len() {
             n if n + 1 < DIAGNOSTICS_MAX => self.list.push(diagnostic),
-            n if n < DIAGNOSTICS_MAX => self
-                .list
-                .push(Diagnostic::error(diagnostic.place, "there are more faults; not listed")),
+            n if n < DIAGNOSTICS_MAX => {
+                self.list.push(Diagnostic::error(diagnostic.place, "more faults are not listed"))
+            }
             _ => {
                 self.alike.pop();
             }
@@ -180,7 +180,7 @@ pub fn limited(mut all: Vec<Diagnostic>) -> Vec<Diagnostic> {
         all.into_iter().partition(|fault| fault.severity == Severity::Error);
     for list in [&mut errors, &mut others] {
         if let Some(last) = list.get(DIAGNOSTICS_MAX - 1).filter(|_| list.len() > DIAGNOSTICS_MAX) {
-            let message = "there are more faults; not listed".to_owned();
+            let message = "more faults are not listed".to_owned();
             let last =
                 Diagnostic { severity: last.severity, ..Diagnostic::error(last.place, message) };
             list.truncate(DIAGNOSTICS_MAX - 1);

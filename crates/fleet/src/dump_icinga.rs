@@ -5,7 +5,7 @@
 
 mod hints;
 
-use hints::{Hints, Written};
+use hints::{Hints, SourceHints};
 
 use crate::ast::Kind;
 use crate::dump::Only;
@@ -33,7 +33,7 @@ impl Dump<'_> {
     /// The objects, in the order of their types and names.
     pub fn all(&self) -> Vec<Vec<u8>> {
         let heap = Heap::over(&self.world.layer);
-        let written = Written::of(self.modules);
+        let written = SourceHints::of(self.modules);
         let objects = self.only.objects(self.world, self.types).into_iter();
         objects.map(|object| self.one(&heap, &written, object)).collect()
     }
@@ -49,7 +49,7 @@ impl Dump<'_> {
         out
     }
 
-    fn one(&self, heap: &Heap<'_>, written: &Written<'_>, id: ObjectId) -> Vec<u8> {
+    fn one(&self, heap: &Heap<'_>, written: &SourceHints<'_>, id: ObjectId) -> Vec<u8> {
         let object = heap.object(id);
         let origin = written.extent(object.origin);
         let mut out = b"{\"debug_hints\":".to_vec();

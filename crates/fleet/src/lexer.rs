@@ -147,7 +147,7 @@ impl Lexer<'_> {
         }
         // One report for a run of bytes: a binary file has many.
         let length = self.rest().iter().take_while(|byte| is_foreign(**byte)).count().max(1);
-        self.report(length, "these characters mean nothing here");
+        self.report(length, "unexpected characters");
         self.push(TokenKind::Bad, self.at + length);
     }
 }

@@ -43,7 +43,7 @@ const COMPARED_ITEMS_MAX: usize = 1 << 20;
 const COMPARED_DEPTH_MAX: usize = 200;
 
 /// `a == b`. Numbers and booleans are one kind, null is the empty string, arrays are compared
-/// item by item, everything else is itself only. Arrays too large or too deep to be compared are
+/// item by item, everything else is itself only. Arrays too large or too deeply nested to be compared are
 /// not equal.
 pub fn equal(heap: &Heap<'_>, a: Value, b: Value) -> bool {
     let mut budget = COMPARED_ITEMS_MAX;
@@ -178,7 +178,7 @@ fn refused(heap: &Heap<'_>, types: &Types, operator: Binary, a: Value, b: Value)
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
 
 /// What is said of a longer one.
-pub const TOO_LONG: &str = "the text gets too long";
+pub const TOO_LONG: &str = "the string gets too long";
 
 /// The longest array that `+` makes.
 const ARRAY_ITEMS_MAX: usize = 1 << 22;
@@ -388,7 +388,7 @@ fn arrays(
         let pair = (item(x, at), item(y, at));
         budget.items = budget.items.saturating_sub(1);
         if budget.items == 0 || budget.depth > COMPARED_DEPTH_MAX {
-            return Err("the arrays are too large or too deep to be compared".to_owned());
+            return Err("the arrays are too large or too deeply nested to be compared".to_owned());
         }
         if compare_within(heap, types, operator, pair, budget)? {
             return Ok(true);

@@ -125,7 +125,7 @@ impl Lines {
         if self.bytes.get() <= LINES_BYTES_MAX {
             self.lines.borrow_mut().push(line);
         } else if before <= LINES_BYTES_MAX {
-            let text = b"further lines are left out".to_vec();
+            let text = b"more lines are not shown".to_vec();
             self.lines.borrow_mut().push(Line { text, ..line });
         }
     }

@@ -86,7 +86,7 @@ fn formatted(time: &Civil, pattern: &str) -> String {
         let (placeholder, length) = Placeholder::read(rest);
         let value = placeholder.value(time).unwrap_or_else(|| {
             let start = rest[..length].rfind('%').unwrap_or(0);
-            Written::Text(rest[start..length].to_owned())
+            PlaceholderValue::Text(rest[start..length].to_owned())
         });
         out.push_str(&placeholder.written(value));
         rest = &rest[length..];
@@ -109,7 +109,7 @@ struct Placeholder {
 }
 
 /// What a placeholder stands for.
-enum Written {
+enum PlaceholderValue {
     /// A number with so many digits, and what it is padded with unless it is said.
     Number(i64, usize, char),
     Text(String),
@@ -145,7 +145,7 @@ impl Placeholder {
     }
 
     /// Its value; none of what is not known.
-    fn value(&self, time: &Civil) -> Option<Written> {
+    fn value(&self, time: &Civil) -> Option<PlaceholderValue> {
         let letter = self.letter?;
         let is_known = match self.variant {
             Some('E') => !"%ABDFGHIMSUVWabdeghjklmw".contains(letter),
@@ -155,9 +155,9 @@ impl Placeholder {
         is_known.then(|| value(time, letter)).flatten()
     }
 
-    fn written(&self, value: Written) -> String {
+    fn written(&self, value: PlaceholderValue) -> String {
         match value {
-            Written::Number(number, digits, usual) => {
+            PlaceholderValue::Number(number, digits, usual) => {
                 let width = self.width;
                 match self.pad.unwrap_or(usual) {
                     '-' => format!("{number:width$}"),
@@ -165,7 +165,7 @@ impl Placeholder {
                     _ => format!("{number:00$}", digits.max(width)),
                 }
             }
-            Written::Text(text) => {
+            PlaceholderValue::Text(text) => {
                 let text = match (self.swapped, self.letter) {
                     (true, Some('p' | 'Z')) => text.to_lowercase(),
                     (true, Some('a' | 'A' | 'b' | 'B' | 'h')) => text.to_uppercase(),
@@ -180,14 +180,14 @@ impl Placeholder {
     }
 }
 
-fn value(time: &Civil, letter: char) -> Option<Written> {
-    use Written::Number;
+fn value(time: &Civil, letter: char) -> Option<PlaceholderValue> {
+    use PlaceholderValue::Number;
     let (hour, minute, second) = (time.seconds / 3600, time.seconds / 60 % 60, time.seconds % 60);
     let half = (hour + 11) % 12 + 1;
     let weekday = (time.days + 4).rem_euclid(7);
     let day_of_year = time.days - days_of(time.year, 1, 1);
-    let text = |text: &str| Some(Written::Text(text.to_owned()));
-    let all_of = |pattern: &str| Some(Written::Text(formatted(time, pattern)));
+    let text = |text: &str| Some(PlaceholderValue::Text(text.to_owned()));
+    let all_of = |pattern: &str| Some(PlaceholderValue::Text(formatted(time, pattern)));
     let number = |number: i64, digits: usize| Some(Number(number, digits, '0'));
     match letter {
         'Y' => number(time.year, 1),

@@ -46,7 +46,7 @@ pub struct Unit {
 }
 
 /// Units by path, and what is wrong with them.
-pub type Made = (BTreeMap<Box<str>, Unit>, Vec<Diagnostic>);
+pub type UnitSet = (BTreeMap<Box<str>, Unit>, Vec<Diagnostic>);
 
 /// Writes the units of a world.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ impl Units<'_> {
     }
 
     /// All units, written by several threads.
-    pub fn all(&self, threads: usize) -> Made {
+    pub fn all(&self, threads: usize) -> UnitSet {
         let objects = self.objects();
         let part = objects.len().div_ceil(threads.max(1)).max(UNITS_PER_THREAD_MIN);
         let parts: Vec<&[ObjectId]> = objects.chunks(part).collect();
@@ -138,8 +138,8 @@ fn insert(out: &mut BTreeMap<Box<str>, Unit>, unit: Unit) -> Option<Diagnostic> 
 
 /// The fault of a unit that is there already.
 pub(crate) fn made_twice(unit: &Unit, before: Place) -> Diagnostic {
-    let message = format!("the unit {} is made twice", unit.path);
-    Diagnostic::error(unit.origin, message).note(before, "the other one is made here")
+    let message = format!("two rules make the unit {}", unit.path);
+    Diagnostic::error(unit.origin, message).note(before, "the other one is here")
 }
 
 struct Writer<'w> {
@@ -237,7 +237,7 @@ impl Writer<'_> {
         let is_bad = |c: char| c == '/' || c.is_control();
         let fits = (1..=DROP_IN_NAME_BYTES_MAX).contains(&name.len());
         if !fits || name.starts_with('.') || name.contains(is_bad) {
-            let message = format!("'{name}' cannot be the name of a drop-in");
+            let message = format!("'{name}' is not a valid name of a drop-in");
             return Err(Diagnostic::error(self.object.origin, message));
         }
         let path = format!("{owner}.d/{name}.conf").into();
@@ -319,13 +319,15 @@ impl Writer<'_> {
         };
         let suffix = format!(".{}", self.unit_type);
         if path.is_none() && given.ends_with(&suffix) {
-            let message = format!("the name '{given}' ends in '{suffix}', which is added to it");
+            let message = format!(
+                "the name '{given}' ends in '{suffix}', which is added anyway: leave it out"
+            );
             let help = format!("write '{}'", given.trim_end_matches(suffix.as_str()));
             return Err(Diagnostic::error(self.object.origin, message).help(Some(help)));
         }
         name.map_err(|error| {
-            let message = format!("'{given}' cannot be the name of a unit: {error}");
-            let help = "set `name` to another one; letters, digits and :-_.\\ are allowed";
+            let message = format!("'{given}' is not a valid unit name: {error}");
+            let help = "set `name` to a valid one; letters, digits and :-_.\\ are allowed";
             Diagnostic::error(self.object.origin, message).help(Some(help.to_owned()))
         })
     }
@@ -468,7 +470,7 @@ mod tests {
              MemoryMax=1G  # 4\nRestart=always  # 3\n\n[Install]\n\
              WantedBy=multi-user.target  # 12\n# srv-shop.mount (15)\n[Mount]\nWhat=/dev/x  # 17\n\
              Where=/srv/shop  # 16\n\
-             11 warning: shop-web.service: DynamicUser= is not supported: what is to run by it is not started\n",
+             11 warning: shop-web.service: DynamicUser= is not supported: commands that need it are not started\n",
         );
     }
 
@@ -491,10 +493,10 @@ mod tests {
              object Mount \"e\" { What = \"/dev/x\"; Where = \"/m\" }\n\
              object Mount \"f\" { What = \"/dev/y\"; Where = \"/m/\" }",
             "# m.mount (6)\n[Mount]\nWhat=/dev/x  # 6\nWhere=/m  # 6\n\
-             1 error: 'a b' cannot be the name of a unit: character ' ' at byte 1\n\
+             1 error: 'a b' is not a valid unit name: character ' ' at byte 1\n\
              3 error: the value of ExecStart of 'c' cannot be written in one line\n\
              5 error: Mount 'd' has no Where\n\
-             7 error: the unit m.mount is made twice\n",
+             7 error: two rules make the unit m.mount\n",
         );
     }
 
@@ -512,7 +514,7 @@ mod tests {
              # db.service.d/wrong.conf (15)\n[Service]\nMemoryMax=much  # 17\n\
              # service.d/all.conf (7)\n[Service]\nCPUWeight=20  # 9\n\
              12 error: 'db.socket' is no service, so this cannot be a drop-in of it\n\
-             14 error: 'a/b' cannot be the name of a drop-in\n\
+             14 error: 'a/b' is not a valid name of a drop-in\n\
              17 error: db.service.d/wrong.conf: MemoryMax=: 'much' is not a size in bytes\n",
         );
     }

@@ -217,7 +217,7 @@ impl Config {
 
     fn take(&mut self, section: &Section, line: &str) -> Result<(), String> {
         match section {
-            Section::Other => Err("stands in no section that counts".to_owned()),
+            Section::Other => Err("is not in the section [Journal] or [Class NAME]".to_owned()),
             Section::Journal => self.set(line),
             Section::Class(class) => {
                 let room = self.classes.get_mut(class).expect("made when its section began");
@@ -295,7 +295,8 @@ enum Section {
 }
 
 fn assignment(line: &str) -> Result<(&str, &str), String> {
-    let (key, value) = line.split_once('=').ok_or_else(|| "is no assignment".to_owned())?;
+    let (key, value) =
+        line.split_once('=').ok_or_else(|| "is not an assignment, KEY=VALUE".to_owned())?;
     Ok((key.trim(), value.trim()))
 }
 
@@ -427,11 +428,11 @@ mod tests {
         let (config, faults) = read(text);
         assert_eq!(config, Config::default());
         let expected = [
-            "f:1: stands in no section that counts",
-            "f:3: Storage=often: one of volatile, persistent, auto, none is wanted",
+            "f:1: is not in the section [Journal] or [Class NAME]",
+            "f:3: Storage=often: expected volatile, persistent, auto or none",
             "f:4: unknown setting NoSuch=",
-            "f:5: SystemMaxUse=lots: bytes are wanted, with K, M, G, T, P or E",
-            "f:6: is no assignment",
+            "f:5: SystemMaxUse=lots: expected a size in bytes, with K, M, G, T, P or E",
+            "f:6: is not an assignment, KEY=VALUE",
             "f:7: unknown section [Other]",
             "f:10: SplitMode= has no effect here: all users' messages are in one store",
         ];
@@ -453,9 +454,9 @@ mod tests {
         assert_eq!(config.classes, expected.map(|(name, room)| (name.to_owned(), room)).into());
         let expected = [
             "f:6: unknown setting No=",
-            "f:7: MinUse=x: bytes are wanted, with K, M, G, T, P or E",
+            "f:7: MinUse=x: expected a size in bytes, with K, M, G, T, P or E",
             "f:11: 'Bad' is no name of a class: a-z, 0-9 and _ are, 32 at most",
-            "f:12: stands in no section that counts",
+            "f:12: is not in the section [Journal] or [Class NAME]",
         ];
         assert_eq!(faults, expected);
         let mut by_hand = Config::default();

@@ -65,7 +65,7 @@ use crate::daemon::bounds::TURN_MESSAGES_MAX;
 use crate::daemon::clock::now_us;
 use crate::daemon::control::Control;
 use crate::daemon::core::Core;
-use crate::daemon::datagrams::{Inlet, Taken};
+use crate::daemon::datagrams::{Inlet, ReceiveBuffers};
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
 use crate::daemon::kmsg::Kmsg;
 use crate::daemon::link::{Link, Received};
@@ -84,7 +84,7 @@ use crate::daemon::turnover::Turnover;
 use crate::daemon::unit_files::UnitFiles;
 use crate::input::handover::Packet;
 use crate::input::loss;
-use crate::input::pending::Found;
+use crate::input::pending::PendingContent;
 use warren_log_store::entry::Id128;
 use warren_log_store::error::{Error, Result, system};
 use warren_log_store::host::Host;
@@ -154,7 +154,7 @@ struct Daemon {
     core: Core,
     boot: Id128,
     buffer: Vec<u8>,
-    taken: Taken,
+    taken: ReceiveBuffers,
     /// What signals asked for in this turn.
     orders: Vec<Order>,
     shortage: Shortage,
@@ -204,12 +204,12 @@ fn listen_at_control(path: String, readers: &Readers) -> Result<OwnedFd> {
 }
 
 /// The memory for what is not written: the last daemon's, else a new one if the manager keeps it.
-fn take_up_pending(given: Option<OwnedFd>) -> (Pending, Found) {
+fn take_up_pending(given: Option<OwnedFd>) -> (Pending, PendingContent) {
     let memory = given.or_else(|| {
         let made = memfd::create("warren-pending").ok()?;
         inherit::keep(PENDING_NAME, made.as_fd()).then_some(made)
     });
-    memory.map_or_else(|| (Pending::none(), Found::default()), Pending::over)
+    memory.map_or_else(|| (Pending::none(), PendingContent::default()), Pending::over)
 }
 
 /// Takes what the manager tells of units, what it says itself, and streams; true when it said
@@ -235,7 +235,7 @@ fn hear_manager(
                         Some(fd) => {
                             streams.take(epoll, (key, fd), unit.clone(), boot, core.pending())
                         }
-                        None => Err("it came without its descriptor".to_owned()),
+                        None => Err("its file descriptor is missing".to_owned()),
                     };
                     if let Err(why) = taken {
                         core.lose_of(unit.name.as_bytes(), None, (loss::Kind::Stream, &why, 1));
@@ -263,7 +263,7 @@ impl Daemon {
         let managed = inherited.link.is_some() || options.namespace.is_some();
         let (pending, mut found) = match managed {
             true => take_up_pending(inherited.pending),
-            false => (Pending::none(), Found::default()),
+            false => (Pending::none(), PendingContent::default()),
         };
         let old = std::mem::take(&mut found.entries);
         let next = found.next.get(kmsg::NAME).copied();
@@ -296,7 +296,7 @@ impl Daemon {
             core: Core::start(options, (pending, old), descriptors)?,
             boot,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
-            taken: Taken::default(),
+            taken: ReceiveBuffers::default(),
             orders: Vec::new(),
             shortage: Shortage::default(),
             turnover: Turnover::default(),
@@ -331,9 +331,7 @@ impl Daemon {
     fn open_kmsg(&mut self, directory: &Path, next: Option<u64>) {
         match Kmsg::open(directory, self.boot, next) {
             Ok(kmsg) => self.kmsg = Some(kmsg),
-            Err(e) => {
-                self.core.note(&format!("Records of the kernel are not read: /dev/kmsg: {e}"))
-            }
+            Err(e) => self.core.note(&format!("Cannot read the kernel's log: /dev/kmsg: {e}")),
         }
     }
 
@@ -341,7 +339,7 @@ impl Daemon {
     fn open_audit(&mut self) {
         match Audit::open() {
             Ok(audit) => self.audit = Some(audit),
-            Err(e) => self.core.note(&format!("Records of the audit system are not read: {e}")),
+            Err(e) => self.core.note(&format!("Cannot read audit records: {e}")),
         }
     }
 
@@ -349,7 +347,7 @@ impl Daemon {
     fn watch_unit_files(&mut self, directory: &Path) {
         match UnitFiles::watch(directory) {
             Ok(files) => self.unit_files = Some(files),
-            Err(e) => self.core.note(&format!("Settings of units are not read: {e}")),
+            Err(e) => self.core.note(&format!("Cannot read the log settings of units: {e}")),
         }
     }
 
@@ -535,7 +533,12 @@ impl Daemon {
     fn with_inlet<T>(
         &mut self,
         transport: Transport,
-        act: impl FnOnce(&mut Inlet, (&mut Taken, &mut [u8]), &mut Core, &mut dyn FnMut(&mut Core)) -> T,
+        act: impl FnOnce(
+            &mut Inlet,
+            (&mut ReceiveBuffers, &mut [u8]),
+            &mut Core,
+            &mut dyn FnMut(&mut Core),
+        ) -> T,
     ) -> T {
         let Daemon { native, syslog, core, buffer, taken, .. } = self;
         let Daemon { link, unit_files, streams, epoll, boot, .. } = self;

@@ -57,9 +57,9 @@ fn files_that_are_no_messages_are_refused() {
     assert_eq!(lab.read(Expr::field("HOSTILE", "1")).len(), 0, "neither mixed nor two");
     let told = told(&lab);
     let count = |what: &str| told.iter().filter(|text| text.contains(what)).count();
-    assert_eq!(count("A message in a file is lost"), 1, "{told:?}");
+    assert_eq!(count("Lost a message sent as a file"), 1, "{told:?}");
     assert_eq!(count("5 more from "), 1, "each is counted: {told:?}");
-    assert_eq!(count("A datagram is lost, it came with file descriptors"), 1, "{told:?}");
+    assert_eq!(count("Lost a datagram: it carried file descriptors"), 1, "{told:?}");
 }
 
 /// What the daemon says itself.
@@ -92,16 +92,16 @@ fn nothing_is_lost_without_a_word() {
     assert_eq!(kept, ["kept", "cut", "many", "names"]);
     let told = told(&lab);
     let check = |text: &str| assert!(told.iter().any(|t| t.contains(text)), "{text}: {told:#?}");
-    check("A field is left out, an entry has no room for it: BIG, 34603008 bytes (");
-    check("The rest of a message is lost, its framing is broken: ");
+    check("Dropped a field: the entry is too large: BIG, 34603008 bytes (");
+    check("Lost the rest of a message: its framing is broken: ");
     check(&format!(", process {})", std::process::id()));
     check("1 more from ");
     check("messages with broken framing");
-    check("A field is left out, an entry has too many: X (");
+    check("Dropped a field: the entry has too many: X (");
     check("fields beyond an entry's number");
-    check("A field is left out, clients may not set it: \"_PID\" (");
+    check("Dropped a field that clients may not set: \"_PID\" (");
     check("fields that clients may not set");
-    check("A stream is closed, its header is not understood (");
+    check("Closed a log stream: its header is invalid (");
     check("streams without a header");
     let about = lab.read(Expr::field("OBJECT_PID", std::process::id().to_string()));
     assert!(about.len() >= 5, "readers find them: {}", about.len());
@@ -367,7 +367,7 @@ fn lines_of_one_user_that_never_end_have_a_bound() {
     endless.wait().expect("our child");
     assert_is_heard(&mut lab);
     assert_eq!(bytes(&lab), STREAMS * BYTES);
-    assert!(told(&lab).iter().any(|text| text.starts_with("A line is cut")), "{:?}", told(&lab));
+    assert!(told(&lab).iter().any(|text| text.starts_with("Cut a line")), "{:?}", told(&lab));
 }
 
 /// How many sources the daemon's loop waits for; proc_pid_fdinfo(5).

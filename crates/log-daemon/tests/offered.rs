@@ -135,8 +135,8 @@ fn sockets_that_cannot_be_closed_stop_no_log() {
     assert!(lab.read(Expr::field("OFFERED", "1")).is_empty());
     let told = told(&lab);
     let is_told = |what: &str| told.iter().any(|text| text.contains(what));
-    assert!(is_told("A datagram is lost, it came with file descriptors"), "{told:?}");
-    assert!(is_told("A message in a file is lost: it is no regular file"), "{told:?}");
+    assert!(is_told("Lost a datagram: it carried file descriptors"), "{told:?}");
+    assert!(is_told("Lost a message sent as a file: it is not a regular file"), "{told:?}");
     assert!(is_told(&format!("{} more from ", FILES - 1)), "{told:?}");
 }
 

@@ -175,7 +175,7 @@ impl<S: Service> Server<S> {
             self.listeners.iter().for_each(|listener| _ = self.epoll.remove(listener));
         }
         if !std::mem::replace(&mut self.is_told, true) {
-            warren_sys::tell!("Connections have to wait: {error}");
+            warren_sys::tell!("Cannot accept connections for now: {error}");
         }
     }
 

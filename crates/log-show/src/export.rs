@@ -51,7 +51,7 @@ pub struct Parser {
 }
 
 /// A field at the head of some bytes, and how long it is; `None`: more bytes are needed.
-type Taken<'a> = Option<(Line<'a>, usize)>;
+type FieldAtHead<'a> = Option<(Line<'a>, usize)>;
 
 enum Line<'a> {
     Field(&'a [u8], &'a [u8]),
@@ -151,7 +151,7 @@ impl Parser {
     }
 }
 
-fn take_line(data: &[u8]) -> Result<Taken<'_>, BadField> {
+fn take_line(data: &[u8]) -> Result<FieldAtHead<'_>, BadField> {
     /// Longest name with what is before its value, bytes.
     const HEAD_BYTES_MAX: usize = 1 << 10;
     let Some(end) = memchr::memchr(b'\n', data) else {

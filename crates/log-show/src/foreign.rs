@@ -33,7 +33,7 @@ pub fn is_own(path: &Path) -> bool {
 }
 
 /// A file that is read.
-struct Known {
+struct ForeignFile {
     /// Its place among the stores.
     part: usize,
     /// What it is on the disk; nothing else is as long as it is open.
@@ -51,7 +51,7 @@ fn inode_of(path: &Path) -> Option<Inode> {
 pub struct Foreign {
     args: Args,
     /// Those that were added, by their ids: one that gets another name is the same.
-    known: BTreeMap<Id128, Known>,
+    known: BTreeMap<Id128, ForeignFile>,
     /// Files that cannot be read, which is said once.
     refused: BTreeSet<PathBuf>,
     /// The log is not for the caller: what he logged himself is in a copy of it that is for him.
@@ -106,7 +106,7 @@ impl Foreign {
         match self.known.get_mut(&id) {
             Some(known) => known.inode = inode,
             None => {
-                self.known.insert(id, Known { part, inode });
+                self.known.insert(id, ForeignFile { part, inode });
                 journal.add(Box::new(file));
             }
         }
@@ -132,9 +132,9 @@ impl Foreign {
             let position = journal.furthest(file.header().sequence, positions)?;
             match self.gone(&found).filter(|_| !self.known.contains_key(&file.header().file)) {
                 Some(gone) => {
-                    let Some(Known { part, .. }) = self.known.remove(&gone) else { continue };
+                    let Some(ForeignFile { part, .. }) = self.known.remove(&gone) else { continue };
                     let id = file.header().file;
-                    self.known.insert(id, Known { part, inode: *inode });
+                    self.known.insert(id, ForeignFile { part, inode: *inode });
                     journal.replace(part, Box::new(file));
                     positions[part] = position;
                 }
@@ -150,7 +150,7 @@ impl Foreign {
 
     /// A file that was added and is there no more.
     fn gone(&self, found: &[(PathBuf, Inode)]) -> Option<Id128> {
-        let is_there = |known: &Known| found.iter().any(|(_, inode)| *inode == known.inode);
+        let is_there = |known: &ForeignFile| found.iter().any(|(_, inode)| *inode == known.inode);
         self.known.iter().find(|(_, known)| !is_there(known)).map(|(id, _)| *id)
     }
 

@@ -92,7 +92,7 @@ impl<'a> Input<'a> {
     pub fn bounded(&mut self, max: usize) -> Result<usize, Damage> {
         match usize::try_from(self.varint()?) {
             Ok(value) if value <= max => Ok(value),
-            _ => Err(Damage("a number beyond its bound")),
+            _ => Err(Damage("number out of bounds")),
         }
     }
 

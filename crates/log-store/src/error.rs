@@ -148,15 +148,15 @@ impl fmt::Display for Error {
                 write!(f, "{name}: damaged in {count} places, the first at byte {offset}: {what}")
             }
             Error::Unsupported { name, flags } => {
-                write!(f, "{name}: written with features this version does not know ({flags:#x})")
+                write!(f, "{name}: written by a newer version: unknown features {flags:#x}")
             }
-            Error::TooLarge { what, max } => write!(f, "{what} is over the bound of {max}"),
-            Error::BadClass(name) => write!(f, "not a class: {name:?}"),
-            Error::Backlog => f.write_str("too much waits to be written"),
-            Error::NoAnswer => f.write_str("the disk does not answer"),
-            Error::NoRoom => f.write_str("the file system has less free than KeepFree="),
+            Error::TooLarge { what, max } => write!(f, "{what} is larger than the limit of {max}"),
+            Error::BadClass(name) => write!(f, "not a log class: {name:?}"),
+            Error::Backlog => f.write_str("too many messages are waiting to be written"),
+            Error::NoAnswer => f.write_str("the disk does not respond"),
+            Error::NoRoom => f.write_str("the file system has less free space than KeepFree="),
             Error::Removed(name) => write!(f, "{name} was removed while it was written"),
-            Error::Locked(name) => write!(f, "{name}: another writer is at work"),
+            Error::Locked(name) => write!(f, "{name}: another process is writing to it"),
         }
     }
 }

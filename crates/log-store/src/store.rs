@@ -113,7 +113,7 @@ pub struct Synced {
 }
 
 /// What is left of a store whose disk has given up.
-pub struct Left {
+pub struct Remains {
     /// Entries that may be on no device, with their classes, in the order of their numbers.
     pub entries: Vec<(String, Entry)>,
     /// The logs that they were to come to.
@@ -413,8 +413,8 @@ impl Store {
     }
 
     /// Ends the store, of which nothing more is written.
-    pub fn give_up(mut self) -> Left {
-        let mut left = Left { entries: Vec::new(), logs: Vec::new() };
+    pub fn give_up(mut self) -> Remains {
+        let mut left = Remains { entries: Vec::new(), logs: Vec::new() };
         for log in self.closing.values_mut().chain(self.active.values_mut()) {
             let (name, durable, id) = (log.name(), log.durable(), log.id());
             left.logs.push(LeftLog { name, durable, id });

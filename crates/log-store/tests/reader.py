@@ -81,7 +81,7 @@ def column(data, rows, times):
     if kind == 1:
         values = [data.bytes() for _ in range(data.varint())]
         return [values[data.varint()] for _ in rows]
-    assert kind == 2, "a column of unknown kind"
+    assert kind == 2, "unknown kind of column"
     return [str(data.delta(times[row])).encode() for row in rows]
 
 
@@ -91,7 +91,7 @@ def read_block(data, at):
     if len(head) < 144 or head[:8] != b"WARRENB1" or zlib.crc32(head[:140]) != struct.unpack("<I", head[140:])[0]:
         return None
     place, first, last, _, _, durable, count, kind = struct.unpack("<6Q2I", head[40:96])
-    assert place == at, "a block that belongs elsewhere"
+    assert place == at, "block of another file or place"
     sizes = [struct.unpack("<3I", head[n : n + 12]) for n in (96, 108, 120)]
     sections, begin = [], at + 144
     for stored, raw, crc in sizes:

@@ -62,7 +62,7 @@ use crate::daemon::servers::Servers;
 use crate::daemon::start::{soft_reboot_mark, soft_reboots};
 use crate::daemon::startup::Startup;
 use crate::daemon::tasks::{Task, Tasks};
-use crate::mount::automounts::{Asked, Traps};
+use crate::mount::automounts::{AutofsRequest, Traps};
 use crate::mount::table::MountTable;
 use crate::options::Options;
 use crate::path::watcher::PathWatcher;
@@ -280,8 +280,8 @@ impl Daemon {
             token::TRAPS => {
                 for asked in self.traps.read() {
                     self.events.push_back(match asked {
-                        Asked::Missing(unit, token) => Event::TrapHit { unit, token },
-                        Asked::Idle(unit, token) => Event::TrapIdle { unit, token },
+                        AutofsRequest::Missing(unit, token) => Event::TrapHit { unit, token },
+                        AutofsRequest::Idle(unit, token) => Event::TrapIdle { unit, token },
                     });
                 }
             }

@@ -13,6 +13,7 @@ pub(crate) mod holders;
 pub(crate) mod left_over;
 
 mod look;
+mod own;
 
 pub(crate) mod programs;
 
@@ -35,13 +36,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-pub use steps::{EXIT_BUSY, Step, run_step};
+pub use steps::{EXIT_BUSY, LAST_STEP, Step, run_step};
 
 /// The argument with which warrend takes the last steps and ends.
 pub const LAST_STEPS: &str = "--last-steps";
-
-/// The argument with which it takes one of them, in a child: `--last-step=VERB:PATH`.
-pub const LAST_STEP: &str = "--last-step";
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -23,7 +23,7 @@ Usage: warrend [OPTION...]   (started by warren-init)
 
   --system              manage the system (default as root)
   --user                manage one user's units
-  --unit=UNIT           what is started first; default: default.target
+  --unit=UNIT           unit to start first; default: default.target
   --unit-path=DIRS      search directories instead of the usual ones, colon separated
   --generator-path=DIRS look for generators there, and for those of the environment in environment/
                         below each; with --unit-path and without this, none run
@@ -34,10 +34,10 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --record-path=DIR     keep recordings of boots, reloads and shutdowns there
   --timer-path=DIR      keep stamp files of timers with Persistent= there; with --unit-path and without
                         this, they are kept until the next boot only
-  --console=PATH        read keys there while everything ends; default on a host: /dev/console
-  --end-within=SPAN     everything is stopped within that time, or the machine ends with what is still
-                        up; default: 30min
-  --log-target=TARGET   where own messages go: auto, console, journal or null
+  --console=PATH        read keys there during a shutdown; default on a host: /dev/console
+  --end-within=SPAN     stop all units within that time; then shut down with those still
+                        running; default: 30min
+  --log-target=TARGET   where the manager's own messages go: auto, console, journal or null
   --version             print the version
   --help                this text
 ";
@@ -96,7 +96,7 @@ const END_WITHIN: Duration = Duration::from_secs(30 * 60);
 fn end_within(text: &str) -> Result<Duration, String> {
     let span = value::span(text).map_err(|e| format!("--end-within=: {}", e.message))?;
     let some = span.filter(|span| !span.is_zero());
-    some.ok_or_else(|| format!("--end-within={text}: an end has some time, and no more"))
+    some.ok_or_else(|| format!("--end-within={text}: not a time span above 0 and below the limit"))
 }
 
 /// Where a user's programs keep what is not for reading by people.

@@ -86,13 +86,13 @@ fn a_unit_waits_for_its_device_and_goes_with_it() {
         let why = m.call("Why", &json!({"unit": "user.service"}));
         why["units"][0]["path"][1]["device"].as_str().unwrap_or_default().to_owned()
     };
-    assert_eq!(why(), "no such device was seen");
+    assert_eq!(why(), "no such device has appeared");
     // One that udev has not looked at may be the one that is waited for.
     plug(&m, "sdz", 9, "");
     fs::remove_file(m.directory.join("tree/udev/data/b8:9")).expect("it was made");
     look_again(&m);
     until("another disk is told of", || {
-        (why() == "no such device was seen; what is on /dev/sdz is not known").then_some(())
+        (why() == "no such device has appeared; the contents of /dev/sdz are unknown").then_some(())
     });
     unplug(&m, "sdz");
     plug(&m, "sda", 0, "E:SYSTEMD_WANTS=wanted@.service\n");

@@ -883,7 +883,7 @@ fn what_is_planned_can_be_taken_back_and_outlives_the_manager() {
     };
     let planned = |m: &Machine| m.call("Shutdown", &json!({}))["planned"].clone();
     let none = call_error(&m, "CancelLeave", &json!({}));
-    assert_eq!(none, "no shutdown is planned");
+    assert_eq!(none, "no shutdown is scheduled");
     for wrong in [json!({"after": "soon"}), json!({"at": "25:00"}), json!({"after": "9years"})] {
         call_error(&m, "Leave", &wrong);
     }

@@ -217,7 +217,7 @@ fn all_of_an_end_has_a_time() {
             _ => begin_poweroff_target(&m),
         }
         let console = m.wait_for_end();
-        assert!(console.contains("the time for the shutdown is over: "), "{name}: {console}");
+        assert!(console.contains("the shutdown timed out: "), "{name}: {console}");
         assert!(
             console.contains("did not exit after SIGTERM; killing: player"),
             "{name}: {console}"

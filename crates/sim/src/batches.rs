@@ -4,11 +4,11 @@
 
 use warren_core::protocol::event::{Effect, Event};
 
-use crate::groups::Owed;
 use crate::jobs::Jobs;
 use crate::kernel::{Happening, Kernel, MS};
 use crate::repeats::Repeats;
 use crate::restarts::Restarts;
+use crate::states::Owed;
 use crate::told::Told;
 use crate::watchdogs::Watchdogs;
 

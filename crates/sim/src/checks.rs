@@ -21,11 +21,9 @@ use warren_core::settings::TypeSettings;
 use warren_unit::config::{Preserve, ServiceType, StopBudget};
 use warren_unit::{Relation, UnitType};
 
+use crate::states::{Owed, States, states};
 use crate::units::{UnitTexts, graph_of, meaning};
 use crate::world::World;
-
-/// Nothing that the kernel does at once takes longer, µs.
-const SOON_US: u64 = 10_000;
 
 /// Nothing that somebody else does takes longer, µs.
 const SLOW_US: u64 = 6_000_000;
@@ -35,17 +33,17 @@ const SLOW_US: u64 = 6_000_000;
 pub struct Before {
     jobs_ever: u32,
     /// The units' states.
-    pub states: crate::groups::States,
+    pub states: States,
 }
 
 impl Before {
     /// The moment now.
     pub fn of(core: &Core) -> Before {
-        Before { jobs_ever: core.totals().jobs_ever, states: crate::groups::states(core) }
+        Before { jobs_ever: core.totals().jobs_ever, states: states(core) }
     }
 
     /// See [`crate::groups::owed`].
-    pub fn owed(&self, world: &World) -> Vec<crate::groups::Owed> {
+    pub fn owed(&self, world: &World) -> Vec<Owed> {
         crate::groups::owed(world, &self.states)
     }
 }
@@ -427,25 +425,10 @@ pub fn stops_wait_for_somebody(world: &World, until: u64) -> Vec<String> {
     all.map(|d| format!("stop-nobody: {} waits for processes that are gone", d.name)).collect()
 }
 
-/// Whether something is under way that will change the picture soon.
-pub fn is_at_rest(world: &World) -> bool {
-    let still = |run: &UnitRun| {
-        let tentative = run.state == TypeState::Device(Device::Tentative);
-        run.job.is_none()
-            && (tentative
-                || !matches!(
-                    run.active_state(),
-                    ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
-                ))
-    };
-    world.core.graph().definitions().all(|d| still(world.core.unit_run(d.id)))
-        && !world.kernel.is_busy_until(world.kernel.now + SOON_US)
-}
-
 /// What the core believes is what the kernel has.
 fn kernel_agrees(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
-    if !is_at_rest(world) {
+    if !world.is_at_rest() {
         return wrong;
     }
     for definition in world.core.graph().definitions() {
@@ -587,7 +570,7 @@ fn nobody_waits(world: &World, unit: UnitId) -> Option<String> {
 /// `RestartOn=none` stays up alone, as it says.
 fn relations_hold(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
-    if world.lawless || world.core.totals().stopping || !is_at_rest(world) {
+    if world.lawless || world.core.totals().stopping || !world.is_at_rest() {
         return wrong;
     }
     let graph = world.core.graph();

@@ -1,7 +1,5 @@
 //! `[X-Warren]` groups, rules and marks: how they are drawn, and what must hold of them.
 
-use std::collections::BTreeMap;
-
 use warren_core::graph::Definition;
 use warren_core::machine::Core;
 use warren_core::model::active_state::ActiveState;
@@ -14,6 +12,7 @@ use warren_unit::{Relation, UnitName, UnitType};
 
 use crate::random::Random;
 use crate::script::{Action, Plan};
+use crate::states::{Owed, States};
 use crate::world::World;
 
 /// Units with lines of their own section, of 1000.
@@ -65,15 +64,6 @@ fn draw_lines(random: &mut Random, names: &[UnitName]) -> String {
         }
     }
     lines
-}
-
-/// States of all units before a step, if any of them has lines that count.
-pub type States = BTreeMap<UnitId, ActiveState>;
-
-/// The states now.
-pub fn states(core: &Core) -> States {
-    let all = core.graph().definitions();
-    all.map(|d| (d.id, core.unit_run(d.id).active_state())).collect()
 }
 
 /// Looks at what must hold after each step.
@@ -153,9 +143,6 @@ fn was_restarted_first(core: &Core, unit: UnitId, other: UnitId) -> bool {
         && history.active_enter.monotonic >= job.since
         && matches!(history.reason.cause, Cause::Dependency(_))
 }
-
-/// A unit that a rule was to stop, since when it has been up, and the unit that it is tied to.
-pub type Owed = (UnitId, Moment, UnitId);
 
 fn up_since(core: &Core, unit: UnitId) -> Moment {
     core.unit_run(unit).history.as_ref().map_or(Moment::default(), |history| history.active_enter)
@@ -242,7 +229,7 @@ pub fn at_rest(world: &World) -> Vec<String> {
     let core = &world.core;
     let graph = core.graph();
     let mut wrong = Vec::new();
-    if world.lawless || core.totals().stopping || !crate::checks::is_at_rest(world) {
+    if world.lawless || core.totals().stopping || !world.is_at_rest() {
         return wrong;
     }
     wrong.extend(owed_in_vain(world));

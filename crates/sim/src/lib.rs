@@ -1,7 +1,7 @@
 //! The simulator: the real core over a kernel that exists in memory only, driven by a seed.
 //!
 //! A run is a `run::Plan` (unit files, actions, faults) and nothing else: the same plan gives the
-//! same timeline on every machine. Where to start: [`world`] (the loop), [`kernel`] (what carries
+//! same timeline on every machine. Where to start: [`world`] (its `turn` is the loop), [`kernel`] (what carries
 //! out effects), [`program`] (what processes do), [`workload`] (random units and requests),
 //! [`checks`] (what must hold; more of it is in [`jobs`], [`restarts`], [`reloads`], [`repeats`], [`watchdogs`],
 //! [`groups`], [`devices`] and [`told`]), [`batches`] (what is lost when the manager is killed before it
@@ -29,6 +29,7 @@ pub mod restarts;
 pub mod run;
 pub mod script;
 pub mod shrink;
+pub mod states;
 pub mod timers;
 pub mod told;
 pub mod units;

@@ -17,7 +17,7 @@ use warren_core::settings::TypeSettings;
 use warren_unit::config::Restart;
 use warren_unit::{LoadState, UnitType};
 
-use crate::groups::States;
+use crate::states::States;
 
 /// What a listener knows of who is to stay down.
 #[derive(Clone, Debug, Default)]

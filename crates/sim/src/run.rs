@@ -76,7 +76,7 @@ fn settle(world: &mut World) {
         if !world.wrong.is_empty() {
             return;
         }
-        if checks::is_at_rest(world) {
+        if world.is_at_rest() {
             break;
         }
     }

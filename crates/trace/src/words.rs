@@ -236,7 +236,7 @@ words! {
         Shutdown = 3, "shutdown";
         Kernel = 10, "kernel";
         Initrd = 11, "initrd";
-        Recover = 12, "take up what runs";
+        Recover = 12, "take over running units";
         Generators = 13, "generators";
         Scan = 14, "look for changed files";
         Parse = 15, "parse";
@@ -245,18 +245,18 @@ words! {
         Plan = 18, "plan";
         StartUnits = 19, "start units";
         StopUnits = 20, "stop units";
-        Stragglers = 21, "stragglers";
+        Stragglers = 21, "stop leftover processes";
         Storage = 22, "storage";
         Sync = 23, "sync";
         HandOver = 24, "hand over";
         Load = 25, "load";
         Activate = 26, "start volume groups and arrays";
-        Enabled = 27, "see what is enabled";
-        Prepare = 28, "get ready to start units";
+        Enabled = 27, "read what is enabled";
+        Prepare = 28, "prepare to start units";
         Loop = 29, "wait for the manager's loop";
         Restore = 30, "the new manager starts";
-        LeftOver = 31, "wait for processes that are left";
-        Held = 32, "wait for processes that the kernel holds";
+        LeftOver = 31, "wait for leftover processes";
+        Held = 32, "wait for processes stuck in the kernel";
     }
 }
 

@@ -175,11 +175,11 @@ impl<'a> Unit<'a> {
                 }
                 Status::Sandbox => {
                     let why = match setting.name {
-                        "DynamicUser" => "is not supported: what is to run by it is not started",
+                        "DynamicUser" => "is not supported: commands that need it are not started",
                         name if is_of_credentials(name) => {
-                            "has no effect: the credential is NOT there"
+                            "has no effect: the service does NOT get the credential"
                         }
-                        _ => "protects the host and is NOT applied",
+                        _ => "is a protection and is NOT applied",
                     };
                     (Severity::Warning, Code::SandboxNotApplied, format!("{name}= {why}"))
                 }

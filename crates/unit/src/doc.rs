@@ -10,9 +10,9 @@ use crate::specifier::SPECIFIERS;
 const OTHERWISE: [(&str, &str); 2] = [
     (
         "StandardInput=tty",
-        "a terminal that another session has is not waited for: the start fails (status 208), as with `tty-fail`.",
+        "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
     ),
-    ("CPUAffinity=numa", "has no effect, which is reported, as `NUMAMask=` has none."),
+    ("CPUAffinity=numa", "has no effect, as `NUMAMask=` has none; both are reported."),
 ];
 
 /// The compatibility list in Markdown: every setting, what its value looks like and what is done

@@ -201,7 +201,7 @@ struct Installable {
 type DropinOwners<'t> = BTreeSet<&'t str>;
 
 /// Where a name leads.
-enum Found {
+enum NameTarget {
     Unit(Installable),
     Masked(String),
     Nothing,
@@ -234,32 +234,34 @@ impl Tree {
     }
 
     /// Finds a unit's file: by its name, else by its template's; aliases are followed.
-    fn find(&self, name: &UnitName) -> Found {
+    fn find(&self, name: &UnitName) -> NameTarget {
         self.find_with(name, None)
     }
 
     /// The same for one of many units, where it is known who has drop-ins.
-    fn find_with(&self, name: &UnitName, owners: Option<&DropinOwners<'_>>) -> Found {
+    fn find_with(&self, name: &UnitName, owners: Option<&DropinOwners<'_>>) -> NameTarget {
         let mut name = name.clone();
         // Each step follows one alias; a chain longer than this is a circle.
         for _ in 0..16 {
             match self.find_node(&name) {
-                None => return Found::Nothing,
-                Some((path, Node::File(file))) if file.is_empty() => return Found::Masked(path),
+                None => return NameTarget::Nothing,
+                Some((path, Node::File(file))) if file.is_empty() => {
+                    return NameTarget::Masked(path);
+                }
                 Some((path, Node::File(file))) => {
-                    return Found::Unit(self.installable_at(name, path, file, owners));
+                    return NameTarget::Unit(self.installable_at(name, path, file, owners));
                 }
                 Some((path, Node::Link(target))) => {
                     match link_kind(&name, target, &self.search_path) {
-                        LinkKind::Mask => return Found::Masked(path),
-                        LinkKind::Bad(_) => return Found::Nothing,
+                        LinkKind::Mask => return NameTarget::Masked(path),
+                        LinkKind::Bad(_) => return NameTarget::Nothing,
                         LinkKind::Alias(other) => name = with_instance_of(other, &name),
                         LinkKind::Linked => return self.find_linked(name, target, owners),
                     }
                 }
             }
         }
-        Found::Nothing
+        NameTarget::Nothing
     }
 
     fn installable_at(
@@ -340,7 +342,7 @@ impl Tree {
         name: UnitName,
         target: &str,
         owners: Option<&DropinOwners<'_>>,
-    ) -> Found {
+    ) -> NameTarget {
         let is_template = name.template().is_some_and(|t| plan::last_part(target) == t.as_str());
         let target = match self.nodes.get(target) {
             // That of an instance to its template, which is a link itself.
@@ -349,26 +351,26 @@ impl Tree {
         };
         match self.nodes.get(target) {
             Some(Node::File(file)) => {
-                Found::Unit(self.installable_at(name, target.to_owned(), file, owners))
+                NameTarget::Unit(self.installable_at(name, target.to_owned(), file, owners))
             }
-            _ => Found::Nothing,
+            _ => NameTarget::Nothing,
         }
     }
 
     /// The name of the unit that this name leads to, if that has a file and is not masked.
     pub fn main_name(&self, name: &UnitName) -> Option<UnitName> {
         match self.find(name) {
-            Found::Unit(unit) => Some(unit.name),
-            Found::Masked(_) | Found::Nothing => None,
+            NameTarget::Unit(unit) => Some(unit.name),
+            NameTarget::Masked(_) | NameTarget::Nothing => None,
         }
     }
 
     /// What default.target leads to, also if that is masked.
     pub fn default_target(&self) -> Option<UnitName> {
         match self.find(&UnitName::parse("default.target").expect("a valid name")) {
-            Found::Unit(unit) => Some(unit.name),
-            Found::Masked(path) => UnitName::parse(plan::last_part(&path)).ok(),
-            Found::Nothing => None,
+            NameTarget::Unit(unit) => Some(unit.name),
+            NameTarget::Masked(path) => UnitName::parse(plan::last_part(&path)).ok(),
+            NameTarget::Nothing => None,
         }
     }
 

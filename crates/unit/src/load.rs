@@ -112,7 +112,7 @@ impl<'m, 'a> Loader<'m, 'a> {
         self.relations.sort_unstable();
         self.relations.dedup();
         if self.relations.len() > RELATIONS_MAX {
-            let message = format!("more than {RELATIONS_MAX} relations, the rest is ignored");
+            let message = format!("more than {RELATIONS_MAX} relations: the others are ignored");
             self.merged.report(Severity::Error, Code::TooManyValues, message);
             self.relations.truncate(RELATIONS_MAX);
         }
@@ -163,7 +163,7 @@ impl<'m, 'a> Loader<'m, 'a> {
         match RestartRule::from_word(word) {
             _ if value.is_empty() => {}
             Some(_) if units.trim().is_empty() => {
-                let fault = Fault::new(0, "the units that it is for are missing".to_owned());
+                let fault = Fault::new(0, "unit names are missing after the action".to_owned());
                 self.merged.fault(entry, Code::BadValue, &fault);
             }
             Some(rule) => self.written_units(entry, from, units, rule.relation()),
@@ -240,7 +240,8 @@ impl<'m, 'a> Loader<'m, 'a> {
                 }
                 Ok(name) => {
                     if let Some(meant) = crate::device_name::meant(&name) {
-                        let message = format!("no device can be called '{name}': is it '{meant}'?");
+                        let message =
+                            format!("no device has the name '{name}'; did you mean '{meant}'?");
                         let code = Code::BadUnitName;
                         self.merged.report_at(entry, Severity::Warning, code, message);
                     }

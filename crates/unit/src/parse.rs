@@ -259,7 +259,12 @@ impl Scanner {
             rest = after;
             number += 1;
             if nul {
-                self.warn(number, 0, Code::NulByte, "a NUL byte ends the line".to_owned());
+                self.warn(
+                    number,
+                    0,
+                    Code::NulByte,
+                    "the line has a NUL byte; what follows it is ignored".to_owned(),
+                );
             }
             let line = line.trim_start_matches([' ', '\t']);
             if line.is_empty() || line.starts_with(['#', ';']) {
@@ -309,12 +314,17 @@ impl Scanner {
             Place::Known(section) => section,
             Place::Ignored => return,
             Place::Outside => {
-                let message = "an assignment outside of a section".to_owned();
+                let message = "this assignment stands before the first section".to_owned();
                 return self.warn(number, 1, Code::OutsideSection, message);
             }
         };
         let Some(equals) = memchr::memchr(b'=', line.as_bytes()).filter(|&at| at > 0) else {
-            return self.warn(number, 1, Code::MissingEquals, "no 'Name=' here".to_owned());
+            return self.warn(
+                number,
+                1,
+                Code::MissingEquals,
+                "this line is not an assignment, Name=value".to_owned(),
+            );
         };
         let key = line[..equals].trim_end_matches([' ', '\t']);
         let value = line[equals + 1..].trim_start_matches([' ', '\t']);

@@ -84,7 +84,10 @@ impl Specifiers<'_> {
             out.push_str(&tail[..next]);
             rest = &tail[next..];
             if out.len() > EXPANDED_BYTES_MAX {
-                return Err(Fault::new(at, "specifiers make the value too long"));
+                return Err(Fault::new(
+                    at,
+                    "the value is too long once its specifiers are expanded",
+                ));
             }
         }
         Ok(Cow::Owned(out))

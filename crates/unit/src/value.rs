@@ -189,7 +189,7 @@ pub fn memory(text: &str) -> Parsed<Limit> {
     }
     match percent(text)? {
         part @ 0..=10_000 => Ok(Limit::PerMyriad(part)),
-        _ => Err(Fault::new(0, format!("'{text}' is more than everything"))),
+        _ => Err(Fault::new(0, format!("'{text}' is more than 100%"))),
     }
 }
 
@@ -514,7 +514,8 @@ pub fn capabilities(text: &str) -> (CapabilitySet, bool, Vec<Fault>) {
 /// The name or number of a user or group, whether there is one or not: what systemd 252 takes for User=
 /// and its relatives. Numbers have no needless 0, and those that stand for none are none.
 pub fn user(text: &str) -> Parsed<Box<str>> {
-    let bad = || Fault::new(0, format!("'{text}' is neither the name nor the number of anybody"));
+    let bad =
+        || Fault::new(0, format!("'{text}' is not a valid name or number of a user or group"));
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_good = match digits.bytes().all(|b| b.is_ascii_digit()) {
         true => {

@@ -40,7 +40,7 @@ const SHOWN_MAX: usize = 20;
 type Objects = BTreeMap<String, Value>;
 
 /// What a program says of a configuration.
-struct Said {
+struct Verdict {
     /// The objects; nothing if it is refused.
     objects: Option<Objects>,
     /// The file, line and column of the first fault, if it has a place.
@@ -158,13 +158,13 @@ fn compare(
 }
 
 /// Both refuse: at the same place, in the same line, or not.
-fn places(theirs: &Said, ours: &Said, counts: &mut Counts) -> Vec<String> {
+fn places(theirs: &Verdict, ours: &Verdict, counts: &mut Counts) -> Vec<String> {
     match (&theirs.place, &ours.place) {
         (Some(a), Some(b)) if a == b => counts.exact += 1,
         (Some(a), Some(b)) if (&a.0, a.1) == (&b.0, b.1) => counts.line += 1,
         (None, _) => counts.line += 1,
         (a, b) => {
-            let says = |said: &Said| said.message.clone();
+            let says = |said: &Verdict| said.message.clone();
             return vec![
                 format!("places: Icinga {a:?} ({})", says(theirs)),
                 format!("        Warrener {b:?} ({})", says(ours)),
@@ -216,7 +216,7 @@ fn constants(scratch: &Scratch, zones: &Path) -> Vec<String> {
     out.into_iter().flat_map(|constant| ["-D".to_owned(), constant]).collect()
 }
 
-fn theirs(scratch: &Scratch, file: &Path, zones: &Path) -> Result<Said> {
+fn theirs(scratch: &Scratch, file: &Path, zones: &Path) -> Result<Verdict> {
     let dump = scratch.path("cache/icinga2.debug");
     let _ = fs::remove_file(&dump);
     let mut command = Command::new("sh");
@@ -234,7 +234,7 @@ fn theirs(scratch: &Scratch, file: &Path, zones: &Path) -> Result<Said> {
         true => Some(read(&fs::read(&dump).context("icinga2 wrote no objects")?)?),
         false => None,
     };
-    Ok(Said { objects, place, message })
+    Ok(Verdict { objects, place, message })
 }
 
 /// How a program ended that said nothing.
@@ -250,7 +250,7 @@ fn their_place(text: &str) -> Option<(String, u32, u32)> {
     Some((path.to_owned(), line, column + u32::from(line == 1)))
 }
 
-fn ours(scratch: &Scratch, file: &Path, zones: &Path) -> Result<Said> {
+fn ours(scratch: &Scratch, file: &Path, zones: &Path) -> Result<Verdict> {
     let program = root().join("target/debug/warren");
     let dump = scratch.path("ours");
     let _ = fs::remove_file(&dump);
@@ -263,19 +263,19 @@ fn ours(scratch: &Scratch, file: &Path, zones: &Path) -> Result<Said> {
     let output = run("objects", &["--objects-file", &path])?;
     if output.status.success() {
         let objects = Some(read(&fs::read(&dump)?)?);
-        return Ok(Said { objects, place: None, message: String::new() });
+        return Ok(Verdict { objects, place: None, message: String::new() });
     }
     let output = run("check", &["--json"])?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let faults = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let first = faults.into_iter().find(|fault| fault["severity"] == "error");
     let Some(fault) = first else {
-        return Ok(Said { objects: None, place: None, message: end_of(&output) });
+        return Ok(Verdict { objects: None, place: None, message: end_of(&output) });
     };
     let number = |name: &str| fault[name].as_u64().unwrap_or_default() as u32;
     let text = |name: &str| fault[name].as_str().unwrap_or_default().to_owned();
     let place = Some((text("path"), number("line"), number("column")));
-    Ok(Said { objects: None, place, message: text("message") })
+    Ok(Verdict { objects: None, place, message: text("message") })
 }
 
 /// Objects as `icinga2 object list` reads them: `LENGTH:TEXT,` for each.

@@ -33,6 +33,7 @@ Usage: cargo xtask COMMAND
   deny [--advisories]
                     licences, sources and bans of all crates, and what is known against them
   exposure          figures of systemd-analyze for our own units beside Debian's, and the page of them
+  order             the order of folders and circles of files only
   order CRATE       which folders of a crate use which, and its circles of files
   docs [--check]    write the generated pages of docs/; or fail if they are old
   sim [ARG...]      the simulator (warren-sim), in release mode
@@ -75,6 +76,7 @@ fn run(args: &[String]) -> Result<()> {
         ["deny"] => test::deny(false),
         ["deny", "--advisories"] => test::deny(true),
         ["exposure"] => exposure::run(),
+        ["order"] => order::check(),
         ["order", name] => order::show(name),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),

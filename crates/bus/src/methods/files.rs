@@ -3,11 +3,11 @@
 use crate::backend::{Call, PresetMode, UnitFileOp, UnitFileVerb};
 use crate::error::BusError;
 use crate::methods::filter::Filter;
-use crate::methods::{Invocation, Refused, Step, Then};
+use crate::methods::method::{Invocation, Refusal, Step, Then};
 use crate::wire::Writer;
 use warren_unit::UnitName;
 
-type Out = Result<Step, Refused>;
+type Out = Result<Step, Refusal>;
 
 /// The flags of EnableUnitFilesWithFlags (org.freedesktop.systemd1(5)).
 const RUNTIME: u64 = 1;

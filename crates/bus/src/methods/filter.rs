@@ -2,7 +2,7 @@
 
 use crate::error::BusError;
 use crate::glob::Patterns;
-use crate::methods::Invocation;
+use crate::methods::method::Invocation;
 use std::collections::BTreeSet;
 
 /// States and names that are asked for. None are all.

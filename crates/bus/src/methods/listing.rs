@@ -2,21 +2,19 @@
 
 use crate::backend::{Backend, DeviceWords};
 use crate::error::BusError;
+use crate::listed::{all_units, has_got_file, may_have_got_file};
 use crate::methods::filter::Filter;
-use crate::methods::{Invocation, Refused, Step};
+use crate::methods::method::{Invocation, Refusal, Step};
 use crate::properties::job::job_state;
 use crate::wire::{Room, Writer};
 use crate::{path, refusals};
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::rc::Rc;
-use std::sync::{Arc, Weak};
-use warren_core::graph::{Definition, Graph};
+use warren_core::graph::Definition;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::Job;
 use warren_core::view::View;
-use warren_unit::{LoadState, Relation, UnitName, UnitType};
+use warren_unit::{UnitName, UnitType};
 
 const UNIT_PATH_PREFIX: &[u8] = b"/org/freedesktop/systemd1/unit/";
 
@@ -104,73 +102,6 @@ fn write_unit_path(w: &mut Room<'_>, name: &str) {
     w.raw(&bytes[from..]);
 }
 
-/// Whether clients see the unit: it has a file or does something, or another unit names it in
-/// more than a path that it needs mounted.
-pub fn is_listed(view: &View, unit: UnitId) -> bool {
-    is_named(&view.graph, unit) || is_doing(view, unit)
-}
-
-/// Whether a unit is not there: others name it, and it had no file when it was loaded.
-pub fn is_only_named(view: &View, unit: UnitId) -> bool {
-    let definition = view.definition(unit);
-    definition.load_state == LoadState::NotFound && view.active_state(unit).is_down()
-}
-
-/// Whether such a unit has a file by now, as far as is known.
-pub fn has_got_file(view: &View, backend: &dyn Backend, unit: UnitId) -> bool {
-    let name = &view.definition(unit).name;
-    is_only_named(view, unit) && backend.unit_file_state(name.as_str()).is_some()
-}
-
-/// Whether it is not known if such a unit has a file.
-pub fn may_have_got_file(view: &View, backend: &dyn Backend, unit: UnitId) -> bool {
-    let name = &view.definition(unit).name;
-    is_only_named(view, unit) && !backend.knows_unit_files(Some(name))
-}
-
-fn is_doing(view: &View, unit: UnitId) -> bool {
-    let run = view.run(unit);
-    run.job.is_some() || !run.active_state().is_down()
-}
-
-fn is_named(graph: &Graph, unit: UnitId) -> bool {
-    let names = |relation: &Relation| {
-        !matches!(relation, Relation::MountsFor | Relation::MountsForOf)
-            && graph.related(unit, *relation).next().is_some()
-    };
-    match graph.definition(unit).load_state {
-        // Forgotten: its id waits for another unit.
-        LoadState::Stub => false,
-        LoadState::NotFound => Relation::ALL.iter().any(names),
-        _ => true,
-    }
-}
-
-thread_local! {
-    /// What [`is_named`] says of each unit of the last generation that was listed: with 8,000
-    /// sockets as many names of mounts that nobody has are looked at for each list otherwise.
-    static NAMED: RefCell<(Weak<Graph>, Rc<[bool]>)> = RefCell::new((Weak::new(), Rc::default()));
-}
-
-fn all_named(graph: &Arc<Graph>) -> Rc<[bool]> {
-    NAMED.with_borrow_mut(|(of, named)| {
-        if of.as_ptr() != Arc::as_ptr(graph) {
-            *named = all_ids(graph).map(|unit| is_named(graph, unit)).collect();
-            *of = Arc::downgrade(graph);
-        }
-        named.clone()
-    })
-}
-
-fn all_ids(graph: &Graph) -> impl Iterator<Item = UnitId> {
-    (0..u32::try_from(graph.len()).expect("ids are 32 bits")).map(UnitId)
-}
-
-fn all_units(view: &View) -> impl Iterator<Item = UnitId> {
-    let named = all_named(&view.graph);
-    all_ids(&view.graph).filter(move |unit| named[unit.index()] || is_doing(view, *unit))
-}
-
 /// ListUnits, ListUnitsFiltered, ListUnitsByPatterns.
 fn write_units(call: &Invocation<'_>, filter: &Filter<'_>) -> Writer {
     let view = call.view;
@@ -226,18 +157,18 @@ fn fetch(view: &View, units: &[UnitId]) {
 }
 
 /// `ListUnits`
-pub fn list_units(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+pub fn list_units(call: &mut Invocation<'_>) -> Result<Step, Refusal> {
     Ok(Step::Reply(write_units(call, &Filter::default())))
 }
 
 /// `ListUnitsFiltered`
-pub fn list_units_filtered(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+pub fn list_units_filtered(call: &mut Invocation<'_>) -> Result<Step, Refusal> {
     let states = call.body.strs()?;
     Ok(Step::Reply(write_units(call, &Filter::new(call, &states, &[])?)))
 }
 
 /// `ListUnitsByPatterns`
-pub fn list_units_by_patterns(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+pub fn list_units_by_patterns(call: &mut Invocation<'_>) -> Result<Step, Refusal> {
     let (states, patterns) = (call.body.strs()?, call.body.strs()?);
     Ok(Step::Reply(write_units(call, &Filter::new(call, &states, &patterns)?)))
 }
@@ -246,7 +177,7 @@ pub fn list_units_by_patterns(call: &mut Invocation<'_>) -> Result<Step, Refused
 const NAMES_MAX: usize = 4096;
 
 /// `ListUnitsByNames`: loads what is not in memory, and what may have got a file since others named it.
-pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refusal> {
     let names = call.body.strs()?;
     if call.is_stranger && names.len() > NAMES_MAX {
         let text = format!("A call may have {NAMES_MAX} names.");
@@ -284,7 +215,7 @@ fn write_job(w: &mut Writer, view: &View, job: &Job) {
 }
 
 /// `ListJobs`
-pub fn list_jobs(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+pub fn list_jobs(call: &mut Invocation<'_>) -> Result<Step, Refusal> {
     let mut w = Writer::new();
     w.array(b'(', |w| call.view.jobs().iter().for_each(|job| write_job(w, call.view, job)));
     Ok(Step::Reply(w))
@@ -298,7 +229,7 @@ pub fn find_job(view: &View, id: JobId) -> Result<&Job, BusError> {
 
 /// GetJobAfter and GetAfter: the jobs that wait for this one. GetJobBefore and GetBefore: those
 /// that this one waits for.
-pub fn neighbours(view: &View, id: JobId, after: bool) -> Result<Step, Refused> {
+pub fn neighbours(view: &View, id: JobId, after: bool) -> Result<Step, Refusal> {
     let job = find_job(view, id)?;
     let mut others: Vec<&Job> =
         view.graph.ordered_with(job.unit).filter_map(|unit| view.job(unit)).collect();
@@ -321,13 +252,6 @@ pub fn neighbours(view: &View, id: JobId, after: bool) -> Result<Step, Refused> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn forgotten_units_are_not_listed() {
-        let graph = Graph::with_names(vec![UnitName::parse("a.service").ok(), None]);
-        assert!(!is_named(&graph, UnitId(0)), "no other unit names it");
-        assert!(!is_named(&graph, UnitId(1)), "its id waits for another unit");
-    }
 
     #[test]
     fn the_path_in_a_row_is_the_path_of_the_unit() {

@@ -1,9 +1,10 @@
 //! Methods of the manager.
 
+use super::files;
 use super::filter::Filter;
 use super::listing::{self, find_job, neighbours};
+use super::method::{Invocation, Refusal, Step, Then, methods};
 use super::unit::*;
-use super::{Invocation, Refused, Step, Then, files, methods};
 use crate::backend::{Call, Leave, Transient};
 use crate::error::BusError;
 use crate::wire::{Reader, Writer};
@@ -13,7 +14,7 @@ use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
 use warren_unit::{UnitName, UnitType};
 
-type Out = Result<Step, Refused>;
+type Out = Result<Step, Refusal>;
 
 methods! {
     /// org.freedesktop.systemd1.Manager
@@ -122,19 +123,19 @@ methods! {
 }
 
 /// The unit that the next argument names.
-fn named(call: &mut Invocation<'_>) -> Result<UnitName, Refused> {
+fn named(call: &mut Invocation<'_>) -> Result<UnitName, Refusal> {
     Ok(refusals::unit_name(call.body.str()?)?)
 }
 
 /// The unit in memory that the next argument names; an empty name is the caller's own unit.
-fn loaded(call: &mut Invocation<'_>) -> Result<UnitId, Refused> {
+fn loaded(call: &mut Invocation<'_>) -> Result<UnitId, Refusal> {
     match call.body.str()? {
         "" => Ok(unit_of_pid(call, call.peer_pid)?),
         name => Ok(refusals::loaded(call.view, name)?),
     }
 }
 
-fn job_id(call: &mut Invocation<'_>) -> Result<JobId, Refused> {
+fn job_id(call: &mut Invocation<'_>) -> Result<JobId, Refusal> {
     Ok(JobId(call.body.u32()?))
 }
 
@@ -248,7 +249,7 @@ fn start_transient(call: &mut Invocation<'_>) -> Out {
         let made = auxiliary_unit(name, body);
         match made {
             Ok(unit) => auxiliary.push(unit),
-            Err(Refused::Garbage(error)) => return Err(error),
+            Err(Refusal::Garbage(error)) => return Err(error),
             Err(refused) => fault = fault.take().or(Some(refused)),
         }
         Ok(())
@@ -263,7 +264,7 @@ fn start_transient(call: &mut Invocation<'_>) -> Out {
     Ok(Step::Ask(Call::StartTransient(Box::new(made)), then))
 }
 
-fn auxiliary_unit(name: &str, body: &mut Reader<'_>) -> Result<(UnitName, String), Refused> {
+fn auxiliary_unit(name: &str, body: &mut Reader<'_>) -> Result<(UnitName, String), Refusal> {
     let unit = refusals::unit_name(name);
     let unit_type = unit.as_ref().map_or(UnitType::Service, UnitName::unit_type);
     let properties = transient::read(unit_type, body)?;
@@ -322,7 +323,7 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// `NAME=value` each.
-fn assignments(call: &mut Invocation<'_>) -> Result<Vec<String>, Refused> {
+fn assignments(call: &mut Invocation<'_>) -> Result<Vec<String>, Refusal> {
     let texts = call.body.strs()?;
     let is_assignment =
         |text: &&str| text.split_once('=').is_some_and(|(name, _)| is_variable(name));
@@ -333,7 +334,7 @@ fn assignments(call: &mut Invocation<'_>) -> Result<Vec<String>, Refused> {
 }
 
 /// Names, or assignments.
-fn variables(call: &mut Invocation<'_>) -> Result<Vec<String>, Refused> {
+fn variables(call: &mut Invocation<'_>) -> Result<Vec<String>, Refusal> {
     let texts = call.body.strs()?;
     let is_fine = |text: &&str| is_variable(text.split_once('=').map_or(text, |(name, _)| name));
     if !texts.iter().all(is_fine) {

@@ -1,7 +1,7 @@
 //! Methods of unit and job objects, and the verbs that the manager's methods share with them.
 
 use super::listing::neighbours;
-use super::{Invocation, Refused, Step, Then, methods};
+use super::method::{Invocation, Refusal, Step, Then, methods};
 use crate::backend::Call;
 use crate::error::BusError;
 use crate::wire::Writer;
@@ -12,7 +12,7 @@ use warren_core::protocol::request::KillWhom;
 use warren_core::settings::TypeSettings;
 use warren_unit::{LoadState, UnitName, UnitType};
 
-type Out = Result<Step, Refused>;
+type Out = Result<Step, Refusal>;
 
 methods! {
     /// org.freedesktop.systemd1.Unit

@@ -1,7 +1,7 @@
 //! The group of properties of all units that have a cgroup (systemd.resource-control(5)).
 
-use super::Subject;
-use super::properties;
+use super::property::properties;
+use super::subject::Subject;
 use super::values::*;
 use warren_unit::config::{Delegate, DevicePolicy};
 

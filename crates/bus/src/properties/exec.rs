@@ -5,7 +5,7 @@
 //! what the file asks for is shown in its place.
 
 use super::filters;
-use super::properties;
+use super::property::properties;
 use super::values::*;
 use warren_unit::UnitType;
 use warren_unit::config::Resource;

@@ -1,6 +1,6 @@
 //! org.freedesktop.systemd1.Job.
 
-use super::{Interface, properties};
+use super::property::{Interface, properties};
 use warren_core::model::job::Job;
 
 /// The interface of jobs. Its subject is the job's unit.

@@ -1,7 +1,7 @@
 //! org.freedesktop.systemd1.Manager: what the manager says of itself.
 
+use super::property::{Interface, properties};
 use super::values::*;
-use super::{Interface, properties};
 use warren_core::model::active_state::ActiveState;
 use warren_core::view::View;
 use warren_unit::UnitName;

@@ -1,6 +1,6 @@
 //! org.freedesktop.systemd1.Mount and .Automount, without the groups that they share.
 
-use super::properties;
+use super::property::properties;
 use super::values::*;
 
 properties! {

@@ -1,7 +1,7 @@
 //! Swaps, timers, paths, devices, and scopes, which this version loads but does not run. Of those settings are shown
 //! with their defaults.
 
-use super::properties;
+use super::property::properties;
 use super::subject::Subject;
 use super::values::*;
 use crate::wire::Writer;

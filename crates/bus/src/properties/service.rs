@@ -1,7 +1,7 @@
 //! org.freedesktop.systemd1.Service, without the groups that it shares with other types.
 
 use super::commands::{commands, commands_ex};
-use super::properties;
+use super::property::properties;
 use super::values::*;
 use warren_core::model::process::CommandList;
 

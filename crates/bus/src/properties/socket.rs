@@ -1,7 +1,7 @@
 //! org.freedesktop.systemd1.Socket, without the groups that it shares with other types.
 
 use super::commands::commands;
-use super::properties;
+use super::property::properties;
 use super::values::*;
 use warren_core::model::process::CommandList;
 

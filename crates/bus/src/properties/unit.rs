@@ -1,6 +1,6 @@
 //! org.freedesktop.systemd1.Unit: what all units have (org.freedesktop.systemd1(5)).
 
-use super::properties;
+use super::property::properties;
 use super::values::*;
 use warren_unit::Relation;
 

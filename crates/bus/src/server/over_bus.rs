@@ -2,10 +2,10 @@
 //! the manager's name, and found again after it was lost.
 
 use super::{Hears, Origin, ReplyTo, Server};
-use crate::broker::{Broker, Caller, Heard, NAME, is_activation};
+use crate::broker::{Broker, BrokerMessage, Caller, NAME, is_activation};
 use crate::connection::{Connection, Gone};
 use crate::error::BusError;
-use crate::methods::Done;
+use crate::methods::Progress;
 use crate::names::{DBUS, DBUS_PATH};
 use crate::path;
 use crate::wire::{self, Header, Message, To, Writer};
@@ -190,16 +190,16 @@ impl Server {
         let Ok(message) = wire::parse(&frame) else { return Ok(()) };
         let Some(broker) = self.broker(id) else { return Ok(()) };
         match broker.hear(&message, &frame) {
-            Heard::Nothing => Ok(()),
-            Heard::Known => {
+            BrokerMessage::Nothing => Ok(()),
+            BrokerMessage::Known => {
                 self.handle_later(id);
                 Ok(())
             }
-            Heard::Call(client, caller) => {
+            BrokerMessage::Call(client, caller) => {
                 self.take_from_bus(id, client, caller, frame);
                 Ok(())
             }
-            Heard::Stranger(client) => {
+            BrokerMessage::Stranger(client) => {
                 let mut body = Writer::new();
                 body.str(&client);
                 let serial = self.call_bus(id, "GetConnectionCredentials", "s", &body);
@@ -208,11 +208,11 @@ impl Server {
                 }
                 Ok(())
             }
-            Heard::TooMuch => {
+            BrokerMessage::TooMuch => {
                 self.refuse(id, &message.header, "Too many calls at once.");
                 Ok(())
             }
-            Heard::Gone(client, caller, later) => {
+            BrokerMessage::Gone(client, caller, later) => {
                 for frame in later {
                     self.take_from_bus(id, client.clone(), caller, frame);
                 }
@@ -220,13 +220,13 @@ impl Server {
                 units.into_iter().for_each(|unit| self.backend.refer(unit, false));
                 Ok(())
             }
-            Heard::Named => {
+            BrokerMessage::Named => {
                 if let Some(link) = &mut self.link {
                     (link.again, link.delay) = (None, FIRST_DELAY);
                 }
                 Ok(())
             }
-            Heard::NotNamed(why) => {
+            BrokerMessage::NotNamed(why) => {
                 self.backend.remark(&format!("{NAME} could not be had on the bus: {why}"));
                 Err(Gone::NoGreeting)
             }
@@ -261,7 +261,7 @@ impl Server {
             false => {
                 let reply_to = ReplyTo::of(&message.header);
                 if let Err(gone) =
-                    self.handle_call(&origin, reply_to.clone(), frame, Done::default())
+                    self.handle_call(&origin, reply_to.clone(), frame, Progress::default())
                 {
                     let text = format!("The call is not sound: {gone:?}.");
                     self.fail(&origin, &reply_to, &BusError::invalid_args(text));
@@ -287,7 +287,7 @@ impl Server {
             body.as_bytes(),
         );
         // It is our own, and sound.
-        let _ = self.handle_call(origin, reply_to, call, Done::default());
+        let _ = self.handle_call(origin, reply_to, call, Progress::default());
     }
 
     /// A client refers to a unit, or no longer does: nothing where it never did.

@@ -4,14 +4,14 @@ use super::{Origin, ReplyTo, Server};
 use crate::backend::{Answer, Call, Outcome, ReplySender};
 use crate::broker::Caller;
 use crate::error::BusError;
-use crate::methods::{Done, Then, explain, render};
+use crate::methods::{Progress, Then, explain, render};
 use crate::server::mailbox::{Hears, Mail};
 use std::sync::{Arc, Weak};
 use warren_core::protocol::request::Asker;
 use warren_unit::UnitName;
 
 /// A call that waits for the manager.
-pub(super) struct Waiting {
+pub(super) struct WaitingCall {
     pub(super) origin: Origin,
     pub(super) reply_to: ReplyTo,
     pub(super) signature: String,
@@ -28,7 +28,7 @@ pub(super) enum After {
 
 pub(super) struct Again {
     pub(super) message: Vec<u8>,
-    pub(super) done: Done,
+    pub(super) done: Progress,
     /// Units that are loaded before, the last one first.
     pub(super) to_load: Vec<UnitName>,
     /// Later calls of the same client wait for it.
@@ -56,7 +56,7 @@ impl After {
 }
 
 impl Server {
-    pub(super) fn ask(&mut self, call: Call, waiting: Waiting) {
+    pub(super) fn ask(&mut self, call: Call, waiting: WaitingCall) {
         if !self.begin_waiting(&waiting.origin, waiting.then.held_bytes(), waiting.holds) {
             let text = "Too many calls at once.";
             return self.fail(&waiting.origin, &waiting.reply_to, &BusError::limits_exceeded(text));
@@ -65,7 +65,7 @@ impl Server {
     }
 
     /// The same for one that waits already.
-    fn ask_on(&mut self, call: Call, waiting: Waiting) {
+    fn ask_on(&mut self, call: Call, waiting: WaitingCall) {
         let there = self.there(&waiting.origin);
         let Caller { uid, pid } = waiting.origin.caller;
         let asker = Asker::client(uid, pid);

@@ -19,7 +19,7 @@ fn body(properties: &[(&str, &str, &str)]) -> Vec<u8> {
 fn read_all(unit_type: UnitType, properties: &[(&str, &str, &str)]) -> Result<Properties, String> {
     let bytes = body(properties);
     read(unit_type, &mut Reader::new(&bytes, false)).map_err(|fault| match fault {
-        Fault::Told(error) => error.to_string(),
+        Fault::Error(error) => error.to_string(),
         Fault::Garbage(error) => format!("{error:?}"),
     })
 }
@@ -213,7 +213,7 @@ fn what_cannot_be_said_in_a_unit_file_is_refused() {
     });
     let bytes = w.finish();
     let read = read(Service, &mut Reader::new(&bytes, false));
-    assert!(matches!(read, Err(Fault::Told(_))));
+    assert!(matches!(read, Err(Fault::Error(_))));
 }
 
 #[test]

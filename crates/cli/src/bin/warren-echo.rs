@@ -58,7 +58,7 @@ fn print(text: &str) -> Done {
 
 fn refuse(words: &[&str]) -> ! {
     let unknown = words.iter().find(|word| word.starts_with('-') && !MODES.contains(word));
-    let fault = unknown.map_or("what is to be done is not said".into(), |w| usage::unexpected(w));
+    let fault = unknown.map_or("nothing to do: see --help".into(), |w| usage::unexpected(w));
     eprint!("{}", usage::refusal(&fault, HELP));
     std::process::exit(usage::EXIT_USAGE.into());
 }

@@ -23,7 +23,7 @@ fn products(dir: Option<PathBuf>, global: &Global) -> Result<Option<Products>> {
 
 pub(super) fn plan(args: &FleetPlanArgs, global: &Global) -> Result<i32> {
     let before = products(args.against.clone(), global)
-        .context("the rules to compare with cannot be read; --against names others")?;
+        .context("cannot read the rules to compare with; name others with --against")?;
     let Some(before) = before else { return Ok(1) };
     let Some(after) = products(args.dir.clone(), global)? else { return Ok(1) };
     let answer = compare(&before, &after);

@@ -46,9 +46,9 @@ fn left_alone(answer: &ReloadAnswer, dry_run: bool) -> String {
     };
     let (gone, new) = match dry_run {
         true => {
-            ("units that are removed while they run would go on", "new units would not be started")
+            ("removed units that are running would keep running", "new units would not be started")
         }
-        false => ("units that were removed while they ran go on", "new units are not started"),
+        false => ("removed units that are running keep running", "new units are not started"),
     };
     line(&answer.removed, gone, "stop") + &line(&answer.added, new, "start")
 }
@@ -84,8 +84,8 @@ fn last_line(answer: &ReloadAnswer, dry_run: bool) -> String {
     let [added, changed, removed] = [&answer.added, &answer.changed, &answer.removed].map(Vec::len);
     let counts = format!("{added} added, {changed} changed, {removed} removed");
     match (dry_run, added + changed + removed) {
-        (_, 0) => format!("Nothing differs; generation {} is in force.\n", answer.generation),
-        (true, _) => format!("Plan: {counts}. To put it into force: warren fleet apply\n"),
+        (_, 0) => format!("No differences; generation {} is in force.\n", answer.generation),
+        (true, _) => format!("Plan: {counts}. To apply it: warren fleet apply\n"),
         (false, _) => format!(
             "Generation {} is in force: {counts}; {} in all, {} of the loop.\n",
             answer.generation,
@@ -110,14 +110,14 @@ fn names(units: &[String]) -> Vec<&str> {
     names
 }
 
-type Named<'v> = (&'v str, Option<&'v RuleOrigin>);
+type RuleName<'v> = (&'v str, Option<&'v RuleOrigin>);
 
 /// The units of a list by the rule behind them; those without one come last.
 fn by_rule<'v>(
     units: &'v [String],
     origins: &BTreeMap<&str, &'v RuleOrigin>,
-) -> Vec<(Option<String>, Vec<Named<'v>>)> {
-    let mut rules: BTreeMap<Option<String>, Vec<Named<'v>>> = BTreeMap::new();
+) -> Vec<(Option<String>, Vec<RuleName<'v>>)> {
+    let mut rules: BTreeMap<Option<String>, Vec<RuleName<'v>>> = BTreeMap::new();
     for name in names(units) {
         let origin = origins.get(name).copied();
         rules.entry(origin.map(rule)).or_default().push((name, origin));
@@ -130,12 +130,12 @@ fn group(
     sign: &str,
     tone: Tone,
     rule: Option<&str>,
-    units: &[Named<'_>],
+    units: &[RuleName<'_>],
     all: bool,
     style: Style,
 ) -> String {
     if all || units.len() <= LISTED_MAX {
-        let line = |(name, origin): &Named<'_>| {
+        let line = |(name, origin): &RuleName<'_>| {
             let why = origin.map(|o| format!("  {}", origin::origin(o))).unwrap_or_default();
             let why = style.paint(Tone::Dim, &why);
             format!("{}{why}\n", style.paint(tone, &format!("{sign} {name}")))
@@ -204,9 +204,9 @@ mod tests {
             shown,
             "+ 7 units: 1.slice, 2.slice, 3.slice, ...  apply Slice \"s\" (r.conf:3)\n~ x.target\n\
              - y.slice\n! x.target would run with its old configuration: warren restart x.target\n\
-             ! units that are removed while they run would go on: warren stop y.slice\n\
+             ! removed units that are running would keep running: warren stop y.slice\n\
              ! new units would not be started: warren start 1.slice\n\
-             Plan: 7 added, 1 changed, 1 removed. To put it into force: warren fleet apply\n"
+             Plan: 7 added, 1 changed, 1 removed. To apply it: warren fleet apply\n"
         );
         let shown = plan(&answer, false, true, Style::default());
         let line = "+ 1.slice  apply Slice \"s\" (r.conf:3) for Container 'a' (c.conf:1)\n";

@@ -25,7 +25,8 @@ pub(super) fn run(args: &ConsoleArgs, global: &Global) -> Result<i32> {
     let Some(session) = session.or_else(|| nothing().session) else { return Ok(1) };
     let now = rules::options().now;
     rules::deep(|| {
-        let mut console = Console::over(&session, Box::new(Told { now }), &Host, BOUNDS.steps);
+        let mut console =
+            Console::over(&session, Box::new(LogPrinter { now }), &Host, BOUNDS.steps);
         match args.expression.is_empty() {
             true => interactive(&mut console, of_rules, global),
             false => {
@@ -37,11 +38,11 @@ pub(super) fn run(args: &ConsoleArgs, global: &Global) -> Result<i32> {
 }
 
 /// Prints what is logged.
-struct Told {
+struct LogPrinter {
     now: f64,
 }
 
-impl Outside for Told {
+impl Outside for LogPrinter {
     fn log(&mut self, _severity: u8, facility: &str, text: &[u8]) {
         complain!("{facility}: {}", String::from_utf8_lossy(text));
     }

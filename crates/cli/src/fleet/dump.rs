@@ -56,7 +56,7 @@ fn write(out: &Path, products: &Products, global: &Global) -> Result<()> {
     }
     if !global.quiet {
         complain!(
-            "{} files written. Units with an [Install] section are to be enabled: \
+            "{} files written. Enable the units with an [Install] section: \
              systemctl --root=... preset-all, or enable.",
             products.len()
         );

@@ -69,7 +69,7 @@ fn formatted(name: &str, text: &[u8]) -> Result<Vec<u8>> {
     let source = Source::new(name, text);
     let (module, faults) = parse(FileId(0), source.clone());
     if let Some(fault) = faults.iter().find(|fault| fault.severity == Severity::Error) {
-        bail!("{name} is left as it is\n{}", diagnostic::render(fault, &|_| Some(source.clone())));
+        bail!("{name} is not changed\n{}", diagnostic::render(fault, &|_| Some(source.clone())));
     }
     Ok(format::format(&module))
 }

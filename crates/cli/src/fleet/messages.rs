@@ -46,7 +46,7 @@ fn more(same: &[&Message], style: Style) -> String {
     let first = same.iter().take(PLACES_MAX);
     let mut places: Vec<String> = first.map(|m| format!("{}:{}", m.path, m.line)).collect();
     places.extend((same.len() > PLACES_MAX).then(|| "...".to_owned()));
-    let text = format!("the same at {} more places: {}", same.len(), places.join(", "));
+    let text = format!("the same in {} more places: {}", same.len(), places.join(", "));
     let severity = same.first().map_or(Severity::Note, |message| message.severity);
     format!("{}: {text}\n", style.paint(tone(severity), &severity.to_string()))
 }

@@ -70,7 +70,7 @@ pub(super) fn check(args: &RulesArgs, global: &Global) -> Result<i32> {
     let directory = directory(args, global)?;
     for path in session.iter().flat_map(|session| unread(session, &directory)) {
         let path = path.display();
-        complain!("warning: {path} is not read: no file of {} includes it", directory.display());
+        complain!("warning: {path} is not used: no file of {} includes it", directory.display());
     }
     if let Some(session) = session.filter(|_| !global.quiet) {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -91,7 +91,7 @@ fn totals(counts: &BTreeMap<&str, usize>, global: &Global) -> String {
     let all: usize = counts.values().sum();
     let each: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
     match all {
-        0 => "The rules make nothing.\n".to_owned(),
+        0 => "The rules make no unit files.\n".to_owned(),
         1 => format!("The rules make 1 unit file: {}.\n", each.join(", ")),
         all => format!("The rules make {all} unit files: {}.\n", each.join(", ")),
     }

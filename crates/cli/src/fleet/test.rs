@@ -76,7 +76,7 @@ fn report(path: &Path, tested: &Tested, global: &Global) -> usize {
             _ => (Tone::Bad, "FAILED"),
         };
         let what = match count {
-            0 => "it expects nothing".to_owned(),
+            0 => "it has no expectations".to_owned(),
             count => format!("{} of {count}", count - wrong.len()),
         };
         print(&format!("{} {}: {what}\n", style.paint(tone, word), path.display()));

@@ -158,7 +158,7 @@ fn supervise(signals: &SignalFd, outer: &mut Child) -> Result<i32> {
     epoll.add(signals, 0, Interest::READ)?;
     epoll.add(&pidfd, 1, Interest::READ)?;
     let mut ready = Events::with_capacity(2);
-    let mut asked = Asked::default();
+    let mut asked = SignalRequests::default();
     while process::is_alive(pidfd.as_fd()) {
         epoll.wait(&mut ready, None)?;
         while let Some(signal) = signals.read()? {
@@ -178,11 +178,11 @@ const SAME_WISH_MS: u64 = 500;
 
 /// What the user has asked for by signals.
 #[derive(Default)]
-struct Asked {
+struct SignalRequests {
     first_ms: Option<u64>,
 }
 
-impl Asked {
+impl SignalRequests {
     /// The order that a signal is. A hang-up comes to a terminal's processes more than once, and with other signals: it
     /// asks to stop, and never to kill.
     fn order(&mut self, signal: i32, now_ms: u64) -> Option<u8> {
@@ -210,7 +210,7 @@ pub fn enter_namespaces(machine: &Machine) -> Result<()> {
     let pid = machine.pid;
     let pidfd = process::pidfd_open(pid)?;
     // Looked at again, now that the pidfd holds on to the process.
-    anyhow::ensure!(machine.is_there(), "the machine has ended");
+    anyhow::ensure!(machine.is_there(), "the machine has shut down");
     let all = [
         ("user", Namespaces::USER),
         ("mnt", Namespaces::MOUNT),
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_second_signal_kills_unless_it_is_a_hang_up_or_the_same_wish() {
         let check = |signals: &[(i32, u64)], expected: &str| {
-            let mut asked = Asked::default();
+            let mut asked = SignalRequests::default();
             let order =
                 |&(signal, at_ms): &(i32, u64)| asked.order(signal, at_ms).map_or('-', char::from);
             assert_eq!(signals.iter().map(order).collect::<String>(), expected, "{signals:?}");

@@ -29,7 +29,7 @@ pub(super) fn lines(out: &mut String, unit: &StatusAnswer, style: Style) {
 pub(super) fn elapses(row: &TimerRow) -> String {
     let next = match row.next_us {
         Some(at) => format!("next at {}", date(at)),
-        None => "nothing is to come".to_owned(),
+        None => "no further run is due".to_owned(),
     };
     let last = row.last_us.map_or_else(String::new, |at| format!(", last at {}", date(at)));
     let took =

@@ -404,7 +404,7 @@ fn a_shutdown_tells_what_comes_when_all_jobs_are_over() {
     let told = |jobs: u64| shutdown(&json!({"stopping": true, "jobs": jobs}), None);
     assert_eq!(told(2), "Shutting down: 2 jobs left.\n");
     assert_eq!(told(1), "Shutting down: 1 job left.\n");
-    let over = "Shutting down: all jobs done, ending the last processes.\n";
+    let over = "Shutting down: all jobs done, stopping the last processes.\n";
     assert_eq!(told(0), over);
     let follows = json!({"stopping": true, "jobs": 1, "follows": "reboot"});
     assert_eq!(shutdown(&follows, None), "Shutting down: 1 job left, then reboot.\n");

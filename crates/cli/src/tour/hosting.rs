@@ -96,7 +96,7 @@ fn edit(nested: &Nested, rules: &Path) -> Result<()> {
     print(&indented);
     let cat = nested.call(&Cat { unit: Some("shop-web.service".to_owned()), pid: None })?;
     let text = cat.files.first().map_or("", |file| &file.text);
-    ensure!(text.contains("CURRENCY=CHF"), "it did not arrive: {text}");
+    ensure!(text.contains("CURRENCY=CHF"), "the change did not arrive: {text}");
     Ok(())
 }
 

@@ -68,7 +68,7 @@ impl Nested {
             .context("cannot start warren run")?;
         let bound = Duration::from_millis(READY_MS + READY_MS_PER_SET * u64::from(over.sets));
         let found = wait_ready(&notify, &child, bound)
-            .and_then(|()| machine::find(&name).context("process 1 cannot be looked into"));
+            .and_then(|()| machine::find(&name).context("process 1 cannot be inspected"));
         match found.with_context(|| tail(&log)) {
             Ok(machine) => Ok(Nested { machine, child, log }),
             Err(error) => {

@@ -82,7 +82,7 @@ fn first_failure(nested: &Nested) -> Option<String> {
     let unit = list.units.into_iter().next()?.name;
     let status = status(nested, &unit).ok()?;
     let said = [status.status_text, status.reason.text].into_iter().find(|text| !text.is_empty());
-    Some(format!("{unit}: {}", said.as_deref().unwrap_or("no reason known")))
+    Some(format!("{unit}: {}", said.as_deref().unwrap_or("reason unknown")))
 }
 
 fn status(nested: &Nested, unit: &str) -> Result<StatusAnswer> {

@@ -120,7 +120,7 @@ fn parse(words: &[String]) -> Result<Command, String> {
             ("--per-volume", "") => options.policy.completeness = Completeness::Volume,
             ("--degraded-after", seconds) => {
                 let ms = seconds.parse().ok().and_then(|s: u64| s.checked_mul(1000));
-                let ms = ms.ok_or_else(|| format!("not a number of seconds: {word}"))?;
+                let ms = ms.ok_or_else(|| format!("{word}: not a number of seconds"))?;
                 options.policy.degraded_after_ms = Some(ms);
             }
             ("--system-id", id) => drop(options.policy.system_ids.insert(id.to_owned())),
@@ -182,7 +182,7 @@ fn start_executor(command: &Command) -> warren_sys::Result<Option<OwnedFd>> {
         warren_sys::tell!("{}: {error}", udev.display());
     }
     let started = std::env::current_exe().and_then(|own| executor::start(&own, &places(command)));
-    started.map(Some).map_err(|error| failed("starting the executor", &error))
+    started.map(Some).map_err(|error| failed("cannot start the executor", &error))
 }
 
 /// Takes over lvm2's own settings. When it cannot be asked, no volume group is activated: one that
@@ -197,9 +197,7 @@ fn ask_lvm(options: &mut Options) {
             policy.system_ids.extend(host::system_id());
         }
         Err(why) => {
-            warren_sys::tell!(
-                "lvm2's settings are not known ({why}): no volume group is activated"
-            );
+            warren_sys::tell!("cannot read lvm2's settings ({why}); no volume group is activated");
             policy.event_activation = false;
         }
     }

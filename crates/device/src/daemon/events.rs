@@ -3,7 +3,7 @@
 use super::Daemon;
 use crate::index::{DeviceNumber, Event, GroupId, Holder, Role};
 use crate::lvm::LvmId;
-use crate::sysfs::{self, Found};
+use crate::sysfs::{self, BlockDevice};
 use crate::uevent::{Action, Sender, Uevent, is_trusted};
 use warren_sys::errno::ENOBUFS;
 
@@ -63,7 +63,7 @@ impl Daemon {
     }
 
     /// Whether udev's word counts for a device.
-    pub(super) fn follows_udev(&self, found: &Found) -> bool {
+    pub(super) fn follows_udev(&self, found: &BlockDevice) -> bool {
         self.options.udev && (found.is_initialized || !self.before_udev.contains(&found.number))
     }
 
@@ -102,7 +102,7 @@ impl Daemon {
 
     /// What an array or a multipath map lies on is a leg or a path from now on, and of that the
     /// kernel tells nothing.
-    fn look_below(&mut self, found: &Found) {
+    fn look_below(&mut self, found: &BlockDevice) {
         if !found.name.starts_with("md") && !found.facts.dm_uuid.starts_with(MULTIPATH_PREFIX) {
             return;
         }

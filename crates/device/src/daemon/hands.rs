@@ -22,7 +22,7 @@ const ANSWERS_PER_TURN_MAX: usize = 1024;
 const AGAIN_AFTER_MS: u64 = 100;
 
 /// What happened since the last turn.
-pub(super) enum Done {
+pub(super) enum ExecutorNews {
     /// What was to be done for these groups is done.
     Ended(Vec<GroupId>, std::result::Result<(), String>),
     /// Something else went wrong.
@@ -91,7 +91,7 @@ impl Hands {
     }
 
     /// What came of it. `EPIPE` when the executor is gone: nothing can be done any more.
-    pub(super) fn done(&mut self) -> Result<Vec<Done>> {
+    pub(super) fn done(&mut self) -> Result<Vec<ExecutorNews>> {
         let mut out = Vec::new();
         for _ in 0..ANSWERS_PER_TURN_MAX {
             match fdpass::recv_plain(self.socket.as_fd(), &mut self.buffer) {
@@ -110,10 +110,12 @@ impl Hands {
         Ok(out)
     }
 
-    fn take(&mut self, text: &str) -> Option<Done> {
+    fn take(&mut self, text: &str) -> Option<ExecutorNews> {
         match Answer::read(text)? {
-            Answer::Ended(id, result) => Some(Done::Ended(self.running.remove(&id)?, result)),
-            Answer::Trouble(line) => Some(Done::Trouble(line)),
+            Answer::Ended(id, result) => {
+                Some(ExecutorNews::Ended(self.running.remove(&id)?, result))
+            }
+            Answer::Trouble(line) => Some(ExecutorNews::Trouble(line)),
         }
     }
 }

@@ -11,7 +11,7 @@ use warren_sys::inotify::{Inotify, WatchFor, WatchId};
 use super::{Daemon, now_ms};
 use crate::index::DeviceNumber;
 use crate::names;
-use crate::sysfs::Found;
+use crate::sysfs::BlockDevice;
 
 /// A device that has no nodes after so long, in milliseconds, is ready without them: who made it
 /// wants none.
@@ -128,7 +128,7 @@ impl Nodes {
 
 impl Daemon {
     /// Notes whether the nodes of a device are there. Once they were, that is not asked again.
-    pub(super) fn look_for_nodes(&mut self, found: &Found) {
+    pub(super) fn look_for_nodes(&mut self, found: &BlockDevice) {
         if found.words.mapper_name.is_empty() || self.follows_udev(found) {
             return;
         }

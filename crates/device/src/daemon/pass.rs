@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::{Daemon, now_ms};
 use crate::index::{DeviceNumber, Event};
-use crate::sysfs::{self, Found};
+use crate::sysfs::{self, BlockDevice};
 
 /// A pass over everything, and the devices it still waits for.
 pub(super) struct Pass {
@@ -93,7 +93,7 @@ impl Daemon {
 
     /// The boot pass is over: what it found is started, as soon as udev has looked at all of it.
     fn begin_batch(&mut self) {
-        let is_new = |found: &&Found| self.follows_udev(found) && !found.is_initialized;
+        let is_new = |found: &&BlockDevice| self.follows_udev(found) && !found.is_initialized;
         let waits_for = self.found.values().filter(is_new).map(|found| found.number).collect();
         self.batch = Some(Batch { waits_for, progress_ms: now_ms() });
         self.end_batch();

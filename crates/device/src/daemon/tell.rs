@@ -12,8 +12,8 @@ use crate::index::{
 use crate::lvm::LvmId;
 use crate::names;
 use crate::orders::Order;
-use crate::others::{self, Heard};
-use crate::sysfs::{self, Found};
+use crate::others::{self, OtherEvent};
+use crate::sysfs::{self, BlockDevice};
 use crate::uevent::Uevent;
 
 /// Missing members that are named in one line.
@@ -89,7 +89,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn tell_gone(&mut self, found: &Found, group: Option<GroupId>) {
+    pub(super) fn tell_gone(&mut self, found: &BlockDevice, group: Option<GroupId>) {
         self.teller.gone(&place(found));
         let orders = self.links.drop_all(found.number);
         orders.into_iter().for_each(|order| self.order(order));
@@ -105,14 +105,14 @@ impl Daemon {
     /// An event of what is no disk.
     pub(super) fn hear_other(&mut self, event: &Uevent) {
         match others::heard(event, self.options.udev) {
-            Some(Heard::There(told)) => {
+            Some(OtherEvent::There(told)) => {
                 let path = told.path.clone();
                 self.teller.device(told);
                 if event.action == crate::uevent::Action::Change {
                     self.teller.changed(&path);
                 }
             }
-            Some(Heard::Gone(path)) => self.teller.gone(&path),
+            Some(OtherEvent::Gone(path)) => self.teller.gone(&path),
             None => {}
         }
     }
@@ -133,7 +133,7 @@ impl Daemon {
 
     fn told_of(
         &self,
-        found: &Found,
+        found: &BlockDevice,
         device: Option<&Device>,
         group: Option<GroupId>,
     ) -> DeviceFacts {
@@ -161,7 +161,12 @@ impl Daemon {
 
     /// It is there, and it cannot be said yet what it is: whoever was told before, by another
     /// process of this daemon or before this disk fell silent, keeps to that.
-    fn is_unknown(&self, found: &Found, device: Option<&Device>, group: Option<GroupId>) -> bool {
+    fn is_unknown(
+        &self,
+        found: &BlockDevice,
+        device: Option<&Device>,
+        group: Option<GroupId>,
+    ) -> bool {
         if self.follows_udev(found) {
             return !found.is_initialized;
         }
@@ -213,13 +218,13 @@ impl Daemon {
     }
 
     /// The group of what a stacked device lies on.
-    fn group_below(&self, found: &Found) -> Option<GroupId> {
+    fn group_below(&self, found: &BlockDevice) -> Option<GroupId> {
         let group = |name| self.index.group_of(self.index.device(*self.names.get(name)?)?);
         found.words.lies_on.iter().find_map(group)
     }
 
     /// What a leg says of its array is news of the array, too.
-    pub(super) fn tell_array_of(&mut self, leg: &Found) {
+    pub(super) fn tell_array_of(&mut self, leg: &BlockDevice) {
         if leg.facts.held_by != Holder::Raid {
             return;
         }
@@ -231,12 +236,12 @@ impl Daemon {
         arrays.into_iter().for_each(|array| self.tell(array));
     }
 
-    pub(super) fn node_below_dev(&self, found: &Found) -> String {
+    pub(super) fn node_below_dev(&self, found: &BlockDevice) -> String {
         let node = found.node.strip_prefix(&self.options.roots.dev).unwrap_or(&found.node);
         node.display().to_string()
     }
 
-    fn names_of(&self, found: &Found) -> Vec<(String, i32)> {
+    fn names_of(&self, found: &BlockDevice) -> Vec<(String, i32)> {
         let mut names = vec![(format!("/dev/{}", self.node_below_dev(found)), 0)];
         let mut link = |link: &String| {
             let name = (format!("/dev/{link}"), found.link_priority);
@@ -269,7 +274,12 @@ impl Daemon {
 
     /// Without udev: a device counts when it holds something and what is on it is known, and one
     /// of a file system on several when all of them are there.
-    fn is_ready(&self, found: &Found, device: Option<&Device>, group: Option<GroupId>) -> bool {
+    fn is_ready(
+        &self,
+        found: &BlockDevice,
+        device: Option<&Device>,
+        group: Option<GroupId>,
+    ) -> bool {
         if found.facts.not_ready.is_some() || self.is_nodeless(found.number) {
             return false;
         }
@@ -287,7 +297,7 @@ impl Daemon {
     }
 
     /// The kernel has mounted it, with all its parts or without.
-    fn is_in_use(&self, found: &Found, group: Option<GroupId>) -> bool {
+    fn is_in_use(&self, found: &BlockDevice, group: Option<GroupId>) -> bool {
         let Some(GroupId::Btrfs(id)) = group else { return false };
         sysfs::is_mounted_btrfs(&self.options.roots, &id.to_string(), &found.name)
     }
@@ -363,12 +373,12 @@ impl Daemon {
 }
 
 /// Where a device is, as units are named.
-fn place(found: &Found) -> String {
+fn place(found: &BlockDevice) -> String {
     format!("/sys{}", found.path)
 }
 
 /// The group that a logical volume is of stands in the identifier that lvm2 gives it.
-fn made_of(found: &Found) -> Option<GroupId> {
+fn made_of(found: &BlockDevice) -> Option<GroupId> {
     let ids = found.facts.dm_uuid.strip_prefix("LVM-")?;
     LvmId::parse(ids.get(..32)?).map(GroupId::Lvm)
 }

@@ -11,7 +11,7 @@ use warren_sys::inotify::{Inotify, WatchFor, WatchId};
 use super::Daemon;
 use crate::index::DeviceNumber;
 use crate::names;
-use crate::sysfs::{self, Found};
+use crate::sysfs::{self, BlockDevice};
 
 /// The nodes that are watched.
 pub(super) struct Writes {
@@ -80,7 +80,7 @@ impl Writes {
 impl Daemon {
     /// Watches the nodes of a device of which udev tells nothing; true when one of them was not watched
     /// before.
-    pub(super) fn watch_for_writes(&mut self, found: &Found) -> bool {
+    pub(super) fn watch_for_writes(&mut self, found: &BlockDevice) -> bool {
         if self.follows_udev(found) {
             return false;
         }

@@ -5,7 +5,7 @@ use warren_sys::{fdpass, memfd};
 
 use super::{Answer, ORDERS, Order, OwnedFd, Places, Run, serve};
 use crate::activate::RunFile;
-use crate::begun::{self, Begun};
+use crate::begun::{self, StartRecord};
 use crate::index::{DeviceNumber, GroupId};
 use crate::orders;
 use std::os::fd::AsFd;
@@ -101,7 +101,7 @@ fn records_of_what_was_started_come_and_go() {
     let bench = Bench::new("records");
     let group = GroupId::parse(&format!("vg:{}", "abcdef-0123-4567-89AB-CDEF-ghij-klmno!"));
     let group = group.expect("a group");
-    let begun = Begun { whole: true, ..Begun::default() };
+    let begun = StartRecord { whole: true, ..StartRecord::default() };
     assert_eq!(bench.obeys(&[Order::Keep(group, Some(begun.clone()))]), []);
     let records = bench.top.join("records");
     assert_eq!(begun::read(&records).into_iter().collect::<Vec<_>>(), [(group, begun)]);
@@ -117,7 +117,7 @@ fn what_is_none_of_its_works_is_not_done() {
     let answers = bench.obeys(&bad);
     assert_eq!(answers.len(), 2);
     assert!(
-        answers.iter().all(|a| matches!(a, Answer::Trouble(why) if why.starts_with("not done")))
+        answers.iter().all(|a| matches!(a, Answer::Trouble(why) if why.starts_with("refused: ")))
     );
     assert!(!bench.top.exists());
     bench.send("no order\n");

@@ -190,15 +190,15 @@ impl Refusal {
             Refusal::NotReady(NotReady::LoopEmpty) => "a loop device without a file",
             Refusal::NotReady(NotReady::ArrayInactive) => "the array is not assembled",
             Refusal::NotReady(NotReady::MapperSuspended) => "suspended by device-mapper",
-            Refusal::NotReady(NotReady::Rules) => "held back by udev rules",
+            Refusal::NotReady(NotReady::Rules) => "blocked by udev rules",
             Refusal::NotReady(NotReady::NotInitialized) => "udev has not looked at it yet",
             Refusal::NotReady(NotReady::NoMedium) => "no medium",
             Refusal::MultipathPath => "a path of a multipath device",
             Refusal::RaidLeg => "a leg of a running array",
-            Refusal::OthersDisabled => "private to whoever made it",
+            Refusal::OthersDisabled => "private to the program that made it",
             Refusal::OnLogicalVolume => "a physical volume on a logical volume",
-            Refusal::NotInDevicesFile => "not in the devices file of lvm2",
-            Refusal::UnusedPv => "a physical volume in no group",
+            Refusal::NotInDevicesFile => "not in lvm2's devices file",
+            Refusal::UnusedPv => "a physical volume without a volume group",
         }
     }
 }

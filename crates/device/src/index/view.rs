@@ -2,7 +2,7 @@
 
 use super::volumes::Group;
 use super::{Device, DeviceNumber, GroupId, Index, Refusal};
-use crate::begun::Begun;
+use crate::begun::StartRecord;
 use crate::lvm::LvmId;
 use crate::lvm::group::{Standing, VolumeGroup};
 
@@ -48,11 +48,13 @@ impl std::fmt::Display for Hold {
         f.write_str(match self {
             Hold::EventActivationOff => "event_activation is off in lvm.conf",
             Hold::Exported => "exported",
-            Hold::Shared => "shared, lvmlockd's to start",
+            Hold::Shared => "shared: lvmlockd starts it",
             Hold::Foreign(system) => return write!(f, "owned by system {system:?}"),
-            Hold::NoAutoActivation => "marked not to be activated by itself",
-            Hold::TwoTruths => "two different metadata with one sequence number",
-            Hold::Duplicates => "two disks with one PVID",
+            Hold::NoAutoActivation => "marked not to be activated automatically",
+            Hold::TwoTruths => {
+                "two different versions of its metadata have the same sequence number"
+            }
+            Hold::Duplicates => "two disks have the same PVID",
             Hold::NotInCrypttab => "not in crypttab",
         })
     }
@@ -275,7 +277,7 @@ impl Index {
     }
 
     /// What was started of a group; nothing while that is under way, or when it failed.
-    pub fn begun(&self, group: GroupId) -> Option<&Begun> {
+    pub fn begun(&self, group: GroupId) -> Option<&StartRecord> {
         let run = self.runs.get(&group)?;
         (run.result == Some(Ok(())) && !run.begun.is_empty()).then_some(&run.begun)
     }

@@ -113,7 +113,7 @@ pub fn parse(bytes: &[u8]) -> Result<Section<'_>, TextFault> {
     let section = parser.entries(0)?;
     match parser.at == text.len() {
         true => Ok(section),
-        false => Err(parser.fault("a closing brace too many")),
+        false => Err(parser.fault("one closing brace too many")),
     }
 }
 
@@ -182,12 +182,12 @@ impl<'a> Parser<'a> {
 
     fn body(&mut self, depth: usize) -> Result<Section<'a>, TextFault> {
         if depth > DEPTH_MAX {
-            return Err(self.fault("too many sections within sections"));
+            return Err(self.fault("sections are nested too deeply"));
         }
         let section = self.entries(depth)?;
         match self.take(b'}') {
             true => Ok(section),
-            false => Err(self.fault("a section does not end")),
+            false => Err(self.fault("a section is not closed")),
         }
     }
 
@@ -223,7 +223,7 @@ impl<'a> Parser<'a> {
             self.count()?;
             values.push(self.scalar()?);
             if !self.take(b',') && self.peek() != Some(b']') {
-                return Err(self.fault("a list does not go on or end"));
+                return Err(self.fault("a list is not closed"));
             }
         }
         Ok(Value::List(values))
@@ -243,7 +243,7 @@ impl<'a> Parser<'a> {
         let bytes = self.text.as_bytes();
         loop {
             match bytes.get(end) {
-                None => return Err(self.fault("a text in quotes does not end")),
+                None => return Err(self.fault("a quoted string is not closed")),
                 Some(b'\\') if quote == b'"' => {
                     escaped = true;
                     end += 2;
@@ -324,12 +324,12 @@ mod tests {
             ("a { b { c = 2 } } d = 99999999999999999999", "a={b={c=2}} d=<99999999999999999999>"),
             ("a", "1: neither '=' nor '{' after a name"),
             ("a =", "3: a word is missing"),
-            ("a { b = 1", "9: a section does not end"),
-            ("a = 1 }", "6: a closing brace too many"),
-            ("a = [1", "6: a list does not go on or end"),
+            ("a { b = 1", "9: a section is not closed"),
+            ("a = 1 }", "6: one closing brace too many"),
+            ("a = [1", "6: a list is not closed"),
             ("a = [[1]]", "5: a word is missing"),
-            ("a = \"x", "4: a text in quotes does not end"),
-            ("a = \"x\\", "4: a text in quotes does not end"),
+            ("a = \"x", "4: a quoted string is not closed"),
+            ("a = \"x\\", "4: a quoted string is not closed"),
             ("a = \"é\\é\"", "a=<éé>"),
         ] {
             assert_eq!(show(text), expected, "{text}");
@@ -351,6 +351,6 @@ mod tests {
 
     #[test]
     fn depth_is_bounded() {
-        assert_eq!(show(&"a{".repeat(100_000)), "34: too many sections within sections");
+        assert_eq!(show(&"a{".repeat(100_000)), "34: sections are nested too deeply");
     }
 }

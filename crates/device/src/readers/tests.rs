@@ -222,6 +222,6 @@ fn a_text_that_one_disk_lost_is_read_from_another() {
         let texts = |at: usize| scans[at].as_ref().expect("it can be read").texts_read().len();
         assert_eq!([texts(0), texts(1)], [0, 1]);
         // As in another process.
-        readers.shared.lock().known = Known::default();
+        readers.shared.lock().known = KnownTexts::default();
     }
 }

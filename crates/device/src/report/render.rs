@@ -61,7 +61,7 @@ fn headline(group: &GroupReport) -> String {
         name => format!("{name} ({})", group.id),
     };
     let held = group.held.as_ref().filter(|held| !is_plain_hold(held));
-    let held = held.map(|held| format!(", not started by itself: {held}"));
+    let held = held.map(|held| format!(", not started automatically: {held}"));
     let failed = group.failed.as_ref().map(|why| format!(", its start failed: {why}"));
     let (held, failed) = (held.unwrap_or_default(), failed.unwrap_or_default());
     format!("{} {name}: {}{held}{failed}", group.kind, completeness(group))
@@ -86,7 +86,7 @@ fn completeness(group: &GroupReport) -> String {
 }
 
 fn volume_line(volume: &VolumeReport) -> String {
-    let by_hand = if volume.auto_activation { "" } else { ", not started by itself" };
+    let by_hand = if volume.auto_activation { "" } else { ", not started automatically" };
     format!("volume {}: {}{by_hand}", volume.name, standing(volume.standing))
 }
 

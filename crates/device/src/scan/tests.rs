@@ -178,7 +178,7 @@ fn disks() {
         ("bare", "pv-a |  | 2"),
         ("pv", "pv-a | LVM metadata area 0: its header is damaged | 2"),
         ("pv text 600=88", "nothing | LVM label: its checksum is wrong | 8"),
-        ("pv text 520=2", "nothing | LVM label: it says it belongs to another sector | 8"),
+        ("pv text 520=2", "nothing | LVM label: it belongs to another sector | 8"),
         ("pv text 4200=1", "pv-a | LVM metadata area 0: the checksum of its header is wrong | 2"),
         ("pv text 5000=1", "pv-a | LVM metadata area 0: the checksum of its text is wrong | 2"),
         ("pv text pv3 600=88", "pv-b:data@3 |  | 2"),
@@ -197,7 +197,7 @@ fn disks() {
         ("luks1 nofirst", "nothing |  | 8"),
         ("btrfs", "btrfs2/3 |  | 2"),
         ("btrfs 66000=1", "nothing | btrfs superblock: its checksum is wrong | 8"),
-        ("btrfs 65584=1", "nothing | btrfs superblock: it was written for another place | 8"),
+        ("btrfs 65584=1", "nothing | btrfs superblock: it was written for another position | 8"),
         ("pv text btrfs", "pv-a:data@3 + btrfs2/3 |  | 2"),
         ("mbr", "partitions |  | 2"),
         ("mbr pv text", "partitions + pv-a |  | 2"),
@@ -295,8 +295,8 @@ fn of_two_areas_both_are_looked_at() {
 #[test]
 fn an_area_must_lie_on_the_device_and_a_text_in_its_area() {
     let key = |bytes| TextKey { checksum: 1, bytes };
-    let off = "LVM metadata area 0: it does not lie on the device";
-    let out = "LVM metadata area 0: its text would not lie within it";
+    let off = "LVM metadata area 0: it lies beyond the end of the device";
+    let out = "LVM metadata area 0: its text lies outside of it";
     for (area, start, bytes, fault) in [
         (Area { offset: SIZE - 4096, bytes: 8192 }, 512, 10, off),
         (Area { offset: u64::MAX, bytes: 8192 }, 512, 10, off),

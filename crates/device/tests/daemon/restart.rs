@@ -5,7 +5,7 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use warren_device::begun::Begun;
+use warren_device::begun::StartRecord;
 use warren_device::daemon::{Daemon, Options};
 use warren_device::index::GroupId;
 use warren_device::orders::{Answer, Order};
@@ -15,7 +15,7 @@ use warren_sys::fdpass;
 use crate::machine::*;
 
 /// The machine's daemon is gone and another takes its place, with these records.
-fn taken_over(mut machine: Machine, begun: BTreeMap<GroupId, Begun>) -> (Machine, OwnedFd) {
+fn taken_over(mut machine: Machine, begun: BTreeMap<GroupId, StartRecord>) -> (Machine, OwnedFd) {
     let (near, far) = fdpass::seqpacket_pair(false).expect("a pair");
     let options = Options { begun, ..options(&machine.top) };
     let readers = Readers::new().expect("an eventfd can be had");
@@ -30,7 +30,7 @@ fn taken_over(mut machine: Machine, begun: BTreeMap<GroupId, Begun>) -> (Machine
 fn carry_out(
     machine: &mut Machine,
     executor: &OwnedFd,
-    records: &mut BTreeMap<GroupId, Begun>,
+    records: &mut BTreeMap<GroupId, StartRecord>,
 ) -> Vec<String> {
     let mut lines = Vec::new();
     loop {

@@ -21,7 +21,7 @@ impl Hints {
     pub(super) fn of(
         dump: &Dump<'_>,
         heap: &Heap<'_>,
-        written: &Written<'_>,
+        written: &SourceHints<'_>,
         object: &Object,
     ) -> Hints {
         let mut all = Hints::default();
@@ -49,7 +49,7 @@ impl Hints {
     fn templates(
         &mut self,
         dump: &Dump<'_>,
-        written: &Written<'_>,
+        written: &SourceHints<'_>,
         (object, trail): (&Object, &Trail),
     ) {
         self.set("templates", written.extent(object.origin));
@@ -82,16 +82,16 @@ impl Hints {
 
 /// What the files say at a place, beyond what objects remember of it.
 #[derive(Default)]
-pub(super) struct Written<'m> {
+pub(super) struct SourceHints<'m> {
     /// What is assigned to: an object's hints have two keys, an assignment's text has all.
     targets: BTreeMap<Place, (&'m Module, NodeId)>,
     /// All that stands before the body of a definition, by its head.
     extents: BTreeMap<Place, Place>,
 }
 
-impl<'m> Written<'m> {
-    pub(super) fn of(modules: &'m Modules) -> Written<'m> {
-        let mut all = Written::default();
+impl<'m> SourceHints<'m> {
+    pub(super) fn of(modules: &'m Modules) -> SourceHints<'m> {
+        let mut all = SourceHints::default();
         for module in modules.all() {
             let targets = module.assignments().map(|(id, to)| (module.place(id), (module, to)));
             all.targets.extend(targets);

@@ -69,10 +69,10 @@ pub(crate) fn plain_definitions(
 }
 
 /// The text of a definition and its line.
-type Said<'m> = (&'m [u8], u32);
+type DefinitionText<'m> = (&'m [u8], u32);
 
 /// What a definition says, and the line where it says so.
-fn said<'m>(module: &'m Module, definition: &Definition) -> Said<'m> {
+fn said<'m>(module: &'m Module, definition: &Definition) -> DefinitionText<'m> {
     let span = module.node(definition.node).span;
     let text = module.source.text.get(span.start as usize..span.end as usize).unwrap_or_default();
     (text, module.source.line_column(span.start).0)
@@ -85,7 +85,10 @@ struct Difference {
 }
 
 /// Definitions by name, with what they say.
-fn index<'m>(module: &'m Module, all: &[Definition]) -> BTreeSet<(TypeId, StringId, Said<'m>)> {
+fn index<'m>(
+    module: &'m Module,
+    all: &[Definition],
+) -> BTreeSet<(TypeId, StringId, DefinitionText<'m>)> {
     all.iter().map(|d| (d.of_type, d.name, said(module, d))).collect()
 }
 

@@ -19,7 +19,7 @@ use crate::value::{Dictionary, Hint, ObjectId, StringId, Table, Value};
 const CHUNK_ITEMS: usize = 256;
 
 /// What came of an item.
-pub(super) struct Made {
+pub(super) struct Expansion {
     /// The item's number in the plan.
     pub item: usize,
     /// There was something to make, whether or not that went well.
@@ -33,7 +33,7 @@ pub(super) struct Chunk {
     /// The values.
     pub heap: Detached,
     /// The items, in order.
-    pub made: Vec<Made>,
+    pub made: Vec<Expansion>,
     /// What making them looked up.
     pub reads: Reads,
     /// What making them logged.
@@ -60,7 +60,7 @@ pub(super) fn in_sequence(
     scope: &Scope<'_>,
     options: &Options<'_>,
     items: &[Item],
-) -> (Vec<Made>, Vec<Line>) {
+) -> (Vec<Expansion>, Vec<Line>) {
     let layer = std::mem::take(&mut world.layer);
     let mut worker = Worker::new(world, scope, options);
     worker.run.heap = Heap::from_layer(layer);
@@ -101,8 +101,8 @@ impl<'w> Worker<'w> {
         std::iter::from_fn(|| claims.take()).map(make).collect()
     }
 
-    fn chunk(&mut self, start: usize, items: &[Item]) -> Vec<Made> {
-        let mut made: Vec<Made> = Vec::with_capacity(items.len());
+    fn chunk(&mut self, start: usize, items: &[Item]) -> Vec<Expansion> {
+        let mut made: Vec<Expansion> = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             // What `random()` says must not depend on who makes an item.
             self.run.random = (start + at) as u64;
@@ -119,14 +119,14 @@ impl<'w> Worker<'w> {
         made
     }
 
-    fn item(&mut self, number: usize, item: Item) -> Made {
+    fn item(&mut self, number: usize, item: Item) -> Expansion {
         let held = self.run.held();
         let made = self.made(number, item);
         self.run.let_go(held);
         made
     }
 
-    fn made(&mut self, number: usize, item: Item) -> Made {
+    fn made(&mut self, number: usize, item: Item) -> Expansion {
         let (definition, made) = match item {
             Item::Object { definition, .. } => {
                 let definition = &self.world.definitions.objects[definition as usize];
@@ -144,7 +144,7 @@ impl<'w> Worker<'w> {
             }
         };
         let matched = made.as_ref().map_or(true, |objects| !objects.is_empty());
-        Made { item: number, matched, outcome: self.forgive(definition, made) }
+        Expansion { item: number, matched, outcome: self.forgive(definition, made) }
     }
 
     /// `ignore_on_error` makes nothing of a fault.

@@ -35,7 +35,7 @@ pub struct Targets {
 }
 
 /// A rule's filter as written.
-pub struct Written<'w> {
+pub struct RuleFilter<'w> {
     /// The rule's file.
     pub file: FileId,
     /// The rule.
@@ -79,7 +79,7 @@ impl<'m, 'p> Matcher<'m, 'p> {
     ///
     /// # Errors
     /// The fault of the first row whose evaluation fails, and the row.
-    pub fn rows(&mut self, written: &Written<'_>) -> Result<Bits, (usize, Box<Fault>)> {
+    pub fn rows(&mut self, written: &RuleFilter<'_>) -> Result<Bits, (usize, Box<Fault>)> {
         let compiled = self.compile(written);
         let verdicts = match self.matching {
             Matching::Naive => self.naive(&compiled, written),
@@ -96,7 +96,7 @@ impl<'m, 'p> Matcher<'m, 'p> {
         }
     }
 
-    fn compile(&mut self, written: &Written<'_>) -> Compiled<'p> {
+    fn compile(&mut self, written: &RuleFilter<'_>) -> Compiled<'p> {
         let items: Table = written.captured.iter().copied().collect();
         let locals = self.run.heap.make_dictionary(Dictionary { items, ..Dictionary::default() });
         let module = self.run.modules.get(written.file).expect("a rule's file is kept");
@@ -119,7 +119,7 @@ impl<'m, 'p> Matcher<'m, 'p> {
 
     // As written.
 
-    fn naive(&mut self, compiled: &Compiled<'p>, written: &Written<'_>) -> Verdicts {
+    fn naive(&mut self, compiled: &Compiled<'p>, written: &RuleFilter<'_>) -> Verdicts {
         let rows = self.targets.rows.len();
         let mut out = Verdicts::none(rows);
         for row in 0..rows {
@@ -133,7 +133,7 @@ impl<'m, 'p> Matcher<'m, 'p> {
     fn evaluate(
         &mut self,
         frame: &Frame<'p>,
-        written: &Written<'_>,
+        written: &RuleFilter<'_>,
         row: usize,
     ) -> Result<bool, Box<Fault>> {
         let assigned = written.assign.is_empty() || self.any(frame, written.assign, row)?;
@@ -171,7 +171,7 @@ impl<'m, 'p> Matcher<'m, 'p> {
 
     // Row by row, compiled.
 
-    fn scan(&mut self, compiled: &Compiled<'p>, written: &Written<'_>) -> Verdicts {
+    fn scan(&mut self, compiled: &Compiled<'p>, written: &RuleFilter<'_>) -> Verdicts {
         let rows = self.targets.rows.len();
         let mut out = Verdicts::none(rows);
         (0..self.columns.len()).for_each(|column| self.column(ColumnId(column)));
@@ -237,7 +237,7 @@ impl<'m, 'p> Matcher<'m, 'p> {
 
     // All rows at once.
 
-    fn indexed(&mut self, compiled: &Compiled<'p>, written: &Written<'_>) -> Verdicts {
+    fn indexed(&mut self, compiled: &Compiled<'p>, written: &RuleFilter<'_>) -> Verdicts {
         let rows = self.targets.rows.len();
         let mut out = self.filter(&compiled.frame, &compiled.assign, &Bits::all(rows));
         if !written.ignore.is_empty() && !out.yes.is_empty() {

@@ -245,7 +245,7 @@ impl Loading<'_> {
         self.notes.lines.extend(lines);
         let heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
         let (mut all, mut groups) = (Vec::new(), Vec::new());
-        for expand::Made { item, matched, outcome } in made {
+        for expand::Expansion { item, matched, outcome } in made {
             self.note_match(items[item], matched);
             match outcome {
                 Ok(objects) => {
@@ -359,7 +359,7 @@ impl Loading<'_> {
                 format!("An object with type '{of_type}' and name '{name}' already exists");
             let fault = Fault::at(object.origin, message);
             let first = heap.object(before).origin;
-            self.notes.faults.push(fault.note(first, "the other one is made here").diagnostic());
+            self.notes.faults.push(fault.note(first, "the other one is here").diagnostic());
         }
         self.world.by_type.entry(object.of_type).or_default().push(id);
     }

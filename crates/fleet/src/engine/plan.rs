@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::matcher::{Matcher, Targets, Written};
+use super::matcher::{Matcher, RuleFilter, Targets};
 use super::{Notes, Options};
 use crate::ast::{self, DefinitionKind, Kind, Module, NodeId};
 use crate::eval::{Definition, Interpreter, Scope, World};
@@ -120,7 +120,7 @@ pub(super) fn matches(
             out.push((*rule, all()));
             continue;
         }
-        let filter = Written {
+        let filter = RuleFilter {
             file: definition.file,
             place: definition.place,
             captured: &definition.captured,
@@ -227,7 +227,7 @@ pub(super) fn members(
             let definition = &world.definitions.objects[number as usize];
             let module = scope.modules.get(definition.file).expect("a definition's file is kept");
             let node = node(module, definition);
-            let written = Written {
+            let written = RuleFilter {
                 file: definition.file,
                 place: definition.place,
                 captured: &definition.captured,

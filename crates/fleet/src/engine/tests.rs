@@ -85,7 +85,10 @@ fn loops_that_append_need_no_more_room_than_what_they_make() {
         assert!(found.contains(expected), "{text}\n{found}");
         let unbounded = Bounds { unreached_bytes: u64::MAX, ..bounds };
         let found = shown(&text, &Options { bounds: unbounded, ..options });
-        assert!(found.contains("there is no room for more values"), "{text}\n{found}");
+        assert!(
+            found.contains("the rules need more memory than is allowed for values"),
+            "{text}\n{found}"
+        );
     };
     check(
         "var l = []\nfor (i in range(3000)) { l += [ i ] }\nglobals.n = l[2999] + len(l)",
@@ -177,10 +180,7 @@ fn faults_name_the_rule_and_the_object() {
     check_fault(
         "object Container \"x\" { }\napply Service \"s\" to Container { assign where true }\n\
          apply Service \"s\" to Container { assign where true }",
-        &[
-            "An object with type 'Service' and name 'x-s' already exists",
-            "the other one is made here",
-        ],
+        &["An object with type 'Service' and name 'x-s' already exists", "the other one is here"],
     );
     check_fault(
         "object Container \"x\" { import \"bse\" }\ntemplate Container \"base\" { }",
@@ -484,7 +484,7 @@ fn files_are_the_same_whoever_parses_them() {
 
 #[test]
 fn objects_do_not_see_those_that_are_made_with_them() {
-    let said = ["objects of type 'Container' are made together with this one", "constant"];
+    let said = ["objects of type 'Container' are made at the same time as this one", "constant"];
     check_fault(
         "object Container \"a\" { }\n\
          object Container \"b\" { vars.a = get_object(Container, \"a\").vars }",

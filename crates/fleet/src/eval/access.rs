@@ -284,7 +284,7 @@ impl<'p> Interpreter<'p> {
             }
             Value::Array(id) => self.set_item(id, key, value, place),
             Value::Object(id) => self.set_attribute(id, key, value, place),
-            Value::Empty => Err(fail(place, "null has no members that could be set")),
+            Value::Empty => Err(fail(place, "null has no attributes to set")),
             other => {
                 let of_type = self.types.name_of(&self.heap, other);
                 let message = format!("Cannot convert value of type '{of_type}' to an object.");
@@ -349,7 +349,7 @@ impl<'p> Interpreter<'p> {
         // Room is looked for before much of it is taken.
         self.heap.count_cells((at + 1).saturating_sub(length));
         if !self.heap.has_room(&self.bounds) {
-            return Err(fail(place, "there is no room for more values"));
+            return Err(fail(place, "the rules need more memory than is allowed for values"));
         }
         let array = self.writable_array(id, place)?;
         if at >= length {

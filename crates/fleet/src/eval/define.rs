@@ -1,137 +1,14 @@
 //! `object`, `template` and `apply`: recorded when they are met, evaluated later; and `import`.
 
-use std::collections::BTreeMap;
-
+use super::definitions::{Definition, DefinitionIndex, Rule};
 use super::{DEPTH_MAX, Fault, Flow, Frame, Interpreter, Outcome, end_of_body};
 use crate::ast::{self, DefinitionKind, Kind, NodeId};
 use crate::diagnostic;
 use crate::ops;
-use crate::source::{FileId, Place};
+use crate::source::Place;
 use crate::text;
 use crate::types::Naming;
 use crate::value::{Object, ObjectId, StringId, Table, Trail, TrailOf, TypeId, Value};
-
-/// An object or template, or what a rule makes.
-#[derive(Clone, Debug)]
-pub struct Definition {
-    /// The type of what is made.
-    pub of_type: TypeId,
-    /// Its name; of a rule with `for`, what names begin with.
-    pub name: StringId,
-    /// Whether a name was written.
-    pub is_named: bool,
-    /// Where it is.
-    pub file: FileId,
-    /// Its node.
-    pub node: NodeId,
-    /// What `use` took along.
-    pub captured: Box<[(StringId, Value)]>,
-    /// From its keyword to its name.
-    pub place: Place,
-    /// The zone whose file it is in.
-    pub zone: Option<StringId>,
-    /// The package of configuration that its file is in; none for what an administrator keeps.
-    pub package: Option<StringId>,
-}
-
-/// Objects by type and name.
-pub type ObjectIndex = BTreeMap<(TypeId, StringId), ObjectId>;
-
-/// An `apply`.
-#[derive(Clone, Debug)]
-pub struct Rule {
-    /// What it makes.
-    pub definition: Definition,
-    /// The type of the objects that it makes something for.
-    pub target: TypeId,
-}
-
-/// Everything that was defined, in the order in which it was met.
-#[derive(Clone, Debug, Default)]
-pub struct DefinitionIndex {
-    /// Objects.
-    pub objects: Vec<Definition>,
-    /// Rules.
-    pub rules: Vec<Rule>,
-    templates: Vec<Definition>,
-    objects_by_name: BTreeMap<(TypeId, StringId), u32>,
-    templates_by_name: BTreeMap<(TypeId, StringId), u32>,
-    /// Default templates, by type.
-    defaults: BTreeMap<TypeId, Vec<u32>>,
-}
-
-impl DefinitionIndex {
-    /// Every definition.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Definition> {
-        let rules = self.rules.iter().map(|rule| &rule.definition);
-        self.objects.iter().chain(&self.templates).chain(rules)
-    }
-
-    /// What an `import` of this name means: a template, else an object.
-    pub(crate) fn importable(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
-        let template = self.templates_by_name.get(&(of_type, name));
-        let object = || self.objects_by_name.get(&(of_type, name));
-        let template = template.map(|at| &self.templates[*at as usize]);
-        template.or_else(|| object().map(|at| &self.objects[*at as usize]))
-    }
-
-    /// Whether an `import` of this name means an object's definition.
-    fn imports_object(&self, of_type: TypeId, name: StringId) -> bool {
-        !self.templates_by_name.contains_key(&(of_type, name))
-    }
-
-    /// The number of an object's definition.
-    pub fn object(&self, of_type: TypeId, name: StringId) -> Option<u32> {
-        self.objects_by_name.get(&(of_type, name)).copied()
-    }
-
-    /// Adds a definition of which there is none of its name; returns its number.
-    pub(crate) fn add_object(&mut self, made: Definition) -> u32 {
-        self.objects_by_name.insert((made.of_type, made.name), self.objects.len() as u32);
-        self.add_unnamed(made)
-    }
-
-    /// Adds a definition that is not found by its name: what its body says is part of the full name.
-    fn add_unnamed(&mut self, made: Definition) -> u32 {
-        let number = self.objects.len() as u32;
-        self.objects.push(made);
-        number
-    }
-
-    /// The definition of an object or template that has this name already.
-    fn named(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
-        let key = (of_type, name);
-        let object = self.objects_by_name.get(&key).map(|at| &self.objects[*at as usize]);
-        object.or_else(|| self.templates_by_name.get(&key).map(|at| &self.templates[*at as usize]))
-    }
-
-    /// Forgets the name of a definition, which is used no more.
-    pub(crate) fn forget_object(&mut self, of_type: TypeId, name: StringId) {
-        self.objects_by_name.remove(&(of_type, name));
-    }
-
-    /// The number of a template.
-    pub(crate) fn find_template(&self, of_type: TypeId, name: StringId) -> Option<u32> {
-        self.templates_by_name.get(&(of_type, name)).copied()
-    }
-
-    /// The numbers of a type's templates.
-    pub(crate) fn templates_of(&self, of_type: TypeId) -> Vec<u32> {
-        let range = (of_type, StringId(0))..=(of_type, StringId(u32::MAX));
-        self.templates_by_name.range(range).map(|(_, at)| *at).collect()
-    }
-
-    /// A template.
-    pub(crate) fn template(&self, number: u32) -> &Definition {
-        &self.templates[number as usize]
-    }
-
-    /// The default templates of a type, in the order of their names: files may be read in any.
-    fn default_templates(&self, of_type: TypeId) -> Vec<Definition> {
-        let Some(numbers) = self.defaults.get(&of_type) else { return Vec::new() };
-        numbers.iter().map(|at| self.templates[*at as usize].clone()).collect()
-    }
-}
 
 /// What an object is made from.
 #[derive(Clone, Debug)]
@@ -167,7 +44,7 @@ impl<'p> Interpreter<'p> {
     ) -> Outcome {
         let place = Place { file: frame.module.file, span: definition.head };
         if !self.defines {
-            let message = "objects, templates and rules can be defined at the top level only";
+            let message = "objects, templates and rules can only be defined at the top level";
             return Err(Fault::at(place, message).into());
         }
         let of_type = self.defined_type(frame, definition)?;
@@ -214,7 +91,7 @@ impl<'p> Interpreter<'p> {
                 other => {
                     let shown = text::string(&self.heap, self.types, other);
                     let shown = String::from_utf8_lossy(&shown);
-                    let message = format!("there can be no objects of {shown}");
+                    let message = format!("{shown} is not a type of objects");
                     return Err(Fault::at(place, message).into());
                 }
             },
@@ -242,7 +119,7 @@ impl<'p> Interpreter<'p> {
         let converts = |id| self.types.get(id).rules.as_ref().is_some_and(|rules| rules.converts);
         let message = match self.types.of_objects().any(converts) {
             true => format!("Tried to access undefined script variable '{text}'"),
-            false => format!("there is no type of objects '{text}'"),
+            false => format!("there is no object type '{text}'"),
         };
         Fault::at(place, message).help(self.meant_type(name)).into()
     }
@@ -400,7 +277,7 @@ impl<'p> Interpreter<'p> {
             let shown = String::from_utf8_lossy(&shown);
             let message = format!("Import references unknown template: '{shown}'");
             return Err(Fault::at(place, message)
-                .help(Some("`import` belongs into an object, template or rule".to_owned()))
+                .help(Some("`import` can only stand in an object, template or rule".to_owned()))
                 .into());
         };
         let Value::String(name) = name else {
@@ -628,9 +505,9 @@ impl<'p> Interpreter<'p> {
     fn made_together(&self, of_type: TypeId, place: Place) -> Flow {
         let name = &self.types.get(of_type).name;
         let message = format!(
-            "objects of type '{name}' are made together with this one, and are not there yet"
+            "objects of type '{name}' are made at the same time as this one and do not exist yet"
         );
-        let help = "what several objects share can be a constant that all of them read";
+        let help = "put what several objects share into a constant";
         Fault::at(place, message).help(Some(help.to_owned())).into()
     }
 

@@ -18,17 +18,6 @@ pub const INCLUDES_MAX: usize = 64;
 /// What a file sees besides what it makes itself: `this` and `locals`.
 type Variables = (Value, DictionaryId);
 
-/// The files that an `include` in a body finds; else the fault that it is.
-type Found = Result<Vec<FileId>, Box<Fault>>;
-
-/// What the includes in bodies find, by their nodes.
-#[derive(Clone, Debug, Default)]
-pub struct Snippets {
-    found: BTreeMap<(FileId, NodeId), Found>,
-    /// Files that were read for bodies, by their paths.
-    files: BTreeMap<String, FileId>,
-}
-
 /// Files that are evaluated after a configuration though nothing includes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addition {

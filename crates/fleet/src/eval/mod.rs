@@ -9,27 +9,33 @@ mod belongs;
 mod call;
 mod collect;
 mod define;
+mod definitions;
+mod fault;
 mod include;
 mod statement;
+mod world;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use define::Importing;
-pub use define::{Definition, DefinitionIndex, Instance, ObjectIndex, Rule};
-pub use include::{Addition, Snippets};
+pub use define::Instance;
+pub use definitions::{Definition, DefinitionIndex, ObjectIndex, Rule};
+pub use fault::Fault;
+pub use include::Addition;
+pub use world::{Attribute, Expectation, Reads, Roots, Snippets, World};
 
 use crate::ast::{Binary, Kind, Module, NodeId, Unary};
 use crate::diagnostic::Diagnostic;
 pub use crate::heap::Bounds;
-use crate::heap::{Frozen, Heap, Layer};
+use crate::heap::{Frozen, Heap};
 use crate::modules::Modules;
 use crate::ops::{self, Ops};
 use crate::outside::{Facts, NoFacts, Outside};
 use crate::source::{FileId, Place};
 use crate::types::Types;
-use crate::value::{DictionaryId, ObjectId, StringId, Table, TypeId, Value};
+use crate::value::{DictionaryId, ObjectId, StringId, Table, Value};
 
 /// How deep expressions and calls may be nested while they are evaluated; the installed program
 /// has the same bound.
@@ -40,47 +46,6 @@ const ITEMS_PER_STEP: u64 = 16;
 
 /// After how many steps it is looked whether there is room for more values.
 const ROOM_STEPS: u64 = 64;
-
-/// A fault of evaluation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Where it happened.
-    pub place: Place,
-    /// What happened.
-    pub message: String,
-    /// Other places that belong to it.
-    pub notes: Vec<(Place, String)>,
-    /// What may have been meant.
-    pub help: Option<String>,
-    /// Whether `try` catches it: everything but running out of a bound.
-    pub is_caught: bool,
-}
-
-impl Fault {
-    /// A fault that `try` catches.
-    pub fn at(place: Place, message: impl Into<String>) -> Box<Fault> {
-        let (message, notes) = (message.into(), Vec::new());
-        Box::new(Fault { place, message, notes, help: None, is_caught: true })
-    }
-
-    /// With another place.
-    pub fn note(mut self: Box<Fault>, place: Place, text: &str) -> Box<Fault> {
-        self.notes.push((place, text.to_owned()));
-        self
-    }
-
-    /// With advice.
-    pub fn help(mut self: Box<Fault>, help: Option<String>) -> Box<Fault> {
-        self.help = help;
-        self
-    }
-
-    /// The same for people.
-    pub fn diagnostic(self) -> Diagnostic {
-        let Fault { place, message, notes, help, .. } = self;
-        Diagnostic { notes, ..Diagnostic::error(place, message).help(help) }
-    }
-}
 
 /// Why evaluation did not come to the next expression.
 #[derive(Debug)]
@@ -115,79 +80,8 @@ pub struct Frame<'p> {
     pub locals: DictionaryId,
 }
 
-/// Dictionaries that everybody knows.
-#[derive(Clone, Debug)]
-pub struct Roots {
-    /// `globals`.
-    pub globals: DictionaryId,
-    /// Namespaces whose members need no prefix, in order.
-    pub imports: Vec<DictionaryId>,
-    /// The methods of each type.
-    pub prototypes: Vec<DictionaryId>,
-    /// The attributes of each type, sorted by their names' numbers.
-    pub attributes: Vec<Vec<Attribute>>,
-    /// Those of them that an object must have.
-    pub required: Vec<Vec<Attribute>>,
-    /// The name of each type.
-    pub type_names: Vec<Value>,
-    /// The string `name`.
-    pub name: StringId,
-    /// The string `type`.
-    pub kind: StringId,
-}
-
-/// An attribute of a type, found by its name's number.
-#[derive(Clone, Copy, Debug)]
-pub struct Attribute {
-    /// Its name.
-    pub name: StringId,
-    /// Its place among the type's fields.
-    pub field: u16,
-    /// What it reads as when nobody set it.
-    pub unset: Value,
-}
-
 /// The numbers of a file's names and strings in the heap, by file.
 pub type Links<'p> = Cow<'p, [Box<[StringId]>]>;
-
-/// What the top level left behind. Nothing in it changes while it is shared.
-#[derive(Debug)]
-pub struct World {
-    /// The values.
-    pub layer: Layer,
-    /// The definitions.
-    pub definitions: DefinitionIndex,
-    /// The objects that are made, by type and full name.
-    pub objects: ObjectIndex,
-    /// The same, by type and in the order in which they were made.
-    pub by_type: BTreeMap<TypeId, Vec<ObjectId>>,
-    /// The members that `assign where` gave to groups.
-    pub members: BTreeMap<ObjectId, Vec<ObjectId>>,
-    /// What making objects and matching rules looked up, other than their own targets.
-    pub reads: Reads,
-    /// Its objects write to what the top level made, so they are made one after another.
-    pub in_sequence: bool,
-    /// What the includes in bodies find.
-    pub(crate) snippets: Snippets,
-    /// What is expected of what is made.
-    pub(crate) expected: Vec<Expectation>,
-    pub(crate) links: Vec<Box<[StringId]>>,
-    pub(crate) roots: Roots,
-}
-
-/// What a test says of what rules make.
-#[derive(Clone, Debug)]
-pub struct Expectation {
-    /// What it is called; of an expected fault a part of its message.
-    pub name: String,
-    /// The function that must come to something true; none where a fault is expected.
-    pub check: Option<Value>,
-    /// Where it is said.
-    pub place: Place,
-}
-
-/// Objects that were looked up by type and name; without a name, all of the type.
-pub type Reads = BTreeSet<(TypeId, Option<Box<[u8]>>)>;
 
 /// What all interpreters of a run share and none changes.
 #[derive(Clone, Copy)]
@@ -391,9 +285,12 @@ impl<'p> Interpreter<'p> {
         let message = if self.depth > DEPTH_MAX {
             format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")
         } else if self.steps + self.heap.cells_made() / ITEMS_PER_STEP > self.bounds.steps {
-            format!("evaluation was given up after {} steps", self.bounds.steps)
+            format!(
+                "evaluation stopped after {} steps, the most that are allowed",
+                self.bounds.steps
+            )
         } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room(&self.bounds) {
-            "there is no room for more values".to_owned()
+            "the rules need more memory than is allowed for values".to_owned()
         } else {
             return Ok(());
         };

@@ -52,7 +52,7 @@ impl<'p> Interpreter<'p> {
             Kind::Include(kind, arguments) => self.include(frame, id, *kind, arguments),
             Kind::Namespace(target, body) => self.namespace(frame, id, *target, body),
             Kind::Library(name) => self.evaluate(frame, *name).map(|_| Value::Empty),
-            Kind::Error => Err(fail(place, "this was not understood")),
+            Kind::Error => Err(fail(place, "this statement has a syntax error")),
             _ => Ok(Value::Empty),
         }
     }
@@ -73,7 +73,7 @@ impl<'p> Interpreter<'p> {
         let globals = self.roots.globals;
         if self.defined_constant(globals, name) {
             let text = self.heap.text(name);
-            let message = format!("the constant `{text}` is set again");
+            let message = format!("the constant `{text}` is already set");
             self.warnings.push(crate::Diagnostic::warning(place, message));
         }
         let frozen = self.heap.dictionary_mut(globals).err();

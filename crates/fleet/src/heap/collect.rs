@@ -30,7 +30,7 @@ impl Free {
 }
 
 /// What is reached, by kind.
-struct Reached {
+struct Marks {
     strings: Vec<bool>,
     arrays: Vec<bool>,
     dictionaries: Vec<bool>,
@@ -64,7 +64,7 @@ impl Heap<'_> {
     /// Gives back what is reached neither from these values, names and objects, nor from any object
     /// of the own layer.
     pub(crate) fn collect(&mut self, values: Vec<Value>, names: &[StringId]) {
-        let mut reached = Reached {
+        let mut reached = Marks {
             strings: vec![false; self.own.strings.ends.len()],
             arrays: vec![false; self.own.arrays.len()],
             dictionaries: vec![false; self.own.dictionaries.len()],
@@ -88,18 +88,18 @@ impl Heap<'_> {
         self.own.reached_bytes = self.bytes_in_use();
     }
 
-    fn reach_name(&self, reached: &mut Reached, name: StringId) {
+    fn reach_name(&self, reached: &mut Marks, name: StringId) {
         note(&mut reached.strings, name.0, self.floor.strings);
     }
 
-    fn reach_table(&self, reached: &mut Reached, table: &Table) {
+    fn reach_table(&self, reached: &mut Marks, table: &Table) {
         for (name, value) in table.iter() {
             self.reach_name(reached, name);
             reached.waiting.push(value);
         }
     }
 
-    fn reach_trail(&self, reached: &mut Reached, trail: &Trail) {
+    fn reach_trail(&self, reached: &mut Marks, trail: &Trail) {
         for hint in &trail.hints {
             self.reach_name(reached, hint.attribute);
             hint.key.iter().for_each(|key| self.reach_name(reached, *key));
@@ -107,7 +107,7 @@ impl Heap<'_> {
         trail.templates.iter().for_each(|name| self.reach_name(reached, *name));
     }
 
-    fn reach(&self, reached: &mut Reached, value: Value) {
+    fn reach(&self, reached: &mut Marks, value: Value) {
         match value {
             Value::String(name) => self.reach_name(reached, name),
             Value::Array(ArrayId(id)) => {
@@ -150,7 +150,7 @@ impl Heap<'_> {
         }
     }
 
-    fn give_back(&mut self, reached: &Reached) {
+    fn give_back(&mut self, reached: &Marks) {
         let own = &mut self.own;
         own.free = Free::default();
         let unreached = |known: &[bool]| -> Vec<u32> {

@@ -13,7 +13,9 @@ const DEPTH_MAX: usize = 100;
 /// `inventory("shops.yaml")`: what a file says, from beside the file with the call.
 pub fn inventory(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     if !run.defines {
-        return Err(call.fail("an inventory is read at the top level only: keep it in a constant"));
+        return Err(
+            call.fail("an inventory can only be read at the top level: keep it in a constant")
+        );
     }
     let path = super::words(run, call.argument(0));
     let from = run.modules.get(call.place.file).map(|module| module.source.path.to_string());
@@ -29,7 +31,7 @@ fn value(
     place: Place,
     depth: usize,
 ) -> Result<Value, &'static str> {
-    let Some(depth) = depth.checked_sub(1) else { return Err("values are nested too deep") };
+    let Some(depth) = depth.checked_sub(1) else { return Err("values are nested too deeply") };
     Ok(match data {
         Data::Null => Value::Empty,
         Data::Boolean(value) => Value::Boolean(value),
@@ -55,7 +57,7 @@ fn value(
 pub fn expect(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     match call.argument(1) {
         check @ Value::Function(_) => note(run, call, Some(check)),
-        _ => Err(call.fail("what is expected is a function: () => ...")),
+        _ => Err(call.fail("an expectation takes a function: () => ...")),
     }
 }
 
@@ -72,7 +74,9 @@ fn note(run: &mut Interpreter<'_>, call: &Call<'_>, check: Option<Value>) -> Out
             expected.push(expectation);
             Ok(Value::Empty)
         }
-        None => Err(call.fail("expectations belong into a *.test file, for `warren fleet test`")),
+        None => {
+            Err(call.fail("expectations can only stand in a *.test file, for `warren fleet test`"))
+        }
     }
 }
 
@@ -101,12 +105,14 @@ pub fn unit_argument(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
 fn plain(run: &Interpreter<'_>, call: &Call<'_>) -> Result<String, crate::eval::Flow> {
     if matches!(call.argument(0), Value::Array(_) | Value::Dictionary(_) | Value::Empty) {
         let of_type = run.type_of(call.argument(0));
-        return Err(call.fail(format!("a text is quoted, not a value of type '{of_type}'")));
+        return Err(
+            call.fail(format!("only a string can be quoted, not a value of type '{of_type}'"))
+        );
     }
     let text = String::from_utf8(bytes(run, call.argument(0)));
-    let text = text.map_err(|_| call.fail("the text is not UTF-8"))?;
+    let text = text.map_err(|_| call.fail("the string is not UTF-8"))?;
     match text.contains('\0') {
-        true => Err(call.fail("a unit file cannot say a NUL byte")),
+        true => Err(call.fail("a unit file cannot contain a NUL byte")),
         false => Ok(text),
     }
 }

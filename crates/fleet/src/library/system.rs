@@ -298,9 +298,8 @@ fn copy(
 ) -> Outcome {
     *budget = budget.saturating_sub(1);
     if depth > CLONE_DEPTH_MAX || *budget == 0 {
-        return Err(
-            call.fail("the value is too large or too deep to be copied, or contains itself")
-        );
+        return Err(call
+            .fail("the value is too large or too deeply nested to be copied, or contains itself"));
     }
     match value {
         Value::Array(id) => {

@@ -134,7 +134,7 @@ impl Parser<'_> {
         let start = self.take().span;
         let operand = self.nested(Parser::unary);
         if operator == Unary::Reference && !self.recovering && !self.is_assignable(operand) {
-            self.complain(self.span(operand), "there is no reference to such an expression");
+            self.complain(self.span(operand), "`&` cannot refer to this expression");
         }
         self.add_from(Kind::Unary(operator, operand), start)
     }

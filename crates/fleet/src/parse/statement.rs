@@ -101,7 +101,7 @@ impl Parser<'_> {
             statements.len() - usize::from(last == Last::MayBeValue && !statements.is_empty());
         for id in &statements[..count] {
             if self.is_plain_value(*id) {
-                self.complain(self.span(*id), "this value is computed and not used");
+                self.complain(self.span(*id), "the result of this expression is not used");
             }
         }
     }
@@ -208,7 +208,7 @@ impl Parser<'_> {
             self.root_in(target, &Kind::This);
         }
         if !self.recovering && !self.is_assignable(target) {
-            self.complain(self.span(target), "nothing can be assigned to this expression");
+            self.complain(self.span(target), "this expression cannot be assigned to");
         }
         let value = self.expression();
         self.add_from(Kind::Assign(operator, target, value), start)
@@ -323,7 +323,7 @@ impl Parser<'_> {
             Some(Rules { assign, .. }) if keyword == Keyword::Assign => assign.push(filter),
             Some(Rules { ignore, .. }) => ignore.push(filter),
             None => {
-                let message = format!("`{} where` belongs into a rule", keyword.text());
+                let message = format!("`{} where` can only stand in a rule", keyword.text());
                 self.complain(start, &message);
             }
         }
@@ -364,7 +364,7 @@ impl Parser<'_> {
         let target = self.expression();
         self.root_in(target, &Kind::Globals);
         if !self.recovering && !self.is_assignable(target) {
-            self.complain(self.span(target), "this cannot be the name of a namespace");
+            self.complain(self.span(target), "this is not a valid namespace name");
         }
         let body = self.block(Last::IsStatement);
         self.add_from(Kind::Namespace(target, body), start)

@@ -29,12 +29,12 @@ fn what_is_not_understood_is_said_where_it_is() {
     check("a = {{ { c = 1 }}}", &[]);
     check("a = {{ 1 } }", &["1:10 expected `}}`"]);
     check("1 == 2 == 3", &["1:8 comparisons cannot be chained; use && or parentheses"]);
-    check("5 = 6", &["1:1 nothing can be assigned to this expression"]);
-    check("a == 5\nb = 1", &["1:1 this value is computed and not used"]);
-    check("a = { 1 }", &["1:7 this value is computed and not used"]);
+    check("5 = 6", &["1:1 this expression cannot be assigned to"]);
+    check("a == 5\nb = 1", &["1:1 the result of this expression is not used"]);
+    check("a = { 1 }", &["1:7 the result of this expression is not used"]);
     check("}", &["1:1 this `}` closes nothing"]);
     check("apply Service \"s\" { }", &["1:1 `apply` needs an `assign where` or a `for`"]);
-    check("assign where 1", &["1:1 `assign where` belongs into a rule"]);
+    check("assign where 1", &["1:1 `assign where` can only stand in a rule"]);
     check("object Host \"h\" default { }", &["1:17 only templates can be `default`"]);
     check("x = \"\\x\"", &["1:6 unknown escape; a backslash itself is written \\\\"]);
     check(

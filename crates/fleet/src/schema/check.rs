@@ -3,49 +3,13 @@
 
 use std::borrow::Cow;
 
+use super::expectation::Check;
 use super::ranges;
-use super::shape::{self, Shape};
+use super::shape;
 use crate::eval::Interpreter;
 use crate::ops;
 use crate::text;
 use crate::value::{Object, Value};
-
-/// A check of one attribute of an object.
-#[derive(Clone, Copy, Debug)]
-pub enum Check {
-    /// Whatever the kind takes.
-    Nothing,
-    /// A number above 0.
-    AboveZero,
-    /// One of these texts; else the message, in which `$` is the text.
-    OneOf(&'static (&'static str, &'static [&'static str])),
-    /// The same, or a whole number.
-    OneOrNumber(&'static (&'static str, &'static [&'static str])),
-    /// Every `$` has its other one.
-    Macros,
-    /// Custom variables: every `$` in them has its other one.
-    Vars,
-    /// A value with something inside.
-    Shape(&'static Shape),
-    /// `command` of commands.
-    Command,
-    /// `arguments` of commands.
-    Arguments,
-    /// `times` of notifications.
-    Times,
-    /// Days and hours.
-    Ranges,
-    /// States: their names, or numbers of them added up.
-    States,
-    /// Kinds of notifications.
-    Kinds,
-    /// `child_options` of downtimes.
-    ChildOptions,
-    /// A service of the host that another attribute names.
-    Service,
-    /// An endpoint in the zone of the object, or below it.
-    Endpoint,
-}
 
 /// An attribute that is looked at.
 pub struct Subject<'s, 'p> {
@@ -55,18 +19,18 @@ pub struct Subject<'s, 'p> {
 
 /// What is wrong, and where below the attribute.
 #[derive(Debug)]
-pub struct Wrong {
+pub struct AttributeFault {
     path: Vec<String>,
     message: String,
 }
 
-impl Wrong {
-    pub(super) fn new(message: impl Into<String>) -> Wrong {
-        Wrong { path: Vec::new(), message: message.into() }
+impl AttributeFault {
+    pub(super) fn new(message: impl Into<String>) -> AttributeFault {
+        AttributeFault { path: Vec::new(), message: message.into() }
     }
 
     /// The same, seen from one level above.
-    pub(super) fn below(mut self, key: &str) -> Wrong {
+    pub(super) fn below(mut self, key: &str) -> AttributeFault {
         self.path.insert(0, key.to_owned());
         self
     }
@@ -79,15 +43,17 @@ impl Wrong {
 }
 
 /// Arguments are added to an array.
-pub(super) fn no_array() -> Wrong {
-    Wrong::new("Attribute 'command' must be an array if the 'arguments' attribute is set.")
+pub(super) fn no_array() -> AttributeFault {
+    AttributeFault::new("Attribute 'command' must be an array if the 'arguments' attribute is set.")
 }
 
 /// Whether every `$` has its other one.
-pub(super) fn closes_macros(text: &str) -> Result<(), Wrong> {
+pub(super) fn closes_macros(text: &str) -> Result<(), AttributeFault> {
     match text.matches('$').count() % 2 {
         0 => Ok(()),
-        _ => Err(Wrong::new(format!("Closing $ not found in macro format string '{text}'."))),
+        _ => Err(AttributeFault::new(format!(
+            "Closing $ not found in macro format string '{text}'."
+        ))),
     }
 }
 
@@ -137,19 +103,19 @@ impl Subject<'_, '_> {
     }
 
     /// Checks a value of an attribute.
-    pub(super) fn check(&self, check: Check, value: Value) -> Result<(), Wrong> {
+    pub(super) fn check(&self, check: Check, value: Value) -> Result<(), AttributeFault> {
         match check {
             Check::Nothing => Ok(()),
             Check::AboveZero => match self.number(value) {
                 Some(number) if number > 0.0 => Ok(()),
-                _ => Err(Wrong::new("Value must be greater than 0.")),
+                _ => Err(AttributeFault::new("Value must be greater than 0.")),
             },
             Check::OneOrNumber(_) if self.text(value).parse::<i64>().is_ok() => Ok(()),
             Check::OneOf((message, known)) | Check::OneOrNumber((message, known)) => {
                 let text = self.text(value);
                 match known.contains(&&*text) {
                     true => Ok(()),
-                    false => Err(Wrong::new(message.replace('$', &text))),
+                    false => Err(AttributeFault::new(message.replace('$', &text))),
                 }
             }
             Check::Macros => closes_macros(&self.text(value)),
@@ -162,14 +128,14 @@ impl Subject<'_, '_> {
             Check::States => self.states(value),
             Check::Kinds => self
                 .bits(value, &KINDS, ALL_KINDS)
-                .ok_or_else(|| Wrong::new("Type filter is invalid.")),
+                .ok_or_else(|| AttributeFault::new("Type filter is invalid.")),
             Check::ChildOptions => self.child_options(value),
             Check::Service | Check::Endpoint => Ok(()),
         }
     }
 
     /// Macros of custom variables; an array's items are said to be the array.
-    fn vars(&self, value: Value, depth: usize) -> Result<(), Wrong> {
+    fn vars(&self, value: Value, depth: usize) -> Result<(), AttributeFault> {
         match value {
             _ if depth == 0 => Ok(()),
             Value::String(_) => closes_macros(&self.text(value)),
@@ -182,7 +148,7 @@ impl Subject<'_, '_> {
                     matches!(value, Value::String(_) | Value::Array(_) | Value::Dictionary(_))
                 };
                 let entries = self.run.heap.dictionary(id).items.iter();
-                let mut wrong: Vec<(String, Wrong)> = entries
+                let mut wrong: Vec<(String, AttributeFault)> = entries
                     .filter(|(_, value)| has_text(*value))
                     .filter_map(|(key, value)| {
                         let wrong = self.vars(value, depth - 1).err()?;
@@ -199,7 +165,7 @@ impl Subject<'_, '_> {
         }
     }
 
-    fn command(&self, value: Value) -> Result<(), Wrong> {
+    fn command(&self, value: Value) -> Result<(), AttributeFault> {
         let has_arguments = !matches!(self.attribute("arguments"), Value::Empty);
         let is_function = matches!(value, Value::Function(_) | Value::Builtin(_));
         if has_arguments && !is_function && !matches!(value, Value::Array(_)) {
@@ -208,11 +174,11 @@ impl Subject<'_, '_> {
         shape::COMMAND.check(self, value)
     }
 
-    fn arguments(&self, value: Value) -> Result<(), Wrong> {
+    fn arguments(&self, value: Value) -> Result<(), AttributeFault> {
         shape::ARGUMENTS.check(self, value)
     }
 
-    fn times(&self, value: Value) -> Result<(), Wrong> {
+    fn times(&self, value: Value) -> Result<(), AttributeFault> {
         shape::TIMES.check(self, value)?;
         let Value::Dictionary(id) = value else { return Ok(()) };
         let items = &self.run.heap.dictionary(id).items;
@@ -222,21 +188,21 @@ impl Subject<'_, '_> {
         };
         match (of("begin"), of("end")) {
             (Some(begin), Some(end)) if begin > end => {
-                Err(Wrong::new("'begin' must be smaller than 'end'."))
+                Err(AttributeFault::new("'begin' must be smaller than 'end'."))
             }
             _ => Ok(()),
         }
     }
 
-    fn ranges(&self, value: Value) -> Result<(), Wrong> {
+    fn ranges(&self, value: Value) -> Result<(), AttributeFault> {
         let Value::Dictionary(id) = value else { return Ok(()) };
         for (key, value) in self.run.heap.sorted(id) {
             let (key, value) = (self.run.heap.text(key), self.text(value));
             ranges::days(&key).map_err(|message| {
-                Wrong::new(format!("Invalid time specification '{key}': {message}"))
+                AttributeFault::new(format!("Invalid time specification '{key}': {message}"))
             })?;
             ranges::hours(&value).map_err(|message| {
-                Wrong::new(format!("Invalid time range definition '{value}': {message}"))
+                AttributeFault::new(format!("Invalid time range definition '{value}': {message}"))
             })?;
         }
         Ok(())
@@ -260,7 +226,7 @@ impl Subject<'_, '_> {
     }
 
     /// The states that a filter can ask for depend on what the object is about.
-    fn states(&self, value: Value) -> Result<(), Wrong> {
+    fn states(&self, value: Value) -> Result<(), AttributeFault> {
         let is_set = |name: &str| ops::is_true(&self.run.heap, self.attribute(name));
         let (is_service, what) = match self.of_type() {
             "Notification" => (Some(is_set("service_name")), ""),
@@ -275,17 +241,17 @@ impl Subject<'_, '_> {
             Some(false) => HOST_STATES,
             None => SERVICE_STATES | HOST_STATES,
         };
-        let invalid = || Wrong::new(format!("State filter is invalid{what}."));
+        let invalid = || AttributeFault::new(format!("State filter is invalid{what}."));
         self.bits(value, &STATES, allowed).ok_or_else(invalid)
     }
 
-    fn child_options(&self, value: Value) -> Result<(), Wrong> {
+    fn child_options(&self, value: Value) -> Result<(), AttributeFault> {
         let known =
             ["DowntimeNoChildren", "DowntimeTriggeredChildren", "DowntimeNonTriggeredChildren"];
         match &*self.text(value) {
             "0" | "1" | "2" => Ok(()),
             text if known.contains(&text) => Ok(()),
-            _ => Err(Wrong::new("Invalid child_options specified")),
+            _ => Err(AttributeFault::new("Invalid child_options specified")),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Types and attributes are in `icinga_table`, what their values must be in `check`, `shape` and
 //! `ranges`; here is what objects must be as a whole. Start at [`types`].
 
-use super::check::{self, Check, Subject};
+use super::check::{self, Subject};
+use super::expectation::Check;
 use super::icinga_table::{Attribute, BASES, COMMON, EXTENDS, STATE, STATES, TYPES};
 use super::{newer, place_of};
 use crate::eval::{Fault, Interpreter, World};

@@ -11,7 +11,7 @@ mod state;
 pub(super) use bases::{BASES, EXTENDS};
 pub(super) use state::{STATE, STATES};
 
-use super::check::Check;
+use super::expectation::Check;
 use super::shape::{BASIC_AUTH, ENVIRONMENT, METRICS, PERMISSIONS, POINTS};
 use crate::types::{Kind, Unset};
 

@@ -2,6 +2,7 @@
 
 mod check;
 mod convert;
+mod expectation;
 pub mod icinga;
 mod icinga_table;
 mod newer;
@@ -9,8 +10,8 @@ mod ranges;
 mod shape;
 pub mod warrener;
 
-pub use check::Check;
 pub(crate) use convert::convert;
+pub use expectation::Check;
 
 use crate::eval::{Fault, Interpreter};
 use crate::source::Place;
@@ -43,7 +44,7 @@ pub fn check(run: &Interpreter<'_>, id: ObjectId) -> Result<(), Box<Fault>> {
     if let Some((key, _)) = attributes.find(|(_, value)| !deep.is_shallow(run, id, *value)) {
         let (attribute, name) = (run.heap.text(key), run.heap.text(object.name));
         let message =
-            format!("attribute '{attribute}' of '{name}' is nested too deep or contains itself");
+            format!("attribute '{attribute}' of '{name}' is nested too deeply or contains itself");
         return Err(Fault::at(place_of(&run.heap, object, &attribute), message));
     }
     match of_type.rules.as_ref().is_some_and(|rules| rules.converts) {

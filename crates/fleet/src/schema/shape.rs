@@ -1,28 +1,8 @@
 //! What dictionaries and arrays of attributes have inside, where the type says.
 
-use super::check::{Subject, Wrong, closes_macros};
+use super::check::{AttributeFault, Subject, closes_macros};
+use super::expectation::Shape;
 use crate::value::Value;
-
-/// What a value inside an attribute must be. Nothing at all is always taken.
-#[derive(Debug)]
-pub enum Shape {
-    /// A text, a number, true or false.
-    Text,
-    /// The same, in which every `$` has its other one.
-    Macros,
-    /// A number, or a text that is one.
-    Number,
-    /// A function.
-    Function,
-    /// One of these: the first that takes the value says what is inside.
-    Either(&'static [Shape]),
-    /// An array of these.
-    Items(&'static Shape),
-    /// A dictionary of these, whatever the keys.
-    Entries(&'static Shape),
-    /// A dictionary with these keys and no others; true for those that must be there.
-    Keys(&'static [(&'static str, Shape, bool)]),
-}
 
 use Shape::{Either, Entries, Function, Items, Keys, Macros, Number, Text};
 
@@ -87,12 +67,16 @@ impl Shape {
     }
 
     /// Checks a value and what is in it.
-    pub(super) fn check(&self, subject: &Subject<'_, '_>, value: Value) -> Result<(), Wrong> {
+    pub(super) fn check(
+        &self,
+        subject: &Subject<'_, '_>,
+        value: Value,
+    ) -> Result<(), AttributeFault> {
         if matches!(value, Value::Empty) {
             return Ok(());
         }
         if !self.takes(subject, value) {
-            return Err(Wrong::new("Invalid type."));
+            return Err(AttributeFault::new("Invalid type."));
         }
         match (self, value) {
             (Macros, value) => closes_macros(&subject.text(value)),
@@ -125,7 +109,7 @@ fn keys(
     subject: &Subject<'_, '_>,
     id: crate::value::DictionaryId,
     known: &[(&str, Shape, bool)],
-) -> Result<(), Wrong> {
+) -> Result<(), AttributeFault> {
     let entries = subject.run.heap.sorted(id);
     let entries: Vec<(String, Value)> =
         entries.into_iter().map(|(key, value)| (subject.run.heap.text(key), value)).collect();
@@ -133,12 +117,14 @@ fn keys(
         let is_there =
             || entries.iter().any(|(key, value)| key == name && !matches!(value, Value::Empty));
         if *required && !is_there() {
-            return Err(Wrong::new(format!("Required dictionary item '{name}' is not set.")));
+            return Err(AttributeFault::new(format!(
+                "Required dictionary item '{name}' is not set."
+            )));
         }
     }
     for (key, value) in &entries {
         let Some((_, shape, _)) = known.iter().find(|(name, ..)| name == key) else {
-            return Err(Wrong::new(format!("Invalid attribute: {key}")).below(key));
+            return Err(AttributeFault::new(format!("Invalid attribute: {key}")).below(key));
         };
         shape.check(subject, *value).map_err(|wrong| wrong.below(key))?;
     }

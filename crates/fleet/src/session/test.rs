@@ -64,8 +64,8 @@ impl Session {
         let is_there = || faults.iter().any(|fault| fault.message.contains(&name));
         let wrong = match expected.check {
             None if is_there() => None,
-            None => Some("the rules have faults, and none of them says this"),
-            Some(_) => Some("the rules have faults, so nothing is made"),
+            None => Some("the rules have faults, but none with this message"),
+            Some(_) => Some("the rules have faults, so they make no units"),
         };
         let wrong = wrong.map(|what| self.wrong(expected, what));
         Verdict { name, wrong }
@@ -87,7 +87,7 @@ impl Session {
         let one = |expected: &Expectation| {
             let name = expected.name.clone();
             let Some(check) = expected.check else {
-                let wrong = Some(self.wrong(expected, "the rules have no such fault"));
+                let wrong = Some(self.wrong(expected, "the rules have no fault with this message"));
                 return Verdict { name, wrong };
             };
             run.count_anew();
@@ -101,7 +101,7 @@ impl Session {
                 Err(crate::eval::Flow::Fail(fault)) => {
                     Some(Message::of(&fault.diagnostic(), &self.modules))
                 }
-                Err(_) => Some(self.wrong(expected, "it comes to no value")),
+                Err(_) => Some(self.wrong(expected, "it has no value")),
             };
             Verdict { name, wrong }
         };
@@ -201,12 +201,12 @@ mod tests {
         let bad = "object Container \"shop\" { vars.tier = \"golden\" }\n";
         let fault = "expect_fault(\"there is no tier golden\")\n";
         check(&format!("{bad}{fault}"), &["there is no tier golden"]);
-        check(fault, &["! there is no tier golden: the rules have no such fault"]);
+        check(fault, &["! there is no tier golden: the rules have no fault with this message"]);
         check(
             &format!("{bad}expect_fault(\"no tier silver\")\nexpect(\"x\", () => true)"),
             &[
-                "! no tier silver: the rules have faults, and none of them says this",
-                "! x: the rules have faults, so nothing is made",
+                "! no tier silver: the rules have faults, but none with this message",
+                "! x: the rules have faults, so they make no units",
                 "error: there is no tier golden",
             ],
         );

@@ -255,8 +255,8 @@ fn copies_of_many_items_are_bounded() {
         let loaded = Session::load(root, Box::new(Nothing::default()), &options, "/f");
         loaded.messages.first().map_or(String::new(), |message| message.message.clone())
     };
-    let no_room = "there is no room for more values";
-    let given_up = "evaluation was given up after 200000 steps";
+    let no_room = "the rules need more memory than is allowed for values";
+    let given_up = "evaluation stopped after 200000 steps, the most that are allowed";
     assert_eq!(said("var a = []\nfor (n in range(99)) { a[n] = n }"), "");
     assert_eq!(said("var a = range(5000); var b = []\nwhile (true) { b.add(a + [ 1 ]) }"), no_room);
     assert_eq!(said("var b = []\nwhile (true) { var a = []; a[9999] = 1; b.add(a) }"), no_room);

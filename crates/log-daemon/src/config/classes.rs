@@ -46,7 +46,7 @@ pub(super) fn of_section(section: &str) -> Option<Result<&str, String>> {
     let name = section.strip_prefix(SECTION)?.trim();
     Some(match is_valid_class(name) {
         true => Ok(name),
-        false => Err(format!("'{name}' is no name of a class: a-z, 0-9 and _ are, 32 at most")),
+        false => Err(format!("'{name}' is not a class name: 1 to 32 of a-z, 0-9 and _")),
     })
 }
 

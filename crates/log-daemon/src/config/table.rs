@@ -255,7 +255,7 @@ fn storage(text: &str) -> Result<Storage, &'static str> {
         "persistent" => Ok(Storage::Persistent),
         "auto" => Ok(Storage::Auto),
         "none" => Ok(Storage::None),
-        _ => Err("one of volatile, persistent, auto, none is wanted"),
+        _ => Err("expected volatile, persistent, auto or none"),
     }
 }
 
@@ -270,7 +270,7 @@ fn some_boolean(text: &str) -> Result<Option<bool>, &'static str> {
 fn path(text: &str) -> Result<PathBuf, &'static str> {
     match text.starts_with('/') {
         true => Ok(PathBuf::from(text)),
-        false => Err("a path from the root is wanted"),
+        false => Err("expected an absolute path"),
     }
 }
 

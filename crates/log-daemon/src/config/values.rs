@@ -7,17 +7,17 @@ const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice",
 
 /// Bytes.
 pub fn size(text: &str) -> Result<u64, &'static str> {
-    warren_log_store::size::parse(text).ok_or("bytes are wanted, with K, M, G, T, P or E")
+    warren_log_store::size::parse(text).ok_or("expected a size in bytes, with K, M, G, T, P or E")
 }
 
 /// A time span, µs.
 pub fn span(text: &str) -> Result<u64, &'static str> {
-    time::parse_span(text).ok_or("a time span is wanted")
+    time::parse_span(text).ok_or("expected a time span")
 }
 
 /// A number.
 pub fn number(text: &str) -> Result<u64, &'static str> {
-    text.parse().map_err(|_| "a number is wanted")
+    text.parse().map_err(|_| "expected a number")
 }
 
 /// Yes or no.
@@ -25,7 +25,7 @@ pub fn boolean(text: &str) -> Result<bool, &'static str> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "yes" | "y" | "true" | "t" | "on" => Ok(true),
         "0" | "no" | "n" | "false" | "f" | "off" => Ok(false),
-        _ => Err("yes or no is wanted"),
+        _ => Err("expected yes or no"),
     }
 }
 
@@ -33,7 +33,7 @@ pub fn boolean(text: &str) -> Result<bool, &'static str> {
 pub fn level(text: &str) -> Result<u8, &'static str> {
     let named = LEVELS.iter().position(|name| *name == text).map(|at| at as u8);
     let number = || text.parse().ok().filter(|&level: &u8| usize::from(level) < LEVELS.len());
-    named.or_else(number).ok_or("a level is wanted: emerg to debug, or 0 to 7")
+    named.or_else(number).ok_or("expected a level: emerg to debug, or 0 to 7")
 }
 
 #[cfg(test)]

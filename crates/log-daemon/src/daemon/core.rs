@@ -24,7 +24,7 @@ use crate::daemon::forward::{Came, Forwarder, level_of};
 use crate::daemon::keep::Keep;
 use crate::daemon::mirror;
 use crate::daemon::mirrors::Mirrors;
-use crate::daemon::offered::Offered;
+use crate::daemon::offered::MessageFiles;
 use crate::daemon::options::Options;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
@@ -36,7 +36,7 @@ use crate::daemon::units::Units;
 use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
 use crate::input::loss::Losses;
-use crate::input::pending::Taken;
+use crate::input::pending::PendingEntry;
 use crate::input::stream::Copies;
 use crate::input::{native, syslog};
 use warren_log_store::entry::{Fields, Id128, Stamp};
@@ -64,7 +64,7 @@ pub struct Core {
     /// Where the disk is.
     door: Arc<Door>,
     syncer: Syncer,
-    pub(super) offered: Offered,
+    pub(super) offered: MessageFiles,
     pub(super) letting_go: LettingGo,
     pub(super) senders: Senders,
     pub(super) units: Units,
@@ -109,7 +109,7 @@ impl Core {
     /// many descriptors.
     pub fn start(
         options: &Options,
-        (pending, old): (Pending, Vec<Taken>),
+        (pending, old): (Pending, Vec<PendingEntry>),
         descriptors: usize,
     ) -> Result<Core> {
         let host = Host::read();
@@ -119,7 +119,7 @@ impl Core {
             keep: None,
             door: Door::start(options.config.disk_patience())?,
             syncer: Syncer::start(event.clone())?,
-            offered: Offered::new(event.clone()),
+            offered: MessageFiles::new(event.clone()),
             letting_go: LettingGo::new(),
             places: options.places.clone(),
             config: options.config.clone(),
@@ -166,7 +166,9 @@ impl Core {
             mirror::Bounds { bytes_max, keep_free_bytes: self.config.runtime.keep_free_bytes };
         match Mirrors::open(&directory, bounds, self.machine, self.places.readers()) {
             Ok(mirror) => self.mirror = Some(mirror),
-            Err(e) => warren_sys::tell!("warren-journald: there is no mirror: {e}"),
+            Err(e) => warren_sys::tell!(
+                "warren-journald: cannot keep systemd's journal files beside the log: {e}"
+            ),
         }
     }
 
@@ -256,7 +258,7 @@ impl Core {
             let said = self.unknown_classes.len() >= CLASSES_MAX
                 || !self.unknown_classes.insert(class.clone());
             if !said {
-                self.note(&format!("{}: LogClass={class}: there is no such class", unit.name));
+                self.note(&format!("{}: LogClass={class}: no such class is configured", unit.name));
             }
         }
         self.units.put(unit)

@@ -80,7 +80,7 @@ enum Turn {
 
 /// Room for what a turn takes, used again and again.
 #[derive(Default)]
-pub struct Taken {
+pub struct ReceiveBuffers {
     batch: Batch,
     bytes: Vec<u8>,
     keys: Vec<Key>,
@@ -88,7 +88,7 @@ pub struct Taken {
     messages: Vec<(usize, Arc<Origin>, Moment)>,
 }
 
-impl Taken {
+impl ReceiveBuffers {
     /// Deals with all of it.
     fn put(&mut self, transport: Transport, core: &mut Core) {
         let mut begin = 0;
@@ -187,7 +187,7 @@ impl Inlet {
     /// called before a sender is looked up: who tells of units may have said something.
     pub fn read(
         &mut self,
-        (taken, buffer): (&mut Taken, &mut [u8]),
+        (taken, buffer): (&mut ReceiveBuffers, &mut [u8]),
         core: &mut Core,
         learn: impl FnMut(&mut Core),
     ) -> bool {
@@ -209,8 +209,8 @@ impl Inlet {
     }
 
     /// Takes the ordinary messages at the front of the socket.
-    fn take_batch(&self, taken: &mut Taken, core: &mut Core) -> Turn {
-        let Taken { batch, bytes, keys, messages } = taken;
+    fn take_batch(&self, taken: &mut ReceiveBuffers, core: &mut Core) -> Turn {
+        let ReceiveBuffers { batch, bytes, keys, messages } = taken;
         let seen = batch.look(self.socket.as_fd()).unwrap_or(0);
         let senders = batch.seen().iter().filter_map(|seen| seen.credentials);
         core.senders.look_at(self.transport, senders, keys);
@@ -337,8 +337,8 @@ impl Inlet {
             return false;
         }
         let lost = match may_be_file {
-            true if !has_room => (Kind::File, "its sender has too many that are not read yet"),
-            true if verdict == Verdict::Gone => (Kind::File, "it is none that lies in memory"),
+            true if !has_room => (Kind::File, "its sender has too many unread files"),
+            true if verdict == Verdict::Gone => (Kind::File, "it is not a memfd"),
             _ => (Kind::Descriptors, ""),
         };
         self.lose(seen, lost, core);

@@ -18,7 +18,7 @@ use warren_log_store::ledger::book::Book;
 use warren_log_store::store::age::Clock;
 use warren_log_store::store::carry::{Copied, Since, copy};
 use warren_log_store::store::vacuum::{Limits, vacuum};
-use warren_log_store::store::{Left, Recovery, Setup, Store};
+use warren_log_store::store::{Recovery, Remains, Setup, Store};
 
 /// A store and its upkeep.
 pub struct Keep {
@@ -29,7 +29,7 @@ pub struct Keep {
 
 impl Keep {
     /// Ends a store that is written no more; gives what of it may be on no device.
-    pub fn end(mut self, patience: Duration) -> Left {
+    pub fn end(mut self, patience: Duration) -> Remains {
         self.upkeep.finish(patience);
         self.upkeep
             .reports()

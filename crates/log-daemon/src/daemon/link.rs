@@ -61,7 +61,9 @@ impl Link {
         let packet = self.buffer.get(..received.bytes).filter(|_| !received.truncated);
         let (packets, faults) = match packet {
             Some(packet) => parse(packet),
-            None => (Vec::new(), vec!["A packet of the manager was too large".to_owned()]),
+            None => {
+                (Vec::new(), vec!["Ignored a message of the manager: it was too large".to_owned()])
+            }
         };
         Some(Received { packets, fd: fds.pop(), sender, faults })
     }

@@ -29,15 +29,15 @@ pub fn read(fd: &OwnedFd, from_root: bool) -> Result<Vec<u8>, String> {
     let sealed = memfd::is_sealed(fd);
     if !sealed {
         if !from_root && !is_temporary(fd) {
-            return Err("it is not in /dev/shm, /tmp or /var/tmp".to_owned());
+            return Err("the file is not in /dev/shm, /tmp or /var/tmp".to_owned());
         }
         let stat = fstat(fd).map_err(said)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err("it is no regular file".to_owned());
+            return Err("it is not a regular file".to_owned());
         }
         let kind = fstatfs(fd).map_err(said)?.f_type as u64 & 0xffff_ffff;
         if !FILE_SYSTEMS.contains(&kind) {
-            return Err("its file system may not answer".to_owned());
+            return Err("it is on a file system that may not respond".to_owned());
         }
     }
     // What can still change has half the room.

@@ -290,7 +290,8 @@ impl Mirror {
         let is_short = !has_room(self.files.space()?);
         if gone > 0 {
             self.said.push(format!(
-                "Removed the oldest {gone} files of the mirror: the file system has less free than RuntimeKeepFree="
+                "Removed the oldest {gone} journal files in systemd's format: the file system has less free space \
+                 than RuntimeKeepFree="
             ));
         }
         if is_short { Err(Error::NoRoom) } else { Ok(()) }
@@ -311,11 +312,13 @@ impl Mirror {
             && self.trouble.as_ref() != Some(text)
         {
             warren_sys::tell!("warren-journald: the mirror: {text}");
-            self.said.push(format!("The mirror takes no messages for now: {text}"));
+            self.said.push(format!("Cannot write journal files in systemd's format: {text}"));
         }
         if text.is_none() && self.left_out > 0 {
             let left_out = std::mem::take(&mut self.left_out);
-            self.said.push(format!("The mirror goes on without {left_out} messages"));
+            self.said.push(format!(
+                "Writing journal files in systemd's format again; they lack {left_out} messages"
+            ));
             self.trouble = None;
         }
         self.trouble = text.or(self.trouble.take());

@@ -105,7 +105,7 @@ impl Mirrors {
             Some(Err(e)) => {
                 if !self.is_told {
                     self.is_told = true;
-                    self.said.push(format!("Users cannot read what they logged themselves: {e}"));
+                    self.said.push(format!("Users cannot read their own messages: {e}"));
                 }
                 None
             }

@@ -1,6 +1,6 @@
 //! Files of strangers that are messages: those that lie in memory (tmpfs, memfds) and those of root. A thread reads and
 //! closes one unless it is a sealed memfd of a size that a message may have, so many at a time for a user and in all
-//! ([`Offered::make_room`]).
+//! ([`MessageFiles::make_room`]).
 //!
 //! No other descriptor of a stranger is ever opened in this process: [`warren_sys::letting_go`] has others for them.
 
@@ -26,30 +26,30 @@ const PATIENCE: Duration = Duration::from_millis(10);
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A message in a file: whose it is, and its content or why there is none.
-pub type Read = (Arc<Origin>, Result<Vec<u8>, String>);
+pub type FileMessage = (Arc<Origin>, Result<Vec<u8>, String>);
 
 /// What threads are at.
-pub struct Offered {
+pub struct MessageFiles {
     event: Arc<EventFd>,
-    outbox: Sender<Told>,
-    told: Receiver<Told>,
+    outbox: Sender<ReaderNews>,
+    told: Receiver<ReaderNews>,
     /// Messages whose descriptors are held, by user.
     held: BTreeMap<u32, usize>,
     /// Files that are being read.
     reading: usize,
-    ready: Vec<Read>,
+    ready: Vec<FileMessage>,
 }
 
-enum Told {
-    Read(Read),
+enum ReaderNews {
+    Read(FileMessage),
     Closed(u32),
 }
 
-impl Offered {
+impl MessageFiles {
     /// `event` becomes readable when something was read or closed.
-    pub fn new(event: Arc<EventFd>) -> Offered {
+    pub fn new(event: Arc<EventFd>) -> MessageFiles {
         let (outbox, told) = channel();
-        Offered { event, outbox, told, held: BTreeMap::new(), reading: 0, ready: Vec::new() }
+        MessageFiles { event, outbox, told, held: BTreeMap::new(), reading: 0, ready: Vec::new() }
     }
 
     /// Whether descriptors of a message of this user may be held, now or in a moment.
@@ -77,7 +77,7 @@ impl Offered {
         self.reading += 1;
         self.hold(uid, move || {
             let content = message_file::read(&file, origin.is_root());
-            let _ = outbox.send(Told::Read((origin, content)));
+            let _ = outbox.send(ReaderNews::Read((origin, content)));
             event.notify();
             drop(file);
         });
@@ -95,13 +95,13 @@ impl Offered {
         let (outbox, event) = (self.outbox.clone(), self.event.clone());
         start(move || {
             work();
-            let _ = outbox.send(Told::Closed(uid));
+            let _ = outbox.send(ReaderNews::Closed(uid));
             event.notify();
         });
     }
 
     /// What was read.
-    pub fn take_read(&mut self) -> Vec<Read> {
+    pub fn take_read(&mut self) -> Vec<FileMessage> {
         while let Ok(told) = self.told.try_recv() {
             self.hear(told);
         }
@@ -109,7 +109,7 @@ impl Offered {
     }
 
     /// The same at the end, with what is being read, unless that takes long.
-    pub fn take_last(&mut self) -> Vec<Read> {
+    pub fn take_last(&mut self) -> Vec<FileMessage> {
         let end = Instant::now() + LAST_PATIENCE;
         while self.reading > 0
             && let Ok(told) = self.told.recv_timeout(end.saturating_duration_since(Instant::now()))
@@ -119,13 +119,13 @@ impl Offered {
         self.take_read()
     }
 
-    fn hear(&mut self, told: Told) {
+    fn hear(&mut self, told: ReaderNews) {
         match told {
-            Told::Read(read) => {
+            ReaderNews::Read(read) => {
                 self.reading -= 1;
                 self.ready.push(read);
             }
-            Told::Closed(uid) => {
+            ReaderNews::Closed(uid) => {
                 self.held.entry(uid).and_modify(|count| *count -= 1);
                 self.held.retain(|_, count| *count > 0);
             }

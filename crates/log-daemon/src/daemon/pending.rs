@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use warren_sys::{file, memfd};
 
-use crate::input::pending::{Found, Writer, read};
+use crate::input::pending::{PendingContent, Writer, read};
 use warren_log_store::entry::{Fields, Stamp};
 
 /// What is kept at most, bytes. What a disk that refuses lets come together beyond it is lost with
@@ -31,19 +31,19 @@ pub struct Pending {
     begin: u64,
     end: u64,
     /// What the last daemon said besides entries.
-    besides: Found,
+    besides: PendingContent,
 }
 
 impl Pending {
     /// Keeps nothing.
     pub fn none() -> Pending {
-        let (writer, besides) = (Writer::default(), Found::default());
+        let (writer, besides) = (Writer::default(), PendingContent::default());
         Pending { memory: None, writer, begin: FIRST, end: FIRST, besides }
     }
 
     /// Goes on in this memory, and what the last daemon kept there, which stays until
     /// [`Pending::begin_anew`].
-    pub fn over(memory: OwnedFd) -> (Pending, Found) {
+    pub fn over(memory: OwnedFd) -> (Pending, PendingContent) {
         // What cannot be read cannot be saved.
         let bytes = memfd::read_all(memory.as_fd(), 2 * PENDING_BYTES_MAX as usize);
         let bytes = bytes.unwrap_or_default();
@@ -52,8 +52,8 @@ impl Pending {
         let (found, length) = read(records.unwrap_or_default());
         let mut pending = Pending { memory: Some(memory), ..Pending::none() };
         (pending.begin, pending.end) = (begin, begin + length as u64);
-        let Found { lines, looked_at, next, .. } = &found;
-        pending.besides = Found {
+        let PendingContent { lines, looked_at, next, .. } = &found;
+        pending.besides = PendingContent {
             lines: lines.clone(),
             looked_at: looked_at.clone(),
             next: next.clone(),

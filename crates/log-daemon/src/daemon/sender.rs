@@ -18,7 +18,7 @@ use warren_sys::process;
 use crate::daemon::units::Units;
 use crate::input::handover::UnitLog;
 use crate::input::{cgroup, command_line};
-use known::{Key, Named, Table, key_of};
+use known::{Key, SenderKey, Table, key_of};
 use warren_log_store::entry::{Fields, Id128};
 use warren_log_store::host::Host;
 
@@ -151,7 +151,7 @@ impl Senders {
         units: &Units,
         now_us: u64,
     ) -> Arc<Origin> {
-        let (key, named) = (key_of(transport, sender), Named::by(pidfd));
+        let (key, named) = (key_of(transport, sender), SenderKey::by(pidfd));
         if let Some(origin) = self.known.fresh((key, &named), units, now_us) {
             return origin;
         }
@@ -179,7 +179,7 @@ impl Senders {
 
     fn remember(
         &mut self,
-        (key, named): (Key, Named),
+        (key, named): (Key, SenderKey),
         read: Fields,
         units: &Units,
         now_us: u64,
@@ -219,7 +219,7 @@ impl Senders {
         let process = Process::read(sender.pid);
         let more = [("_SYSTEMD_UNIT", MANAGER_UNIT)].into_iter().collect();
         let read = self.build(Transport::Manager, sender, process.as_ref(), &more);
-        self.remember((key, Named::by(None)), read, units, now_us).context.clone()
+        self.remember((key, SenderKey::by(None)), read, units, now_us).context.clone()
     }
 
     /// The kernel's context.

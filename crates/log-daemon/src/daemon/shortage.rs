@@ -62,7 +62,7 @@ impl Daemon {
         }
         self.shortage.again_us = Some(now_us() + REST_US);
         if !std::mem::replace(&mut self.shortage.is_told, true) {
-            self.core.note(&format!("Connections have to wait: {error}"));
+            self.core.note(&format!("Cannot accept connections for now: {error}"));
         }
     }
 

@@ -28,11 +28,11 @@ use crate::daemon::inherit::{self, STREAM_NAME};
 use crate::daemon::pending::Pending;
 use crate::daemon::sender;
 use crate::daemon::sender::known::held_max;
-use crate::daemon::sender::told::Told;
+use crate::daemon::sender::told::WriterFields;
 use crate::daemon::tokens::TOKEN_STREAMS;
 use crate::input::handover::UnitLog;
 use crate::input::loss::Kind;
-use crate::input::pending::{Found, Writer};
+use crate::input::pending::{PendingContent, Writer};
 use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream, fields};
 use warren_log_store::entry::{Fields, Id128};
 
@@ -75,7 +75,7 @@ pub struct Streams {
     /// Those that the manager handed over, by its number.
     handed: BTreeMap<u64, u64>,
     /// What the last daemon left of streams.
-    left: Found,
+    left: PendingContent,
     /// Those that have the beginning of a line.
     open_lines: BTreeSet<u64>,
     /// Those among them whose beginning is another than at the end of the last turn.
@@ -121,7 +121,7 @@ struct Connection {
     /// Something was read of that writer, and not by the last daemon alone.
     has_heard: bool,
     /// What is known of the writer; read with its first line.
-    told: Option<Told>,
+    told: Option<WriterFields>,
     unit: Option<Arc<UnitLog>>,
     /// Its unit was not looked up yet.
     wants_unit: bool,
@@ -143,7 +143,7 @@ impl Streams {
     /// No streams yet. `left` is what the last daemon left of them; `directory` keeps headers;
     /// longer lines are split; there are so many descriptors.
     pub fn new(
-        left: Found,
+        left: PendingContent,
         directory: Option<PathBuf>,
         line_bytes_max: usize,
         descriptors: usize,
@@ -205,7 +205,7 @@ impl Streams {
         let count = self.connections.len() - self.handed.len();
         let has_room = count < clients && self.connections.len() < all;
         if !has_room && !self.is_refusing {
-            core.note(&format!("{count} clients have streams: no more are taken"));
+            core.note(&format!("Refusing new log streams: {count} are open"));
         }
         // Who opens one whenever one is closed is not told of each time.
         self.is_refusing = !has_room || self.is_refusing && count > clients / 8 * 7;
@@ -217,7 +217,7 @@ impl Streams {
         let count = self.by_user.get(&uid).copied().unwrap_or(0);
         let has_room = uid == 0 || count < self.bounds.of_user;
         if !has_room {
-            let why = format!("user {uid} has {count}, and no more are taken");
+            let why = format!("user {uid} has {count} open, the most allowed");
             core.lose_of(b"", None, (Kind::Stream, &why, 1));
         }
         has_room
@@ -643,7 +643,7 @@ impl Connection {
         self.offends = true;
         let _ = fdpass::peek_from(self.socket.as_fd(), self.looked_at);
         let origin = self.make_context(core);
-        core.lose(&origin, (Kind::Stream, "file descriptors came with it", 1));
+        core.lose(&origin, (Kind::Stream, "it carried file descriptors", 1));
         self.cut(LineBreak::Eof, core);
     }
 
@@ -656,7 +656,7 @@ impl Connection {
     /// Ends the line that is being written, as one that is too long, or the stream, if it has no header yet.
     fn hold_nothing(&mut self, turn: Turn, core: &mut Core) -> Turn {
         let origin = self.make_context(core);
-        let why = "its user has too many bytes of lines that have not ended";
+        let why = "its user has too many bytes in unfinished lines";
         core.lose(&origin, (Kind::HalfLine, why, 1));
         match self.stream.has_header() {
             true => {
@@ -755,7 +755,7 @@ impl Connection {
         }
         let (now, pid) = (Moment::now(), self.writer.pid);
         let known = self.told.take_if(|told| !told.is_outdated(pid, now.monotonic_us));
-        let read = || Told::read(pid, now.monotonic_us, || self.make_context(core));
+        let read = || WriterFields::read(pid, now.monotonic_us, || self.make_context(core));
         let told = known.unwrap_or_else(read);
         let copies = self.stream.header().copies;
         lines.iter().for_each(|line| core.line(told.origin(), line, copies, now));

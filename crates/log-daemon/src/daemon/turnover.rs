@@ -95,7 +95,7 @@ impl Daemon {
             Some(Ok(fresh)) => Some(fresh),
             None => None,
             Some(Err(error)) => {
-                self.core.note(&format!("No other socket can be made: {error}"));
+                self.core.note(&format!("Cannot create a socket: {error}"));
                 None
             }
         };
@@ -111,9 +111,9 @@ impl Daemon {
             None if is_time && !self.turnover.is_told => {
                 self.turnover.is_told = true;
                 self.core.note(&format!(
-                    "{}: users send file descriptors that cannot be closed, the last one user {uid}, and {QUEUES_MAX} \
-                     sockets were left with some: what comes is read once a second, and not at all when the socket is \
-                     full; end the servers of those files",
+                    "{}: users sent file descriptors that cannot be closed, the last one user {uid}; {QUEUES_MAX} \
+                     sockets are blocked by them. Messages are read once a second until the servers of those files \
+                     respond or are stopped",
                     path.display()
                 ));
             }
@@ -137,15 +137,14 @@ impl Daemon {
             if transport == Transport::Journal { native.socket() } else { syslog.socket() };
         let watched = epoll.add(socket, token(transport), Interest::READ);
         let until = match (refuses, transport) {
-            (true, Transport::Journal) => ": messages in files are refused until they are",
+            (true, Transport::Journal) => ", which refuses messages sent as files until they are",
             _ => "",
         };
         self.core.note(&format!(
-            "{path}: user {uid} sends file descriptors that cannot be closed now, and another socket has taken its \
-             place{until}"
+            "{path}: user {uid} sent file descriptors that cannot be closed now; a new socket replaced this one{until}"
         ));
         if let Err(error) = watched {
-            self.core.note(&format!("{path} is not read: {error}"));
+            self.core.note(&format!("Cannot read {path}: {error}"));
         }
     }
 

@@ -131,9 +131,11 @@ impl Upkeep {
         self.jobs = None;
         let Some(thread) = self.thread.take() else { return };
         if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-            warren_sys::tell!("warren-journald: upkeep is still at work");
+            warren_sys::tell!("warren-journald: maintenance of the log is still running");
         } else if thread.join().is_err() {
-            warren_sys::tell!("warren-journald: upkeep failed; the next start does it again");
+            warren_sys::tell!(
+                "warren-journald: maintenance of the log failed; the next start repeats it"
+            );
         }
     }
 }
@@ -154,12 +156,12 @@ fn work(
         waiting.retain(|log| match seal(files, log, machine, new_id()) {
             Ok(sealed) => {
                 sealed.lost.iter().for_each(|bytes| {
-                    report(format!("{log} was damaged from byte {} to {}", bytes.start, bytes.end));
+                    report(format!("{log} is damaged from byte {} to {}", bytes.start, bytes.end));
                 });
                 false
             }
             Err(e) => {
-                report(format!("Cannot seal {log} now: {e}"));
+                report(format!("Cannot seal {log}, will retry: {e}"));
                 drop_temporaries(files);
                 !e.is_gone()
             }
@@ -174,27 +176,28 @@ fn work(
             Ok(Vacuumed { unreadable, for_space, short_by, .. }) => {
                 if for_space > 0 {
                     report(format!(
-                        "Removed the oldest messages ({for_space} files): the file system has less free than KeepFree="
+                        "Removed the oldest messages ({for_space} files): the file system has less free space than \
+                         KeepFree="
                     ));
                 }
                 if short_by > 0 && !is_short {
                     let missing = short_by >> 10;
                     report(format!(
-                        "The file system has less free than KeepFree=, and all old messages are {missing} KB too few to \
-                         change that: they stay"
+                        "The file system has less free space than KeepFree=; removing all old messages would still \
+                         leave {missing} KB too little, so none are removed"
                     ));
                 }
                 is_short = short_by > 0;
                 let fresh = unreadable.into_iter().map(|e| e.to_string());
                 let fresh = fresh.filter(|text| ageless.insert(text.clone()));
-                fresh.for_each(|text| report(format!("The age of a file is not known: {text}")));
+                fresh.for_each(|text| report(format!("Cannot tell the age of a file: {text}")));
             }
         }
         if let Ok(bytes) = room_bytes(files, &bounds.limits) {
             room.store(bytes, Ordering::Relaxed);
         }
         if let Some(Err(e)) = book.as_mut().map(|book| book.follow(files, clock.realtime_us)) {
-            report(format!("Cannot write the ledger now: {e}"));
+            report(format!("Cannot write the ledger, will retry: {e}"));
         }
         then.into_iter().for_each(|then| then());
     }
@@ -226,9 +229,11 @@ fn merge(
     report: &dyn Fn(String),
 ) {
     match merge_all(files, machine, &bounds.merge, &mut new_id, damaged) {
-        Ok(faults) => faults.iter().for_each(|fault| report(format!("Not merged: {fault}"))),
+        Ok(faults) => {
+            faults.iter().for_each(|fault| report(format!("Cannot merge a file: {fault}")))
+        }
         Err(e) => {
-            report(format!("Cannot merge now: {e}"));
+            report(format!("Cannot merge files, will retry: {e}"));
             drop_temporaries(files);
         }
     }

@@ -76,12 +76,12 @@ pub fn parse(packet: &[u8]) -> (Vec<Packet>, Vec<String>) {
     let (mut parsed, mut faults) = (Vec::new(), Vec::new());
     let native::Parsed { entries, left } = native::parse(packet);
     if !left.is_empty() {
-        faults.push("A part of a packet of the manager is not understood".to_owned());
+        faults.push("Ignored a part of a message of the manager: unknown format".to_owned());
     }
     for fields in entries {
         match parse_one(&fields, &mut faults) {
             Some(one) => parsed.push(one),
-            None => faults.push("A packet of the manager is not understood".to_owned()),
+            None => faults.push("Ignored a message of the manager: unknown format".to_owned()),
         }
     }
     (parsed, faults)
@@ -149,7 +149,9 @@ impl UnitLog {
         }
         match RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build() {
             Ok(pattern) => list.push(pattern),
-            Err(_) => faults.push(format!("{name}: LogFilterPatterns={pattern}: no pattern")),
+            Err(_) => {
+                faults.push(format!("{name}: LogFilterPatterns={pattern}: not a valid pattern"))
+            }
         }
     }
 

@@ -66,42 +66,41 @@ impl Kind {
     fn texts(self) -> (&'static str, &'static str) {
         match self {
             Kind::FieldLarge => {
-                ("A field is left out, an entry has no room for it", "fields without room")
+                ("Dropped a field: the entry is too large", "fields too large for their entry")
             }
             Kind::FieldsMany => {
-                ("A field is left out, an entry has too many", "fields beyond an entry's number")
+                ("Dropped a field: the entry has too many", "fields beyond the number allowed")
             }
             Kind::FieldName => {
-                ("A field is left out, clients may not set it", "fields that clients may not set")
+                ("Dropped a field that clients may not set", "fields that clients may not set")
             }
             Kind::Framing => (
-                "The rest of a message is lost, its framing is broken",
+                "Lost the rest of a message: its framing is broken",
                 "messages with broken framing",
             ),
-            Kind::Entry => ("An entry is lost", "entries that the store does not take"),
-            Kind::Datagram => ("A datagram is lost, it is too large", "datagrams too large"),
-            Kind::Descriptors => (
-                "A datagram is lost, it came with file descriptors",
-                "datagrams with file descriptors",
-            ),
-            Kind::File => ("A message in a file is lost", "messages in files"),
-            Kind::Header => {
-                ("A stream is closed, its header is not understood", "streams without a header")
+            Kind::Entry => ("Lost a message", "messages that could not be stored"),
+            Kind::Datagram => ("Lost a datagram: it is too large", "datagrams too large"),
+            Kind::Descriptors => {
+                ("Lost a datagram: it carried file descriptors", "datagrams with file descriptors")
             }
-            Kind::Stream => ("A stream is not read", "streams"),
-            Kind::HalfLine => ("A line is cut", "lines that were cut"),
-            Kind::Record => ("A record is not understood", "records that are not understood"),
-            Kind::Audit => ("Missed records of the audit system", "times records were missed"),
-            Kind::Syslog => ("Forwarding to syslog missed a message", "messages for syslog"),
+            Kind::File => ("Lost a message sent as a file", "messages sent as files"),
+            Kind::Header => {
+                ("Closed a log stream: its header is invalid", "log streams without a valid header")
+            }
+            Kind::Stream => ("Refused a log stream", "log streams"),
+            Kind::HalfLine => ("Cut a line", "lines cut"),
+            Kind::Record => ("Ignored a record: unknown format", "records of unknown format"),
+            Kind::Audit => ("Missed audit records", "times audit records were missed"),
+            Kind::Syslog => ("Could not forward a message to syslog", "messages for syslog"),
         }
     }
 }
 
 /// What is lost of one message: of each kind the first, in words, and how many.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Left(BTreeMap<Kind, (String, u64)>);
+pub struct MessageLosses(BTreeMap<Kind, (String, u64)>);
 
-impl Left {
+impl MessageLosses {
     /// Adds one.
     pub fn add(&mut self, kind: Kind, describe: impl FnOnce() -> String) {
         self.0.entry(kind).or_insert_with(|| (describe(), 0)).1 += 1;
@@ -187,18 +186,21 @@ mod tests {
         let mut add = |who: &str, kind, count, now_us| {
             losses.add(who.as_bytes(), (kind, "X", count), now_us).join("; ")
         };
-        let large = "A field is left out, an entry has no room for it: X";
+        let large = "Dropped a field: the entry is too large: X";
         assert_eq!(add("a.service", Kind::FieldLarge, 1, 0), large);
         assert_eq!(add("a.service", Kind::FieldLarge, 1, 1), "");
         assert_eq!(add("b.service", Kind::FieldLarge, 5, 2), large);
-        assert_eq!(add("a.service", Kind::File, 1, 3), "A message in a file is lost: X");
+        assert_eq!(add("a.service", Kind::File, 1, 3), "Lost a message sent as a file: X");
         assert_eq!(add("a.service", Kind::FieldLarge, 2, 4), "");
         let end = RATE.interval_us;
         let again = add("a.service", Kind::FieldLarge, 1, end);
-        assert_eq!(again, format!("3 more from a.service: fields without room; {large}"));
+        assert_eq!(
+            again,
+            format!("3 more from a.service: fields too large for their entry; {large}")
+        );
         assert_eq!(losses.due_us(), Some(end + 2));
         let due: Vec<String> = losses.take_due(end + 2).into_iter().map(|(_, text)| text).collect();
-        assert_eq!(due, ["4 more from b.service: fields without room"]);
+        assert_eq!(due, ["4 more from b.service: fields too large for their entry"]);
         assert_eq!(losses.due_us(), None, "one of a kind is told whole");
     }
 

@@ -4,7 +4,7 @@
 //! field is `NAME=value` and a newline, or `NAME`, a newline, 64 bits of length, the value and a
 //! newline.
 
-use crate::input::loss::{Kind, Left};
+use crate::input::loss::{Kind, MessageLosses};
 use warren_log_store::entry::{
     ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, Fields, NAME_BYTES_MAX, is_valid_name,
 };
@@ -18,7 +18,7 @@ pub struct Parsed {
     /// Entries with at least one field.
     pub entries: Vec<Fields>,
     /// What was left out: bad or reserved names, too many, too large, or with a fault in the framing.
-    pub left: Left,
+    pub left: MessageLosses,
 }
 
 /// Reads a datagram. What follows a fault in the framing (a field without its newline is one, too) is
@@ -30,8 +30,8 @@ pub fn parse(data: &[u8]) -> Parsed {
 }
 
 /// As [`parse`], with each entry put into `entry` in turn. Says what was left out.
-pub fn each(mut data: &[u8], entry: &mut Fields, mut take: impl FnMut(&Fields)) -> Left {
-    let mut left = Left::default();
+pub fn each(mut data: &[u8], entry: &mut Fields, mut take: impl FnMut(&Fields)) -> MessageLosses {
+    let mut left = MessageLosses::default();
     let mut finish = |entry: &mut Fields| {
         if !entry.is_empty() {
             take(entry);
@@ -88,7 +88,7 @@ fn is_no_name(name: &[u8]) -> bool {
 }
 
 /// Adds a field that a client may set, if there is room.
-fn add(entry: &mut Fields, name: &[u8], value: &[u8], left: &mut Left) {
+fn add(entry: &mut Fields, name: &[u8], value: &[u8], left: &mut MessageLosses) {
     let text = || String::from_utf8_lossy(name).into_owned();
     if is_no_name(name) {
         // Nobody is told.
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     /// How many were left out in all.
-    fn count(left: &Left) -> u64 {
+    fn count(left: &MessageLosses) -> u64 {
         left.iter().map(|(_, _, count)| count).sum()
     }
 

@@ -138,7 +138,7 @@ fn put_fields(out: &mut Vec<u8>, fields: &Fields) {
 
 /// An entry that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct PendingEntry {
     /// The class it was appended to.
     pub class: String,
     /// It.
@@ -147,9 +147,9 @@ pub struct Taken {
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct PendingContent {
     /// Entries in order.
-    pub entries: Vec<Taken>,
+    pub entries: Vec<PendingEntry>,
     /// Beginnings of lines, by stream.
     pub lines: BTreeMap<String, Vec<u8>>,
     /// Bytes that are in records and maybe still in their sockets, by stream.
@@ -159,8 +159,8 @@ pub struct Found {
 }
 
 /// Reads frames up to the first that is not whole; also gives how many bytes they are.
-pub fn read(bytes: &[u8]) -> (Found, usize) {
-    let (mut found, mut contexts) = (Found::default(), BTreeMap::new());
+pub fn read(bytes: &[u8]) -> (PendingContent, usize) {
+    let (mut found, mut contexts) = (PendingContent::default(), BTreeMap::new());
     let mut rest = bytes;
     while let Some((records, after)) = next_frame(rest) {
         let (mut input, mut class) = (Input::new(records), DEFAULT_CLASS.to_owned());
@@ -185,7 +185,7 @@ fn next_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn read_record(
     input: &mut Input<'_>,
-    found: &mut Found,
+    found: &mut PendingContent,
     contexts: &mut BTreeMap<u64, Arc<Fields>>,
     class: &mut String,
 ) -> Result<(), Damage> {
@@ -204,7 +204,7 @@ fn read_record(
             // The daemon that reads it gives it a number of its own.
             let sequence = Id128::default();
             let entry = Entry { sequence, seqnum, stamp, context, fields };
-            found.entries.push(Taken { class: class.clone(), entry });
+            found.entries.push(PendingEntry { class: class.clone(), entry });
         }
         [CLASS] => *class = String::from_utf8_lossy(input.bytes()?).into_owned(),
         [LINE] => {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     /// Three frames, and how many entries each ends with.
-    fn sample() -> (Vec<u8>, Vec<Taken>) {
+    fn sample() -> (Vec<u8>, Vec<PendingEntry>) {
         let contexts = [Arc::new(fields("_PID=1")), Arc::new(fields("_PID=2 _UID=0"))];
         let (mut writer, mut entries, mut bytes) = (Writer::default(), Vec::new(), Vec::new());
         for seqnum in 1..9 {
@@ -257,8 +257,10 @@ mod tests {
             writer.class(&class);
             writer.entry(seqnum, &stamp, context, &fields);
             let (sequence, context) = (Id128::default(), context.clone());
-            entries
-                .push(Taken { class, entry: Entry { sequence, seqnum, stamp, context, fields } });
+            entries.push(PendingEntry {
+                class,
+                entry: Entry { sequence, seqnum, stamp, context, fields },
+            });
             if seqnum % 3 == 0 {
                 writer.looked_at("s1", seqnum);
                 bytes.extend(writer.take());
@@ -280,14 +282,14 @@ mod tests {
         let lines = [("s1".to_owned(), Vec::new()), ("s2".to_owned(), b"x".to_vec())];
         let looked_at = [("s1".to_owned(), 0), ("s2".to_owned(), 7)].into();
         let next = [("kmsg".to_owned(), 9)].into();
-        let found = Found { entries, lines: lines.into(), looked_at, next };
+        let found = PendingContent { entries, lines: lines.into(), looked_at, next };
         assert_eq!(read(&bytes), (found, bytes.len()));
         assert_eq!(read(&[&bytes[..], &[0; 8]].concat()).1, bytes.len(), "zeros are no record");
     }
 
     /// A frame counts as a whole or not at all.
     #[track_caller]
-    fn check_beginning(found: &Found, entries: &[Taken], what: &str) {
+    fn check_beginning(found: &PendingContent, entries: &[PendingEntry], what: &str) {
         assert!(entries.starts_with(&found.entries), "{what}");
         assert!([0, 3, 6, 8].contains(&found.entries.len()), "{what}");
         let looked_at = found.looked_at.get("s1").copied().unwrap_or(0);

@@ -9,7 +9,7 @@ use rustix::net::sockopt;
 use serde_json::json;
 use warren_sys::socket::is_readable;
 
-use crate::access::call::Wanted;
+use crate::access::call::Selection;
 use crate::access::{Failure, cut, say_error};
 use crate::serve::Client;
 use warren_log_show::format::{Mode, Printer};
@@ -72,8 +72,8 @@ impl Replies<'_> {
 }
 
 /// Answers with entries. An error of the connection cuts it.
-pub fn entries(client: &Client, wanted: Wanted, place: &Args) -> Result<()> {
-    let Wanted { args, interface } = wanted;
+pub fn entries(client: &Client, wanted: Selection, place: &Args) -> Result<()> {
+    let Selection { args, interface } = wanted;
     let caller = sockopt::socket_peercred(client).ok().map(|who| who.uid.as_raw());
     let args = args.over(place, caller);
     let mut printer = Printer::new(Mode::Json, TimeZone::UTC);

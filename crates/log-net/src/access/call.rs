@@ -32,21 +32,21 @@ pub enum What {
     /// Answer with these parameters.
     Say(Value),
     /// Answer with entries.
-    Entries(Box<Wanted>),
+    Entries(Box<Selection>),
 }
 
 /// Which entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Selection {
     /// As the options of the command say it, beside where the log is.
-    pub args: Asked,
+    pub args: CallOptions,
     /// Whose error says that there are none.
     pub interface: &'static str,
 }
 
 /// The options of the command that a call may set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Asked {
+pub struct CallOptions {
     units: Vec<String>,
     user_units: Vec<String>,
     uid: Option<u32>,
@@ -124,8 +124,8 @@ fn understand(method: &str, parameters: &Map<String, Value>, more: bool) -> Resu
             if !more {
                 return Err(Refusal::ExpectedMore);
             }
-            let args = Asked::read(interface, parameters)?;
-            Ok(What::Entries(Box::new(Wanted { args, interface })))
+            let args = CallOptions::read(interface, parameters)?;
+            Ok(What::Entries(Box::new(Selection { args, interface })))
         }
         _ => Err(unknown()),
     }
@@ -149,9 +149,9 @@ fn describe(parameters: &Map<String, Value>) -> Result<What, Refusal> {
     Ok(What::Say(json!({"description": text})))
 }
 
-impl Asked {
-    fn read(interface: &str, parameters: &Map<String, Value>) -> Result<Asked, Refusal> {
-        let mut asked = Asked::default();
+impl CallOptions {
+    fn read(interface: &str, parameters: &Map<String, Value>) -> Result<CallOptions, Refusal> {
+        let mut asked = CallOptions::default();
         for (name, value) in parameters.iter().filter(|(_, value)| !value.is_null()) {
             let done = match interface {
                 SYSTEMD => asked.set_like_systemd(name, value),
@@ -340,7 +340,7 @@ mod tests {
                     other => panic!("{other}"),
                 };
                 let parameters = Map::from_iter([(name.to_owned(), value)]);
-                assert!(Asked::read(interface, &parameters).is_ok(), "{interface} {name}");
+                assert!(CallOptions::read(interface, &parameters).is_ok(), "{interface} {name}");
             }
         }
     }

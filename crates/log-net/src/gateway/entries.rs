@@ -9,7 +9,7 @@ use warren_sys::socket::is_readable;
 use crate::gateway::Failure;
 use crate::gateway::reply::Long;
 use crate::gateway::request::Request;
-use crate::gateway::route::{Range, Wanted};
+use crate::gateway::route::{Range, Selection};
 use crate::serve::Client;
 use crate::tls::Accepted;
 use warren_log_show::format::{Mode, Printer};
@@ -53,7 +53,7 @@ impl Sink for Sending<'_> {
 
 /// An answer of which nothing was sent yet.
 pub struct Answer {
-    wanted: Wanted,
+    wanted: Selection,
     reading: Reading,
     query: Query,
     positions: Positions,
@@ -63,7 +63,7 @@ pub struct Answer {
 
 impl Answer {
     /// Finds where it begins.
-    pub fn new(wanted: Wanted, reading: Reading) -> Result<Answer, Failure> {
+    pub fn new(wanted: Selection, reading: Reading) -> Result<Answer, Failure> {
         let (journal, range) = (reading.journal(), &wanted.range);
         let (since_us, until_us) = (range.since_us, range.until_us);
         let query = Query { expr: expr(&wanted), since_us, until_us, ..Query::default() };
@@ -80,7 +80,7 @@ impl Answer {
 
     /// Sends it. An error cuts it.
     pub fn send(mut self, to: &mut Accepted<'_>, request: &Request) -> Result<(), Failure> {
-        let Wanted { format, range, follow, discrete, .. } = self.wanted;
+        let Selection { format, range, follow, discrete, .. } = self.wanted;
         let client = to.socket();
         let long = Long::begin(to, request, format.mime)?;
         if request.method == "HEAD" {
@@ -102,7 +102,7 @@ impl Answer {
     }
 }
 
-fn expr(wanted: &Wanted) -> Expr {
+fn expr(wanted: &Selection) -> Expr {
     let boot = || String::from_utf8_lossy(BOOT_FIELD).into_owned();
     match wanted.boot {
         true => wanted.expr.clone().and(Expr::field(&boot(), Host::read().boot.to_string())),

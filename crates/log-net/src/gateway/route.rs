@@ -30,12 +30,12 @@ pub enum Route {
         json: bool,
     },
     /// `/entries`.
-    Entries(Wanted),
+    Entries(Selection),
 }
 
 /// Which entries, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Selection {
     /// The format.
     pub format: Format,
     /// The range.
@@ -114,9 +114,9 @@ fn format(accept: &str) -> Format {
     FORMATS.into_iter().find(|format| format.mime == accept).unwrap_or(FORMATS[0])
 }
 
-fn entries(request: &Request, query: &str) -> Result<Wanted, Refusal> {
+fn entries(request: &Request, query: &str) -> Result<Selection, Refusal> {
     const BAD: Refusal = Refusal(400, "Failed to parse URL arguments.");
-    let mut wanted = Wanted {
+    let mut wanted = Selection {
         format: format(&request.accept),
         range: request.range.as_deref().map_or(Ok(Range::default()), parse_range)?,
         expr: Expr::default(),
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(found, expected, "{line}");
     }
 
-    fn shown(wanted: &Wanted) -> String {
+    fn shown(wanted: &Selection) -> String {
         let Range { since_us, until_us, cursor, skip, count } = &wanted.range;
         let mut text = wanted.format.mime.to_owned();
         let mut say = |on: bool, what: &str| text += if on { what } else { "" };

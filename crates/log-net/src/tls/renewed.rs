@@ -13,10 +13,10 @@ pub struct Renewed<C> {
     files: Vec<PathBuf>,
     make: Box<dyn Fn() -> Result<Arc<C>, Failure> + Send + Sync>,
     /// Nothing is read while it is held.
-    known: Mutex<Known<C>>,
+    known: Mutex<Loaded<C>>,
 }
 
-struct Known<C> {
+struct Loaded<C> {
     /// The files that were read last, whether or not they were of use.
     read: Vec<Option<Identity>>,
     config: Arc<C>,
@@ -42,7 +42,7 @@ impl<C> Renewed<C> {
     ) -> Result<Renewed<C>, Failure> {
         // Before they are read: should they change meanwhile, they are read once too often.
         let read = identities(&files);
-        let known = Mutex::new(Known { read, config: make()? });
+        let known = Mutex::new(Loaded { read, config: make()? });
         Ok(Renewed { files, make: Box::new(make), known })
     }
 

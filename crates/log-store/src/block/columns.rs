@@ -185,7 +185,7 @@ impl Column {
                 let times = rows.iter().map(|&row| input.delta(realtime(row)));
                 Ok(Column::Times(times.collect::<Result<_, _>>()?))
             }
-            _ => Err(Damage("a column of unknown kind")),
+            _ => Err(Damage("unknown kind of column")),
         }
     }
 
@@ -196,7 +196,7 @@ impl Column {
             values.ends.push(values.bytes.len() as u32);
         }
         let Some(code_max) = values.ends.len().checked_sub(1) else {
-            return Err(Damage("a dictionary without values"));
+            return Err(Damage("empty dictionary"));
         };
         let codes = (0..count).map(|_| Ok(input.bounded(code_max)? as u32));
         Ok(Column::Dictionary(values, codes.collect::<Result<_, Damage>>()?))
@@ -227,7 +227,7 @@ pub fn read_ends(input: &mut Input<'_>, count: usize) -> Result<(Vec<u32>, usize
     for _ in 0..count {
         total += input.bounded(crate::block::SECTION_RAW_BYTES_MAX)?;
         if total > crate::block::SECTION_RAW_BYTES_MAX {
-            return Err(Damage("a column beyond its bound"));
+            return Err(Damage("column longer than allowed"));
         }
         ends.push(total as u32);
     }

@@ -74,7 +74,7 @@ impl Block {
         let texts = text_name(&names).map_or(0, |name| layout.rows_of_name[name].len());
         let (text_ends, total) = read_ends(&mut input, texts)?;
         if total != header.sections[Section::Text as usize].raw as usize {
-            return Err(Damage("the text has another length than its parts"));
+            return Err(Damage("the text does not have the length of its parts"));
         }
         layout.text_ends = text_ends;
         let (columns, text) = (OnceCell::new(), OnceCell::new());
@@ -97,7 +97,8 @@ impl Block {
     pub fn parse(bytes: &[u8], offset: u64) -> Result<Block, Damage> {
         let header = Header::parse(bytes, offset)?;
         let body = &bytes[BLOCK_HEADER_BYTES..];
-        let body = body.get(..header.body_bytes() as usize).ok_or(Damage("a block is cut"))?;
+        let body =
+            body.get(..header.body_bytes() as usize).ok_or(Damage("a block is cut short"))?;
         Block::open(header, body.to_vec())
     }
 
@@ -221,7 +222,7 @@ impl Block {
 
 fn unpack(header: &Header, body: &[u8], section: Section) -> Result<Vec<u8>, Damage> {
     let info = header.sections[section as usize];
-    let stored = body.get(header.section_range(section)).ok_or(Damage("a block is cut"))?;
+    let stored = body.get(header.section_range(section)).ok_or(Damage("a block is cut short"))?;
     if crc32fast::hash(stored) != info.crc {
         return Err(Damage("a section fails its checksum"));
     }
@@ -229,12 +230,12 @@ fn unpack(header: &Header, body: &[u8], section: Section) -> Result<Vec<u8>, Dam
         return Ok(stored.to_vec());
     }
     if info.raw as usize > SECTION_RAW_BYTES_MAX {
-        return Err(Damage("a section beyond its bound"));
+        return Err(Damage("section longer than allowed"));
     }
     let raw = zstd::bulk::decompress(stored, info.raw as usize);
-    let raw = raw.map_err(|_| Damage("a section does not unpack"))?;
+    let raw = raw.map_err(|_| Damage("a section cannot be decompressed"))?;
     if raw.len() != info.raw as usize {
-        return Err(Damage("a section unpacks to another length"));
+        return Err(Damage("a section decompresses to the wrong length"));
     }
     Ok(raw)
 }
@@ -253,7 +254,7 @@ fn read_names(input: &mut Input<'_>) -> Result<Vec<Box<[u8]>>, Damage> {
     let names: Vec<Box<[u8]>> =
         (0..count).map(|_| Ok(input.bytes()?.into())).collect::<Result<_, Damage>>()?;
     if names.iter().any(|name| name.len() > NAME_BYTES_MAX) {
-        return Err(Damage("a field name beyond its bound"));
+        return Err(Damage("field name longer than allowed"));
     }
     if names.iter().filter(|name| ***name == *TEXT_FIELD).count() > 1 {
         return Err(Damage("the text has two names"));
@@ -299,13 +300,13 @@ fn read_stamps(input: &mut Input<'_>, header: &Header) -> Result<Vec<Row>, Damag
         seqnum = input.delta(before)?;
         let rises = if place == 0 { seqnum == before } else { seqnum > before };
         if !rises {
-            return Err(Damage("sequence numbers do not rise"));
+            return Err(Damage("sequence numbers are not increasing"));
         }
         let (realtime_us, monotonic_us, boot, context, shape, places) = (0, 0, 0, 0, 0, 0);
         rows.push(Row { seqnum, realtime_us, monotonic_us, boot, context, shape, places });
     }
     if seqnum != header.last_seqnum {
-        return Err(Damage("the last sequence number is another"));
+        return Err(Damage("wrong last sequence number"));
     }
     let mut before = 0;
     for row in &mut rows {
@@ -349,7 +350,7 @@ fn lay_out(rows: &mut [Row], shapes: &[Vec<u32>], names: usize) -> Result<Layout
             of_name.push(at as u32);
         }
         if layout.places.len() > VALUES_MAX {
-            return Err(Damage("a block of too many values"));
+            return Err(Damage("too many values in a block"));
         }
     }
     Ok(layout)

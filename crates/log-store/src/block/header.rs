@@ -118,7 +118,7 @@ impl Header {
 
     /// Reads a header and proves its checksum, its bounds and that it lies where it says.
     pub fn parse(bytes: &[u8], offset: u64) -> Result<Header, Damage> {
-        let whole = bytes.get(..BLOCK_HEADER_BYTES).ok_or(Damage("a block header is cut"))?;
+        let whole = bytes.get(..BLOCK_HEADER_BYTES).ok_or(Damage("block header cut short"))?;
         let (body, crc) = whole.split_at(BLOCK_HEADER_BYTES - 4);
         let mut input = Input::new(body);
         if input.array::<8>()? != MAGIC {
@@ -129,7 +129,7 @@ impl Header {
         }
         let header = Header::parse_body(&mut input)?;
         if header.offset != offset {
-            return Err(Damage("a block that belongs elsewhere"));
+            return Err(Damage("block of another file or place"));
         }
         header.check()?;
         Ok(header)
@@ -149,7 +149,7 @@ impl Header {
                 0 => Kind::Entries,
                 1 => Kind::Mark,
                 2 => Kind::End,
-                _ => return Err(Damage("a block of unknown kind")),
+                _ => return Err(Damage("unknown kind of block")),
             },
             sections: [section(input)?, section(input)?, section(input)?],
             settled: input.u64()?,
@@ -165,7 +165,7 @@ impl Header {
         if sane && counted && self.first_seqnum <= self.last_seqnum {
             return Ok(());
         }
-        Err(Damage("a block header beyond its bounds"))
+        Err(Damage("block header out of bounds"))
     }
 
     /// Bytes that follow the header.

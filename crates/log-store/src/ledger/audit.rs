@@ -54,13 +54,13 @@ struct Reading {
 
 impl Reading {
     fn take(&mut self, line: &str) -> std::result::Result<What, &'static str> {
-        let (record, text, signature) = Record::parse(line).ok_or("it is no line")?;
+        let (record, text, signature) = Record::parse(line).ok_or("not a valid line")?;
         let due = self.marked.map_or(0, |epoch| epoch + 1);
         match record.what {
-            What::Mark if record.epoch != due => return Err("an epoch is missing or doubled"),
+            What::Mark if record.epoch != due => return Err("an epoch is missing or there twice"),
             What::Mark if self.marked.is_some() => self.key = self.key.next(),
             What::Mark => {}
-            _ if self.marked != Some(record.epoch) => return Err("it is of another epoch"),
+            _ if self.marked != Some(record.epoch) => return Err("it belongs to another epoch"),
             _ => {}
         }
         if self.key.sign(&self.before, text.as_bytes()) != signature {
@@ -75,15 +75,15 @@ impl Reading {
 fn check_state(directory: &Path, key: &State, at: &Reading, report: &mut Report) -> Result<()> {
     let fault = match read_state(directory) {
         Err(e) => Some(e.to_string()),
-        Ok(None) => Some("the current key is gone".to_owned()),
+        Ok(None) => Some("the current key is missing".to_owned()),
         Ok(Some(state)) => {
             let same = (state.start_us, state.interval_us) == (key.start_us, key.interval_us);
             let reached = at.marked.unwrap_or(0);
             let ended = state.key.epoch > reached || (at.marked.is_none() && state.key.epoch > 0);
             match () {
-                () if ended => Some("the end of the ledger is gone".to_owned()),
+                () if ended => Some("the end of the ledger is missing".to_owned()),
                 () if !same || key_of(key, state.key.epoch) != state.key => {
-                    Some("the current key is another one's".to_owned())
+                    Some("the current key does not belong to this ledger".to_owned())
                 }
                 () => None,
             }
@@ -107,10 +107,10 @@ fn check_files(
         let found = sum_of(&files, &name.to_string())?;
         match held.remove(name) {
             Some(was) if was == found => report.proved += 1,
-            Some(_) => report.faults.push(format!("{name}: it is not as it was")),
-            None => report.faults.push(format!("{name}: it is not in the ledger")),
+            Some(_) => report.faults.push(format!("{name}: changed since it was recorded")),
+            None => report.faults.push(format!("{name}: not in the ledger")),
         }
     }
-    report.faults.extend(held.into_keys().map(|name| format!("{name}: it is missing")));
+    report.faults.extend(held.into_keys().map(|name| format!("{name}: missing")));
     Ok(())
 }

@@ -84,7 +84,7 @@ const KEY_BYTES_MAX: u64 = 4096;
 pub fn read_state(directory: &Path) -> Result<Option<State>> {
     match read_small(&directory.join(KEY_NAME), KEY_BYTES_MAX) {
         Ok(bytes) => State::parse(&String::from_utf8_lossy(&bytes)).map(Some).ok_or_else(|| {
-            Error::Damaged { name: KEY_NAME.to_owned(), offset: 0, what: "it is no key" }
+            Error::Damaged { name: KEY_NAME.to_owned(), offset: 0, what: "not a key" }
         }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io("read", KEY_NAME, &e)),

@@ -110,10 +110,10 @@ fn a_changed_byte_of_a_segment_is_found() {
     let name = segment.file_name().and_then(|name| name.to_str()).expect("ASCII").to_owned();
     let bytes = std::fs::read(&segment).expect("readable").len();
     for at in 0..bytes {
-        lab.check(&name, |content| content[at] ^= 1 << (at % 8), "not as it was");
+        lab.check(&name, |content| content[at] ^= 1 << (at % 8), "changed since it was recorded");
     }
-    lab.check(&name, |content| content.push(0), "not as it was");
-    lab.check(&name, |content| content.truncate(bytes - 1), "not as it was");
+    lab.check(&name, |content| content.push(0), "changed since it was recorded");
+    lab.check(&name, |content| content.truncate(bytes - 1), "changed since it was recorded");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn what_is_left_out_or_put_elsewhere_is_found() {
     assert_eq!(lab.audit().faults.len(), 2, "and one is not known");
     std::fs::rename(lab.path("kept"), &segments[0]).expect("moved");
     std::fs::remove_file(lab.path(KEY_NAME)).expect("removed");
-    assert!(lab.audit().faults.iter().any(|fault| fault.contains("key is gone")));
+    assert!(lab.audit().faults.iter().any(|fault| fault.contains("key is missing")));
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl Source {
         let is_foreign = |place: &&BlockPlace| {
             place.first_seqnum < segment.first || place.last_seqnum > segment.last
         };
-        let what = "it has other entries than its name says";
+        let what = "its entries do not match its name";
         let foreign = self.places()?.iter().find(is_foreign);
         Ok(foreign.map(|_| Error::Damaged { name: self.name.to_string(), offset: 0, what }))
     }

@@ -26,7 +26,7 @@ pub struct Entries<'a> {
 }
 
 /// An opened block and its rows that are wanted; `None` when there can be none.
-type Found = std::result::Result<Option<(Block, Vec<u32>)>, Damage>;
+type BlockRows = std::result::Result<Option<(Block, Vec<u32>)>, Damage>;
 
 /// Where the iterator is in the files of one class.
 struct Class<'a> {
@@ -166,7 +166,7 @@ impl<'a> Entries<'a> {
 
     /// Opens a block and finds the rows that are wanted. With a text to search for, the text is
     /// unpacked first: most blocks end there.
-    fn search(&self, header: Header, body: Vec<u8>) -> Found {
+    fn search(&self, header: Header, body: Vec<u8>) -> BlockRows {
         if let Some(pulse) = &self.query.pulse {
             (pulse.0)(header.realtime_min_us);
         }

@@ -153,11 +153,11 @@ fn read_blocks(input: &mut Input<'_>, file_bytes: u64) -> Result<Vec<BlockPlace>
         let realtime_max_us = input.delta(realtime_min_us)?;
         let count = input.bounded(BLOCK_ENTRIES_MAX)? as u32;
         let (Some(offset), Some(last_seqnum)) = (offset, last_seqnum) else {
-            return Err(Damage("a block beyond the end"));
+            return Err(Damage("a block lies beyond the end"));
         };
         match offset.checked_add(bytes) {
             Some(block_end) if block_end <= file_bytes => end = block_end,
-            _ => return Err(Damage("a block beyond the end")),
+            _ => return Err(Damage("a block lies beyond the end")),
         }
         if first_seqnum <= last && !blocks.is_empty() {
             return Err(Damage("blocks out of order"));

@@ -110,13 +110,13 @@ impl FieldIndex {
     pub fn read(input: &mut Input<'_>, blocks: usize) -> Result<FieldIndex, Damage> {
         let name: Box<[u8]> = input.bytes()?.into();
         if name.len() > NAME_BYTES_MAX || blocks == 0 {
-            return Err(Damage("a field that cannot be"));
+            return Err(Damage("not a valid field"));
         }
         let coverage = match input.take(1)?[0] {
             0 => Coverage::All,
             1 => Coverage::Short,
             2 => Coverage::Nothing,
-            _ => return Err(Damage("an index of unknown coverage")),
+            _ => return Err(Damage("unknown coverage of an index")),
         };
         let count = input.count()?;
         let chunks: Vec<Chunk> = (0..count)

@@ -91,7 +91,7 @@ impl FileHeader {
         let kind = match input.array::<8>()? {
             LOG_MAGIC => FileKind::Log,
             SEGMENT_MAGIC => FileKind::Segment,
-            _ => return Err(Damage("neither a log nor a segment")),
+            _ => return Err(Damage("not a log or segment file")),
         };
         let (incompatible, _compatible) = (input.u32()?, input.u32()?);
         let identity = Identity { file: Id128(input.array()?), sequence: Id128(input.array()?) };
@@ -138,11 +138,11 @@ impl Place {
             return Err(Damage("a piece of the index fails its checksum"));
         }
         if self.raw as usize > Place::RAW_BYTES_MAX {
-            return Err(Damage("a piece of the index beyond its bound"));
+            return Err(Damage("a piece of the index is longer than allowed"));
         }
         match zstd::bulk::decompress(stored, self.raw as usize) {
             Ok(raw) if raw.len() == self.raw as usize => Ok(raw),
-            _ => Err(Damage("a piece of the index does not unpack")),
+            _ => Err(Damage("a piece of the index cannot be decompressed")),
         }
     }
 
@@ -212,7 +212,7 @@ impl Trailer {
         let unknown = input.u32()? & !INCOMPATIBLE_KNOWN;
         match trailer.file_bytes == file_bytes {
             true => Ok((trailer, unknown)),
-            false => Err(Damage("the trailer of a file of another length")),
+            false => Err(Damage("the trailer does not match the length of the file")),
         }
     }
 }

@@ -112,7 +112,7 @@ impl Segment {
         let header = Header::parse(&bytes[..count], place.offset)
             .and_then(|header| match self.owns(&header, &place) && count == bytes.len() {
                 true => Ok(header),
-                false => Err(Damage("another block than the directory says")),
+                false => Err(Damage("the block does not match the directory")),
             })
             .map_err(|damage| self.damaged(place.offset, damage))?;
         bytes.drain(..BLOCK_HEADER_BYTES);
@@ -261,7 +261,7 @@ fn read_place(
     file_bytes: u64,
 ) -> Result<std::result::Result<Vec<u8>, Damage>> {
     if u64::from(place.stored) > file_bytes {
-        return Ok(Err(Damage("a piece of the index beyond the end")));
+        return Ok(Err(Damage("a piece of the index lies beyond the end")));
     }
     let mut stored = vec![0; place.stored as usize];
     let count = file.read_at(&mut stored, place.offset)?;

@@ -127,7 +127,8 @@ pub struct Salvage {
 fn verify(header: &Header, body: &[u8]) -> std::result::Result<(), Damage> {
     let sections: [Section; SECTIONS] = [Section::Rows, Section::Fields, Section::Text];
     for section in sections {
-        let stored = body.get(header.section_range(section)).ok_or(Damage("a block is cut"))?;
+        let stored =
+            body.get(header.section_range(section)).ok_or(Damage("a block is cut short"))?;
         if crc32fast::hash(stored) != header.sections[section as usize].crc {
             return Err(Damage("a section fails its checksum"));
         }

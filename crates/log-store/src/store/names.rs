@@ -104,7 +104,7 @@ pub fn is_valid_class(class: &str) -> bool {
 
 /// A file that counts, and its size.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Known {
+pub struct CountedFile {
     /// Its name.
     pub name: FileName,
     /// Its size, bytes.
@@ -115,7 +115,7 @@ pub struct Known {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Catalogue {
     /// Files that count, by class and first sequence number.
-    pub files: Vec<Known>,
+    pub files: Vec<CountedFile>,
     /// Files of the store that count for nothing.
     pub leftovers: Vec<String>,
 }
@@ -127,12 +127,12 @@ impl Catalogue {
         let mut leftovers = Vec::new();
         for Listed { name, bytes } in listing {
             match FileName::parse(&name) {
-                Some(name) => all.push(Known { name, bytes }),
+                Some(name) => all.push(CountedFile { name, bytes }),
                 None if is_temporary(&name) => leftovers.push(name),
                 None => {}
             }
         }
-        let (replaced, mut files): (Vec<Known>, Vec<Known>) =
+        let (replaced, mut files): (Vec<CountedFile>, Vec<CountedFile>) =
             all.iter().cloned().partition(|file| is_replaced(&file.name, &all));
         leftovers.extend(replaced.into_iter().map(|file| file.name.to_string()));
         files.sort_by(|a, b| {
@@ -162,7 +162,7 @@ impl Catalogue {
     /// The same, of each class.
     pub fn last_seqnums(&self) -> BTreeMap<String, u64> {
         let mut last = BTreeMap::new();
-        for Known { name, .. } in &self.files {
+        for CountedFile { name, .. } in &self.files {
             let number = match name {
                 FileName::Log { first, .. } => first.saturating_sub(1),
                 FileName::Segment(segment) => segment.last,
@@ -187,7 +187,7 @@ fn is_temporary(name: &str) -> bool {
 }
 
 /// Whether another file has all that this one has.
-fn is_replaced(name: &FileName, all: &[Known]) -> bool {
+fn is_replaced(name: &FileName, all: &[CountedFile]) -> bool {
     let segments = all.iter().filter_map(|file| match &file.name {
         FileName::Segment(segment) if segment.class == name.class() => Some(segment),
         _ => None,

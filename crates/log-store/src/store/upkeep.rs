@@ -52,22 +52,22 @@ pub fn seal(files: &dyn Files, log: &FileName, machine: Id128, id: Id128) -> Res
 }
 
 /// The blocks of entries that count in a log, or in what is left of a segment.
-struct Found {
+struct LogBlocks {
     entries: Vec<Header>,
     lost: Vec<std::ops::Range<u64>>,
 }
 
-fn read_log(files: &dyn Files, name: &str) -> Result<(Found, Box<dyn File>)> {
+fn read_log(files: &dyn Files, name: &str) -> Result<(LogBlocks, Box<dyn File>)> {
     let file = files.open(name)?;
     let mut walk = Walk::new(read_header(&*file, name)?.map(|header| header.identity));
     walk.advance(&*file)?;
     let salvage = walk.salvage();
     let blocks = walk.blocks.into_iter().take(salvage.count);
     let entries = blocks.filter(|block| block.kind == Kind::Entries).collect();
-    Ok((Found { entries, lost: salvage.lost }, file))
+    Ok((LogBlocks { entries, lost: salvage.lost }, file))
 }
 
-impl Found {
+impl LogBlocks {
     /// Adds all entries to a segment, their numbers moved by `shift`; gives what is damaged.
     fn copy(
         self,

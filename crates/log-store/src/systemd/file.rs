@@ -107,7 +107,7 @@ pub struct JournalFile {
     pages: RefCell<BTreeMap<u64, Vec<u8>>>,
 }
 
-pub(super) type Read<T> = std::result::Result<T, Fault>;
+pub(super) type FileResult<T> = std::result::Result<T, Fault>;
 
 /// Why an object could not be read.
 #[derive(Debug)]
@@ -183,7 +183,7 @@ impl JournalFile {
                 // Arrays are written one behind the other, so this ends.
                 Ok(next) if next == 0 || next > at => at = next,
                 Ok(_) => {
-                    list.fault = Some(self.fault(at, Damage("arrays go back").into()));
+                    list.fault = Some(self.fault(at, Damage("an array points backwards").into()));
                     break;
                 }
                 Err(Fault::Failed(error)) if !error.is_of_device() => return Err(error),
@@ -198,13 +198,13 @@ impl JournalFile {
     }
 
     /// Appends the offsets of an array, and gives where the next one is.
-    pub(super) fn array(&self, at: u64, all: &mut Vec<u64>) -> Read<u64> {
+    pub(super) fn array(&self, at: u64, all: &mut Vec<u64>) -> FileResult<u64> {
         let (_, size) = self.object(at, ENTRY_ARRAY)?;
         let bytes = self.read(at, size.min(LIST_BYTES_MAX))?;
         let mut input = Input::new(&bytes);
         input.take(OBJECT_HEADER_BYTES)?;
         let next = input.u64()?;
-        let items = bytes.get(ARRAY_ITEMS_AT..).ok_or(Damage("an array is cut"))?;
+        let items = bytes.get(ARRAY_ITEMS_AT..).ok_or(Damage("an array is cut short"))?;
         for offset in self.offsets(items, self.item_bytes()) {
             // What is not used yet is zero.
             if offset == 0 || all.len() >= ENTRIES_MAX {
@@ -231,7 +231,7 @@ impl JournalFile {
     }
 
     /// Reads an entry.
-    pub fn entry(&self, at: u64) -> Read<EntryObject> {
+    pub fn entry(&self, at: u64) -> FileResult<EntryObject> {
         /// An item of a file that is not compact: an offset and a hash.
         const ITEM_BYTES: usize = 16;
         let (_, size) = self.object(at, ENTRY)?;
@@ -240,17 +240,17 @@ impl JournalFile {
         input.take(OBJECT_HEADER_BYTES)?;
         let (seqnum, realtime_us, monotonic_us) = (input.u64()?, input.u64()?, input.u64()?);
         let boot = Id128(input.array()?);
-        let items = bytes.get(ENTRY_ITEMS_AT..).ok_or(Damage("an entry is cut"))?;
+        let items = bytes.get(ENTRY_ITEMS_AT..).ok_or(Damage("an entry is cut short"))?;
         let item_bytes = if self.header.is_compact { 4 } else { ITEM_BYTES };
         let data: Vec<u64> = self.offsets(items, item_bytes).take(ENTRY_FIELDS_MAX).collect();
         Ok(EntryObject { seqnum, stamp: Stamp { realtime_us, monotonic_us, boot }, data })
     }
 
     /// Reads a data object: name and value.
-    pub fn data(&self, at: u64) -> Read<(Vec<u8>, Vec<u8>)> {
+    pub fn data(&self, at: u64) -> FileResult<(Vec<u8>, Vec<u8>)> {
         let (flags, size) = self.object(at, DATA)?;
         let begin = if self.header.is_compact { COMPACT_PAYLOAD_AT } else { PAYLOAD_AT };
-        let length = size.checked_sub(begin).ok_or(Damage("a data object is cut"))?;
+        let length = size.checked_sub(begin).ok_or(Damage("a data object is cut short"))?;
         if length > ENTRY_BYTES_MAX {
             return Err(Damage("a value is too large").into());
         }
@@ -262,28 +262,32 @@ impl JournalFile {
     }
 
     /// Checks what an object begins with; gives its flags and size.
-    pub(super) fn object(&self, at: u64, wanted: u8) -> Read<(u8, usize)> {
+    pub(super) fn object(&self, at: u64, wanted: u8) -> FileResult<(u8, usize)> {
         if !at.is_multiple_of(8) || at < self.header.header_bytes || at >= self.file_bytes {
-            return Err(Damage("an offset to nowhere").into());
+            return Err(Damage("an offset points nowhere").into());
         }
         let bytes = self.read(at, OBJECT_HEADER_BYTES)?;
         let (kind, flags) = (bytes[0], bytes[1]);
         let size = Input::new(&bytes[8..]).u64()?;
         if kind != wanted {
-            return Err(Damage("another object than is due").into());
+            return Err(Damage("wrong kind of object").into());
         }
         if size < OBJECT_HEADER_BYTES as u64 || size > self.file_bytes - at {
-            return Err(Damage("an object of an impossible size").into());
+            return Err(Damage("an object has an impossible size").into());
         }
         Ok((flags, usize::try_from(size).unwrap_or(usize::MAX)))
     }
 
     /// Bytes of the file; all of them or damage.
-    pub(super) fn read(&self, at: u64, count: usize) -> Read<Vec<u8>> {
+    pub(super) fn read(&self, at: u64, count: usize) -> FileResult<Vec<u8>> {
         if count > PAGE_BYTES {
             let mut bytes = vec![0; count];
             let got = self.file.read_at(&mut bytes, at)?;
-            return if got == count { Ok(bytes) } else { Err(Damage("the file is cut").into()) };
+            return if got == count {
+                Ok(bytes)
+            } else {
+                Err(Damage("the file is cut short").into())
+            };
         }
         let mut bytes = Vec::with_capacity(count);
         while bytes.len() < count {
@@ -296,7 +300,7 @@ impl JournalFile {
                 part.len()
             })?;
             if taken == 0 {
-                return Err(Damage("the file is cut").into());
+                return Err(Damage("the file is cut short").into());
             }
         }
         Ok(bytes)
@@ -333,7 +337,7 @@ fn read_header(name: &str, file: &dyn File) -> Result<Header> {
 fn parse_header(bytes: &[u8]) -> std::result::Result<(Header, u32), Damage> {
     let mut input = Input::new(bytes);
     if input.array()? != *SIGNATURE {
-        return Err(Damage("it is no journal file"));
+        return Err(Damage("not a journal file"));
     }
     let _compatible = input.u32()?;
     let incompatible = input.u32()?;

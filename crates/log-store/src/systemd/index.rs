@@ -7,7 +7,7 @@ use crate::bytes::Input;
 use crate::entry::Id128;
 use crate::error::Damage;
 use crate::query::{BOOT_FIELD, Expr};
-use crate::systemd::file::{DATA, Fault, JournalFile, Read};
+use crate::systemd::file::{DATA, Fault, FileResult, JournalFile};
 use crate::systemd::jenkins::hash64;
 
 const FIELD: u8 = 2;
@@ -32,8 +32,8 @@ const FIELD_BYTES: usize = 40;
 /// Most objects of a bucket, and most values of a field: more are looked for in the entries.
 const CHAIN_MAX: usize = 1 << 20;
 
-fn number(bytes: &[u8], at: usize) -> Read<u64> {
-    let rest = bytes.get(at..).ok_or(Damage("an object is cut"))?;
+fn number(bytes: &[u8], at: usize) -> FileResult<u64> {
+    let rest = bytes.get(at..).ok_or(Damage("an object is cut short"))?;
     Ok(Input::new(rest).u64()?)
 }
 
@@ -119,21 +119,21 @@ impl JournalFile {
         hasher.finish()
     }
 
-    fn find_data(&self, payload: &[u8]) -> Read<Option<u64>> {
+    fn find_data(&self, payload: &[u8]) -> FileResult<Option<u64>> {
         self.find(self.header().data_table, DATA, payload, |at, _| {
             let (name, value) = self.data(at)?;
             Ok([&name[..], b"=", &value].concat())
         })
     }
 
-    fn find_field(&self, name: &[u8]) -> Read<Option<u64>> {
+    fn find_field(&self, name: &[u8]) -> FileResult<Option<u64>> {
         self.find(self.header().field_table, FIELD, name, |at, size| self.field_name(at, size))
     }
 
-    fn field_name(&self, at: u64, size: usize) -> Read<Vec<u8>> {
+    fn field_name(&self, at: u64, size: usize) -> FileResult<Vec<u8>> {
         const NAME_BYTES_MAX: usize = 4096;
         let length = size.checked_sub(FIELD_BYTES).filter(|length| *length <= NAME_BYTES_MAX);
-        self.read(at + FIELD_NAME_AT as u64, length.ok_or(Damage("a field of no size"))?)
+        self.read(at + FIELD_NAME_AT as u64, length.ok_or(Damage("a field has no size"))?)
     }
 
     /// The object of a table that has this content.
@@ -142,13 +142,13 @@ impl JournalFile {
         (begin, bytes): (u64, u64),
         kind: u8,
         wanted: &[u8],
-        content: impl Fn(u64, usize) -> Read<Vec<u8>>,
-    ) -> Read<Option<u64>> {
+        content: impl Fn(u64, usize) -> FileResult<Vec<u8>>,
+    ) -> FileResult<Option<u64>> {
         let buckets = bytes / BUCKET_BYTES;
         let hash = self.hash(wanted);
-        let number = hash.checked_rem(buckets).ok_or(Damage("there is no table"))?;
+        let number = hash.checked_rem(buckets).ok_or(Damage("a table is missing"))?;
         let bucket =
-            begin.checked_add(number * BUCKET_BYTES).ok_or(Damage("a table is nowhere"))?;
+            begin.checked_add(number * BUCKET_BYTES).ok_or(Damage("a table points nowhere"))?;
         let mut found = None;
         self.each_of(bucket, kind, |said, at, size| {
             if said == hash && content(at, size)? == wanted {
@@ -164,8 +164,8 @@ impl JournalFile {
         &self,
         bucket: u64,
         kind: u8,
-        mut act: impl FnMut(u64, u64, usize) -> Read<bool>,
-    ) -> Read<()> {
+        mut act: impl FnMut(u64, u64, usize) -> FileResult<bool>,
+    ) -> FileResult<()> {
         let mut at = number(&self.read(bucket, BUCKET_BYTES as usize)?, 0)?;
         let mut count = 0;
         while at != 0 {
@@ -178,7 +178,7 @@ impl JournalFile {
             count += 1;
             // Objects come behind those of their bucket, so this ends.
             if next != 0 && next <= at || count > CHAIN_MAX {
-                return Err(Damage("a bucket goes back").into());
+                return Err(Damage("a bucket points backwards").into());
             }
             at = next;
         }
@@ -186,7 +186,7 @@ impl JournalFile {
     }
 
     /// The data of a field: the newest comes first.
-    fn data_of(&self, field: u64) -> Read<Vec<u64>> {
+    fn data_of(&self, field: u64) -> FileResult<Vec<u64>> {
         let mut at = number(&self.read(field, FIELD_BYTES)?, HEAD_DATA_AT)?;
         let mut all = Vec::new();
         while at != 0 {
@@ -194,7 +194,7 @@ impl JournalFile {
             all.push(at);
             let next = number(&self.read(at, DATA_BYTES)?, NEXT_OF_FIELD_AT)?;
             if next >= at || all.len() > CHAIN_MAX {
-                return Err(Damage("values of a field go on").into());
+                return Err(Damage("the values of a field do not end").into());
             }
             at = next;
         }
@@ -202,7 +202,7 @@ impl JournalFile {
     }
 
     /// The entries that have a data object, in their order.
-    fn entries_of(&self, data: u64) -> Read<Vec<u64>> {
+    fn entries_of(&self, data: u64) -> FileResult<Vec<u64>> {
         let bytes = self.read(data, DATA_BYTES)?;
         let (first, count) = (number(&bytes, ENTRY_AT)?, number(&bytes, COUNT_AT)?);
         let mut at = number(&bytes, ARRAY_AT)?;
@@ -210,7 +210,7 @@ impl JournalFile {
         while at != 0 && (all.len() as u64) < count {
             let next = self.array(at, &mut all)?;
             if next != 0 && next <= at {
-                return Err(Damage("arrays go back").into());
+                return Err(Damage("an array points backwards").into());
             }
             at = next;
         }

@@ -16,7 +16,7 @@ pub const ZSTD: u8 = 1 << 2;
 const XZ_MEMORY_KIB_MAX: u32 = 2 * (ENTRY_BYTES_MAX >> 10) as u32;
 
 const TOO_LARGE: Damage = Damage("a value is too large");
-const BROKEN: Damage = Damage("a value does not unpack");
+const BROKEN: Damage = Damage("a value cannot be decompressed");
 
 /// The payload of a data object with these flags.
 pub fn unpack(flags: u8, stored: Vec<u8>) -> Result<Vec<u8>, Damage> {
@@ -25,7 +25,7 @@ pub fn unpack(flags: u8, stored: Vec<u8>) -> Result<Vec<u8>, Damage> {
         XZ => unpack_xz(&stored),
         LZ4 => unpack_lz4(&stored),
         ZSTD => zstd::bulk::decompress(&stored, zstd_bytes(&stored)?).map_err(|_| BROKEN),
-        _ => Err(Damage("a value is compressed in an unknown way")),
+        _ => Err(Damage("a value has an unknown compression")),
     }
 }
 

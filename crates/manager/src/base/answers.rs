@@ -1,7 +1,7 @@
 //! An answer of the loop that a client's thread waits for, as long as the client is there.
 //!
 //! The thread sleeps in poll(2) over the client's socket and a bell that rings with each answer. Without a
-//! descriptor for the bell it waits for the answer alone: it then learns too late that the client has gone,
+//! descriptor for the bell it waits for the answer alone: it then learns too late that the client has disconnected,
 //! and nothing worse.
 
 use std::os::fd::BorrowedFd;

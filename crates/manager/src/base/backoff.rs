@@ -43,7 +43,7 @@ impl Retries {
     /// A try failed: says so, if the one before did not, and waits until it is time for the next.
     pub fn failed(&mut self, what: &str, error: &dyn Display) {
         if self.waited.is_none() {
-            say!("{what}, until that can be read again: {error}");
+            say!("{what} until reading works again: {error}");
         }
         let wait = next_wait(self.waited);
         self.waited = Some(wait);

@@ -52,7 +52,7 @@ impl Sources {
 
 /// All but what clients set.
 #[derive(Clone, Debug, Default)]
-pub struct Begun {
+pub struct BaseEnvironment {
     /// What [`Sources::read`] found.
     pub configured: Variables,
     /// What generators said over it.
@@ -61,14 +61,14 @@ pub struct Begun {
 
 /// The three, and what is made of them.
 pub(crate) struct Environment {
-    begun: Begun,
+    begun: BaseEnvironment,
     clients: Variables,
     all: Variables,
 }
 
 impl Environment {
     /// Before a client has set anything.
-    pub(crate) fn new(begun: Begun) -> Environment {
+    pub(crate) fn new(begun: BaseEnvironment) -> Environment {
         let (clients, all) = (Variables::new(), Variables::new());
         let mut new = Environment { begun, clients, all };
         new.combine();
@@ -85,7 +85,7 @@ impl Environment {
         self.all.iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
-    pub(crate) fn set_begun(&mut self, begun: Begun) {
+    pub(crate) fn set_begun(&mut self, begun: BaseEnvironment) {
         self.begun = begun;
         self.combine();
     }
@@ -127,7 +127,7 @@ impl Environment {
     }
 
     fn combine(&mut self) {
-        let Begun { configured, generated } = &self.begun;
+        let BaseEnvironment { configured, generated } = &self.begun;
         let pairs = configured.iter().chain(generated).chain(&self.clients);
         self.all = pairs.map(|(name, value)| (name.clone(), value.clone())).collect();
     }
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn clients_take_away_only_what_they_set() {
         let configured = of(&[("A", "own"), ("PATH", "own")]);
-        let begun = Begun { configured, generated: of(&[("A", "made"), ("B", "made")]) };
+        let begun = BaseEnvironment { configured, generated: of(&[("A", "made"), ("B", "made")]) };
         let mut environment = Environment::new(begun);
         let mut change = |unset: &[&str], set: &[&str]| {
             let clients = environment.changed(&strings(unset), &strings(set)).expect("valid");
@@ -165,7 +165,10 @@ mod tests {
         assert_eq!(change(&["A", "B", "PATH"], &[]), ["made", "made", "set", "own"]);
         assert_eq!(change(&["C=other"], &[]), ["made", "made", "set", "own"]);
         assert_eq!(change(&["C=set"], &["C=again"]), ["made", "made", "again", "own"]);
-        environment.set_begun(Begun { generated: of(&[("C", "made")]), ..Begun::default() });
+        environment.set_begun(BaseEnvironment {
+            generated: of(&[("C", "made")]),
+            ..BaseEnvironment::default()
+        });
         assert!(!environment.all().contains_key("A"));
         assert_eq!(&*environment.all()["C"], "again");
     }
@@ -182,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_no_assignment_or_too_much_changes_nothing() {
-        let environment = Environment::new(Begun::default());
+        let environment = Environment::new(BaseEnvironment::default());
         for wrong in ["A", "1=x", "=x"] {
             let error = environment.changed(&[], &strings(&[wrong])).expect_err("refused");
             assert_eq!(error, format!("Invalid environment assignment {wrong}"));

@@ -14,7 +14,7 @@ const ALTERNATIVES_MAX: usize = 1024;
 
 /// What a pattern means.
 #[derive(PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct GlobMatches {
     /// In the order of their names.
     pub paths: Vec<PathBuf>,
     /// After [`STEPS_MAX`], or of more than [`ALTERNATIVES_MAX`] patterns, nobody looked further.
@@ -27,27 +27,27 @@ pub fn is_pattern(text: &str) -> bool {
 }
 
 /// The paths that there are, or, of more, so many of them.
-pub fn glob_paths(pattern: &str, most: usize) -> Found {
+pub fn glob_paths(pattern: &str, most: usize) -> GlobMatches {
     look_up(Path::new("/"), &[pattern], most, STEPS_MAX)
 }
 
 /// The same where a pattern may have alternatives in braces as well (glob(3), GLOB_BRACE).
-pub fn braced_paths(pattern: &str, most: usize) -> Found {
+pub fn braced_paths(pattern: &str, most: usize) -> GlobMatches {
     let Some(patterns) = alternatives(pattern) else {
-        return Found { paths: Vec::new(), is_cut: true };
+        return GlobMatches { paths: Vec::new(), is_cut: true };
     };
     let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
     look_up(Path::new("/"), &patterns, most, STEPS_MAX)
 }
 
-fn look_up(base: &Path, patterns: &[&str], most: usize, steps: usize) -> Found {
+fn look_up(base: &Path, patterns: &[&str], most: usize, steps: usize) -> GlobMatches {
     let mut walk = Walk { most, left: steps, paths: Vec::new() };
     for pattern in patterns {
         walk.directory(base, pattern.trim_start_matches('/'));
     }
     let (mut paths, is_cut) = (walk.paths, walk.left == 0);
     paths.sort();
-    Found { paths, is_cut }
+    GlobMatches { paths, is_cut }
 }
 
 /// The patterns without braces that one with braces stands for; nothing if they are too many. A brace that
@@ -156,7 +156,7 @@ mod tests {
         assert!(!found.is_cut);
         assert_eq!(glob_paths(&pattern, 1).paths.len(), 1);
         let none = glob_paths(&format!("{}/n*", directory.0.display()), 1);
-        assert_eq!(none, Found { paths: Vec::new(), is_cut: false });
+        assert_eq!(none, GlobMatches { paths: Vec::new(), is_cut: false });
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
             files(&parent, (0..20).map(|number| number.to_string()));
         }
         let look = |pattern, steps| look_up(&directory.0, &[pattern], 1000, steps);
-        assert_eq!(look("*/x", 100), Found { paths: Vec::new(), is_cut: false });
+        assert_eq!(look("*/x", 100), GlobMatches { paths: Vec::new(), is_cut: false });
         assert!(look("*/x*", 30).is_cut);
         let found = look("*/1*", 100);
         assert_eq!((found.paths.len(), found.is_cut), (22, false));

@@ -193,7 +193,7 @@ impl Outbox {
 
 /// What is said of messages that were lost.
 fn told_of_lost(lost: u64) -> Vec<u8> {
-    let text = format!("{lost} messages of the manager were lost: nobody took them");
+    let text = format!("lost {lost} messages of the manager: the log did not take them");
     let mut part = Message { level: WARNING, text: &text, fields: &[] }.encode();
     part.push(b'\n');
     part

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub type Piece = (EffectId, Box<dyn FnOnce() -> Done + Send>);
 
 /// What threads hold open that may be held for ever.
-pub type Kept = Arc<dyn AsFd + Send + Sync>;
+pub type HeldOpen = Arc<dyn AsFd + Send + Sync>;
 
 type Results = Vec<(EffectId, Done)>;
 
@@ -63,7 +63,7 @@ struct Pool {
     answers: Sender<Results>,
     wake: Arc<EventFd>,
     /// Threads that may be held for ever hold nothing open but `wake` and these; `None`: all that is open.
-    keeps: Option<Vec<Kept>>,
+    keeps: Option<Vec<HeldOpen>>,
     /// Threads that are always there.
     always: usize,
 }
@@ -90,7 +90,7 @@ impl Workers {
     }
 
     /// The same with descriptors that they may use, by their numbers, and hold open.
-    pub fn start_keeping(wake: Arc<EventFd>, keep: Vec<Kept>) -> std::io::Result<Workers> {
+    pub fn start_keeping(wake: Arc<EventFd>, keep: Vec<HeldOpen>) -> std::io::Result<Workers> {
         Workers::start_with(wake, Some(keep), WORKERS)
     }
 
@@ -101,7 +101,7 @@ impl Workers {
 
     fn start_with(
         wake: Arc<EventFd>,
-        keeps: Option<Vec<Kept>>,
+        keeps: Option<Vec<HeldOpen>>,
         always: usize,
     ) -> std::io::Result<Workers> {
         let (answers, results) = channel();

@@ -24,11 +24,11 @@ const ASKED_APART: Duration = Duration::from_secs(1);
 /// Controllers that are on for the children of groups, by the groups' paths: of thousands of units in a
 /// slice the first asks.
 #[derive(Debug, Default)]
-pub struct Enabled(BTreeMap<String, Asked>);
+pub struct Enabled(BTreeMap<String, ControllerRequest>);
 
 /// What a group was asked for.
 #[derive(Debug, Default)]
-struct Asked {
+struct ControllerRequest {
     on: BTreeSet<String>,
     refused: BTreeMap<String, (Instant, Error)>,
 }
@@ -76,7 +76,7 @@ impl Enabled {
     }
 }
 
-impl Asked {
+impl ControllerRequest {
     /// Turns on what is not on yet and was not refused just now.
     fn ask_for(&mut self, tree: &Tree, group: &str, controllers: &[String], now: Instant) {
         self.refused.retain(|_, (at, _)| now.duration_since(*at) < ASKED_APART);
@@ -104,8 +104,8 @@ impl Usable {
     /// A setting that takes a controller which is not on.
     pub fn lacks(&self, setting: &str, controller: &str) -> NotApplied {
         let why = match self.refused.get(controller) {
-            Some(error) => format!("the controller {controller} cannot be turned on: {error}"),
-            None => format!("there is no controller {controller} here"),
+            Some(error) => format!("cannot enable the cgroup controller {controller}: {error}"),
+            None => format!("this machine has no cgroup controller {controller}"),
         };
         NotApplied { setting: setting.to_owned(), why }
     }
@@ -122,7 +122,7 @@ impl Usable {
             return (*setting != "TasksMax").then(|| self.lacks(setting, controller));
         }
         let why = match value {
-            None => "its device is not there, or no disk's".to_owned(),
+            None => "its device does not exist or is not a disk".to_owned(),
             Some(value) => tree.write(path, file, value).err()?.to_string(),
         };
         Some(NotApplied { setting: (*setting).to_owned(), why })
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(there).expect("it is there"), "7");
         let settings: Vec<&str> = failed.iter().map(|failed| &*failed.setting).collect();
         assert_eq!(settings, ["IOReadBandwidthMax", "IOWeight", "CPUWeight"]);
-        assert_eq!(failed[0].why, "its device is not there, or no disk's");
+        assert_eq!(failed[0].why, "its device does not exist or is not a disk");
         assert!(failed[1].why.contains("io.weight"), "{}", failed[1].why);
         assert_eq!(failed[2].why, "there is no controller cpu here");
         let tasks = [attribute("TasksMax", "pids", "pids.max", Some("7"))];

@@ -51,7 +51,7 @@ impl Attribute {
 
 /// All that a unit wants of its group.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct GroupLimits {
     /// Files to write.
     pub attributes: Vec<Attribute>,
     /// Controllers that are asked for by name, with the setting that does.
@@ -60,10 +60,14 @@ pub struct Wanted {
     pub all_controllers: bool,
 }
 
-impl Wanted {
+impl GroupLimits {
     /// What these settings want where such controllers are offered, and there can be so many tasks in all.
-    pub fn of(settings: &Compiled, offered: &[String], host_tasks: impl FnOnce() -> u64) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub fn of(
+        settings: &Compiled,
+        offered: &[String],
+        host_tasks: impl FnOnce() -> u64,
+    ) -> GroupLimits {
+        let mut wanted = GroupLimits::default();
         if let Some(config) = cgroup_config(settings) {
             wanted.take(config, offered, host_tasks);
         }
@@ -113,13 +117,13 @@ impl Wanted {
 
     /// What is to be written where that of before was: what differs, and what the kernel begins with where nothing
     /// is said any more.
-    pub fn since(mut self, before: Wanted) -> Wanted {
+    pub fn since(mut self, before: GroupLimits) -> GroupLimits {
         let is_gone = |old: &&Attribute| !self.attributes.iter().any(|new| new.replaces(old));
         let mut attributes: Vec<Attribute> =
             before.attributes.iter().filter(is_gone).filter_map(Attribute::taken_back).collect();
         self.attributes.retain(|new| !before.attributes.contains(new));
         attributes.append(&mut self.attributes);
-        Wanted { attributes, ..self }
+        GroupLimits { attributes, ..self }
     }
 
     /// Settings that name a controller which is not on, and the controller. Accounting is a default of
@@ -348,7 +352,7 @@ mod tests {
 
     #[track_caller]
     fn check(config: CgroupConfig, files: &[&str], controllers: &str) {
-        let mut wanted = Wanted::default();
+        let mut wanted = GroupLimits::default();
         let offered = V2_CONTROLLERS.map(String::from);
         wanted.take(&config, &offered, || 1000);
         let line = |a: &Attribute| format!("{}={}", a.file, a.value.as_deref().unwrap_or("?"));
@@ -376,9 +380,9 @@ mod tests {
         check(tasks(TasksLimit::Tasks(7)), &["pids.max=7"], "pids");
         check(tasks(TasksLimit::Infinity), &["pids.max=max"], "pids");
         check(tasks(share), &["pids.max=150"], "pids");
-        let mut without = Wanted::default();
+        let mut without = GroupLimits::default();
         without.take(&tasks(share), &["memory".to_owned()], || panic!("nobody has to know"));
-        assert_eq!(without, Wanted::default());
+        assert_eq!(without, GroupLimits::default());
     }
 
     #[test]
@@ -419,7 +423,7 @@ mod tests {
     #[test]
     fn what_an_edit_takes_away_is_as_it_was() {
         let of = |one: CgroupConfig| {
-            let mut wanted = Wanted::default();
+            let mut wanted = GroupLimits::default();
             wanted.take(&one, &V2_CONTROLLERS.map(String::from), || 1000);
             wanted
         };
@@ -430,7 +434,7 @@ mod tests {
             io_weight: Some(50),
             ..CgroupConfig::empty()
         };
-        let lines = |wanted: Wanted| {
+        let lines = |wanted: GroupLimits| {
             let line = |a: Attribute| format!("{}={}", a.file, a.value.unwrap_or_default());
             wanted.attributes.into_iter().map(line).collect::<Vec<_>>().join(" ")
         };
@@ -455,7 +459,7 @@ mod tests {
             file,
             value: Some(value.to_owned()),
         };
-        let disks = |attributes| Wanted { attributes, ..Wanted::default() };
+        let disks = |attributes| GroupLimits { attributes, ..GroupLimits::default() };
         let before = disks(vec![
             disk("io.max", "8:0 rbps=9"),
             disk("io.max", "8:0 wbps=9"),
@@ -485,7 +489,7 @@ mod tests {
 
     #[test]
     fn delegated_controllers_that_are_not_there_are_told() {
-        let mut wanted = Wanted::default();
+        let mut wanted = GroupLimits::default();
         wanted.delegate(&Delegate::Controllers([Controller::Cpu, Controller::Io].into()));
         let missing = |on: &[String]| wanted.missing(on).collect::<Vec<_>>();
         assert_eq!(missing(&["cpu".to_owned()]), [("Delegate", "io")]);

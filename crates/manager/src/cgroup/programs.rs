@@ -27,14 +27,14 @@ const KEPT_MAX: usize = 256;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     /// Devices, and the setting that says so; none for all.
-    devices: Option<(&'static str, Vec<Asked>)>,
+    devices: Option<(&'static str, Vec<DevicePatterns>)>,
     /// Addresses.
     addresses: Lists,
 }
 
 /// Devices as a unit names them.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum DevicePatterns {
     /// Those that everybody has.
     Pseudo,
     /// By path or group.
@@ -67,13 +67,16 @@ fn lists(config: &CgroupConfig) -> Lists {
 }
 
 /// systemd.resource-control(5), "DevicePolicy=", and systemd.exec(5), "PrivateDevices=" and "ProtectClock=".
-fn devices(config: &CgroupConfig, exec: Option<&ExecConfig>) -> Option<(&'static str, Vec<Asked>)> {
+fn devices(
+    config: &CgroupConfig,
+    exec: Option<&ExecConfig>,
+) -> Option<(&'static str, Vec<DevicePatterns>)> {
     let asks =
         |name: &str| exec.is_some_and(|exec| exec.protections.iter().any(|s| s.setting == name));
-    let mut asked: Vec<Asked> = config.device_allow.iter().map(named).collect();
+    let mut asked: Vec<DevicePatterns> = config.device_allow.iter().map(named).collect();
     // Where all may be used, the capability that it takes away protects the clock.
     if asks("ProtectClock") && (!asked.is_empty() || config.device_policy != DevicePolicy::Auto) {
-        asked.push(Asked::Named("char-rtc".to_owned(), access::READ));
+        asked.push(DevicePatterns::Named("char-rtc".to_owned(), access::READ));
     }
     let setting = match config.device_policy {
         DevicePolicy::Auto if asks("PrivateDevices") => "PrivateDevices",
@@ -82,26 +85,26 @@ fn devices(config: &CgroupConfig, exec: Option<&ExecConfig>) -> Option<(&'static
         _ => "DevicePolicy",
     };
     if config.device_policy != DevicePolicy::Strict {
-        asked.push(Asked::Pseudo);
+        asked.push(DevicePatterns::Pseudo);
     }
     Some((setting, asked))
 }
 
-fn named(allow: &DeviceAllow) -> Asked {
+fn named(allow: &DeviceAllow) -> DevicePatterns {
     let (read, write, make) = allow.access;
     let bit = |is_set: bool, bit| if is_set { bit } else { 0 };
     let access = bit(read, access::READ) | bit(write, access::WRITE) | bit(make, access::MAKE);
-    Asked::Named(allow.device.to_string(), access)
+    DevicePatterns::Named(allow.device.to_string(), access)
 }
 
 /// Rules for what is there: a device or a group of devices that is not can be used by nobody.
-fn rules(asked: &[Asked], groups: impl Fn() -> String) -> Vec<Rule> {
+fn rules(asked: &[DevicePatterns], groups: impl Fn() -> String) -> Vec<Rule> {
     let mut out = Vec::new();
     let mut listed: Option<Vec<(Kind, u32, String)>> = None;
     for one in asked {
         match one {
-            Asked::Pseudo => out.extend(PSEUDO),
-            Asked::Named(name, access) => {
+            DevicePatterns::Pseudo => out.extend(PSEUDO),
+            DevicePatterns::Named(name, access) => {
                 let (kind, pattern) =
                     match (name.strip_prefix("char-"), name.strip_prefix("block-")) {
                         (Some(pattern), _) => (Kind::Character, pattern),
@@ -229,7 +232,7 @@ impl Programs {
             }
         };
         put().map_err(|e| match bpf::is_refused(&e) {
-            true => format!("this machine lets us attach no programs to control groups ({e})"),
+            true => format!("this machine does not allow BPF programs on cgroups ({e})"),
             false => e.to_string(),
         })
     }
@@ -261,8 +264,10 @@ mod tests {
         "Character devices:\n  1 mem\n136 pts\n 10 misc\n\nBlock devices:\n  7 loop\n259 blkext\n";
 
     fn of(asked: &[(&str, u8)]) -> Vec<Rule> {
-        let asked: Vec<Asked> =
-            asked.iter().map(|(name, access)| Asked::Named((*name).to_owned(), *access)).collect();
+        let asked: Vec<DevicePatterns> = asked
+            .iter()
+            .map(|(name, access)| DevicePatterns::Named((*name).to_owned(), *access))
+            .collect();
         rules(&asked, || LISTED.to_owned())
     }
 
@@ -296,8 +301,9 @@ mod tests {
                 protections: protections.iter().map(one).collect(),
                 ..ExecConfig::default()
             };
-            devices(config, Some(&exec))
-                .map(|(setting, asked)| (setting, asked.len(), asked.contains(&Asked::Pseudo)))
+            devices(config, Some(&exec)).map(|(setting, asked)| {
+                (setting, asked.len(), asked.contains(&DevicePatterns::Pseudo))
+            })
         };
         let mut config = CgroupConfig::empty();
         assert_eq!(check(&config, &["LockPersonality"]), None);

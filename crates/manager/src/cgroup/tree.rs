@@ -10,7 +10,7 @@
 use crate::cgroup::controllers::Enabled;
 use crate::cgroup::controllers::NotApplied;
 use crate::cgroup::limits::{self, host_tasks};
-use crate::cgroup::limits::{HostTasks, Wanted};
+use crate::cgroup::limits::{GroupLimits, HostTasks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -200,7 +200,7 @@ impl Groups {
         }
         let Some(tree) = &self.tree else { return Ok(Vec::new()) };
         let now = Instant::now();
-        let wanted = Wanted::of(settings, &self.controllers, || self.host_tasks.get(now));
+        let wanted = GroupLimits::of(settings, &self.controllers, || self.host_tasks.get(now));
         let controllers = wanted.of_offered(&self.controllers);
         let usable = self.enabled.enable(tree, path, &controllers, now);
         let missing = wanted.missing(usable.on());
@@ -231,7 +231,7 @@ impl Groups {
         let Some(tree) = &self.tree else { return Vec::new() };
         let now = Instant::now();
         let mut want =
-            |settings| Wanted::of(settings, &self.controllers, || self.host_tasks.get(now));
+            |settings| GroupLimits::of(settings, &self.controllers, || self.host_tasks.get(now));
         let wanted = match before.map(&mut want) {
             Some(before) => want(settings).since(before),
             None => want(settings),
@@ -259,7 +259,7 @@ impl Groups {
         if self.killing.contains(&unit) || !has_none() {
             return;
         }
-        let wanted = Wanted::of(settings, &self.controllers, host_tasks);
+        let wanted = GroupLimits::of(settings, &self.controllers, host_tasks);
         let limit = wanted.attributes.into_iter().find(|attribute| attribute.file == PIDS_MAX);
         let limit = limit.and_then(|attribute| attribute.value);
         let _ = tree.write(path, PIDS_MAX, limit.as_deref().unwrap_or("max"));

@@ -1,5 +1,5 @@
 //! Units of what fstab(5) says, where systemd's own generator for it is not installed. [`read`] has its
-//! bytes, [`units`], which is pure, makes files and links of them, and [`Made::write`] puts those into a
+//! bytes, [`units`], which is pure, makes files and links of them, and [`FstabUnits::write`] puts those into a
 //! directory.
 //!
 //! What becomes what is in systemd.mount(5), "FSTAB", and systemd.swap(5). Of the options that
@@ -29,7 +29,7 @@ const FIELDS: usize = 6;
 
 /// What became of a table.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct FstabUnits {
     /// Texts of files, by their paths.
     files: BTreeMap<String, String>,
     /// Where links lead to, by their paths.
@@ -118,8 +118,8 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Units of a table.
-pub fn units(table: &[u8], host: &Host<'_>) -> Made {
-    let mut made = Made::default();
+pub fn units(table: &[u8], host: &Host<'_>) -> FstabUnits {
+    let mut made = FstabUnits::default();
     for (number, line) in table.split(|byte| *byte == b'\n').enumerate() {
         let line = line.trim_ascii();
         if line.is_empty() || line.starts_with(b"#") {
@@ -141,14 +141,14 @@ impl Entry {
         let mut fields = fields.map_err(|_| "a field is not UTF-8")?.into_iter();
         let mut next = || fields.next().map(unescape);
         let (Some(what), Some(place)) = (next(), next()) else {
-            return Err("it has less than two fields".to_owned());
+            return Err("it has fewer than two fields".to_owned());
         };
         let fs_type = next().unwrap_or_else(|| "auto".to_owned());
         let options = next().unwrap_or_default();
         let is_checked = next().and(next()).is_some_and(|pass| pass != "0");
         let odd = |text: &str| text.contains(char::is_control) || text.ends_with('\\');
         if [&what, &place, &fs_type, &options].into_iter().any(|text| odd(text)) {
-            return Err("a field has a character that no unit can have".to_owned());
+            return Err("a field has a character that unit names cannot have".to_owned());
         }
         let options = options.split(',').filter(|o| !matches!(*o, "" | "defaults"));
         let options = in_foreground(&fs_type, options.map(str::to_owned).collect());
@@ -181,7 +181,7 @@ impl Entry {
     fn unit(&self, path: &str, unit_type: UnitType) -> Result<UnitName, String> {
         let is_path = path.starts_with('/');
         let name = UnitName::for_path(path, unit_type).ok().filter(|_| is_path);
-        name.ok_or_else(|| format!("{path:?} is no path"))
+        name.ok_or_else(|| format!("{path:?} is not a path"))
     }
 
     fn is_network(&self) -> bool {
@@ -251,7 +251,7 @@ fn unit_of(value: &str) -> String {
     value.starts_with('/').then(by_path).flatten().unwrap_or_else(|| value.to_owned())
 }
 
-impl Made {
+impl FstabUnits {
     fn add(&mut self, mut entry: Entry, host: &Host<'_>) -> Result<(), String> {
         match entry.fs_type.as_str() {
             "ignore" => return Ok(()),
@@ -284,7 +284,7 @@ impl Made {
     fn mount(&mut self, entry: &Entry, host: &Host<'_>) -> Result<(), String> {
         for odd in ["x-systemd.makefs", "x-systemd.growfs", "x-systemd.pcrfs"] {
             if entry.has(odd) {
-                self.complaints.push(format!("{}: {odd} is not done", entry.place));
+                self.complaints.push(format!("{}: {odd} is not supported", entry.place));
             }
         }
         let name = entry.unit(&entry.place, UnitType::Mount)?;
@@ -299,7 +299,8 @@ impl Made {
                 true => {}
                 false => {
                     let Entry { what, place, .. } = entry;
-                    self.complaints.push(format!("{place}: {what} is no device, and not checked"));
+                    self.complaints
+                        .push(format!("{place}: {what} is not a device, so it is not checked"));
                 }
             }
         }
@@ -361,7 +362,7 @@ impl Made {
         for (option, kind) in named {
             for by in entry.values(option) {
                 if UnitName::parse(by).is_err() {
-                    return Err(format!("{option}={by} names no unit"));
+                    return Err(format!("{option}={by} does not name a unit"));
                 }
                 is_named = true;
                 self.link(by, kind, name);
@@ -438,7 +439,7 @@ impl Made {
 
     fn file(&mut self, name: &UnitName, text: String) -> Result<(), String> {
         match self.files.contains_key(name.as_str()) {
-            true => Err(format!("{name} was made of a line before")),
+            true => Err(format!("an earlier line has already made {name}")),
             false => {
                 self.files.insert(name.to_string(), text);
                 Ok(())
@@ -464,7 +465,7 @@ impl Made {
 }
 
 fn head(relations: &str) -> String {
-    let comment = "# Made of /etc/fstab, since systemd-fstab-generator is not installed.";
+    let comment = "# FstabUnits of /etc/fstab, since systemd-fstab-generator is not installed.";
     format!("{comment}\n[Unit]\nDocumentation=man:fstab(5)\nSourcePath=/etc/fstab\n{relations}")
 }
 

@@ -27,7 +27,7 @@ use warren_sys::virtualization;
 use warren_unit::Scope;
 
 use crate::base::boot_options;
-use crate::base::environment::{Begun, Sources, Variables};
+use crate::base::environment::{BaseEnvironment, Sources, Variables};
 use crate::base::say::say;
 use crate::config::fstab;
 use crate::config::fstab::GENERATOR;
@@ -132,9 +132,9 @@ impl Generators {
     }
 
     /// What the manager's environment begins with, with what the last run made.
-    pub fn environment(&self) -> Begun {
+    pub fn environment(&self) -> BaseEnvironment {
         let (configured, generated) = (self.sources.read(), environment::last(&self.runtime));
-        Begun { configured, generated }
+        BaseEnvironment { configured, generated }
     }
 
     /// Has another process [`Generators::run`], and waits for it. A reload wants room for that.
@@ -157,9 +157,7 @@ impl Generators {
         }
         match child.wait().map_err(cannot)? {
             status if status.success() => Ok(()),
-            status if why.is_empty() => {
-                Err(format!("generators did not run to their end: {status}"))
-            }
+            status if why.is_empty() => Err(format!("generators were interrupted: {status}")),
             _ => Err(why),
         }
     }
@@ -173,7 +171,7 @@ impl Generators {
         }
         let (place, free) = (self.runtime.display(), room.free >> 10);
         let wanted = wanted >> 10;
-        Err(format!("{place} has {free} KB of room, and a reload wants {wanted} KB for generators"))
+        Err(format!("{place} has {free} KB free; a reload needs {wanted} KB for generators"))
     }
 
     /// Runs all of them and puts what they made in place. What goes wrong is told, and no reason
@@ -208,19 +206,19 @@ impl Generators {
             self.fstab.as_ref().filter(|_| !programs.contains_key(OsStr::new(GENERATOR)))
             && let Err(e) = self.read_fstab(fstab, &fresh)
         {
-            wants.tell(format!("{}: its units cannot be written: {e}", fstab.display()));
+            wants.tell(format!("{}: cannot write its units: {e}", fstab.display()));
         }
         let mut inherited = self.sources.read();
         let made = environment::run(&self.environment_search, &inherited, &fresh, &mut wants);
         if let Err(e) = environment::write(&made, &fresh) {
-            wants.tell(format!("what generators made of the environment cannot be written: {e}"));
+            wants.tell(format!("cannot write the environment made by generators: {e}"));
         }
         inherited.extend(made);
         let programs = programs.values().flatten();
         let start = |path: &PathBuf| self.start(path, &outputs, &inherited, &mut wants);
         wait_for(programs.filter_map(start).collect(), Instant::now() + TAKES_MAX);
         if warren_sys::file::room(&fresh).is_ok_and(|room| is_full(&room)) {
-            wants.tell(format!("{}: generators have left no room there", fresh.display()));
+            wants.tell(format!("{}: generators have filled it", fresh.display()));
         }
         if let (Occasion::Reload, Some(why)) = (occasion, wants.first) {
             return Err(why);
@@ -228,7 +226,7 @@ impl Generators {
         let mut put = Ok(());
         turn.if_last(|| put = self.put_in_place(&fresh)).and(put).map_err(|e| {
             let place = self.runtime.display();
-            format!("what generators made cannot be put in place: {place}: {e}")
+            format!("cannot install the output of generators: {place}: {e}")
         })
     }
 

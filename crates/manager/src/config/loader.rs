@@ -25,7 +25,7 @@ use warren_unit::{Context, Defaults, Diagnostic, LoadState, UnitName};
 
 use crate::base::parallel;
 use crate::config::fleet;
-use crate::config::fleet::{Applied, Fleet};
+use crate::config::fleet::{Fleet, RulesChange};
 use crate::config::snapshot::{KnownFiles, Snapshot, Work};
 use crate::mount::kernel_mounts::{Changed, FoundMounts, KernelMounts, MountsNow};
 use define::perpetual_units;
@@ -45,15 +45,6 @@ pub struct Loading {
     pub work: Work,
     /// What rules made, if that differs.
     pub rules: Option<RulesChange>,
-}
-
-/// What rules made before a load and after it.
-#[derive(Clone, Debug)]
-pub struct RulesChange {
-    /// Before.
-    pub before: Applied,
-    /// After.
-    pub after: Applied,
 }
 
 impl Loading {

@@ -4,7 +4,7 @@ use crate::base::answers::{Bell, awaited};
 use crate::config::fleet::RuleCause;
 use crate::control::caller::{Caller, is_privileged};
 use crate::peer::log_tail::Tails;
-use crate::published::orders::{Ended, Order};
+use crate::published::orders::{JobOutcome, Order};
 use crate::published::scheduled::Scheduled;
 use crate::published::shared::Shared;
 use std::sync::Arc;
@@ -253,7 +253,7 @@ pub(crate) fn ask(shared: &Shared, asker: Asker, request: Request) -> Answered<D
     let (reply, end) = awaited(&Bell::silent());
     shared.order(Order::Ask { asker, request, reply });
     match end.wait() {
-        Ok(Ended::Refused { text, .. }) => Err(refused(text)),
+        Ok(JobOutcome::Refused { text, .. }) => Err(refused(text)),
         Ok(_) => Ok(Done {}),
         Err(_) => Err(refused(RESTARTED)),
     }

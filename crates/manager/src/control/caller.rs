@@ -27,7 +27,7 @@ impl Caller<'_> {
         answer.wait_beside(self.socket).map_err(|why| match why {
             Unanswered::Dropped => refused(restarted),
             // Who is not told.
-            Unanswered::HungUp => refused("the client has gone"),
+            Unanswered::HungUp => refused("the client has disconnected"),
         })
     }
 }

@@ -85,7 +85,8 @@ pub(crate) fn unit_files(shared: &Shared, asker: Asker, request: &UnitFiles) -> 
             (UnitFileVerb::Disable | UnitFileVerb::Mask, Some(text)) => {
                 let directory = if request.runtime { &transient } else { &persistent };
                 let written = write(&directory.join(&name), asker, verb.as_str(), text);
-                written.map_err(|e| format!("{verb} is done, but not the comment: {e}"))?;
+                written
+                    .map_err(|e| format!("{verb} succeeded, but the comment was not saved: {e}"))?;
             }
             (
                 UnitFileVerb::Enable

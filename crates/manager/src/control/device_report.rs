@@ -40,7 +40,7 @@ pub fn standing(view: &View, table: &DeviceTable, definition: &Definition) -> Op
         Some(facts) => {
             let group = facts.part_of.as_ref().and_then(|id| table.group(id));
             let more = group.map_or_else(String::new, |group| format!("; {}", sentence(group)));
-            format!("{} is there but not ready{more}", short(facts))
+            format!("{} is present but not ready{more}", short(facts))
         }
         None => {
             let waiting = suspects(table, &definition.name).into_iter().map(sentence);
@@ -50,7 +50,7 @@ pub fn standing(view: &View, table: &DeviceTable, definition: &Definition) -> Op
             let meant = warren_unit::device_name::meant(&definition.name);
             let meant = meant.map(|meant| format!(", and none can be called so: is it {meant}?"));
             let meant = meant.unwrap_or_default();
-            format!("no such device was seen{meant}{more}")
+            format!("no such device has appeared{meant}{more}")
         }
     })
 }
@@ -108,7 +108,7 @@ fn sentence(group: &GroupFacts) -> String {
 /// A disk that has not answered, or that udev has not looked at.
 fn unknown_words(facts: &DeviceFacts) -> String {
     let note = if facts.note.is_empty() { String::new() } else { format!(": {}", facts.note) };
-    format!("what is on {} is not known{note}", short(facts))
+    format!("the contents of {} are unknown{note}", short(facts))
 }
 
 /// The node, or the place of what has none.

@@ -17,7 +17,7 @@ use warren_wire::control::{ErrorName, Job, JobEnd, Jobs, JobsRow};
 use crate::base::answers::Awaited;
 use crate::control::answer::{Answered, Refused, ask, call_and_answer, invalid, refused};
 use crate::control::caller::Caller;
-use crate::published::orders::{Ended, Order};
+use crate::published::orders::{JobOutcome, Order};
 use crate::published::shared::Shared;
 
 /// What a job does, and what becomes of others, where it is not said.
@@ -25,18 +25,18 @@ const JOB_TYPE: &str = "start";
 const MODE: &str = "replace";
 
 /// A job that was asked for.
-struct Asked {
+struct JobCall {
     name: UnitName,
     job_type: JobType,
-    answer: Waiting,
+    answer: JobAnswer,
     /// What became of the comment.
     said: Result<(), Refused>,
 }
 
 /// What its answer comes with.
-enum Waiting {
+enum JobAnswer {
     /// The end of the job.
-    End(Awaited<Ended>),
+    End(Awaited<JobOutcome>),
     /// That it is in the queue.
     Queued(Awaited<Outcome>),
 }
@@ -44,7 +44,7 @@ enum Waiting {
 /// One job.
 pub(crate) fn job(request: &Job, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<JobEnd> {
     let unit = request.unit.as_deref().ok_or_else(|| invalid("unit"))?;
-    Asked::of(unit, request, caller, shared)?.answered(caller, shared)
+    JobCall::of(unit, request, caller, shared)?.answered(caller, shared)
 }
 
 /// A job for each unit; `tell` gets one row for each, in the same order.
@@ -56,8 +56,8 @@ pub(crate) fn jobs(
 ) -> io::Result<()> {
     let Jobs { units, job_type, mode, reload_if_possible, wait, comment } = request.clone();
     let each = Job { unit: None, job_type, mode, reload_if_possible, wait, comment };
-    let asked: Vec<Result<Asked, Refused>> =
-        units.iter().map(|name| Asked::of(name, &each, caller, shared)).collect();
+    let asked: Vec<Result<JobCall, Refused>> =
+        units.iter().map(|name| JobCall::of(name, &each, caller, shared)).collect();
     for (name, asked) in units.into_iter().zip(asked) {
         let unit = Some(name);
         tell(match asked.and_then(|asked| asked.answered(caller, shared)) {
@@ -71,14 +71,14 @@ pub(crate) fn jobs(
     Ok(())
 }
 
-impl Asked {
+impl JobCall {
     /// Puts the job into the queue of orders.
     fn of(
         unit: &str,
         wanted: &Job,
         caller: &Caller<'_>,
         shared: &Arc<Shared>,
-    ) -> Result<Asked, Refused> {
+    ) -> Result<JobCall, Refused> {
         let asker = caller.asker;
         let name = UnitName::parse(unit).map_err(|e| invalid(format!("unit {unit}: {e}")))?;
         let job_type = wanted.job_type.as_ref().map_or(JOB_TYPE, |word| word.as_str());
@@ -92,26 +92,28 @@ impl Asked {
             reload_if_possible: wanted.reload_if_possible,
         };
         let answer = match wanted.wait {
-            Some(false) => Waiting::Queued(queue(shared, caller, call)),
+            Some(false) => JobAnswer::Queued(queue(shared, caller, call)),
             _ => {
                 let (reply, end) = caller.awaited();
                 shared.order(Order::CallAndWait { asker, call, reply });
-                Waiting::End(end)
+                JobAnswer::End(end)
             }
         };
         // Said while the job is under way; it is refused with it.
         let said = comment(&name, wanted.comment.as_deref(), asker, shared);
-        Ok(Asked { name, job_type, answer, said })
+        Ok(JobCall { name, job_type, answer, said })
     }
 
     /// Waits for the answer; the job goes on without its caller.
     fn answered(self, caller: &Caller<'_>, shared: &Shared) -> Answered<JobEnd> {
         let answer = match self.answer {
-            Waiting::End(end) => {
-                let end = caller.wait(end, "the manager was restarted; the job goes on")?;
+            JobAnswer::End(end) => {
+                let end = caller.wait(end, "the manager was restarted; the job continues")?;
                 ended(&self.name, end)
             }
-            Waiting::Queued(outcome) => queued(caller.wait(outcome, "the manager was restarted")?),
+            JobAnswer::Queued(outcome) => {
+                queued(caller.wait(outcome, "the manager was restarted")?)
+            }
         };
         if matches!(self.job_type, JobType::TryRestart | JobType::TryReload | JobType::Reload) {
             refuse_what_cannot_be_up(&shared.view(), &self.name)?;
@@ -169,23 +171,23 @@ fn queued(outcome: Outcome) -> Answered<JobEnd> {
     }
 }
 
-fn ended(name: &UnitName, ended: Ended) -> Answered<JobEnd> {
+fn ended(name: &UnitName, ended: JobOutcome) -> Answered<JobEnd> {
     let of = |result: JobResult| JobEnd { job: None, result: Some(result.as_str().into()) };
     match ended {
-        Ended::Job(result) => Ok(of(result)),
-        Ended::Nothing => Ok(of(JobResult::Done)),
-        Ended::InVain(device) => {
+        JobOutcome::Job(result) => Ok(of(result)),
+        JobOutcome::Nothing => Ok(of(JobResult::Done)),
+        JobOutcome::InVain(device) => {
             let error =
                 if device == *name { ErrorName::UnitRefused } else { ErrorName::DependencyRefused };
             let text =
-                format!("{device} is not there and is waited for without a limit; the job stays");
+                format!("{device} is missing, and the job waits for it without a time limit");
             Err((error, text))
         }
-        Ended::Refused { text, about: Some(unit) } if unit != *name => {
+        JobOutcome::Refused { text, about: Some(unit) } if unit != *name => {
             Err((ErrorName::DependencyRefused, text))
         }
-        Ended::Refused { text, about: Some(_) } => Err((ErrorName::UnitRefused, text)),
-        Ended::Refused { text, about: None } => Err(refused(text)),
+        JobOutcome::Refused { text, about: Some(_) } => Err((ErrorName::UnitRefused, text)),
+        JobOutcome::Refused { text, about: None } => Err(refused(text)),
     }
 }
 

@@ -17,8 +17,7 @@ use crate::control::files::bytes_for;
 use crate::published::shared::Shared;
 
 /// Of a broken file in which the asker finds nothing broken.
-const UNTOLD: &str =
-    "it could not be used when it was read last: the log says why, and a reload reads it again";
+const UNTOLD: &str = "it had errors when it was last read: see the log; a reload reads it again";
 
 /// Everything, in the order of the files.
 pub(crate) fn all(asker: Asker, shared: &Shared, definition: &Definition) -> Vec<Diagnostic> {

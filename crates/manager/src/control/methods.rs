@@ -16,7 +16,7 @@ use crate::control::timers::timers;
 use crate::control::top::top;
 use crate::control::why::why;
 use crate::last_steps::left_over;
-use crate::last_steps::left_over::Waited;
+use crate::last_steps::left_over::LeftoverWait;
 use crate::published::orders::{Order, Reload, Report};
 use crate::published::scheduled;
 use crate::published::scheduled::Scheduled;
@@ -432,7 +432,7 @@ fn hurry(request: &Hurry, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered
     let name = view.graph.name(unit).as_str();
     // Units are down by then: what is left of them is waited for by those who take the last steps.
     if view.totals.stopping
-        && let Some(left_over) = Waited::read(&shared.left_over)
+        && let Some(left_over) = LeftoverWait::read(&shared.left_over)
         && let count @ 1.. = left_over.kill(name)
     {
         left_over::note_killed(&shared.left_over, count);
@@ -463,10 +463,7 @@ fn leave(request: &Leave, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered
     }
     let locks = shared.locks();
     if !locks.is_empty() && request.ignore_inhibitors != Some(true) {
-        return Err(refused(format!(
-            "it is inhibited by {}",
-            crate::shutdown::inhibitors::line(&locks)
-        )));
+        return Err(refused(format!("inhibited by {}", crate::shutdown::inhibitors::line(&locks))));
     }
     call_and_answer(shared, caller, Call::LeaveInOrder(how)).map(|_| Done {})
 }
@@ -491,12 +488,12 @@ fn cancel_leave(caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<Done> {
     match answer.recv() {
         Ok(true) => Ok(Done {}),
         Ok(false) if shared.view().totals.stopping => {
-            Err(refused("units are being stopped: there is no way back"))
+            Err(refused("units are already being stopped: the shutdown cannot be cancelled"))
         }
         Ok(false) if shared.view().is_going_down() => {
-            Err(refused("no shutdown is planned: one is under way"))
+            Err(refused("no shutdown is scheduled; one is in progress"))
         }
-        Ok(false) => Err(refused("no shutdown is planned")),
+        Ok(false) => Err(refused("no shutdown is scheduled")),
         Err(_) => Err(refused(RESTARTED)),
     }
 }

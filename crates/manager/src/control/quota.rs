@@ -21,10 +21,10 @@ fn lock<T>(inside: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The connections that are served.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places(Arc<Mutex<Taken>>);
+pub(crate) struct Places(Arc<Mutex<Usage>>);
 
 #[derive(Debug, Default)]
-struct Taken {
+struct Usage {
     all: usize,
     /// By user, of those without privileges; nobody has none.
     by_user: BTreeMap<u32, usize>,

@@ -13,13 +13,13 @@ use warren_wire::control::{Record, RecordAnswer, RecordRow, RecordUnderWay, Reco
 use crate::control::answer::{Answered, refused};
 use crate::published::orders::{Order, Stretch};
 use crate::published::shared::Shared;
-use crate::recording::files::{Kept, Material};
+use crate::recording::files::{KeptRecording, Material};
 use crate::recording::jobs::JobsBefore;
 use crate::recording::recorder::PIECE_EVENTS_MAX;
 
 /// Recordings that are kept, the oldest first, and the boot or shutdown of which one goes on.
 pub(crate) fn records(shared: &Arc<Shared>) -> RecordsAnswer {
-    let row = |kept: Kept| {
+    let row = |kept: KeptRecording| {
         let head = shared.records.head(&kept);
         RecordRow {
             began_us: head.map_or(kept.number, |head| head.anchor.realtime_us),

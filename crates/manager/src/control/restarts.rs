@@ -125,12 +125,12 @@ pub(crate) fn ended(main: Ended) -> String {
 pub(crate) fn ended_as(what: &str, process: Ended) -> String {
     let how = match process.status {
         ExitStatus::Exited(code) if process.pid == 0 => {
-            return format!("{what} did not begin, exit code {code}");
+            return format!("{what} could not be started, exit code {code}");
         }
         ExitStatus::Exited(code) => format!("exited with code {code}"),
         ExitStatus::Killed(number) => format!("was killed by {}", signal(number)),
         ExitStatus::Dumped(number) => format!("was killed by {} and dumped core", signal(number)),
-        ExitStatus::Unknown => "ended, and nobody saw how".to_owned(),
+        ExitStatus::Unknown => "ended; its exit status is unknown".to_owned(),
     };
     format!("{what} {} {how}", process.pid)
 }

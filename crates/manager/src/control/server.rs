@@ -20,7 +20,7 @@ use crate::control::methods::{message, refusal, serve as serve_request};
 use crate::control::quota::{Places, Turn, Turns};
 use crate::published::shared::Shared;
 use crate::shutdown::inhibitors;
-use crate::shutdown::inhibitors::Held;
+use crate::shutdown::inhibitors::LockHandle;
 use std::io::{BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
@@ -260,7 +260,7 @@ struct Connection<'a> {
     /// Until the answer is sent.
     turn: Option<Turn>,
     /// Gone with the connection.
-    held: Vec<Held>,
+    held: Vec<LockHandle>,
 }
 
 impl Connection<'_> {
@@ -311,7 +311,7 @@ impl Connection<'_> {
             (false, true) => {
                 self.turn = self.turns.recording();
                 if self.turn.is_none() {
-                    let text = "a recording is being sent to another user: ask again when it is";
+                    let text = "another user is receiving a recording; try again later";
                     return Err((ErrorName::Busy, text.to_owned()));
                 }
             }

@@ -56,7 +56,7 @@ const UNIT: &str = "UNIT";
 const SKIP: &str = "if you do not want to wait for it: `warren shutdown skip UNIT`";
 
 /// What an answer is made with.
-struct Asked<'a> {
+struct WhyContext<'a> {
     shared: &'a Arc<Shared>,
     asker: Asker,
     /// Nobody for who may not read the log.
@@ -65,7 +65,7 @@ struct Asked<'a> {
 }
 
 /// What stood in the way of a unit, in the words of its file.
-struct Unmet {
+struct UnmetCondition {
     /// Nothing where that did not turn out in time.
     now: Option<Vec<String>>,
     then: Vec<String>,
@@ -75,7 +75,7 @@ struct Unmet {
 pub(crate) fn why(request: &Why, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<WhyAnswer> {
     let asker = caller.asker;
     let (tails, looks) = (log_tails(shared, asker), Looks::new(shared));
-    let mut asked = Asked { shared, asker, tails, looks };
+    let mut asked = WhyContext { shared, asker, tails, looks };
     let view = shared.view();
     let log_withheld = Some(!is_privileged(asker));
     if let Some(unit) = request.unit.as_deref() {
@@ -103,14 +103,19 @@ pub(crate) fn why(request: &Why, caller: &Caller<'_>, shared: &Arc<Shared>) -> A
 }
 
 /// One unit with the path to its root cause.
-fn one(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> WhyUnit {
+fn one(view: &View, asked: &mut WhyContext<'_>, unit: UnitId) -> WhyUnit {
     let path = path(view, unit).into_iter().map(|unit| explained(view, asked, unit)).collect();
     let impact = names(view, &held_back(view, unit));
     WhyUnit { unit: name(view, unit), path, impact }
 }
 
 /// A root cause with all that it holds back.
-fn cause_of(view: &View, asked: &mut Asked<'_>, root: UnitId, held: &BTreeSet<UnitId>) -> WhyUnit {
+fn cause_of(
+    view: &View,
+    asked: &mut WhyContext<'_>,
+    root: UnitId,
+    held: &BTreeSet<UnitId>,
+) -> WhyUnit {
     let path = vec![explained(view, asked, root)];
     WhyUnit { unit: name(view, root), path, impact: names(view, held) }
 }
@@ -235,7 +240,7 @@ fn idle_trigger(view: &View, unit: UnitId, code: Code) -> Option<UnitId> {
 
 /// Conditions, or assertions, of a unit that was not started for them: those that are not met now, and
 /// those that were not then.
-fn unmet(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Option<Unmet> {
+fn unmet(view: &View, asked: &mut WhyContext<'_>, unit: UnitId) -> Option<UnmetCondition> {
     let compiled = asked.shared.compiled(view.definition(unit));
     let history = view.run(unit).history.as_deref();
     let account = history.and_then(|history| history.account.as_deref());
@@ -260,10 +265,10 @@ fn unmet(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> Option<Unmet> {
     let then = tested.filter(|tested| tested.len() == list.len());
     let words = |tested: &[Tested]| unmet::words(prefix, list, tested);
     let then = then.map_or(Vec::new(), |tested| words(tested));
-    Some(Unmet { now: now.map(|now| words(&now)), then })
+    Some(UnmetCondition { now: now.map(|now| words(&now)), then })
 }
 
-fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> WhyStep {
+fn explained(view: &View, asked: &mut WhyContext<'_>, unit: UnitId) -> WhyStep {
     let empty = History::default();
     let history = view.run(unit).history.as_deref().unwrap_or(&empty);
     let definition = view.definition(unit);
@@ -275,7 +280,7 @@ fn explained(view: &View, asked: &mut Asked<'_>, unit: UnitId) -> WhyStep {
     // A command of an earlier run has nothing to do with it.
     let is_of_run = unmet.is_none();
     let (unmet, unmet_then) = unmet.map_or((None, None), |unmet| (unmet.now, Some(unmet.then)));
-    let Asked { shared, tails, .. } = asked;
+    let WhyContext { shared, tails, .. } = asked;
     let load_fault = load_errors::reason(asked.asker, shared, definition);
     let standing = device_report::standing(view, &shared.devices(), definition);
     let settings = shared.compiled(definition);

@@ -6,8 +6,8 @@ use crate::daemon::Daemon;
 use crate::daemon::loads::AfterLoad;
 use crate::published::orders::LoaderOrder;
 use crate::socket::accept::{
-    Connection, Door, EAGAIN, TRY_AGAIN_AFTER, Waiting, describe, is_for_later, parse_stored_name,
-    source_of, stored_name,
+    Connection, Door, EAGAIN, TRY_AGAIN_AFTER, WaitingConnection, describe, is_for_later,
+    parse_stored_name, source_of, stored_name,
 };
 use crate::socket::sockets;
 use std::net::IpAddr;
@@ -162,7 +162,7 @@ impl Daemon {
         };
         self.accepting.doors.door(unit).next += 1;
         let connection = Connection { fd, environment, stored, is_kept: false };
-        self.load_instance(Waiting { socket: unit, number, instance, connection });
+        self.load_instance(WaitingConnection { socket: unit, number, instance, connection });
     }
 
     /// Ends a connection that nobody serves: no more comes over it. It is init that closes it in the end, as
@@ -173,7 +173,7 @@ impl Daemon {
         let _ = self.init.drop_stored(stored);
     }
 
-    fn load_instance(&mut self, waiting: Waiting) {
+    fn load_instance(&mut self, waiting: WaitingConnection) {
         let source = source_of(&waiting.instance);
         self.accepting.doors.door(waiting.socket).loading.insert(waiting.number, source);
         let name = waiting.instance.clone();
@@ -222,7 +222,7 @@ impl Daemon {
             }
             Some(unit) if self.core.unit_run(unit).history.is_some() => return false,
             _ if self.core.unit_run(socket).active_state().is_down() => return false,
-            _ => self.load_instance(Waiting { socket, number, instance, connection }),
+            _ => self.load_instance(WaitingConnection { socket, number, instance, connection }),
         }
         true
     }
@@ -241,8 +241,8 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn connection_loaded(&mut self, waiting: Waiting) {
-        let Waiting { socket, number, instance, connection } = waiting;
+    pub(crate) fn connection_loaded(&mut self, waiting: WaitingConnection) {
+        let WaitingConnection { socket, number, instance, connection } = waiting;
         self.accepting.doors.door(socket).loading.remove(&number);
         let Some(instance) = self.core.graph().lookup(&instance) else {
             say!("{}: {instance} has no unit file", self.core.graph().name(socket));

@@ -1,7 +1,7 @@
 //! Clients that wait for a reply of the core, or for the end of a job.
 
 use crate::base::answers::AnswerTo;
-use crate::published::orders::Ended;
+use crate::published::orders::JobOutcome;
 use std::collections::BTreeMap;
 use warren_bus::backend::ReplySender;
 use warren_core::model::ids::{ClientId, JobId, UnitId};
@@ -12,13 +12,13 @@ pub(crate) enum Client {
     /// A client of the bus, which is answered at once.
     Bus(ReplySender),
     /// A client that waits for the end of the job.
-    Waiter(AnswerTo<Ended>),
+    Waiter(AnswerTo<JobOutcome>),
 }
 
 /// The clients that wait for the end of one job.
 struct JobWaiters {
     unit: UnitId,
-    answers: Vec<AnswerTo<Ended>>,
+    answers: Vec<AnswerTo<JobOutcome>>,
 }
 
 /// All clients that wait.
@@ -47,7 +47,7 @@ impl Clients {
     }
 
     /// The client waits for the end of the job.
-    pub(crate) fn wait_for_job(&mut self, job: JobId, unit: UnitId, waiter: AnswerTo<Ended>) {
+    pub(crate) fn wait_for_job(&mut self, job: JobId, unit: UnitId, waiter: AnswerTo<JobOutcome>) {
         let none = || JobWaiters { unit, answers: Vec::new() };
         let answers = &mut self.job_waiters.entry(job).or_insert_with(none).answers;
         answers.retain(|waiter| !waiter.is_in_vain());
@@ -57,7 +57,7 @@ impl Clients {
 
     /// Answers those who wait for a job that has ended.
     pub(crate) fn job_ended(&mut self, job: JobId, result: JobResult) {
-        self.answer_waiters(job, || Ended::Job(result));
+        self.answer_waiters(job, || JobOutcome::Job(result));
     }
 
     /// Whether a client waits for a job.
@@ -85,7 +85,7 @@ impl Clients {
     }
 
     /// Answers those who wait for a job; they wait no longer.
-    pub(crate) fn answer_waiters(&mut self, job: JobId, answer: impl Fn() -> Ended) {
+    pub(crate) fn answer_waiters(&mut self, job: JobId, answer: impl Fn() -> JobOutcome) {
         for waiter in self.job_waiters.remove(&job).into_iter().flat_map(|w| w.answers) {
             waiter.send(answer());
         }

@@ -25,7 +25,7 @@ use crate::cgroup::limits::cgroup_config;
 use crate::cgroup::programs::Allowed;
 use crate::daemon::Daemon;
 use crate::peer::log_link::exec_of;
-use crate::process::pid_file::Wanted;
+use crate::process::pid_file::PidFileSearch;
 use crate::published::orders::Order;
 use crate::shutdown::words::AskedBy;
 use crate::spawn::helpers::Passed;
@@ -108,7 +108,7 @@ impl Daemon {
             }
             Effect::LookAtPaths { id, unit } => {
                 if !self.paths.look_at(id, unit) {
-                    self.done(id, Done::Failed { error: "its paths are not watched".to_owned() });
+                    self.done(id, Done::Failed { error: "cannot watch its paths".to_owned() });
                 }
             }
             Effect::UnwatchPaths { unit } => self.paths.unwatch(unit),
@@ -262,7 +262,7 @@ impl Daemon {
                 let group = self.shared.tree_path().zip(self.groups.path(unit));
                 let group = group.map(|(root, group)| root.join(group));
                 let path = Path::new(&*path).into();
-                self.pid_files.begin(id, Wanted { path, group, tracked, waits });
+                self.pid_files.begin(id, PidFileSearch { path, group, tracked, waits });
             }
         }
     }

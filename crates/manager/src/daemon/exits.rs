@@ -94,7 +94,10 @@ impl Daemon {
     }
 
     pub(crate) fn out_of_memory(&mut self, unit: UnitId) {
-        say!("{}: a process was killed because memory ran out", self.core.graph().name(unit));
+        say!(
+            "{}: a process was killed because the system ran out of memory",
+            self.core.graph().name(unit)
+        );
         self.events.push_back(Event::OutOfMemory { unit });
     }
 

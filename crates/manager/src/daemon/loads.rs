@@ -4,7 +4,7 @@ use crate::base::answers::AnswerTo;
 use crate::base::fair_queue::Questions;
 use crate::daemon::clients::Client;
 use crate::published::orders::{LoaderOrder, Report};
-use crate::socket::accept::Waiting;
+use crate::socket::accept::WaitingConnection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -31,7 +31,7 @@ pub(crate) enum AfterLoad {
     /// Tell whether it could be done.
     Done(ReplySender),
     /// Hand a connection to its instance.
-    Connection(Box<Waiting>),
+    Connection(Box<WaitingConnection>),
     /// These units were to be forgotten.
     Forgotten(BTreeSet<UnitId>),
     /// Names that gained or lost a mount were loaded.

@@ -3,7 +3,7 @@
 use crate::base::say;
 use crate::base::say::say;
 use crate::daemon::Daemon;
-use crate::peer::log_link::spill::{Spill, Told};
+use crate::peer::log_link::spill::{Spill, SpillNews};
 use crate::peer::log_link::{HEARD, LOG_DAEMON, lookup};
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -95,15 +95,15 @@ impl Daemon {
         let is_news = !told.is_empty();
         for told in told {
             match told {
-                Told::Ended(key) => self.stream_ended(key),
-                Told::LetGo(keys) => {
+                SpillNews::Ended(key) => self.stream_ended(key),
+                SpillNews::LetGo(keys) => {
                     let keys =
                         keys.into_iter().filter(|key| self.log_link.streams.contains_key(key));
                     let keys: Vec<u64> = keys.collect();
                     self.log_link.left_out.extend(keys);
                     self.log_link.ask_again = self.log_link.asked;
                 }
-                Told::Lost(unit, why) => say!("{unit}: output lost: {why}"),
+                SpillNews::Lost(unit, why) => say!("{unit}: output lost: {why}"),
             }
         }
         if is_news && self.log_link.heard {

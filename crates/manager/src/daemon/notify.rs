@@ -92,7 +92,7 @@ impl Daemon {
         let Some(old) = notify.replaced() else { return };
         let _ = epoll.remove(old);
         if let Err(error) = self.epoll.add(self.notify.fd(), token::NOTIFY, notify_interest()) {
-            say!("the notify socket is not watched: {error}");
+            say!("cannot watch the notify socket: {error}");
         }
         if let Err(error) = self.init.store(NOTIFY_NAME, self.notify.fd()) {
             say!("init cannot keep the notify socket: {error}");

@@ -30,7 +30,7 @@ impl Daemon {
         }
         let path = self.plan_path();
         write_plan(&path, &scheduled)
-            .map_err(|e| format!("{}: {e}: the shutdown is not scheduled", path.display()))?;
+            .map_err(|e| format!("cannot schedule the shutdown: {}: {e}", path.display()))?;
         let what = crate::base::power_action::name(scheduled.action);
         say!("{what} scheduled by {}", crate::base::process_name::client(asker));
         self.adopt_plan(Some(scheduled));
@@ -47,7 +47,7 @@ impl Daemon {
         match read_plan(&path) {
             Ok(Some(scheduled)) => self.set_plan(Some(scheduled)),
             Ok(None) => {}
-            Err(e) => say!("{}: {e}: the scheduled shutdown is cancelled", path.display()),
+            Err(e) => say!("cancelled the scheduled shutdown: {}: {e}", path.display()),
         }
     }
 

@@ -28,7 +28,7 @@ use crate::daemon::loads::AfterLoad;
 use crate::daemon::tasks::{Installed, Task};
 use crate::daemon::{Daemon, Leaving};
 use crate::published::orders::{
-    ChangedUp, Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch,
+    ChangedUp, JobOutcome, LoaderAnswer, LoaderOrder, Order, Reload, Report, Stretch,
 };
 use crate::recording::recorder::Done;
 use crate::shutdown::words::AskedBy;
@@ -240,7 +240,7 @@ impl Daemon {
                 setting.name()
             ))),
             // The rest is answered where it was taken.
-            _ => Err(BusError::not_supported("This version does not do this.")),
+            _ => Err(BusError::not_supported("This version does not support this.")),
         }
     }
 
@@ -294,7 +294,7 @@ impl Daemon {
         let Call::Enqueue { unit, job_type, mode, reload_if_possible } = &call else {
             if let Client::Waiter(reply) = client {
                 let text = "only jobs can be waited for".to_owned();
-                reply.send(Ended::Refused { text, about: None });
+                reply.send(JobOutcome::Refused { text, about: None });
             }
             return;
         };
@@ -497,7 +497,7 @@ impl Daemon {
                 match client {
                     Client::Bus(reply) => reply.send(Err(BusError::no_such_unit(text))),
                     Client::Waiter(reply) => {
-                        reply.send(Ended::Refused { text, about: Some(unit) });
+                        reply.send(JobOutcome::Refused { text, about: Some(unit) });
                     }
                 }
             }

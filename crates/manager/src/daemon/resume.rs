@@ -21,7 +21,7 @@ use crate::base::clock::now;
 use crate::base::say::say;
 use crate::cgroup::tree::is_slice;
 use crate::daemon::Daemon;
-use crate::daemon::start::{Kept, StartError, read};
+use crate::daemon::start::{KeptDescriptors, StartError, read};
 use crate::daemon::tasks::Task;
 use crate::mount::table::Reading;
 use crate::socket::sockets;
@@ -29,7 +29,7 @@ use crate::socket::sockets;
 const FD_NAME: Id = Id::of(Group::Socket, "FileDescriptorName");
 
 /// Units that had something when the last incarnation ended.
-struct Held {
+struct FormerHolders {
     /// Open sockets.
     sockets: BTreeSet<UnitId>,
     /// An automount point that is set, or was to be set still: that is done again.
@@ -38,8 +38,8 @@ struct Held {
     groups: Vec<UnitId>,
 }
 
-impl Held {
-    fn of(restored: &Restored) -> Held {
+impl FormerHolders {
+    fn of(restored: &Restored) -> FormerHolders {
         let has_group = |run: &UnitRun| {
             let mounts = match &run.state {
                 TypeState::Mount(Mount::Up(mount)) | TypeState::Swap(Mount::Up(mount)) => {
@@ -55,7 +55,7 @@ impl Held {
         };
         let runs = || restored.runs.iter().map(|(&unit, run)| (unit, run));
         let ids = |(unit, _)| unit;
-        Held {
+        FormerHolders {
             sockets: runs().filter(|(_, run)| run.holds_sockets()).map(ids).collect(),
             traps: runs().filter(|(unit, run)| has_trap(*unit, run)).map(ids).collect(),
             groups: runs().filter(|(_, run)| has_group(run)).map(ids).collect(),
@@ -71,7 +71,7 @@ impl Daemon {
         &mut self,
         graph: Arc<Graph>,
         restored: Restored,
-        kept: Kept,
+        kept: KeptDescriptors,
         reason: StartReason,
         mounts: Reading,
     ) -> Result<(), StartError> {
@@ -98,7 +98,7 @@ impl Daemon {
             _ => self.follow_client_settings(&restored.client_settings),
         }
         let late = restored.late.clone();
-        let held = Held::of(&restored);
+        let held = FormerHolders::of(&restored);
         self.take_up_devices(&graph, &restored);
         let resumed = self.core.recover(now(), graph.clone(), restored);
         self.recovery.given_up = self.core.given_up().into_iter().collect();
@@ -307,7 +307,7 @@ impl Daemon {
     fn take_up_sockets(
         &mut self,
         graph: &Graph,
-        held: &Held,
+        held: &FormerHolders,
         late: &[Late],
         kept: Vec<(String, OwnedFd)>,
     ) {
@@ -345,7 +345,7 @@ impl Daemon {
 
     /// A trap that was set and is not there any more was taken away while there was no manager; one that was being
     /// set is set now.
-    fn take_up_traps(&mut self, graph: &Graph, held: &Held) {
+    fn take_up_traps(&mut self, graph: &Graph, held: &FormerHolders) {
         let set = match warren_sys::autofs::points() {
             Ok(set) => set,
             Err(e) => return say!("cannot take over automount points: {e}"),

@@ -228,7 +228,7 @@ impl Daemon {
         let Some(ending) = &mut self.shutdown.under_way else { return };
         if ending.stage != Stage::Units {
             if ending.stage.is_over(moment, warren_sys::storage::dirty_bytes()) {
-                say!("the time for the last steps of the shutdown is over");
+                say!("the last steps of the shutdown timed out");
                 self.end_now();
             }
             return;
@@ -259,7 +259,7 @@ impl Daemon {
             // Files name what follows when all else is over, but it is known by their target.
             None if overdue => {
                 if let Some(action) = words::follows(&self.core.view()) {
-                    say!("the time for the shutdown is over: {jobs} units are still stopping");
+                    say!("the shutdown timed out: {jobs} units are still stopping");
                     return self.end_without_stopping(action, AskedBy::Plan);
                 }
             }
@@ -269,7 +269,7 @@ impl Daemon {
             }
             Some(_) if is_stopping && overdue => {
                 if jobs > 0 {
-                    say!("the time for the shutdown is over: {jobs} units are still stopping");
+                    say!("the shutdown timed out: {jobs} units are still stopping");
                 }
                 return self.take_last_steps();
             }

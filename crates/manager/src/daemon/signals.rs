@@ -2,7 +2,8 @@
 
 use crate::daemon::Daemon;
 use crate::process::signals::{
-    AT_ONCE_PER_TURN_MAX, Asked, LISTINGS_MAX, LOOKED_AT_PER_TURN_MAX, SIGCONT, SIGHUP, SIGKILL,
+    AT_ONCE_PER_TURN_MAX, GroupSignal, LISTINGS_MAX, LOOKED_AT_PER_TURN_MAX, SIGCONT, SIGHUP,
+    SIGKILL,
 };
 use std::collections::BTreeSet;
 use warren_core::model::ids::{EffectId, UnitId};
@@ -29,7 +30,7 @@ impl Daemon {
             return self.done(id, Done::Killed { processes });
         }
         let seen = BTreeSet::new();
-        let mut asked = Asked { id, unit, signal, then, main: None, seen, sent: 0 };
+        let mut asked = GroupSignal { id, unit, signal, then, main: None, seen, sent: 0 };
         let has_main = self.signal_main(&mut asked);
         // What somebody asked for by hand is not waited for by the unit, and is done with the answer.
         let is_awaited = self.core.effect_unit(id) == Some(unit);
@@ -52,7 +53,7 @@ impl Daemon {
     /// Signals all of a group, at once.
     pub(crate) fn signal_group(&self, unit: UnitId, signal: i32) {
         let (id, then, seen) = (EffectId(0), FollowUp::default(), BTreeSet::new());
-        let mut asked = Asked { id, unit, signal, then, main: None, seen, sent: 0 };
+        let mut asked = GroupSignal { id, unit, signal, then, main: None, seen, sent: 0 };
         self.signal_main(&mut asked);
         self.signal_rest(&mut asked);
     }
@@ -67,7 +68,7 @@ impl Daemon {
         }
     }
 
-    fn next_others(&mut self) -> Option<Asked> {
+    fn next_others(&mut self) -> Option<GroupSignal> {
         loop {
             let asked = self.kills.other_processes.pop_front()?;
             if self.core.effect_unit(asked.id) == Some(asked.unit) {
@@ -77,7 +78,7 @@ impl Daemon {
     }
 
     /// Signals the main process, if it is to be and is known for sure; whether it had the signal.
-    fn signal_main(&self, asked: &mut Asked) -> bool {
+    fn signal_main(&self, asked: &mut GroupSignal) -> bool {
         let main = self.core.unit_run(asked.unit).main_process().map(|main| main.pid as i32);
         let main =
             main.filter(|main| !asked.seen.contains(main) && self.processes.is_held(*main as u32));
@@ -93,7 +94,7 @@ impl Daemon {
     /// listing and its signal would leave a child that nobody asks: a fork that is under way when the
     /// signal comes fails and is begun anew by the kernel after it, so the group is listed again when
     /// all were signalled. Where nobody else is, one listing is enough.
-    fn signal_rest(&self, asked: &mut Asked) {
+    fn signal_rest(&self, asked: &mut GroupSignal) {
         if let Some(main) = asked.main.filter(|_| asked.then.resume) {
             self.processes.signal(main as u32, SIGCONT);
         }

@@ -126,7 +126,7 @@ impl Daemon {
     /// Takes in what was opened beside the loop.
     pub(crate) fn hear_of_sockets(&mut self) {
         for heard in self.sockets.beside.hear() {
-            let deferred::Heard { effect, unit, settings, result } = heard;
+            let deferred::OpeningResults { effect, unit, settings, result } = heard;
             let wanted = effect.filter(|effect| self.core.effect_unit(*effect).is_some());
             match (wanted, result) {
                 (Some(effect), result) => self.listens(effect, unit, &settings, result),
@@ -172,7 +172,7 @@ impl Daemon {
                     let paths: Vec<&str> = opening::paths(settings.socket()).collect();
                     let (paths, seconds) = (paths.join(", "), OPEN_WITHIN.as_secs());
                     let error =
-                        format!("{paths}: the way there has not answered within {seconds} s");
+                        format!("{paths}: the file system has not responded within {seconds} s");
                     self.events.push_back(Event::Done { effect, result: Done::Failed { error } });
                 }
                 Late::Remove(unit) => {

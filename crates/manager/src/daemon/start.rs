@@ -28,7 +28,7 @@ use warren_trace::words::Phase;
 use warren_unit::LoadState;
 
 use crate::base::clock::now;
-use crate::base::environment::{Begun, Environment};
+use crate::base::environment::{BaseEnvironment, Environment};
 use crate::base::host::{lengthen_unix_queues, owns_machine};
 use crate::base::say::say;
 use crate::base::token;
@@ -86,7 +86,7 @@ fn text<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> StartError {
 
 /// What init kept, sorted by what it is.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct KeptDescriptors {
     pub(crate) state: Option<OwnedFd>,
     pub(crate) record: Option<OwnedFd>,
     pub(crate) generation: Option<OwnedFd>,
@@ -118,8 +118,8 @@ const SOFT_REBOOT: &str = "soft-reboot/";
 /// What was mounted before the first manager, below the directory of run-time files.
 const MOUNTED_BEFORE: &str = "warren/mounted-before";
 
-fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
-    let mut kept = Kept::default();
+fn sort_kept(stored: Vec<(String, OwnedFd)>) -> KeptDescriptors {
+    let mut kept = KeptDescriptors::default();
     for (name, fd) in stored {
         let Some((name, fd)) = kept.log.take(name, fd) else { continue };
         let Some((name, fd)) = kept.devices.take(name, fd) else { continue };
@@ -221,7 +221,7 @@ fn make(
         }
         boot.generators = (began, now());
     }
-    let alone = || Begun { configured: sources.read(), ..Begun::default() };
+    let alone = || BaseEnvironment { configured: sources.read(), ..BaseEnvironment::default() };
     let begun = generators.as_ref().map_or_else(alone, Generators::environment);
     let environment = Environment::new(begun);
     facts.environment = environment.texts();

@@ -4,7 +4,7 @@ use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::process::notify_socket::Datagram;
-use crate::process::stored_fds::{Offered, Stored, let_go, parse_stored_name};
+use crate::process::stored_fds::{ReceivedFd, Stored, let_go, parse_stored_name};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -72,7 +72,7 @@ impl Daemon {
         let unit = UnitName::parse(name).ok().and_then(|name| self.core.graph().lookup_own(&name));
         let unit = unit.filter(|&unit| self.keeps_stored(unit));
         let Some((unit, (key, polls, name))) = unit.zip(Stored::parse(rest)) else {
-            drop(Offered::new(fd));
+            drop(ReceivedFd::new(fd));
             return drop(self.init.drop_stored(kept_as));
         };
         let stored = Stored::new(name, key, polls, fd);

@@ -3,7 +3,7 @@
 use crate::base::say::say;
 use crate::daemon::Daemon;
 use crate::mount::automounts::{GOES_WITHIN, Going, SET_WITHIN};
-use crate::shutdown::sweep::{Group, Held, ROOT_MOUNT, name_left_over};
+use crate::shutdown::sweep::{DelayedEffect, Group, ROOT_MOUNT, name_left_over};
 use std::path::Path;
 use std::time::Instant;
 use warren_core::model::ids::UnitId;
@@ -98,9 +98,10 @@ impl Daemon {
         if !self.shutdown.sweep.held.is_empty() && self.has_gone() {
             let resumes = self.recovery.is_resuming;
             let core = &self.core;
-            let is_wanted = |held: &Held| held.effect.id().and_then(|id| core.effect_unit(id));
+            let is_wanted =
+                |held: &DelayedEffect| held.effect.id().and_then(|id| core.effect_unit(id));
             let held = std::mem::take(&mut self.shutdown.sweep.held);
-            let held: Vec<Held> =
+            let held: Vec<DelayedEffect> =
                 held.into_iter().filter(|held| is_wanted(held).is_some()).collect();
             for held in held {
                 self.recovery.is_resuming = held.resuming;
@@ -115,7 +116,7 @@ impl Daemon {
     pub(crate) fn leave_late_traps(&mut self) {
         for (effect, path) in self.traps.give_up_late(Instant::now()) {
             let seconds = SET_WITHIN.as_secs();
-            let error = format!("{path}: the way there has not answered within {seconds} s");
+            let error = format!("{path}: the file system has not responded within {seconds} s");
             self.events.push_back(Event::Done { effect, result: Done::Failed { error } });
         }
         for trap in self.traps.leave_late(Instant::now()) {

@@ -30,7 +30,7 @@ impl Daemon {
             let zones = names.into_iter().map(|name| {
                 let zone = zones::named(&name);
                 if zone.is_none() {
-                    say!("there is no time zone {name}: what OnCalendar= says with it is ignored");
+                    say!("unknown time zone {name}: ignoring OnCalendar= lines that use it");
                 }
                 (name, zone)
             });
@@ -39,7 +39,8 @@ impl Daemon {
             match stamp {
                 Ok(stamp) => Done::TimerFiles(TimerFiles { stamp_us: stamp.flatten(), zones }),
                 Err(e) => {
-                    say!("{}: {e}: missed runs are not made up for", path.display());
+                    say!("cannot read the stamp file {}: {e}; missed runs of the timer are not caught up",
+                        path.display());
                     Done::TimerFiles(TimerFiles { stamp_us: None, zones })
                 }
             }
@@ -51,7 +52,10 @@ impl Daemon {
         let path = self.stamp_path(unit);
         self.workers.run(STAMP_EFFECT, move || {
             if let Err(e) = stamps::write(&path, at_us) {
-                say!("{}: {e}: this run of the timer is not remembered", path.display());
+                say!(
+                    "cannot write the stamp file {}: {e}; this run of the timer is not remembered",
+                    path.display()
+                );
             }
             Done::Ok
         });
@@ -78,9 +82,7 @@ impl Daemon {
     pub(super) fn say_unwatched(&mut self) {
         if let Some((unit, why, apart)) = self.paths.take_unsaid() {
             let (name, apart) = (self.unit_name(unit), apart.as_secs());
-            say!(
-                "{name}: its paths are checked every {apart} s, and so are those of others like it: {why}"
-            );
+            say!("{name}: checking its paths, and those of similar units, every {apart} s: {why}");
         }
     }
 
@@ -88,9 +90,7 @@ impl Daemon {
     pub(super) fn arm_alarm(&mut self) {
         let at = self.core.next_waking();
         if !self.wall_clock.wake_at(at, &self.epoll) {
-            say!(
-                "no clock of this machine wakes it from sleep: WakeSystem= of timers has no effect"
-            );
+            say!("this machine has no clock that can wake it: WakeSystem= of timers has no effect");
         }
     }
 }

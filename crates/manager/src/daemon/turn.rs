@@ -10,7 +10,7 @@ use crate::base::say::say;
 use crate::daemon::Daemon;
 use crate::daemon::clients::Client;
 use crate::daemon::tasks::Task;
-use crate::published::orders::Ended;
+use crate::published::orders::JobOutcome;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use warren_bus::backend::Backend;
@@ -218,7 +218,8 @@ impl Daemon {
         for job in self.clients.take_waited_for(all) {
             let unit = self.clients.unit_of(job);
             let Some(device) = unit.and_then(|unit| view.waits_in_vain_for(unit)) else { continue };
-            self.clients.answer_waiters(job, || Ended::InVain(view.graph.name(device).clone()));
+            self.clients
+                .answer_waiters(job, || JobOutcome::InVain(view.graph.name(device).clone()));
         }
     }
 
@@ -229,10 +230,10 @@ impl Daemon {
                 // A job that ended in the step that made it is among this turn's notices, which
                 // are looked at after the replies.
                 Reply::Job { job, unit, .. } => self.clients.wait_for_job(job, unit, waiter),
-                Reply::Done => waiter.send(Ended::Nothing),
+                Reply::Done => waiter.send(JobOutcome::Nothing),
                 Reply::Refused(refusal) => {
                     let (text, about) = (refusal.to_string(), refusal.unit().cloned());
-                    waiter.send(Ended::Refused { text, about });
+                    waiter.send(JobOutcome::Refused { text, about });
                 }
             },
             None => {}

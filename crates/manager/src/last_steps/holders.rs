@@ -9,11 +9,8 @@ use warren_sys::{mount, process};
 
 use crate::last_steps::left_over::unit_of_process;
 use crate::last_steps::look;
+use crate::last_steps::own::{REMOVED, is_own};
 use crate::last_steps::stack::Stack;
-use crate::last_steps::stragglers::is_own;
-
-/// How the name of a file ends that was removed (proc_pid_exe(5)).
-pub(super) const REMOVED: &str = " (deleted)";
 
 /// memfd_create(2)
 const MEMORY: &str = "/memfd:";

@@ -13,7 +13,7 @@ use warren_sys::process;
 use warren_unit::{UnitName, UnitType};
 use warren_wire::control::ShutdownWait;
 
-use crate::last_steps::stragglers::OWN_GROUP;
+use crate::last_steps::own::OWN_GROUP;
 
 /// What it is at, for the list of what an end waits for.
 const PHASE: &str = "left over";
@@ -31,7 +31,7 @@ pub struct LeftOver {
 
 /// Those that are waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waited {
+pub struct LeftoverWait {
     /// Since when, in µs of the monotonic clock.
     pub from_us: u64,
     /// When they are killed.
@@ -75,7 +75,7 @@ fn unit_of<'g>(own: &str, group: &'g str) -> Option<&'g str> {
     group.strip_prefix(root)?.split('/').find(is_unit)
 }
 
-impl Waited {
+impl LeftoverWait {
     /// Writes it for who asks. Nobody waits longer if it cannot be.
     pub fn write(&self, path: &Path) {
         let mut text = format!("{} {}\n", self.from_us, self.until_us);
@@ -91,7 +91,7 @@ impl Waited {
     }
 
     /// Reads it; nothing if nobody is waited for.
-    pub fn read(path: &Path) -> Option<Waited> {
+    pub fn read(path: &Path) -> Option<LeftoverWait> {
         let text = std::fs::read_to_string(path).ok()?;
         let mut lines = text.lines();
         let (from, until) = lines.next()?.split_once(' ')?;
@@ -103,7 +103,7 @@ impl Waited {
             Some(LeftOver { pid, inode: Some(inode).filter(|&inode| inode != 0), unit })
         };
         let processes = lines.map(one).collect::<Option<_>>()?;
-        Some(Waited { from_us: from.parse().ok()?, until_us: until.parse().ok()?, processes })
+        Some(LeftoverWait { from_us: from.parse().ok()?, until_us: until.parse().ok()?, processes })
     }
 
     /// Those that are still there, as clients are answered.
@@ -130,7 +130,7 @@ impl Waited {
 }
 
 /// Has who takes the last steps know that so many were killed, for the last words; `path` is as of
-/// [`Waited::read`].
+/// [`LeftoverWait::read`].
 pub fn note_killed(path: &Path, count: usize) {
     let file = std::fs::File::options().append(true).create(true).open(killed(path));
     let _ = file.and_then(|mut file| writeln!(file, "{count}"));
@@ -157,13 +157,13 @@ mod tests {
     fn who_is_waited_for_comes_back() {
         let scratch = Scratch::new("left-over");
         let path = path(&scratch.0.join("last-steps"));
-        assert_eq!(Waited::read(&path), None);
+        assert_eq!(LeftoverWait::read(&path), None);
         let one =
             |pid, inode, unit: Option<&str>| LeftOver { pid, inode, unit: unit.map(str::to_owned) };
         let processes = vec![one(7, Some(9), Some("a.service")), one(8, None, None)];
-        let waited = Waited { from_us: 5, until_us: 6, processes };
+        let waited = LeftoverWait { from_us: 5, until_us: 6, processes };
         waited.write(&path);
-        assert_eq!(Waited::read(&path), Some(waited));
+        assert_eq!(LeftoverWait::read(&path), Some(waited));
         [2, 1].into_iter().for_each(|count| note_killed(&path, count));
         assert_eq!((take_killed(&path), take_killed(&path)), (3, 0));
     }
@@ -196,7 +196,10 @@ mod tests {
         let own = LeftOver { unit, ..LeftOver::of(pid, &pidfd) };
         let other =
             LeftOver { inode: own.inode.map_or(Some(1), |inode| Some(inode + 1)), ..own.clone() };
-        let of = |one: &LeftOver| Waited { processes: vec![one.clone()], ..Waited::default() };
+        let of = |one: &LeftOver| LeftoverWait {
+            processes: vec![one.clone()],
+            ..LeftoverWait::default()
+        };
         assert_eq!((of(&other).kill("a.service"), of(&own).kill("b.service")), (0, 0));
         assert!(child.try_wait().expect("our child").is_none());
         assert_eq!((of(&other).answers(0).len(), of(&own).answers(0).len()), (0, 1));

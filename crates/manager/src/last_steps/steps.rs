@@ -9,6 +9,9 @@ use crate::base::say::say;
 use crate::base::server_mounts::has_server;
 use crate::last_steps::stack::swap_areas;
 
+/// The argument with which it takes one of the last steps, in a child: `--last-step=VERB:PATH`.
+pub const LAST_STEP: &str = "--last-step";
+
 /// One step.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
@@ -66,7 +69,7 @@ impl Step {
 
     /// The argument with which warrend takes it.
     pub fn to_command(&self) -> String {
-        format!("{}={}", crate::last_steps::LAST_STEP, self.to_argument())
+        format!("{}={}", LAST_STEP, self.to_argument())
     }
 
     /// The path or device that it is about.

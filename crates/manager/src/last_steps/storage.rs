@@ -331,7 +331,7 @@ fn in_use(path: &str) -> String {
 /// Who keeps a file system from being made read-only.
 fn stays_writable(path: &str) -> String {
     let who = named(&writers(path, mount_points()));
-    format!("{path} cannot be made read-only: in use by {who}")
+    format!("cannot make {path} read-only: in use by {who}")
 }
 
 fn named(who: &[String]) -> String {

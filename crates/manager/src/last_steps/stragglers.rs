@@ -19,9 +19,10 @@ use warren_sys::process;
 
 use crate::base::console::{Console, SKIP};
 use crate::base::say::say;
-use crate::last_steps::holders::{REMOVED, all_pids};
-use crate::last_steps::left_over::{LeftOver, Waited, take_killed};
+use crate::last_steps::holders::all_pids;
+use crate::last_steps::left_over::{LeftOver, LeftoverWait, take_killed};
 use crate::last_steps::look;
+use crate::last_steps::own::{OWN_GROUP, is_own};
 use crate::last_steps::progress::Progress;
 use crate::last_steps::report::Wait;
 
@@ -43,18 +44,12 @@ const TOLD_MAX: usize = 3;
 /// So far up it is looked who has made a process.
 const ANCESTORS_MAX: usize = 64;
 
-/// Where Warrener's own processes live.
-pub(super) const OWN_GROUP: &str = "init.scope";
-
-/// What those of them are called that are neither process 1 nor this one.
-const OWN_PROGRAMS: [&str; 2] = ["warrend", "warren-exec"];
-
 /// Of the console, among the places of processes in a list.
 const CONSOLE: u64 = u64::MAX;
 
 /// What was found and what it came to.
 #[derive(Debug, Default)]
-pub struct Ended {
+pub struct LeftoverReport {
     /// Processes that were there.
     pub found: usize,
     /// Processes that SIGTERM did not end.
@@ -73,7 +68,7 @@ struct Straggler {
 }
 
 /// What a look at the groups found.
-struct Found {
+struct Scan {
     left: Vec<Straggler>,
     /// Processes that are left alone.
     kept: BTreeSet<i32>,
@@ -98,22 +93,22 @@ pub struct Hunt {
 impl Hunt {
     /// Ends every process that is not Warrener's own and not spared: those below this root of cgroups,
     /// without one all that there are.
-    pub fn end_all(&self, root: Option<&Path>) -> Ended {
+    pub fn end_all(&self, root: Option<&Path>) -> LeftoverReport {
         let tree = match root.map(Tree::open).transpose() {
             Ok(tree) => tree,
             Err(e) => {
                 say!("cannot look for leftover processes: {e}");
-                return Ended::default();
+                return LeftoverReport::default();
             }
         };
-        let mut ended = Ended::default();
+        let mut ended = LeftoverReport::default();
         ended.wait.from_us = now_us();
         self.end(tree.as_ref(), &mut ended);
         ended.wait.until_us = now_us();
         ended
     }
 
-    fn end(&self, tree: Option<&Tree>, ended: &mut Ended) {
+    fn end(&self, tree: Option<&Tree>, ended: &mut LeftoverReport) {
         let are_gone = self.ask(tree, ended);
         if let Some(path) = &self.told {
             // None is there if nobody was waited for.
@@ -127,7 +122,7 @@ impl Hunt {
     }
 
     /// Asks all to end, and waits for them; whether nobody is left.
-    fn ask(&self, tree: Option<&Tree>, ended: &mut Ended) -> bool {
+    fn ask(&self, tree: Option<&Tree>, ended: &mut LeftoverReport) -> bool {
         let mut grace: Option<Grace> = None;
         for _ in 0..LOOKS_MAX {
             let left = self.look(tree).left;
@@ -164,11 +159,11 @@ impl Hunt {
         let Some(path) = &self.told else { return };
         let us = |at: Instant| now_us().saturating_add_signed(since_now_us(at));
         let processes = left.iter().map(|it| LeftOver::of(it.pid, &it.pidfd)).collect();
-        Waited { from_us: us(grace.began), until_us: us(grace.until), processes }.write(path);
+        LeftoverWait { from_us: us(grace.began), until_us: us(grace.until), processes }.write(path);
     }
 
-    fn kill(&self, tree: Option<&Tree>, ended: &mut Ended) {
-        let Found { left, kept } = self.look(tree);
+    fn kill(&self, tree: Option<&Tree>, ended: &mut LeftoverReport) {
+        let Scan { left, kept } = self.look(tree);
         if left.is_empty() {
             return;
         }
@@ -220,7 +215,7 @@ impl Hunt {
         self.spared.iter().any(|spared| Path::new(spared).starts_with(group))
     }
 
-    fn look(&self, tree: Option<&Tree>) -> Found {
+    fn look(&self, tree: Option<&Tree>) -> Scan {
         let Some(tree) = tree else { return look_at(self.all_but_own()) };
         let mut found = look_at(in_groups(tree));
         // Looked at afterwards: a child that was made meanwhile is in the second list if in the first.
@@ -275,21 +270,7 @@ fn in_groups(tree: &Tree) -> Vec<(i32, Option<PathBuf>)> {
         .collect()
 }
 
-/// Whether this is the manager of this machine, one of its helpers, or a process that takes a step: a child
-/// of process 1, and root's.
-pub(super) fn is_own(pid: i32) -> bool {
-    const ROOT: u32 = 0;
-    let program = || process::program(pid).unwrap_or_default();
-    let is_ours = |program: &str| {
-        let name = program.rsplit('/').next().unwrap_or_default();
-        OWN_PROGRAMS.contains(&name.strip_suffix(REMOVED).unwrap_or(name))
-    };
-    process::parent(pid).is_ok_and(|parent| parent == 1)
-        && is_ours(&program())
-        && process::runs_as(pid as u32, ROOT)
-}
-
-fn look_at(all: Vec<(i32, Option<PathBuf>)>) -> Found {
+fn look_at(all: Vec<(i32, Option<PathBuf>)>) -> Scan {
     let pids: Vec<i32> = all.iter().map(|(pid, _)| *pid).collect();
     let mut to_end = Vec::new();
     look::each(&pids, is_to_be_ended, |_, answer| {
@@ -297,7 +278,7 @@ fn look_at(all: Vec<(i32, Option<PathBuf>)>) -> Found {
         to_end.push(answer.unwrap_or(true));
         ControlFlow::Continue(())
     });
-    let mut found = Found { left: Vec::new(), kept: BTreeSet::new() };
+    let mut found = Scan { left: Vec::new(), kept: BTreeSet::new() };
     for ((pid, group), is_to_end) in all.into_iter().zip(to_end) {
         if !is_to_end {
             found.kept.insert(pid);
@@ -517,7 +498,7 @@ mod tests {
         let spared = vec!["system.slice/spared.service".to_owned()];
         let hunt = Hunt { spared, soft: false, grace: Duration::ZERO, console: None, told: None };
         let tree = Tree::open(groups.0.path().join(&groups.1)).expect("the groups are there");
-        let mut ended = Ended::default();
+        let mut ended = LeftoverReport::default();
         hunt.kill(Some(&tree), &mut ended);
         assert_eq!(ended.killed, left.len());
         for child in &mut left {

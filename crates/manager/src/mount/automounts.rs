@@ -24,7 +24,7 @@ use warren_unit::config::AutomountConfig;
 
 use crate::base::worker_pool::{Piece, Workers};
 pub use crate::mount::automounts::errands::SET_WITHIN;
-use crate::mount::automounts::errands::{Errands, Heard};
+use crate::mount::automounts::errands::{ErrandResult, Errands};
 
 /// How often idleness is looked at, at most.
 const IDLE_LOOKS_MIN: Duration = Duration::from_secs(1);
@@ -119,7 +119,7 @@ pub struct GoingTrap {
 }
 
 /// Something the kernel asks.
-pub enum Asked {
+pub enum AutofsRequest {
     /// Somebody waits for the mount.
     Missing(UnitId, u32),
     /// The mount was idle.
@@ -224,7 +224,7 @@ impl Traps {
         let mut events = Vec::new();
         for heard in self.errands.hear() {
             match heard {
-                Heard::Set(effect, unit, result) => {
+                ErrandResult::Set(effect, unit, result) => {
                     let result = match result {
                         Ok(trap) => {
                             self.adopt(unit, trap);
@@ -237,8 +237,8 @@ impl Traps {
                     };
                     events.push(Event::Done { effect, result });
                 }
-                Heard::SetTooLate(unit, trap) => self.take_away(unit, trap),
-                Heard::Gone(unit, serial) => {
+                ErrandResult::SetTooLate(unit, trap) => self.take_away(unit, trap),
+                ErrandResult::Gone(unit, serial) => {
                     let is_it = |trap: &Trap| trap.serial == serial;
                     if self.traps.get(&unit).is_some_and(is_it) {
                         events.push(Event::TrapGone { unit });
@@ -290,7 +290,7 @@ impl Traps {
 
     /// What the kernel asks now. It stays in the pipe until [`Traps::release`], for the next
     /// manager if this one ends before it has written down what follows.
-    pub fn read(&mut self) -> Vec<Asked> {
+    pub fn read(&mut self) -> Vec<AutofsRequest> {
         let mut out = Vec::new();
         let (copy, into) = &self.copy;
         if self.seen > 0 || autofs::peek(self.reader.as_fd(), into.as_fd()).is_err() {
@@ -304,8 +304,8 @@ impl Traps {
                     let unit = known.or_else(|| self.errands.unit_of(device));
                     let Some(unit) = unit else { continue };
                     out.push(match packet {
-                        Packet::Missing { token, .. } => Asked::Missing(unit, token),
-                        Packet::Expire { token } => Asked::Idle(unit, token),
+                        Packet::Missing { token, .. } => AutofsRequest::Missing(unit, token),
+                        Packet::Expire { token } => AutofsRequest::Idle(unit, token),
                     });
                 }
                 Ok(None) => return out,

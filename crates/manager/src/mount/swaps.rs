@@ -188,7 +188,9 @@ impl Source {
                     }
                     wake.notify();
                 }
-                Err(e) => retries.failed("swap areas of others are not noticed", &e),
+                Err(e) => {
+                    retries.failed("changes of swap areas by other programs are not seen", &e)
+                }
             }
         }
     }

@@ -402,7 +402,7 @@ fn follow(mut watch: MountWatch, epoll: &Epoll, deltas: &Sender<MountDelta>, wak
         let delta = match waited.and_then(|()| watch.drain()) {
             Ok(delta) => delta,
             Err(e) => {
-                retries.failed("what others mount and unmount is not noticed", &e);
+                retries.failed("mounts and unmounts by other programs are not seen", &e);
                 continue;
             }
         };

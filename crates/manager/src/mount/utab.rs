@@ -45,7 +45,7 @@ impl MountOptions {
             let Ok(mut retries) = Retries::new() else { return };
             let mut last = Bound::new();
             while let Err(e) = follow(&sender, &wake, &mut last, &mut retries) {
-                retries.failed("options that mount(8) keeps are not noticed", &e);
+                retries.failed("changes of mount options kept by mount(8) are not seen", &e);
             }
         };
         let thread = std::thread::Builder::new().name("utab".into()).spawn(follow);

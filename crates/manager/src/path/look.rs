@@ -43,7 +43,7 @@ impl Untold {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Untold::NoWatches => "no inotify watches are left (sysctl fs.inotify.max_user_watches)",
-            Untold::Remote => "they are on a network file system, whose server tells of no changes",
+            Untold::Remote => "they are on a network file system, which does not report changes",
         }
     }
 }

@@ -19,13 +19,13 @@ use warren_sys::inotify::{Change, Inotify, WatchFor, WatchId};
 
 use super::look::{Role, Untold, Watch, Watched, look};
 use crate::base::patience::Patient;
-use crate::base::worker_pool::{Kept, Workers};
+use crate::base::worker_pool::{HeldOpen, Workers};
 
 /// What the kernel does not tell of is looked at so often.
 const LOOKS_APART: Duration = Duration::from_secs(5);
 
 /// What a look tells before it answers. The number is that of the look.
-enum Told {
+enum LookNews {
     Watch(EffectId, WatchId, Role),
     Untold(EffectId, Untold),
 }
@@ -62,8 +62,8 @@ pub(crate) struct PathWatcher {
     looks: BTreeMap<EffectId, UnitId>,
     looks_ever: u64,
     by_watch: BTreeMap<WatchId, BTreeSet<UnitId>>,
-    tell: Sender<Told>,
-    told: Receiver<Told>,
+    tell: Sender<LookNews>,
+    told: Receiver<LookNews>,
     /// What looks that are under way have told.
     telling: BTreeMap<EffectId, (Roles, Option<Untold>)>,
     /// Units whose changes nobody tells of.
@@ -78,7 +78,8 @@ impl PathWatcher {
     /// Nothing is watched. The loop is woken through `wake`.
     pub(crate) fn start(wake: Arc<EventFd>) -> std::io::Result<PathWatcher> {
         let inotify = Inotify::new().ok().map(Arc::new);
-        let keep: Vec<Kept> = inotify.iter().map(|inotify| inotify.clone() as Kept).collect();
+        let keep: Vec<HeldOpen> =
+            inotify.iter().map(|inotify| inotify.clone() as HeldOpen).collect();
         let hands = Workers::start_keeping(wake, keep)?;
         let (tell, told) = channel();
         Ok(PathWatcher {
@@ -184,7 +185,7 @@ impl PathWatcher {
     fn take_told(&mut self) {
         for told in self.told.try_iter() {
             match told {
-                Told::Watch(id, watch, role) => {
+                LookNews::Watch(id, watch, role) => {
                     let roles = &mut self.telling.entry(id).or_default().0;
                     roles.entry(watch).or_default().push(role.clone());
                     // From now on it tells, before the look is over.
@@ -197,7 +198,7 @@ impl PathWatcher {
                         }
                     }
                 }
-                Told::Untold(id, why) => self.telling.entry(id).or_default().1 = Some(why),
+                LookNews::Untold(id, why) => self.telling.entry(id).or_default().1 = Some(why),
             }
         }
     }
@@ -354,7 +355,7 @@ impl Patient for PathWatcher {
 struct Watches {
     id: EffectId,
     inotify: Option<Arc<Inotify>>,
-    tell: Sender<Told>,
+    tell: Sender<LookNews>,
 }
 
 impl Watch for Watches {
@@ -363,7 +364,7 @@ impl Watch for Watches {
         match inotify.add(path, what) {
             Ok(watch) => {
                 // The loop is gone only with the process.
-                let _ = self.tell.send(Told::Watch(self.id, watch, role));
+                let _ = self.tell.send(LookNews::Watch(self.id, watch, role));
                 Watched::Yes
             }
             Err(e) if e.is_no_room() => Watched::NoWatches,
@@ -372,6 +373,6 @@ impl Watch for Watches {
     }
 
     fn untold(&mut self, why: Untold) {
-        let _ = self.tell.send(Told::Untold(self.id, why));
+        let _ = self.tell.send(LookNews::Untold(self.id, why));
     }
 }

@@ -64,7 +64,7 @@ struct Place {
 
 /// A datagram that was looked at and is still in the socket.
 #[derive(Clone, Copy)]
-struct Seen {
+struct PeekedDatagram {
     bytes: usize,
     uid: u32,
     has_fds: bool,
@@ -85,7 +85,7 @@ pub struct NotifySocket {
     path: PathBuf,
     buffer: Vec<u8>,
     /// Datagrams that were looked at and are still in the socket.
-    seen: Vec<Seen>,
+    seen: Vec<PeekedDatagram>,
     /// Where the next one is.
     next: Place,
     letting_go: LettingGo,
@@ -153,10 +153,10 @@ impl NotifySocket {
             let Received { bytes, credentials, truncated, lost_fds: has_fds, .. } = received;
             let uid = credentials.map_or(u32::MAX, |sender| sender.uid);
             if truncated {
-                self.skip_large(Seen { bytes, uid, has_fds })?;
+                self.skip_large(PeekedDatagram { bytes, uid, has_fds })?;
                 continue;
             }
-            self.seen.push(Seen { bytes, uid, has_fds });
+            self.seen.push(PeekedDatagram { bytes, uid, has_fds });
             let place = self.next;
             self.next.bytes += bytes;
             if let Some(sender) = credentials.filter(|c| c.pid > 0) {
@@ -195,7 +195,7 @@ impl NotifySocket {
 
     /// A look at a part of a datagram leaves the socket in its middle. Nothing if what was seen
     /// before it must be released first.
-    fn skip_large(&mut self, large: Seen) -> Option<()> {
+    fn skip_large(&mut self, large: PeekedDatagram) -> Option<()> {
         match self.seen.len() - self.stuck {
             0 => {
                 self.seen.push(large);
@@ -272,12 +272,13 @@ impl NotifySocket {
                 self.seen.clear();
                 self.next = Place { releases: self.next.releases + 1, bytes: 0 };
                 say!(
-                    "notify socket: user {uid} sends file descriptors that cannot be closed: opened a new socket in its place"
+                    "notify socket: user {uid} sent file descriptors that cannot be closed: opened a new socket in \
+                     its place"
                 );
             }
             Err(error) if !std::mem::replace(&mut self.is_told, true) => say!(
-                "notify socket: user {uid} sends file descriptors that cannot be closed, and no other socket can be \
-                 made: {error}; when this one is full nothing that services say is heard"
+                "notify socket: user {uid} sent file descriptors that cannot be closed, and a new socket cannot be \
+                 created: {error}. Once this one is full, messages of services are lost"
             ),
             Err(_) => {}
         }

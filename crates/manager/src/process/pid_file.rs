@@ -16,7 +16,7 @@ const BYTES_MAX: usize = 4096;
 
 /// What a look has found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found {
+pub enum PidFileState {
     /// The file names this process.
     Process(u32),
     /// Nobody is left who could write it.
@@ -27,7 +27,7 @@ pub enum Found {
 
 /// A file that is looked for.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct PidFileSearch {
     /// Where it is to be.
     pub path: PathBuf,
     /// The unit's group.
@@ -41,15 +41,15 @@ pub struct Wanted {
 /// Whose files name whom they like.
 const ROOT: u32 = 0;
 
-impl Wanted {
+impl PidFileSearch {
     /// The pid in the file, if it is there and is a process of the group. Else `watch` is asked to tell of changes,
     /// and says whether it can; what is there by then is found.
-    fn look(&self, watch: impl Fn(&Path, WatchFor) -> bool) -> Found {
+    fn look(&self, watch: impl Fn(&Path, WatchFor) -> bool) -> PidFileState {
         if let Some(pid) = self.pid() {
-            return Found::Process(pid);
+            return PidFileState::Process(pid);
         }
         if !self.waits {
-            return self.who_has_left().map_or(Found::Nobody, Found::Process);
+            return self.who_has_left().map_or(PidFileState::Nobody, PidFileState::Process);
         }
         if let Some(group) = &self.group {
             watch(&group.join(EVENTS), WatchFor::Content);
@@ -58,11 +58,11 @@ impl Wanted {
         // Who keeps it open and writes the number later makes no entry anew.
         watch(&self.path, WatchFor::Content);
         match self.pid() {
-            Some(pid) => Found::Process(pid),
+            Some(pid) => PidFileState::Process(pid),
             None if self.is_abandoned() => {
-                self.who_has_left().map_or(Found::Nobody, Found::Process)
+                self.who_has_left().map_or(PidFileState::Nobody, PidFileState::Process)
             }
-            None => Found::NotYet,
+            None => PidFileState::NotYet,
         }
     }
 
@@ -185,27 +185,36 @@ mod tests {
     fn a_file_that_is_not_there_may_come_yet_unless_nobody_is_left_to_write_it() {
         let base = scratch("yet");
         let look = |group: Option<PathBuf>| {
-            let wanted = Wanted { path: base.join("pid"), group, tracked: false, waits: true };
+            let wanted =
+                PidFileSearch { path: base.join("pid"), group, tracked: false, waits: true };
             wanted.look(|_, _| false)
         };
-        assert_eq!(look(None), Found::NotYet);
-        assert_eq!(look(Some(base.join("group"))), Found::Nobody);
+        assert_eq!(look(None), PidFileState::NotYet);
+        assert_eq!(look(Some(base.join("group"))), PidFileState::Nobody);
         if warren_sys::process::own_ids().0 != ROOT {
             warren_testkit::not_run("whom a file of root names needs root");
         } else {
             let named = std::process::Command::new("sleep").arg("60").spawn();
             let mut named = named.expect("sleep(1)");
             std::fs::write(base.join("pid"), named.id().to_string()).expect("it can be written");
-            let wanted =
-                |group| Wanted { path: base.join("pid"), group, tracked: true, waits: false };
+            let wanted = |group| PidFileSearch {
+                path: base.join("pid"),
+                group,
+                tracked: true,
+                waits: false,
+            };
             let own = base.join("own");
             std::fs::create_dir(&own).expect("a directory can be made");
             std::fs::write(own.join(EVENTS), "populated 1\n").expect("it can be written");
             assert_eq!(
                 wanted(Some(base.join("group"))).look(|_, _| false),
-                Found::Process(named.id())
+                PidFileState::Process(named.id())
             );
-            assert_eq!(wanted(Some(own)).look(|_, _| false), Found::Nobody, "somebody is left");
+            assert_eq!(
+                wanted(Some(own)).look(|_, _| false),
+                PidFileState::Nobody,
+                "somebody is left"
+            );
             named.kill().and_then(|()| named.wait()).expect("our child");
         }
         std::fs::remove_dir_all(&base).expect("it is there");

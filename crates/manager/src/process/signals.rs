@@ -27,7 +27,7 @@ pub(crate) const AT_ONCE_PER_TURN_MAX: usize = 8;
 pub(crate) struct Kills {
     /// Groups whose main process was signalled, and in which there may be other processes. One for each effect that
     /// is under way at most.
-    pub(crate) other_processes: VecDeque<Asked>,
+    pub(crate) other_processes: VecDeque<GroupSignal>,
     /// Groups all processes of which were signalled at once in this turn.
     pub(crate) signalled_at_once: usize,
     /// Units whose processes are to be killed in this turn.
@@ -49,7 +49,7 @@ impl Kills {
 }
 
 /// What the others of a group are to be asked.
-pub(crate) struct Asked {
+pub(crate) struct GroupSignal {
     /// The effect that is answered when they were.
     pub(crate) id: EffectId,
     pub(crate) unit: UnitId,

@@ -12,22 +12,22 @@ use warren_sys::waits;
 const UNPOLLED: &str = "!";
 
 /// A file descriptor that a service sent. Whatever it is of, that it is dropped holds nobody up.
-pub struct Offered(pub(crate) Option<OwnedFd>);
+pub struct ReceivedFd(pub(crate) Option<OwnedFd>);
 
-impl Offered {
+impl ReceivedFd {
     /// Takes it.
-    pub fn new(fd: OwnedFd) -> Offered {
-        Offered(Some(fd))
+    pub fn new(fd: OwnedFd) -> ReceivedFd {
+        ReceivedFd(Some(fd))
     }
 }
 
-impl AsFd for Offered {
+impl AsFd for ReceivedFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_ref().expect("it goes with the value").as_fd()
     }
 }
 
-impl Drop for Offered {
+impl Drop for ReceivedFd {
     fn drop(&mut self) {
         let_go(self.0.take());
     }
@@ -52,7 +52,7 @@ pub(crate) struct Stored {
     pub(crate) key: u32,
     pub(crate) polls: bool,
     /// Spawns that are under way have it too.
-    pub(crate) fd: Rc<Offered>,
+    pub(crate) fd: Rc<ReceivedFd>,
     /// Device and inode: of those that differ none are the same open file.
     pub(crate) file: (u64, u64),
 }
@@ -61,7 +61,7 @@ impl Stored {
     pub(crate) fn new(name: &str, key: u32, polls: bool, fd: OwnedFd) -> Stored {
         // One that cannot be asked is compared with all that cannot.
         let file = waits::identity(fd.as_fd()).unwrap_or_default();
-        Stored { name: name.to_owned(), key, polls, fd: Rc::new(Offered::new(fd)), file }
+        Stored { name: name.to_owned(), key, polls, fd: Rc::new(ReceivedFd::new(fd)), file }
     }
 
     /// The name under which init keeps it.
@@ -85,7 +85,7 @@ impl FdStore {
     }
 
     /// For a new run of the unit, with their names.
-    pub fn for_unit(&self, unit: UnitId) -> impl Iterator<Item = (String, Rc<Offered>)> {
+    pub fn for_unit(&self, unit: UnitId) -> impl Iterator<Item = (String, Rc<ReceivedFd>)> {
         let stored = self.stored.get(&unit).into_iter().flatten();
         stored.map(|stored| (stored.name.clone(), stored.fd.clone()))
     }

@@ -17,7 +17,7 @@ use warren_sys::errno::EMFILE;
 use warren_sys::{process, time};
 
 /// One process that is followed.
-struct Followed {
+struct ProcessEntry {
     /// Missing where none could be had when the process was made.
     pidfd: Option<OwnedFd>,
     start_time: StartTime,
@@ -28,7 +28,7 @@ struct Followed {
 /// All processes that the manager follows, and the news of processes that it does not know yet.
 #[derive(Default)]
 pub(crate) struct Processes {
-    followed: BTreeMap<u32, Followed>,
+    followed: BTreeMap<u32, ProcessEntry>,
     /// Processes that helpers reported in this turn, with their units: the core learns of them at its end.
     fresh: BTreeMap<u32, Option<UnitId>>,
     /// Processes that units named as their main ones in this turn, or that were found to be.
@@ -48,7 +48,7 @@ impl Processes {
         unit: Option<UnitId>,
     ) {
         let start_time = StartTime::Seen(started_ns);
-        self.followed.insert(pid, Followed { pidfd, start_time, parent: None });
+        self.followed.insert(pid, ProcessEntry { pidfd, start_time, parent: None });
         self.fresh.insert(pid, unit);
     }
 
@@ -61,7 +61,7 @@ impl Processes {
             return Err(warren_sys::Error::new("pidfd_open", EMFILE));
         }
         let start_time = StartTime::Seen(at);
-        self.followed.insert(pid, Followed { pidfd: Some(pidfd), start_time, parent: None });
+        self.followed.insert(pid, ProcessEntry { pidfd: Some(pidfd), start_time, parent: None });
         Ok(())
     }
 

@@ -18,9 +18,10 @@ use crate::base::say::say;
 use crate::config::file_states::FileStates;
 use crate::config::first_generation::First;
 use crate::config::fleet::Applied;
+use crate::config::fleet::RulesChange;
 use crate::config::generation_file::GenerationFile;
 use crate::config::generators::{Generators, Occasion};
-use crate::config::loader::{Loader, Loading, RulesChange};
+use crate::config::loader::{Loader, Loading};
 use crate::config::transient::ClientFiles;
 use crate::config::unit_files::{Ground, Question};
 use crate::published::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
@@ -237,7 +238,7 @@ impl LoaderThread {
         let (defaults, faults) = if all { self.look_at_defaults() } else { Default::default() };
         self.loader.look(how.full && how.unit.is_none());
         if let Some(why) = self.loader.snapshot().shortage() {
-            return self.refuse(token, format!("not all unit files could be read: {why}"));
+            return self.refuse(token, format!("cannot read all unit files: {why}"));
         }
         self.say_unread();
         let scanned = did(Phase::Scan, began, 0);
@@ -385,8 +386,10 @@ impl LoaderThread {
             let kept: Vec<String> =
                 self.kept.iter().map(|(graph, _)| graph.generation().to_string()).collect();
             let kept = kept.join(", ");
-            return self
-                .refuse(token, format!("generation {generation} is not kept; kept are {kept}"));
+            return self.refuse(
+                token,
+                format!("generation {generation} is no longer kept; available: {kept}"),
+            );
         };
         let (graph, delta) = self.graph.restored_to(&old);
         let before = self.loader.applied();

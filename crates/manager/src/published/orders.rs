@@ -19,8 +19,9 @@ use warren_trace::words::Subject;
 use warren_unit::{Defaults, Diagnostic, UnitName};
 
 use crate::base::answers::AnswerTo;
-use crate::base::environment::Begun;
-use crate::config::loader::{Loading, RulesChange};
+use crate::base::environment::BaseEnvironment;
+use crate::config::fleet::RulesChange;
+use crate::config::loader::Loading;
 use crate::config::snapshot::Work;
 use crate::config::unit_files::Question;
 use crate::mount::kernel_mounts::Changed;
@@ -46,7 +47,7 @@ pub enum Order {
         /// What for.
         call: Call,
         /// Where the end goes.
-        reply: AnswerTo<Ended>,
+        reply: AnswerTo<JobOutcome>,
     },
     /// A request that clients of the bus do not have.
     Ask {
@@ -55,7 +56,7 @@ pub enum Order {
         /// What for.
         request: Request,
         /// Where the answer goes.
-        reply: AnswerTo<Ended>,
+        reply: AnswerTo<JobOutcome>,
     },
     /// Plan an end.
     Plan {
@@ -142,7 +143,7 @@ pub struct Stretch {
 
 /// How a job that was waited for ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum JobOutcome {
     /// The call was refused.
     Refused {
         /// In systemd's words.
@@ -305,7 +306,7 @@ pub struct LoaderAnswer {
     /// Installation states, where they may have changed.
     pub states: Option<Arc<crate::config::file_states::FileStates>>,
     /// What the manager's environment begins with, where that was looked at.
-    pub environment: Option<Begun>,
+    pub environment: Option<BaseEnvironment>,
     /// What units get that say nothing, where that is another now.
     pub defaults: Option<Arc<Defaults>>,
 }

@@ -87,7 +87,7 @@ impl Scheduled {
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
         let scheduled = Scheduled { action, when, message, told_min: None };
         match scheduled.left(now) > AHEAD_MAX {
-            true => Err("that is more than a year ahead".to_owned()),
+            true => Err("that is more than a year from now".to_owned()),
             false => Ok(scheduled),
         }
     }
@@ -156,14 +156,14 @@ impl Scheduled {
 fn parse_span(text: &str) -> Result<Duration, String> {
     match warren_unit::value::span(text) {
         Ok(Some(span)) => Ok(span),
-        Ok(None) => Err("an end that never comes is none".to_owned()),
-        Err(_) => Err(format!("{text} is no time span: 90, 5min, 1h 30min")),
+        Ok(None) => Err("a shutdown needs a time; infinity is none".to_owned()),
+        Err(_) => Err(format!("{text} is not a time span, such as 90, 5min or 1h 30min")),
     }
 }
 
 /// `HH:MM`, today or tomorrow, or `YYYY-MM-DD HH:MM`, in the machine's time zone; in µs since 1970.
 fn time_of_day(text: &str, now: &Zoned) -> Result<u64, String> {
-    let wrong = || format!("{text} is no time: 23:30 or 2026-12-31 23:30");
+    let wrong = || format!("{text} is not a time, such as 23:30 or 2026-12-31 23:30");
     let day_time = |time: Time| {
         let today = now.with().time(time).build().ok()?;
         let tomorrow = || today.tomorrow().ok();
@@ -179,7 +179,7 @@ fn time_of_day(text: &str, now: &Zoned) -> Result<u64, String> {
     let at = at.ok_or_else(wrong)?;
     match at > *now {
         true => u64::try_from(at.timestamp().as_microsecond()).map_err(|_| wrong()),
-        false => Err(format!("{text} is over")),
+        false => Err(format!("{text} is in the past")),
     }
 }
 

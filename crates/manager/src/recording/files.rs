@@ -49,7 +49,7 @@ const HEAD_BYTES: u64 = 4 << 10;
 
 /// A recording that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptRecording {
     /// The file's name.
     pub name: String,
     /// What it is of.
@@ -150,21 +150,21 @@ impl Records {
     }
 
     /// What is kept, the oldest first.
-    pub fn list(&self) -> Vec<Kept> {
+    pub fn list(&self) -> Vec<KeptRecording> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let kept = entries.filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let (subject, number) = parse_name(&name)?;
             let bytes = entry.metadata().ok()?.len();
-            Some(Kept { name, subject, number, bytes })
+            Some(KeptRecording { name, subject, number, bytes })
         });
-        let mut kept: Vec<Kept> = kept.collect();
+        let mut kept: Vec<KeptRecording> = kept.collect();
         kept.sort_by(|a, b| (a.number, &a.name).cmp(&(b.number, &b.name)));
         kept
     }
 
     /// What one that is listed begins with; none if that cannot be read.
-    pub fn head(&self, kept: &Kept) -> Option<Head> {
+    pub fn head(&self, kept: &KeptRecording) -> Option<Head> {
         let file = fs::File::open(self.directory.join(&kept.name)).ok()?;
         let mut bytes = Vec::new();
         file.take(HEAD_BYTES).read_to_end(&mut bytes).ok()?;
@@ -290,7 +290,7 @@ fn is_full(error: &io::Error) -> bool {
 
 /// The oldest of a list with the oldest first that is not the last of its subject, unless one of that
 /// subject is to come.
-fn dispensable(kept: &[Kept], coming: Subject) -> Option<&Kept> {
+fn dispensable(kept: &[KeptRecording], coming: Subject) -> Option<&KeptRecording> {
     kept.iter().enumerate().find_map(|(at, one)| {
         let is_last = !kept[at + 1..].iter().any(|newer| newer.subject == one.subject);
         (one.subject == coming || !is_last).then_some(one)
@@ -298,7 +298,7 @@ fn dispensable(kept: &[Kept], coming: Subject) -> Option<&Kept> {
 }
 
 /// Names of those that are too many, from a list with the oldest first.
-fn superfluous(kept: &[Kept]) -> Vec<&str> {
+fn superfluous(kept: &[KeptRecording]) -> Vec<&str> {
     let mut bytes: u64 = 0;
     let mut out = Vec::new();
     let mut seen: Vec<Subject> = Vec::new();
@@ -391,7 +391,7 @@ fn reasons(events: &[Event]) -> Vec<(u16, String)> {
 
 /// What became of a recording that somebody waits for.
 #[derive(Debug)]
-pub enum Written {
+pub enum WriteResult {
     /// It is kept.
     Kept,
     /// The directory is not on the device any more that it was on; in words.
@@ -409,7 +409,7 @@ enum Order {
     /// Look where the directory is.
     LookAgain,
     /// Write this, whole or so far, if the directory is where it was.
-    Write { material: Material, whole: bool, tell: SyncSender<Written> },
+    Write { material: Material, whole: bool, tell: SyncSender<WriteResult> },
 }
 
 /// The thread that writes recordings: nobody else touches the disk that they lie on, which may be slow, or
@@ -466,10 +466,15 @@ impl RecordsThread {
 
     /// Has a recording written, whole or so far, and waits for that, but not for ever: the end goes on
     /// without it. What `meanwhile` does takes no time from that.
-    pub fn write(&mut self, material: Material, whole: bool, meanwhile: impl FnOnce()) -> Written {
+    pub fn write(
+        &mut self,
+        material: Material,
+        whole: bool,
+        meanwhile: impl FnOnce(),
+    ) -> WriteResult {
         let silent = || {
             let (directory, seconds) = (self.directory.display(), ANSWERS_WITHIN.as_secs());
-            Written::Lost(format!("{directory} has not answered within {seconds} s"))
+            WriteResult::Lost(format!("{directory} has not answered within {seconds} s"))
         };
         if self.is_silent {
             meanwhile();
@@ -513,13 +518,15 @@ impl Records {
                 let write =
                     |material| if whole { self.keep(material) } else { self.keep_part(material) };
                 let written = match self.is_there().then(|| write(material)) {
-                    None if self.device.is_none() => Written::Nowhere,
+                    None if self.device.is_none() => WriteResult::Nowhere,
                     None => {
                         let directory = self.directory.display();
-                        Written::NotThere(format!("{directory} is not on its file system any more"))
+                        WriteResult::NotThere(format!(
+                            "{directory} is no longer on its file system"
+                        ))
                     }
-                    Some(Ok(())) => Written::Kept,
-                    Some(Err(error)) => Written::Lost(error.to_string()),
+                    Some(Ok(())) => WriteResult::Kept,
+                    Some(Err(error)) => WriteResult::Lost(error.to_string()),
                 };
                 // Who does not wait any more has said so.
                 let _ = tell.send(written);
@@ -535,8 +542,8 @@ mod tests {
     use super::*;
 
     /// `boot 1 900` is a boot of second 1 with 900 MB/10.
-    fn kept(list: &[(Subject, u64, u64)]) -> Vec<Kept> {
-        let one = |(subject, number, megabytes): &(Subject, u64, u64)| Kept {
+    fn kept(list: &[(Subject, u64, u64)]) -> Vec<KeptRecording> {
+        let one = |(subject, number, megabytes): &(Subject, u64, u64)| KeptRecording {
             name: format!("{}-{number}", subject.text()),
             subject: *subject,
             number: *number,
@@ -560,7 +567,8 @@ mod tests {
     fn the_oldest_makes_room_but_not_the_last_of_another_subject() {
         let (boot, reload, shutdown) = (Subject::Boot, Subject::Reload, Subject::Shutdown);
         let list = kept(&[(boot, 1, 1), (shutdown, 2, 1), (boot, 3, 1), (reload, 4, 1)]);
-        let first = |list: &[Kept], coming| dispensable(list, coming).map(|one| one.number);
+        let first =
+            |list: &[KeptRecording], coming| dispensable(list, coming).map(|one| one.number);
         assert_eq!(first(&list, shutdown), Some(1));
         assert_eq!(first(&list[1..], shutdown), Some(2), "one of them is to come");
         assert_eq!(first(&list[1..], boot), Some(3));
@@ -587,7 +595,7 @@ mod tests {
             records.keep_part(material(subject, realtime_us)).expect("a part is written");
             records.keep(material(subject, realtime_us)).expect("it takes the part's place");
         }
-        let began = |kept: &Kept| records.head(kept).expect("a head").anchor.realtime_us;
+        let began = |kept: &KeptRecording| records.head(kept).expect("a head").anchor.realtime_us;
         let list = records.list();
         let shown = list.iter().map(|kept| (kept.subject, kept.number, began(kept)));
         let expect = [

@@ -28,7 +28,7 @@ use warren_trace::words::{Counter, Phase, Reading, Subject};
 
 use crate::base::say::say;
 use crate::last_steps::report::Done as LastDone;
-use crate::recording::files::{Material, Records, RecordsThread, Written};
+use crate::recording::files::{Material, Records, RecordsThread, WriteResult};
 use crate::recording::names::Formers;
 use crate::recording::ring::RecordRing;
 
@@ -454,10 +454,10 @@ impl Recorder {
         let Some(shutdown) = self.under_way(SHUTDOWN) else { return };
         let part = self.material(Subject::Shutdown, shutdown, graph);
         match self.thread.write(part, false, || {}) {
-            Written::Kept => self.ring.set_note(PART, PART_KEPT),
+            WriteResult::Kept => self.ring.set_note(PART, PART_KEPT),
             // Whoever comes to the end without a part says so.
-            Written::NotThere(_) | Written::Nowhere => {}
-            Written::Lost(error) => self.tell_lost(&error),
+            WriteResult::NotThere(_) | WriteResult::Nowhere => {}
+            WriteResult::Lost(error) => self.tell_lost(&error),
         }
     }
 
@@ -486,11 +486,11 @@ impl Recorder {
         };
         let told = whole.clone();
         match self.thread.write(whole, true, || tell(told)) {
-            Written::NotThere(_) | Written::Nowhere if outlasts => {
+            WriteResult::NotThere(_) | WriteResult::Nowhere if outlasts => {
                 return self.ring.set_note(TO_BE_JOINED, self.ring.next() + 1);
             }
-            Written::NotThere(error) | Written::Lost(error) => self.tell_lost(&error),
-            Written::Kept | Written::Nowhere => {}
+            WriteResult::NotThere(error) | WriteResult::Lost(error) => self.tell_lost(&error),
+            WriteResult::Kept | WriteResult::Nowhere => {}
         }
         // Not before: who comes after a SIGKILL writes it.
         self.set_under_way(SHUTDOWN, None);
@@ -640,7 +640,7 @@ mod tests {
         // The thread has looked where the directory is when it has done what comes behind that.
         let other = UnderWay { began: moment(3), first: recorder.ring.next() };
         let other = recorder.material(Subject::Reload, other, &graph);
-        assert!(matches!(recorder.thread.write(other, true, || {}), Written::Kept));
+        assert!(matches!(recorder.thread.write(other, true, || {}), WriteResult::Kept));
         std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
         recorder.shutdown_ended((moment(3), moment(4)), &LastDone::default(), false, &graph, drop);
         assert_eq!(recorder.ring.note(PART), PART_LOST);
@@ -700,7 +700,7 @@ mod tests {
         assert_eq!(recorder.shutdown_since(), Some(moment(1)));
         let part = recorder.under_way(SHUTDOWN).expect("it is under way");
         let part = recorder.material(Subject::Shutdown, part, &graph);
-        assert!(matches!(recorder.thread.write(part, false, || {}), Written::Kept));
+        assert!(matches!(recorder.thread.write(part, false, || {}), WriteResult::Kept));
         std::fs::remove_dir_all(scratch.0.join("records")).expect("it is there");
         recorder.shutdown_ended((moment(1), moment(2)), &LastDone::default(), true, &graph, drop);
         assert!(recorder.under_way(SHUTDOWN).is_some(), "for the next manager");

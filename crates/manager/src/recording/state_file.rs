@@ -60,13 +60,13 @@ impl fmt::Display for OpenError {
             OpenError::Unusable(Unusable::NotAStateFile) => "is damaged".to_owned(),
             OpenError::Unusable(Unusable::Version(version)) => {
                 let own = run_state::VERSION;
-                format!("has version {version}, and this warrend reads versions up to {own}")
+                format!("has version {version}; this warrend reads versions up to {own}")
             }
         };
         write!(
             f,
-            "what the last manager wrote of the units {what}: services run on, and nobody manages \
-             them; install the version of Warrener that wrote it, or restart the machine"
+            "the run state of the previous manager {what}. Services keep running but are not managed. Install the \
+             version of Warrener that wrote it, or restart the machine"
         )
     }
 }

@@ -20,12 +20,12 @@ use warren_wire::control::Inhibit;
 const TEXT_BYTES_MAX: usize = 256;
 
 /// A lock of one connection; it ends with this value.
-pub struct Held {
+pub struct LockHandle {
     number: u64,
     shared: Arc<Shared>,
 }
 
-impl Drop for Held {
+impl Drop for LockHandle {
     fn drop(&mut self) {
         self.shared.change_locks(|locks| locks.release(self.number));
         // An end that waits for it can go on.
@@ -37,7 +37,7 @@ impl Drop for Held {
 ///
 /// # Errors
 /// Anything but `shutdown` to inhibit, or too many locks.
-pub fn take(request: &Inhibit, asker: Asker, shared: &Arc<Shared>) -> Result<Held, String> {
+pub fn take(request: &Inhibit, asker: Asker, shared: &Arc<Shared>) -> Result<LockHandle, String> {
     let word = |given: &Option<String>, default: &str| {
         let text = given.as_deref().unwrap_or(default);
         let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -57,7 +57,7 @@ pub fn take(request: &Inhibit, asker: Asker, shared: &Arc<Shared>) -> Result<Hel
     };
     let number = shared.change_locks(|locks| locks.take(lock));
     let number = number.ok_or_else(|| format!("there are {LOCKS_MAX} locks already"))?;
-    Ok(Held { number, shared: shared.clone() })
+    Ok(LockHandle { number, shared: shared.clone() })
 }
 
 /// For people: who holds locks, and what for.

@@ -31,11 +31,11 @@ pub(crate) struct Group {
 /// What is under way and what waits.
 pub struct Sweep {
     pub(crate) groups: Aside<Group>,
-    pub(crate) held: Vec<Held>,
+    pub(crate) held: Vec<DelayedEffect>,
 }
 
 /// An effect that waits.
-pub(crate) struct Held {
+pub(crate) struct DelayedEffect {
     pub(crate) effect: Effect,
     /// It was asked for by the last manager already.
     pub(crate) resuming: bool,
@@ -50,7 +50,7 @@ impl Sweep {
     /// This effect waits until all that is to go has gone; it may be one that the
     /// last manager asked for already.
     pub fn hold(&mut self, effect: Effect, resuming: bool) {
-        self.held.push(Held { effect, resuming });
+        self.held.push(DelayedEffect { effect, resuming });
     }
 
     /// The effects that wait.

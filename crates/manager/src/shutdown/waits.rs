@@ -3,7 +3,7 @@
 
 use crate::base::process_name::process;
 use crate::base::server_mounts::server_of;
-use crate::last_steps::left_over::Waited;
+use crate::last_steps::left_over::LeftoverWait;
 use crate::mount::automounts::{GOES_WITHIN, GoingTrap};
 use crate::published::shared::Shared;
 use std::time::{Duration, Instant};
@@ -164,7 +164,7 @@ pub fn unwritten_bytes(view: &View) -> Option<u64> {
 pub(crate) fn answers(shared: &Shared, view: &View, now: Monotonic) -> Vec<ShutdownWait> {
     let mut all = answers_of(view, &waits(view, now));
     if view.totals.stopping {
-        let left_over = Waited::read(&shared.left_over);
+        let left_over = LeftoverWait::read(&shared.left_over);
         all.extend(left_over.into_iter().flat_map(|waited| waited.answers(now.0)));
     }
     all

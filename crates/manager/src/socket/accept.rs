@@ -43,7 +43,7 @@ pub fn is_for_later(settings: &Compiled) -> bool {
 }
 
 /// A connection whose instance is being loaded.
-pub struct Waiting {
+pub struct WaitingConnection {
     pub(crate) socket: UnitId,
     pub(crate) number: u64,
     pub(crate) instance: UnitName,

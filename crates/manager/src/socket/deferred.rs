@@ -33,7 +33,7 @@ const THREADS: usize = 2;
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// What became of sockets that were to be opened.
-pub struct Heard {
+pub struct OpeningResults {
     /// Who asked; `None` if it was given up.
     pub effect: Option<EffectId>,
     /// Whose they are.
@@ -166,7 +166,7 @@ impl Beside {
     }
 
     /// What was opened, or not, since the last call.
-    pub fn hear(&mut self) -> Vec<Heard> {
+    pub fn hear(&mut self) -> Vec<OpeningResults> {
         let Some(hands) = &self.hands else { return Vec::new() };
         let results: Vec<(EffectId, Done)> = hands.workers.results().collect();
         // What a task has opened comes before its result.
@@ -187,7 +187,7 @@ impl Beside {
                 }
                 (_, opened) => Ok(opened),
             };
-            heard.push(Heard { effect, unit, settings, result });
+            heard.push(OpeningResults { effect, unit, settings, result });
         }
         heard
     }

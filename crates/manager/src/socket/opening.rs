@@ -173,7 +173,7 @@ fn open_one(
         }
         ListenKind::Netlink => {
             let Address::Netlink { protocol, group, .. } = listen.address else {
-                return Err("no netlink address".to_owned());
+                return Err("not a netlink address".to_owned());
             };
             return socket::open_netlink(protocol, group, options).map_err(|e| e.to_string());
         }
@@ -181,7 +181,7 @@ fn open_one(
             let path = path_of(&listen.address).unwrap_or_default();
             let opened = socket::open_special(path, config.writable).map_err(|e| e.to_string())?;
             let events = Epoll::new().and_then(|epoll| epoll.add(&opened.fd, 0, Interest::READ));
-            events.map_err(|e| format!("{path} does not tell when there is something: {e}"))?;
+            events.map_err(|e| format!("{path} cannot be watched for input: {e}"))?;
             return Ok(opened);
         }
         ListenKind::MessageQueue => {
@@ -190,7 +190,7 @@ fn open_one(
             let opened = socket::open_message_queue(name, sizes, options);
             return opened.map_err(|e| e.to_string());
         }
-        other => return Err(format!("{}= is not acted on by this version", other.as_str())),
+        other => return Err(format!("{}= is not supported by this version", other.as_str())),
     };
     let address = match &listen.address {
         Address::Unix(path) => socket::Address::Path(path.to_string()),
@@ -207,7 +207,7 @@ fn open_one(
         Address::Vsock { cid, port } => {
             socket::Address::Vsock { cid: cid.unwrap_or(u32::MAX), port: *port }
         }
-        Address::Path(_) | Address::Netlink { .. } => return Err("no socket address".to_owned()),
+        Address::Path(_) | Address::Netlink { .. } => return Err("not a socket address".to_owned()),
     };
     socket::listen(kind, &address, options).map_err(|e| e.to_string())
 }

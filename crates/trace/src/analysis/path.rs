@@ -41,7 +41,7 @@ pub struct Parts {
     pub units_us: u64,
     /// Pauses before restarts, and other waits that neither a unit nor the manager could hasten.
     pub outside_us: u64,
-    /// Before the path of a stretch of time began, something else was under way.
+    /// Before the path of a stretch of time began, other work was in progress.
     pub before_us: u64,
     /// Nothing that was asked for was under way.
     pub idle_us: u64,

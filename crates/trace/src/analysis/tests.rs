@@ -341,9 +341,9 @@ fn what_is_under_way_is_neither_idle_nor_the_managers() {
     let text = crate::export::table::table(&Analysis::of(&recording));
     let (headline, _) = text.split_once('\n').expect("a first line");
     let of_path =
-        "(critical path 0.000 s, before it something else was under way for 0.000 s, manager 1 us)";
+        "(critical path 0.000 s, before it other work was in progress for 0.000 s, manager 1 us)";
     assert!(headline.contains(of_path), "{headline}");
-    assert!(text.contains("       49 us   80.3 %  something else was under way\n"), "{text}");
+    assert!(text.contains("       49 us   80.3 %  other work was in progress\n"), "{text}");
     // A connection to a socket, made by what had started before, is asked for late in a boot.
     let boot = parts(Subject::Boot, &events);
     let expect =

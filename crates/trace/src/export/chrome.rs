@@ -188,7 +188,7 @@ fn waiting(events: &mut Events, analysis: &Analysis<'_>, index: usize, bar: &Bar
     let (from, until) = (events.ns(bar.queued.time_us), events.ns(until_us));
     let held = match bar.start {
         Some(start) => show::held_by(analysis, &start),
-        None => "nothing: it never ran",
+        None => "nothing: it did not run",
     };
     let name = format!("{} waits", analysis.name(bar.row));
     let args = ("args", object(&[("released by", quoted(held))]));

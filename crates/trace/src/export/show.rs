@@ -123,13 +123,13 @@ pub fn spans<'a>(analysis: &'a Analysis<'_>, most: usize) -> Vec<&'a Span> {
 pub fn outside(subject: Subject) -> &'static str {
     match subject {
         // Nothing is started again any more.
-        Subject::Shutdown => "processes that outlived their units",
+        Subject::Shutdown => "leftover processes",
         _ => "pauses before restarts",
     }
 }
 
 /// What a stretch of time was full of before its critical path began.
-pub const BEFORE: &str = "something else was under way";
+pub const BEFORE: &str = "other work was in progress";
 
 /// What let a bar go: the unit, or in words what was no unit.
 pub fn held_by<'a>(analysis: &'a Analysis<'_>, start: &Start) -> &'a str {
@@ -210,7 +210,7 @@ fn units(analysis: &Analysis<'_>, manager: &str) -> String {
     };
     let before = match parts.before_us {
         0 => String::new(),
-        us => format!(", before it something else was under way for {}", seconds(us)),
+        us => format!(", before it other work was in progress for {}", seconds(us)),
     };
     format!("(critical path {path}{of_it}{before}{manager}): {units}{longest}, {bad}")
 }
@@ -249,9 +249,11 @@ pub fn not_whole(repeats: &Repeats) -> Option<String> {
     let missing = (repeats.count() - repeats.whole()) as u64;
     match (missing, repeats.whole()) {
         (0, _) => None,
-        (_, 0) => Some(format!("None of them is whole: {WHAT} not known.")),
-        (1, _) => Some(format!("1 of them is not whole: {WHAT} of the others.")),
-        _ => Some(format!("{} of them are not whole: {WHAT} of the others.", count(missing))),
+        (_, 0) => Some(format!("All of them are incomplete: {WHAT} not known.")),
+        (1, _) => Some(format!("1 of them is incomplete: {WHAT} those of the others.")),
+        _ => {
+            Some(format!("{} of them are incomplete: {WHAT} those of the others.", count(missing)))
+        }
     }
 }
 
@@ -259,7 +261,7 @@ pub fn not_whole(repeats: &Repeats) -> Option<String> {
 fn damaged(damage: Damage) -> String {
     let mut parts = Vec::new();
     if damage.cut {
-        parts.push("it has no end".to_owned());
+        parts.push("its end is missing".to_owned());
     }
     match damage.blocks {
         0 => {}
@@ -267,7 +269,7 @@ fn damaged(damage: Damage) -> String {
         blocks => parts.push(format!("{blocks} of its blocks are damaged")),
     }
     if damage.too_many {
-        parts.push("it is too large, the rest is left out".to_owned());
+        parts.push("it is too large and only partly shown".to_owned());
     }
-    format!("The recording is not whole: {}.", parts.join(", "))
+    format!("The recording is incomplete: {}.", parts.join(", "))
 }

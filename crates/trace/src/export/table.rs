@@ -163,7 +163,7 @@ fn parts(out: &mut String, analysis: &Analysis<'_>) {
         (parts.units_us, "units of the critical path"),
         (parts.outside_us, show::outside(analysis.recording.head.subject)),
         (parts.before_us, show::BEFORE),
-        (parts.idle_us, "nothing was asked for"),
+        (parts.idle_us, "no unit was requested"),
         (parts.manager_us, "the manager"),
     ];
     let total = parts.total_us().max(1);

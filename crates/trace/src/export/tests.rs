@@ -140,7 +140,7 @@ fn what_is_missing_is_told_in_every_form() {
     let analysis = Analysis::of_file(&file);
     let told = [
         "1,234 events were lost",
-        "The recording is not whole: it has no end, 2 of its blocks are damaged.",
+        "The recording is incomplete: its end is missing, 2 of its blocks are damaged.",
     ];
     let data = data::data(&[&analysis], None);
     for form in [table::table(&analysis), svg::svg(&analysis), chrome::chrome(&analysis), data] {
@@ -247,11 +247,11 @@ fn how_many_of_the_last_are_not_whole_is_told_in_text_and_trace() {
     let (text, remark) = told(&[&whole, &whole]);
     assert!(text.contains(", 2 of them\n       least") && remark.is_empty(), "{text}");
     let (text, remark) = told(&[&cut, &whole, &whole]);
-    let expect = "1 of them is not whole: total, critical path and the manager are of the others.";
+    let expect = "1 of them is incomplete: total, critical path and the manager are of the others.";
     assert!(text.contains(&format!(", 3 of them\n{expect}\n       least")), "{text}");
     assert_eq!(remark, expect);
     let (text, remark) = told(&[&cut, &cut]);
-    let expect = "None of them is whole: total, critical path and the manager are not known.";
+    let expect = "All of them are incomplete: total, critical path and the manager are not known.";
     assert!(text.contains(&format!("{expect}\n\n       least")), "{text}");
     assert!(!text.contains(" total\n") && remark == expect, "{text}");
 }

@@ -28,7 +28,7 @@ function unitLink(name, page) {
 
 /** What the parts of a run are called, in their order. */
 function partNames(run) {
-  return ["units of the critical path", run.outside, run.before, "nothing was asked for", "the manager"];
+  return ["units of the critical path", run.outside, run.before, "no unit was requested", "the manager"];
 }
 
 const PART_COLORS = ["critical", "wait", "before", "grid", "manager"];

@@ -31,10 +31,10 @@ impl fmt::Display for ReadError {
         f.write_str(match self {
             ReadError::NotARecording => "not a recording",
             ReadError::OtherVersion => {
-                "a recording of another version of Warrener, in a form that this one does not know"
+                "a recording of another version of Warrener, in an unknown format"
             }
             ReadError::NoHead => "the recording's first block is damaged or missing",
-            ReadError::UnknownSubject => "a recording of a kind that this version does not know",
+            ReadError::UnknownSubject => "an unknown kind of recording",
         })
     }
 }

@@ -281,9 +281,10 @@ fn how_many_of_the_last_shutdowns_are_not_whole_is_told() {
         let mut cut = whole.clone();
         cut.events.truncate(cut.events.len() / 2);
         let (whole, cut) = (Analysis::of(&whole), Analysis::of(&cut));
-        for (other, total, remark) in
-            [(&whole, true, "1 of them is not whole: "), (&cut, false, "None of them is whole: ")]
-        {
+        for (other, total, remark) in [
+            (&whole, true, "1 of them is incomplete: "),
+            (&cut, false, "All of them are incomplete: "),
+        ] {
             let mut repeats = Repeats::default();
             [&cut, other].into_iter().for_each(|one| repeats.add(one));
             browser.open("cut.html", &html::repeated(&cut, &repeats));

@@ -81,7 +81,7 @@ impl Unit<'_> {
             match Controller::from_word(word) {
                 Some(controller) => list.push(controller),
                 None => {
-                    let fault = Fault::new(0, format!("'{word}' is not a controller"));
+                    let fault = Fault::new(0, format!("'{word}' is not a cgroup controller"));
                     self.merged.fault(entry, Code::BadValue, &fault);
                 }
             }
@@ -180,7 +180,10 @@ impl Unit<'_> {
             let good = known.iter().any(|k| device.starts_with(k))
                 && access.chars().all(|c| "rwm".contains(c));
             if !good {
-                let fault = Fault::new(0, format!("'{text}' is not a device and its access"));
+                let fault = Fault::new(
+                    0,
+                    format!("'{text}' is not a device and its access, such as '/dev/null rw'"),
+                );
                 self.merged.fault(entry, Code::BadValue, &fault);
                 continue;
             }
@@ -224,7 +227,8 @@ impl Unit<'_> {
 
 /// The path may be quoted.
 fn device_and_value(text: &str) -> Result<(String, &str), Fault> {
-    let bad = || Fault::new(0, format!("'{text}' is not a device and a value"));
+    let bad =
+        || Fault::new(0, format!("'{text}' is not a device and a value, such as '/dev/sda 10M'"));
     let mut words = value::split(text);
     let (_, path) = words.next().ok_or_else(bad)??;
     let rest = Some(words.rest().trim()).filter(|rest| !rest.is_empty()).ok_or_else(bad)?;
@@ -236,7 +240,7 @@ fn device_and_value(text: &str) -> Result<(String, &str), Fault> {
 fn memory_ceiling(text: &str) -> Result<Limit, Fault> {
     match value::memory(text)? {
         Limit::Bytes(0) | Limit::PerMyriad(0) => {
-            Err(Fault::new(0, format!("'{text}' leaves no memory")))
+            Err(Fault::new(0, format!("'{text}' would leave the unit no memory")))
         }
         limit => Ok(limit),
     }
@@ -245,7 +249,7 @@ fn memory_ceiling(text: &str) -> Result<Limit, Fault> {
 /// CPUQuota=20% is 200 ms of CPU time in each second.
 fn cpu_quota(text: &str) -> Result<Duration, Fault> {
     match value::percent(text)? {
-        0 => Err(Fault::new(0, format!("'{text}' leaves no CPU time"))),
+        0 => Err(Fault::new(0, format!("'{text}' would leave the unit no CPU time"))),
         parts => Ok(Duration::from_micros(u64::from(parts) * 100)),
     }
 }

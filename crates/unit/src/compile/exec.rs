@@ -206,7 +206,10 @@ impl Unit<'_> {
             if is_variable_name(&word) {
                 out.push(word.into());
             } else {
-                let fault = Fault::new(at, format!("'{word}' is not the name of a variable"));
+                let fault = Fault::new(
+                    at,
+                    format!("'{word}' is not a valid name of an environment variable"),
+                );
                 self.merged.fault(&entry, Code::BadValue, &fault);
             }
         }
@@ -267,7 +270,7 @@ impl Unit<'_> {
             match decoded.filter(|bytes| bytes.len() + out.len() <= INPUT_BYTES_MAX) {
                 Some(bytes) => out.extend_from_slice(&bytes),
                 None => {
-                    let fault = Fault::new(0, "this does not decode, or is too much");
+                    let fault = Fault::new(0, "the data is not valid base64, or too long");
                     self.merged.fault(&entry, Code::BadValue, &fault);
                 }
             }
@@ -369,7 +372,7 @@ impl Unit<'_> {
         for entry in self.merged.list(id) {
             let Some(text) = self.merged.expand(entry) else { continue };
             if id == id!(Exec "CPUAffinity") && text == "numa" {
-                let text = "the processors of NUMAMask= have no effect yet";
+                let text = "numa adds no processors: NUMAMask= has no effect yet";
                 self.merged.remark(entry, Code::NotActedOn, 0, text);
                 continue;
             }
@@ -665,7 +668,7 @@ fn input(text: &str) -> Result<Input, Fault> {
         "data" => Input::Data,
         "socket" => Input::Socket,
         "fd" => Input::Fd(Box::default()),
-        _ => return Err(Fault::new(0, format!("'{text}' is not an input"))),
+        _ => return Err(Fault::new(0, format!("'{text}' is not a value of StandardInput="))),
     })
 }
 

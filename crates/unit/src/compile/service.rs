@@ -147,7 +147,7 @@ impl Unit<'_> {
     fn bus_name(&self) -> Option<Box<str>> {
         self.merged.value(id!(Service "BusName"), |text| match value::is_bus_name(text) {
             true => Ok(text.into()),
-            false => Err(Fault::new(0, format!("'{text}' is not a name on a bus"))),
+            false => Err(Fault::new(0, format!("'{text}' is not a valid D-Bus name"))),
         })
     }
 

@@ -133,7 +133,9 @@ impl Unit<'_> {
             let good = text.len() <= 255 && text.chars().all(|c| c != ':' && !c.is_control());
             match good {
                 true => Ok(text.into()),
-                false => Err(Fault::new(0, format!("'{text}' cannot name an fd"))),
+                false => {
+                    Err(Fault::new(0, format!("'{text}' is not a valid name of a file descriptor")))
+                }
             }
         })
     }

@@ -442,7 +442,7 @@ fn processors_of_a_numa_mask_are_told_not_to_be_acted_on() {
     assert_eq!(config.exec.cpu_affinity.map(|set| set.to_string()).as_deref(), Some("0-1"));
     let want = [
         "f:5:13: warning: AllowedCPUs=: 'numa' is not a number or range, ignored [bad-value]",
-        "f:3:13: warning: CPUAffinity=: the processors of NUMAMask= have no effect yet [not-acted-on]",
+        "f:3:13: warning: CPUAffinity=: numa adds no processors: NUMAMask= has no effect yet [not-acted-on]",
     ];
     assert_eq!(said, want);
 }
@@ -481,8 +481,8 @@ fn what_is_off_protects_nothing_and_is_not_said() {
     assert_eq!(
         shown,
         [
-            "DynamicUser= is not supported: what is to run by it is not started",
-            "RemoveIPC= protects the host and is NOT applied",
+            "DynamicUser= is not supported: commands that need it are not started",
+            "RemoveIPC= is a protection and is NOT applied",
             "RemoveIPC=: 'rubbish' is neither yes nor no, ignored",
         ]
     );
@@ -561,9 +561,9 @@ fn credentials_that_are_not_there_are_said() {
     assert_eq!(
         shown,
         [
-            "f:3:25: warning: LoadCredentialEncrypted= has no effect: the credential is NOT there \
+            "f:3:25: warning: LoadCredentialEncrypted= has no effect: the service does NOT get the credential \
              [sandbox-not-applied]",
-            "f:5:24: warning: SetCredentialEncrypted= has no effect: the credential is NOT there \
+            "f:5:24: warning: SetCredentialEncrypted= has no effect: the service does NOT get the credential \
              [sandbox-not-applied]",
             "f:6:15: warning: SetCredential=: 'a/b:c' is not acted on: 'a/b' is not the name of a \
              credential, ignored [bad-value]",

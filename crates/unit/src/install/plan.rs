@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    ALSO_MAX, Change, Found, Installable, Node, Options, Plan, PlanError, PresetAction,
+    ALSO_MAX, Change, Installable, NameTarget, Node, Options, Plan, PlanError, PresetAction,
     PresetRules, Remark, Tree,
 };
 use crate::name::{UnitName, UnitType};
@@ -76,14 +76,14 @@ impl Tree {
 
     fn installable(&self, name: &UnitName) -> Result<Installable, PlanError> {
         match self.find(name) {
-            Found::Unit(unit) => Ok(unit),
-            Found::Masked(path) => Err(PlanError::Masked { path }),
-            Found::Nothing => Err(missing(name.as_str())),
+            NameTarget::Unit(unit) => Ok(unit),
+            NameTarget::Masked(path) => Err(PlanError::Masked { path }),
+            NameTarget::Nothing => Err(missing(name.as_str())),
         }
     }
 
     fn enable_all(&self, asked: Vec<Installable>, options: Options, hooks: Hooks, plan: &mut Plan) {
-        let mut met = Met::of(asked.iter().map(|unit| unit.name.clone()));
+        let mut met = PlannedUnits::of(asked.iter().map(|unit| unit.name.clone()));
         let mut queue = asked;
         queue.reverse();
         while let Some(unit) = queue.pop() {
@@ -96,12 +96,14 @@ impl Tree {
             self.hook_in(&unit, options, hooks, plan);
             for word in unit.words(id!(Install "Also")).into_iter().rev() {
                 match UnitName::parse(&word).map(|name| (self.find(&name), name)) {
-                    Ok((Found::Unit(_), name)) if self.is_alias_by_hand(&name) => {
+                    Ok((NameTarget::Unit(_), name)) if self.is_alias_by_hand(&name) => {
                         plan.remark(Remark::AuxiliaryFailed { name });
                     }
-                    Ok((Found::Unit(also), _)) => queue.push(also),
-                    Ok((Found::Masked(path), _)) => plan.remark(Remark::Masked { path }),
-                    Ok((Found::Nothing, name)) => plan.remark(Remark::AuxiliaryFailed { name }),
+                    Ok((NameTarget::Unit(also), _)) => queue.push(also),
+                    Ok((NameTarget::Masked(path), _)) => plan.remark(Remark::Masked { path }),
+                    Ok((NameTarget::Nothing, name)) => {
+                        plan.remark(Remark::AuxiliaryFailed { name })
+                    }
                     Err(error) => plan.other(format!("'{word}': {error}")),
                 }
             }
@@ -204,7 +206,7 @@ impl Tree {
                 Err(error) => plan.errors.push(error),
             }
         }
-        let mut met = Met::of(queue.iter().cloned());
+        let mut met = PlannedUnits::of(queue.iter().cloned());
         let mut main_names = BTreeSet::new();
         while let Some(name) = queue.pop() {
             match met.is_new(&name) {
@@ -215,7 +217,7 @@ impl Tree {
                     return plan;
                 }
             }
-            if let Found::Unit(unit) = self.find(&name) {
+            if let NameTarget::Unit(unit) = self.find(&name) {
                 plan.carries_install_info |= unit.has_install_info();
                 let also = unit.words(id!(Install "Also"));
                 queue.extend(also.iter().filter_map(|word| UnitName::parse(word).ok()));
@@ -224,7 +226,7 @@ impl Tree {
         }
         main_names.append(&mut met.seen);
         self.unhook(main_names, options, &mut plan);
-        let is_missing = |name: &UnitName| matches!(self.find(name), Found::Nothing);
+        let is_missing = |name: &UnitName| matches!(self.find(name), NameTarget::Nothing);
         let asked = names.iter().filter_map(|name| UnitName::parse(name).ok());
         if plan.changes.is_empty() {
             plan.errors.extend(asked.filter(is_missing).map(|name| missing(name.as_str())));
@@ -362,7 +364,7 @@ impl Tree {
             name.unit_type() == UnitType::Target && name.as_str() != "default.target"
         };
         let Some(name) = UnitName::parse(target).ok().filter(is_target) else {
-            plan.other(format!("'{target}' cannot be the default"));
+            plan.other(format!("'{target}' cannot be the default target"));
             return plan;
         };
         match self.installable_by_own_name(&name) {
@@ -442,7 +444,7 @@ impl Tree {
         let (mut on, mut off) = (Vec::new(), Vec::new());
         for name in names {
             let Ok(parsed) = UnitName::parse(name) else { continue };
-            let Found::Unit(unit) = self.find(&parsed) else { continue };
+            let NameTarget::Unit(unit) = self.find(&parsed) else { continue };
             if unit.name != parsed || !unit.has_install_info() {
                 continue;
             }
@@ -523,7 +525,7 @@ impl Tree {
 }
 
 /// Which units a request has come to.
-struct Met {
+struct PlannedUnits {
     /// Those asked for, which are as many as they are.
     asked: BTreeSet<UnitName>,
     seen: BTreeSet<UnitName>,
@@ -531,9 +533,9 @@ struct Met {
     dragged: usize,
 }
 
-impl Met {
-    fn of(asked: impl Iterator<Item = UnitName>) -> Met {
-        Met { asked: asked.collect(), seen: BTreeSet::new(), dragged: 0 }
+impl PlannedUnits {
+    fn of(asked: impl Iterator<Item = UnitName>) -> PlannedUnits {
+        PlannedUnits { asked: asked.collect(), seen: BTreeSet::new(), dragged: 0 }
     }
 
     /// Whether the unit was not met before. An error if Also= drags along more than [`ALSO_MAX`].

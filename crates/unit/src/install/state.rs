@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::plan::{is_dependency_link, last_part};
-use super::{DropinOwners, Found, Installable, Node, Tree, values};
+use super::{DropinOwners, Installable, NameTarget, Node, Tree, values};
 use crate::context::Scope;
 use crate::name::UnitName;
 use crate::parse::UnitFile;
@@ -135,10 +135,10 @@ impl Tree {
     pub fn state_of_any_instance(&self, template: &UnitName) -> Option<UnitFileState> {
         let (path, node) = self.find_node(template)?;
         Some(match (self.find(template), made(&path, node)) {
-            (Found::Nothing, _) => UnitFileState::Bad,
-            (Found::Masked(_), _) => self.masked(&path),
-            (Found::Unit(_), Some(state)) => state,
-            (Found::Unit(unit), None) => state_of_files(&unit.files),
+            (NameTarget::Nothing, _) => UnitFileState::Bad,
+            (NameTarget::Masked(_), _) => self.masked(&path),
+            (NameTarget::Unit(_), Some(state)) => state,
+            (NameTarget::Unit(unit), None) => state_of_files(&unit.files),
         })
     }
 
@@ -195,9 +195,9 @@ impl Tree {
             return Some(state);
         }
         let unit = match self.find_with(name, Some(owners)) {
-            Found::Nothing => return Some(UnitFileState::Bad),
-            Found::Masked(_) => return Some(self.masked(&path)),
-            Found::Unit(unit) => unit,
+            NameTarget::Nothing => return Some(UnitFileState::Bad),
+            NameTarget::Masked(_) => return Some(self.masked(&path)),
+            NameTarget::Unit(unit) => unit,
         };
         if let Some(state) = made(&path, node) {
             return Some(state);
@@ -210,7 +210,7 @@ impl Tree {
     fn state_of_link(&self, name: &UnitName, path: &str, target: &str) -> Option<UnitFileState> {
         let is_instance = name.is_instance()
             && UnitName::parse(last_part(target)).is_ok_and(|target| target.is_template())
-            && matches!(self.find(name), Found::Unit(_));
+            && matches!(self.find(name), NameTarget::Unit(_));
         match link_kind(name, target, &self.search_path) {
             LinkKind::Mask => None,
             LinkKind::Bad(_) => Some(UnitFileState::Bad),
@@ -220,7 +220,7 @@ impl Tree {
                 _ => UnitFileState::Static,
             }),
             LinkKind::Alias(other) => Some(match self.find(&other) {
-                Found::Masked(path) => self.masked(&path),
+                NameTarget::Masked(path) => self.masked(&path),
                 _ => UnitFileState::Alias,
             }),
             // A unit of its own, but systemctl says so of every link with another name.

@@ -362,7 +362,7 @@ fn timers_paths_swaps_targets() {
         "[Unit]\nDefaultDependencies=no\nWants=dev-disk-by-label-x.device\n",
         "loaded
          Wants dev-disk-by-label-x.device
-         f:3:7: warning: no device can be called 'dev-disk-by-label-x.device': is it \
+         f:3:7: warning: no device has the name 'dev-disk-by-label-x.device'; did you mean \
          'dev-disk-by\\x2dlabel-x.device'? [bad-unit-name]",
     );
 }
@@ -538,6 +538,6 @@ fn groups_and_rules_of_the_own_section_are_edges() {
          RestartOnError b.service d.service
          Slice system.slice
          f:12:11: warning: RestartOn=: 'often' is none of none, error, restart, refresh, ignored [bad-value]
-         f:13:11: warning: RestartOn=: the units that it is for are missing, ignored [bad-value]",
+         f:13:11: warning: RestartOn=: unit names are missing after the action, ignored [bad-value]",
     );
 }

@@ -477,7 +477,7 @@ impl Loader<'_, '_> {
     fn automount(&mut self) -> Check {
         let where_ = self.place(id!(Automount "Where"))?;
         if where_ == "/" {
-            return Err("the root cannot be mounted on access".to_owned());
+            return Err("the root file system cannot be an automount point".to_owned());
         }
         self.mounts_above(&where_);
         let mount = self.same_name(UnitType::Mount)?;

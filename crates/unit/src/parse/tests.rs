@@ -54,7 +54,7 @@ fn every_line_end_counts() {
         "2:7 Wants=a b
          4:7 After=c
          5:8 Before=d
-         f:5: warning: a NUL byte ends the line [nul-byte]
+         f:5: warning: the line has a NUL byte; what follows it is ignored [nul-byte]
          f:6:1: warning: [Unit] has no setting x= [unknown-setting]",
     );
 }
@@ -63,9 +63,9 @@ fn every_line_end_counts() {
 fn faults_are_reported_where_they_are() {
     check(
         b"a=b\n[Service]\nfoo\n=bar\nFoo=1\n[Bar]\na=b\n[Socket]\nAccept=yes\n",
-        "f:1:1: warning: an assignment outside of a section [outside-section]
-         f:3:1: warning: no 'Name=' here [missing-equals]
-         f:4:1: warning: no 'Name=' here [missing-equals]
+        "f:1:1: warning: this assignment stands before the first section [outside-section]
+         f:3:1: warning: this line is not an assignment, Name=value [missing-equals]
+         f:4:1: warning: this line is not an assignment, Name=value [missing-equals]
          f:5:1: warning: [Service] has no setting Foo= [unknown-setting]
          f:6:1: warning: a service unit has no section [Bar] [unknown-section]
          f:8:1: warning: a service unit has no section [Socket] [unknown-section]",

@@ -30,7 +30,10 @@ pub fn listen_address(kind: ListenKind, text: &str) -> Result<Listen, Fault> {
     };
     let is_ip = matches!(address, Address::Port(_) | Address::Ipv4(..) | Address::Ipv6(..));
     if kind == ListenKind::SequentialPacket && is_ip {
-        return Err(Fault::new(0, format!("'{text}': no sequential packets over IP")));
+        return Err(Fault::new(
+            0,
+            format!("'{text}': ListenSequentialPacket= takes no IP address"),
+        ));
     }
     Ok(Listen { kind, address })
 }

@@ -93,7 +93,10 @@ fn one_command(
         }
     }
     if argv.first().is_none_or(|zeroth| zeroth.is_empty()) {
-        return Err(Fault::new(at, "no zeroth argument after the prefix @"));
+        return Err(Fault::new(
+            at,
+            "after the prefix @, a second word must name the program (argv[0])",
+        ));
     }
     command.argv = argv.into();
     Ok(command)
@@ -133,7 +136,7 @@ fn prefixes(word: &str) -> (Command, &str) {
 
 fn check_program(program: &str) -> Result<(), String> {
     if program.is_empty() {
-        return Err("a command without a program".to_owned());
+        return Err("the command names no program".to_owned());
     }
     if program.ends_with('/') {
         return Err(format!("'{program}' is a directory"));
@@ -215,8 +218,8 @@ mod tests {
             "-a/b c ; /x",
             "/x</x> ; (0 'a/b' is neither an absolute path nor the name of a program)",
         );
-        check("-", "(0 a command without a program)");
-        check("@/bin/x", "! 0 no zeroth argument after the prefix @");
+        check("-", "(0 the command names no program)");
+        check("@/bin/x", "! 0 after the prefix @, a second word must name the program (argv[0])");
         check("/bin/", "! 0 '/bin/' is a directory");
         check("++/x", "! 0 '+/x' is neither an absolute path nor the name of a program");
         check("+!/x", "! 0 '!/x' is neither an absolute path nor the name of a program");

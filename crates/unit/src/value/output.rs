@@ -26,6 +26,11 @@ pub fn output(text: &str) -> Result<Output, Fault> {
         "kmsg+console" => Output::KmsgConsole,
         "socket" => Output::Socket,
         "fd" => Output::Fd(Box::default()),
-        _ => return Err(Fault::new(0, format!("'{text}' is not an output"))),
+        _ => {
+            return Err(Fault::new(
+                0,
+                format!("'{text}' is not a value of StandardOutput= or StandardError="),
+            ));
+        }
     })
 }

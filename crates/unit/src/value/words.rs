@@ -86,7 +86,8 @@ fn one_word(text: &str) -> Result<(String, usize), String> {
     if quote.is_some() {
         return Err(format!("a quote is not closed: {text}"));
     }
-    let word = String::from_utf8(out).map_err(|_| "escapes give no UTF-8".to_owned())?;
+    let word =
+        String::from_utf8(out).map_err(|_| "the escapes do not make valid UTF-8".to_owned())?;
     Ok((word, at))
 }
 
@@ -172,7 +173,7 @@ mod tests {
         check(r"a\sb \x41\102 \u00e9 \U0001F600 \q \\ \x00", "a b|AB|é|😀|\\q|\\|\\x00");
         check(r#""a\"b" \"#, r#"a"b|\"#);
         check("x \"a b", "! 2 a quote is not closed: \"a b");
-        check(r"\xff", "! 0 escapes give no UTF-8");
+        check(r"\xff", "! 0 the escapes do not make valid UTF-8");
         check(r"\xé1 \u12", r"\xé1|\u12");
     }
 }

@@ -27,7 +27,7 @@ answers! {
         pub unit: String,
         /// The state of that unit.
         pub unit_active: ActiveState,
-        /// When it elapses next, in µs since 1970; none if nothing is to come.
+        /// When it elapses next, in µs since 1970; none if no further run is due.
         pub next_us: Option<u64>,
         /// When it elapsed last, in µs since 1970; none if it never did, as far as is known.
         pub last_us: Option<u64>,

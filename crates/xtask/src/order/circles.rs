@@ -1,14 +1,10 @@
-//! Circles of files that use one another, and the list of those that are allowed.
-//! Must not: allow a circle to grow.
+//! Circles of files that use one another.
+//! Must not: know a crate by name. The bound is the same for all.
 //! Runs on the main thread of xtask.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-
-use anyhow::{Context, Result, bail};
 
 use super::source::Source;
-use crate::command::root;
 
 /// Files that may use one another in a circle: a type, its parts and its rules.
 pub const CIRCLE_FILES_MAX: usize = 5;
@@ -84,86 +80,16 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How far a crate is from the bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Size {
-    /// Files of the largest circle.
-    largest: usize,
-    /// Files of all circles over the bound. A circle that falls into two may have both counted.
-    all: usize,
-}
-
-/// The crates that have circles over the bound.
-type Sizes = BTreeMap<String, Size>;
-
-/// Holds what was found against the committed list. `UPDATE_GOLDEN=1` writes smaller sizes into the list,
-/// never larger ones.
-pub fn check(found: &BTreeMap<String, Vec<Circle>>) -> Result<Vec<String>> {
-    let path = root().join("crates/xtask/circles.txt");
-    let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
-    let sizes: Sizes = found.iter().map(|(name, circles)| (name.clone(), size(circles))).collect();
-    let grown = grown(&parse(&text)?, &sizes);
-    if !grown.is_empty() {
-        return Ok(grown.iter().flat_map(|name| shown(name, &found[*name])).collect());
-    }
-    let new = list(&text, &sizes);
-    if new == text {
-        return Ok(Vec::new());
-    }
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, new).with_context(|| format!("{}", path.display()))?;
-        return Ok(Vec::new());
-    }
-    let hint = "circles are smaller than crates/xtask/circles.txt allows: \
-                `UPDATE_GOLDEN=1 cargo xtask check` writes it";
-    Ok(vec![hint.to_owned()])
-}
-
-fn shown(name: &str, circles: &[Circle]) -> Vec<String> {
+/// The circles over the bound, each as a fault.
+pub fn faults(name: &str, circles: &[Circle]) -> Vec<String> {
     let large = circles.iter().filter(|circle| circle.len() > CIRCLE_FILES_MAX);
     let line = |circle: &Circle| {
         let (count, files) = (circle.len(), circle.join(" "));
-        format!("crates/{name}: {count} files use one another in a circle: {files}")
+        format!(
+            "crates/{name}: {count} files use one another in a circle, at most {CIRCLE_FILES_MAX} may: {files}"
+        )
     };
     large.map(line).collect()
-}
-
-fn size(circles: &[Circle]) -> Size {
-    let large = circles.iter().map(Vec::len).filter(|files| *files > CIRCLE_FILES_MAX);
-    large.fold(Size::default(), |size, files| Size {
-        largest: size.largest.max(files),
-        all: size.all + files,
-    })
-}
-
-/// Lines of a crate and its two sizes; `#` begins a comment.
-fn parse(text: &str) -> Result<Sizes> {
-    let mut out = Sizes::new();
-    for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [name, largest, all] = words[..] else { bail!("circles.txt: {line}") };
-        let number = |word: &str| word.parse().with_context(|| format!("circles.txt: {line}"));
-        let size = Size { largest: number(largest)?, all: number(all)? };
-        out.insert(name.to_owned(), size);
-    }
-    Ok(out)
-}
-
-/// Crates whose circles are larger than the list allows.
-fn grown<'a>(allowed: &Sizes, found: &'a Sizes) -> Vec<&'a str> {
-    let is_over = |name: &str, size: &Size| {
-        let allowed = allowed.get(name).copied().unwrap_or_default();
-        size.largest > allowed.largest || size.all > allowed.all
-    };
-    found.iter().filter(|(name, size)| is_over(name, size)).map(|(name, _)| name.as_str()).collect()
-}
-
-/// The list with these sizes, and the comments of the old one.
-fn list(old: &str, sizes: &Sizes) -> String {
-    let comments = old.lines().filter(|line| line.starts_with('#')).map(str::to_owned);
-    let large = sizes.iter().filter(|(_, size)| size.largest > 0);
-    let lines = large.map(|(name, size)| format!("{name} {} {}", size.largest, size.all));
-    comments.chain(lines).map(|line| line + "\n").collect()
 }
 
 #[cfg(test)]
@@ -171,21 +97,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn circles_may_shrink_or_fall_apart_and_not_grow() {
-        let allowed = parse("# why\nmanager 64 71\ncore 17 17\n").unwrap();
-        for (found, grows) in [
-            ("manager 64 71\ncore 17 17", ""),
-            ("manager 40 70", ""),
-            ("manager 65 65", "manager"),
-            ("manager 40 72", "manager"),
-            ("cli 6 6\ncore 18 18", "cli core"),
-        ] {
-            let found = parse(found).unwrap();
-            assert_eq!(grown(&allowed, &found).join(" "), grows, "{found:?}");
-        }
-        let smaller = parse("core 6 6\ncli 0 0").unwrap();
-        assert_eq!(list("# why\ncore 17 17\n", &smaller), "# why\ncore 6 6\n");
-        let circle = |files: usize| vec![String::new(); files];
-        assert_eq!(size(&[circle(9), circle(6), circle(5)]), Size { largest: 9, all: 15 });
+    fn a_circle_of_more_than_five_files_is_a_fault() {
+        let circle = |files: usize| vec!["a.rs".to_owned(); files];
+        assert_eq!(faults("x", &[circle(5), circle(2)]), [""; 0]);
+        let found = faults("x", &[circle(6), circle(5)]);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0]
+                .starts_with("crates/x: 6 files use one another in a circle, at most 5 may: a.rs")
+        );
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Configuration {
 const MAIN_FILE: &str = "icinga2.conf";
 
 /// What is loaded.
-struct Given {
+struct Sources {
     /// The directory that the first file stands in.
     directory: PathBuf,
     root: Source,
@@ -36,9 +36,9 @@ struct Given {
     is_main: bool,
 }
 
-impl Given {
+impl Sources {
     /// A main file; of a directory its `icinga2.conf`, else all its files.
-    fn of(args: &IcingaArgs) -> Result<Given> {
+    fn of(args: &IcingaArgs) -> Result<Sources> {
         let owned = |(name, value): (&str, String)| (name.to_owned(), value);
         let fixed = installation::CONSTANTS.map(|(name, value)| (name, value.to_owned()));
         let mut constants: Vec<(String, String)> =
@@ -46,23 +46,23 @@ impl Given {
         let main = args.path.join(MAIN_FILE);
         let given = if !args.path.is_dir() {
             let directory = args.path.parent().map(Path::to_path_buf).unwrap_or_default();
-            Given { directory, root: read(&args.path)?, constants, is_main: true }
+            Sources { directory, root: read(&args.path)?, constants, is_main: true }
         } else if main.exists() {
             let path = |path: &Path| path.to_string_lossy().into_owned();
             constants.push(("Configuration.ConfigDir".to_owned(), path(&args.path)));
             let zones = path(&args.path.join("zones.d"));
             constants.push(("Configuration.ZonesDir".to_owned(), zones));
-            Given { directory: args.path.clone(), root: read(&main)?, constants, is_main: true }
+            Sources { directory: args.path.clone(), root: read(&main)?, constants, is_main: true }
         } else {
             let path = args.path.join("(all files)");
             let root = Source::new(&path.to_string_lossy(), b"include_recursive \"\"\n");
-            Given { directory: args.path.clone(), root, constants, is_main: false }
+            Sources { directory: args.path.clone(), root, constants, is_main: false }
         };
         given.with(&args.define)
     }
 
     /// The same with constants of the command line.
-    fn with(mut self, defines: &[String]) -> Result<Given> {
+    fn with(mut self, defines: &[String]) -> Result<Sources> {
         for word in defines {
             let (name, value) =
                 word.split_once('=').with_context(|| format!("{word}: not NAME=VALUE"))?;
@@ -86,7 +86,7 @@ impl Configuration {
             None => installation::library_version(&args.include),
         };
         let (types, modules) = (Types::new(icinga::types(version)), Modules::default());
-        let given = Given::of(args)?;
+        let given = Sources::of(args)?;
         let after = match given.is_main {
             true => installation::additions(
                 &given.path("Configuration.ZonesDir"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use warren_fleet::assist::{self, Wanted};
+use warren_fleet::assist::{self, Completion};
 use warren_fleet::ast::Module;
 use warren_fleet::library::BUILTINS;
 use warren_fleet::schema;
@@ -50,16 +50,16 @@ pub(super) fn completion(documents: &Documents, parameters: &Value) -> Value {
     let around = assist::type_around(&module, at);
     let of_type = around.as_deref().and_then(type_called);
     match assist::wanted(&module, at) {
-        Wanted::Template => templates(&modules(), around.as_deref()),
-        Wanted::Type(keyword) => types(keyword),
-        Wanted::Target => words(&target_names(), CLASS),
-        Wanted::Member(path) => members(&path, &modules()),
-        Wanted::Value(name) => match of_type.and_then(|of_type| field(of_type, &name)) {
+        Completion::Template => templates(&modules(), around.as_deref()),
+        Completion::Type(keyword) => types(keyword),
+        Completion::Target => words(&target_names(), CLASS),
+        Completion::Member(path) => members(&path, &modules()),
+        Completion::Value(name) => match of_type.and_then(|of_type| field(of_type, &name)) {
             Some(field) => values(&field, &modules()),
             None => expressions(&modules()),
         },
-        Wanted::Expression => expressions(&modules()),
-        Wanted::Statement => match of_type {
+        Completion::Expression => expressions(&modules()),
+        Completion::Statement => match of_type {
             Some(of_type) => statements(&of_type),
             None => words(&AT_THE_TOP, KEYWORD),
         },

@@ -41,7 +41,7 @@ pub(super) fn run(root: Option<PathBuf>) -> Result<i32> {
     while let Some(message) = wire.read()? {
         let Ok(message) = message else {
             wire.write(&json!({"jsonrpc": "2.0", "id": null,
-                "error": {"code": PARSE_ERROR, "message": "this is no JSON"}}))?;
+                "error": {"code": PARSE_ERROR, "message": "this is not JSON"}}))?;
             continue;
         };
         let method = message["method"].as_str().unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use warren_fleet::assist::{self, Named, Role};
+use warren_fleet::assist::{self, NamedDefinition, Role};
 use warren_fleet::ast::Module;
 use warren_fleet::token::Keyword;
 use warren_fleet::{Span, schema};
@@ -17,7 +17,7 @@ const FUNCTION: u8 = 12;
 const CONSTANT: u8 = 14;
 const OBJECT: u8 = 19;
 
-fn symbol(named: &Named) -> (String, u8, Span) {
+fn symbol(named: &NamedDefinition) -> (String, u8, Span) {
     let kind = match named.keyword {
         Keyword::Template => CLASS,
         Keyword::Apply => FUNCTION,
@@ -95,7 +95,7 @@ pub(super) fn references(documents: &Documents, parameters: &Value) -> Value {
 pub(super) fn rename(documents: &Documents, parameters: &Value) -> Result<Value, String> {
     let new = parameters["newName"].as_str().unwrap_or_default();
     let Some((word, role, all)) = uses(documents, parameters) else {
-        return Err("there is no name at this place".to_owned());
+        return Err("there is no name at this position".to_owned());
     };
     check(&word, role, new, &all)?;
     let mut changes: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -129,11 +129,11 @@ fn check(word: &str, role: Role, new: &str, all: &[(Module, Vec<Span>)]) -> Resu
             let mut named = all.iter().flat_map(|(module, _)| assist::named(module));
             match named.any(|named| named.name == word) {
                 true => Ok(()),
-                false => Err(format!("\"{word}\" is the name of no object, template or rule")),
+                false => Err(format!("\"{word}\" is not the name of an object, template or rule")),
             }
         }
-        _ if !is_name(new) => Err(format!("'{new}' cannot be a name")),
-        _ if is_field() => Err(format!("'{word}' is a name of Warrener's own")),
+        _ if !is_name(new) => Err(format!("'{new}' is not a valid name")),
+        _ if is_field() => Err(format!("'{word}' is a name of Warrener")),
         Role::Variable => {
             let is_set = all.iter().any(|(module, _)| !assist::set(module, word).is_empty());
             if is_set { Ok(()) } else { Err(format!("'{word}' is not set in these rules")) }

@@ -202,9 +202,9 @@ fn s09_s10_s14_marks_hold_a_group() {
          + sda a away@1
          ? away/a => exported
          + sdb b byhand@1
-         ? byhand/b => marked not to be activated by itself
+         ? byhand/b => marked not to be activated automatically
          + sdc c cluster@1
-         ? cluster/c => shared, lvmlockd's to start",
+         ? cluster/c => shared: lvmlockd starts it",
     );
 }
 
@@ -234,7 +234,7 @@ fn s11_a_clone_holds_the_group_when_the_policy_says_so() {
          + sda a data@1
          + sdb a data@1
          boot
-         ? data/d => two disks with one PVID
+         ? data/d => two disks have the same PVID
          - sda => start data/d",
     );
 }
@@ -459,7 +459,7 @@ fn two_truths_hold_a_group_until_one_is_gone() {
          boot
          + sda a data@2 => start data/d
          + sdb a dup@2
-         ? data/d => two different metadata with one sequence number
+         ? data/d => two different versions of its metadata have the same sequence number
          - sdb
          ? data/d => complete",
     );

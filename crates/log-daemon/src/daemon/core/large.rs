@@ -36,7 +36,7 @@ impl Core {
     }
 
     /// Takes messages in files that were read.
-    pub(super) fn take_files(&mut self, files: Vec<offered::Read>) {
+    pub(super) fn take_files(&mut self, files: Vec<offered::FileMessage>) {
         for (origin, content) in files {
             self.content(content, &origin, Moment::now());
         }

@@ -104,7 +104,7 @@ impl Core {
         let of_mirror = self.mirror.as_mut().map(Mirrors::take_said).unwrap_or_default();
         of_mirror.iter().for_each(|text| self.warn(text));
         if let Some(fault) = self.forwarder.take_console_fault() {
-            self.warn(&format!("Messages do not reach the console: {fault}"));
+            self.warn(&format!("Cannot write messages to the console: {fault}"));
         }
         let now = now_us();
         let is_due = |due: Option<u64>| due.is_some_and(|due| due <= now);
@@ -132,7 +132,8 @@ impl Core {
         let unkept = std::mem::take(&mut self.unkept);
         if unkept > 0 {
             let why = trouble.unwrap_or_else(|| Error::Backlog.to_string());
-            let text = format!("{unkept} messages are lost, there was no room for them: {why}");
+            let text =
+                format!("Lost {unkept} messages, because the log could not be written: {why}");
             self.say(WARNING, &text, b"", &[]);
         }
     }

@@ -8,7 +8,7 @@ use crate::daemon::core::Core;
 use crate::daemon::keep::Opening;
 use crate::daemon::mirrors::Mirrors;
 use crate::daemon::places::Place;
-use crate::input::pending::Taken;
+use crate::input::pending::PendingEntry;
 use warren_log_store::error::{Error, Result};
 use warren_log_store::store::Recovery;
 use warren_log_store::store::carry::Copied;
@@ -20,7 +20,7 @@ impl Core {
     }
 
     /// Opens the store that this boot is at; the one in memory when the disk cannot be had.
-    pub(super) fn open_first(&mut self, old: Vec<Taken>) -> Result<()> {
+    pub(super) fn open_first(&mut self, old: Vec<PendingEntry>) -> Result<()> {
         self.take_up_mark();
         let first = self.places.first();
         if first == Place::Persistent && self.places.has_volatile() {
@@ -45,7 +45,7 @@ impl Core {
     }
 
     /// Opens the store in memory instead of the one on disk, which is tried again by the clock.
-    fn open_instead(&mut self, error: &Error, old: Vec<Taken>) -> Result<()> {
+    fn open_instead(&mut self, error: &Error, old: Vec<PendingEntry>) -> Result<()> {
         self.trouble(error);
         self.try_again();
         self.places.remember(Place::Volatile)?;
@@ -53,7 +53,7 @@ impl Core {
         self.keep = opened.map(|(keep, _)| keep);
         // What the last daemon had not written has numbers of the store on disk.
         self.recover(&Recovery::default(), old);
-        self.note(&format!("Messages are kept in memory, the disk cannot be had: {error}"));
+        self.note(&format!("Cannot open the log on disk; keeping messages in memory: {error}"));
         Ok(())
     }
 
@@ -199,9 +199,9 @@ impl Core {
     }
 
     /// Entries that the last daemon had taken and that are in no file are taken again.
-    fn recover(&mut self, recovery: &Recovery, old: Vec<Taken>) {
+    fn recover(&mut self, recovery: &Recovery, old: Vec<PendingEntry>) {
         let (unkept, had_some) = (self.unkept, !old.is_empty());
-        for Taken { class, entry } in old {
+        for PendingEntry { class, entry } in old {
             let last = recovery.last_seqnums.get(&class);
             if last.is_none_or(|last| entry.seqnum > *last) {
                 self.append_at(&class, &entry.stamp, &entry.context, &entry.fields);
@@ -231,7 +231,7 @@ impl Core {
     fn note_carried(&mut self, carried: &Copied) {
         self.note_lost(&carried.lost);
         if !carried.made.is_empty() {
-            self.note("What was kept in memory is on the disk now");
+            self.note("Moved the messages kept in memory to disk");
         }
     }
 }
@@ -246,7 +246,7 @@ mod tests {
     use crate::daemon::options::Options;
     use crate::daemon::pending::Pending;
     use crate::daemon::places::Places;
-    use crate::input::pending::Taken;
+    use crate::input::pending::PendingEntry;
     use warren_log_store::entry::{Entry, Fields, Id128, Stamp};
     use warren_log_store::files::Disk;
     use warren_log_store::query::{Direction, Journal, Query};
@@ -320,7 +320,7 @@ mod tests {
         store.flush().expect("written");
         drop(store);
         let of_class = |(class, numbers): (&&str, &[u64])| {
-            let one = |number: &u64| Taken {
+            let one = |number: &u64| PendingEntry {
                 class: (*class).to_owned(),
                 entry: Entry {
                     sequence: Id128::default(),
@@ -330,9 +330,9 @@ mod tests {
                     fields: fields(&format!("{class} {number}")),
                 },
             };
-            numbers.iter().map(one).collect::<Vec<Taken>>()
+            numbers.iter().map(one).collect::<Vec<PendingEntry>>()
         };
-        let old: Vec<Taken> = CLASSES.iter().zip(taken).flat_map(of_class).collect();
+        let old: Vec<PendingEntry> = CLASSES.iter().zip(taken).flat_map(of_class).collect();
         let mut expected: Vec<String> = Vec::new();
         for (class, numbers) in CLASSES.iter().zip(taken) {
             expected.extend(numbers.iter().map(|number| format!("{class} {number}")));

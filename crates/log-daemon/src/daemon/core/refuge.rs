@@ -19,7 +19,7 @@ use crate::daemon::syncer::Syncer;
 use warren_log_store::error::{Error, Result};
 use warren_log_store::files::{Disk, Files};
 use warren_log_store::store::names::FileName;
-use warren_log_store::store::{Left, LeftLog};
+use warren_log_store::store::{LeftLog, Remains};
 
 /// The disk is tried after so long, and after twice as long each time, µs.
 const WAIT_MIN_US: u64 = 1_000_000;
@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// Takes again what a store had that may be on no device; gives the logs that have a part of it.
-    pub(super) fn take_again(&mut self, left: Left) -> Vec<LeftLog> {
+    pub(super) fn take_again(&mut self, left: Remains) -> Vec<LeftLog> {
         // The mirror and the memory for the next daemon have them.
         let pending = std::mem::replace(&mut self.pending, Pending::none());
         let mirror = self.mirror.take();
@@ -250,7 +250,7 @@ impl Core {
     pub(super) fn note_refusal(&mut self, error: &Error) {
         let text = error.to_string();
         if self.refuge.refusal.as_ref() != Some(&text) {
-            self.note(&format!("Messages stay in memory: {text}"));
+            self.note(&format!("Still cannot write to disk; keeping messages in memory: {text}"));
             self.refuge.refusal = Some(text);
         }
     }

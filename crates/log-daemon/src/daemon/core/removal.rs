@@ -52,7 +52,7 @@ impl Core {
         self.take_again(left);
         match opened {
             Ok(()) => self
-                .warn(&format!("Somebody removed files of the log; going on with new ones: {why}")),
+                .warn(&format!("Files of the log were removed; continuing with new ones: {why}")),
             Err(e) => self.trouble(&e),
         }
         self.removal.is_anew = true;

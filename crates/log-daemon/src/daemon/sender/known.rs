@@ -40,19 +40,19 @@ pub(super) fn key_of(transport: Transport, sender: Credentials) -> Key {
 }
 
 /// A sender as a message names it, for sure if there is a pidfd with an inode of its own.
-pub(super) struct Named {
+pub(super) struct SenderKey {
     pub(super) pidfd: Option<OwnedFd>,
     inode: Option<u64>,
 }
 
-impl Named {
-    pub(super) fn by(pidfd: Option<OwnedFd>) -> Named {
+impl SenderKey {
+    pub(super) fn by(pidfd: Option<OwnedFd>) -> SenderKey {
         let inode = pidfd.as_ref().and_then(|pidfd| process::pidfd_inode(pidfd.as_fd()));
-        Named { pidfd, inode }
+        SenderKey { pidfd, inode }
     }
 }
 
-struct Known {
+struct CachedSender {
     origin: Arc<Origin>,
     /// Which state of the units it was made with.
     units: u64,
@@ -63,8 +63,8 @@ struct Known {
     pidfd: Option<OwnedFd>,
 }
 
-impl Known {
-    fn is(&self, named: &Named) -> bool {
+impl CachedSender {
+    fn is(&self, named: &SenderKey) -> bool {
         self.inode.zip(named.inode).is_none_or(|(known, named)| known == named)
     }
 
@@ -84,7 +84,7 @@ impl Known {
 
 /// All that are remembered.
 pub(super) struct Table {
-    known: BTreeMap<Key, Known>,
+    known: BTreeMap<Key, CachedSender>,
     /// Pidfds among them, and most that there may be.
     held: usize,
     held_max: usize,
@@ -126,7 +126,7 @@ impl Table {
     /// What was read of a process a moment ago.
     pub(super) fn fresh(
         &mut self,
-        (key, named): (Key, &Named),
+        (key, named): (Key, &SenderKey),
         units: &Units,
         now_us: u64,
     ) -> Option<Arc<Origin>> {
@@ -136,7 +136,7 @@ impl Table {
     /// What was read of a process that is gone by now.
     pub(super) fn usable(
         &mut self,
-        (key, named): (Key, &Named),
+        (key, named): (Key, &SenderKey),
         units: &Units,
         now_us: u64,
     ) -> Option<Arc<Origin>> {
@@ -145,7 +145,7 @@ impl Table {
 
     fn get(
         &mut self,
-        (key, named): (Key, &Named),
+        (key, named): (Key, &SenderKey),
         age_us: u64,
         units: &Units,
         now_us: u64,
@@ -162,7 +162,7 @@ impl Table {
     /// Remembers what was read of a process.
     pub(super) fn put(
         &mut self,
-        (key, named): (Key, Named),
+        (key, named): (Key, SenderKey),
         origin: Arc<Origin>,
         units: &Units,
         now_us: u64,
@@ -175,13 +175,13 @@ impl Table {
             self.known.clear();
             self.count();
         }
-        let Named { pidfd, inode } = named;
+        let SenderKey { pidfd, inode } = named;
         let before = self.known.get_mut(&key).and_then(|known| known.pidfd.take());
         self.held -= usize::from(before.is_some());
         self.sweep(now_us);
         let pidfd = pidfd.filter(|_| inode.is_some() && self.held < self.held_max);
         self.held += usize::from(pidfd.is_some());
-        let known = Known { origin, units: units.version(), read_us: now_us, inode, pidfd };
+        let known = CachedSender { origin, units: units.version(), read_us: now_us, inode, pidfd };
         self.known.insert(key, known);
     }
 
@@ -224,8 +224,8 @@ mod tests {
         assert!(child.wait().expect("it ends").success());
     }
 
-    fn copy(pidfd: &OwnedFd) -> Named {
-        Named::by(Some(pidfd.try_clone().expect("a descriptor")))
+    fn copy(pidfd: &OwnedFd) -> SenderKey {
+        SenderKey::by(Some(pidfd.try_clone().expect("a descriptor")))
     }
 
     /// Whether an unnamed message of now is its, after a look.
@@ -238,7 +238,7 @@ mod tests {
     fn who_has_ended_is_known_by_his_pidfd_alone() {
         let (mut table, units) = (Table::new(8), Units::default());
         let (first, pidfd) = child();
-        if Named::by(Some(pidfd.try_clone().expect("a descriptor"))).inode.is_none() {
+        if SenderKey::by(Some(pidfd.try_clone().expect("a descriptor"))).inode.is_none() {
             warren_testkit::not_run("needs Linux 6.9");
             return end(first);
         }
@@ -289,8 +289,8 @@ mod tests {
     #[test]
     fn without_pidfds_the_id_is_believed() {
         let (mut table, units) = (Table::new(2), Units::default());
-        table.put((KEY, Named::by(None)), origin(), &units, 0);
+        table.put((KEY, SenderKey::by(None)), origin(), &units, 0);
         assert!(is_alive(&mut table, 1));
-        assert!(table.fresh((KEY, &Named::by(None)), &units, 1).is_some());
+        assert!(table.fresh((KEY, &SenderKey::by(None)), &units, 1).is_some());
     }
 }

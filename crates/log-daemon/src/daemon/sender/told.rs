@@ -10,18 +10,18 @@ use super::Origin;
 use super::known::FRESH_US;
 
 /// The trusted fields of a writer.
-pub struct Told {
+pub struct WriterFields {
     origin: Arc<Origin>,
     /// What ran in the process before they were read; none when it was gone.
     image: Option<Image>,
     looked_us: u64,
 }
 
-impl Told {
+impl WriterFields {
     /// Has them read.
-    pub fn read(pid: i32, now_us: u64, origin: impl FnOnce() -> Arc<Origin>) -> Told {
+    pub fn read(pid: i32, now_us: u64, origin: impl FnOnce() -> Arc<Origin>) -> WriterFields {
         let image = process::image(pid).ok();
-        Told { origin: origin(), image, looked_us: now_us }
+        WriterFields { origin: origin(), image, looked_us: now_us }
     }
 
     /// The fields.
@@ -62,7 +62,8 @@ mod tests {
         let mut lines = BufReader::new(from.expect("piped")).lines();
         let mut next = || lines.next().expect("a line").expect("text");
         assert_eq!(next(), "begun");
-        let mut told = Told::read(pid, 0, || Arc::new(Origin::new(Arc::new(Fields::new()), None)));
+        let mut told =
+            WriterFields::read(pid, 0, || Arc::new(Origin::new(Arc::new(Fields::new()), None)));
         assert!(!told.is_outdated(pid, FRESH_US), "the same program");
         to.write_all(b"go on\nfrom cat\n").expect("it reads");
         assert_eq!(next(), "from cat");

@@ -15,8 +15,7 @@ use warren_unit::parse::UnitFile;
 use warren_unit::search::dropin_directories;
 use warren_unit::settings::{Group, Id};
 
-use super::Applied;
-use crate::config::loader::RulesChange;
+use super::applied::{Applied, RulesChange};
 
 /// Why one unit differs.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use warren_fleet::Source;
 use warren_fleet::outside::{Data, Include, Outside};
-use warren_fleet_files::{ALL_BYTES_MAX, Asked};
+use warren_fleet_files::{ALL_BYTES_MAX, IncludeRequest};
 
 /// Writes them, all or nothing.
 pub(super) fn write<'s>(path: &Path, sources: impl Iterator<Item = &'s Source>) -> io::Result<()> {
@@ -44,11 +44,11 @@ pub(super) fn read(path: &Path) -> Option<Vec<Source>> {
 }
 
 /// Answers from the kept texts.
-pub(super) struct Kept(pub Vec<Source>);
+pub(super) struct KeptSources(pub Vec<Source>);
 
-impl Outside for Kept {
+impl Outside for KeptSources {
     fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
-        let asked = Asked::of(include)?;
+        let asked = IncludeRequest::of(include)?;
         let found = |source: &&Source| asked.covers(&PathBuf::from(&*source.path));
         let mut sources: Vec<Source> = self.0.iter().filter(found).cloned().collect();
         sources.sort_by(|a, b| asked.order((*a.path).as_ref(), (*b.path).as_ref()));
@@ -56,7 +56,7 @@ impl Outside for Kept {
     }
 
     fn data(&mut self, include: &Include) -> Result<Data, String> {
-        let asked = Asked::of(include)?;
+        let asked = IncludeRequest::of(include)?;
         let known = self.0.iter().find(|source| asked.covers(&PathBuf::from(&*source.path)));
         let missing = || format!("the file '{}' is not among those that are kept", include.path);
         warren_fleet_files::parse_data(known.ok_or_else(missing)?)

@@ -14,7 +14,7 @@ use warren_unit::Context;
 use warren_unit::install::{Change, Node, Options, Tree, UnitFileState, state_without_links};
 use warren_unit::parse::UnitFile;
 
-use super::{Applied, Paths};
+use super::applied::{Applied, Paths};
 use crate::config::snapshot::{Directory, Entry, File, Leads, Snapshot};
 
 /// Carries the difference between two states into the ground state; returns the names that differ,

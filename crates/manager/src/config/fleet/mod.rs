@@ -12,6 +12,7 @@
 //! `/run/systemd/system`), so that an exception needs no rule, and stronger than what generators
 //! make and packages bring. Whatever hides another file, or is hidden, is reported.
 
+mod applied;
 mod cause;
 mod kept;
 mod layer;
@@ -32,23 +33,19 @@ use warren_unit::{Code, Context, Diagnostic, UnitName};
 
 use crate::base::parallel;
 use crate::base::say::say;
-use crate::config::loader::RulesChange;
 use crate::config::snapshot::{KnownFiles, Snapshot};
 
+pub use applied::{Applied, RulesChange};
 pub use cause::{RuleCause, causes};
 pub use show::{Shown, relative};
+
+use applied::Paths;
 
 /// Stack of a thread that evaluates, in bytes: that may be some hundred levels deep.
 pub const STACK_BYTES: usize = 64 << 20;
 
 /// Warnings that are kept, those of earlier edits among them.
 const WARNINGS_MAX: usize = 200;
-
-/// What rules made, by path below the layer's directory.
-pub type Applied = imbl::OrdMap<Box<str>, Product>;
-
-/// Paths of what differs between two states of the layer.
-type Paths = BTreeSet<Box<str>>;
 
 /// The rules and what came of them.
 pub struct Fleet {
@@ -139,7 +136,7 @@ impl Fleet {
     fn kept_session(&self) -> Option<Session> {
         let sources = kept::read(&self.kept_file())?;
         let (root, directory) = (self.files.root(), self.directory_text());
-        let kept = Box::new(kept::Kept(sources));
+        let kept = Box::new(kept::KeptSources(sources));
         on_deep_stack(|| Session::load(root, kept, &options(), &directory)).session
     }
 
@@ -391,7 +388,7 @@ const FAULTS_SHOWN_MAX: usize = 10;
 
 /// Faults for people, each with the lines it is about.
 pub fn in_words(faults: &[Message]) -> String {
-    let mut out = "the rules that make units have faults; nothing is changed\n".to_owned();
+    let mut out = "the fleet rules have faults; nothing was changed\n".to_owned();
     faults.iter().take(FAULTS_SHOWN_MAX).for_each(|fault| out.push_str(&fault.rendered));
     if let Some(more) = faults.len().checked_sub(FAULTS_SHOWN_MAX).filter(|more| *more > 0) {
         out.push_str(&format!("and {more} more\n"));

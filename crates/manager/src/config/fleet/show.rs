@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use warren_fleet::made::Product;
 
-use super::Applied;
+use super::applied::Applied;
 use crate::base::open_files::is_open_to_all;
 use crate::config::snapshot::open_to_read;
 

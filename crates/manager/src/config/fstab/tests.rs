@@ -11,7 +11,7 @@ use warren_unit::{Context, Defaults};
 use super::*;
 
 /// The lines that every unit has are left out; `; ` is between those of one file.
-fn show(made: &Made) -> Vec<String> {
+fn show(made: &FstabUnits) -> Vec<String> {
     let plain = |line: &&str| {
         let usual = ["#", "Documentation=", "SourcePath="];
         !usual.iter().any(|word| line.starts_with(word)) && *line != "[Unit]"
@@ -131,7 +131,7 @@ fn what_is_to_be_checked_is_checked_where_it_can_be() {
         &[
             "x.mount: [Mount]; What=/srv/i.img; Where=/x; Type=ext4; Options=loop",
             "> local-fs.target.requires/x.mount",
-            "! /x: /srv/i.img is no device, and not checked",
+            "! /x: /srv/i.img is not a device, so it is not checked",
         ],
     );
     check(
@@ -144,7 +144,7 @@ fn what_is_to_be_checked_is_checked_where_it_can_be() {
 }
 
 /// The arguments of the only service's only command.
-fn command_of(made: &Made) -> Vec<String> {
+fn command_of(made: &FstabUnits) -> Vec<String> {
     let mut files = made.files.iter();
     let (name, text) = files.find(|(path, _)| path.ends_with(".service")).expect("one is made");
     let (file, _) = parse("x".into(), text.as_bytes(), UnitType::Service);
@@ -243,13 +243,13 @@ fn rubbish_is_told_by_its_line_and_the_rest_counts() {
             "b.mount: [Mount]; What=/dev/b; Where=/b; Type=ext4",
             "e.mount: [Mount]; What=/dev/e; Where=/e; Type=ext4",
             "> local-fs.target.requires/b.mount",
-            "! line 1: it has less than two fields",
-            "! line 4: \"a\" is no path",
-            "! line 6: b.mount was made of a line before",
-            "! line 7: a field has a character that no unit can have",
+            "! line 1: it has fewer than two fields",
+            "! line 4: \"a\" is not a path",
+            "! line 6: an earlier line has already made b.mount",
+            "! line 7: a field has a character that unit names cannot have",
             "! /e: x-systemd.growfs is not done",
-            "! line 8: x-systemd.wanted-by=.. names no unit",
-            "! line 9: \"swapfile\" is no path",
+            "! line 8: x-systemd.wanted-by=.. does not name a unit",
+            "! line 9: \"swapfile\" is not a path",
         ],
     );
 }

@@ -10,28 +10,28 @@ use warren_unit::search::{self, Dropin};
 use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use super::Loader;
-use super::names::{Found, for_instance};
+use super::names::{Resolution, for_instance};
 use super::work::Defined;
 use crate::config::snapshot::Entry;
 use crate::mount::kernel_mounts::is_bound;
 
 /// What is wrong with a link that is passed over.
-const NO_ALIAS: &str = "is a link to a name that it cannot be an alias of: the link is ignored";
+const NO_ALIAS: &str = "is a link to a name that it cannot be an alias of: ignoring the link";
 
 impl Loader {
     /// What the files say about one name.
     pub(super) fn define_name(&self, name: &UnitName) -> Defined {
         let mut diagnostics = Vec::new();
         match self.find(name) {
-            Found::Unit { name: main, .. } if main != *name => Defined::Alias(main),
-            Found::Unit { fragment, masked, .. } => {
+            Resolution::Unit { name: main, .. } if main != *name => Defined::Alias(main),
+            Resolution::Unit { fragment, masked, .. } => {
                 if self.has_rejected_link(name) {
                     diagnostics.push(wrong_entry(name, NO_ALIAS));
                 }
                 let change = self.define(name, fragment, masked, &mut diagnostics);
                 Defined::Unit(change, diagnostics)
             }
-            Found::Wrong(why) => {
+            Resolution::Wrong(why) => {
                 diagnostics.push(wrong_entry(name, why));
                 Defined::Unit(Change::Set(Box::new(broken(name))), diagnostics)
             }

@@ -16,7 +16,7 @@ use crate::config::snapshot::{Entry, Leads, Link};
 const ALIAS_STEPS_MAX: usize = 16;
 
 /// How a name resolves.
-pub(super) enum Found {
+pub(super) enum Resolution {
     /// To this main name, with this file.
     Unit { name: UnitName, fragment: Option<Arc<UnitFile>>, masked: bool },
     /// To something that is no unit file.
@@ -24,12 +24,12 @@ pub(super) enum Found {
 }
 
 enum Step {
-    Done(Found),
+    Done(Resolution),
     Alias(UnitName),
 }
 
 /// What an entry comes to.
-enum Followed {
+enum LinkTarget {
     Step(Step),
     /// It is a link to another directory's entry of the same name: the next weaker one counts.
     SameName,
@@ -102,7 +102,7 @@ impl Loader {
         });
         let mut aliases = Aliases::new();
         for name in links.filter_map(|name| UnitName::parse(name).ok()) {
-            if let Found::Unit { name: main, .. } = self.find(&name)
+            if let Resolution::Unit { name: main, .. } = self.find(&name)
                 && main != name
             {
                 aliases.entry(main).or_default().insert(name);
@@ -200,8 +200,8 @@ impl Loader {
 
     fn main_name(&self, name: &UnitName) -> UnitName {
         match self.find(name) {
-            Found::Unit { name, .. } => name,
-            Found::Wrong(_) => name.clone(),
+            Resolution::Unit { name, .. } => name,
+            Resolution::Wrong(_) => name.clone(),
         }
     }
 
@@ -235,7 +235,7 @@ impl Loader {
     }
 
     /// Follows a name through the directories to its main name and file.
-    pub(super) fn find(&self, name: &UnitName) -> Found {
+    pub(super) fn find(&self, name: &UnitName) -> Resolution {
         let mut current = name.clone();
         for _ in 0..ALIAS_STEPS_MAX {
             match self.find_step(&current) {
@@ -243,7 +243,7 @@ impl Loader {
                 Step::Alias(next) => current = next,
             }
         }
-        Found::Wrong("its links lead in a circle")
+        Resolution::Wrong("its links form a loop")
     }
 
     fn find_step(&self, name: &UnitName) -> Step {
@@ -257,19 +257,19 @@ impl Loader {
                 continue;
             }
             match self.follow(name, entry_name, entry) {
-                Followed::Step(step) => return step,
-                Followed::SameName => is_linked = true,
-                Followed::Template => (is_linked, is_template_meant) = (true, true),
-                Followed::Rejected => {}
+                LinkTarget::Step(step) => return step,
+                LinkTarget::SameName => is_linked = true,
+                LinkTarget::Template => (is_linked, is_template_meant) = (true, true),
+                LinkTarget::Rejected => {}
             }
         }
         // What is no file counts only where there is nothing else.
         let wrong = all().find(|(_, entry)| is_wrong(entry));
         if let Some((_, Entry::Wrong(why))) = wrong.filter(|_| !is_linked) {
-            return Step::Done(Found::Wrong(why));
+            return Step::Done(Resolution::Wrong(why));
         }
         let fragment = self.mounted.file(name).cloned();
-        Step::Done(Found::Unit { name: name.clone(), fragment, masked: false })
+        Step::Done(Resolution::Unit { name: name.clone(), fragment, masked: false })
     }
 
     /// What the search directories have by this name, the strongest first.
@@ -289,13 +289,13 @@ impl Loader {
     }
 
     /// What the entry called `entry_name` means for `name`, which it was found for.
-    fn follow(&self, name: &UnitName, entry_name: &UnitName, entry: &Entry) -> Followed {
+    fn follow(&self, name: &UnitName, entry_name: &UnitName, entry: &Entry) -> LinkTarget {
         let found = |fragment: Option<&Arc<UnitFile>>| {
             let masked = fragment.is_some_and(|file| file.is_empty());
             let (name, fragment) = (name.clone(), fragment.cloned());
-            Followed::Step(Step::Done(Found::Unit { name, fragment, masked }))
+            LinkTarget::Step(Step::Done(Resolution::Unit { name, fragment, masked }))
         };
-        let wrong = |why| Followed::Step(Step::Done(Found::Wrong(why)));
+        let wrong = |why| LinkTarget::Step(Step::Done(Resolution::Wrong(why)));
         let link = match entry {
             Entry::File(file) => return found(Some(&file.parsed)),
             Entry::Link(link) => link,
@@ -304,7 +304,7 @@ impl Loader {
         };
         if &*link.target == "/dev/null" {
             let (name, fragment) = (name.clone(), None);
-            return Followed::Step(Step::Done(Found::Unit { name, fragment, masked: true }));
+            return LinkTarget::Step(Step::Done(Resolution::Unit { name, fragment, masked: true }));
         }
         match &link.leads {
             Leads::Outside(file) => return found(Some(&file.parsed)),
@@ -312,12 +312,12 @@ impl Loader {
             Leads::Inside => {}
         }
         match named_by(link) {
-            Some(next) if next == *entry_name => Followed::SameName,
-            Some(next) if entry_name.template().as_ref() == Some(&next) => Followed::Template,
+            Some(next) if next == *entry_name => LinkTarget::SameName,
+            Some(next) if entry_name.template().as_ref() == Some(&next) => LinkTarget::Template,
             Some(next) if check_alias(entry_name, &next).is_ok() => {
-                Followed::Step(Step::Alias(for_instance(name, next)))
+                LinkTarget::Step(Step::Alias(for_instance(name, next)))
             }
-            _ => Followed::Rejected,
+            _ => LinkTarget::Rejected,
         }
     }
 

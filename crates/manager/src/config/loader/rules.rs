@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use warren_core::graph::Graph;
 
-use super::{Loader, Loading, RulesChange};
+use super::{Loader, Loading};
 use crate::config::fleet;
+use crate::config::fleet::RulesChange;
 use crate::config::fleet::{Applied, Fleet};
 
 impl Loader {

@@ -205,8 +205,8 @@ impl LoadWork {
             severity: Severity::Error,
             code: Code::TooManyValues,
             message: format!(
-                "{left_out} relations of {} are ignored, with units that have no file: all unit \
-                 files together name more than {max} units",
+                "ignoring {left_out} relations of {} to units without a file: all unit files together name more than \
+                 {max} units",
                 new.name
             ),
         }

@@ -32,10 +32,10 @@ const FILES_PER_THREAD_MIN: usize = 512;
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// What is not there is nothing; an error says nothing of what is there.
-type Looked<T> = io::Result<Option<T>>;
+type Lookup<T> = io::Result<Option<T>>;
 
 /// Entries that are not the same as before, by name; nothing for one that is gone.
-type Found = Vec<(String, Option<Entry>)>;
+type EntryChanges = Vec<(String, Option<Entry>)>;
 
 /// What looking at files said and cost.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Snapshot {
         path: &Path,
         name: &str,
         before: Option<&Entry>,
-    ) -> Looked<Entry> {
+    ) -> Lookup<Entry> {
         let mut notes = Notes::default();
         if let Some((_, owner)) = directory_kind(name) {
             let now_ns = warren_sys::time::coarse_ns();
@@ -120,7 +120,7 @@ impl Snapshot {
 
     /// Looks at many entries that are no directories, by several threads; `names` is sorted. Those
     /// that are the same as before are left out, and those that cannot be looked at.
-    pub(super) fn look_at_files(&mut self, index: usize, names: Vec<String>) -> Found {
+    pub(super) fn look_at_files(&mut self, index: usize, names: Vec<String>) -> EntryChanges {
         let share = names.len().div_ceil(crate::base::host::threads()).max(FILES_PER_THREAD_MIN);
         let mut shares: Vec<Vec<String>> = Vec::new();
         let mut names = names.into_iter();
@@ -136,7 +136,11 @@ impl Snapshot {
     }
 
     /// Each share by a thread, as far as there are any: each begins the next one's.
-    fn look_at_shares(&self, index: usize, mut shares: Vec<Vec<String>>) -> Vec<(Found, Notes)> {
+    fn look_at_shares(
+        &self,
+        index: usize,
+        mut shares: Vec<Vec<String>>,
+    ) -> Vec<(EntryChanges, Notes)> {
         let Some(own) = shares.pop() else { return Vec::new() };
         let own = || {
             let mut notes = Notes::default();
@@ -152,7 +156,7 @@ impl Snapshot {
     }
 
     /// Walks along the names and what was there before, side by side.
-    fn look_at_share(&self, index: usize, names: Vec<String>, notes: &mut Notes) -> Found {
+    fn look_at_share(&self, index: usize, names: Vec<String>, notes: &mut Notes) -> EntryChanges {
         let directory = &self.directories[index];
         let opened = fs::File::open(&directory.path).ok();
         let first = names.first().map_or("", String::as_str);
@@ -233,7 +237,7 @@ impl Snapshot {
         owner: UnitType,
         before: Option<&Entry>,
         notes: &mut Notes,
-    ) -> Looked<Entry> {
+    ) -> Lookup<Entry> {
         let target = if_there(fs::read_link(path))?;
         let metadata = if_there(fs::metadata(path))?.filter(fs::Metadata::is_file);
         let file = match metadata {
@@ -255,7 +259,7 @@ impl Snapshot {
         unit_type: UnitType,
         before: Option<&Entry>,
         notes: &mut Notes,
-    ) -> Looked<Entry> {
+    ) -> Lookup<Entry> {
         let Some(metadata) = if_there(fs::symlink_metadata(path))? else { return Ok(None) };
         if metadata.is_symlink() {
             let Some(target) = if_there(fs::read_link(path))? else { return Ok(None) };
@@ -314,7 +318,7 @@ impl Snapshot {
         unit_type: UnitType,
         before: Option<&Entry>,
         notes: &mut Notes,
-    ) -> Looked<File> {
+    ) -> Lookup<File> {
         let mut identity = Identity::of(metadata);
         notes.work.looked_at += 1;
         let old = match before {
@@ -387,7 +391,7 @@ pub(crate) fn open_to_read(path: &Path) -> io::Result<fs::File> {
         return Err(io::Error::other("it is not a regular file"));
     }
     if warren_sys::file::is_of_kernel(file.as_fd()) {
-        return Err(io::Error::other("what the kernel makes as it is read is no unit file"));
+        return Err(io::Error::other("a file that the kernel generates cannot be a unit file"));
     }
     Ok(file)
 }
@@ -396,7 +400,7 @@ pub(crate) fn open_to_read(path: &Path) -> io::Result<fs::File> {
 ///
 /// # Errors
 /// It cannot be read to its end: what is not among the names may be there.
-pub(super) fn names_in(path: &Path) -> Looked<Vec<String>> {
+pub(super) fn names_in(path: &Path) -> Lookup<Vec<String>> {
     match fs::read_dir(path) {
         Ok(entries) => all_names(entries.map(|entry| Ok(entry?.file_name()))).map(Some),
         Err(error) if is_absence(&error) => Ok(None),
@@ -429,7 +433,7 @@ pub(crate) fn said(error: &io::Error) -> String {
 }
 
 /// What cannot be found, for whatever reason but want of memory, is not there.
-fn if_there<T>(found: io::Result<T>) -> Looked<T> {
+fn if_there<T>(found: io::Result<T>) -> Lookup<T> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(error) if is_shortage(&error) => Err(error),

@@ -58,7 +58,7 @@ impl Snapshot {
             Ok(id) => {
                 self.watched.entry(id).or_default().insert((index, below.map(Box::from)));
                 if !is_link && !self.tells_all(&path, device) {
-                    self.note_unwatched(&format!("{} lies on a server", path.display()));
+                    self.note_unwatched(&format!("{} is on a network file system", path.display()));
                 }
                 Some(id)
             }

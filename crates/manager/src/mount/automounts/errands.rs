@@ -19,7 +19,7 @@ use warren_sys::eventfd::EventFd;
 use warren_sys::mount::{self, Unmount};
 use warren_unit::config::AutomountConfig;
 
-use crate::base::worker_pool::{Kept, Piece, Workers};
+use crate::base::worker_pool::{HeldOpen, Piece, Workers};
 use crate::mount::automounts::{Answers, Trap, has_link, make_directories, tell_idle};
 
 /// A trap is set within this time, or its unit fails.
@@ -30,7 +30,7 @@ pub const SET_WITHIN: Duration = Duration::from_secs(30);
 type Attaching = Arc<Mutex<BTreeMap<u32, UnitId>>>;
 
 /// What became of something.
-pub enum Heard {
+pub enum ErrandResult {
     /// Of an effect; with the trap if it was set.
     Set(EffectId, UnitId, std::result::Result<Trap, String>),
     /// A trap was set after it had been given up.
@@ -184,8 +184,8 @@ impl Errands {
             return;
         }
         if self.hands.is_none() {
-            let mut keep: Vec<Kept> = vec![self.writer.clone()];
-            keep.extend(self.control.0.iter().map(|control| control.clone() as Kept));
+            let mut keep: Vec<HeldOpen> = vec![self.writer.clone()];
+            keep.extend(self.control.0.iter().map(|control| control.clone() as HeldOpen));
             self.hands = Workers::start_keeping(self.wake.clone(), keep).ok();
         }
         // Without threads it waits: the next turn tries again to have some.
@@ -194,14 +194,14 @@ impl Errands {
     }
 
     /// What was done since the last call.
-    pub fn hear(&mut self) -> Vec<Heard> {
+    pub fn hear(&mut self) -> Vec<ErrandResult> {
         let results: Vec<_> = self.hands.iter().flat_map(Workers::results).collect();
         let mut heard = Vec::new();
         for (id, done) in results {
             match (self.under_way.remove(&id), done) {
                 (Some(Errand::Set(setting)), done) => heard.extend(self.was_set(setting, done)),
                 (Some(Errand::Look(unit, serial)), Done::Failed { .. }) => {
-                    heard.push(Heard::Gone(unit, serial));
+                    heard.push(ErrandResult::Gone(unit, serial));
                 }
                 _ => {}
             }
@@ -209,7 +209,7 @@ impl Errands {
         heard
     }
 
-    fn was_set(&mut self, setting: Setting, done: Done) -> Option<Heard> {
+    fn was_set(&mut self, setting: Setting, done: Done) -> Option<ErrandResult> {
         let Setting { effect, unit, path, idle, device } = setting;
         if effect.is_some() {
             self.setting.remove(&unit);
@@ -223,8 +223,8 @@ impl Errands {
             }
         };
         match (effect, result) {
-            (Some(effect), result) => Some(Heard::Set(effect, unit, result)),
-            (None, Ok(trap)) => Some(Heard::SetTooLate(unit, trap)),
+            (Some(effect), result) => Some(ErrandResult::Set(effect, unit, result)),
+            (None, Ok(trap)) => Some(ErrandResult::SetTooLate(unit, trap)),
             (None, Err(_)) => None,
         }
     }

@@ -42,7 +42,7 @@ enum Order {
 }
 
 /// What the thread tells.
-pub(crate) enum Told {
+pub(crate) enum SpillNews {
     /// The stream has ended, and all of it is in the file.
     Ended(u64),
     /// These are not copied any more.
@@ -54,7 +54,7 @@ pub(crate) enum Told {
 /// The loop's side.
 pub(crate) struct Spill {
     orders: Sender<Order>,
-    told: Receiver<Told>,
+    told: Receiver<SpillNews>,
     wake: Arc<EventFd>,
     held: BTreeSet<u64>,
 }
@@ -101,7 +101,7 @@ impl Spill {
         self.order(Order::Copy(stream));
     }
 
-    /// Has all streams let go, as somebody else is to read them; [`Told::LetGo`] is the answer.
+    /// Has all streams let go, as somebody else is to read them; [`SpillNews::LetGo`] is the answer.
     pub fn let_go(&self) {
         self.order(Order::LetGo);
     }
@@ -113,13 +113,13 @@ impl Spill {
     }
 
     /// What the thread told since.
-    pub fn hear(&mut self) -> Vec<Told> {
-        let told: Vec<Told> = self.told.try_iter().collect();
+    pub fn hear(&mut self) -> Vec<SpillNews> {
+        let told: Vec<SpillNews> = self.told.try_iter().collect();
         for one in &told {
             match one {
-                Told::Ended(key) => _ = self.held.remove(key),
-                Told::LetGo(keys) => keys.iter().for_each(|key| _ = self.held.remove(key)),
-                Told::Lost(..) => {}
+                SpillNews::Ended(key) => _ = self.held.remove(key),
+                SpillNews::LetGo(keys) => keys.iter().for_each(|key| _ = self.held.remove(key)),
+                SpillNews::Lost(..) => {}
             }
         }
         told
@@ -131,7 +131,7 @@ struct Copier {
     epoll: Epoll,
     wake: Arc<EventFd>,
     orders: Receiver<Order>,
-    told: Sender<Told>,
+    told: Sender<SpillNews>,
     loop_wake: Arc<EventFd>,
     directory: PathBuf,
     streams: BTreeMap<u64, Copied>,
@@ -161,7 +161,7 @@ impl Copier {
                 Order::LetGo => {
                     let keys: Vec<u64> = self.streams.keys().copied().collect();
                     keys.iter().for_each(|&key| drop(self.remove(key)));
-                    self.tell(Told::LetGo(keys));
+                    self.tell(SpillNews::LetGo(keys));
                 }
             }
         }
@@ -217,13 +217,13 @@ impl Copier {
     fn refuse(&mut self, key: u64, sender: Option<Credentials>) {
         if let Some(stream) = self.remove(key) {
             warren_sys::endings::end(stream.reader, sender.map_or(u32::MAX, |sender| sender.uid));
-            self.tell(Told::Ended(key));
+            self.tell(SpillNews::Ended(key));
         }
     }
 
     fn end(&mut self, key: u64) {
         drop(self.remove(key));
-        self.tell(Told::Ended(key));
+        self.tell(SpillNews::Ended(key));
     }
 
     /// Process 1 has the file too: closing it here does not end the watching.
@@ -236,11 +236,11 @@ impl Copier {
     /// Once for each unit.
     fn lose(&mut self, unit: String, why: String) {
         if self.lost.insert(unit.clone()) {
-            self.tell(Told::Lost(unit, why));
+            self.tell(SpillNews::Lost(unit, why));
         }
     }
 
-    fn tell(&self, told: Told) {
+    fn tell(&self, told: SpillNews) {
         // Without the loop there is nobody to tell.
         let _ = self.told.send(told);
         self.loop_wake.notify();
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     /// What the thread tells next.
-    fn told(spill: &mut Spill, loop_wake: &EventFd) -> Told {
+    fn told(spill: &mut Spill, loop_wake: &EventFd) -> SpillNews {
         loop {
             let minute = std::time::Duration::from_secs(60);
             assert!(
@@ -288,14 +288,14 @@ mod tests {
         // More than any socket takes.
         writer.write_all(&[b'x'; 1 << 20]).expect("it is read");
         drop(writer);
-        assert!(matches!(told(&mut spill, &loop_wake), Told::Ended(1)));
+        assert!(matches!(told(&mut spill, &loop_wake), SpillNews::Ended(1)));
         let text = file("a.service.log");
         assert!(text.starts_with("before\nxxx") && text.len() == 7 + (1 << 20), "{}", text.len());
 
         let (mut writer, kept, copied) = stream(2, "b.service");
         spill.copy(copied);
         spill.let_go();
-        assert!(matches!(told(&mut spill, &loop_wake), Told::LetGo(keys) if keys == [2]));
+        assert!(matches!(told(&mut spill, &loop_wake), SpillNews::LetGo(keys) if keys == [2]));
         assert!(!spill.has(2));
         writer.write_all(b"after\n").expect("there is room");
         let mut room = [0; 16];
@@ -306,10 +306,10 @@ mod tests {
         writer.write_all(b"lost\n").expect("there is room");
         spill.copy(copied);
         assert!(
-            matches!(told(&mut spill, &loop_wake), Told::Lost(unit, _) if unit.starts_with("c"))
+            matches!(told(&mut spill, &loop_wake), SpillNews::Lost(unit, _) if unit.starts_with("c"))
         );
         drop(writer);
-        assert!(matches!(told(&mut spill, &loop_wake), Told::Ended(3)));
+        assert!(matches!(told(&mut spill, &loop_wake), SpillNews::Ended(3)));
         std::fs::remove_dir_all(&directory).expect("it is there");
     }
 }

@@ -16,8 +16,8 @@ use warren_core::protocol::event::Done;
 use warren_sys::eventfd::EventFd;
 use warren_sys::inotify::{Inotify, WatchFor, WatchId};
 
-use crate::base::worker_pool::{Kept, Piece, Workers};
-use crate::process::pid_file::{Found, Wanted};
+use crate::base::worker_pool::{HeldOpen, Piece, Workers};
+use crate::process::pid_file::{PidFileSearch, PidFileState};
 
 /// Not every file system tells of changes, and watches may be wanting: what is searched for is looked at so often.
 const LOOKS_APART: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub struct Searches {
 }
 
 struct Search {
-    wanted: Arc<Wanted>,
+    wanted: Arc<PidFileSearch>,
     watches: BTreeSet<WatchId>,
     /// A thread looks.
     is_looked_at: bool,
@@ -53,7 +53,8 @@ impl Searches {
     /// Nothing is searched for. The loop is woken through `wake`.
     pub fn start(wake: Arc<EventFd>) -> std::io::Result<Searches> {
         let inotify = Inotify::new().ok().map(Arc::new);
-        let keep: Vec<Kept> = inotify.iter().map(|inotify| inotify.clone() as Kept).collect();
+        let keep: Vec<HeldOpen> =
+            inotify.iter().map(|inotify| inotify.clone() as HeldOpen).collect();
         let hands = Workers::start_keeping(wake, keep)?;
         let (tell, told) = channel();
         let (searches, by_watch) = (BTreeMap::new(), BTreeMap::new());
@@ -66,7 +67,7 @@ impl Searches {
     }
 
     /// Begins one, for an effect.
-    pub fn begin(&mut self, id: EffectId, wanted: Wanted) {
+    pub fn begin(&mut self, id: EffectId, wanted: PidFileSearch) {
         if self.searches.is_empty() {
             self.looked = Instant::now();
         }
@@ -200,7 +201,7 @@ impl Patient for Searches {
 /// One look.
 fn piece(
     id: EffectId,
-    wanted: &Arc<Wanted>,
+    wanted: &Arc<PidFileSearch>,
     inotify: &Option<Arc<Inotify>>,
     tell: &Sender<(EffectId, WatchId)>,
 ) -> Piece {
@@ -212,9 +213,9 @@ fn piece(
             watch.is_some_and(|watch| tell.send((id, watch)).is_ok())
         };
         match wanted.look(watch) {
-            Found::Process(pid) => Done::MainProcess { pid: Some(pid) },
-            Found::Nobody => Done::MainProcess { pid: None },
-            Found::NotYet => Done::Failed { error: String::new() },
+            PidFileState::Process(pid) => Done::MainProcess { pid: Some(pid) },
+            PidFileState::Nobody => Done::MainProcess { pid: None },
+            PidFileState::NotYet => Done::Failed { error: String::new() },
         }
     };
     (id, Box::new(look))
@@ -233,8 +234,8 @@ mod tests {
         Searches::start(wake).expect("threads")
     }
 
-    fn wanted(path: &Path) -> Wanted {
-        Wanted { path: path.to_owned(), group: None, tracked: false, waits: true }
+    fn wanted(path: &Path) -> PidFileSearch {
+        PidFileSearch { path: path.to_owned(), group: None, tracked: false, waits: true }
     }
 
     /// The process that the next search comes to, as soon as the kernel has told of it.
@@ -324,7 +325,7 @@ mod tests {
         let group = Some(scratch.0.join("group"));
         let mut searches = searches();
         let path = scratch.0.join("pid");
-        searches.begin(EffectId(1), Wanted { path, group, tracked: true, waits: true });
+        searches.begin(EffectId(1), PidFileSearch { path, group, tracked: true, waits: true });
         assert_eq!(next(&mut searches), (1, None));
     }
 
@@ -333,11 +334,11 @@ mod tests {
         let scratch = Scratch::new("pid-now");
         let path = scratch.0.join("pid");
         let mut searches = searches();
-        searches.begin(EffectId(1), Wanted { waits: false, ..wanted(&path) });
+        searches.begin(EffectId(1), PidFileSearch { waits: false, ..wanted(&path) });
         assert_eq!(next(&mut searches), (1, None));
         let cat = cat();
         std::fs::write(&path, cat.id().to_string()).expect("a file can be written");
-        searches.begin(EffectId(2), Wanted { waits: false, ..wanted(&path) });
+        searches.begin(EffectId(2), PidFileSearch { waits: false, ..wanted(&path) });
         assert_eq!(next(&mut searches), (2, Some(cat.id())));
         end(cat);
     }

@@ -3,14 +3,14 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use crate::process::stored_fds::Offered;
+use crate::process::stored_fds::ReceivedFd;
 
 /// A file descriptor for a process.
 pub enum Passed {
     /// Of the manager's own making.
     Own(OwnedFd),
     /// One that the unit stored.
-    Stored(Rc<Offered>),
+    Stored(Rc<ReceivedFd>),
 }
 
 impl AsFd for Passed {
