@@ -168,7 +168,6 @@ impl<'a> Unit<'a> {
                 }
                 Status::Sandbox => {
                     let why = match setting.name {
-                        "DynamicUser" => "is not supported: what is to run by it is not started",
                         name if is_of_credentials(name) => {
                             "has no effect: the credential is NOT there"
                         }
