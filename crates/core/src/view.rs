@@ -10,6 +10,7 @@ use crate::model::active_state::ActiveState;
 use crate::model::admin_marks::Marked;
 use crate::model::chunked::Chunked;
 use crate::model::device_news::Sight;
+use crate::model::dynamic_user::Numbers;
 use crate::model::ids::{EffectId, JobId, UnitId};
 use crate::model::job::comes_up;
 use crate::model::job::{Job, JobKind};
@@ -67,6 +68,8 @@ pub struct View {
     pub units: Chunked<Arc<UnitRun>>,
     /// Those of them whose cgroup lies elsewhere than their files say.
     pub strays: Strays,
+    /// Users that are made for runs.
+    pub dynamic_users: Numbers,
     /// Counts.
     pub totals: Totals,
 }

@@ -94,6 +94,7 @@ impl World {
             Effect::WatchSockets { unit, on, .. } => {
                 format!("{} {}", if *on { "watch" } else { "do not watch" }, name(unit))
             }
+            Effect::LookUpNames { unit, .. } => format!("look up who {} runs as", name(unit)),
             Effect::LookUpTimer { unit, .. } => format!("look up files of {}", name(unit)),
             Effect::StampTimer { unit, .. } => format!("stamp {}", name(unit)),
             Effect::WatchPaths { unit, .. } => format!("watch paths of {}", name(unit)),

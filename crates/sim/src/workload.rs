@@ -29,6 +29,7 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     groups::draw(&mut plan);
     draw_freezing(&mut plan);
     draw_directories(&mut plan);
+    draw_users(&mut plan);
     draw_paths(&mut plan);
     draw_datagrams(&mut plan);
     draw_names_on_the_bus(&mut plan);
@@ -364,6 +365,24 @@ fn draw_directories(plan: &mut Plan) {
         let lines = format!(
             "[Service]\nRuntimeDirectory={directory}\nRuntimeDirectoryPreserve={preserve}\n"
         );
+        plan.units.set(name, text.replacen("[Service]\n", &lines, 1));
+    }
+}
+
+/// Services have users that are made for a run in one of four plans, some together: by chance of its own too.
+fn draw_users(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x6479_6e61_6d69_6300);
+    if !random.chance(250) {
+        return;
+    }
+    let services = plan.units.names().filter(|name| suffix(name.as_str()) == "service");
+    for name in services.cloned().collect::<Vec<_>>() {
+        let text = plan.units.text(&name).unwrap_or_default().to_owned();
+        if !random.chance(700) || !text.contains("[Service]") {
+            continue;
+        }
+        let names = *random.pick(&["", "", "User=one\n", "User=two\n", "User=one\nGroup=three\n"]);
+        let lines = format!("[Service]\nDynamicUser=yes\n{names}");
         plan.units.set(name, text.replacen("[Service]\n", &lines, 1));
     }
 }

@@ -118,6 +118,7 @@ fn state_files_of_all_versions_are_understood() {
                 ("timer that waits", matches!(&run.state, TypeState::Timer(Timer::Up(_)))),
                 ("path that is watched", matches!(&run.state, TypeState::Path(Path::Up(_)))),
                 ("scope that runs", matches!(&run.state, TypeState::Scope(Scope::Up(_)))),
+                ("dynamic user", history.is_some_and(|history| history.dynamic_user.is_some())),
                 ("elapse", history.is_some_and(|history| history.timer.is_some())),
             ];
             let there = parts.into_iter().filter(|(_, is_there)| *is_there);
@@ -142,6 +143,7 @@ fn state_files_of_all_versions_are_understood() {
         "Timer",
         "cgroup",
         "command",
+        "dynamic user",
         "elapse",
         "line",
         "path that is watched",

@@ -31,6 +31,7 @@ pub mod fdpass;
 pub mod file;
 pub mod heap;
 pub mod inotify;
+pub mod ipc;
 pub mod letting_go;
 pub mod memfd;
 pub mod mount;

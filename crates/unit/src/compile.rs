@@ -175,7 +175,6 @@ impl<'a> Unit<'a> {
                 }
                 Status::Sandbox => {
                     let why = match setting.name {
-                        "DynamicUser" => "is not supported: commands that need it are not started",
                         name if is_of_credentials(name) => {
                             "has no effect: the service does NOT get the credential"
                         }

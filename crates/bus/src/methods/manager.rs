@@ -117,9 +117,9 @@ methods! {
     GetUnitFileLinks "s:name b:runtime" -> "as:links" Read = files::get_links;
     SetExitCode "y:number" -> "" Write =
         |c| { let code = c.body.byte()?; Ok(Step::Ask(Call::SetExitCode(code), Then::Nothing)) };
-    LookupDynamicUserByName "s:name" -> "u:uid" Read = no_dynamic_user_of_name;
-    LookupDynamicUserByUID "u:uid" -> "s:name" Read = no_dynamic_user_of_uid;
-    GetDynamicUsers "" -> "a(us):users" Read = no_dynamic_users;
+    LookupDynamicUserByName "s:name" -> "u:uid" Read = dynamic_user_of_name;
+    LookupDynamicUserByUID "u:uid" -> "s:name" Read = dynamic_user_of_uid;
+    GetDynamicUsers "" -> "a(us):users" Read = dynamic_users;
 }
 
 /// The unit that the next argument names.
@@ -377,18 +377,34 @@ fn dump(view: &View, filter: Option<&Filter<'_>>) -> Writer {
     w
 }
 
-fn no_dynamic_user_of_name(call: &mut Invocation<'_>) -> Out {
-    let text = format!("Dynamic user {} does not exist.", call.body.str()?);
-    Err(BusError::no_such_dynamic_user(text).into())
-}
-
-fn no_dynamic_user_of_uid(call: &mut Invocation<'_>) -> Out {
-    let text = format!("Dynamic user ID {} does not exist.", call.body.u32()?);
-    Err(BusError::no_such_dynamic_user(text).into())
-}
-
-fn no_dynamic_users(_: &mut Invocation<'_>) -> Out {
+fn dynamic_user_of_name(call: &mut Invocation<'_>) -> Out {
+    let name = call.body.str()?;
+    let Some(uid) = call.view.dynamic_users.number(name) else {
+        let text = format!("Dynamic user {name} does not exist.");
+        return Err(BusError::no_such_dynamic_user(text).into());
+    };
     let mut w = Writer::new();
-    w.array(b'(', |_| ());
+    w.u32(uid);
+    Ok(Step::Reply(w))
+}
+
+fn dynamic_user_of_uid(call: &mut Invocation<'_>) -> Out {
+    let uid = call.body.u32()?;
+    let Some(name) = call.view.dynamic_users.name(uid) else {
+        let text = format!("Dynamic user ID {uid} does not exist.");
+        return Err(BusError::no_such_dynamic_user(text).into());
+    };
+    let mut w = Writer::new();
+    w.str(name);
+    Ok(Step::Reply(w))
+}
+
+fn dynamic_users(call: &mut Invocation<'_>) -> Out {
+    let mut w = Writer::new();
+    w.array(b'(', |w| {
+        for (name, uid) in call.view.dynamic_users.all() {
+            w.structure().u32(uid).str(name);
+        }
+    });
     Ok(Step::Reply(w))
 }

@@ -6,6 +6,7 @@
 
 use crate::model::admin_marks::{Marked, Notes, Remark};
 use crate::model::command_line::CommandLine;
+use crate::model::dynamic_user::DynamicUser;
 use crate::model::ids::{EffectId, JobId, UnitId};
 use crate::model::job::{Job, JobKind, JobResult};
 use crate::model::part::Part;
@@ -660,6 +661,9 @@ pub struct History {
     /// The removal of what its last run left in the file system; a record of its own.
     #[serde(skip)]
     pub clearing: Option<Clearing>,
+    /// Who its processes are, with `DynamicUser=`; a record of its own.
+    #[serde(skip)]
+    pub dynamic_user: Option<Box<DynamicUser>>,
     /// Starts, for `StartLimitBurst=`.
     pub starts: RateWindow,
     /// How the last run ended.

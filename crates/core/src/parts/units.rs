@@ -6,6 +6,7 @@
 use crate::graph::Graph;
 use crate::model::active_state::ActiveState;
 use crate::model::chunked::Chunked;
+use crate::model::dynamic_user::DynamicUser;
 use crate::model::ids::UnitId;
 use crate::model::process::Outcome;
 use crate::model::state::*;
@@ -162,6 +163,11 @@ impl Units {
 
     pub fn freezer(&self, unit: UnitId) -> Freezer {
         self.run(unit).history.as_ref().map(|history| history.freezer).unwrap_or_default()
+    }
+
+    /// Who a unit runs as, with `DynamicUser=`.
+    pub fn dynamic_user(&self, unit: UnitId) -> Option<Box<DynamicUser>> {
+        self.run(unit).history.as_ref()?.dynamic_user.clone()
     }
 
     /// The removal of what a run left that is under way.

@@ -7,6 +7,7 @@
 
 use crate::graph::{Delta, Graph};
 use crate::model::device_news::DeviceNews;
+use crate::model::dynamic_user::DynamicUser;
 use crate::model::ids::{ClientId, EffectId, UnitId};
 use crate::model::leftover::Trace;
 use crate::model::process::{CommandList, ExitStatus};
@@ -217,6 +218,8 @@ pub enum Done {
         /// Of the assertions.
         asserts: Verdict,
     },
+    /// Names were looked up in the user database.
+    Names(NamesFound),
     /// Sockets are open.
     Listening {
         /// How many file descriptors.
@@ -364,6 +367,19 @@ pub struct Spawn {
     pub sockets: Vec<UnitId>,
     /// The unit's current run.
     pub invocation: u128,
+    /// Who it runs as, with `DynamicUser=`.
+    pub dynamic_user: Option<Box<DynamicUser>>,
+}
+
+/// What the user database has of the names and numbers of a dynamic user.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NamesFound {
+    /// Names that it has.
+    pub known: Vec<Box<str>>,
+    /// Numbers that it has for other names.
+    pub taken: Vec<u32>,
+    /// Why the unit cannot run by these names, for people.
+    pub refused: Option<Box<str>>,
 }
 
 /// Something to be done.
@@ -377,6 +393,15 @@ pub enum Effect {
         unit: UnitId,
         /// What to look at.
         section: Arc<UnitSection>,
+    },
+    /// Look up who a unit is to run as → [`Done::Names`].
+    LookUpNames {
+        /// The effect's id.
+        id: EffectId,
+        /// The unit.
+        unit: UnitId,
+        /// Its names and the numbers that were given to them.
+        user: Box<DynamicUser>,
     },
     /// Start a process → [`Done::Spawned`] or [`Done::SpawnFailed`].
     Spawn(EffectId, Box<Spawn>),
@@ -653,6 +678,7 @@ impl Effect {
     pub fn id(&self) -> Option<EffectId> {
         match self {
             Effect::CheckConditions { id, .. }
+            | Effect::LookUpNames { id, .. }
             | Effect::Spawn(id, _)
             | Effect::MakeCgroup { id, .. }
             | Effect::AttachProcesses { id, .. }

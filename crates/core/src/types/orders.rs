@@ -2,7 +2,7 @@
 //!
 //! Must not: hold what only one type does.
 
-use crate::features::{cleanup, device_sight, start_limit};
+use crate::features::{cleanup, device_sight, dynamic_user, ipc, start_limit};
 use crate::graph::Graph;
 use crate::jobs::{ends, halves};
 use crate::model::active_state::ActiveState;
@@ -14,7 +14,7 @@ use crate::model::state::*;
 use crate::parts::job_queue::Turn;
 use crate::parts::units::Units;
 use crate::parts::{Core, unit_settings};
-use crate::protocol::event::{Done, Effect, Verdict};
+use crate::protocol::event::{Done, Effect, NamesFound, Verdict};
 use crate::protocol::request::Notice;
 use crate::state_change;
 use crate::types::service::stop;
@@ -108,6 +108,15 @@ fn start_checked(core: &mut Core, unit: UnitId) -> Turn {
         history.restarts = 0;
         history.relapse = None;
     }
+    if dynamic_user::look_up(core, unit) {
+        return Turn::Begun;
+    }
+    start_named(core, unit)
+}
+
+/// Starts a unit of which is known who it runs as.
+fn start_named(core: &mut Core, unit: UnitId) -> Turn {
+    ipc::begin(core, unit);
     match core.graph.definition(unit).unit_type() {
         UnitType::Service => service::start(core, unit),
         UnitType::Socket => socket::start(core, unit),
@@ -147,6 +156,10 @@ pub(crate) fn conditions_done(
     }
     let now = core.times.now;
     core.units.history_mut(unit).checking = None;
+    if let Done::Names(found) = result {
+        names_done(core, unit, found);
+        return true;
+    }
     let (conditions, asserts) = match result {
         Done::Conditions { conditions, asserts } => {
             keep_verdicts(&mut core.units, unit, conditions, asserts);
@@ -181,6 +194,18 @@ pub(crate) fn conditions_done(
         ends::finish_job(core, unit, result, reason);
     }
     true
+}
+
+/// Goes on with a start when it is known which names the user database has.
+fn names_done(core: &mut Core, unit: UnitId, found: &NamesFound) {
+    if core.units.run(unit).job.is_none() {
+        return dynamic_user::release_if_over(core, unit);
+    }
+    if dynamic_user::found(core, unit, found)
+        && let Turn::Over(result, reason) = start_named(core, unit)
+    {
+        ends::finish_job(core, unit, result, reason);
+    }
 }
 
 /// Which conditions and assertions were not met, for those who ask. Where all are, nothing is

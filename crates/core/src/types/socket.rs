@@ -216,6 +216,7 @@ fn spawn(
         environment: Vec::new(),
         sockets: Vec::new(),
         invocation,
+        dynamic_user: units.dynamic_user(unit),
     };
     command_lines::note_line(units, unit, list, index, &spawn.settings);
     outbox.effects.push(Effect::Spawn(id, Box::new(spawn)));

@@ -29,7 +29,7 @@ use crate::process::pid_file::PidFileSearch;
 use crate::published::orders::Order;
 use crate::shutdown::words::AskedBy;
 use crate::spawn::helpers::Passed;
-use crate::spawn::{mount_commands, removals};
+use crate::spawn::{dynamic_names, mount_commands, removals};
 
 /// The daemon among the processes that a forking service has left: whoever forks one leaves it to init, and what
 /// it forks itself is its own. Nobody if there are several.
@@ -51,6 +51,9 @@ impl Daemon {
         match effect {
             Effect::CheckConditions { id, section, .. } => self.checks.push((id, section)),
             Effect::Spawn(id, spawn) => self.start_spawn(id, &spawn),
+            Effect::LookUpNames { id, user, .. } => {
+                self.workers.run(id, move || Done::Names(dynamic_names::look_up(&user)));
+            }
             Effect::MakeCgroup { id, unit, settings } => {
                 let result = self.make_group(unit, &settings);
                 self.done(id, result);

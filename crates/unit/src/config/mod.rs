@@ -33,6 +33,7 @@ macro_rules! words {
 
 mod cgroup;
 mod command;
+pub mod dynamic_user;
 mod exec;
 mod kill;
 mod mount;

@@ -239,7 +239,8 @@ rows! {
     @Exec Acted Last (Bool): SetLoginEnvironment;
     @Exec Parsed Last (Bool): MemoryKSM;
     @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
-    @Exec Sandbox Last (Bool): DynamicUser RemoveIPC BindLogSockets RootEphemeral;
+    @Exec Acted Last (Bool): DynamicUser RemoveIPC;
+    @Exec Sandbox Last (Bool): BindLogSockets RootEphemeral;
     @Exec Applied Last (Bool): ProtectClock PrivateNetwork PrivateIPC PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime
         RestrictSUIDSGID ProtectKernelTunables ProtectKernelModules ProtectKernelLogs
         PrivateMounts MountAPIVFS;
