@@ -56,5 +56,5 @@ fi
 cargo --version >/dev/null
 if [ "${1:-}" = deny ] && ! command -v cargo-deny >/dev/null 2>&1; then
     echo "installing cargo-deny"
-    cargo install --quiet --locked cargo-deny@0.20.2
+    cargo install --quiet --debug --locked cargo-deny@0.20.2
 fi

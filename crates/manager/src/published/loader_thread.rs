@@ -342,7 +342,9 @@ impl LoaderThread {
             self.loader.look_nearby(&transient);
         }
         let loading = self.loader.forget(&self.graph, names);
-        self.take(token, loading)
+        let states = (!transient.is_empty()).then(|| self.states_with(&transient));
+        let answer = self.take(token, loading);
+        LoaderAnswer { states: states.or(answer.states), ..answer }
     }
 
     fn is_transient(&self, name: &UnitName) -> bool {
@@ -431,9 +433,12 @@ impl LoaderThread {
                     states.change(&definition.name, now);
                 }
                 Some(UnitFileState::Indirect) => return self.all_states(),
+                // Its file was not there before.
+                None => again.push(definition.name.clone()),
                 _ => {}
             }
         }
+        again.extend(delta.removed.iter().map(|&unit| self.graph.name(unit).clone()));
         if again.len() > STATES_APART_MAX {
             return self.all_states();
         }
