@@ -506,7 +506,8 @@ impl Server {
             return self.hear(id, frame);
         }
         let message = wire::parse(&frame)?;
-        let Some(client) = self.connections.get(&id) else { return Ok(()) };
+        let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
+        client.has_spoken = true;
         let (uid, pid) = (client.peer.uid.as_raw(), client.peer.pid.as_raw_nonzero().get());
         let origin = Origin { connection: id, client: None, caller: Caller { uid, pid } };
         match message.header.kind {
@@ -702,7 +703,7 @@ impl Server {
         let open = self
             .connections
             .iter_mut()
-            .filter(|(id, client)| client.is_open() || Some(**id) == bus);
+            .filter(|(id, client)| client.is_open() && client.has_spoken || Some(**id) == bus);
         open.filter(|(id, _)| Some(**id) != is_silent)
             .for_each(|(_, client)| add(&mut client.signals));
     }

@@ -73,10 +73,14 @@ impl ClientFiles {
             .try_for_each(|(name, text)| replace(&directory.join(format!("50-{name}.conf")), text))
     }
 
+    /// Whether this is the directory of transient units.
+    pub fn is_of_units(&self, directory: &Path) -> bool {
+        self.transient.as_deref() == Some(directory)
+    }
+
     /// Whether a file of a transient unit lies here.
     pub fn is_transient(&self, path: &str) -> bool {
-        let parent = Path::new(path).parent();
-        self.transient.as_deref().is_some_and(|directory| parent == Some(directory))
+        Path::new(path).parent().is_some_and(|parent| self.is_of_units(parent))
     }
 
     /// Removes the file of a transient unit, and what was set of it until the next boot.

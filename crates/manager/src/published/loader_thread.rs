@@ -15,7 +15,7 @@ use warren_unit_files::Root;
 
 use crate::base::clock::now;
 use crate::base::say::say;
-use crate::config::file_states::FileStates;
+use crate::config::file_states::{FileState, FileStates};
 use crate::config::first_generation::First;
 use crate::config::fleet::Applied;
 use crate::config::fleet::RulesChange;
@@ -313,8 +313,28 @@ impl LoaderThread {
                 .map(|error| format!("the files of transient units cannot be written: {error}")),
         };
         self.loader.look_nearby(&names);
-        let loading = self.loader.load_made(&self.graph, names);
-        LoaderAnswer { error, ..self.take(token, loading) }
+        let loading = self.loader.load_made(&self.graph, names.clone());
+        if error.is_some() {
+            return LoaderAnswer { error, ..self.take(token, loading) };
+        }
+        self.graph = loading.graph.clone();
+        let states = self.states_of_made(&names);
+        LoaderAnswer { states: Some(states), ..LoaderAnswer::of(token, loading, false) }
+    }
+
+    /// The states with those of units that clients made just now, of which nothing else can say anything.
+    fn states_of_made(&mut self, names: &[UnitName]) -> Arc<FileStates> {
+        let directory =
+            self.loader.snapshot().paths().position(|path| self.files.is_of_units(path));
+        let state = UnitFileState::Transient;
+        let made = FileState {
+            state,
+            of_instances: state,
+            directory: directory.and_then(|index| u16::try_from(index).ok()),
+        };
+        let mut states = (*self.states).clone();
+        names.iter().for_each(|name| states.set(name, Some(made)));
+        self.keep_states(states)
     }
 
     /// Settings of a unit that is loaded, as drop-ins: they are in force with the answer.
@@ -342,7 +362,7 @@ impl LoaderThread {
             self.loader.look_nearby(&transient);
         }
         let loading = self.loader.forget(&self.graph, names);
-        let states = (!transient.is_empty()).then(|| self.states_with(&transient));
+        let states = (!transient.is_empty()).then(|| self.states_without(&transient));
         let answer = self.take(token, loading);
         LoaderAnswer { states: states.or(answer.states), ..answer }
     }
@@ -456,6 +476,16 @@ impl LoaderThread {
     fn states_with(&mut self, units: &[UnitName]) -> Arc<FileStates> {
         let mut states = (*self.states).clone();
         self.look_again(&mut states, units);
+        self.keep_states(states)
+    }
+
+    /// The states without those of units that clients made and that are gone, unless they have another file.
+    fn states_without(&mut self, units: &[UnitName]) -> Arc<FileStates> {
+        let mut states = (*self.states).clone();
+        let (with_file, gone): (Vec<UnitName>, Vec<UnitName>) =
+            units.iter().cloned().partition(|unit| self.loader.has_file(unit));
+        gone.iter().for_each(|unit| states.set(unit, None));
+        self.look_again(&mut states, &with_file);
         self.keep_states(states)
     }
 
