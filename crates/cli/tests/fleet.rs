@@ -162,7 +162,7 @@ fn files_are_laid_out() {
     rules.check("fleet fmt --check a.conf", "= 0");
     assert_eq!(rules.warren("fleet fmt -", bad), format!("{good}= 0"));
     let said = rules.warren("fleet fmt b.conf", "");
-    assert!(said.starts_with("warren: b.conf is left as it is") && said.ends_with("= 1"), "{said}");
+    assert!(said.starts_with("warren: b.conf is not changed") && said.ends_with("= 1"), "{said}");
     assert_eq!(rules.read("b.conf"), "x = (\n");
     assert_eq!(std::fs::read_dir(&rules.0).expect("it is there").count(), 2);
 }
@@ -185,7 +185,7 @@ fn rules_that_nothing_reads_are_named() {
     std::fs::write(rules.0.join("sub/b.conf"), "object Target \"u\" { }\n").expect("written");
     rules.check(
         "fleet check .",
-        "The rules make 1 unit file: 1 target.\nwarning: ./sub/b.conf is not read: no file of . \
+        "The rules make 1 unit file: 1 target.\nwarning: ./sub/b.conf is not used: no file of . \
          includes it\n= 0",
     );
     std::fs::write(rules.0.join("c.conf"), "include_recursive \"sub\"\n").expect("written");
@@ -235,7 +235,7 @@ fn a_checkout_is_compared_with_other_rules() {
     let base = Rules::new("base", &SHOPS);
     let rules = Rules::new("candidate", &SHOPS);
     let plan = format!("fleet plan . --against {}", base.path(""));
-    rules.check(&plan, "Nothing differs.\n= 0");
+    rules.check(&plan, "No differences.\n= 0");
     std::fs::write(rules.0.join("shops.csv"), "name,word\nshop,new\nmore,a b\n").expect("written");
     rules.check(
         &plan,
