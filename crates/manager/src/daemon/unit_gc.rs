@@ -6,13 +6,11 @@
 //! unit is *leaving*: whoever names it meanwhile is sent through the loader, which brings it back. That
 //! its mount has come back is told when the loader has answered.
 
-use crate::base::patience::Patient;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use warren_core::graph::Delta;
 use warren_core::model::ids::UnitId;
-use warren_core::model::time::Monotonic;
 use warren_unit::{LoadState, UnitName};
 
 use crate::base::clock::now;
@@ -24,44 +22,6 @@ use crate::published::orders::LoaderOrder;
 /// how it ended.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 
-/// What is known of units that may be forgotten.
-#[derive(Default)]
-pub struct Collector {
-    /// Seen at rest since the last collection.
-    idle: BTreeSet<UnitId>,
-    /// At rest for some time.
-    rested: BTreeSet<UnitId>,
-    /// Given to the loader to be forgotten.
-    leaving: BTreeSet<UnitId>,
-    /// Those of them whose mounts came back.
-    mounted: BTreeSet<UnitName>,
-    /// Clients on the bus refer to them.
-    referred: BTreeSet<UnitId>,
-    due: Option<Monotonic>,
-}
-
-impl Collector {
-    /// Whether the unit is about to be forgotten.
-    pub fn is_leaving(&self, unit: UnitId) -> bool {
-        self.leaving.contains(&unit)
-    }
-
-    /// Whether this is to be told later, as the unit is about to be forgotten.
-    pub(crate) fn holds_mounted(&mut self, unit: UnitId, name: &UnitName) -> bool {
-        self.is_leaving(unit) && {
-            self.mounted.insert(name.clone());
-            true
-        }
-    }
-}
-
-impl Patient for Collector {
-    // When `Daemon::collect` is due.
-    fn deadline(&self) -> Option<Monotonic> {
-        self.due
-    }
-}
-
 impl Daemon {
     /// Notes which of these units could be forgotten.
     pub(crate) fn note_idle<'a>(&mut self, units: impl IntoIterator<Item = &'a UnitId>) {
@@ -72,8 +32,8 @@ impl Daemon {
         if found.is_empty() {
             return;
         }
-        self.collector.idle.extend(found);
-        self.collector.due.get_or_insert_with(|| now().monotonic.after(FORGOTTEN_AFTER));
+        self.loads.collector.idle.extend(found);
+        self.loads.collector.due.get_or_insert_with(|| now().monotonic.after(FORGOTTEN_AFTER));
     }
 
     /// All units are looked at once, when the manager starts.
@@ -96,20 +56,20 @@ impl Daemon {
 
     /// Whether something of the unit is kept here, or it is about to be forgotten.
     fn is_kept(&self, unit: UnitId) -> bool {
-        self.collector.is_leaving(unit)
-            || self.collector.referred.contains(&unit)
-            || self.groups.path(unit).is_some()
-            || self.accepting.connections.contains_key(&unit)
-            || self.stored_fds.has(unit)
-            || self.devices.keeps(self.core.graph().name(unit))
+        self.loads.collector.is_leaving(unit)
+            || self.loads.collector.referred.contains(&unit)
+            || self.cgroup.groups.path(unit).is_some()
+            || self.triggers.accepting.connections.contains_key(&unit)
+            || self.process.stored_fds.has(unit)
+            || self.peers.devices.keeps(self.core.graph().name(unit))
     }
 
     /// Clients on the bus refer to a unit, or no longer do.
     pub(crate) fn refer(&mut self, unit: UnitId, on: bool) {
         match on {
-            true => drop(self.collector.referred.insert(unit)),
+            true => drop(self.loads.collector.referred.insert(unit)),
             false => {
-                self.collector.referred.remove(&unit);
+                self.loads.collector.referred.remove(&unit);
                 self.note_idle(&[unit]);
             }
         }
@@ -117,15 +77,18 @@ impl Daemon {
 
     /// Has forgotten what was at rest through a whole period.
     pub(crate) fn collect(&mut self) {
-        if self.collector.due.is_none_or(|due| now().monotonic < due) || !self.events.is_empty() {
+        if self.loads.collector.due.is_none_or(|due| now().monotonic < due)
+            || !self.event_loop.events.is_empty()
+        {
             return;
         }
-        let rested = std::mem::take(&mut self.collector.rested);
-        self.collector.rested = std::mem::take(&mut self.collector.idle);
-        let more = !self.collector.rested.is_empty();
-        self.collector.due = more.then(|| now().monotonic.after(FORGOTTEN_AFTER));
+        let rested = std::mem::take(&mut self.loads.collector.rested);
+        self.loads.collector.rested = std::mem::take(&mut self.loads.collector.idle);
+        let more = !self.loads.collector.rested.is_empty();
+        self.loads.collector.due = more.then(|| now().monotonic.after(FORGOTTEN_AFTER));
         // Who was busy in between is told of again when it rests.
-        let is_due = |unit: &UnitId| rested.contains(unit) && !self.collector.rested.contains(unit);
+        let is_due =
+            |unit: &UnitId| rested.contains(unit) && !self.loads.collector.rested.contains(unit);
         let may_leave = |unit: &UnitId| {
             is_due(unit) && self.forgotten_with(*unit).is_some_and(|group| group.iter().all(is_due))
         };
@@ -135,7 +98,7 @@ impl Daemon {
         }
         let graph = self.core.graph();
         let names: Vec<UnitName> = leaving.iter().map(|&unit| graph.name(unit).clone()).collect();
-        self.collector.leaving.extend(&leaving);
+        self.loads.collector.leaving.extend(&leaving);
         let after = AfterLoad::Forgotten(leaving);
         self.load(|token| LoaderOrder::Forget { names, token }, after);
     }
@@ -143,13 +106,13 @@ impl Daemon {
     /// These are forgotten, or the loader found a reason to keep them. What only they named may
     /// follow.
     pub(crate) fn forgotten(&mut self, asked: &BTreeSet<UnitId>, delta: &Delta) {
-        self.collector.leaving.retain(|unit| !asked.contains(unit));
+        self.loads.collector.leaving.retain(|unit| !asked.contains(unit));
         self.note_idle(&delta.rewired);
-        if !self.collector.mounted.is_empty() {
+        if !self.loads.collector.mounted.is_empty() {
             // Those that are still leaving are held again.
             let graph = self.core.graph().clone();
-            self.mounts.tell_again_of(std::mem::take(&mut self.collector.mounted));
-            let changes = self.mounts.take(&graph);
+            self.triggers.mounts.tell_again_of(std::mem::take(&mut self.loads.collector.mounted));
+            let changes = self.triggers.mounts.take(&graph);
             self.take_mount_changes(changes);
         }
     }
