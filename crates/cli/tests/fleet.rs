@@ -2,19 +2,18 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use warren_testkit::Scratch;
 
 /// What the host's own Icinga would load with any configuration.
 const NO_MORE_FILES: &[&str] =
     &["-D", "Configuration.ZonesDir=none", "-D", "Configuration.DataDir=none"];
 
 /// A directory of rules of this test alone, removed at the end.
-struct Rules(PathBuf);
+struct Rules(Scratch);
 
 impl Rules {
     fn new(test: &str, files: &[(&str, &str)]) -> Rules {
-        let path = std::env::temp_dir().join(format!("warren-rules-{test}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).expect("a temporary directory can be made");
+        let path = Scratch::new(&format!("rules-{test}"));
         for (name, text) in files {
             std::fs::write(path.join(name), text).expect("it can be written");
         }
@@ -54,12 +53,6 @@ impl Rules {
     #[track_caller]
     fn check(&self, arguments: &str, expected: &str) {
         assert_eq!(self.warren(arguments, ""), expected, "{arguments}");
-    }
-}
-
-impl Drop for Rules {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
