@@ -1,6 +1,6 @@
 //! The manager's answers as text: pure functions from answers and style to what is printed.
 //!
-//! Layout and marks are those of systemctl's list-units and status, so that nobody has to learn
+//! Layout and marks are those of systemctl's list-units and status, so that administrators need not learn
 //! them again. Nothing is printed from here. Each picture begins with [`cleaned`].
 
 use std::collections::BTreeMap;

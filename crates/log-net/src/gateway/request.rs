@@ -1,4 +1,4 @@
-//! The head of a request: who asks for what, in which format. Pure.
+//! The head of a request: what it asks for, in which format. Pure.
 
 /// Longest head, bytes.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;

@@ -1,4 +1,4 @@
-//! What is told of a service that `Restart=` starts again: how often it did, when it will, what it
+//! What `warren why` says of a service that `Restart=` starts again: how often it did, when it will, what it
 //! answers, and how much of the start limit is left.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the loop does about processes and groups whose end nobody reported.
+//! What the loop does about exits and empty cgroups that were not reported.
 
 use crate::base::clock::now;
 use crate::daemon::Daemon;
