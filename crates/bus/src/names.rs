@@ -44,14 +44,14 @@ type Tell = Box<dyn Fn(&str, NameState) + Send>;
 /// Whether something was told of a name since it is watched.
 type Names = BTreeMap<String, bool>;
 
-enum Order {
+enum NameCommand {
     Watch(String),
     Leave(String),
 }
 
 /// The watcher's handle.
 pub struct NameWatcher {
-    orders: Sender<Order>,
+    orders: Sender<NameCommand>,
     wake: UnixStream,
 }
 
@@ -82,15 +82,15 @@ impl NameWatcher {
     /// Tells the state of `name` now and whenever it changes. While the bus is lost nothing is told, and
     /// afterwards that a name is free only when its owner has had time to come back as well.
     pub fn watch(&self, name: &str) {
-        self.order(Order::Watch(name.to_owned()));
+        self.order(NameCommand::Watch(name.to_owned()));
     }
 
     /// Tells no more about `name`.
     pub fn leave(&self, name: &str) {
-        self.order(Order::Leave(name.to_owned()));
+        self.order(NameCommand::Leave(name.to_owned()));
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: NameCommand) {
         // A full wake-up socket wakes as well as another byte would.
         if self.orders.send(order).is_ok() {
             let _ = (&self.wake).write(&[1]);
@@ -100,7 +100,7 @@ impl NameWatcher {
 
 struct Watcher {
     path: PathBuf,
-    queue: Receiver<Order>,
+    queue: Receiver<NameCommand>,
     woken: UnixStream,
     tell: Tell,
     names: Names,
@@ -167,12 +167,12 @@ impl Watcher {
         }
     }
 
-    fn take(&mut self, order: Order) {
+    fn take(&mut self, order: NameCommand) {
         match order {
-            Order::Leave(name) => {
+            NameCommand::Leave(name) => {
                 self.names.remove(&name);
             }
-            Order::Watch(name) => {
+            NameCommand::Watch(name) => {
                 match &mut self.bus {
                     Some(bus) => {
                         bus.ask(&name);

@@ -496,19 +496,22 @@ mod tests {
     fn that_fewer_are_kept_is_said_of_those_that_were_asked_for() {
         let told = |back, there| fewer(Subject::Boot, back, there, 10);
         assert_eq!(told(0, 10), None);
-        assert_eq!(told(0, 6).as_deref(), Some("only 6 boots are kept"));
-        assert_eq!(told(3, 3).as_deref(), Some("only 3 boots are kept from boot~3 on back"));
+        assert_eq!(told(0, 6).as_deref(), Some("only 6 recordings of a boot are kept"));
+        assert_eq!(
+            told(3, 3).as_deref(),
+            Some("only 3 recordings of a boot are kept from boot~3 on back")
+        );
     }
 
     #[test]
     fn why_there_is_none_is_told() {
         let told = |answer| missing(Subject::Boot, &answer);
         let nothing = told(json!({"records": [{"subject": "reload"}]}));
-        assert!(nothing.starts_with("no such boot is kept; a boot is kept once"), "{nothing}");
+        assert!(nothing.starts_with("no recording of this boot; a boot is kept once"), "{nothing}");
         let later = told(json!({"records": [{"subject": "boot"}]}));
-        assert_eq!(later, "no such boot is kept, only later ones; see warren chart --list");
+        assert_eq!(later, "no recording of this boot, only later ones; see warren chart --list");
         let trouble = told(json!({"records": [], "trouble": "/x: No space left on device"}));
-        let expect = "no such boot is kept: the last could not be: /x: No space left on device";
+        let expect = "no recording of this boot: the last one could not be saved: /x: No space left on device";
         assert_eq!(trouble, expect);
     }
 
@@ -523,7 +526,9 @@ mod tests {
         assert_eq!(When::Unix(1_007).monotonic_us(now), Some(57_000_000));
         assert_eq!(When::Unix(u64::MAX).monotonic_us(now).map(|us| us > 1 << 60), Some(true));
         let now = Now { slept_us: 7_500_000, ..now };
-        assert!(When::Unix(990).remark(now).is_some_and(|text| text.contains("slept 7.500 s")));
+        assert!(
+            When::Unix(990).remark(now).is_some_and(|text| text.contains("suspended for 7.500 s"))
+        );
         assert_eq!(When::Ago(Duration::from_secs(20)).remark(now), None);
     }
 

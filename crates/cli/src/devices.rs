@@ -182,7 +182,7 @@ dev-x.device is waited for by x.mount: no such device was seen
         check(row("failed"), "It has failed: warren why warren-deviced");
         let mut unmet = row("inactive");
         unmet["unmet"] = json!(["ConditionVirtualization=!container"]);
-        let said = "warren-deviced.service does not run here: ConditionVirtualization=!container is \
+        let said = "warren-deviced.service does not run here: its condition ConditionVirtualization=!container is \
                     not met.";
         check(unmet, said);
         let absent = "warren-deviced.service is not installed here.";

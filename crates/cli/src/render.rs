@@ -1,6 +1,6 @@
 //! The manager's answers as text: pure functions from answers and style to what is printed.
 //!
-//! Layout and marks are those of systemctl's list-units and status, so that nobody has to learn
+//! Layout and marks are those of systemctl's list-units and status, so that administrators need not learn
 //! them again. Nothing is printed from here. Each picture begins with [`cleaned`].
 
 use std::collections::BTreeMap;
@@ -236,10 +236,8 @@ fn log_withheld(out: &mut String, is_withheld: bool, style: Style) {
 pub fn file(file: &CatFile, is_terminal: bool, style: Style) -> String {
     let heading = style.paint(Tone::Dim, &format!("# {}", clean(&file.path)));
     let text = match (&file.unread, is_terminal) {
-        _ if file.withheld == Some(true) => {
-            "# left out: not everybody may read this file; run as root to see it".to_owned()
-        }
-        (Some(why), _) => format!("# left out: it cannot be read: {}", clean(why)),
+        _ if file.withheld == Some(true) => "# not shown: only root may read this file".to_owned(),
+        (Some(why), _) => format!("# not shown: cannot read it: {}", clean(why)),
         (None, true) => clean_lines(&file.text),
         (None, false) => file.text.clone(),
     };

@@ -1,4 +1,4 @@
-//! What is done with unit files: by the manager, or in the root of an image that nobody runs yet
+//! What is done with unit files: by the manager, or in the root of an image that is not running
 //! (`--root`), by the same planner.
 
 use std::path::Path;

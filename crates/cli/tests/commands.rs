@@ -557,7 +557,10 @@ fn verify_checks_a_drop_in_with_its_unit_or_alone_where_it_is_for_many() {
         "{said}"
     );
     let said = warren(&["verify", &file("elsewhere", "[Service]\n")]);
-    assert!(said.contains("elsewhere is no directory UNIT.d") && said.ends_with("= 1"), "{said}");
+    assert!(
+        said.contains("elsewhere is not a directory UNIT.d") && said.ends_with("= 1"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn a_group_of_this_host_is_not_called_anothers() {
             "complete, not started automatically: owned by system \"there\"\n",
         ),
         // Nobody knows what this host is called.
-        ("here", "/nowhere".as_ref(), "not started by itself: owned by system \"here\"\n"),
+        ("here", "/nowhere".as_ref(), "not started automatically: owned by system \"here\"\n"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warren"));
         let output = command.args(["devices", "scan", &path(name)]).env("PATH", at).output();

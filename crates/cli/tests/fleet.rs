@@ -2,19 +2,18 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use warren_testkit::Scratch;
 
 /// What the host's own Icinga would load with any configuration.
 const NO_MORE_FILES: &[&str] =
     &["-D", "Configuration.ZonesDir=none", "-D", "Configuration.DataDir=none"];
 
 /// A directory of rules of this test alone, removed at the end.
-struct Rules(PathBuf);
+struct Rules(Scratch);
 
 impl Rules {
     fn new(test: &str, files: &[(&str, &str)]) -> Rules {
-        let path = std::env::temp_dir().join(format!("warren-rules-{test}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).expect("a temporary directory can be made");
+        let path = Scratch::new(&format!("rules-{test}"));
         for (name, text) in files {
             std::fs::write(path.join(name), text).expect("it can be written");
         }
@@ -54,12 +53,6 @@ impl Rules {
     #[track_caller]
     fn check(&self, arguments: &str, expected: &str) {
         assert_eq!(self.warren(arguments, ""), expected, "{arguments}");
-    }
-}
-
-impl Drop for Rules {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -162,7 +155,7 @@ fn files_are_laid_out() {
     rules.check("fleet fmt --check a.conf", "= 0");
     assert_eq!(rules.warren("fleet fmt -", bad), format!("{good}= 0"));
     let said = rules.warren("fleet fmt b.conf", "");
-    assert!(said.starts_with("warren: b.conf is left as it is") && said.ends_with("= 1"), "{said}");
+    assert!(said.starts_with("warren: b.conf is not changed") && said.ends_with("= 1"), "{said}");
     assert_eq!(rules.read("b.conf"), "x = (\n");
     assert_eq!(std::fs::read_dir(&rules.0).expect("it is there").count(), 2);
 }
@@ -185,7 +178,7 @@ fn rules_that_nothing_reads_are_named() {
     std::fs::write(rules.0.join("sub/b.conf"), "object Target \"u\" { }\n").expect("written");
     rules.check(
         "fleet check .",
-        "The rules make 1 unit file: 1 target.\nwarning: ./sub/b.conf is not read: no file of . \
+        "The rules make 1 unit file: 1 target.\nwarning: ./sub/b.conf is not used: no file of . \
          includes it\n= 0",
     );
     std::fs::write(rules.0.join("c.conf"), "include_recursive \"sub\"\n").expect("written");
@@ -235,7 +228,7 @@ fn a_checkout_is_compared_with_other_rules() {
     let base = Rules::new("base", &SHOPS);
     let rules = Rules::new("candidate", &SHOPS);
     let plan = format!("fleet plan . --against {}", base.path(""));
-    rules.check(&plan, "Nothing differs.\n= 0");
+    rules.check(&plan, "No differences.\n= 0");
     std::fs::write(rules.0.join("shops.csv"), "name,word\nshop,new\nmore,a b\n").expect("written");
     rules.check(
         &plan,

@@ -1,10 +1,10 @@
 //! `warren fleet lsp` as an editor uses it.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
+use warren_testkit::Scratch;
 
 const RULES: &str = "\
 template Service \"base\" {
@@ -24,16 +24,14 @@ struct Editor {
     server: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    directory: PathBuf,
+    directory: Scratch,
     next: u64,
 }
 
 impl Editor {
     fn start(test: &str) -> Editor {
-        let name = format!("warren lsp {test}-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        let _ = std::fs::remove_dir_all(&directory);
-        std::fs::create_dir_all(&directory).expect("a temporary directory can be made");
+        // A path with a space.
+        let directory = Scratch::new(&format!("lsp {test}"));
         std::fs::write(directory.join("a.conf"), RULES).expect("written");
         let mut server = Command::new(env!("CARGO_BIN_EXE_warren"))
             .args(["fleet", "lsp"])
@@ -126,7 +124,6 @@ impl Drop for Editor {
     fn drop(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

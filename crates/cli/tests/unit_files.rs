@@ -3,24 +3,17 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use warren_testkit::Scratch;
 
 /// An image that goes away with it.
-struct Image(PathBuf);
-
-impl Drop for Image {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+struct Image(Scratch);
 
 impl Image {
     /// A merged image, as distributions make them: `/lib` is a link.
     fn new(label: &str) -> Image {
-        let path =
-            std::env::temp_dir().join(format!("warren-image-{label}-{}", std::process::id()));
-        let image = Image(path);
+        let image = Image(Scratch::new(&format!("image-{label}")));
         for (path, text) in [
             ("etc/machine-id", "0123456789abcdef0123456789abcdef\n"),
             ("etc/systemd/system-preset/10.preset", "enable b.service\ndisable *\n"),

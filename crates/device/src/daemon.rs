@@ -25,7 +25,7 @@ use crate::lvm::area::TextKey;
 use crate::lvm::group::VolumeGroup;
 use crate::names;
 use crate::news::Teller;
-use crate::orders::Order;
+use crate::orders::ExecutorOrder;
 use crate::readers::{Answer, Outcome, Readers};
 use crate::report::{self, Details, Report};
 use crate::sysfs::{BlockDevice, Roots};
@@ -247,7 +247,7 @@ impl Daemon {
 
     /// Has the executor tell the manager that this daemon is well; nothing without one.
     pub fn say_alive(&mut self) {
-        self.order(Order::Alive);
+        self.order(ExecutorOrder::Alive);
     }
 
     /// True when the first pass is over and all that it led to.
@@ -468,7 +468,7 @@ impl Daemon {
     fn activate(&mut self, starts: &[Start]) {
         let plan = activate::plan(&self.index, starts);
         starts.iter().for_each(|start| self.touch(Some(start.group)));
-        plan.files.into_iter().for_each(|file| self.order(Order::Write(file)));
+        plan.files.into_iter().for_each(|file| self.order(ExecutorOrder::Write(file)));
         for command in plan.commands {
             self.log(format!("start: {}", command.words.join(" ")));
             if let Some(hands) = &mut self.hands {
@@ -514,17 +514,17 @@ impl Daemon {
 
     fn write_online(&mut self, device: &Device) {
         if let Some(file) = online_file(&self.index, device) {
-            self.order(Order::Write(file));
+            self.order(ExecutorOrder::Write(file));
         }
     }
 
     fn remove_online(&mut self, device: &Device) {
         if let Role::Lvm { pv, .. } = device.role {
-            self.order(Order::Remove(online_path(pv), device.number));
+            self.order(ExecutorOrder::Remove(online_path(pv), device.number));
         }
     }
 
-    fn order(&mut self, order: Order) {
+    fn order(&mut self, order: ExecutorOrder) {
         if let Some(hands) = &mut self.hands {
             hands.order(order);
         }

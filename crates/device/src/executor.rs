@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::{fdpass, memfd, notify, storage};
 
-use crate::orders::{self, Answer, Order, Run};
+use crate::orders::{self, Answer, ExecutorOrder, Run};
 
 mod files;
 mod runner;
@@ -77,7 +77,7 @@ fn carry_out(
     Ok(())
 }
 
-fn obey(order: Option<Order>, places: &Places, runner: &mut Runner) -> Option<Answer> {
+fn obey(order: Option<ExecutorOrder>, places: &Places, runner: &mut Runner) -> Option<Answer> {
     let Some(order) = order else {
         return Some(Answer::Trouble("refused a malformed order".to_owned()));
     };
@@ -86,33 +86,33 @@ fn obey(order: Option<Order>, places: &Places, runner: &mut Runner) -> Option<An
         done.err().map(|error| Answer::Trouble(format!("{path}: {error}")))
     };
     match (order, refusal) {
-        (Order::Run(Run { id, .. }) | Order::Register(id, _), Some(why)) => {
+        (ExecutorOrder::Run(Run { id, .. }) | ExecutorOrder::Register(id, _), Some(why)) => {
             Some(Answer::Ended(id, Err(why)))
         }
         (_, Some(why)) => Some(Answer::Trouble(why)),
-        (Order::Alive, None) => {
+        (ExecutorOrder::Alive, None) => {
             // What cannot be sent is asked for again soon.
             let _ = notify::send("WATCHDOG=1", &[]);
             None
         }
-        (Order::Run(run), None) => {
+        (ExecutorOrder::Run(run), None) => {
             runner.submit(run);
             None
         }
-        (Order::Write(file), None) => {
+        (ExecutorOrder::Write(file), None) => {
             trouble(&file.path, files::write(&places.lvm_run, &file.path, &file.text))
         }
-        (Order::Remove(path, number), None) => {
+        (ExecutorOrder::Remove(path, number), None) => {
             trouble(&path, files::remove(&places.lvm_run, &path, number))
         }
-        (Order::Link(link, node), None) => {
+        (ExecutorOrder::Link(link, node), None) => {
             trouble(&link, files::link(&places.dev, &link, node.as_deref()))
         }
-        (Order::Keep(group, begun), None) => {
+        (ExecutorOrder::Keep(group, begun), None) => {
             let (name, text) = (group.to_string(), begun.map(|begun| begun.to_text()));
             trouble(&name, files::keep(&places.records, &name, text.as_deref()))
         }
-        (Order::Register(id, node), None) => {
+        (ExecutorOrder::Register(id, node), None) => {
             let path = places.dev.join(node.trim_start_matches("/dev/"));
             let done = storage::register_btrfs(&path);
             Some(Answer::Ended(id, done.map_err(|error| error.to_string())))

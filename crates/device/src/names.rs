@@ -1,4 +1,4 @@
-//! The names below `/dev` that a device has when nobody else makes any: without udev. Pure.
+//! The names below `/dev` that a device has without udev. Pure.
 //!
 //! They are those that fstab(5) leads to: by file system identifier and label, by partition
 //! identifier and label, and the names of device-mapper. How a label becomes a name is udev's

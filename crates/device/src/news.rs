@@ -1,4 +1,4 @@
-//! What the manager is told of devices: one message for all that happened in a turn. Pure. What a message says is
+//! Messages to the manager about devices: one for all that happened in a turn. Pure. What a message says is
 //! [`warren_wire::device_link`].
 
 use std::collections::{BTreeMap, BTreeSet};

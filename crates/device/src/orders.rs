@@ -16,7 +16,7 @@ use crate::lvm::LvmId;
 
 /// One thing to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
+pub enum ExecutorOrder {
     /// A file of lvm2 is written.
     Write(RunFile),
     /// lvm2's file of a PV goes, if it is of this device.
@@ -66,19 +66,19 @@ const NODE_BYTES_MAX: usize = 1024;
 /// Directories of links that are made.
 pub const LINK_DIRECTORIES: [&str; 4] = ["by-uuid", "by-label", "by-partuuid", "by-partlabel"];
 
-impl Order {
+impl ExecutorOrder {
     /// Why it is not carried out.
     pub fn refusal(&self) -> Option<String> {
         let (is_fine, what) = match self {
-            Order::Write(file) => (is_run_path(&file.path), &file.path),
-            Order::Remove(path, _) => (is_online_path(path), path),
-            Order::Link(link, node) => {
+            ExecutorOrder::Write(file) => (is_run_path(&file.path), &file.path),
+            ExecutorOrder::Remove(path, _) => (is_online_path(path), path),
+            ExecutorOrder::Link(link, node) => {
                 (is_link(link) && node.as_deref().is_none_or(is_relative), link)
             }
-            Order::Register(_, node) => (is_node(node), node),
+            ExecutorOrder::Register(_, node) => (is_node(node), node),
             // What is none of its kind could not be read.
-            Order::Keep(..) | Order::Alive => return None,
-            Order::Run(run) => (is_program(&run.words), &run.words.join(" ")),
+            ExecutorOrder::Keep(..) | ExecutorOrder::Alive => return None,
+            ExecutorOrder::Run(run) => (is_program(&run.words), &run.words.join(" ")),
         };
         (!is_fine).then(|| {
             let what: String = what.chars().take(NODE_BYTES_MAX).collect();
@@ -88,33 +88,38 @@ impl Order {
 
     fn to_json(&self) -> Value {
         match self {
-            Order::Write(file) => json!(["write", file.path, file.text]),
-            Order::Remove(path, number) => json!(["remove", path, number.to_string()]),
-            Order::Link(link, node) => json!(["link", link, node]),
-            Order::Register(id, node) => json!(["register", id, node]),
-            Order::Keep(group, begun) => {
+            ExecutorOrder::Write(file) => json!(["write", file.path, file.text]),
+            ExecutorOrder::Remove(path, number) => json!(["remove", path, number.to_string()]),
+            ExecutorOrder::Link(link, node) => json!(["link", link, node]),
+            ExecutorOrder::Register(id, node) => json!(["register", id, node]),
+            ExecutorOrder::Keep(group, begun) => {
                 json!(["keep", group.to_string(), begun.as_ref().map(StartRecord::to_text)])
             }
-            Order::Run(run) => json!(["run", run.id, run.udev, run.words]),
-            Order::Alive => json!(["alive"]),
+            ExecutorOrder::Run(run) => json!(["run", run.id, run.udev, run.words]),
+            ExecutorOrder::Alive => json!(["alive"]),
         }
     }
 
-    fn of_json(value: &Value) -> Option<Order> {
+    fn of_json(value: &Value) -> Option<ExecutorOrder> {
         let text = |at: usize| value.get(at)?.as_str().map(str::to_owned);
         Some(match value.get(0)?.as_str()? {
-            "write" => Order::Write(RunFile { path: text(1)?, text: text(2)? }),
-            "remove" => Order::Remove(text(1)?, DeviceNumber::parse(&text(2)?)?),
-            "link" if value.get(2)?.is_null() => Order::Link(text(1)?, None),
-            "link" => Order::Link(text(1)?, Some(text(2)?)),
-            "register" => Order::Register(value.get(1)?.as_u64()?, text(2)?),
-            "alive" => Order::Alive,
-            "keep" if value.get(2)?.is_null() => Order::Keep(GroupId::parse(&text(1)?)?, None),
-            "keep" => Order::Keep(GroupId::parse(&text(1)?)?, Some(StartRecord::parse(&text(2)?)?)),
+            "write" => ExecutorOrder::Write(RunFile { path: text(1)?, text: text(2)? }),
+            "remove" => ExecutorOrder::Remove(text(1)?, DeviceNumber::parse(&text(2)?)?),
+            "link" if value.get(2)?.is_null() => ExecutorOrder::Link(text(1)?, None),
+            "link" => ExecutorOrder::Link(text(1)?, Some(text(2)?)),
+            "register" => ExecutorOrder::Register(value.get(1)?.as_u64()?, text(2)?),
+            "alive" => ExecutorOrder::Alive,
+            "keep" if value.get(2)?.is_null() => {
+                ExecutorOrder::Keep(GroupId::parse(&text(1)?)?, None)
+            }
+            "keep" => ExecutorOrder::Keep(
+                GroupId::parse(&text(1)?)?,
+                Some(StartRecord::parse(&text(2)?)?),
+            ),
             "run" => {
                 let words = value.get(3)?.as_array()?.iter();
                 let words = words.map(|word| word.as_str().map(str::to_owned));
-                Order::Run(Run {
+                ExecutorOrder::Run(Run {
                     id: value.get(1)?.as_u64()?,
                     udev: value.get(2)?.as_bool()?,
                     words: words.collect::<Option<_>>()?,
@@ -126,13 +131,13 @@ impl Order {
 }
 
 /// Orders as one message.
-pub fn write(orders: &[Order]) -> String {
+pub fn write(orders: &[ExecutorOrder]) -> String {
     orders.iter().map(|order| format!("{}\n", order.to_json())).collect()
 }
 
 /// The orders of a message; `None` for each line that is none.
-pub fn read(message: &str) -> impl Iterator<Item = Option<Order>> + '_ {
-    message.lines().map(|line| Order::of_json(&serde_json::from_str(line).ok()?))
+pub fn read(message: &str) -> impl Iterator<Item = Option<ExecutorOrder>> + '_ {
+    message.lines().map(|line| ExecutorOrder::of_json(&serde_json::from_str(line).ok()?))
 }
 
 impl Answer {
@@ -248,13 +253,13 @@ fn is_assembly(words: &[&str]) -> bool {
 mod tests {
     use super::*;
 
-    fn run(line: &str) -> Order {
+    fn run(line: &str) -> ExecutorOrder {
         let words = line.split(' ').map(str::to_owned).collect();
-        Order::Run(Run { id: 7, udev: true, words })
+        ExecutorOrder::Run(Run { id: 7, udev: true, words })
     }
 
     #[track_caller]
-    fn check(order: Order, is_done: bool) {
+    fn check(order: ExecutorOrder, is_done: bool) {
         assert_eq!(order.refusal().is_none(), is_done, "{order:?}");
         let message = write(std::slice::from_ref(&order));
         assert_eq!(read(&message).collect::<Vec<_>>(), [Some(order)], "{message}");
@@ -298,8 +303,9 @@ mod tests {
 
     #[test]
     fn files_and_links_stay_where_they_belong() {
-        let file =
-            |path: &str| Order::Write(RunFile { path: path.to_owned(), text: "x\n".to_owned() });
+        let file = |path: &str| {
+            ExecutorOrder::Write(RunFile { path: path.to_owned(), text: "x\n".to_owned() })
+        };
         let pv = "a".repeat(32);
         check(file(&format!("pvs_online/{pv}")), true);
         check(file("pvs_lookup/data"), true);
@@ -309,10 +315,11 @@ mod tests {
             check(file(path), false);
         }
         let number = DeviceNumber { major: 8, minor: 1 };
-        check(Order::Remove(format!("pvs_online/{pv}"), number), true);
-        check(Order::Remove("vgs_online/data".to_owned(), number), false);
-        let link =
-            |link: &str, node: Option<&str>| Order::Link(link.to_owned(), node.map(str::to_owned));
+        check(ExecutorOrder::Remove(format!("pvs_online/{pv}"), number), true);
+        check(ExecutorOrder::Remove("vgs_online/data".to_owned(), number), false);
+        let link = |link: &str, node: Option<&str>| {
+            ExecutorOrder::Link(link.to_owned(), node.map(str::to_owned))
+        };
         check(link("disk/by-uuid/x", Some("sda")), true);
         check(link("disk/by-label/a\\x20b", Some("cciss/c0d0")), true);
         check(link("disk/by-partlabel/ä", None), true);
@@ -327,12 +334,15 @@ mod tests {
         ] {
             check(link(place, node), false);
         }
-        check(Order::Register(1, "/dev/sda".to_owned()), true);
-        check(Order::Register(1, "/etc/passwd".to_owned()), false);
+        check(ExecutorOrder::Register(1, "/dev/sda".to_owned()), true);
+        check(ExecutorOrder::Register(1, "/etc/passwd".to_owned()), false);
         let group = GroupId::parse("md:00112233-4455-6677-8899-aabbccddeeff").expect("a group");
         let volumes = ["home".to_owned()].into();
-        check(Order::Keep(group, Some(StartRecord { volumes, ..StartRecord::default() })), true);
-        check(Order::Keep(group, None), true);
+        check(
+            ExecutorOrder::Keep(group, Some(StartRecord { volumes, ..StartRecord::default() })),
+            true,
+        );
+        check(ExecutorOrder::Keep(group, None), true);
     }
 
     #[test]

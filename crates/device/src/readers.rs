@@ -1,7 +1,7 @@
 //! Threads that read devices: several at once, each device in bounded time.
 //!
 //! A read of a dead disk may never return, and nothing can take it back. Its thread is soon taken for
-//! slow and another takes its place, so that who is behind does not wait; later it is written off, and
+//! slow and another takes its place, so that reads behind it do not wait; later it is written off, and
 //! whoever waits is told [`Outcome::TimedOut`]. If the read does return after all, its result is
 //! delivered late.
 

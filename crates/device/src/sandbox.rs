@@ -1,4 +1,4 @@
-//! What the process that reads disks gives up first: whoever writes a hostile label gains a process
+//! What the process that reads disks gives up first: the author of a hostile label gains a process
 //! that can read disks, and nothing else.
 //!
 //! It keeps the capability to read what others own (capabilities(7), CAP_DAC_READ_SEARCH), is nobody,

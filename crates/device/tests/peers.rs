@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -26,23 +26,6 @@ use warren_device::md::{MdMember, Role, Version};
 use warren_device::partition::TableKind;
 use warren_device::read::{Image, Scratch};
 use warren_device::scan::{Content, Scan, scan};
-
-/// A directory that goes when the test ends.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Directory {
-        let path = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
-        fs::create_dir(&path).expect("the temporary directory takes one more");
-        Directory(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// True when each of these programs is there; says so when one is not.
 fn have(test: &str, programs: &[&str]) -> bool {
@@ -132,7 +115,7 @@ fn file_systems_and_tables_are_what_blkid_says() {
     if !have("file_systems_and_tables_are_what_blkid_says", &programs) {
         return;
     }
-    let dir = Directory::new("blkid");
+    let dir = warren_testkit::Scratch::new("blkid");
     let made = shell(&format!("cd {}\n{MAKE_ALL}", dir.0.display()));
     made.expect("all tools work on files");
     let mut seen = 0;
@@ -173,7 +156,7 @@ fn lost_headers_are_told_by_second_ones_as_cryptsetup_does() {
     if !have(TEST, &["cryptsetup", "blkid"]) {
         return;
     }
-    let dir = Directory::new("luks");
+    let dir = warren_testkit::Scratch::new("luks");
     for kib in [16, 32, 64, 128, 256, 512, 1024, 2048, 4096] {
         let path = dir.0.join(kib.to_string());
         let made = shell(&format!(
@@ -199,7 +182,7 @@ fn members_of_btrfs_are_counted_as_btrfs_does() {
     if !have("members_of_btrfs_are_counted_as_btrfs_does", &["mkfs.btrfs", "btrfs"]) {
         return;
     }
-    let dir = Directory::new("btrfs");
+    let dir = warren_testkit::Scratch::new("btrfs");
     let script = format!(
         "cd {}; truncate -s 200M a b c; mkfs.btrfs -q -d raid0 -m raid1 a b c
          for f in a b c; do btrfs inspect-internal dump-super $f; done",
@@ -227,7 +210,7 @@ fn superblocks_of_arrays_are_read_as_mdadm_does() {
     if !have("superblocks_of_arrays_are_read_as_mdadm_does", &["mdadm", "blkid"]) {
         return;
     }
-    let dir = Directory::new("md");
+    let dir = warren_testkit::Scratch::new("md");
     for version in [Version::V090, Version::V10, Version::V11, Version::V12] {
         for (number, role) in [(0, Role::Active(0)), (1, Role::Active(1)), (2, Role::Spare)] {
             for size in [8 << 20, (8 << 20) + 512 * 77] {
@@ -244,7 +227,7 @@ fn disks_of_firmware_raids_are_what_blkid_says() {
     if !have("disks_of_firmware_raids_are_what_blkid_says", &["blkid", "mkfs.ext4"]) {
         return;
     }
-    let dir = Directory::new("firmware");
+    let dir = warren_testkit::Scratch::new("firmware");
     for format in [Format::Intel, Format::Ddf] {
         let path = dir.0.join(format.as_str());
         shell(&format!("truncate -s 8M {0}; mkfs.ext4 -q {0}", path.display())).expect("a file");
@@ -322,7 +305,7 @@ fn write(disk: &Disk, size: u64, path: &Path) {
 // ---- lvm2 ----
 
 /// Runs lvm.sh; `None`, with a word why, where it cannot.
-fn lvm_disks(dir: &Directory) -> Option<()> {
+fn lvm_disks(dir: &warren_testkit::Scratch) -> Option<()> {
     const TEST: &str = "groups_are_what_lvm2_says";
     if !have(TEST, &["lvm", "losetup", "unshare", "python3"]) {
         return None;
@@ -340,20 +323,20 @@ fn lvm_disks(dir: &Directory) -> Option<()> {
 }
 
 /// The lines of what lvm2 said, blanks cut, sorted; several lines of one volume are told apart.
-fn said(dir: &Directory, name: &str) -> BTreeSet<String> {
+fn said(dir: &warren_testkit::Scratch, name: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(dir.0.join(name)).expect("lvm.sh writes it");
     text.lines().map(|line| line.trim().to_owned()).collect()
 }
 
 /// Loop device of each disk, by the disk's name.
-fn loops(dir: &Directory) -> BTreeMap<String, String> {
+fn loops(dir: &warren_testkit::Scratch) -> BTreeMap<String, String> {
     let text = fs::read_to_string(dir.0.join("loops")).expect("lvm.sh writes it");
     text.lines().filter_map(|l| l.split_once(' ')).map(|(l, d)| (d.into(), l.into())).collect()
 }
 
 #[test]
 fn groups_are_what_lvm2_says() {
-    let dir = Directory::new("lvm");
+    let dir = warren_testkit::Scratch::new("lvm");
     if lvm_disks(&dir).is_none() {
         return;
     }
@@ -400,7 +383,7 @@ fn groups_are_what_lvm2_says() {
 
 /// What lvm2 leaves below /run/lvm when all disks arrive is what we write for them; it also says
 /// "complete" of a group that is not to be activated by itself, which we do not start.
-fn check_run_files(dir: &Directory) {
+fn check_run_files(dir: &warren_testkit::Scratch) {
     let policy = Policy { system_ids: ["thishost".to_owned()].into(), ..Policy::default() };
     let mut arrivals = Vec::new();
     for (disk, path) in loops(dir) {
@@ -481,7 +464,7 @@ fn sorted_if(sort: bool, text: &str) -> String {
 /// Of a snapshot and its origin lvm2 says that the other one is absent only where it can ask
 /// device-mapper, or when they are being merged.
 fn check_health(
-    dir: &Directory,
+    dir: &warren_testkit::Scratch,
     group: &VolumeGroup,
     disk: &str,
     is_there: &dyn Fn(usize) -> bool,
@@ -560,7 +543,7 @@ fn volume_lines(group: &VolumeGroup, devices: &Devices) -> Vec<String> {
 }
 
 /// The same of lvm2's words, which have a line for each segment.
-fn volumes_said(dir: &Directory) -> BTreeSet<String> {
+fn volumes_said(dir: &warren_testkit::Scratch) -> BTreeSet<String> {
     let mut parts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in said(dir, "lvs") {
         let fields: Vec<&str> = line.split('|').collect();

@@ -1,4 +1,4 @@
-//! Items shared out among threads: each thread takes the next item that nobody has taken until none
+//! Items shared out among threads: each thread takes the next free item until none
 //! is left, so that no thread waits for a slow one.
 //!
 //! It is the one place of this crate where threads meet, and all that they have in common is one

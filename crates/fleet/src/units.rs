@@ -230,7 +230,7 @@ impl Writer<'_> {
         let suffix = self.unit_type.suffix();
         let unit = UnitName::parse(&owner).ok().filter(|u| u.unit_type() == self.unit_type);
         if unit.is_none() && owner != suffix {
-            let message = format!("'{owner}' is no {suffix}, so this cannot be a drop-in of it");
+            let message = format!("'{owner}' is not a {suffix}, so this cannot be a drop-in of it");
             return Err(Diagnostic::error(place, message));
         }
         let name = self.heap.text(self.object.name);
@@ -513,7 +513,7 @@ mod tests {
             "# db.service.d/shop-50-limits.conf (2)\n[Service]\nMemoryMax=1G  # 4\n\
              # db.service.d/wrong.conf (15)\n[Service]\nMemoryMax=much  # 17\n\
              # service.d/all.conf (7)\n[Service]\nCPUWeight=20  # 9\n\
-             12 error: 'db.socket' is no service, so this cannot be a drop-in of it\n\
+             12 error: 'db.socket' is not a service, so this cannot be a drop-in of it\n\
              14 error: 'a/b' is not a valid name of a drop-in\n\
              17 error: db.service.d/wrong.conf: MemoryMax=: 'much' is not a size in bytes\n",
         );

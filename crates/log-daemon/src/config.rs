@@ -455,7 +455,7 @@ mod tests {
         let expected = [
             "f:6: unknown setting No=",
             "f:7: MinUse=x: expected a size in bytes, with K, M, G, T, P or E",
-            "f:11: 'Bad' is no name of a class: a-z, 0-9 and _ are, 32 at most",
+            "f:11: 'Bad' is not a class name: 1 to 32 of a-z, 0-9 and _",
             "f:12: is not in the section [Journal] or [Class NAME]",
         ];
         assert_eq!(faults, expected);

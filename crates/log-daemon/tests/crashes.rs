@@ -325,7 +325,9 @@ fn a_flush_to_a_file_system_that_hangs_is_given_up_and_done_later() {
     one_life(&crowd, 1000, "FlushToVar", &mut lab, |lab| {
         crowd.end();
         let stays = |entry: Entry| {
-            entry.get("MESSAGE").is_some_and(|text| text.starts_with(b"Messages stay in memory"))
+            entry
+                .get("MESSAGE")
+                .is_some_and(|text| text.starts_with(b"Cannot write to disk; messages stay"))
         };
         wait(lab, || read(&memory).any(stays));
         let before = crowd.sent();

@@ -98,11 +98,11 @@ fn nothing_is_lost_without_a_word() {
     check("1 more from ");
     check("messages with broken framing");
     check("Dropped a field: the entry has too many: X (");
-    check("fields beyond an entry's number");
+    check("fields beyond the number allowed");
     check("Dropped a field that clients may not set: \"_PID\" (");
     check("fields that clients may not set");
     check("Closed a log stream: its header is invalid (");
-    check("streams without a header");
+    check("log streams without a valid header");
     let about = lab.read(Expr::field("OBJECT_PID", std::process::id().to_string()));
     assert!(about.len() >= 5, "readers find them: {}", about.len());
 }
@@ -280,7 +280,7 @@ fn one_stream_too_many_is_closed_at_once() {
     let told = told.iter().map(|entry| shown(entry, "MESSAGE"));
     let told: Vec<String> = told.filter(|text| text.ends_with("no more are taken")).collect();
     assert!(!told.is_empty() && told.len() <= 2 + wanted / room, "when it begins: {told:?}");
-    assert_eq!(told[0], format!("{room} clients have streams: no more are taken"));
+    assert_eq!(told[0], format!("Refusing new log streams: {room} are open"));
 }
 
 /// What one user has is a quarter of the room for clients, which is half of that of all streams.
@@ -324,7 +324,7 @@ fn one_user_leaves_streams_to_others() {
     }
     assert_eq!(count(&lab), ROOM);
     assert_eq!(lab.read(Expr::field("SYSLOG_IDENTIFIER", "other")).len(), 1);
-    let refused = format!("user 65534 has {ROOM}, and no more are taken");
+    let refused = format!("user 65534 has {ROOM} open, the most allowed");
     assert!(told(&lab).iter().any(|text| text.contains(&refused)), "{:?}", told(&lab));
 }
 

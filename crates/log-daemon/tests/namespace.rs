@@ -1,22 +1,22 @@
 //! Daemons of two namespaces below one root, and the reader that tells them apart.
 
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
 use std::process::{Child, Command};
 
 #[path = "../../log-show/tests/reader/mod.rs"]
 mod reader;
 use reader::journalctl;
+use warren_testkit::Scratch;
 
 /// A root that goes away in the end, with the daemons in it.
 struct Lab {
-    root: PathBuf,
+    root: Scratch,
     daemons: Vec<Child>,
 }
 
 impl Lab {
     fn new(name: &str) -> Lab {
-        let root = std::env::temp_dir().join(format!("warren-space-{name}-{}", std::process::id()));
+        let root = Scratch::new(&format!("space-{name}"));
         std::fs::create_dir_all(root.join("etc/warren")).expect("a directory");
         Lab { root, daemons: Vec::new() }
     }
@@ -72,7 +72,6 @@ impl Drop for Lab {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
-        let _ = std::fs::remove_dir_all(&self.root);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `--merge` over a system below a root: our own stores of two namespaces, on the disk and in memory,
 //! and systemd's files of this machine and of another, by our reader and by Debian's.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use warren_log_store::files::{Disk, Files};
@@ -10,6 +10,7 @@ use warren_log_store::{Fields, Id128, Stamp};
 
 mod common;
 use common::{Lab, not_run};
+use warren_testkit::Scratch;
 
 const FIRST_US: u64 = 1_700_000_000_000_000;
 const OWN: u8 = 6;
@@ -57,17 +58,9 @@ fn show(program: &str, root: &Path, options: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("ASCII").trim_end().replace('\n', " ")
 }
 
-struct Root(PathBuf);
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn all_machines_and_namespaces_are_one_log() {
-    let root = Root(std::env::temp_dir().join(format!("warren-merge-{}", std::process::id())));
+    let root = Scratch::new("merge");
     let path = &root.0;
     std::fs::create_dir_all(path.join("etc")).expect("a directory");
     let own = Id128([OWN; 16]).to_string();

@@ -3,6 +3,7 @@
 //! Everything the store does goes through [`Files`], so that tests can lose any write. There is
 //! no memory map and no shared file position.
 
+pub mod memory;
 pub mod patient;
 
 use std::collections::BTreeSet;

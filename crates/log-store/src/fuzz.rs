@@ -8,6 +8,7 @@ use warren_sys::errno::EROFS;
 use crate::block::{Block, Builder};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
+use crate::files::memory::InMemory;
 use crate::files::{File, Files, Listed, Space};
 use crate::query::{Cursor, Direction, Expr, Grep, Journal, Query};
 
@@ -77,32 +78,8 @@ struct OneFile {
     bytes: Arc<[u8]>,
 }
 
-struct Bytes(Arc<[u8]>);
-
 fn refuse<T>(op: &'static str) -> Result<T> {
     Err(Error::Io { op, name: String::new(), errno: EROFS })
-}
-
-impl File for Bytes {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let begin = usize::try_from(offset).unwrap_or(usize::MAX);
-        let rest = self.0.get(begin..).unwrap_or(&[]);
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
-    }
-
-    fn write_at(&self, _bytes: &[u8], _offset: u64) -> Result<()> {
-        refuse("write")
-    }
-
-    fn sync(&self) -> Result<()> {
-        refuse("sync")
-    }
-
-    fn len(&self) -> Result<u64> {
-        Ok(self.0.len() as u64)
-    }
 }
 
 impl Files for OneFile {
@@ -111,7 +88,7 @@ impl Files for OneFile {
     }
 
     fn open(&self, _name: &str) -> Result<Box<dyn File>> {
-        Ok(Box::new(Bytes(self.bytes.clone())))
+        Ok(Box::new(InMemory::new(self.name, self.bytes.clone())))
     }
 
     fn create(&self, _name: &str) -> Result<Box<dyn File>> {

@@ -7,5 +7,6 @@
 pub(crate) mod controllers;
 pub(crate) mod limits;
 pub(crate) mod programs;
+pub(crate) mod state;
 pub(crate) mod tree;
 pub(crate) mod unwatched;

@@ -9,9 +9,11 @@
 
 mod accept;
 mod clients;
+mod collector;
 mod devices;
 mod effects;
 mod environment_files;
+mod event_loop;
 mod exits;
 pub(crate) mod foreign_mains;
 mod group_kills;
@@ -32,6 +34,7 @@ mod shutdown;
 mod signals;
 mod sockets;
 mod spawns;
+mod stages;
 pub mod start;
 mod startup;
 mod stored_fds;
@@ -39,11 +42,14 @@ mod sweep;
 pub(crate) mod tasks;
 mod timers;
 mod transient;
+mod triggers;
 mod turn;
 mod unit_faults;
 mod unit_gc;
 pub(crate) mod unit_log;
 mod unreported_exits;
+
+pub use event_loop::Leaving;
 
 use crate::base::clock::now;
 use crate::base::heartbeat::HEARTBEAT;
@@ -51,41 +57,27 @@ use crate::base::host::is_nested;
 use crate::base::patience::Patient;
 use crate::base::say::say;
 use crate::base::token::{self, NOBODY};
-use crate::base::worker_pool::Workers;
-use crate::cgroup::tree::Groups;
-use crate::cgroup::unwatched::UnwatchedGroups;
+use crate::cgroup::state::CgroupState;
 use crate::control::server::Control;
 use crate::daemon::clients::Clients;
+use crate::daemon::event_loop::EventLoop;
 use crate::daemon::loads::{AfterLoad, Loads};
-use crate::daemon::recovery::Recovery;
-use crate::daemon::servers::Servers;
+use crate::daemon::stages::Stages;
 use crate::daemon::start::{soft_reboot_mark, soft_reboots};
-use crate::daemon::startup::Startup;
-use crate::daemon::tasks::{Task, Tasks};
-use crate::mount::automounts::{AutofsRequest, Traps};
-use crate::mount::table::MountTable;
+use crate::daemon::tasks::Task;
+use crate::daemon::triggers::Triggers;
+use crate::mount::automounts::AutofsRequest;
 use crate::options::Options;
-use crate::path::watcher::PathWatcher;
-use crate::peer::bus_names::BusNames;
-use crate::peer::unit_log_file::UnitLogFiles;
-use crate::process::init_link::{FromInit, InitLink};
-use crate::process::notify_socket::NotifySocket;
-use crate::process::pid_file::searches::Searches;
-use crate::process::signals::Kills;
-use crate::process::table::Processes;
+use crate::peer::state::Peers;
+use crate::process::init_link::FromInit;
+use crate::process::state::ProcessState;
 use crate::published::orders::{LoaderOrder, Order};
 use crate::published::shared::Shared;
-use crate::recording::state_file::StateFile;
+use crate::recording::state::Recording;
 use crate::shutdown::ctrl_alt_del::PRESSES_MAX;
-use crate::shutdown::state::Shutdown;
 use crate::shutdown::words::AskedBy;
-use crate::socket::accept::Accepting;
-use crate::socket::sockets::Sockets;
 use crate::spawn::state::Spawning;
-use crate::timer::clock::WallClock;
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use warren_bus::Bus;
 use warren_core::machine::Core;
@@ -95,8 +87,7 @@ use warren_core::model::state::BootTimes;
 use warren_core::protocol::event::{Done, Event};
 use warren_core::protocol::request::{Asker, Request};
 use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
-use warren_sys::epoll::{Epoll, Events};
-use warren_sys::eventfd::EventFd;
+use warren_sys::epoll::Events;
 use warren_sys::mount::Now;
 use warren_unit::config::EmergencyAction;
 use warren_unit::{LoadState, UnitName};
@@ -104,68 +95,21 @@ use warren_unit::{LoadState, UnitName};
 /// Messages of init read in one turn.
 const INIT_MESSAGES_PER_TURN_MAX: usize = 64;
 
-/// How the process is to end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leaving {
-    /// A new manager takes over.
-    Restart,
-    /// Everything ends.
-    Power(PowerAction),
-    /// This manager cannot serve.
-    Failed,
-}
-
 /// The manager.
 pub struct Daemon {
     pub(crate) core: Core,
     pub(crate) options: Options,
     pub(crate) shared: Arc<Shared>,
-    /// Events that have happened and that the core was not told yet.
-    pub(crate) events: VecDeque<Event>,
-    /// What is done when those are stepped through.
-    pub(crate) tasks: Tasks,
-    pub(crate) epoll: Epoll,
-    pub(crate) wake: Arc<EventFd>,
-    pub(crate) orders: Receiver<Order>,
-    pub(crate) leaving: Option<Leaving>,
-    pub(crate) pings: crate::base::heartbeat::Pings,
-    pub(crate) init: InitLink,
-    pub(crate) state: StateFile,
-    pub(crate) recorder: crate::recording::recorder::Recorder,
-    pub(crate) startup: Startup,
-    pub(crate) recovery: Recovery,
-    pub(crate) shutdown: Shutdown,
-    pub(crate) servers: Servers,
+    pub(crate) stages: Stages,
+    pub(crate) recording: Recording,
     pub(crate) clients: Clients,
     pub(crate) loads: Loads,
-    pub(crate) log_link: crate::peer::log_link::LogLink,
-    pub(crate) devices: crate::peer::devices::Devices,
-    pub(crate) bus_names: BusNames,
-    pub(crate) processes: Processes,
-    pub(crate) notify: NotifySocket,
-    pub(crate) log_files: UnitLogFiles,
-    pub(crate) pid_files: Searches,
-    pub(crate) programs: crate::cgroup::programs::Programs,
-    pub(crate) stored_fds: crate::process::stored_fds::FdStore,
-    pub(crate) groups: Groups,
-    pub(crate) unwatched_groups: UnwatchedGroups,
-    /// Units that are being frozen or thawed, and which of both.
-    pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,
-    pub(crate) kills: Kills,
+    pub(crate) peers: Peers,
+    pub(crate) process: ProcessState,
+    pub(crate) cgroup: CgroupState,
     pub(crate) spawning: Spawning,
-    pub(crate) workers: Workers,
-    /// Conditions to be looked at at the end of the turn.
-    pub(crate) checks: Vec<(EffectId, Arc<warren_unit::config::UnitSection>)>,
-    pub(crate) sockets: Sockets,
-    pub(crate) wall_clock: WallClock,
-    pub(crate) paths: PathWatcher,
-    pub(crate) accepting: Accepting,
-    pub(crate) traps: Traps,
-    pub(crate) mounts: MountTable,
-    /// Units that may be forgotten.
-    pub(crate) collector: crate::daemon::unit_gc::Collector,
-    /// Wrong values of units that were said.
-    pub(crate) faults_said: BTreeMap<UnitId, Box<[warren_unit::Diagnostic]>>,
+    pub(crate) triggers: Triggers,
+    pub(crate) event_loop: EventLoop,
 }
 
 impl Daemon {
@@ -181,12 +125,12 @@ impl Daemon {
             self.settle_held();
             self.load_mounts();
             self.go_on_planned();
-            if let Some(leaving) = self.leaving {
+            if let Some(leaving) = self.event_loop.leaving {
                 return self.leave(leaving);
             }
             self.arm_alarm();
             let timeout = self.timeout();
-            if let Err(e) = self.epoll.wait(&mut ready, Some(timeout)) {
+            if let Err(e) = self.event_loop.epoll.wait(&mut ready, Some(timeout)) {
                 say!("cannot wait for events: {e}");
                 return 1;
             }
@@ -198,13 +142,13 @@ impl Daemon {
                 self.turn();
                 tokens().filter(is_late).for_each(|token| self.source_ready(token));
             }
-            self.kills.signalled_at_once = 0;
-            if !self.kills.other_processes.is_empty() {
+            self.process.kills.signalled_at_once = 0;
+            if !self.process.kills.other_processes.is_empty() {
                 self.turn();
                 self.signal_others();
             }
             // What was taken in while there was no room for a request makes no socket readable.
-            if self.init.has_early() {
+            if self.process.init.has_early() {
                 self.read_init();
             }
             self.tell_missing();
@@ -214,22 +158,22 @@ impl Daemon {
             let moment = Instant::now();
             self.patients().for_each(|patient| patient.relieve(moment));
             self.look_for_pid_files();
-            self.paths.look_again(moment);
+            self.triggers.paths.look_again(moment);
             self.go_on_hearing();
             self.leave_late_traps();
             self.leave_late_sockets();
             self.leave_late_environments();
-            self.events.push_back(Event::Tick);
+            self.event_loop.events.push_back(Event::Tick);
         }
     }
 
     fn timeout(&self) -> Duration {
         // What came up after the turn, as the beginning of an end that was planned, makes no source
         // ready.
-        let is_due = !self.events.is_empty();
+        let is_due = !self.event_loop.events.is_empty();
         if is_due
-            || self.init.has_early()
-            || !self.kills.other_processes.is_empty()
+            || self.process.init.has_early()
+            || !self.process.kills.other_processes.is_empty()
             || self.core.is_behind()
         {
             return Duration::ZERO;
@@ -245,23 +189,23 @@ impl Daemon {
     fn patients(&self) -> impl Iterator<Item = &dyn Patient> {
         let all: [&dyn Patient; 18] = [
             &self.core,
-            &self.processes.unreported,
-            &self.unwatched_groups,
-            &self.accepting.doors,
-            &self.collector,
-            &self.shutdown.under_way,
-            &self.shutdown.planned,
+            &self.process.table.unreported,
+            &self.cgroup.unwatched_groups,
+            &self.triggers.accepting.doors,
+            &self.loads.collector,
+            &self.stages.shutdown.under_way,
+            &self.stages.shutdown.planned,
             &self.spawning.helpers,
-            &self.workers,
-            &self.pid_files,
-            &self.paths,
-            &self.notify,
-            &self.traps,
-            &self.sockets,
+            &self.event_loop.workers,
+            &self.process.pid_files,
+            &self.triggers.paths,
+            &self.process.notify,
+            &self.triggers.traps,
+            &self.triggers.sockets,
             &self.spawning.environment_files,
             &self.spawning.users,
-            &self.log_link,
-            &self.servers.bus,
+            &self.peers.log_link,
+            &self.clients.servers.bus,
         ];
         all.into_iter()
     }
@@ -278,8 +222,8 @@ impl Daemon {
             token::NOTIFY => self.read_notify(),
             token::GROUPS => self.read_groups(),
             token::TRAPS => {
-                for asked in self.traps.read() {
-                    self.events.push_back(match asked {
+                for asked in self.triggers.traps.read() {
+                    self.event_loop.events.push_back(match asked {
                         AutofsRequest::Missing(unit, token) => Event::TrapHit { unit, token },
                         AutofsRequest::Idle(unit, token) => Event::TrapIdle { unit, token },
                     });
@@ -294,8 +238,8 @@ impl Daemon {
             token::STORED => self.stored_fd_hung_up(number),
             token::CLOCK => self.clock_changed(),
             token::WALL_CLOCK => self.wall_clock_tells(),
-            token::PATHS => self.paths.changed(),
-            token::PID_FILES => self.pid_files.changed(),
+            token::PATHS => self.triggers.paths.changed(),
+            token::PID_FILES => self.process.pid_files.changed(),
             _ => {}
         }
     }
@@ -303,21 +247,21 @@ impl Daemon {
     fn read_init(&mut self) {
         // Each connection that is taken asks for the next: others are to have their turn.
         for _ in 0..INIT_MESSAGES_PER_TURN_MAX {
-            let Some(message) = self.init.receive() else { return };
+            let Some(message) = self.process.init.receive() else { return };
             match message {
                 FromInit::Helper { index, socket } => self.take_helper(index, socket),
                 FromInit::Signal(signal) => self.signal(signal),
                 FromInit::Refused(why, name) => self.not_kept(why, &name),
                 FromInit::Stored { listed, last } => self.take_listed(listed, last),
                 FromInit::Pong(number) => {
-                    self.pings.answered();
+                    self.event_loop.pings.answered();
                     self.spawning.helpers.take_back(number);
                     self.listen_where_closed(number);
                 }
                 FromInit::Accepted { token, connection } => self.accepted(token, connection),
                 FromInit::Gone => {
                     say!("lost the connection to init");
-                    self.leaving = Some(Leaving::Restart);
+                    self.event_loop.leaving = Some(Leaving::Restart);
                     return;
                 }
             }
@@ -326,10 +270,11 @@ impl Daemon {
 
     fn read_wake(&mut self) {
         let results: Vec<(EffectId, Done)> = self
+            .event_loop
             .workers
             .results()
-            .chain(self.kills.killers.results())
-            .chain(self.pid_files.hear())
+            .chain(self.process.kills.killers.results())
+            .chain(self.process.pid_files.hear())
             .collect();
         for (effect, result) in results {
             if self.group_killed(effect, &result)
@@ -340,24 +285,24 @@ impl Daemon {
             }
             self.done(effect, result);
         }
-        let orders: Vec<Order> = self.orders.try_iter().collect();
+        let orders: Vec<Order> = self.event_loop.orders.try_iter().collect();
         let asked = orders.iter().filter(|order| order.is_asked()).count();
-        self.recorder.asked(now().monotonic, asked);
+        self.recording.recorder.asked(now().monotonic, asked);
         for order in orders {
             // Each finds done what the one before it asked for.
-            match self.tasks.is_empty() {
+            match self.event_loop.tasks.is_empty() {
                 true => self.take_order(order),
-                false => self.tasks.do_last(Task::of(order)),
+                false => self.event_loop.tasks.do_last(Task::of(order)),
             }
         }
-        self.recorder.answered(now().monotonic, asked);
+        self.recording.recorder.answered(now().monotonic, asked);
         let graph = self.core.graph().clone();
-        let changes = self.mounts.take(&graph);
+        let changes = self.triggers.mounts.take(&graph);
         self.take_mount_changes(changes);
-        let gone = self.mounts.take_gone_traps(&graph);
-        gone.into_iter().for_each(|unit| self.traps.look(unit));
-        self.events.extend(self.traps.hear());
-        self.events.extend(self.paths.hear());
+        let gone = self.triggers.mounts.take_gone_traps(&graph);
+        gone.into_iter().for_each(|unit| self.triggers.traps.look(unit));
+        self.event_loop.events.extend(self.triggers.traps.hear());
+        self.event_loop.events.extend(self.triggers.paths.hear());
         self.say_unwatched();
         self.hear_spill();
         self.hear_of_sockets();
@@ -367,7 +312,7 @@ impl Daemon {
     /// Has the units of mounts loaded that no file is for. What goes at the end needs no new
     /// generation.
     fn load_mounts(&mut self) {
-        if self.shutdown.under_way.is_some() {
+        if self.stages.shutdown.under_way.is_some() {
             return;
         }
         let core = &self.core;
@@ -375,8 +320,8 @@ impl Daemon {
             let run = core.graph().lookup(name).map(|unit| core.unit_run(unit));
             run.is_some_and(|run| run.job.is_some() || !run.active_state().is_down())
         };
-        let binds = |device: &warren_unit::UnitName| self.devices.binds_mounts(device);
-        if let Some(changes) = self.mounts.take_to_load(is_busy, binds) {
+        let binds = |device: &warren_unit::UnitName| self.peers.devices.binds_mounts(device);
+        if let Some(changes) = self.triggers.mounts.take_to_load(is_busy, binds) {
             self.load(|token| LoaderOrder::Mounts { changes, token }, AfterLoad::Mounts);
         }
     }
@@ -393,15 +338,15 @@ impl Daemon {
             };
             let expected = self.core.unit_run(unit).active_state().is_down() != mounted;
             let name = self.core.graph().name(unit);
-            if mounted && self.collector.holds_mounted(unit, name) {
+            if mounted && self.loads.collector.holds_mounted(unit, name) {
                 continue;
             }
             let mut is_there = || {
                 crate::spawn::mount_commands::is_mounted_now(name, &mut now)
-                    && !self.mounts.is_given_away(name)
+                    && !self.triggers.mounts.is_given_away(name)
             };
             if expected || is_there() == mounted {
-                self.events.push_back(change);
+                self.event_loop.events.push_back(change);
             }
         }
     }
@@ -445,12 +390,12 @@ impl Daemon {
     /// `CtrlAltDelBurstAction=` says, whatever they do (systemd-system.conf(5)).
     fn ctrl_alt_del(&mut self, by: AskedBy) {
         let moment = now().monotonic;
-        let is_burst = self.shutdown.ctrl_alt_dels.press(moment);
+        let is_burst = self.stages.shutdown.ctrl_alt_dels.press(moment);
         let action = self.core.settings().defaults.ctrl_alt_del_burst;
         if is_burst && action != EmergencyAction::None {
             let action_name = action.as_str();
             say!("Ctrl-Alt-Del was pressed more than {PRESSES_MAX} times: {action_name}");
-            self.shutdown.ctrl_alt_dels.clear();
+            self.stages.shutdown.ctrl_alt_dels.clear();
             let status = self.shared_exit_code();
             self.end_by(action, status, by);
         } else if !self.start_by_signal("ctrl-alt-del.target", JobMode::ReplaceIrreversibly) {
@@ -473,17 +418,21 @@ impl Daemon {
         let Some(unit) = graph.lookup(&name).filter(is_there) else { return false };
         let (client, job_type) = (NOBODY, JobType::Start);
         let request = Request::Enqueue { unit, job_type, mode, reload_if_possible: false };
-        self.events.push_back(Event::Request { client, asker: Asker::default(), request });
+        self.event_loop.events.push_back(Event::Request {
+            client,
+            asker: Asker::default(),
+            request,
+        });
         true
     }
 
     /// `READY=1` to whoever started this manager, once the first transaction is worked off.
     pub(crate) fn tell_readiness(&mut self) {
-        let is_ready = self.startup.may_be_ready() && self.core.totals().jobs == 0;
-        if !is_ready || self.shutdown.under_way.is_some() {
+        let is_ready = self.stages.startup.may_be_ready() && self.core.totals().jobs == 0;
+        if !is_ready || self.stages.shutdown.under_way.is_some() {
             return;
         }
-        self.startup.is_ready_announced = true;
+        self.stages.startup.is_ready_announced = true;
         if !self.core.totals().startup_finished {
             self.core.set_startup_finished();
             let finished = now();
@@ -491,8 +440,8 @@ impl Daemon {
             self.core.set_boot_times(boot);
             self.shared.change_facts(|facts| facts.boot = boot);
             self.shared.publish(Arc::new(self.core.view()));
-            self.recorder.boot_ended(finished, self.core.graph());
-            let took = finished.monotonic.since(self.startup.began.monotonic);
+            self.recording.recorder.boot_ended(finished, self.core.graph());
+            let took = finished.monotonic.since(self.stages.startup.began.monotonic);
             say!("startup finished in {:.3} s", took.as_secs_f64());
             // What the start of thousands of units took goes back to the kernel; if no thread can
             // be had, it stays.
@@ -504,28 +453,28 @@ impl Daemon {
     fn leave(mut self, leaving: Leaving) -> i32 {
         match leaving {
             Leaving::Failed => {
-                std::mem::forget(self.init);
+                std::mem::forget(self.process.init);
                 1
             }
             Leaving::Restart => {
                 // Before the bus ends, which answers who asked for this there.
-                self.servers.control.iter().for_each(Control::leave_others_to_the_next);
-                self.servers.bus.iter_mut().for_each(Bus::leave_socket);
+                self.clients.servers.control.iter().for_each(Control::leave_others_to_the_next);
+                self.clients.servers.bus.iter_mut().for_each(Bus::leave_socket);
                 // Init takes a link that is closed before the process has ended for a fault.
-                std::mem::forget(self.init);
+                std::mem::forget(self.process.init);
                 EXIT_RESTART
             }
             Leaving::Power(action) => {
                 if action == PowerAction::SoftReboot {
                     let mark = soft_reboot_mark(soft_reboots());
-                    let _ = self.init.store(&mark, self.state.fd());
+                    let _ = self.process.init.store(&mark, self.recording.state.fd());
                 }
-                if let Err(e) = self.init.power(action) {
+                if let Err(e) = self.process.init.power(action) {
                     say!("cannot reach init: {e}");
                 }
                 // Init ends this process; until then there is nothing left to do.
                 let _ = warren_sys::fdpass::recv(
-                    self.init.socket(),
+                    self.process.init.socket(),
                     &mut [0; 64],
                     &mut Vec::new(),
                     true,

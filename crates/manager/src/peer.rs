@@ -8,4 +8,5 @@ pub(crate) mod bus_names;
 pub(crate) mod devices;
 pub(crate) mod log_link;
 pub(crate) mod log_tail;
+pub(crate) mod state;
 pub(crate) mod unit_log_file;

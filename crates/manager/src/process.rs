@@ -11,6 +11,7 @@ pub(crate) mod notify_socket;
 pub(crate) mod pid_file;
 pub(crate) mod signals;
 pub(crate) mod start_times;
+pub(crate) mod state;
 pub(crate) mod stored_fds;
 pub(crate) mod table;
 pub(crate) mod unreported_exits;

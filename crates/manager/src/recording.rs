@@ -9,4 +9,5 @@ pub(crate) mod jobs;
 pub(crate) mod names;
 pub(crate) mod recorder;
 pub(crate) mod ring;
+pub(crate) mod state;
 pub(crate) mod state_file;

@@ -22,7 +22,7 @@ use warren_device::image::{self, Disk};
 use warren_device::index::{CryptEntry, Policy};
 use warren_device::luks::Luks;
 use warren_device::md::{self, MdMember};
-use warren_device::orders::{self, Answer, Order};
+use warren_device::orders::{self, Answer, ExecutorOrder};
 use warren_device::read::ReadAt;
 use warren_device::readers::Readers;
 use warren_device::sysfs::Roots;
@@ -314,8 +314,8 @@ impl Run {
                 let text = memfd::read_all(fd.as_fd(), 1 << 20).expect("orders");
                 let text = String::from_utf8_lossy(&text);
                 self.asked.extend(orders::read(&text).flatten().filter_map(|order| match order {
-                    Order::Register(id, _) => Some(id),
-                    Order::Run(run) => Some(run.id),
+                    ExecutorOrder::Register(id, _) => Some(id),
+                    ExecutorOrder::Run(run) => Some(run.id),
                     _ => None,
                 }));
             }

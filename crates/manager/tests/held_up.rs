@@ -501,7 +501,7 @@ fn automount_points_past_a_server_that_does_not_answer_hold_up_nobody_else() {
     m.expect_job("restart", "plain.service", "done");
     m.wait_for("run-files-d1.automount", "failed/failed");
     let said = m.status("run-files-d1.automount").to_string();
-    assert!(said.contains("/run/files/d1: the way there has not answered within "), "{said}");
+    assert!(said.contains("/run/files/d1: the file system has not responded within "), "{said}");
     // Now it does: nobody is caught by what was given up, and whoever waits is answered.
     m.run(&["kill", "-CONT", &server]).expect("it goes on");
     assert!(!caught.wait().expect("our child").success(), "nothing could be mounted");
@@ -562,7 +562,7 @@ fn sockets_past_a_server_that_does_not_answer_hold_up_nobody_else() {
     answers("/run/near");
     m.wait_for("new.socket", "failed/failed");
     let said = m.status("new.socket").to_string();
-    assert!(said.contains("/run/files/new: the way there has not answered within "), "{said}");
+    assert!(said.contains("/run/files/new: the file system has not responded within "), "{said}");
     // Now it does.
     m.run(&["kill", "-CONT", &server]).expect("it goes on");
     for (unit, path) in [("new.socket", "/run/files/new"), ("old.socket", "/run/files/old")] {

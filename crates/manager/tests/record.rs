@@ -440,7 +440,7 @@ fn recordings_of_one_subject_are_drawn_together() {
     std::fs::write(m.directory.join("records").join(newest), "damaged").expect("it is there");
     let few = chart(&["reload", "--repeat", "5"]).expect_err("one can be read");
     assert!(few.contains(&format!("skipping {newest}: ")), "{few}");
-    assert!(few.contains("fewer than two reloads can be read"), "{few}");
+    assert!(few.contains("fewer than two recordings of a reload can be read"), "{few}");
     m.write("c.service", "[Service]\nExecStart=@P stay");
     m.call("ReloadConfiguration", &json!({}));
     let text = until("another is kept", || chart(&["reload", "--repeat", "5"]).ok());

@@ -177,7 +177,7 @@ fn what_a_newer_manager_wrote_is_left_to_it_and_services_run_on() {
     let pid = m.main_pid("a.service").expect("it runs");
     let own = set_state_version(&m, [99, 0, 0, 0]);
     assert!(m.kill_manager());
-    let said = "has version 99, and this warrend reads versions up to";
+    let said = "has version 99; this warrend reads versions up to";
     lab::until("it is said", || m.console().contains(said).then_some(()));
     assert!(m.console().contains("or restart the machine"), "{}", m.console());
     // A version comes that reads it.

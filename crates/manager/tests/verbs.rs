@@ -213,7 +213,7 @@ fn a_comment_that_cannot_be_kept_keeps_nothing_else_from_being_done() {
     std::fs::create_dir(in_the_way).expect("a directory");
     let said = warren(&m, "disable --now --comment gone a.service");
     assert!(said.starts_with("Removed "), "{said}");
-    assert!(said.contains("disable is done, but not the comment"), "{said}");
+    assert!(said.contains("disable succeeded, but the comment was not saved"), "{said}");
     assert!(said.ends_with("= 0\n"), "{said}");
     assert_eq!(m.state("a.service"), "inactive/dead");
 }

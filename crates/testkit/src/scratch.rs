@@ -2,8 +2,10 @@
 //! Must not: be shared by two tests.
 //! Runs on the thread of the test.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::PathBuf;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 
 /// A directory that is removed with this value.
 #[derive(Debug)]
@@ -68,6 +70,26 @@ impl Scratch {
             Some((name, text)) => fs::write(place(name), text).expect("a file"),
             None => panic!("no edit: {edit}"),
         }
+    }
+}
+
+impl Deref for Scratch {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for Scratch {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<OsStr> for Scratch {
+    fn as_ref(&self) -> &OsStr {
+        self.0.as_os_str()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a host's disk says about units, for whoever asks: the manager, `warren verify`,
+//! What a host's disk says about units, for its users: the manager, `warren verify`,
 //! `warren enable --root=`.
 //!
 //! `warren-unit` is pure; this is what it asks. It must not know what units do, nor keep anything:

@@ -185,7 +185,7 @@ const CASES: [Case; 5] = [
         drive: "",
         expected: &[
             "REPORT replaced",
-            "/ cannot be made read-only: in use by",
+            "cannot make / read-only: in use by",
             "as its programs were replaced, process 1 makes that read-only",
             "reboot: Power down",
         ],

@@ -74,7 +74,7 @@ pub(super) fn candidate(answer: &ReloadAnswer, all: bool, style: Style) -> Strin
     let mut out = lists(answer, all, style);
     let [added, changed, removed] = [&answer.added, &answer.changed, &answer.removed].map(Vec::len);
     out.push_str(&match added + changed + removed {
-        0 => "Nothing differs.\n".to_owned(),
+        0 => "No differences.\n".to_owned(),
         _ => format!("Plan: {added} added, {changed} changed, {removed} removed.\n"),
     });
     out
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn nothing_is_said_to_be_nothing() {
         let shown = plan(&json!({"generation": 7}), true, false, Style::default());
-        assert_eq!(shown, "Nothing differs; generation 7 is in force.\n");
+        assert_eq!(shown, "No differences; generation 7 is in force.\n");
     }
 
     #[test]

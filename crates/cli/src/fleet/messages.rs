@@ -41,7 +41,7 @@ fn shown(messages: &[Message], style: Style) -> String {
     out
 }
 
-/// `error: the same at 210 more places: a.conf:1, b.conf:7, ...`
+/// `error: the same in 210 more places: a.conf:1, b.conf:7, ...`
 fn more(same: &[&Message], style: Style) -> String {
     let first = same.iter().take(PLACES_MAX);
     let mut places: Vec<String> = first.map(|m| format!("{}:{}", m.path, m.line)).collect();
@@ -106,7 +106,8 @@ mod tests {
         assert_eq!(count(4).matches("-->").count(), 4);
         let many = count(213);
         assert_eq!(many.matches("-->").count(), 3);
-        assert!(many.ends_with("error: the same at 210 more places: a.conf:4, a.conf:5, a.conf:6, a.conf:7, a.conf:8, ...\n"), "{many}");
+        assert!(many.ends_with("error: the same in 210 more places: a.conf:4, a.conf:5, a.conf:6, a.conf:7, a.conf:8, \
+                                ...\n"), "{many}");
         let mixed = [message("a", 1), message("b", 2), message("a", 3)];
         assert_eq!(shown(&mixed, Style { colour: false }).matches("error").count(), 3);
     }

@@ -177,7 +177,7 @@ fn files_are_shown_as_they_are_but_to_a_terminal() {
     assert_eq!(shown("[Unit]\n\tx\x1b[2J", true), "# /a .service\n[Unit]\n\tx [2J\n");
     assert_eq!(shown("[Unit]\n\tx\x1b[2J\n", false), "# /a .service\n[Unit]\n\tx\x1b[2J\n");
     let withheld = json!({"path": "/a", "text": "", "withheld": true});
-    assert!(file(&withheld, false, PLAIN).starts_with("# /a\n# left out: "));
+    assert!(file(&withheld, false, PLAIN).starts_with("# /a\n# not shown: "));
     let unread = json!({"path": "/a", "text": "", "unread": "Input/output error (os error 5)"});
     assert!(file(&unread, true, PLAIN).ends_with("read: Input/output error (os error 5)\n"));
 }

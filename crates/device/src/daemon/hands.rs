@@ -10,7 +10,7 @@ use warren_sys::{Result, fdpass, memfd};
 use crate::activate::Command;
 use crate::executor::ORDERS;
 use crate::index::GroupId;
-use crate::orders::{self, Answer, Order, Run};
+use crate::orders::{self, Answer, ExecutorOrder, Run};
 
 /// Largest answer, in bytes: the last words of a program, each byte escaped.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -32,7 +32,7 @@ pub(super) enum ExecutorNews {
 /// This end of the link.
 pub(super) struct Hands {
     socket: OwnedFd,
-    orders: Vec<Order>,
+    orders: Vec<ExecutorOrder>,
     running: BTreeMap<u64, Vec<GroupId>>,
     next_id: u64,
     /// Where answers are put: made once, for it is large.
@@ -45,21 +45,21 @@ impl Hands {
         Hands { socket, orders: Vec::new(), running: BTreeMap::new(), next_id: 0, buffer }
     }
 
-    pub(super) fn order(&mut self, order: Order) {
+    pub(super) fn order(&mut self, order: ExecutorOrder) {
         self.orders.push(order);
     }
 
     pub(super) fn run(&mut self, command: Command, udev: bool) {
         self.next_id += 1;
         self.running.insert(self.next_id, command.groups);
-        self.orders.push(Order::Run(Run { id: self.next_id, udev, words: command.words }));
+        self.orders.push(ExecutorOrder::Run(Run { id: self.next_id, udev, words: command.words }));
     }
 
     /// Has the kernel told of a member of a file system on several devices.
     pub(super) fn register(&mut self, group: GroupId, node: String) {
         self.next_id += 1;
         self.running.insert(self.next_id, vec![group]);
-        self.orders.push(Order::Register(self.next_id, node));
+        self.orders.push(ExecutorOrder::Register(self.next_id, node));
     }
 
     /// Whether something was asked for that group and is not done yet.

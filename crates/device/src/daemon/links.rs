@@ -2,7 +2,7 @@
 //! volumes are made by device-mapper's own programs and left to them. Pure: the executor makes them.
 
 use crate::index::DeviceNumber;
-use crate::orders::{LINK_DIRECTORIES, Order};
+use crate::orders::{ExecutorOrder, LINK_DIRECTORIES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The links that there are, and who claims them. Who has one keeps it while it is there: a disk that is plugged in with
@@ -24,7 +24,7 @@ impl Links {
         number: DeviceNumber,
         node: &str,
         names: impl Iterator<Item = &'a str>,
-    ) -> Vec<Order> {
+    ) -> Vec<ExecutorOrder> {
         let wanted = names.filter_map(|name| name.strip_prefix("/dev/"));
         let wanted: BTreeSet<String> =
             wanted.filter(|link| is_made(link)).map(str::to_owned).collect();
@@ -55,7 +55,7 @@ impl Links {
     }
 
     /// The device went.
-    pub(super) fn drop_all(&mut self, number: DeviceNumber) -> Vec<Order> {
+    pub(super) fn drop_all(&mut self, number: DeviceNumber) -> Vec<ExecutorOrder> {
         let had = self.of.remove(&number).unwrap_or_default();
         let mut orders = Vec::new();
         for link in had {
@@ -72,18 +72,18 @@ impl Links {
     }
 
     /// One link is to lead where it should, or to go.
-    fn settle(&mut self, link: &str) -> Option<Order> {
+    fn settle(&mut self, link: &str) -> Option<ExecutorOrder> {
         let claims = self.claims.get(link)?;
         let of_owner = self.made.get(link).and_then(|(owner, _)| claims.get_key_value(owner));
         let next = of_owner.or_else(|| claims.iter().next());
         let Some((owner, node)) = next.map(|(number, node)| (*number, node.clone())) else {
             self.claims.remove(link);
             self.made.remove(link);
-            return Some(Order::Link(link.to_owned(), None));
+            return Some(ExecutorOrder::Link(link.to_owned(), None));
         };
         let before = self.made.insert(link.to_owned(), (owner, node.clone()));
         let is_new = before.is_none_or(|(_, before)| before != node);
-        is_new.then(|| Order::Link(link.to_owned(), Some(node)))
+        is_new.then(|| ExecutorOrder::Link(link.to_owned(), Some(node)))
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
         let mut links = Links::default();
         let x = || ["/dev/disk/by-uuid/x", "/dev/disk/by-id/x", "/dev/vg/lv"].into_iter();
         let to = |node: Option<&str>| {
-            vec![Order::Link("disk/by-uuid/x".to_owned(), node.map(str::to_owned))]
+            vec![ExecutorOrder::Link("disk/by-uuid/x".to_owned(), node.map(str::to_owned))]
         };
         assert_eq!(links.keep(number(16), "sdb", x()), to(Some("sdb")));
         assert_eq!(links.keep(number(16), "sdb", x()), [], "nothing is new");

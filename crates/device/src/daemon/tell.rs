@@ -11,7 +11,7 @@ use crate::index::{
 };
 use crate::lvm::LvmId;
 use crate::names;
-use crate::orders::Order;
+use crate::orders::ExecutorOrder;
 use crate::others::{self, OtherEvent};
 use crate::sysfs::{self, BlockDevice};
 use crate::uevent::Uevent;
@@ -72,7 +72,7 @@ impl Daemon {
             if !is_decided || self.kept.get(&group) == begun.as_ref() {
                 continue;
             }
-            self.order(Order::Keep(group, begun.clone()));
+            self.order(ExecutorOrder::Keep(group, begun.clone()));
             match begun {
                 Some(begun) => drop(self.kept.insert(group, begun)),
                 None => drop(self.kept.remove(&group)),

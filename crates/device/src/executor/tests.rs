@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use warren_sys::{fdpass, memfd};
 
-use super::{Answer, ORDERS, Order, OwnedFd, Places, Run, serve};
+use super::{Answer, ExecutorOrder, ORDERS, OwnedFd, Places, Run, serve};
 use crate::activate::RunFile;
 use crate::begun::{self, StartRecord};
 use crate::index::{DeviceNumber, GroupId};
@@ -45,9 +45,9 @@ impl Bench {
     }
 
     /// Sends orders, and one at the end that is refused, so that it is known when all are done.
-    fn obeys(&self, orders: &[Order]) -> Vec<Answer> {
+    fn obeys(&self, orders: &[ExecutorOrder]) -> Vec<Answer> {
         let end = Run { id: 99, udev: true, words: words(&["end"]) };
-        self.send(&orders::write(&[orders, &[Order::Run(end)]].concat()));
+        self.send(&orders::write(&[orders, &[ExecutorOrder::Run(end)]].concat()));
         let mut answers = Vec::new();
         loop {
             match self.answer() {
@@ -78,20 +78,21 @@ fn files_and_links_come_and_go() {
     let bench = Bench::new("files");
     let pv = format!("pvs_online/{}", "a".repeat(32));
     let file = RunFile { path: pv.clone(), text: "8:0\nvg:a\n".to_owned() };
-    let link = |node: Option<&str>| Order::Link("disk/by-uuid/x".into(), node.map(str::to_owned));
-    assert_eq!(bench.obeys(&[Order::Write(file.clone()), link(Some("sda"))]), []);
+    let link =
+        |node: Option<&str>| ExecutorOrder::Link("disk/by-uuid/x".into(), node.map(str::to_owned));
+    assert_eq!(bench.obeys(&[ExecutorOrder::Write(file.clone()), link(Some("sda"))]), []);
     let online = bench.top.join("lvm").join(&pv);
     let leads = || fs::read_link(bench.top.join("dev/disk/by-uuid/x")).ok();
     assert_eq!(fs::read_to_string(&online).ok(), Some(file.text.clone()));
     assert_eq!(leads(), Some("../../sda".into()));
 
     let number = |minor| DeviceNumber { major: 8, minor };
-    let others = Order::Remove(pv.clone(), number(1));
-    assert_eq!(bench.obeys(&[Order::Write(file), others, link(Some("sdb"))]), []);
+    let others = ExecutorOrder::Remove(pv.clone(), number(1));
+    assert_eq!(bench.obeys(&[ExecutorOrder::Write(file), others, link(Some("sdb"))]), []);
     assert!(online.exists(), "it tells of another device");
     assert_eq!(leads(), Some("../../sdb".into()));
 
-    let gone = Order::Remove(pv, number(0));
+    let gone = ExecutorOrder::Remove(pv, number(0));
     assert_eq!(bench.obeys(&[gone.clone(), gone, link(None), link(None)]), []);
     assert!(!online.exists() && leads().is_none());
 }
@@ -102,10 +103,13 @@ fn records_of_what_was_started_come_and_go() {
     let group = GroupId::parse(&format!("vg:{}", "abcdef-0123-4567-89AB-CDEF-ghij-klmno!"));
     let group = group.expect("a group");
     let begun = StartRecord { whole: true, ..StartRecord::default() };
-    assert_eq!(bench.obeys(&[Order::Keep(group, Some(begun.clone()))]), []);
+    assert_eq!(bench.obeys(&[ExecutorOrder::Keep(group, Some(begun.clone()))]), []);
     let records = bench.top.join("records");
     assert_eq!(begun::read(&records).into_iter().collect::<Vec<_>>(), [(group, begun)]);
-    assert_eq!(bench.obeys(&[Order::Keep(group, None), Order::Keep(group, None)]), []);
+    assert_eq!(
+        bench.obeys(&[ExecutorOrder::Keep(group, None), ExecutorOrder::Keep(group, None)]),
+        []
+    );
     assert!(begun::read(&records).is_empty());
 }
 
@@ -113,7 +117,8 @@ fn records_of_what_was_started_come_and_go() {
 fn what_is_none_of_its_works_is_not_done() {
     let bench = Bench::new("refused");
     let outside = RunFile { path: "../outside".to_owned(), text: "x".to_owned() };
-    let bad = [Order::Write(outside), Order::Link("sda".into(), Some("sdb".into()))];
+    let bad =
+        [ExecutorOrder::Write(outside), ExecutorOrder::Link("sda".into(), Some("sdb".into()))];
     let answers = bench.obeys(&bad);
     assert_eq!(answers.len(), 2);
     assert!(
@@ -123,5 +128,5 @@ fn what_is_none_of_its_works_is_not_done() {
     bench.send("no order\n");
     assert!(matches!(bench.answer(), Answer::Trouble(_)));
     let shell = Run { id: 1, udev: true, words: words(&["sh", "-c", "id"]) };
-    assert!(matches!(&bench.obeys(&[Order::Run(shell)])[..], [Answer::Ended(1, Err(_))]));
+    assert!(matches!(&bench.obeys(&[ExecutorOrder::Run(shell)])[..], [Answer::Ended(1, Err(_))]));
 }

@@ -1,4 +1,4 @@
-//! What can be asked of the index: how groups stand, who is missing, who owns a name.
+//! Questions to the index: the state of groups, which members are missing, which device owns a name.
 
 use super::volumes::Group;
 use super::{Device, DeviceNumber, GroupId, Index, Refusal};

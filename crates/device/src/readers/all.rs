@@ -1,4 +1,4 @@
-//! Many devices read once, for who has nothing else to do meanwhile.
+//! Reads many devices once, for callers that have nothing else to do.
 
 use std::collections::BTreeSet;
 use std::io;

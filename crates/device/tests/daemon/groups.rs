@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use warren_device::image::Disk;
-use warren_device::orders::{Answer, Order};
+use warren_device::orders::{Answer, ExecutorOrder};
 use warren_sys::fdpass;
 
 use crate::machine::*;
@@ -73,7 +73,7 @@ fn a_file_system_on_several_disks_is_ready_when_the_kernel_knows_all() {
         let disks = [("sda", btrfs_disk(1)), ("sdb", btrfs_disk(2))];
         let mut machine = Machine::without_udev(test, &disks, Some(near));
         let mut orders = Vec::new();
-        let is_asked = |order: &&Order| matches!(order, Order::Register(..));
+        let is_asked = |order: &&ExecutorOrder| matches!(order, ExecutorOrder::Register(..));
         while orders.iter().filter(is_asked).count() < 2 {
             machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
             orders.extend(taken(&far));
@@ -81,7 +81,7 @@ fn a_file_system_on_several_disks_is_ready_when_the_kernel_knows_all() {
         let told = machine.daemon.message().expect("all is told");
         assert!(told.contains("note btrfs") && !told.contains("\nready\nnote"), "{told}");
         for order in orders {
-            if let Order::Register(id, node) = order {
+            if let ExecutorOrder::Register(id, node) = order {
                 assert!(node == "/dev/sda" || node == "/dev/sdb", "{node}");
                 let done = Answer::Ended(id, Ok(())).write();
                 fdpass::send(far.as_fd(), done.as_bytes(), &[]).expect("it listens");

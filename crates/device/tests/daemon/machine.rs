@@ -14,7 +14,7 @@ use warren_device::index::Policy;
 use warren_device::lvm::LvmId;
 use warren_device::lvm::group::{Marks, Member, VolumeGroup};
 use warren_device::lvm::label::{Area, PvHeader};
-use warren_device::orders::{self, Order};
+use warren_device::orders::{self, ExecutorOrder};
 use warren_device::readers::Readers;
 use warren_device::sysfs::Roots;
 use warren_device::udev;
@@ -232,7 +232,7 @@ pub fn btrfs_disk(devid: u64) -> Disk {
 }
 
 /// The orders that wait, with the numbers of what is to be told.
-pub fn taken(socket: &OwnedFd) -> Vec<Order> {
+pub fn taken(socket: &OwnedFd) -> Vec<ExecutorOrder> {
     let (mut buffer, mut fds) = ([0; 16], Vec::new());
     let mut out = Vec::new();
     while fdpass::recv(socket.as_fd(), &mut buffer, &mut fds, false).is_ok() {

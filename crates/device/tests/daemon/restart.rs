@@ -8,7 +8,7 @@ use std::time::Duration;
 use warren_device::begun::StartRecord;
 use warren_device::daemon::{Daemon, Options};
 use warren_device::index::GroupId;
-use warren_device::orders::{Answer, Order};
+use warren_device::orders::{Answer, ExecutorOrder};
 use warren_device::readers::Readers;
 use warren_sys::fdpass;
 
@@ -45,15 +45,15 @@ fn carry_out(
         }
         for order in orders {
             match order {
-                Order::Run(run) => {
+                ExecutorOrder::Run(run) => {
                     let told = machine.daemon.message().expect("a start is news");
                     assert!(told.contains("\nstarting\n"), "{told}");
                     lines.push(run.words.join(" "));
                     let done = Answer::Ended(run.id, Ok(())).write();
                     fdpass::send(executor.as_fd(), done.as_bytes(), &[]).expect("it listens");
                 }
-                Order::Keep(group, Some(begun)) => drop(records.insert(group, begun)),
-                Order::Keep(group, None) => drop(records.remove(&group)),
+                ExecutorOrder::Keep(group, Some(begun)) => drop(records.insert(group, begun)),
+                ExecutorOrder::Keep(group, None) => drop(records.remove(&group)),
                 _ => {}
             }
         }

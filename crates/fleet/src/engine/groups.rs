@@ -1,4 +1,4 @@
-//! Who is in which groups: members by `assign where`, and members of groups that are in groups.
+//! Which objects are in which groups: members by `assign where`, and members of groups that are in groups.
 //!
 //! The installed program has them in this order, which configurations can see in `host.groups`: what
 //! the object's body says, what rules of groups add (by the names of the groups), then for each of

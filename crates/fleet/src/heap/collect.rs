@@ -1,4 +1,4 @@
-//! What nobody reaches any more is given back, so that a loop that appends needs no more memory than
+//! Frees unreachable values, so that a loop that appends needs no more memory than
 //! what it comes to.
 //!
 //! Nothing moves: numbers stay what they are, and those that are free are used for what is made next.

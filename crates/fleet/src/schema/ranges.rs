@@ -1,6 +1,6 @@
 //! The times of time periods ("Time Periods"): which days, and from when to when.
 //!
-//! Only whether they can be read is said here; nobody asks when they are.
+//! It only checks that they can be read, not when they are.
 
 use crate::time::{DAYS, MONTHS};
 

@@ -105,20 +105,14 @@ pub fn is_installed() -> bool {
 
 /// A directory of one test, gone when the test is.
 pub struct Scratch {
-    path: PathBuf,
+    path: warren_testkit::Scratch,
     constants: Vec<(String, String)>,
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }
 
 impl Scratch {
     /// A directory of this name, in which the installed program keeps what it writes.
     pub fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
+        let path = warren_testkit::Scratch::new(name);
         let mut constants = Vec::new();
         for (constant, directory) in [
             ("CacheDir", "cache"),

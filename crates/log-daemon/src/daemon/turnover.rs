@@ -2,7 +2,7 @@
 //! it whose owner may never answer. What is behind it is read; the old socket is left to a process that may be held up
 //! for ever; and until that has ended, the kernel refuses descriptors at the new one, where it can (Linux 6.16).
 //!
-//! What must not be here: what is said in messages. On the receiving thread, which waits for nobody.
+//! What must not be here: what is said in messages. On the receiving thread, which never waits.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn bad_patterns_are_told_and_left_out() {
         let (unit, faults) = unit("FILTER=(\n");
-        assert_eq!(faults, ["a.service: LogFilterPatterns=(: no pattern"]);
+        assert_eq!(faults, ["a.service: LogFilterPatterns=(: not a valid pattern"]);
         assert!(unit.keeps(&Fields::new()));
         let many = "FILTER=a\n".repeat(PATTERNS_MAX + 1);
         assert_eq!(super::tests::unit(&many).1.len(), 1);

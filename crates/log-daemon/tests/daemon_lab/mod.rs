@@ -10,17 +10,17 @@ use std::sync::Arc;
 use warren_log_store::Entry;
 use warren_log_store::files::Disk;
 use warren_log_store::query::{Direction, Expr, Journal, Query};
+use warren_testkit::Scratch;
 
 /// A directory of its own that goes away in the end, with a daemon in it.
 pub struct Lab {
-    pub root: PathBuf,
+    pub root: Scratch,
     pub daemon: Option<Child>,
 }
 
 impl Lab {
     pub fn new(name: &str) -> Lab {
-        let root = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&root).expect("a directory");
+        let root = Scratch::new(name);
         Lab { root, daemon: None }
     }
 
@@ -94,7 +94,6 @@ impl Drop for Lab {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let _ = std::fs::remove_dir_all(&self.root);
     }
 }
 

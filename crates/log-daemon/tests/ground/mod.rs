@@ -25,7 +25,7 @@ impl Ground {
             .spawn()
             .ok()?;
         let answers = BufReader::new(shell.stdout.take()?).lines();
-        Some(Ground { shell, answers, root: lab.root.clone() })
+        Some(Ground { shell, answers, root: lab.root.to_path_buf() })
     }
 
     /// Whether a script ends well.

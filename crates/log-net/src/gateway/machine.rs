@@ -1,4 +1,4 @@
-//! `/machine` and `/fields/NAME`: what is told of the machine, and the values of a field.
+//! `/machine` and `/fields/NAME`: facts about the machine, and the values of a field.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The head of a request: who asks for what, in which format. Pure.
+//! The head of a request: what it asks for, in which format. Pure.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

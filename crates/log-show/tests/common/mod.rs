@@ -1,25 +1,23 @@
 //! A directory with a writer, for tests that run programs over it.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use warren_log_store::files::Disk;
 use warren_log_store::store::upkeep::seal;
 use warren_log_store::store::{Setup, Store};
 use warren_log_store::{Fields, Id128, Stamp};
+use warren_testkit::Scratch;
 
 /// A store that goes away in the end.
 pub struct Lab {
-    pub directory: PathBuf,
+    pub directory: Scratch,
     pub store: Store,
 }
 
 impl Lab {
     pub fn new(name: &str) -> Lab {
-        let directory =
-            std::env::temp_dir().join(format!("warren-show-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
+        let directory = Scratch::new(name);
         let mut ids = 0;
         let new_id = move || {
             ids += 1;
@@ -47,12 +45,6 @@ impl Lab {
             let id = Id128([200; 16]);
             seal(&Disk::new(&self.directory), &log, Id128::default(), id).expect("sealed");
         }
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

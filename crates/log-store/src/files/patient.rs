@@ -1,4 +1,4 @@
-//! A directory whose device may not answer: whoever asks waits for so long and no longer.
+//! A directory whose device may not answer: each call waits for a bounded time.
 //!
 //! What is asked for is done by one thread, in order. If that does not come back in time, the asker is
 //! told so (ETIMEDOUT), and so is at once everybody who comes before it has come back: nothing overtakes

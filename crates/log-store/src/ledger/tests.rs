@@ -11,22 +11,21 @@ use crate::entry::{Fields, Id128, Stamp};
 use crate::files::{Disk, File, Files, Listed, Space};
 use crate::store::upkeep::seal;
 use crate::store::{Setup, Store};
+use warren_testkit::Scratch;
 
 const START_US: u64 = 1_700_000_000_000_000;
 const INTERVAL_US: u64 = 10_000_000;
 
 /// A store with a ledger.
 struct Lab {
-    directory: PathBuf,
+    directory: Scratch,
     store: Store,
     key: State,
 }
 
 impl Lab {
     fn new(name: &str) -> Lab {
-        let directory =
-            std::env::temp_dir().join(format!("warren-ledger-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
+        let directory = Scratch::new(&format!("ledger-{name}"));
         let setup = Setup { machine: Id128::default(), new_id: Box::new(|| Id128([1; 16])) };
         let (store, _) = Store::open(Arc::new(Disk::new(&directory)), setup).expect("empty");
         let key = State::new([7; 32], START_US, INTERVAL_US);
@@ -94,12 +93,6 @@ impl Lab {
         let faults = self.audit().faults;
         assert!(faults.iter().any(|found| found.contains(fault)), "{fault}: {faults:?}");
         std::fs::write(&path, old).expect("writable");
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

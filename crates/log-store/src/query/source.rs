@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::block::{Block, Header, Kind, TEXT_FIELD};
 use crate::entry::Id128;
 use crate::error::{Damage, Error, Result};
+use crate::files::memory::InMemory;
 use crate::files::{File, Files};
 use crate::query::distinct::DistinctValues;
 use crate::query::expr::{BOOT_FIELD, each_text};
@@ -316,47 +317,5 @@ impl LogContent {
         let places = walk.blocks.iter().map(BlockPlace::from).collect();
         let (headers, lost) = (walk.blocks, salvage.lost);
         Ok(LogContent { file, headers, places, lost, torn, sequence, settled })
-    }
-}
-
-/// The bytes of a file, read once.
-struct InMemory {
-    name: String,
-    bytes: Vec<u8>,
-}
-
-impl InMemory {
-    fn read(file: &dyn File, name: &str) -> Result<InMemory> {
-        let mut bytes = vec![0; file.len()? as usize];
-        let count = file.read_at(&mut bytes, 0)?;
-        bytes.truncate(count);
-        Ok(InMemory { name: name.to_owned(), bytes })
-    }
-
-    fn refuse(&self, op: &'static str) -> Error {
-        use warren_sys::errno::EBADF;
-        Error::Io { op, name: self.name.clone(), errno: EBADF }
-    }
-}
-
-impl File for InMemory {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let begin = usize::try_from(offset).unwrap_or(usize::MAX);
-        let rest = self.bytes.get(begin..).unwrap_or(&[]);
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
-    }
-
-    fn write_at(&self, _bytes: &[u8], _offset: u64) -> Result<()> {
-        Err(self.refuse("write"))
-    }
-
-    fn sync(&self) -> Result<()> {
-        Err(self.refuse("sync"))
-    }
-
-    fn len(&self) -> Result<u64> {
-        Ok(self.bytes.len() as u64)
     }
 }

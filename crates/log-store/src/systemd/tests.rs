@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::SystemdFile;
-use crate::error::Result;
-use crate::files::File;
+use crate::files::memory::InMemory;
 use crate::query::union::Reader;
 use crate::query::{Direction, Expr, Query};
 
@@ -127,32 +126,9 @@ fn sample(is_compact: bool) -> Vec<u8> {
     builder.finish()
 }
 
-struct Bytes(Vec<u8>);
-
-impl File for Bytes {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let rest = self.0.get(offset as usize..).unwrap_or_default();
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
-    }
-
-    fn write_at(&self, _: &[u8], _: u64) -> Result<()> {
-        unreachable!("readers do not write")
-    }
-
-    fn sync(&self) -> Result<()> {
-        unreachable!("readers do not sync")
-    }
-
-    fn len(&self) -> Result<u64> {
-        Ok(self.0.len() as u64)
-    }
-}
-
 /// Texts of the entries, and how many faults there were; `None` for a file that is refused.
 fn read(bytes: &[u8], query: &Query, direction: Direction) -> Option<(Vec<String>, usize)> {
-    let file = SystemdFile::of("f", Box::new(Bytes(bytes.to_vec()))).ok()?;
+    let file = SystemdFile::of("f", Box::new(InMemory::new("f", bytes.to_vec()))).ok()?;
     let mut stream = file.entries(query, direction, None);
     let mut texts = Vec::new();
     while let Some(entry) = stream.try_next().expect("no read fails") {
@@ -182,7 +158,7 @@ fn entries_come_as_they_were_written() {
             ..Query::default()
         };
         assert_eq!(read(&bytes, &some, Direction::Forward), expected(&[3, 5]));
-        let file = SystemdFile::of("f", Box::new(Bytes(bytes))).expect("whole");
+        let file = SystemdFile::of("f", Box::new(InMemory::new("f", bytes))).expect("whole");
         let (values, _) = file.values(b"ODD", usize::MAX).expect("no read fails");
         assert_eq!(values.len(), 2);
         assert_eq!(file.boots().expect("no read fails").0.len(), 1);
@@ -269,7 +245,7 @@ fn matches_values_and_boots_come_from_the_index() {
     assert_eq!(count(Expr::field("ODD", "1").and(Expr::field("UNIT", "a"))), odd);
     let any = vec![Expr::field("ODD", "0"), Expr::field("MESSAGE", "text 3")];
     assert_eq!(count(Expr::Any(any)), odd + 1);
-    let file = SystemdFile::of("f", Box::new(Bytes(bytes.clone()))).expect("whole");
+    let file = SystemdFile::of("f", Box::new(InMemory::new("f", bytes.clone()))).expect("whole");
     assert_eq!(file.values(b"ODD", usize::MAX).expect("no read fails").0.len(), 2);
     assert_eq!(file.values(b"NOSUCH", usize::MAX).expect("no read fails").0.len(), 0);
     let names = file.field_names().expect("no read fails").0;
@@ -301,7 +277,7 @@ fn a_damaged_index_hurts_nobody() {
         if let Some((found, _)) = read(&bytes, &query, Direction::Backward) {
             assert!(found.len() <= odd + 1, "byte {at}");
         }
-        let Ok(file) = SystemdFile::of("f", Box::new(Bytes(bytes))) else { continue };
+        let Ok(file) = SystemdFile::of("f", Box::new(InMemory::new("f", bytes))) else { continue };
         let read = (file.values(b"ODD", usize::MAX), file.field_names(), file.boots());
         assert!(read.0.is_ok() && read.1.is_ok() && read.2.is_ok(), "byte {at}");
     }

@@ -1,6 +1,6 @@
-//! A key on the console, while everything ends: wait no longer for whom the last line named first. It is to be
+//! A key on the console during a shutdown: stop waiting for what the last line named first. It is to be
 //! typed twice, after a moment of silence and with nothing else: who still types into the shell that has just
-//! ended means nobody's stop.
+//! ended skips nothing.
 //!
 //! The console is a terminal or anything else that gives bytes. It is read without waiting; what
 //! cannot be read any more is let go.

@@ -1,6 +1,6 @@
 //! Questions to the loader of users who may change nothing. Each may make it look at all unit files, so one
 //! is under way at a time: what root orders waits for one of them at most, however many were asked. Users
-//! have their turns one after the other, and who asks twice waits behind everybody else.
+//! have their turns one after the other, and a client that asks twice waits behind all others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};

@@ -1,4 +1,4 @@
-//! Telling whoever started this manager how it is (sd_notify(3)).
+//! Notifies the program that started this manager (sd_notify(3)).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;

@@ -349,7 +349,7 @@ mod tests {
         outbox.push(b"A=1\n".to_vec());
         let last = outbox.packets.back().expect("there was room");
         let text = String::from_utf8_lossy(&last.bytes);
-        let told = format!("MESSAGE={} messages of the manager were lost", MORE + 1);
+        let told = format!("MESSAGE=lost {} messages of the manager", MORE + 1);
         assert!(text.contains(&told) && text.ends_with("\n\nA=1\n\n"), "{text}");
         assert_eq!(outbox.lost, 0);
         // Nobody takes that either.

@@ -161,8 +161,8 @@ mod tests {
         let refused = on("b.slice/x.service");
         assert_eq!(refused.on(), none);
         let why = refused.lacks("MemoryMax", "memory").why;
-        assert!(why.starts_with("the controller memory cannot be turned on: "), "{why}");
-        assert_eq!(refused.lacks("IOWeight", "io").why, "there is no controller io here");
+        assert!(why.starts_with("cannot enable the cgroup controller memory: "), "{why}");
+        assert_eq!(refused.lacks("IOWeight", "io").why, "this machine has no cgroup controller io");
         make("b.slice");
         let still = on("b.slice/y.service");
         assert_eq!((still.on(), asked("b.slice")), (&[][..], false), "it was asked just now");
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(settings, ["IOReadBandwidthMax", "IOWeight", "CPUWeight"]);
         assert_eq!(failed[0].why, "its device does not exist or is not a disk");
         assert!(failed[1].why.contains("io.weight"), "{}", failed[1].why);
-        assert_eq!(failed[2].why, "there is no controller cpu here");
+        assert_eq!(failed[2].why, "this machine has no cgroup controller cpu");
         let tasks = [attribute("TasksMax", "pids", "pids.max", Some("7"))];
         assert_eq!(Usable::default().apply(&tree, "a.service", &tasks), []);
     }

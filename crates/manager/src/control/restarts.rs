@@ -1,4 +1,4 @@
-//! What is told of a service that `Restart=` starts again: how often it did, when it will, what it
+//! What `warren why` says of a service that `Restart=` starts again: how often it did, when it will, what it
 //! answers, and how much of the start limit is left.
 
 use std::time::Duration;
@@ -149,7 +149,7 @@ mod tests {
         let status = ExitStatus::Exited;
         let told = |pid, code| ended(Ended { pid, started: at, ended: at, status: status(code) });
         assert_eq!(told(44, 3), "main process 44 exited with code 3");
-        assert_eq!(told(0, 203), "main process did not begin, exit code 203");
+        assert_eq!(told(0, 203), "main process could not be started, exit code 203");
         let killed = Ended { pid: 7, started: at, ended: at, status: ExitStatus::Killed(15) };
         assert_eq!(ended(killed), "main process 7 was killed by SIGTERM");
     }

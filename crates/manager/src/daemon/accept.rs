@@ -24,7 +24,7 @@ impl Daemon {
     /// Connections to this socket unit are wanted.
     pub(crate) fn open_door(&mut self, unit: UnitId) {
         let accepted = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.accepted);
-        let door = self.accepting.doors.door(unit);
+        let door = self.triggers.accepting.doors.door(unit);
         door.open = true;
         door.next = door.next.max(accepted);
         if door.asked.is_none() {
@@ -34,16 +34,16 @@ impl Daemon {
 
     /// They are not wanted any more. What init is taking just now is closed when it comes.
     pub(crate) fn close_door(&mut self, unit: UnitId) {
-        self.accepting.doors.door(unit).open = false;
+        self.triggers.accepting.doors.door(unit).open = false;
         self.watch_sockets(unit, false);
     }
 
     /// Somebody waits at one of the unit's sockets. False if the unit takes no connections itself.
     pub(crate) fn knock(&mut self, unit: UnitId) -> bool {
-        if !self.accepting.doors.is_open(unit) {
+        if !self.triggers.accepting.doors.is_open(unit) {
             return false;
         }
-        if self.accepting.doors.door(unit).asked.is_none() {
+        if self.triggers.accepting.doors.door(unit).asked.is_none() {
             self.watch_sockets(unit, false);
             self.ask_for_connection(unit, 0);
         }
@@ -53,20 +53,20 @@ impl Daemon {
     /// Asks init for one connection from the socket with this index; past the last of them nobody
     /// waits, and they are watched again.
     fn ask_for_connection(&mut self, unit: UnitId, index: usize) {
-        if index >= self.sockets.get(unit).len() {
-            self.accepting.doors.door(unit).asked = None;
-            if self.accepting.doors.is_open(unit) {
+        if index >= self.triggers.sockets.get(unit).len() {
+            self.triggers.accepting.doors.door(unit).asked = None;
+            if self.triggers.accepting.doors.is_open(unit) {
                 self.watch_sockets(unit, true);
             }
             return;
         }
-        let token = self.accepting.doors.new_token(unit);
-        let door = self.accepting.doors.door(unit);
+        let token = self.triggers.accepting.doors.new_token(unit);
+        let door = self.triggers.accepting.doors.door(unit);
         door.asked = Some((token, index));
         let socket = self.core.graph().name(unit).as_str();
         let (listener, name) =
             (sockets::stored_name(socket, index), stored_name(socket, door.next));
-        if let Err(e) = self.init.accept(token, &listener, &name) {
+        if let Err(e) = self.process.init.accept(token, &listener, &name) {
             say!("{socket}: cannot ask init for connections: {e}");
         }
     }
@@ -74,7 +74,7 @@ impl Daemon {
     /// Init's answer.
     pub(crate) fn accepted(&mut self, token: u64, answer: Result<OwnedFd, i32>) {
         let unit = UnitId(token as u32);
-        let door = self.accepting.doors.door(unit);
+        let door = self.triggers.accepting.doors.door(unit);
         let Some((_, index)) = door.asked.filter(|asked| asked.0 == token) else { return };
         let open = door.open;
         match answer {
@@ -87,23 +87,25 @@ impl Daemon {
                 let socket = self.core.graph().name(unit).as_str();
                 let why = warren_sys::error::errno_text(errno);
                 say!("{socket}: cannot accept a connection: {why}");
-                let door = self.accepting.doors.door(unit);
+                let door = self.triggers.accepting.doors.door(unit);
                 door.asked = None;
                 // If it was we who had no room for it, init has one, which nobody will serve.
-                drop(self.init.drop_stored(&stored_name(socket, door.next)));
-                self.accepting.doors.again_at = Some(now().monotonic.after(TRY_AGAIN_AFTER));
+                drop(self.process.init.drop_stored(&stored_name(socket, door.next)));
+                self.triggers.accepting.doors.again_at =
+                    Some(now().monotonic.after(TRY_AGAIN_AFTER));
             }
         }
     }
 
     /// Doors at which accept(2) has failed are watched again.
     pub(crate) fn try_doors_again(&mut self) {
-        if self.accepting.doors.again_at.is_none_or(|at| now().monotonic < at) {
+        if self.triggers.accepting.doors.again_at.is_none_or(|at| now().monotonic < at) {
             return;
         }
-        self.accepting.doors.again_at = None;
+        self.triggers.accepting.doors.again_at = None;
         let idle = |door: &Door| door.open && door.asked.is_none();
         let units: Vec<UnitId> = self
+            .triggers
             .accepting
             .doors
             .doors
@@ -118,7 +120,7 @@ impl Daemon {
 
     /// Names the instance for a connection and has it loaded.
     fn take_connection(&mut self, unit: UnitId, fd: OwnedFd) {
-        let number = self.accepting.doors.door(unit).next;
+        let number = self.triggers.accepting.doors.door(unit).next;
         let socket = self.core.graph().name(unit).clone();
         let stored = stored_name(socket.as_str(), number);
         let TypeState::Socket(warren_core::model::state::Socket::Up(run)) =
@@ -128,16 +130,16 @@ impl Daemon {
         };
         let settings = self.core.settings().compile(self.core.graph().definition(unit));
         let config = settings.socket();
-        let loading = self.accepting.doors.doors.get(&unit).map(|door| &door.loading);
+        let loading = self.triggers.accepting.doors.doors.get(&unit).map(|door| &door.loading);
         let loading: Vec<Option<IpAddr>> =
             loading.into_iter().flat_map(|all| all.values().copied()).collect();
         let refuse = |daemon: &mut Daemon, fd: OwnedFd, why: &str| {
             say!("{socket}: too many connections{why}, refusing one");
-            daemon.events.push_back(Event::ConnectionRefused { socket: unit });
+            daemon.event_loop.events.push_back(Event::ConnectionRefused { socket: unit });
             daemon.turn_away(fd, &stored);
         };
         // The machine is yet to hear of some that are loaded.
-        let told = self.events.iter().filter_map(|event| match event {
+        let told = self.event_loop.events.iter().filter_map(|event| match event {
             Event::Connection { socket, instance, .. } if *socket == unit => Some(instance),
             _ => None,
         });
@@ -157,10 +159,10 @@ impl Daemon {
         let (instance, environment) = describe(number, &fd);
         let Some(instance) = self.instance_of(unit, config, &instance) else {
             say!("{socket}: no template unit to serve connections");
-            self.events.push_back(Event::ConnectionUnserved { socket: unit });
+            self.event_loop.events.push_back(Event::ConnectionUnserved { socket: unit });
             return self.turn_away(fd, &stored);
         };
-        self.accepting.doors.door(unit).next += 1;
+        self.triggers.accepting.doors.door(unit).next += 1;
         let connection = Connection { fd, environment, stored, is_kept: false };
         self.load_instance(WaitingConnection { socket: unit, number, instance, connection });
     }
@@ -170,12 +172,12 @@ impl Daemon {
     fn turn_away(&self, fd: OwnedFd, stored: &str) {
         fdpass::hang_up(fd.as_fd());
         drop(fd);
-        let _ = self.init.drop_stored(stored);
+        let _ = self.process.init.drop_stored(stored);
     }
 
     fn load_instance(&mut self, waiting: WaitingConnection) {
         let source = source_of(&waiting.instance);
-        self.accepting.doors.door(waiting.socket).loading.insert(waiting.number, source);
+        self.triggers.accepting.doors.door(waiting.socket).loading.insert(waiting.number, source);
         let name = waiting.instance.clone();
         let after = AfterLoad::Connection(Box::new(waiting));
         self.load(|token| LoaderOrder::LoadOne { name, goes_far: false, token }, after);
@@ -195,14 +197,14 @@ impl Daemon {
     /// After a restart: a connection that was not handed over. Its instance may be under way.
     pub(crate) fn take_up_connection(&mut self, name: &str, fd: OwnedFd) {
         if !self.goes_on_with_connection(name, fd) {
-            let _ = self.init.drop_stored(name);
+            let _ = self.process.init.drop_stored(name);
         }
     }
 
     fn goes_on_with_connection(&mut self, name: &str, fd: OwnedFd) -> bool {
         let Some((socket, number)) = parse_stored_name(name) else { return false };
         let Some(socket) = self.core.graph().lookup_own(&socket) else { return false };
-        let door = self.accepting.doors.door(socket);
+        let door = self.triggers.accepting.doors.door(socket);
         door.next = door.next.max(number + 1);
         let settings = self.core.settings().compile(self.core.graph().definition(socket));
         let TypeSettings::Socket(config) = &settings.own else {
@@ -218,7 +220,10 @@ impl Daemon {
                 // Whether it was handed over may come to light only now.
                 let settings = self.core.settings().compile_running(graph.definition(unit));
                 let is_kept = is_for_later(&settings);
-                self.accepting.connections.insert(unit, Connection { is_kept, ..connection });
+                self.triggers
+                    .accepting
+                    .connections
+                    .insert(unit, Connection { is_kept, ..connection });
             }
             Some(unit) if self.core.unit_run(unit).history.is_some() => return false,
             _ if self.core.unit_run(socket).active_state().is_down() => return false,
@@ -234,22 +239,24 @@ impl Daemon {
 
     /// It was handed over, or will never be.
     pub(crate) fn drop_connection(&mut self, unit: UnitId) {
-        if let Some(Connection { fd, stored, .. }) = self.accepting.connections.remove(&unit) {
+        if let Some(Connection { fd, stored, .. }) =
+            self.triggers.accepting.connections.remove(&unit)
+        {
             // The process may have it, and is to go on with it.
             drop(fd);
-            let _ = self.init.drop_stored(&stored);
+            let _ = self.process.init.drop_stored(&stored);
         }
     }
 
     pub(crate) fn connection_loaded(&mut self, waiting: WaitingConnection) {
         let WaitingConnection { socket, number, instance, connection } = waiting;
-        self.accepting.doors.door(socket).loading.remove(&number);
+        self.triggers.accepting.doors.door(socket).loading.remove(&number);
         let Some(instance) = self.core.graph().lookup(&instance) else {
             say!("{}: {instance} has no unit file", self.core.graph().name(socket));
-            self.events.push_back(Event::ConnectionUnserved { socket });
+            self.event_loop.events.push_back(Event::ConnectionUnserved { socket });
             return self.turn_away(connection.fd, &connection.stored);
         };
-        self.accepting.connections.insert(instance, connection);
-        self.events.push_back(Event::Connection { socket, instance, number });
+        self.triggers.accepting.connections.insert(instance, connection);
+        self.event_loop.events.push_back(Event::Connection { socket, instance, number });
     }
 }

@@ -1,6 +1,7 @@
 //! Clients that wait for a reply of the core, or for the end of a job.
 
 use crate::base::answers::AnswerTo;
+use crate::daemon::servers::Servers;
 use crate::published::orders::JobOutcome;
 use std::collections::BTreeMap;
 use warren_bus::backend::ReplySender;
@@ -30,9 +31,16 @@ pub(crate) struct Clients {
     job_waiters: BTreeMap<JobId, JobWaiters>,
     /// Jobs that a client began to wait for in this turn.
     new_waits: Vec<JobId>,
+    /// Where clients connect.
+    pub(crate) servers: Servers,
 }
 
 impl Clients {
+    /// No client waits; these servers will have clients.
+    pub(crate) fn new(servers: Servers) -> Clients {
+        Clients { servers, ..Clients::default() }
+    }
+
     /// Keeps a client until the core replies to it.
     pub(crate) fn add(&mut self, client: Client) -> ClientId {
         self.last += 1;

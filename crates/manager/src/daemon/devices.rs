@@ -34,27 +34,27 @@ impl Daemon {
         let not_begun = restored.manager.is_none_or(|manager| manager.jobs_ever == 0);
         if run.is_some_and(|run| !is_out(run)) || not_begun && is_expected(graph) {
             self.core.set_sight(Sight::Seeing);
-            self.devices.ask();
+            self.peers.devices.ask();
             let plugged = restored.runs.iter().filter(|(_, run)| is_plugged(run));
             let names = plugged.map(|(&unit, _)| graph.name(unit).clone());
-            self.devices.table.expect(names);
+            self.peers.devices.table.expect(names);
         }
     }
 
     /// Takes what the daemon said.
     pub(crate) fn read_devices(&mut self) {
-        for text in self.devices.receive() {
+        for text in self.peers.devices.receive() {
             let began = now().monotonic;
             let said = device_link::read(&text);
-            let first = self.core.sight() == Sight::Blind || self.devices.table.is_empty();
-            let touched = self.devices.table.apply(said.batch);
+            let first = self.core.sight() == Sight::Blind || self.peers.devices.table.is_empty();
+            let touched = self.peers.devices.table.apply(said.batch);
             self.tell_replaced();
             self.look_at_mounts(&touched);
-            let started = self.devices.note_activation(began);
-            started.into_iter().for_each(|done| self.recorder.did(done));
-            self.shared.publish_devices(Arc::new(self.devices.table.clone()));
+            let started = self.peers.devices.note_activation(began);
+            started.into_iter().for_each(|done| self.recording.recorder.did(done));
+            self.shared.publish_devices(Arc::new(self.peers.devices.table.clone()));
             let changed = |name: &UnitName| {
-                let facts = self.devices.table.ready(name);
+                let facts = self.peers.devices.table.ready(name);
                 facts.is_some_and(|facts| said.changed.contains(&facts.path))
             };
             let with_change = |name: UnitName| {
@@ -64,7 +64,7 @@ impl Daemon {
             let news: Vec<(UnitName, bool)> = touched.into_iter().map(with_change).collect();
             self.tell_devices(news);
             if first {
-                let count = self.devices.table.devices().count();
+                let count = self.peers.devices.table.devices().count();
                 let took = now().monotonic.since(began);
                 say!("received {count} devices from warren-deviced in {:.3} s", took.as_secs_f64());
             }
@@ -73,12 +73,14 @@ impl Daemon {
 
     /// What was bound to a disk in whose place another one is has lost it, before the other one is told of.
     fn tell_replaced(&mut self) {
-        let replaced = self.devices.table.take_replaced();
+        let replaced = self.peers.devices.table.take_replaced();
         let units = replaced.iter().filter_map(|name| self.core.graph().lookup(name));
         let gone = |unit| DeviceChange { unit, plugged: false, changed: false, wants: Vec::new() };
         let changes: Vec<DeviceChange> = units.map(gone).collect();
         if !changes.is_empty() {
-            self.events.push_back(Event::Devices(DeviceNews { sight: Sight::Seeing, changes }));
+            self.event_loop
+                .events
+                .push_back(Event::Devices(DeviceNews { sight: Sight::Seeing, changes }));
         }
     }
 
@@ -86,8 +88,8 @@ impl Daemon {
     fn look_at_mounts(&mut self, devices: &BTreeSet<UnitName>) {
         let graph = self.core.graph().clone();
         for device in devices {
-            if let Some(binds) = self.devices.binds_mounts(device) {
-                self.mounts.look_at_device(&graph, device, binds);
+            if let Some(binds) = self.peers.devices.binds_mounts(device) {
+                self.triggers.mounts.look_at_device(&graph, device, binds);
             }
         }
     }
@@ -97,7 +99,7 @@ impl Daemon {
         let graph = self.core.graph().clone();
         let mut changes = Vec::new();
         for (name, changed) in names {
-            let wants = self.devices.table.wants(&name);
+            let wants = self.peers.devices.table.wants(&name);
             let unknown = wants.iter().take(WANTS_MAX).filter(|name| graph.lookup(name).is_none());
             let unknown: Vec<UnitName> = unknown.cloned().collect();
             match graph.lookup(&name) {
@@ -109,11 +111,11 @@ impl Daemon {
             }
         }
         let news = DeviceNews { sight: Sight::Seeing, changes };
-        self.events.push_back(Event::Devices(news));
+        self.event_loop.events.push_back(Event::Devices(news));
     }
 
     fn device_change(&self, unit: UnitId, name: &UnitName, changed: bool) -> DeviceChange {
-        let table = &self.devices.table;
+        let table = &self.peers.devices.table;
         let graph = self.core.graph();
         let wants = table.wants(name).iter().filter_map(|name| graph.lookup(name)).collect();
         DeviceChange { unit, plugged: table.ready(name).is_some(), changed, wants }
@@ -141,7 +143,9 @@ impl Daemon {
             return self.load_name(device, AfterLoad::Nothing);
         };
         let changes = vec![self.device_change(unit, &device, false)];
-        self.events.push_back(Event::Devices(DeviceNews { sight: Sight::Seeing, changes }));
+        self.event_loop
+            .events
+            .push_back(Event::Devices(DeviceNews { sight: Sight::Seeing, changes }));
     }
 
     /// Units of devices that are new in this generation are told what is known.
@@ -152,7 +156,7 @@ impl Daemon {
         let new = delta.added.iter().chain(&delta.reused).filter(|&&unit| graph.is_device(unit));
         let names: Vec<(UnitName, bool)> =
             new.map(|&unit| (graph.name(unit).clone(), false)).collect();
-        if !names.is_empty() && !self.devices.table.is_empty() {
+        if !names.is_empty() && !self.peers.devices.table.is_empty() {
             self.tell_devices(names);
         }
     }
@@ -160,8 +164,8 @@ impl Daemon {
     /// The daemon is down for good, or was never started: nobody waits for devices any more.
     pub(crate) fn look_for_device_daemon(&mut self) {
         if self.core.sight() == Sight::Blind
-            || !self.startup.is_first_unit_requested
-            || !self.events.is_empty()
+            || !self.stages.startup.is_first_unit_requested
+            || !self.event_loop.events.is_empty()
         {
             return;
         }
@@ -169,13 +173,13 @@ impl Daemon {
         if unit.is_none_or(|unit| is_out(self.core.unit_run(unit))) && !self.core.totals().stopping
         {
             say!("{DEVICE_DAEMON} is down: all devices are assumed to be present");
-            self.events.push_back(Event::Devices(DeviceNews::default()));
+            self.event_loop.events.push_back(Event::Devices(DeviceNews::default()));
         }
     }
 
     /// Begins to watch the link.
     pub(crate) fn watch_devices(&self) -> warren_sys::Result<()> {
         let interest = warren_sys::epoll::Interest::READ;
-        self.epoll.add(self.devices.fd(), token::DEVICES, interest)
+        self.event_loop.epoll.add(self.peers.devices.fd(), token::DEVICES, interest)
     }
 }

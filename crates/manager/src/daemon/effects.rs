@@ -44,15 +44,17 @@ impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
     pub(crate) fn carry_out(&mut self, effect: Effect) {
         if self.must_wait(&effect) {
-            return self.shutdown.sweep.hold(effect, self.recovery.is_resuming);
+            return self.stages.shutdown.sweep.hold(effect, self.stages.recovery.is_resuming);
         }
         self.catch_up_before(&effect);
         self.tell_of_settings(&effect);
         match effect {
-            Effect::CheckConditions { id, section, .. } => self.checks.push((id, section)),
+            Effect::CheckConditions { id, section, .. } => {
+                self.event_loop.checks.push((id, section))
+            }
             Effect::Spawn(id, spawn) => self.start_spawn(id, &spawn),
             Effect::LookUpNames { id, user, .. } => {
-                self.workers.run(id, move || Done::Names(dynamic_names::look_up(&user)));
+                self.event_loop.workers.run(id, move || Done::Names(dynamic_names::look_up(&user)));
             }
             Effect::MakeCgroup { id, unit, settings } => {
                 let result = self.make_group(unit, &settings);
@@ -70,7 +72,7 @@ impl Daemon {
             }
             Effect::Unmount { id, unit, settings } => self.start_unmount(id, unit, settings),
             Effect::SetTrap { id, unit, settings } => {
-                if self.traps.set(id, unit, settings.automount()) {
+                if self.triggers.traps.set(id, unit, settings.automount()) {
                     self.done(id, Done::Ok);
                 }
             }
@@ -81,12 +83,12 @@ impl Daemon {
             Effect::FindMain { id, unit, pid_file, waits } => {
                 self.find_main(id, unit, pid_file, waits)
             }
-            Effect::KillGroup { unit } => self.kills.dying.push(unit),
+            Effect::KillGroup { unit } => self.process.kills.dying.push(unit),
             Effect::CleanUp { unit, settings, restarting } => {
                 self.clean_up(unit, &settings, restarting);
             }
             Effect::ClearAway { id, traces, .. } => {
-                self.workers.run(id, move || {
+                self.event_loop.workers.run(id, move || {
                     traces.iter().for_each(removals::clear_away);
                     Done::Ok
                 });
@@ -97,7 +99,7 @@ impl Daemon {
             Effect::WatchSockets { unit, on, accept: false } => self.watch_sockets(unit, on),
             Effect::LookAtMount { unit } => {
                 let mounted = mount_commands::is_mounted(self.core.graph().name(unit));
-                self.events.push_back(match mounted {
+                self.event_loop.events.push_back(match mounted {
                     true => Event::Mounted { unit },
                     false => Event::Unmounted { unit },
                 });
@@ -107,19 +109,21 @@ impl Daemon {
             }
             Effect::StampTimer { unit, at_us } => self.stamp_timer(unit, at_us),
             Effect::WatchPaths { id, unit, settings, makes } => {
-                self.paths.watch(id, unit, settings, makes);
+                self.triggers.paths.watch(id, unit, settings, makes);
             }
             Effect::LookAtPaths { id, unit } => {
-                if !self.paths.look_at(id, unit) {
+                if !self.triggers.paths.look_at(id, unit) {
                     self.done(id, Done::Failed { error: "cannot watch its paths".to_owned() });
                 }
             }
-            Effect::UnwatchPaths { unit } => self.paths.unwatch(unit),
+            Effect::UnwatchPaths { unit } => self.triggers.paths.unwatch(unit),
             Effect::DropConnection { unit } => self.drop_connection(unit),
             Effect::FlushSockets { unit } => self.flush_sockets(unit),
             Effect::WatchBusName { unit, name, on } => self.watch_bus_name(unit, name, on),
-            Effect::AnswerTrap { unit, tokens, ok } => self.traps.answer(unit, &tokens, ok),
-            Effect::WatchIdle { unit, on } => self.traps.watch_idle(unit, on),
+            Effect::AnswerTrap { unit, tokens, ok } => {
+                self.triggers.traps.answer(unit, &tokens, ok)
+            }
+            Effect::WatchIdle { unit, on } => self.triggers.traps.watch_idle(unit, on),
             Effect::CloseTrap { unit } => self.close_trap(unit),
             Effect::Emergency { action, unit, status, argument } => {
                 if let Some(argument) = argument.filter(|_| action.restarts()) {
@@ -148,7 +152,7 @@ impl Daemon {
 
     /// Has one worker look at all conditions that this turn asked for.
     pub(crate) fn check_conditions(&mut self) {
-        let checks = std::mem::take(&mut self.checks);
+        let checks = std::mem::take(&mut self.event_loop.checks);
         if checks.is_empty() {
             return;
         }
@@ -165,16 +169,16 @@ impl Daemon {
             };
             (id, Box::new(look) as Box<_>)
         };
-        self.workers.run_all(checks.into_iter().map(piece).collect());
+        self.event_loop.workers.run_all(checks.into_iter().map(piece).collect());
     }
 
     pub(crate) fn done(&mut self, effect: EffectId, result: Done) {
         if let Done::MainProcess { pid: Some(pid) } = result
             && let Some(unit) = self.core.effect_unit(effect)
         {
-            self.processes.name_main(unit, pid);
+            self.process.table.name_main(unit, pid);
         }
-        self.events.push_back(Event::Done { effect, result });
+        self.event_loop.events.push_back(Event::Done { effect, result });
     }
 
     pub(crate) fn unit_name(&self, unit: UnitId) -> String {
@@ -184,7 +188,7 @@ impl Daemon {
     pub(crate) fn make_group(&mut self, unit: UnitId, settings: &Compiled) -> Done {
         let graph = self.core.graph().clone();
         let path = self.core.group_path(unit).into_owned();
-        match self.groups.make(&graph, unit, &path, settings) {
+        match self.cgroup.groups.make(&graph, unit, &path, settings) {
             Ok(not_applied) => {
                 self.warn_of_limits(unit, not_applied);
                 self.allow_group(unit, &path, None, settings)
@@ -203,8 +207,8 @@ impl Daemon {
     ) -> Done {
         let before = before.map(|before| self.allowed(unit, before));
         let allowed = self.allowed(unit, settings);
-        let Some(tree) = self.groups.tree().cloned() else { return Done::Ok };
-        let missing = self.programs.apply(&tree, path, before.as_ref(), &allowed);
+        let Some(tree) = self.cgroup.groups.tree().cloned() else { return Done::Ok };
+        let missing = self.cgroup.programs.apply(&tree, path, before.as_ref(), &allowed);
         let refuses = self.core.settings().defaults.refuses_missing_protection;
         if let Some(first) = missing.first().filter(|_| refuses) {
             return Done::Failed {
@@ -234,12 +238,12 @@ impl Daemon {
     /// Writes the limits of a group that is there, or of a slice's.
     fn limit_group(&mut self, unit: UnitId, before: Option<&Compiled>, settings: &Compiled) {
         let is_slice = self.core.graph().name(unit).unit_type() == warren_unit::UnitType::Slice;
-        let path = match self.groups.path(unit) {
+        let path = match self.cgroup.groups.path(unit) {
             Some(path) => path.to_owned(),
             None if is_slice => self.core.group_path(unit).into(),
             None => return,
         };
-        let not_applied = self.groups.limit(&path, before, settings);
+        let not_applied = self.cgroup.groups.limit(&path, before, settings);
         self.warn_of_limits(unit, not_applied);
         if let Done::Failed { error } = self.allow_group(unit, &path, before, settings) {
             say!("{}: {error}", self.core.graph().name(unit));
@@ -255,17 +259,17 @@ impl Daemon {
     }
 
     fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>, waits: bool) {
-        let tracked = self.groups.exist();
+        let tracked = self.cgroup.groups.exist();
         match pid_file {
             None => {
-                let pid = only_child_of_init(&self.groups.processes(unit));
+                let pid = only_child_of_init(&self.cgroup.groups.processes(unit));
                 self.done(id, Done::MainProcess { pid });
             }
             Some(path) => {
-                let group = self.shared.tree_path().zip(self.groups.path(unit));
+                let group = self.shared.tree_path().zip(self.cgroup.groups.path(unit));
                 let group = group.map(|(root, group)| root.join(group));
                 let path = Path::new(&*path).into();
-                self.pid_files.begin(id, PidFileSearch { path, group, tracked, waits });
+                self.process.pid_files.begin(id, PidFileSearch { path, group, tracked, waits });
             }
         }
     }
@@ -273,23 +277,23 @@ impl Daemon {
     /// Goes on with searches for main processes that units wait for, and ends others.
     pub(crate) fn look_for_pid_files(&mut self) {
         let now = Instant::now();
-        if self.pid_files.is_due(now) {
-            for id in self.pid_files.effects() {
+        if self.process.pid_files.is_due(now) {
+            for id in self.process.pid_files.effects() {
                 let unit = self.core.effect_unit(id);
                 if unit.is_none_or(|unit| !self.core.unit_run(unit).searches_main(id)) {
-                    self.pid_files.leave(id);
+                    self.process.pid_files.leave(id);
                     self.done(id, Done::Failed { error: String::new() });
                 }
             }
         }
-        self.pid_files.look_again(now);
+        self.process.pid_files.look_again(now);
     }
 
     /// The bus does not say whose a name is, so one unit at a time is told of it: of several, the one that was
     /// first. The others are when it is down.
     fn watch_bus_name(&mut self, unit: UnitId, name: Box<str>, on: bool) {
         let graph = self.core.graph().clone();
-        let units = self.bus_names.units.entry(name.clone()).or_default();
+        let units = self.peers.bus_names.units.entry(name.clone()).or_default();
         let first = units.first().copied();
         if on && first != Some(unit) && units.contains(&unit) {
             return;
@@ -308,34 +312,36 @@ impl Daemon {
             None => {}
         }
         let next = units.first().copied();
-        if let Some(watcher) = self.bus_names.watcher.as_ref().filter(|_| !on) {
+        if let Some(watcher) = self.peers.bus_names.watcher.as_ref().filter(|_| !on) {
             watcher.leave(&name);
         }
         match next {
             Some(next) => self.begin_to_watch(next, &name),
-            None => _ = self.bus_names.units.remove(&name),
+            None => _ = self.peers.bus_names.units.remove(&name),
         }
     }
 
     /// The watcher is started with the first name.
     fn begin_to_watch(&mut self, unit: UnitId, name: &str) {
-        if self.bus_names.watcher.is_none() {
+        if self.peers.bus_names.watcher.is_none() {
             let shared = self.shared.clone();
             let tell = move |name: &str, state: NameState| {
                 shared.order(Order::BusName(name.to_owned(), state));
             };
             match NameWatcher::start(&self.options.bus_socket(), tell) {
-                Ok(watcher) => self.bus_names.watcher = Some(watcher),
+                Ok(watcher) => self.peers.bus_names.watcher = Some(watcher),
                 Err(e) => {
                     say!(
                         "{}: cannot watch the owner of bus name {name}: {e}",
                         self.core.graph().name(unit)
                     );
-                    self.events.push_back(Event::BusName { unit, state: BusName::NoBus });
+                    self.event_loop
+                        .events
+                        .push_back(Event::BusName { unit, state: BusName::NoBus });
                 }
             }
         }
-        if let Some(watcher) = &self.bus_names.watcher {
+        if let Some(watcher) = &self.peers.bus_names.watcher {
             watcher.watch(name);
         }
     }
@@ -347,16 +353,20 @@ impl Daemon {
         if crate::mount::kind::is_swap(self.core.graph().name(unit)) {
             return self.start_swap(id, unit, &settings, true);
         }
-        let was_mounted = self.recovery.is_resuming
+        let was_mounted = self.stages.recovery.is_resuming
             && !remount
-            && self.mounts.is_mounted(self.core.graph().name(unit));
+            && self.triggers.mounts.is_mounted(self.core.graph().name(unit));
         if mount_commands::is_quick(config) {
             return match was_mounted {
                 // The last incarnation may not have got any further.
-                true => self.workers.run(id, move || mount_commands::finish(settings.mount())),
-                false => {
-                    self.workers.run(id, move || mount_commands::mount(settings.mount(), remount))
-                }
+                true => self
+                    .event_loop
+                    .workers
+                    .run(id, move || mount_commands::finish(settings.mount())),
+                false => self
+                    .event_loop
+                    .workers
+                    .run(id, move || mount_commands::mount(settings.mount(), remount)),
             };
         }
         if !remount {
@@ -364,7 +374,7 @@ impl Daemon {
         }
         // What is mounted may have its server in the unit's cgroup.
         let is_tool = |pid| !was_mounted || mount_commands::is_mount_tool(pid);
-        if self.recovery.is_resuming && self.take_up_tool(id, unit, is_tool) {
+        if self.stages.recovery.is_resuming && self.take_up_tool(id, unit, is_tool) {
             return;
         }
         if was_mounted {
@@ -384,9 +394,12 @@ impl Daemon {
         if crate::mount::kind::is_swap(self.core.graph().name(unit)) {
             return self.start_swap(id, unit, &settings, false);
         }
-        self.recorder.before_unmount(&config.where_, self.core.graph());
+        self.recording.recorder.before_unmount(&config.where_, self.core.graph());
         if mount_commands::is_quick(config) {
-            return self.workers.run(id, move || mount_commands::unmount(settings.mount()));
+            return self
+                .event_loop
+                .workers
+                .run(id, move || mount_commands::unmount(settings.mount()));
         }
         let is_of_kernel = self.core.graph().definition(unit).is_of_kernel();
         let step = Some(config).filter(|_| is_of_kernel).and_then(mount_commands::unmount_step);
@@ -394,7 +407,7 @@ impl Daemon {
         if step.is_some() {
             self.spawning.tools.takes_step(id);
         }
-        if self.recovery.is_resuming && self.take_up_tool(id, unit, |_| true) {
+        if self.stages.recovery.is_resuming && self.take_up_tool(id, unit, |_| true) {
             return;
         }
         let command = step.unwrap_or_else(|| mount_commands::unmount_command(config));
@@ -406,7 +419,7 @@ impl Daemon {
 
     /// Begins to swap to a device or file, or gives it up; nothing is run for what is so already.
     fn start_swap(&mut self, id: EffectId, unit: UnitId, settings: &Arc<Compiled>, on: bool) {
-        if self.recovery.is_resuming && self.take_up_tool(id, unit, |_| true) {
+        if self.stages.recovery.is_resuming && self.take_up_tool(id, unit, |_| true) {
             return;
         }
         let config = settings.mount();
@@ -431,8 +444,12 @@ impl Daemon {
         unit: UnitId,
         may_be_one: impl Fn(i32) -> bool,
     ) -> bool {
-        if let Some((reply, pidfd)) =
-            self.recovery.answered.replies.remove(&EffectId(id.0 | crate::spawn::tools::TOOL))
+        if let Some((reply, pidfd)) = self
+            .stages
+            .recovery
+            .answered
+            .replies
+            .remove(&EffectId(id.0 | crate::spawn::tools::TOOL))
         {
             self.spawned(reply, pidfd);
             return true;
@@ -469,8 +486,8 @@ impl Daemon {
             Some(stream) => (StdOutput::Fd(0), vec![Passed::Own(stream.fd)]),
             None => (StdOutput::Append(self.log_file(&name)), Vec::new()),
         };
-        let path = self.groups.path(unit).map(str::to_owned);
-        let cgroup = crate::spawn::request::cgroup_place(path, self.groups.is_killed(unit));
+        let path = self.cgroup.groups.path(unit).map(str::to_owned);
+        let cgroup = crate::spawn::request::cgroup_place(path, self.cgroup.groups.is_killed(unit));
         let (spawn_id, spec) = self.spawning.tools.spec(id, argv, cgroup, output);
         self.spawning.helpers.spawn(spawn_id, Box::new(spec), fds)
     }
@@ -479,12 +496,13 @@ impl Daemon {
 
     fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
         let is_slice = matches!(settings.own, TypeSettings::Slice(_));
-        if self.shutdown.under_way.as_mut().is_none_or(|ending| ending.counts(is_slice)) {
-            let counters = self.groups.counters(unit);
-            self.recorder.counted(now().monotonic, unit, Reading::Stop, &counters);
+        if self.stages.shutdown.under_way.as_mut().is_none_or(|ending| ending.counts(is_slice)) {
+            let counters = self.cgroup.groups.counters(unit);
+            self.recording.recorder.counted(now().monotonic, unit, Reading::Stop, &counters);
         }
-        let leaves = self.shutdown.under_way.as_ref().and_then(|ending| ending.leaves_groups());
-        if leaves.is_none_or(|for_good| !self.groups.leave(unit, is_slice, for_good)) {
+        let leaves =
+            self.stages.shutdown.under_way.as_ref().and_then(|ending| ending.leaves_groups());
+        if leaves.is_none_or(|for_good| !self.cgroup.groups.leave(unit, is_slice, for_good)) {
             self.remove_group(unit);
         }
         self.forget_log_settings(unit);
@@ -502,7 +520,8 @@ impl Daemon {
     /// way says, or `systemctl exit STATUS` has set.
     fn emergency(&mut self, action: EmergencyAction, unit: UnitId, status: Option<u8>) {
         say!("{}: {} was requested", self.core.graph().name(unit), action.as_str());
-        let of_ending = self.shutdown.under_way.as_ref().and_then(|ending| ending.exit_status());
+        let of_ending =
+            self.stages.shutdown.under_way.as_ref().and_then(|ending| ending.exit_status());
         let status = status.or(of_ending).unwrap_or_else(|| self.shared_exit_code());
         self.end_by(action, status, AskedBy::Unit(unit));
     }
@@ -556,7 +575,9 @@ impl Daemon {
                 Some(why) if power == PowerAction::SoftReboot => say!("{why}"),
                 _ => self.begin_end(power, by),
             },
-            false if immediate => self.leaving = Some(crate::daemon::Leaving::Power(power)),
+            false if immediate => {
+                self.event_loop.leaving = Some(crate::daemon::Leaving::Power(power))
+            }
             false => self.end_without_stopping(power, by),
         }
     }

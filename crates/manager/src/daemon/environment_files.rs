@@ -33,7 +33,9 @@ impl Daemon {
     /// Has one worker read the files of all commands of this turn.
     pub(crate) fn read_environments(&mut self) {
         if !self.spawning.environment_files.to_do.is_empty() {
-            self.workers.run_all(std::mem::take(&mut self.spawning.environment_files.to_do));
+            self.event_loop
+                .workers
+                .run_all(std::mem::take(&mut self.spawning.environment_files.to_do));
         }
     }
 

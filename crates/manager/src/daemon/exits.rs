@@ -18,10 +18,14 @@ const EXITS_PER_TURN_MAX: usize = 4096;
 impl Daemon {
     pub(crate) fn read_exits(&mut self) {
         const KILL: ExitKind = ExitKind::Killed(9);
-        let ended = self.init.ended(EXITS_PER_TURN_MAX);
+        let ended = self.process.init.ended(EXITS_PER_TURN_MAX);
         if !ended.is_empty() {
             let killed = ended.iter().any(|one| one.exit.kind == KILL);
-            self.unwatched_groups.processes_ended(&self.groups, killed, now().monotonic);
+            self.cgroup.unwatched_groups.processes_ended(
+                &self.cgroup.groups,
+                killed,
+                now().monotonic,
+            );
         }
         for record in ended {
             if let Some(unborn) = self.spawning.helpers.held.ended(record.exit.pid, record.time_ns)
@@ -29,7 +33,7 @@ impl Daemon {
                 self.born(unborn);
             }
             let pid = record.exit.pid as u32;
-            if self.processes.is_about_another(pid, record.time_ns) {
+            if self.process.table.is_about_another(pid, record.time_ns) {
                 continue;
             }
             let status = match record.exit.kind {
@@ -40,21 +44,24 @@ impl Daemon {
             // A process may end before the helper that made it has said so.
             if let Some(sent) = self.spawning.helpers.last_sent()
                 && !self.spawning.tools.knows(pid)
-                && !self.processes.is_fresh(pid)
+                && !self.process.table.is_fresh(pid)
                 && self.core.unit_of_pid(pid).is_none()
             {
                 let (record, time_ns) = (record.seq, record.time_ns);
-                self.processes.early_exits.keep(pid, EarlyExit { status, record, time_ns, sent });
+                self.process
+                    .table
+                    .early_exits
+                    .keep(pid, EarlyExit { status, record, time_ns, sent });
             } else {
-                self.recorder.reaped(pid, Monotonic(record.time_ns / 1000));
+                self.recording.recorder.reaped(pid, Monotonic(record.time_ns / 1000));
                 self.process_ended(pid, status);
             }
         }
-        self.init.all_told();
+        self.process.init.all_told();
     }
 
     pub(crate) fn read_groups(&mut self) {
-        let news = self.groups.drain();
+        let news = self.cgroup.groups.drain();
         self.take_news_of_groups(news);
     }
 
@@ -67,20 +74,22 @@ impl Daemon {
     /// Writes the order to the kernel, which may take a moment: a process that waits for a disk stands
     /// still when it comes back.
     pub(crate) fn freeze(&mut self, id: EffectId, unit: UnitId, frozen: bool) {
-        if let Err(error) = self.groups.freeze(unit, frozen) {
-            self.freezing.remove(&unit);
+        if let Err(error) = self.cgroup.groups.freeze(unit, frozen) {
+            self.cgroup.freezing.remove(&unit);
             return self.done(id, Done::Failed { error });
         }
-        self.freezing.insert(unit, (id, frozen));
+        self.cgroup.freezing.insert(unit, (id, frozen));
         self.await_groups();
         self.look_whom_it_froze();
     }
 
     fn look_whom_it_froze(&mut self) {
         let is_over = |groups: &Groups, unit, frozen| groups.is_frozen(unit) == frozen;
-        let groups = &self.groups;
-        let over =
-            self.freezing.extract_if(.., |unit, (_, frozen)| is_over(groups, *unit, *frozen));
+        let groups = &self.cgroup.groups;
+        let over = self
+            .cgroup
+            .freezing
+            .extract_if(.., |unit, (_, frozen)| is_over(groups, *unit, *frozen));
         let over: Vec<_> = over.collect();
         over.into_iter().for_each(|(_, (id, _))| self.done(id, Done::Ok));
     }
@@ -88,9 +97,12 @@ impl Daemon {
     /// Nobody is left in the unit's group. What they used is told with it, so that a unit that goes
     /// down by it changes once; at the end, where thousands go, nobody asks for it any more.
     pub(crate) fn group_emptied(&mut self, unit: UnitId) {
-        let cpu_us =
-            if self.shutdown.under_way.is_none() { self.groups.cpu_us(unit) } else { None };
-        self.events.push_back(Event::CgroupEmpty { unit, cpu_us });
+        let cpu_us = if self.stages.shutdown.under_way.is_none() {
+            self.cgroup.groups.cpu_us(unit)
+        } else {
+            None
+        };
+        self.event_loop.events.push_back(Event::CgroupEmpty { unit, cpu_us });
     }
 
     pub(crate) fn out_of_memory(&mut self, unit: UnitId) {
@@ -98,17 +110,17 @@ impl Daemon {
             "{}: a process was killed because the system ran out of memory",
             self.core.graph().name(unit)
         );
-        self.events.push_back(Event::OutOfMemory { unit });
+        self.event_loop.events.push_back(Event::OutOfMemory { unit });
     }
 
     pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
-        self.processes.forget(pid);
+        self.process.table.forget(pid);
         // Who killed it is to be known first: its end may be heard of before the group's report.
         const SIGKILL: u8 = 9;
-        let unit = self.core.unit_of_pid(pid).or_else(|| self.processes.unit_of_fresh(pid));
+        let unit = self.core.unit_of_pid(pid).or_else(|| self.process.table.unit_of_fresh(pid));
         if status == ExitStatus::Killed(SIGKILL)
             && let Some(unit) = unit
-            && self.groups.ran_out_of_memory(unit)
+            && self.cgroup.groups.ran_out_of_memory(unit)
         {
             self.out_of_memory(unit);
         }
@@ -134,14 +146,14 @@ impl Daemon {
         if let Some(unit) = last_of.filter(|&unit| self.is_emptied_by_end(unit)) {
             self.group_emptied(unit);
         }
-        self.events.push_back(Event::Exited { pid, status });
+        self.event_loop.events.push_back(Event::Exited { pid, status });
     }
 
     /// The last process of the unit that is known has ended: whether nobody is left. At the end
     /// groups stay where they are until the tree goes.
     fn is_emptied_by_end(&mut self, unit: UnitId) -> bool {
-        let may_go = self.shutdown.under_way.is_none() && self.core.is_down_when_empty(unit);
-        may_go && self.groups.removed_by_end(unit) || self.groups.emptied_by_end(unit)
+        let may_go = self.stages.shutdown.under_way.is_none() && self.core.is_down_when_empty(unit);
+        may_go && self.cgroup.groups.removed_by_end(unit) || self.cgroup.groups.emptied_by_end(unit)
     }
 
     /// Whether the end of a process will be told of that is of this unit, beside that of `pid`.
@@ -156,7 +168,7 @@ impl Daemon {
     /// end together the second is the last.
     fn has_ended(&self, other: u32) -> bool {
         let is_end = |event: &Event| matches!(event, Event::Exited { pid, .. } if *pid == other);
-        self.events.iter().rev().any(is_end)
+        self.event_loop.events.iter().rev().any(is_end)
     }
 
     /// Whether something is at the mount point of an unmount that has ended: mounts may lie on one another. Where only
@@ -164,7 +176,7 @@ impl Daemon {
     fn is_mounted_still(&self, effect: EffectId) -> bool {
         let Some(unit) = self.core.effect_unit(effect) else { return false };
         let name = self.core.graph().name(unit);
-        let may_be = warren_sys::mount::is_told_of_one() || self.mounts.is_stacked(name);
+        let may_be = warren_sys::mount::is_told_of_one() || self.triggers.mounts.is_stacked(name);
         may_be && crate::spawn::mount_commands::is_mounted(name)
     }
 
@@ -178,17 +190,20 @@ impl Daemon {
         match (unmounted, mounted, result) {
             (Some(path), _, Done::Ok) if is_left => {
                 let result = self.spawning.tools.unmount_again(&path);
-                self.events.push_back(Event::Done { effect, result });
+                self.event_loop.events.push_back(Event::Done { effect, result });
             }
             (Some(path), _, Done::Failed { error }) => {
-                self.workers
+                self.event_loop
+                    .workers
                     .run(effect, move || crate::spawn::mount_commands::in_use(&path, &error));
             }
             // A helper may leave before it has done its work, as with `bg` of nfs(5).
             (_, Some(unit), Done::Ok) => {
-                self.workers.run(effect, move || crate::spawn::mount_commands::was_mounted(&unit));
+                self.event_loop
+                    .workers
+                    .run(effect, move || crate::spawn::mount_commands::was_mounted(&unit));
             }
-            (_, _, result) => self.events.push_back(Event::Done { effect, result }),
+            (_, _, result) => self.event_loop.events.push_back(Event::Done { effect, result }),
         }
     }
 }

@@ -15,13 +15,13 @@ impl Daemon {
     /// The machine was told of new main processes: those that it took for such are watched.
     pub(crate) fn take_in_named(&mut self, named: Vec<(UnitId, u32)>) {
         for (unit, pid) in named {
-            if self.core.unit_of_pid(pid) != Some(unit) || self.processes.is_held(pid) {
+            if self.core.unit_of_pid(pid) != Some(unit) || self.process.table.is_held(pid) {
                 continue;
             }
-            match self.processes.follow(pid) {
+            match self.process.table.follow(pid) {
                 Ok(()) => {
                     self.watch_stranger(unit);
-                    self.processes.hold_parent(pid);
+                    self.process.table.hold_parent(pid);
                 }
                 Err(e) if e.errno == ESRCH => self.named_too_late(unit, pid),
                 // For want of descriptors or memory.
@@ -32,7 +32,7 @@ impl Daemon {
 
     /// It ended since it was named. Its record may be that of a process that nobody knew.
     fn named_too_late(&mut self, unit: UnitId, pid: u32) {
-        match self.processes.early_exits.take(pid, 0) {
+        match self.process.table.early_exits.take(pid, 0) {
             Some(status) => self.process_ended(pid, status),
             None => self.await_record(Some(unit), pid),
         }
@@ -43,7 +43,7 @@ impl Daemon {
     pub(crate) fn will_be_told(&self, unit: UnitId) -> bool {
         let run = self.core.unit_run(unit);
         let pid = run.main_process().map(|main| main.pid).or(run.control_pid());
-        pid.is_some_and(|pid| self.processes.is_child_of_init(pid))
+        pid.is_some_and(|pid| self.process.table.is_child_of_init(pid))
     }
 
     /// Watches the unit's main process, unless its end will be told of.
@@ -52,9 +52,10 @@ impl Daemon {
             return;
         }
         let main = self.core.unit_run(unit).main_process().map(|main| main.pid);
-        if let Some((pid, pidfd)) = main.and_then(|pid| Some((pid, self.processes.pidfd(pid)?))) {
+        if let Some((pid, pidfd)) = main.and_then(|pid| Some((pid, self.process.table.pidfd(pid)?)))
+        {
             let token = token::STRANGER | u64::from(pid);
-            let _ = self.epoll.add(pidfd, token, Interest::READ);
+            let _ = self.event_loop.epoll.add(pidfd, token, Interest::READ);
         }
     }
 
@@ -62,12 +63,12 @@ impl Daemon {
     /// says how, or has had it already.
     pub(crate) fn stranger_ended(&mut self, pid: u32) {
         self.read_exits();
-        let Some(pidfd) = self.processes.pidfd(pid) else { return };
-        let _ = self.epoll.remove(pidfd);
+        let Some(pidfd) = self.process.table.pidfd(pid) else { return };
+        let _ = self.event_loop.epoll.remove(pidfd);
         match process::parent(pid as i32) {
             Ok(parent) if parent == init() => {}
             Ok(_) => self.process_ended(pid, ExitStatus::Unknown),
-            Err(_) if self.processes.has_parent(pid) => {
+            Err(_) if self.process.table.has_parent(pid) => {
                 self.process_ended(pid, ExitStatus::Unknown)
             }
             Err(_) => self.await_record(self.core.unit_of_pid(pid), pid),

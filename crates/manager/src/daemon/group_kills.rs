@@ -24,11 +24,11 @@ const KILLED: u64 = 1 << 60;
 impl Daemon {
     /// Kills the groups that are to be killed.
     pub(crate) fn kill_groups(&mut self) {
-        let dying = std::mem::take(&mut self.kills.dying);
+        let dying = std::mem::take(&mut self.process.kills.dying);
         // Before the end a unit may be started in the slice while it is being killed.
-        let together = self.shutdown.under_way.is_some() && dying.len() >= TOGETHER_MIN;
+        let together = self.stages.shutdown.under_way.is_some() && dying.len() >= TOGETHER_MIN;
         let (slices, single) = match together {
-            true => self.groups.whole_slices(dying),
+            true => self.cgroup.groups.whole_slices(dying),
             false => (Vec::new(), dying),
         };
         for (slice, units) in slices {
@@ -39,7 +39,7 @@ impl Daemon {
 
     fn kill_slice(&mut self, slice: &str, units: Vec<UnitId>) {
         let first = units[0];
-        match self.groups.slice_kill_task(slice, &units) {
+        match self.cgroup.groups.slice_kill_task(slice, &units) {
             Some(task) => {
                 // To look at each group would cost more than the kill does.
                 let met = units.into_iter().filter(|&unit| self.has_known_process(unit));
@@ -51,7 +51,7 @@ impl Daemon {
                 let asked = met.into_iter().filter(|&unit| !self.is_sudden(unit));
                 let asked: Vec<UnitId> = asked.collect();
                 for pid in asked.into_iter().flat_map(|unit| self.known_elsewhere(unit)) {
-                    self.processes.signal(pid as u32, SIGKILL);
+                    self.process.table.signal(pid as u32, SIGKILL);
                 }
             }
             None => units.into_iter().for_each(|unit| self.kill_group(unit)),
@@ -64,7 +64,7 @@ impl Daemon {
         task: impl FnOnce() -> warren_sys::Result<()> + Send + 'static,
     ) {
         let id = EffectId(KILLED | u64::from(unit.0));
-        self.kills.killers.run(id, move || match task() {
+        self.process.kills.killers.run(id, move || match task() {
             Ok(()) => Done::Ok,
             Err(e) => Done::Failed { error: e.to_string() },
         });
@@ -80,17 +80,17 @@ impl Daemon {
             self.note_killed(unit, None, pids.len());
         }
         for pid in elsewhere {
-            self.processes.signal(pid as u32, SIGKILL);
+            self.process.table.signal(pid as u32, SIGKILL);
         }
         if count > KILLED_AT_ONCE_MAX
-            && let Some(task) = self.groups.kill_task(unit)
+            && let Some(task) = self.cgroup.groups.kill_task(unit)
         {
             return self.run_kill(unit, task);
         }
-        if let Err(e) = self.groups.kill(unit) {
+        if let Err(e) = self.cgroup.groups.kill(unit) {
             self.kill_one_by_one(unit, &e.to_string());
         }
-        if self.groups.found_empty(unit) {
+        if self.cgroup.groups.found_empty(unit) {
             self.group_emptied(unit);
         }
         self.await_groups();
@@ -105,7 +105,7 @@ impl Daemon {
         let known = main.into_iter().chain(run.control_pid()).map(|pid| pid as i32);
         known
             .filter(|&pid| {
-                self.processes.is_held(pid as u32) && self.groups.is_elsewhere(unit, pid)
+                self.process.table.is_held(pid as u32) && self.cgroup.groups.is_elsewhere(unit, pid)
             })
             .collect()
     }
@@ -117,7 +117,7 @@ impl Daemon {
 
     /// SIGKILL meets processes of a unit: so many, 0 when that is not known, or one alone.
     pub(crate) fn note_killed(&mut self, unit: UnitId, pid: Option<u32>, count: usize) {
-        self.recorder.killed(now().monotonic, Some(unit), pid, count);
+        self.recording.recorder.killed(now().monotonic, Some(unit), pid, count);
     }
 
     /// Names those whom SIGKILL is for, among the unit's messages; not where that is the ordinary way, as
@@ -153,11 +153,11 @@ impl Daemon {
         if effect.0 & KILLED == 0 {
             return false;
         }
-        for unit in self.groups.killed_with(UnitId(effect.0 as u32)) {
+        for unit in self.cgroup.groups.killed_with(UnitId(effect.0 as u32)) {
             if let Done::Failed { error } = result {
                 self.kill_one_by_one(unit, error);
             }
-            if self.groups.killed(unit) {
+            if self.cgroup.groups.killed(unit) {
                 self.group_emptied(unit);
             }
         }

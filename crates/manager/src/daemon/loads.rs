@@ -3,6 +3,7 @@
 use crate::base::answers::AnswerTo;
 use crate::base::fair_queue::Questions;
 use crate::daemon::clients::Client;
+use crate::daemon::collector::Collector;
 use crate::published::orders::{LoaderOrder, Report};
 use crate::socket::accept::WaitingConnection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use warren_bus::ReplySender;
 use warren_bus::backend::{Call, Transient};
 use warren_core::model::ids::UnitId;
 use warren_core::protocol::request::Asker;
-use warren_unit::UnitName;
+use warren_unit::{Diagnostic, UnitName};
 
 /// What is to be done when the loader has answered.
 pub(crate) enum AfterLoad {
@@ -67,6 +68,10 @@ pub(crate) struct Loads {
     last: u64,
     /// What unprivileged clients ask of the loader.
     pub(crate) questions: Questions<(Call, ReplySender)>,
+    /// Units that may be forgotten.
+    pub(crate) collector: Collector,
+    /// Wrong values of units that were logged.
+    pub(crate) faults_said: BTreeMap<UnitId, Box<[Diagnostic]>>,
 }
 
 /// The loader's thread has ended.
@@ -76,7 +81,14 @@ pub(crate) struct LoaderGone;
 impl Loads {
     /// Over the channel to the loader's thread.
     pub(crate) fn new(loader: Sender<LoaderOrder>) -> Loads {
-        Loads { loader, under_way: BTreeMap::new(), last: 0, questions: Questions::default() }
+        Loads {
+            loader,
+            under_way: BTreeMap::new(),
+            last: 0,
+            questions: Questions::default(),
+            collector: Collector::default(),
+            faults_said: BTreeMap::new(),
+        }
     }
 
     /// Keeps what is to be done after an order; its token.

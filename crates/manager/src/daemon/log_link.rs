@@ -46,24 +46,24 @@ impl Daemon {
                 .inspect_err(|e| say!("{name}: writing its output to a file: {e}"))
                 .ok();
         }
-        if !self.has_log_daemon() || self.log_link.streams.len() >= STREAMS_MAX {
+        if !self.has_log_daemon() || self.peers.log_link.streams.len() >= STREAMS_MAX {
             self.say_files();
             return None;
         }
         let identifier: String = identifier.chars().take(IDENTIFIER_BYTES_MAX / 4).collect();
-        let key = self.log_link.next;
-        self.log_link.next += 1;
+        let key = self.peers.log_link.next;
+        self.peers.log_link.next += 1;
         let name = StreamName { key, unit: name, invocation, identifier, copies };
         match self.make_stream(&name) {
             Ok((stream, reader)) => {
-                self.log_link.streams.insert(key, name);
-                if self.log_link.heard {
+                self.peers.log_link.streams.insert(key, name);
+                if self.peers.log_link.heard {
                     // A daemon that is behind hears of many much later.
-                    let settings = (!self.log_link.full).then(|| settings.clone());
+                    let settings = (!self.peers.log_link.full).then(|| settings.clone());
                     self.tell_of_stream(Outgoing { key, reader, settings });
                 } else {
                     // One that begins asks for all that init keeps.
-                    self.log_link.awaited.begin();
+                    self.peers.log_link.awaited.begin();
                 }
                 Some(stream)
             }
@@ -79,7 +79,7 @@ impl Daemon {
         // Set before anything is written: each line is to come with its writer.
         fdpass::pass_credentials(reader.as_fd()).map_err(|e| e.to_string())?;
         writer.shutdown(Shutdown::Read).map_err(|e| e.to_string())?;
-        self.init.store(&name.stored(), reader.as_fd()).map_err(|e| e.to_string())?;
+        self.process.init.store(&name.stored(), reader.as_fd()).map_err(|e| e.to_string())?;
         let stream = NewStream { name: stream_name(&writer)?, fd: writer.into() };
         Ok((stream, reader.into()))
     }
@@ -96,7 +96,7 @@ impl Daemon {
             let name = self.core.graph().name(unit).as_str().to_owned();
             return self.tell_namespace(unit, &name, exec, invocation);
         }
-        if self.log_link.heard {
+        if self.peers.log_link.heard {
             let packet = self.packet_of_unit(unit, exec, invocation);
             say::packet(packet);
         }
@@ -105,7 +105,7 @@ impl Daemon {
     fn packet_of_unit(&mut self, unit: UnitId, exec: &ExecConfig, invocation: u128) -> Vec<u8> {
         let name = self.core.graph().name(unit).as_str().to_owned();
         let name = StreamName { unit: name, invocation, ..StreamName::default() };
-        let (packet, is_long) = packet(&name, false, self.groups.path_and_id(unit), exec);
+        let (packet, is_long) = packet(&name, false, self.cgroup.groups.path_and_id(unit), exec);
         if is_long {
             self.say_long(unit);
         }
@@ -114,7 +114,7 @@ impl Daemon {
 
     /// Once for each run of a unit.
     fn say_long(&mut self, unit: UnitId) {
-        if self.log_link.said_long.insert(unit) {
+        if self.peers.log_link.said_long.insert(unit) {
             let (name, room) = (self.core.graph().name(unit), SETTINGS_BYTES_MAX >> 10);
             say!(
                 "{name}: LogExtraFields= and LogFilterPatterns= exceed {room} KiB: ignoring the last ones"
@@ -129,7 +129,7 @@ impl Daemon {
             crate::spawn::request::log_sockets(exec.log_namespace.as_deref().unwrap_or_default());
         let packet = self.packet_of_unit(unit, exec, invocation);
         match put_unit_file(Path::new(&sockets), name, &packet) {
-            Ok(path) => _ = self.log_link.unit_files.insert(unit, path),
+            Ok(path) => _ = self.peers.log_link.unit_files.insert(unit, path),
             Err(e) => {
                 say!("{name}: cannot send its log settings to the log daemon of its namespace: {e}")
             }
@@ -138,38 +138,41 @@ impl Daemon {
 
     /// The daemon hears of a stream at the end of the turn: whoever is to write to it is made first.
     fn tell_of_stream(&mut self, stream: Outgoing) {
-        self.log_link.queue(stream);
-        if self.log_link.outgoing.len() >= OUTGOING_PER_TURN_MAX {
+        self.peers.log_link.queue(stream);
+        if self.peers.log_link.outgoing.len() >= OUTGOING_PER_TURN_MAX {
             self.send_outgoing();
         }
     }
 
     /// Sends what waits, as far as the daemon takes it.
     pub(crate) fn send_outgoing(&mut self) {
-        if !self.log_link.full {
+        if !self.peers.log_link.full {
             self.try_outgoing();
         }
         self.watch_log_room();
     }
 
     fn try_outgoing(&mut self) {
-        while self.log_link.heard
-            && let Some(mut stream) = self.log_link.outgoing.pop_front()
+        while self.peers.log_link.heard
+            && let Some(mut stream) = self.peers.log_link.outgoing.pop_front()
         {
-            let Some(name) = self.log_link.streams.get(&stream.key).cloned() else { continue };
+            let Some(name) = self.peers.log_link.streams.get(&stream.key).cloned() else {
+                continue;
+            };
             let packet = self.packet_of_stream(&name, stream.settings.take());
-            let sent = fdpass::try_send(self.log_link.fd(), &packet, &[stream.reader.as_fd()]);
+            let sent =
+                fdpass::try_send(self.peers.log_link.fd(), &packet, &[stream.reader.as_fd()]);
             if sent.is_err() {
                 // The files may say something else by then.
-                self.log_link.outgoing.push_front(stream);
+                self.peers.log_link.outgoing.push_front(stream);
                 break;
             }
         }
-        self.log_link.full = !say::flush(self.log_link.fd());
+        self.peers.log_link.full = !say::flush(self.peers.log_link.fd());
         self.tell_units();
-        if self.log_link.heard
-            && self.log_link.outgoing.is_empty()
-            && !self.log_link.left_out.is_empty()
+        if self.peers.log_link.heard
+            && self.peers.log_link.outgoing.is_empty()
+            && !self.peers.log_link.left_out.is_empty()
         {
             self.ask_for_streams();
         }
@@ -177,12 +180,12 @@ impl Daemon {
 
     /// Tells a daemon that has begun of units, as far as it takes it: by the settings that their files have now.
     fn tell_units(&mut self) {
-        while !self.log_link.full && !self.log_link.untold.is_empty() {
+        while !self.peers.log_link.full && !self.peers.log_link.untold.is_empty() {
             for _ in 0..UNITS_AT_ONCE {
-                let Some(unit) = self.log_link.untold.pop_first() else { break };
+                let Some(unit) = self.peers.log_link.untold.pop_first() else { break };
                 self.tell_unit(unit);
             }
-            self.log_link.full = !say::flush(self.log_link.fd());
+            self.peers.log_link.full = !say::flush(self.peers.log_link.fd());
         }
     }
 
@@ -201,7 +204,7 @@ impl Daemon {
     /// Units that run, but for those that the daemon is told of with their streams.
     fn units_to_tell(&self) -> BTreeSet<UnitId> {
         let graph = self.core.graph();
-        let streams = self.log_link.streams.values();
+        let streams = self.peers.log_link.streams.values();
         let told: BTreeSet<UnitId> = streams.filter_map(|name| lookup(graph, &name.unit)).collect();
         let logs = |name: &UnitName| {
             matches!(name.unit_type(), UnitType::Service | UnitType::Socket | UnitType::Mount)
@@ -213,10 +216,10 @@ impl Daemon {
 
     /// Asks init for the streams that are left out; [`Daemon::take_listed`] gets them.
     pub(crate) fn ask_for_streams(&mut self) {
-        if std::mem::replace(&mut self.log_link.asked, true) {
+        if std::mem::replace(&mut self.peers.log_link.asked, true) {
             return;
         }
-        if let Err(e) = self.init.list_stored() {
+        if let Err(e) = self.process.init.list_stored() {
             say!("cannot get the output streams of services from init: {e}");
         }
     }
@@ -230,7 +233,7 @@ impl Daemon {
         });
         let default = ExecConfig::default();
         let exec = settings.as_deref().and_then(exec_of).unwrap_or(&default);
-        let group = unit.and_then(|unit| self.groups.path_and_id(unit));
+        let group = unit.and_then(|unit| self.cgroup.groups.path_and_id(unit));
         let (packet, is_long) = packet(name, true, group, exec);
         if let Some(unit) = unit.filter(|_| is_long) {
             self.say_long(unit);
@@ -239,25 +242,26 @@ impl Daemon {
     }
 
     fn watch_log_room(&mut self) {
-        let link = &self.log_link;
+        let link = &self.peers.log_link;
         let waits = !link.outgoing.is_empty() || !link.untold.is_empty() || say::is_behind();
         let wanted = link.heard && waits;
-        if wanted != self.log_link.watches_room {
+        if wanted != self.peers.log_link.watches_room {
             let interest = if wanted { Interest::READ | Interest::WRITE } else { Interest::READ };
-            let changed = self.epoll.modify(self.log_link.fd(), token::LOG, interest);
-            self.log_link.watches_room = wanted && changed.is_ok();
+            let changed =
+                self.event_loop.epoll.modify(self.peers.log_link.fd(), token::LOG, interest);
+            self.peers.log_link.watches_room = wanted && changed.is_ok();
         }
     }
 
     /// Takes what the daemon said, and goes on with what waits for it.
     pub(crate) fn read_log_link(&mut self) {
-        self.log_link.full = false;
-        if !self.log_link.heard && self.is_greeted() {
+        self.peers.log_link.full = false;
+        if !self.peers.log_link.heard && self.is_greeted() {
             self.note_log_daemon();
         }
         let (mut buffer, mut fds) = ([0; PACKET_BYTES_MAX], Vec::new());
         for _ in 0..PACKETS_PER_TURN_MAX {
-            let own = self.log_link.own.as_fd();
+            let own = self.peers.log_link.own.as_fd();
             let Ok(received) = fdpass::recv(own, &mut buffer, &mut fds, false) else { break };
             fds.clear();
             let said = buffer.get(..received.bytes).unwrap_or_default();
@@ -272,33 +276,33 @@ impl Daemon {
     }
 
     pub(crate) fn stream_ended(&mut self, key: u64) {
-        self.log_link.left_out.remove(&key);
-        let Some(name) = self.log_link.streams.remove(&key) else { return };
-        let link = &mut self.log_link;
-        if self.shutdown.under_way.as_ref().is_some_and(|e| e.takes_init())
+        self.peers.log_link.left_out.remove(&key);
+        let Some(name) = self.peers.log_link.streams.remove(&key) else { return };
+        let link = &mut self.peers.log_link;
+        if self.stages.shutdown.under_way.as_ref().is_some_and(|e| e.takes_init())
             && link.left_to_init < LEFT_MAX
         {
             link.left_to_init += 1;
             return;
         }
-        let _ = self.init.drop_stored(&name.stored());
+        let _ = self.process.init.drop_stored(&name.stored());
     }
 
     /// Whether a daemon has begun, and nothing was read of it yet.
     pub(crate) fn is_greeted(&self) -> bool {
         let mut said = [0; PACKET_BYTES_MAX];
-        let next = fdpass::peek_plain(self.log_link.fd(), &mut said);
+        let next = fdpass::peek_plain(self.peers.log_link.fd(), &mut said);
         let word = next.ok().and_then(|next| DaemonWord::read(said.get(..next.bytes)?));
         word == Some(DaemonWord::Hello)
     }
 
     /// A daemon is there. Init hears of it before its word is read, which is said once.
     fn note_log_daemon(&mut self) {
-        self.log_link.heard = true;
-        self.log_link.said_files = false;
-        self.log_link.awaited.end();
+        self.peers.log_link.heard = true;
+        self.peers.log_link.said_files = false;
+        self.peers.log_link.awaited.end();
         say::set_heard(true);
-        if let Err(e) = self.init.store(HEARD, self.log_link.daemon.as_fd()) {
+        if let Err(e) = self.process.init.store(HEARD, self.peers.log_link.daemon.as_fd()) {
             say!("cannot save with init that the log daemon is running: {e}");
         }
     }
@@ -306,11 +310,11 @@ impl Daemon {
     /// A daemon has begun: init is asked for all streams, as this process has none of them but what waits to be
     /// sent, and what is let go by who copies it.
     fn greet_log_daemon(&mut self) {
-        if !self.log_link.heard {
+        if !self.peers.log_link.heard {
             self.note_log_daemon();
         }
-        self.log_link.leave_out_all();
-        self.log_link.untold = self.units_to_tell();
+        self.peers.log_link.leave_out_all();
+        self.peers.log_link.untold = self.units_to_tell();
     }
 
     /// A part of what init keeps, as it was asked for.
@@ -322,21 +326,24 @@ impl Daemon {
                 others.push(fd);
                 continue;
             };
-            if !self.log_link.heard {
-                self.log_link.copy(name, fd);
-            } else if self.log_link.left_out.remove(&name.key) {
-                self.log_link.queue(Outgoing { key: name.key, reader: fd, settings: None });
+            if !self.peers.log_link.heard {
+                self.peers.log_link.copy(name, fd);
+            } else if self.peers.log_link.left_out.remove(&name.key) {
+                self.peers.log_link.queue(Outgoing { key: name.key, reader: fd, settings: None });
             }
         }
         stored_fds::let_go(others);
         if last {
-            self.log_link.asked = false;
-            let again = std::mem::take(&mut self.log_link.ask_again);
-            if !again && self.log_link.outgoing.is_empty() && !self.log_link.awaited.is_full() {
+            self.peers.log_link.asked = false;
+            let again = std::mem::take(&mut self.peers.log_link.ask_again);
+            if !again
+                && self.peers.log_link.outgoing.is_empty()
+                && !self.peers.log_link.awaited.is_full()
+            {
                 // Init does not have the others.
-                self.log_link.left_out.clear();
+                self.peers.log_link.left_out.clear();
             }
-            if again && !self.log_link.heard {
+            if again && !self.peers.log_link.heard {
                 self.ask_for_streams();
             }
         }
@@ -345,13 +352,13 @@ impl Daemon {
 
     /// The unit forgot what it was: nothing more is to be said of it.
     pub(crate) fn forget_log_settings(&mut self, unit: UnitId) {
-        self.log_link.untold.remove(&unit);
-        self.log_link.said_long.remove(&unit);
-        let Some(path) = self.log_link.unit_files.remove(&unit) else { return };
-        self.log_link.old_unit_files.push_back((unit, path));
-        if self.log_link.old_unit_files.len() > OLD_UNIT_FILES_MAX
-            && let Some((unit, path)) = self.log_link.old_unit_files.pop_front()
-            && self.log_link.unit_files.get(&unit) != Some(&path)
+        self.peers.log_link.untold.remove(&unit);
+        self.peers.log_link.said_long.remove(&unit);
+        let Some(path) = self.peers.log_link.unit_files.remove(&unit) else { return };
+        self.peers.log_link.old_unit_files.push_back((unit, path));
+        if self.peers.log_link.old_unit_files.len() > OLD_UNIT_FILES_MAX
+            && let Some((unit, path)) = self.peers.log_link.old_unit_files.pop_front()
+            && self.peers.log_link.unit_files.get(&unit) != Some(&path)
         {
             // It goes with the sockets' directory otherwise.
             let _ = std::fs::remove_file(path);

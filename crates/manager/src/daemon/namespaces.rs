@@ -33,7 +33,10 @@ impl Daemon {
         if is_new {
             let names = kept_as(graph.name(spawn.unit).as_str(), spawn.invocation);
             for (name, end) in names.iter().zip(store.borrowed()) {
-                self.init.store(name, end).map_err(|e| format!("storing namespaces: {e}"))?;
+                self.process
+                    .init
+                    .store(name, end)
+                    .map_err(|e| format!("storing namespaces: {e}"))?;
             }
         }
         let ends = store.borrowed().map(|end| end.try_clone_to_owned().map(Passed::Own));
@@ -44,7 +47,7 @@ impl Daemon {
     pub(crate) fn forget_namespaces(&mut self, unit: UnitId) {
         let Some(invocation) = self.spawning.namespaces.forget(unit) else { return };
         for name in kept_as(self.core.graph().name(unit).as_str(), invocation) {
-            let _ = self.init.drop_stored(&name);
+            let _ = self.process.init.drop_stored(&name);
         }
     }
 
@@ -60,7 +63,7 @@ impl Daemon {
         };
         match unit.filter(goes_on) {
             Some(unit) => self.spawning.namespaces.take_up(unit, invocation, second, fd),
-            None => _ = self.init.drop_stored(name),
+            None => _ = self.process.init.drop_stored(name),
         }
         Ok(())
     }

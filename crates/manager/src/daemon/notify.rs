@@ -16,21 +16,21 @@ use warren_sys::{process, time};
 impl Daemon {
     pub(crate) fn read_notify(&mut self) {
         for _ in 0..DATAGRAMS_PER_TURN_MAX {
-            let Some(datagram) = self.notify.receive() else { break };
+            let Some(datagram) = self.process.notify.receive() else { break };
             let pid = datagram.pid as u32;
             let unit = self
                 .core
                 .unit_of_pid(pid)
-                .or_else(|| self.groups.unit_of_process(&self.core, datagram.pid));
+                .or_else(|| self.cgroup.groups.unit_of_process(&self.core, datagram.pid));
             // Who is in no group of a unit is nobody's, now and later.
-            let is_nobodys = || self.groups.can_tell(datagram.pid);
+            let is_nobodys = || self.cgroup.groups.can_tell(datagram.pid);
             let under_way =
                 self.spawning.helpers.last_sent().filter(|_| unit.is_none() && !is_nobodys());
             match (unit, under_way) {
                 (Some(unit), _) => self.take_notice(unit, datagram),
-                (None, Some(sent)) if !self.processes.early_notices.is_full() => {
+                (None, Some(sent)) if !self.process.table.early_notices.is_full() => {
                     let heard_ns = time::monotonic_ns();
-                    self.processes.early_notices.keep(EarlyNotice { datagram, sent, heard_ns });
+                    self.process.table.early_notices.keep(EarlyNotice { datagram, sent, heard_ns });
                 }
                 _ => {}
             }
@@ -42,17 +42,17 @@ impl Daemon {
         let main =
             datagram.message.main_pid.filter(|&main| self.may_be_main(unit, main, &datagram));
         datagram.message.main_pid = main;
-        main.into_iter().for_each(|main| self.processes.name_main(unit, main));
+        main.into_iter().for_each(|main| self.process.table.name_main(unit, main));
         let (pid, message) = (datagram.pid as u32, datagram.message);
-        self.events.push_back(Event::Notify { unit, pid, message });
+        self.event_loop.events.push_back(Event::Notify { unit, pid, message });
     }
 
     /// Whether the sender may name this process: it is there, and of the unit, or root says so.
     fn may_be_main(&self, unit: UnitId, main: u32, datagram: &Datagram) -> bool {
         let own = [std::process::id(), std::os::unix::process::parent_id()];
         let is_its = || {
-            !self.groups.exist()
-                || self.groups.unit_of_process(&self.core, main as i32) == Some(unit)
+            !self.cgroup.groups.exist()
+                || self.cgroup.groups.unit_of_process(&self.core, main as i32) == Some(unit)
         };
         !own.contains(&main) && process::exists(main as i32) && (datagram.uid == 0 || is_its())
     }
@@ -60,47 +60,52 @@ impl Daemon {
     /// A process is known now: what it said before. What was heard before `since_ns`, when it was made, another
     /// one with its number has said.
     pub(crate) fn take_early_notices(&mut self, unit: UnitId, pid: u32, since_ns: u64) {
-        let its = self.processes.early_notices.take(pid, since_ns);
+        let its = self.process.table.early_notices.take(pid, since_ns);
         its.into_iter().for_each(|early| self.take_notice(unit, early.datagram));
     }
 
     /// While a sender is not known what was heard stays in the socket, but for too much of it: all
     /// other senders would have to wait.
     pub(crate) fn forget_notices(&mut self) {
-        let held =
-            !self.processes.early_notices.is_empty() && self.notify.seen() <= HELD_NOTICES_MAX;
-        if held || self.notify.seen() == 0 {
+        let held = !self.process.table.early_notices.is_empty()
+            && self.process.notify.seen() <= HELD_NOTICES_MAX;
+        if held || self.process.notify.seen() == 0 {
             return;
         }
-        self.notify.release();
+        self.process.notify.release();
         self.follow_notify_socket();
         self.ask_for_arrivals();
     }
 
     /// What could not be let go of is tried again, and what came meanwhile is heard.
     pub(crate) fn go_on_hearing(&mut self) {
-        self.notify.look_after(Instant::now());
+        self.process.notify.look_after(Instant::now());
         self.follow_notify_socket();
-        if self.notify.has_old() {
+        if self.process.notify.has_old() {
             self.read_notify();
         }
     }
 
     /// Another socket may have taken the place of the one that was watched.
     fn follow_notify_socket(&mut self) {
-        let Daemon { notify, epoll, .. } = self;
-        let Some(old) = notify.replaced() else { return };
-        let _ = epoll.remove(old);
-        if let Err(error) = self.epoll.add(self.notify.fd(), token::NOTIFY, notify_interest()) {
+        let Some(old) = self.process.notify.replaced() else { return };
+        let _ = self.event_loop.epoll.remove(old);
+        if let Err(error) =
+            self.event_loop.epoll.add(self.process.notify.fd(), token::NOTIFY, notify_interest())
+        {
             say!("cannot watch the notify socket: {error}");
         }
-        if let Err(error) = self.init.store(NOTIFY_NAME, self.notify.fd()) {
+        if let Err(error) = self.process.init.store(NOTIFY_NAME, self.process.notify.fd()) {
             say!("init cannot keep the notify socket: {error}");
         }
     }
 
     /// Arrivals are reported, not what is there: what this turn left has to be asked for.
     fn ask_for_arrivals(&self) {
-        let _ = self.epoll.modify(self.notify.fd(), token::NOTIFY, notify_interest());
+        let _ = self.event_loop.epoll.modify(
+            self.process.notify.fd(),
+            token::NOTIFY,
+            notify_interest(),
+        );
     }
 }

@@ -25,7 +25,7 @@ impl Daemon {
 
     /// Plans an end, in place of one that was planned; not if the next manager could not know of it.
     pub(crate) fn plan_end(&mut self, asker: Asker, scheduled: Scheduled) -> Result<(), String> {
-        if self.shutdown.under_way.is_some() {
+        if self.stages.shutdown.under_way.is_some() {
             return Err("the system is already shutting down".to_owned());
         }
         let path = self.plan_path();
@@ -39,8 +39,8 @@ impl Daemon {
 
     /// The plan of an earlier manager.
     pub(crate) fn take_up_plan(&mut self) {
-        if self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good()) {
-            self.shutdown.planned.has_begun = true;
+        if self.stages.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good()) {
+            self.stages.shutdown.planned.has_begun = true;
             return;
         }
         let path = self.plan_path();
@@ -53,7 +53,7 @@ impl Daemon {
 
     /// There is to be no end; false if none was planned.
     pub(crate) fn cancel_end(&mut self, asker: Asker) -> bool {
-        let planned = self.shutdown.planned.scheduled.is_some();
+        let planned = self.stages.shutdown.planned.scheduled.is_some();
         if planned {
             say!("scheduled shutdown cancelled by {}", crate::base::process_name::client(asker));
             self.set_plan(None);
@@ -64,17 +64,17 @@ impl Daemon {
 
     /// What was planned begins now, or something else does; false if nothing was.
     pub(crate) fn forget_plan(&mut self) -> bool {
-        let is_planned = self.shutdown.planned.scheduled.is_some();
+        let is_planned = self.stages.shutdown.planned.scheduled.is_some();
         if is_planned {
             self.shared.publish_plan(None);
-            self.shutdown.planned = Planned { has_begun: true, ..Planned::default() };
+            self.stages.shutdown.planned = Planned { has_begun: true, ..Planned::default() };
         }
         is_planned
     }
 
     /// What has begun is written down.
     pub(crate) fn forget_plan_that_began(&mut self) {
-        if std::mem::take(&mut self.shutdown.planned.has_begun) {
+        if std::mem::take(&mut self.stages.shutdown.planned.has_begun) {
             let _ = std::fs::remove_file(self.plan_path());
         }
     }
@@ -92,10 +92,10 @@ impl Daemon {
 
     fn adopt_plan(&mut self, scheduled: Option<Scheduled>) {
         self.shared.publish_plan(scheduled.clone());
-        self.shutdown.planned.due = scheduled.is_some().then(|| now().monotonic);
-        self.shutdown.planned.clock =
+        self.stages.shutdown.planned.due = scheduled.is_some().then(|| now().monotonic);
+        self.stages.shutdown.planned.clock =
             scheduled.as_ref().and_then(|scheduled| self.watch_clock(scheduled.when));
-        self.shutdown.planned.scheduled = scheduled;
+        self.stages.shutdown.planned.scheduled = scheduled;
     }
 
     fn watch_clock(&self, when: When) -> Option<TimerFd> {
@@ -103,7 +103,7 @@ impl Daemon {
         let watch = || {
             let clock = TimerFd::new(Clock::Realtime)?;
             clock.set(Some(at_us.saturating_mul(1000)))?;
-            self.epoll.add(clock.as_fd(), token::CLOCK, Interest::READ)?;
+            self.event_loop.epoll.add(clock.as_fd(), token::CLOCK, Interest::READ)?;
             Ok(clock)
         };
         let watched: warren_sys::Result<TimerFd> = watch();
@@ -112,7 +112,7 @@ impl Daemon {
 
     /// The clock was set, or says the time that an end is planned for.
     pub(crate) fn clock_changed(&mut self) {
-        if let Some(clock) = &self.shutdown.planned.clock {
+        if let Some(clock) = &self.stages.shutdown.planned.clock {
             let _ = clock.read();
         }
         self.look_at_plan();
@@ -120,21 +120,23 @@ impl Daemon {
 
     /// A lock is gone: what waited for it is looked at.
     pub(crate) fn look_at_plan(&mut self) {
-        self.shutdown.planned.due =
-            self.shutdown.planned.scheduled.is_some().then(|| now().monotonic);
+        self.stages.shutdown.planned.due =
+            self.stages.shutdown.planned.scheduled.is_some().then(|| now().monotonic);
     }
 
     /// Does what is due of the plan.
     pub(crate) fn go_on_planned(&mut self) {
         let moment = now();
-        if self.shutdown.planned.due.is_none_or(|due| due > moment.monotonic) {
+        if self.stages.shutdown.planned.due.is_none_or(|due| due > moment.monotonic) {
             return;
         }
-        let Some(scheduled) = &mut self.shutdown.planned.scheduled else { return };
+        let Some(scheduled) = &mut self.stages.shutdown.planned.scheduled else { return };
         let step = scheduled.step(moment);
         let scheduled = scheduled.clone();
         match step {
-            Step::Wait(time) => self.shutdown.planned.due = Some(moment.monotonic.after(time)),
+            Step::Wait(time) => {
+                self.stages.shutdown.planned.due = Some(moment.monotonic.after(time))
+            }
             Step::Warn(minutes) => {
                 self.set_plan(Some(scheduled.clone()));
                 self.tell_all(&scheduled.warning(minutes));
@@ -151,7 +153,7 @@ impl Daemon {
         say!("the scheduled shutdown is waiting for {}", crate::shutdown::inhibitors::line(&locks));
         let awaited = self.shared.locks_awaited_until().map(|until| until - Instant::now());
         let again = awaited.filter(|time| !time.is_zero()).unwrap_or(TOLD_APART);
-        self.shutdown.planned.due = Some(now().monotonic.after(again));
+        self.stages.shutdown.planned.due = Some(now().monotonic.after(again));
     }
 
     /// Tells all who are logged in, by wall(1) where there is one, and the log.

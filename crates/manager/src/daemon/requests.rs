@@ -69,32 +69,34 @@ impl Daemon {
                     NameState::NoBus => BusName::NoBus,
                 };
                 if let Some(&unit) =
-                    self.bus_names.units.get(name.as_str()).and_then(|units| units.first())
+                    self.peers.bus_names.units.get(name.as_str()).and_then(|units| units.first())
                 {
-                    self.events.push_back(Event::BusName { unit, state });
+                    self.event_loop.events.push_back(Event::BusName { unit, state });
                 }
             }
-            Order::ZoneSet(zone) => self.events.push_back(Event::ZoneSet(zone)),
+            Order::ZoneSet(zone) => self.event_loop.events.push_back(Event::ZoneSet(zone)),
             Order::Refer(unit, on) => self.refer(unit, on),
             // Who no longer waits needs no answer.
             Order::Stretch { from, until, reply } => {
-                let (kept, began) = self.recorder.kept_since(from.min(now().monotonic));
+                let (kept, began) = self.recording.recorder.kept_since(from.min(now().monotonic));
                 drop(reply.send(Stretch {
-                    head: self.recorder.live_head(now()),
-                    numbers: self.recorder.between(from, until),
+                    head: self.recording.recorder.live_head(now()),
+                    numbers: self.recording.recorder.between(from, until),
                     kept,
                     began,
                     graph: self.core.graph().clone(),
-                    formers: self.recorder.formers(),
+                    formers: self.recording.recorder.formers(),
                 }));
             }
-            Order::UnderWay(reply) => drop(reply.send(self.recorder.being_recorded())),
-            Order::Cut { numbers, reply } => drop(reply.send(self.recorder.piece(numbers))),
+            Order::UnderWay(reply) => drop(reply.send(self.recording.recorder.being_recorded())),
+            Order::Cut { numbers, reply } => {
+                drop(reply.send(self.recording.recorder.piece(numbers)))
+            }
             Order::Answered => {
                 self.loads.questions.end();
                 self.ask_for_strangers();
             }
-            Order::Loaded(answer) => self.tasks.do_next(Task::Install(answer)),
+            Order::Loaded(answer) => self.event_loop.tasks.do_next(Task::Install(answer)),
             Order::FilesChanged => self.announce(Announcement::UnitFilesChanged),
         }
     }
@@ -119,7 +121,7 @@ impl Daemon {
     fn send_to_loader(&mut self, order: LoaderOrder) {
         if self.loads.send(order).is_err() {
             say!("the loader thread has exited");
-            self.leaving = Some(Leaving::Restart);
+            self.event_loop.leaving = Some(Leaving::Restart);
         }
     }
 
@@ -176,7 +178,7 @@ impl Daemon {
             }
             Call::LeaveInOrder(how) => self.leave_and_answer(asker, how, true, reply),
             Call::Environment { .. } | Call::SetExitCode(_) => {
-                self.tasks.do_next(Task::ChangeSettings(call, reply));
+                self.event_loop.tasks.do_next(Task::ChangeSettings(call, reply));
             }
             other => reply.send(self.take_question(other)),
         }
@@ -231,7 +233,7 @@ impl Daemon {
         match call {
             Call::Environment { unset, set } => self.change_environment(&unset, &set),
             Call::SetExitCode(exit_code) => {
-                let settings = self.state.client_settings().clone();
+                let settings = self.recording.state.client_settings().clone();
                 self.set_client_settings(ClientSettings { exit_code, ..settings });
                 Ok(Answer::Done)
             }
@@ -247,7 +249,7 @@ impl Daemon {
     /// It is written down before it is promised: the next manager goes on with it.
     fn leave_and_answer(&mut self, asker: Asker, how: Leave, in_order: bool, reply: ReplySender) {
         let outcome = self.leave_by_call(asker, how, in_order);
-        self.tasks.do_next(Task::Reply(reply, outcome));
+        self.event_loop.tasks.do_next(Task::Reply(reply, outcome));
     }
 
     fn leave_by_call(&mut self, asker: Asker, how: Leave, in_order: bool) -> Outcome {
@@ -264,7 +266,7 @@ impl Daemon {
         }
         match crate::base::power_action::cannot_follow(action, self.options.scope) {
             // Once everything is down something must follow: init boots again then.
-            Some(why) if self.shutdown.under_way.is_none() => Err(BusError::failed(why)),
+            Some(why) if self.stages.shutdown.under_way.is_none() => Err(BusError::failed(why)),
             _ => {
                 let by = AskedBy::Client(asker);
                 match in_order {
@@ -286,7 +288,7 @@ impl Daemon {
             self.look_where_it_is(unit);
         }
         let client = self.clients.add(client);
-        self.events.push_back(Event::Request { client, asker, request });
+        self.event_loop.events.push_back(Event::Request { client, asker, request });
     }
 
     /// A call that makes a job: its unit is loaded first if nothing has led to it yet.
@@ -318,7 +320,7 @@ impl Daemon {
 
     /// The unit of that name, unless it is about to be forgotten.
     fn known(&self, name: &UnitName) -> Option<UnitId> {
-        self.core.graph().lookup(name).filter(|&unit| !self.collector.is_leaving(unit))
+        self.core.graph().lookup(name).filter(|&unit| !self.loads.collector.is_leaving(unit))
     }
 
     /// The same, but for a name that is only mentioned somewhere: it may have got a file since.
@@ -343,19 +345,19 @@ impl Daemon {
         let is_committed = !answer.dry_run && is_other(&answer.loading.graph);
         if let Some(defaults) = answer.defaults.as_ref().filter(|_| !answer.dry_run) {
             self.shared.set_defaults(defaults.clone());
-            self.events.push_back(Event::Defaults(defaults.clone()));
+            self.event_loop.events.push_back(Event::Defaults(defaults.clone()));
         }
         if is_committed {
             let (graph, delta) = (&answer.loading.graph, &answer.loading.delta);
             // To what has no history nothing ever happened.
             let happened = |unit: &&UnitId| self.core.unit_run(**unit).history.is_some();
             let forgotten: Vec<UnitId> = delta.forgotten.iter().filter(happened).copied().collect();
-            self.recorder.forgotten(now().monotonic, &forgotten, &before);
+            self.recording.recorder.forgotten(now().monotonic, &forgotten, &before);
             let (graph, delta) = (graph.clone(), Box::new(delta.clone()));
-            self.events.push_back(Event::Commit { graph, delta });
+            self.event_loop.events.push_back(Event::Commit { graph, delta });
         }
         let installed = Installed { began, commit_began, is_committed, before, answer };
-        self.tasks.do_next(Task::AfterInstall(Box::new(installed)));
+        self.event_loop.tasks.do_next(Task::AfterInstall(Box::new(installed)));
     }
 
     /// What follows once a generation is in force.
@@ -368,8 +370,8 @@ impl Daemon {
             self.shared.publish(Arc::new(self.core.view()));
             self.tell_new_devices(&loading.graph, &delta);
             let units = delta.added.iter().chain(&delta.changed).chain(&delta.removed).copied();
-            self.mounts.tell_again(&loading.graph, units);
-            let changes = self.mounts.take(&loading.graph);
+            self.triggers.mounts.tell_again(&loading.graph, units);
+            let changes = self.triggers.mounts.take(&loading.graph);
             self.take_mount_changes(changes);
         }
         if !dry_run {
@@ -400,7 +402,7 @@ impl Daemon {
             }
             // The client is to see what is known of the unit, not what it was made as.
             Some(AfterLoad::Unit { name, reply }) => {
-                self.tasks.do_next(Task::AnswerUnit { name, reply });
+                self.event_loop.tasks.do_next(Task::AnswerUnit { name, reply });
             }
             Some(AfterLoad::BusReload(reply)) => {
                 self.announce(Announcement::Reloading(false));
@@ -434,7 +436,7 @@ impl Daemon {
             Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
             Some(AfterLoad::Forgotten(asked)) => self.forgotten(&asked, &delta),
             Some(AfterLoad::Mounts) => {
-                self.mounts.loaded();
+                self.triggers.mounts.loaded();
             }
             Some(AfterLoad::Wanted(device)) => self.wanted_loaded(device),
             Some(AfterLoad::Nothing) | None => {}
@@ -460,7 +462,7 @@ impl Daemon {
         let took_us = at.monotonic.0.saturating_sub(first.began.0);
         let realtime_us = at.realtime_us.saturating_sub(took_us);
         let began = Moment { monotonic: first.began, realtime_us };
-        self.recorder.reloaded(began, cpu_us, &done, self.core.graph());
+        self.recording.recorder.reloaded(began, cpu_us, &done, self.core.graph());
     }
 
     /// Answers which unit a client asked for.
@@ -476,9 +478,9 @@ impl Daemon {
     fn look_where_it_is(&mut self, unit: UnitId) {
         let graph = self.core.graph().clone();
         let name = graph.name(unit);
-        if name.unit_type() == UnitType::Mount && self.mounts.is_mounted(name) {
-            self.mounts.look_again(name);
-            let changes = self.mounts.take(&graph);
+        if name.unit_type() == UnitType::Mount && self.triggers.mounts.is_mounted(name) {
+            self.triggers.mounts.look_again(name);
+            let changes = self.triggers.mounts.take(&graph);
             self.take_mount_changes(changes);
         }
     }
@@ -514,7 +516,7 @@ impl Daemon {
     }
 
     pub(crate) fn announce(&self, what: Announcement) {
-        if let Some(bus) = &self.servers.bus {
+        if let Some(bus) = &self.clients.servers.bus {
             bus.announce(what);
         }
     }
@@ -528,7 +530,7 @@ impl Daemon {
     /// A new manager takes over; everything it needs is written down already.
     pub(crate) fn reexecute(&mut self) {
         self.announce(Announcement::Reloading(true));
-        self.leaving = Some(Leaving::Restart);
+        self.event_loop.leaving = Some(Leaving::Restart);
     }
 
     // ---- the environment, references, the first unit ----
@@ -536,7 +538,7 @@ impl Daemon {
     fn change_environment(&mut self, unset: &[String], set: &[String]) -> Outcome {
         let environment =
             self.spawning.environment.changed(unset, set).map_err(BusError::invalid_args)?;
-        let settings = self.state.client_settings().clone();
+        let settings = self.recording.state.client_settings().clone();
         let environment = Some(environment);
         self.set_client_settings(ClientSettings { environment, ..settings });
         Ok(Answer::Done)
@@ -544,7 +546,7 @@ impl Daemon {
 
     fn set_client_settings(&mut self, settings: ClientSettings) {
         self.follow_client_settings(&settings);
-        self.state.set_client_settings(settings);
+        self.recording.state.set_client_settings(settings);
     }
 
     /// Follows what clients set, of this manager or of the one before it.
@@ -561,8 +563,8 @@ impl Daemon {
 
     /// The first transaction: what the manager is started for.
     pub(crate) fn start_first_unit(&mut self) {
-        self.startup.is_first_unit_requested = true;
-        self.recorder.first_unit_asked(now());
+        self.stages.startup.is_first_unit_requested = true;
+        self.recording.recorder.first_unit_asked(now());
         let name = self.options.unit.clone().unwrap_or_else(|| "default.target".to_owned());
         let Ok(unit) = UnitName::parse(&name) else {
             return say!("--unit={name}: not a valid unit name");

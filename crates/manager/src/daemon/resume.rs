@@ -75,9 +75,10 @@ impl Daemon {
         reason: StartReason,
         mounts: Reading,
     ) -> Result<(), StartError> {
-        self.recovery.answered = self.spawning.helpers.synchronise(self.recovery.incarnation);
+        self.stages.recovery.answered =
+            self.spawning.helpers.synchronise(self.stages.recovery.incarnation);
         let (births, slots) = self.spawning.helpers.take_kept(kept.helpers);
-        self.recovery.answered.births = births;
+        self.stages.recovery.answered.births = births;
         slots.into_iter().for_each(|slot| self.watch_held(slot));
         self.keep_births();
         for index in 0..self.spawning.helpers.count() {
@@ -87,26 +88,29 @@ impl Daemon {
             }
             self.watch_helper(index);
         }
-        self.startup.is_ready_announced = restored.manager.is_some_and(|m| m.startup_finished);
+        self.stages.startup.is_ready_announced =
+            restored.manager.is_some_and(|m| m.startup_finished);
         // The transaction of the first unit is the first that makes jobs.
         let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
-        self.startup.is_first_unit_requested = started;
+        self.stages.startup.is_first_unit_requested = started;
         self.take_up_ending(&restored);
         match reason {
             // Its userspace begins with what the manager does.
-            StartReason::SoftReboot => self.state.set_client_settings(ClientSettings::default()),
+            StartReason::SoftReboot => {
+                self.recording.state.set_client_settings(ClientSettings::default())
+            }
             _ => self.follow_client_settings(&restored.client_settings),
         }
         let late = restored.late.clone();
         let held = FormerHolders::of(&restored);
         self.take_up_devices(&graph, &restored);
         let resumed = self.core.recover(now(), graph.clone(), restored);
-        self.recovery.given_up = self.core.given_up().into_iter().collect();
+        self.stages.recovery.given_up = self.core.given_up().into_iter().collect();
         if reason == StartReason::SoftReboot {
             // The next manager is not to find that everything is being stopped.
             self.write_state_anew(&late);
             for mark in &kept.soft_reboots {
-                let _ = self.init.drop_stored(mark);
+                let _ = self.process.init.drop_stored(mark);
             }
         }
         self.take_up_plan();
@@ -114,7 +118,7 @@ impl Daemon {
         self.shared.publish(Arc::new(self.core.view()));
         self.serve()?;
         // With thousands of mounts this takes as long as all that was done before.
-        self.mounts = read(mounts)?;
+        self.triggers.mounts = read(mounts)?;
         self.take_up_sockets(&graph, &held, &late, kept.sockets);
         held.sockets.iter().for_each(|&unit| self.look_for_lost_sockets(unit));
         self.take_up_traps(&graph, &held);
@@ -128,7 +132,7 @@ impl Daemon {
             }
         }
         for &unit in held.groups.iter().filter(|&&unit| graph.get(unit).is_some()) {
-            self.groups.take_up(&graph, unit, &self.core.group_path(unit));
+            self.cgroup.groups.take_up(&graph, unit, &self.core.group_path(unit));
         }
         self.reopen_processes();
         let mut effects: Vec<Effect> =
@@ -139,7 +143,7 @@ impl Daemon {
         }
         if self.spawning.helpers.owe() {
             let waits = |effect: &mut Effect| effect.makes_process() && !self.is_answered(effect);
-            self.recovery.unsettled = effects.extract_if(.., waits).collect();
+            self.stages.recovery.unsettled = effects.extract_if(.., waits).collect();
         }
         let steps = [
             Some(Task::Resume(effects)),
@@ -149,7 +153,7 @@ impl Daemon {
             (!started).then_some(Task::StartFirstUnit),
             Some(Task::Recovered { after_soft_reboot: reason == StartReason::SoftReboot }),
         ];
-        steps.into_iter().flatten().for_each(|step| self.tasks.do_last(step));
+        steps.into_iter().flatten().for_each(|step| self.event_loop.tasks.do_last(step));
         Ok(())
     }
 
@@ -158,14 +162,14 @@ impl Daemon {
         // What happened meanwhile no client was told.
         self.announce(Announcement::Reloading(false));
         if !after_soft_reboot {
-            self.recorder.goes_on(now().monotonic);
+            self.recording.recorder.goes_on(now().monotonic);
         }
     }
 
     /// What was mounted while no manager looked, and what is not mounted any more.
     pub(super) fn find_mounts(&mut self, vanished: bool) {
         let graph = self.core.graph().clone();
-        let changes = self.mounts.take(&graph);
+        let changes = self.triggers.mounts.take(&graph);
         self.take_mount_changes(changes);
         if vanished {
             self.tell_vanished_mounts(&graph);
@@ -183,9 +187,9 @@ impl Daemon {
         let ends_only = matches!(run.state, TypeState::Service(_)) && at_rest;
         let settings = || Arc::new(self.core.settings().compile_running(definition));
         let is_for_good =
-            self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good());
+            self.stages.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good());
         Some(match *late {
-            Late::CleanUp(_, restarting) if at_rest && !self.groups.is_populated(unit) => {
+            Late::CleanUp(_, restarting) if at_rest && !self.cgroup.groups.is_populated(unit) => {
                 Effect::CleanUp { unit, settings: settings(), restarting }
             }
             Late::CloseSockets(_) if !run.holds_sockets() => {
@@ -222,12 +226,12 @@ impl Daemon {
 
     fn is_in_group(&self, unit: UnitId, pid: u32) -> bool {
         self.core.unit_of_pid(pid) == Some(unit)
-            || self.groups.processes(unit).contains(&(pid as i32))
+            || self.cgroup.groups.processes(unit).contains(&(pid as i32))
     }
 
     /// Whether a helper has answered what the last incarnation asked for this effect.
     fn is_answered(&self, effect: &Effect) -> bool {
-        let replies = &self.recovery.answered.replies;
+        let replies = &self.stages.recovery.answered.replies;
         effect.id().is_some_and(|id| {
             replies.contains_key(&id)
                 || replies.contains_key(&EffectId(id.0 | crate::spawn::tools::TOOL))
@@ -239,21 +243,21 @@ impl Daemon {
     pub(crate) fn settle(&mut self) {
         let owe = self.spawning.helpers.owe();
         let given_up = self.core.given_up();
-        let (waits, due) = std::mem::take(&mut self.recovery.unsettled)
+        let (waits, due) = std::mem::take(&mut self.stages.recovery.unsettled)
             .into_iter()
             .partition(|effect| owe && !self.is_answered(effect));
-        self.recovery.unsettled = waits;
-        self.recovery.is_resuming = true;
+        self.stages.recovery.unsettled = waits;
+        self.stages.recovery.is_resuming = true;
         let due: Vec<Effect> = due;
         for effect in due {
             let Some(id) = effect.id() else { continue };
             if self.core.effect_unit(id).is_some() && !given_up.contains(&id) {
                 self.carry_out(effect);
             } else {
-                self.recovery.given_up.insert(id);
+                self.stages.recovery.given_up.insert(id);
             }
         }
-        self.recovery.is_resuming = false;
+        self.stages.recovery.is_resuming = false;
         if !owe {
             self.take_late_replies();
         }
@@ -272,31 +276,33 @@ impl Daemon {
     /// Answers to spawns that are not asked for again: those that were given up before this manager asked for
     /// them. What belongs to effects that wait is kept for them.
     fn take_late_replies(&mut self) {
-        let mut answered = std::mem::take(&mut self.recovery.answered);
-        let waits: BTreeSet<EffectId> = self.shutdown.sweep.held().filter_map(Effect::id).collect();
+        let mut answered = std::mem::take(&mut self.stages.recovery.answered);
+        let waits: BTreeSet<EffectId> =
+            self.stages.shutdown.sweep.held().filter_map(Effect::id).collect();
         let (kept, replies) = split_replies(answered.replies, &waits);
         if !waits.is_empty() {
-            self.recovery.answered.births = std::mem::take(&mut answered.births);
-            self.recovery.answered.replies = kept;
+            self.stages.recovery.answered.births = std::mem::take(&mut answered.births);
+            self.stages.recovery.answered.replies = kept;
         }
         // What this manager has asked for and given up since is answered by its own helpers.
-        let mut given_up = std::mem::take(&mut self.recovery.given_up);
-        self.recovery.is_resuming = true;
+        let mut given_up = std::mem::take(&mut self.stages.recovery.given_up);
+        self.stages.recovery.is_resuming = true;
         for (id, (reply, pidfd)) in replies {
             if given_up.remove(&id) {
                 self.spawned(reply, pidfd);
             }
         }
-        self.recovery.is_resuming = false;
-        self.tasks.do_next(Task::Settle(given_up));
+        self.stages.recovery.is_resuming = false;
+        self.event_loop.tasks.do_next(Task::Settle(given_up));
     }
 
     /// The effects that waited are carried out: what was kept for them need not be any longer.
     pub(crate) fn settle_held(&mut self) {
-        let is_over = !self.spawning.helpers.owe() && self.shutdown.sweep.held().next().is_none();
+        let is_over =
+            !self.spawning.helpers.owe() && self.stages.shutdown.sweep.held().next().is_none();
         if is_over
-            && !(self.recovery.answered.replies.is_empty()
-                && self.recovery.answered.births.is_empty())
+            && !(self.stages.recovery.answered.replies.is_empty()
+                && self.stages.recovery.answered.births.is_empty())
         {
             self.settle();
         }
@@ -321,8 +327,8 @@ impl Daemon {
                 }
             } else if let Some(unit) = name.strip_prefix(sockets::LEFT) {
                 match lookup(graph, unit).filter(|&unit| closes(unit)) {
-                    Some(unit) => self.sockets.take_up_left(unit, name),
-                    None => _ = self.init.drop_stored(&name),
+                    Some(unit) => self.triggers.sockets.take_up_left(unit, name),
+                    None => _ = self.process.init.drop_stored(&name),
                 }
             }
         }
@@ -330,7 +336,7 @@ impl Daemon {
             let definition = graph.definition(unit);
             if held.sockets.contains(&unit) || closes(unit) {
                 let name = fd_name(self.core.settings(), definition);
-                self.sockets.take_up(unit, fd, name);
+                self.triggers.sockets.take_up(unit, fd, name);
             } else {
                 self.let_go(fd, &sockets::stored_name(definition.name.as_str(), index));
             }
@@ -340,7 +346,7 @@ impl Daemon {
     /// Has init close a socket: what is in it may hold up who has the last of it.
     fn let_go(&self, fd: OwnedFd, name: &str) {
         drop(fd);
-        let _ = self.init.drop_stored(name);
+        let _ = self.process.init.drop_stored(name);
     }
 
     /// A trap that was set and is not there any more was taken away while there was no manager; one that was being
@@ -352,16 +358,16 @@ impl Daemon {
         };
         for &unit in held.traps.iter().filter(|&&unit| graph.get(unit).is_some()) {
             let settings = self.core.settings().compile_running(graph.definition(unit));
-            let is_there = self.traps.take_up(unit, settings.automount(), &set);
+            let is_there = self.triggers.traps.take_up(unit, settings.automount(), &set);
             let is_set = matches!(
                 &self.core.unit_run(unit).state,
                 TypeState::Automount(Automount::Up(run)) if run.asked.is_none()
             );
             if is_set && !is_there {
-                self.events.push_back(Event::TrapGone { unit });
+                self.event_loop.events.push_back(Event::TrapGone { unit });
             }
         }
-        for path in self.traps.leave_unclaimed(&set) {
+        for path in self.triggers.traps.leave_unclaimed(&set) {
             say!("removing automount point {path}: it belongs to no unit");
         }
     }
@@ -383,7 +389,7 @@ impl Daemon {
     }
 
     fn reopen_process(&mut self, unit: UnitId, pid: u32, known: Monotonic) {
-        if !self.processes.find(pid, known.0 * 1000) {
+        if !self.process.table.find(pid, known.0 * 1000) {
             self.await_record(Some(unit), pid);
         }
     }
@@ -397,7 +403,7 @@ impl Daemon {
             // Slices have no processes whose end is waited for.
             let may_end =
                 has && !run.active_state().is_down() && !is_slice(self.core.graph(), unit);
-            if may_end && !self.will_be_told(unit) && self.groups.found_empty(unit) {
+            if may_end && !self.will_be_told(unit) && self.cgroup.groups.found_empty(unit) {
                 self.group_emptied(unit);
             }
         }
@@ -411,14 +417,14 @@ impl Daemon {
                     if run.in_table
             );
             let name = &definition.name;
-            if self.mounts.is_mounted(name) || !self.mounts.is_followed(name) {
+            if self.triggers.mounts.is_mounted(name) || !self.triggers.mounts.is_followed(name) {
                 continue;
             }
             if up {
-                self.events.push_back(Event::Unmounted { unit: definition.id });
+                self.event_loop.events.push_back(Event::Unmounted { unit: definition.id });
             }
             if definition.is_of_kernel() {
-                self.mounts.vanished(name);
+                self.triggers.mounts.vanished(name);
             }
         }
     }

@@ -55,7 +55,7 @@ impl Daemon {
             return say!("{why}");
         }
         self.core.set_ending(power_action::code(action));
-        let is_first = self.shutdown.under_way.is_none();
+        let is_first = self.stages.shutdown.under_way.is_none();
         let before = self.ending(&[]).action.replace(action);
         self.tell_what_follows(action, by, message);
         if let Some(before) = before {
@@ -65,7 +65,7 @@ impl Daemon {
             // What files describe leads to what was to follow before.
             let by_files = !self.core.totals().stopping;
             if action != before && (before == PowerAction::SoftReboot || by_files) {
-                self.events.push_back(Event::StopEverything { soft: false });
+                self.event_loop.events.push_back(Event::StopEverything { soft: false });
             }
             return;
         }
@@ -73,7 +73,7 @@ impl Daemon {
         self.sync_file_systems();
         if !is_first || !self.end_by_files(action, by) {
             let soft = action == PowerAction::SoftReboot;
-            self.events.push_back(Event::StopEverything { soft });
+            self.event_loop.events.push_back(Event::StopEverything { soft });
         }
     }
 
@@ -91,21 +91,25 @@ impl Daemon {
         let asker = if let AskedBy::Client(asker) = by { asker } else { Asker::default() };
         let (job_type, mode) = (JobType::Start, JobMode::ReplaceIrreversibly);
         let request = Request::Enqueue { unit, job_type, mode, reload_if_possible: false };
-        self.events.push_back(Event::Request { client: NOBODY, asker, request });
+        self.event_loop.events.push_back(Event::Request { client: NOBODY, asker, request });
         true
     }
 
     /// Why this cannot follow an end that is under way; none if it can, or if none is.
     pub(crate) fn cannot_overtake(&self, action: PowerAction) -> Option<&'static str> {
-        let is_past =
-            self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_past_soft_reboot);
+        let is_past = self
+            .stages
+            .shutdown
+            .under_way
+            .as_ref()
+            .is_some_and(|ending| ending.is_past_soft_reboot);
         (is_past && action == PowerAction::SoftReboot)
             .then_some("The shutdown has already begun to unmount file systems: it cannot become a soft reboot.")
     }
 
     /// Says what follows, if people were told something else or nothing.
     fn tell_what_follows(&mut self, action: PowerAction, by: AskedBy, message: &str) {
-        let Some(ending) = &mut self.shutdown.under_way else { return };
+        let Some(ending) = &mut self.stages.shutdown.under_way else { return };
         let (text, by) = (power_action::text(action), by.text(self.core.graph()));
         match ending.told.replace(action) {
             Some(before) if before == action => {}
@@ -123,12 +127,12 @@ impl Daemon {
     /// What outlasts a soft reboot is to be stopped as well, and the last steps are to be taken when it
     /// is down.
     fn go_back_to_units(&mut self) {
-        if let Some(ending) = &mut self.shutdown.under_way {
+        if let Some(ending) = &mut self.stages.shutdown.under_way {
             ending.stage = Stage::Units;
             ending.asked = now().monotonic;
         }
         // In this very turn it was about to follow.
-        self.leaving.take_if(|leaving| matches!(leaving, Leaving::Power(_)));
+        self.event_loop.leaving.take_if(|leaving| matches!(leaving, Leaving::Power(_)));
     }
 
     /// Units that are up stay so: their processes are ended with all others by the last steps.
@@ -143,16 +147,16 @@ impl Daemon {
             // Its last steps leave more than those of this end.
             self.go_back_to_units();
         }
-        self.events.push_back(Event::GiveUp);
+        self.event_loop.events.push_back(Event::GiveUp);
     }
 
     /// The end that is under way, or one that begins now, with what is not recorded yet.
     fn ending(&mut self, untold: &[Happening]) -> &mut Ending {
-        let ending = match self.shutdown.under_way.take() {
+        let ending = match self.stages.shutdown.under_way.take() {
             Some(ending) => ending,
             None => self.new_ending(untold),
         };
-        self.shutdown.under_way.insert(ending)
+        self.stages.shutdown.under_way.insert(ending)
     }
 
     fn new_ending(&mut self, untold: &[Happening]) -> Ending {
@@ -164,8 +168,8 @@ impl Daemon {
         jobs.follow(&untold);
         jobs.take_present(view.jobs());
         let jobs = jobs.events();
-        self.recorder.boot_given_up(began, self.core.graph());
-        self.recorder.shutdown_began(began, &jobs);
+        self.recording.recorder.boot_given_up(began, self.core.graph());
+        self.recording.recorder.shutdown_began(began, &jobs);
         crate::base::say::set_ending(true);
         Ending::new(None, self.options.scope, began)
     }
@@ -174,21 +178,21 @@ impl Daemon {
     /// describe an end name that when all else is over.
     pub(crate) fn take_up_ending(&mut self, restored: &Restored) {
         let action = restored.manager.and_then(|manager| power_action::from_code(manager.ending));
-        if action.is_none() && self.recorder.shutdown_since().is_none() {
+        if action.is_none() && self.recording.recorder.shutdown_since().is_none() {
             return;
         }
         crate::base::say::set_ending(true);
         // Unless what the last incarnation recorded is there.
         let jobs = restored.runs.values().filter_map(|run| run.job.as_deref());
-        let mut before = JobsBefore::new(self.startup.began.monotonic);
+        let mut before = JobsBefore::new(self.stages.startup.began.monotonic);
         before.take_present(jobs);
         let jobs = before.events();
-        self.recorder.shutdown_began(self.startup.began, &jobs);
+        self.recording.recorder.shutdown_began(self.stages.startup.began, &jobs);
         let mut ending = Ending::new(action, self.options.scope, now());
-        if let Some(since) = self.recorder.shutdown_since() {
-            ending.go_on_since(since, &self.recorder.shutdown_so_far());
+        if let Some(since) = self.recording.recorder.shutdown_since() {
+            ending.go_on_since(since, &self.recording.recorder.shutdown_so_far());
         }
-        self.shutdown.under_way = Some(ending);
+        self.stages.shutdown.under_way = Some(ending);
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.
@@ -199,7 +203,7 @@ impl Daemon {
     /// Takes note of what the machine says happened. A start of `shutdown.target`, which conflicts
     /// with all others (systemd.special(7)), is the beginning of an end that files describe.
     pub(crate) fn hear(&mut self, happenings: &[Happening]) {
-        if self.shutdown.under_way.is_none() && happenings.iter().any(is_start) {
+        if self.stages.shutdown.under_way.is_none() && happenings.iter().any(is_start) {
             let name = UnitName::parse("shutdown.target").expect("a valid name");
             let target = self.core.graph().lookup(&name);
             if happenings.iter().any(|h| is_start(h) && Some(h.unit) == target) {
@@ -225,7 +229,7 @@ impl Daemon {
     /// Goes on when all units are down, and says what is waited for until then.
     pub(crate) fn go_on_ending(&mut self) {
         let moment = now().monotonic;
-        let Some(ending) = &mut self.shutdown.under_way else { return };
+        let Some(ending) = &mut self.stages.shutdown.under_way else { return };
         if ending.stage != Stage::Units {
             if ending.stage.is_over(moment, warren_sys::storage::dirty_bytes()) {
                 say!("the last steps of the shutdown timed out");
@@ -233,7 +237,7 @@ impl Daemon {
             }
             return;
         }
-        if !self.events.is_empty() {
+        if !self.event_loop.events.is_empty() {
             return;
         }
         let (jobs, is_stopping) = (self.core.totals().jobs, self.core.totals().stopping);
@@ -242,19 +246,19 @@ impl Daemon {
         match action {
             // What the files described is over, and nothing was to follow.
             None if jobs == 0 => {
-                self.shutdown.under_way = None;
+                self.stages.shutdown.under_way = None;
                 self.say_dated(match self.core.view().is_going_down() {
                     true => "All units are stopped; nothing else to do.",
                     false => "The shutdown was cancelled.",
                 });
-                self.recorder.shutdown_given_up();
+                self.recording.recorder.shutdown_given_up();
                 return crate::base::say::set_ending(false);
             }
             // Files do not lead to what is to follow, or not any more; or the last manager was killed when that was
             // written down, and nothing was being stopped for it yet.
             Some(action) if !is_stopping && (jobs == 0 || !self.core.is_going_down()) => {
                 let soft = action == PowerAction::SoftReboot;
-                return self.events.push_back(Event::StopEverything { soft });
+                return self.event_loop.events.push_back(Event::StopEverything { soft });
             }
             // Files name what follows when all else is over, but it is known by their target.
             None if overdue => {
@@ -265,7 +269,7 @@ impl Daemon {
             }
             Some(_) if !is_stopping && overdue => {
                 ending.is_past_soft_reboot = true;
-                return self.events.push_back(Event::GiveUp);
+                return self.event_loop.events.push_back(Event::GiveUp);
             }
             Some(_) if is_stopping && overdue => {
                 if jobs > 0 {
@@ -281,7 +285,7 @@ impl Daemon {
             _ => {}
         }
         let Some(ending) =
-            self.shutdown.under_way.as_mut().filter(|ending| moment >= ending.told_at)
+            self.stages.shutdown.under_way.as_mut().filter(|ending| moment >= ending.told_at)
         else {
             return;
         };
@@ -293,9 +297,9 @@ impl Daemon {
     fn tell_waits(&mut self, moment: Monotonic) {
         let view = self.core.view();
         // What the way of an automount point holds up waits for that, before all.
-        let mut waits = waits::of_traps(&view, self.traps.going(), Instant::now());
+        let mut waits = waits::of_traps(&view, self.triggers.traps.going(), Instant::now());
         waits.extend(waits::waits(&view, moment));
-        let Some(ending) = &mut self.shutdown.under_way else { return };
+        let Some(ending) = &mut self.stages.shutdown.under_way else { return };
         // What is down already, as an automount point whose way is not free, cannot be skipped.
         let can_skip = |unit: &UnitId| view.holds_up_the_end(*unit);
         ending.named = waits.iter().map(|wait| wait.unit).find(can_skip);
@@ -327,13 +331,13 @@ impl Daemon {
     fn open_console(&mut self) {
         let console = self.console_path();
         let Some(ending) =
-            self.shutdown.under_way.as_mut().filter(|ending| ending.console.is_none())
+            self.stages.shutdown.under_way.as_mut().filter(|ending| ending.console.is_none())
         else {
             return;
         };
         let Some(path) = console else { return };
         if let Some(console) = Console::open(&path)
-            && self.epoll.add(console.fd(), token::CONSOLE, Interest::READ).is_ok()
+            && self.event_loop.epoll.add(console.fd(), token::CONSOLE, Interest::READ).is_ok()
         {
             ending.console = Some(console);
         }
@@ -341,7 +345,7 @@ impl Daemon {
 
     /// Something was typed on the console.
     pub(crate) fn read_console(&mut self) {
-        let Some(ending) = &mut self.shutdown.under_way else { return };
+        let Some(ending) = &mut self.stages.shutdown.under_way else { return };
         let Some(console) = &mut ending.console else { return };
         match console.is_skip_typed() {
             Some(false) => {}
@@ -349,11 +353,15 @@ impl Daemon {
                 if let Some(unit) = ending.named.take() {
                     say!("not waiting for {} any longer", self.core.graph().name(unit));
                     let (asker, request) = (Asker::default(), Request::Hurry(unit));
-                    self.events.push_back(Event::Request { client: NOBODY, asker, request });
+                    self.event_loop.events.push_back(Event::Request {
+                        client: NOBODY,
+                        asker,
+                        request,
+                    });
                 }
             }
             None => {
-                let _ = self.epoll.remove(console.fd());
+                let _ = self.event_loop.epoll.remove(console.fd());
                 ending.console = None;
             }
         }
@@ -376,19 +384,19 @@ impl Daemon {
         if storage_is_next {
             (steps.storage, steps.programs) = (false, None);
         }
-        if let Some(ending) = &mut self.shutdown.under_way {
+        if let Some(ending) = &mut self.stages.shutdown.under_way {
             let unwritten = warren_sys::storage::dirty_bytes();
             ending.stage = Stage::with_grace(steps.grace, now().monotonic, unwritten);
             // Its keys are for those who take them.
             if let Some(console) = ending.console.take() {
-                let _ = self.epoll.remove(console.fd());
+                let _ = self.event_loop.epoll.remove(console.fd());
             }
             ending.takes_last_steps = true;
             ending.storage_is_next = storage_is_next;
             ending.told_last = LastDone::default();
             ending.is_past_soft_reboot |= !steps.soft;
         }
-        self.recorder.units_stopped(now(), steps.storage, self.core.graph());
+        self.recording.recorder.units_stopped(now(), steps.storage, self.core.graph());
         for told_before in [self.options.last_report(), self.options.left_over()] {
             let _ = std::fs::remove_file(told_before);
         }
@@ -427,8 +435,12 @@ impl Daemon {
     fn grace(&self) -> Duration {
         let within = self.options.end_within;
         let usual = self.shared.facts().defaults.timeout_stop.unwrap_or(within);
-        let so_far =
-            self.shutdown.under_way.as_ref().map(|ending| now().monotonic.since(ending.asked));
+        let so_far = self
+            .stages
+            .shutdown
+            .under_way
+            .as_ref()
+            .map(|ending| now().monotonic.since(ending.asked));
         let left = within.saturating_sub(so_far.unwrap_or_default());
         if self.options.scope == Scope::System { usual.min(left).max(GRACE_MIN) } else { GRACE_MIN }
     }
@@ -438,7 +450,7 @@ impl Daemon {
         if !self.ends_machine() {
             return None;
         }
-        let word = power_action::name(self.shutdown.under_way.as_ref()?.action?).to_owned();
+        let word = power_action::name(self.stages.shutdown.under_way.as_ref()?.action?).to_owned();
         let programs = Programs { word, directories: self.options.shutdown_directories() };
         (!programs.paths().is_empty()).then_some(programs)
     }
@@ -451,15 +463,15 @@ impl Daemon {
 
     /// Processes that outlived their units are over, storage is not; false if that was not to follow.
     fn goes_on_with_storage(&mut self) -> bool {
-        let Some(ending) = &mut self.shutdown.under_way else { return false };
+        let Some(ending) = &mut self.stages.shutdown.under_way else { return false };
         if !std::mem::take(&mut ending.storage_is_next) || ending.stage == Stage::Units {
             return false;
         }
         ending.stage = Stage::last_steps(now().monotonic, warren_sys::storage::dirty_bytes());
         let last = LastDone::read(&self.options.last_report()).unwrap_or_default();
-        self.recorder.stragglers_ended(now(), &last, self.core.graph());
+        self.recording.recorder.stragglers_ended(now(), &last, self.core.graph());
         let steps = self.last_steps();
-        if let Some(ending) = &mut self.shutdown.under_way {
+        if let Some(ending) = &mut self.stages.shutdown.under_way {
             ending.told_last = last;
         }
         self.run_last_steps(&steps);
@@ -467,7 +479,7 @@ impl Daemon {
     }
 
     fn is_soft_reboot(&self) -> bool {
-        self.shutdown.under_way.as_ref().and_then(|ending| ending.action)
+        self.stages.shutdown.under_way.as_ref().and_then(|ending| ending.action)
             == Some(PowerAction::SoftReboot)
     }
 
@@ -479,8 +491,8 @@ impl Daemon {
         let units = spared.into_iter().filter(|&unit| !crate::cgroup::tree::is_slice(graph, unit));
         let view = self.core.view();
         let main = |unit| Some(view.run(unit).main_process()?.pid.to_string());
-        let line = |unit| match self.groups.tree() {
-            Some(_) => self.groups.path(unit).map(str::to_owned),
+        let line = |unit| match self.cgroup.groups.tree() {
+            Some(_) => self.cgroup.groups.path(unit).map(str::to_owned),
             None => main(unit),
         };
         let lines: Vec<String> = units.filter_map(line).collect();
@@ -543,7 +555,7 @@ impl Daemon {
         if !owns_machine(self.options.scope) {
             return self.end_now();
         }
-        self.workers.run(LAST_SYNC_EFFECT, || {
+        self.event_loop.workers.run(LAST_SYNC_EFFECT, || {
             warren_sys::storage::sync();
             Done::Ok
         });
@@ -552,23 +564,23 @@ impl Daemon {
     /// The last steps are over, or their time is: says the last words and leaves, unless those of the
     /// end that has overtaken theirs are still to be taken.
     fn end_now(&mut self) {
-        let Some(ending) = &mut self.shutdown.under_way else { return };
+        let Some(ending) = &mut self.stages.shutdown.under_way else { return };
         ending.takes_last_steps = false;
         if ending.stage == Stage::Units {
             return self.go_on_ending();
         }
-        let Some(ending) = &self.shutdown.under_way else { return };
+        let Some(ending) = &self.stages.shutdown.under_way else { return };
         let last = LastDone::read(&self.options.last_report()).unwrap_or_default();
         let failed = match last.failed {
             0 => String::new(),
             1 => ", 1 file system or device could not be released".to_owned(),
             failed => format!(", {failed} file systems or devices could not be released"),
         };
-        self.leaving = ending.action.map(Leaving::Power);
+        self.event_loop.leaving = ending.action.map(Leaving::Power);
         let outlasts = self.is_soft_reboot();
         let untold = last.since(&ending.told_last);
         let took = (ending.began, now());
         let tell = |material| say_dated(&format!("{}{failed}.", critical_path::words(material)));
-        self.recorder.shutdown_ended(took, &untold, outlasts, self.core.graph(), tell);
+        self.recording.recorder.shutdown_ended(took, &untold, outlasts, self.core.graph(), tell);
     }
 }

@@ -34,10 +34,10 @@ impl Daemon {
         let has_main = self.signal_main(&mut asked);
         // What somebody asked for by hand is not waited for by the unit, and is done with the answer.
         let is_awaited = self.core.effect_unit(id) == Some(unit);
-        if has_main && is_awaited && self.kills.signalled_at_once == AT_ONCE_PER_TURN_MAX {
-            return self.kills.other_processes.push_back(asked);
+        if has_main && is_awaited && self.process.kills.signalled_at_once == AT_ONCE_PER_TURN_MAX {
+            return self.process.kills.other_processes.push_back(asked);
         }
-        self.kills.signalled_at_once += usize::from(has_main);
+        self.process.kills.signalled_at_once += usize::from(has_main);
         self.signal_rest(&mut asked);
         self.signalled(id, unit, signal, asked.sent);
     }
@@ -70,7 +70,7 @@ impl Daemon {
 
     fn next_others(&mut self) -> Option<GroupSignal> {
         loop {
-            let asked = self.kills.other_processes.pop_front()?;
+            let asked = self.process.kills.other_processes.pop_front()?;
             if self.core.effect_unit(asked.id) == Some(asked.unit) {
                 return Some(asked);
             }
@@ -80,8 +80,8 @@ impl Daemon {
     /// Signals the main process, if it is to be and is known for sure; whether it had the signal.
     fn signal_main(&self, asked: &mut GroupSignal) -> bool {
         let main = self.core.unit_run(asked.unit).main_process().map(|main| main.pid as i32);
-        let main =
-            main.filter(|main| !asked.seen.contains(main) && self.processes.is_held(*main as u32));
+        let main = main
+            .filter(|main| !asked.seen.contains(main) && self.process.table.is_held(*main as u32));
         let Some(main) = main else { return false };
         let is_sent = self.signal_one(main, asked.signal, FollowUp { resume: false, ..asked.then });
         asked.sent += u32::from(is_sent);
@@ -96,7 +96,7 @@ impl Daemon {
     /// all were signalled. Where nobody else is, one listing is enough.
     fn signal_rest(&self, asked: &mut GroupSignal) {
         if let Some(main) = asked.main.filter(|_| asked.then.resume) {
-            self.processes.signal(main as u32, SIGCONT);
+            self.process.table.signal(main as u32, SIGCONT);
         }
         for _ in 0..LISTINGS_MAX {
             let listed = self.group_processes(asked.unit);
@@ -110,19 +110,19 @@ impl Daemon {
     }
 
     fn signal_one(&self, pid: i32, signal: i32, then: FollowUp) -> bool {
-        let sent = self.processes.signal(pid as u32, signal);
+        let sent = self.process.table.signal(pid as u32, signal);
         if then.hangup {
-            self.processes.signal(pid as u32, SIGHUP);
+            self.process.table.signal(pid as u32, SIGHUP);
         }
         if then.resume {
-            self.processes.signal(pid as u32, SIGCONT);
+            self.process.table.signal(pid as u32, SIGCONT);
         }
         sent
     }
 
     /// Where they cannot be listed, the processes that the core knows.
     pub(crate) fn group_processes(&self, unit: UnitId) -> Vec<i32> {
-        if let Some(listed) = self.groups.listed(unit) {
+        if let Some(listed) = self.cgroup.groups.listed(unit) {
             return listed;
         }
         let run = self.core.unit_run(unit);

@@ -25,7 +25,7 @@ use warren_unit::UnitName;
 impl Daemon {
     /// Opens what a unit listens at.
     pub(crate) fn listen(&mut self, id: EffectId, unit: UnitId, settings: Arc<Compiled>) {
-        match self.sockets.get(unit).len() {
+        match self.triggers.sockets.get(unit).len() {
             0 => {}
             // They were open when the last manager was killed.
             fds if fds == settings.socket().listen.len() => {
@@ -34,17 +34,21 @@ impl Daemon {
             // It had given not all of them to init.
             _ => self.close_sockets(unit, None),
         }
-        let asked =
-            self.sockets.closing.asked.filter(|_| opening::may_be_in_use(settings.socket()));
+        let asked = self
+            .triggers
+            .sockets
+            .closing
+            .asked
+            .filter(|_| opening::may_be_in_use(settings.socket()));
         if let Some(asked) = asked {
-            return self.sockets.closing.waiting.push_back((asked, id, unit, settings));
+            return self.triggers.sockets.closing.waiting.push_back((asked, id, unit, settings));
         }
         self.open_sockets(id, unit, settings);
     }
 
     /// Init has closed what it was told to before this ping.
     pub(crate) fn listen_where_closed(&mut self, number: u64) {
-        for (id, unit, settings) in self.sockets.closing.answered(number) {
+        for (id, unit, settings) in self.triggers.sockets.closing.answered(number) {
             if self.core.effect_unit(id).is_some() {
                 self.open_sockets(id, unit, settings);
             }
@@ -52,9 +56,9 @@ impl Daemon {
     }
 
     fn open_sockets(&mut self, id: EffectId, unit: UnitId, settings: Arc<Compiled>) {
-        match self.sockets.is_near(unit, &settings) {
+        match self.triggers.sockets.is_near(unit, &settings) {
             true => self.listens(id, unit, &settings, opening::open_all(settings.socket())),
-            false => self.sockets.beside.open(id, unit, settings),
+            false => self.triggers.sockets.beside.open(id, unit, settings),
         }
     }
 
@@ -72,7 +76,7 @@ impl Daemon {
         };
         let allowance = Allowance::of_process();
         if !fds.iter().all(|fd| allowance.covers(fd.as_fd())) {
-            self.sockets.shortage.refuse(fds.len());
+            self.triggers.sockets.shortage.refuse(fds.len());
             drop(fds);
             opening::remove_all(settings.socket(), true);
             return self.done(id, Done::NoDescriptors { error: shortage::reason(allowance) });
@@ -80,34 +84,34 @@ impl Daemon {
         let name = self.unit_name(unit);
         refused.iter().for_each(|refused| say!("{name}: not applied: {refused}"));
         for (index, fd) in fds.iter().enumerate() {
-            if let Err(e) = self.init.store(&stored_name(&name, index), fd.as_fd()) {
+            if let Err(e) = self.process.init.store(&stored_name(&name, index), fd.as_fd()) {
                 say!("{name}: cannot save its socket with init: {e}");
             }
         }
         let listening = Done::Listening { fds: fds.len() as u16 };
         let fd_name = settings.socket().fd_name.as_deref().unwrap_or(&name);
         let open = fds.into_iter().map(|fd| Open { fd, name: fd_name.to_owned() }).collect();
-        self.sockets.open.insert(unit, open);
+        self.triggers.sockets.open.insert(unit, open);
         self.done(id, listening);
     }
 
     /// Init does not keep something under this name.
     pub(crate) fn not_kept(&mut self, why: Refusal, name: &str) {
         match why {
-            Refusal::StoreFull => self.sockets.shortage.refuse(1),
+            Refusal::StoreFull => self.triggers.sockets.shortage.refuse(1),
             _ => say!("init refused to keep {name}: {why:?}"),
         }
         let unit = parse_stored_name(name).and_then(|(unit, _)| UnitName::parse(unit).ok());
         if let Some(unit) = unit.and_then(|unit| self.core.graph().lookup_own(&unit)) {
             let why = format!("init cannot keep its sockets: {why:?}");
-            self.events.push_back(Event::SocketsLost { unit, why });
+            self.event_loop.events.push_back(Event::SocketsLost { unit, why });
         }
     }
 
     /// Tells of descriptors that units did not get, once no job is left that may want more.
     pub(crate) fn tell_of_shortage(&mut self) {
         if self.core.totals().jobs == 0
-            && let Some(news) = self.sockets.shortage.take_news(Allowance::of_process())
+            && let Some(news) = self.triggers.sockets.shortage.take_news(Allowance::of_process())
         {
             say!("{news}");
         }
@@ -116,16 +120,16 @@ impl Daemon {
     /// After a restart, when what init kept is taken up: a unit that lacks something would wait for who cannot come.
     pub(crate) fn look_for_lost_sockets(&mut self, unit: UnitId) {
         let TypeState::Socket(Socket::Up(run)) = &self.core.unit_run(unit).state else { return };
-        let (had, has) = (usize::from(run.fds), self.sockets.get(unit).len());
+        let (had, has) = (usize::from(run.fds), self.triggers.sockets.get(unit).len());
         if run.listen_asked.is_none() && has < had {
             let why = format!("init has kept {has} of its {had} sockets");
-            self.events.push_back(Event::SocketsLost { unit, why });
+            self.event_loop.events.push_back(Event::SocketsLost { unit, why });
         }
     }
 
     /// Takes in what was opened beside the loop.
     pub(crate) fn hear_of_sockets(&mut self) {
-        for heard in self.sockets.beside.hear() {
+        for heard in self.triggers.sockets.beside.hear() {
             let deferred::OpeningResults { effect, unit, settings, result } = heard;
             let wanted = effect.filter(|effect| self.core.effect_unit(*effect).is_some());
             match (wanted, result) {
@@ -134,10 +138,10 @@ impl Daemon {
                 // their places.
                 (None, Ok(_))
                     if settings.socket().remove_on_stop
-                        && !self.sockets.beside.is_at(unit)
-                        && self.sockets.get(unit).is_empty() =>
+                        && !self.triggers.sockets.beside.is_at(unit)
+                        && self.triggers.sockets.get(unit).is_empty() =>
                 {
-                    if self.sockets.remove(unit, settings, true) {
+                    if self.triggers.sockets.remove(unit, settings, true) {
                         self.keep_left(unit);
                     }
                 }
@@ -145,35 +149,37 @@ impl Daemon {
             }
         }
         self.forget_left();
-        self.sockets.flushes.hear();
+        self.triggers.sockets.flushes.hear();
     }
 
     /// Has init keep that something is to be removed of a unit's sockets.
     fn keep_left(&mut self, unit: UnitId) {
         let name = format!("{LEFT}{}", self.unit_name(unit));
-        if let Err(e) = self.init.store(&name, self.notify.fd()) {
+        if let Err(e) = self.process.init.store(&name, self.process.notify.fd()) {
             say!("cannot save {name} with init: {e}");
         }
-        self.sockets.left.insert(unit, name);
+        self.triggers.sockets.left.insert(unit, name);
     }
 
     /// Has init forget what has been removed.
     fn forget_left(&mut self) {
-        for name in self.sockets.no_longer_left() {
-            let _ = self.init.drop_stored(&name);
+        for name in self.triggers.sockets.no_longer_left() {
+            let _ = self.process.init.drop_stored(&name);
         }
     }
 
     /// Waits no longer for what the way to does not answer.
     pub(crate) fn leave_late_sockets(&mut self) {
-        for late in self.sockets.beside.leave_late(Instant::now()) {
+        for late in self.triggers.sockets.beside.leave_late(Instant::now()) {
             match late {
                 Late::Open(effect, settings) => {
                     let paths: Vec<&str> = opening::paths(settings.socket()).collect();
                     let (paths, seconds) = (paths.join(", "), OPEN_WITHIN.as_secs());
                     let error =
                         format!("{paths}: the file system has not responded within {seconds} s");
-                    self.events.push_back(Event::Done { effect, result: Done::Failed { error } });
+                    self.event_loop
+                        .events
+                        .push_back(Event::Done { effect, result: Done::Failed { error } });
                 }
                 Late::Remove(unit) => {
                     let (name, seconds) = (self.unit_name(unit), GONE_WITHIN.as_secs());
@@ -187,8 +193,9 @@ impl Daemon {
     /// Closes what a unit listens at, and removes what `remove` lists.
     pub(crate) fn close_sockets(&mut self, unit: UnitId, remove: Option<Arc<Compiled>>) {
         let name = self.unit_name(unit);
-        let ends = self.shutdown.under_way.as_ref().is_some_and(|ending| ending.takes_init());
-        let (closed, leaves) = self.sockets.close(unit, remove, ends);
+        let ends =
+            self.stages.shutdown.under_way.as_ref().is_some_and(|ending| ending.takes_init());
+        let (closed, leaves) = self.triggers.sockets.close(unit, remove, ends);
         if leaves {
             self.keep_left(unit);
         }
@@ -196,27 +203,31 @@ impl Daemon {
             return;
         }
         for index in closed {
-            let _ = self.init.drop_stored(&stored_name(&name, index));
+            let _ = self.process.init.drop_stored(&stored_name(&name, index));
         }
-        self.sockets.closing.asked = Some(self.ask_init());
+        self.triggers.sockets.closing.asked = Some(self.ask_init());
     }
 
     /// Throws away what waits in a unit's sockets.
     pub(crate) fn flush_sockets(&mut self, unit: UnitId) {
-        let open = self.sockets.get(unit).iter();
+        let open = self.triggers.sockets.get(unit).iter();
         let scrap = open.flat_map(|open| socket::flush(open.fd.as_fd())).collect();
-        self.sockets.flushes.close(scrap);
+        self.triggers.sockets.flushes.close(scrap);
     }
 
     /// Looks for traffic in a unit's sockets, or no longer.
     pub(crate) fn watch_sockets(&mut self, unit: UnitId, on: bool) {
-        if !self.sockets.set_watched(unit, on) {
+        if !self.triggers.sockets.set_watched(unit, on) {
             return;
         }
-        for open in self.sockets.get(unit) {
+        for open in self.triggers.sockets.get(unit) {
             let _ = match on {
-                true => self.epoll.add(&open.fd, token::SOCKET | u64::from(unit.0), Interest::READ),
-                false => self.epoll.remove(&open.fd),
+                true => self.event_loop.epoll.add(
+                    &open.fd,
+                    token::SOCKET | u64::from(unit.0),
+                    Interest::READ,
+                ),
+                false => self.event_loop.epoll.remove(&open.fd),
             };
         }
     }
@@ -224,7 +235,7 @@ impl Daemon {
     /// Traffic: with `Accept=no` the service is started, else each connection gets an instance.
     pub(crate) fn socket_ready(&mut self, unit: UnitId) {
         if !self.knock(unit) {
-            self.events.push_back(Event::Incoming { unit });
+            self.event_loop.events.push_back(Event::Incoming { unit });
         }
     }
 }

@@ -63,7 +63,7 @@ impl Daemon {
 
     pub(crate) fn watch_helper(&mut self, index: usize) {
         if let Some(socket) = self.spawning.helpers.socket(index) {
-            let _ = self.epoll.add(socket, token::HELPER | index as u64, Interest::READ);
+            let _ = self.event_loop.epoll.add(socket, token::HELPER | index as u64, Interest::READ);
         }
     }
 
@@ -81,7 +81,7 @@ impl Daemon {
         match said {
             Said::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
             Said::Earlier(reply, pidfd) => {
-                let replies = &mut self.recovery.answered.replies;
+                let replies = &mut self.stages.recovery.answered.replies;
                 replies.entry(EffectId(reply.id)).or_insert((reply, pidfd));
                 self.settle();
             }
@@ -99,9 +99,9 @@ impl Daemon {
     pub(crate) fn keep_births(&mut self) {
         for (index, pid, fd) in self.spawning.helpers.take_to_keep() {
             let [memory, socket] = KeptHelpers::names(pid);
-            let kept = self.init.store(&memory, fd.as_fd()).and_then(|()| {
+            let kept = self.process.init.store(&memory, fd.as_fd()).and_then(|()| {
                 let end = self.spawning.helpers.socket(index);
-                end.map_or(Ok(()), |end| self.init.store(&socket, end))
+                end.map_or(Ok(()), |end| self.process.init.store(&socket, end))
             });
             if let Err(e) = kept {
                 say!("cannot save the progress of an exec helper with init: {e}");
@@ -113,10 +113,12 @@ impl Daemon {
 
     /// What helpers that are gone have done is written down.
     pub(crate) fn forget_births(&mut self) {
-        if self.recovery.unsettled.is_empty() && self.recovery.answered.births.is_empty() {
+        if self.stages.recovery.unsettled.is_empty()
+            && self.stages.recovery.answered.births.is_empty()
+        {
             let unneeded = self.spawning.helpers.take_unneeded();
             for name in unneeded.into_iter().flat_map(KeptHelpers::names) {
-                let _ = self.init.drop_stored(&name);
+                let _ = self.process.init.drop_stored(&name);
             }
         }
     }
@@ -125,22 +127,22 @@ impl Daemon {
     /// they were seen has been answered. While what the last incarnation asked for is gone through, nobody
     /// knows that of the rest.
     pub(crate) fn forget_orphans(&mut self) {
-        if self.recovery.is_resuming {
+        if self.stages.recovery.is_resuming {
             return;
         }
         let oldest = self.spawning.helpers.oldest_under_way();
-        self.processes.forget_orphans(oldest);
+        self.process.table.forget_orphans(oldest);
     }
 
     pub(crate) fn start_spawn(&mut self, id: EffectId, spawn: &Spawn) {
         // Sent by the last incarnation and answered meanwhile.
-        if let Some((reply, pidfd)) = self.recovery.answered.replies.remove(&id) {
+        if let Some((reply, pidfd)) = self.stages.recovery.answered.replies.remove(&id) {
             return self.spawned(reply, pidfd);
         }
         match self.take_up_untold(id) {
             Some(true) => return,
             Some(false) => {}
-            None if self.recovery.is_resuming && self.may_be_untold(spawn.unit) => {
+            None if self.stages.recovery.is_resuming && self.may_be_untold(spawn.unit) => {
                 self.kill_unknown(id)
             }
             None => {}
@@ -181,7 +183,7 @@ impl Daemon {
         };
         let mut fds: Vec<(String, Passed)> = Vec::new();
         let mut connection_environment = Vec::new();
-        if let Some(connection) = self.accepting.connections.get_mut(&spawn.unit) {
+        if let Some(connection) = self.triggers.accepting.connections.get_mut(&spawn.unit) {
             connection.is_kept = is_for_later(&spawn.settings);
             connection_environment = connection.environment.clone();
             if starts || by_stream {
@@ -193,32 +195,32 @@ impl Daemon {
                 fds.push(("connection".to_owned(), Passed::Own(fd)));
             }
         }
-        for (name, fd) in self.sockets.for_service(&spawn.sockets) {
+        for (name, fd) in self.triggers.sockets.for_service(&spawn.sockets) {
             warren_sys::file::set_nonblocking(fd, non_blocking).map_err(|e| e.to_string())?;
             let fd = fd.try_clone_to_owned().map_err(|e| e.to_string())?;
             fds.push((name, Passed::Own(fd)));
         }
         if starts && !by_stream {
-            let stored = self.stored_fds.for_unit(spawn.unit);
+            let stored = self.process.stored_fds.for_unit(spawn.unit);
             fds.extend(stored.map(|(name, fd)| (name, Passed::Stored(fd))));
         }
         if starts {
             self.tell_stored(spawn.unit);
         }
         if spawn.main && unit == LOG_DAEMON {
-            let end = self.log_link.daemon_end().map_err(|e| e.to_string())?;
+            let end = self.peers.log_link.daemon_end().map_err(|e| e.to_string())?;
             fds.push((LINK_FD_NAME.to_owned(), Passed::Own(end)));
         }
         if spawn.main && unit == DEVICE_DAEMON {
-            let end = self.devices.daemon_end().map_err(|e| e.to_string())?;
+            let end = self.peers.devices.daemon_end().map_err(|e| e.to_string())?;
             fds.push((warren_wire::device_link::LINK_FD_NAME.to_owned(), Passed::Own(end)));
         }
         let (log, streams) = self.log_outputs(spawn, &unit, fds.len());
         let input = input_data(spawn).transpose().map_err(|e| e.to_string())?;
         let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
-        let place = self.groups.place(spawn.unit, &spawn.settings, starts);
+        let place = self.cgroup.groups.place(spawn.unit, &spawn.settings, starts);
         let (path, delegated) = place.map_err(|e| e.to_string())?;
-        let cgroup = cgroup_place(path, self.groups.is_killed(spawn.unit));
+        let cgroup = cgroup_place(path, self.cgroup.groups.is_killed(spawn.unit));
         let filter = command.map(|(_, exec)| self.spawning.filters.program(exec)).transpose()?;
         let filter = filter.unwrap_or_default();
         let plan = command.map(|(_, exec)| self.spawning.views.plan(exec)).unwrap_or_default();
@@ -283,7 +285,7 @@ impl Daemon {
     }
 
     pub(crate) fn log_file(&self, unit: &str) -> String {
-        self.log_files.file(unit)
+        self.peers.log_files.file(unit)
     }
 
     pub(crate) fn spawned(&mut self, reply: SpawnReply, pidfd: Option<OwnedFd>) {
@@ -296,7 +298,7 @@ impl Daemon {
                 // A process can be followed without; the doors cannot be opened without.
                 let allowance = Allowance::of_process();
                 let pidfd = pidfd.filter(|pidfd| allowance.covers(pidfd.as_fd()));
-                self.processes.made(pid, pidfd, since_ns, self.core.effect_unit(id));
+                self.process.table.made(pid, pidfd, since_ns, self.core.effect_unit(id));
                 self.warn_of_missing(id, spawned.missing);
                 Done::Spawned { pid }
             }
@@ -313,9 +315,14 @@ impl Daemon {
         };
         if let Some(unit) = self.core.effect_unit(id)
             && self.core.is_main_asked(unit, id)
-            && self.accepting.connections.get(&unit).is_some_and(|connection| !connection.is_kept)
+            && self
+                .triggers
+                .accepting
+                .connections
+                .get(&unit)
+                .is_some_and(|connection| !connection.is_kept)
         {
-            self.accepting.handed_over.push(unit);
+            self.triggers.accepting.handed_over.push(unit);
         }
         let pid = match &result {
             Done::Spawned { pid } => Some(*pid),
@@ -323,7 +330,7 @@ impl Daemon {
         };
         // The unit's own, or a tool's that is run for it.
         if let Some(unit) = self.core.effect_unit(EffectId(id.0 & !crate::spawn::tools::TOOL)) {
-            self.groups.note_use(unit);
+            self.cgroup.groups.note_use(unit);
         }
         let unit = self.core.effect_unit(id);
         self.spawn_answered(id, result);
@@ -349,9 +356,11 @@ impl Daemon {
 
     /// A process is known now: how it has ended, if it has.
     fn take_early_exit(&mut self, unit: Option<UnitId>, pid: u32, since_ns: u64) {
-        if let Some(status) = self.processes.early_exits.take(pid, since_ns) {
+        if let Some(status) = self.process.table.early_exits.take(pid, since_ns) {
             self.process_ended(pid, status);
-        } else if !self.processes.is_held(pid) || self.processes.early_exits.has_dropped(since_ns) {
+        } else if !self.process.table.is_held(pid)
+            || self.process.table.early_exits.has_dropped(since_ns)
+        {
             self.await_record(unit, pid);
         }
     }
@@ -360,7 +369,7 @@ impl Daemon {
     /// the machine knows, so its end says nothing.
     fn look_after_failure(&mut self, id: EffectId) {
         let unit = self.core.effect_unit(EffectId(id.0 & !crate::spawn::tools::TOOL));
-        if let Some(unit) = unit.filter(|&unit| self.groups.emptied(unit)) {
+        if let Some(unit) = unit.filter(|&unit| self.cgroup.groups.emptied(unit)) {
             self.group_emptied(unit);
         }
         self.await_groups();
@@ -370,7 +379,7 @@ impl Daemon {
     /// to it; else the spawn is done once more, but for one over which too many helpers ended.
     pub(crate) fn helper_lost(&mut self, lost: Lost) {
         let slot = lost.socket.map(|socket| {
-            let _ = self.epoll.remove(&socket);
+            let _ = self.event_loop.epoll.remove(&socket);
             self.spawning.helpers.held.take_socket(socket)
         });
         if let Some(begun) = lost.begun
@@ -380,7 +389,7 @@ impl Daemon {
             self.not_spawned(id, why);
         }
         if lost.owed {
-            self.recovery.answered.is_partial = true;
+            self.stages.recovery.answered.is_partial = true;
             self.settle();
         }
         slot.into_iter().for_each(|slot| self.watch_held(slot));
@@ -392,7 +401,8 @@ impl Daemon {
     /// Watches what a helper that is gone was heard by.
     pub(crate) fn watch_held(&mut self, slot: usize) {
         let Some(socket) = self.spawning.helpers.held.socket(slot) else { return };
-        if let Err(e) = self.epoll.add(socket, token::HELD | slot as u64, Interest::READ) {
+        if let Err(e) = self.event_loop.epoll.add(socket, token::HELD | slot as u64, Interest::READ)
+        {
             say!("cannot watch a stalled process of an exec helper: {e}");
             self.held_hung_up(slot);
         }
@@ -409,7 +419,7 @@ impl Daemon {
     /// Processes of helpers that are gone may be their programs now.
     pub(crate) fn held_hung_up(&mut self, slot: usize) {
         if let Some(socket) = self.spawning.helpers.held.socket(slot) {
-            let _ = self.epoll.remove(socket);
+            let _ = self.event_loop.epoll.remove(socket);
         }
         let born = self.spawning.helpers.held.hung_up(slot);
         born.into_iter().for_each(|unborn| self.born(unborn));
@@ -479,7 +489,7 @@ impl Daemon {
         // One that may not become its program was asked for again, perhaps of another helper.
         let knows =
             |birth: &&Rc<Birth>| birth.phase(id.0).is_some_and(|phase| phase != Phase::Revoked);
-        let birth = self.recovery.answered.births.iter().find(knows)?.clone();
+        let birth = self.stages.recovery.answered.births.iter().find(knows)?.clone();
         Some(self.take_up(id, 0, &birth))
     }
 
@@ -514,7 +524,7 @@ impl Daemon {
             return false;
         }
         self.spawning.is_limit_reported = false;
-        let asked = self.init.end_helper(index);
+        let asked = self.process.init.end_helper(index);
         if let Err(e) = &asked {
             self.spawning.helpers.go_on(index, now);
             say!("an exec helper is stalled and cannot be replaced: {e}");
@@ -565,7 +575,7 @@ impl Daemon {
     fn may_be_untold(&self, unit: UnitId) -> bool {
         let history = self.core.unit_run(unit).history.as_ref();
         let since = history.map_or(0, |history| history.state_change.monotonic.0);
-        self.recovery.answered.is_partial || self.spawning.helpers.is_replaced_since(since)
+        self.stages.recovery.answered.is_partial || self.spawning.helpers.is_replaced_since(since)
     }
 
     /// Kills what a helper may have made for an effect without anybody being told.
@@ -581,7 +591,7 @@ impl Daemon {
         let history = self.core.unit_run(unit).history.as_ref();
         let since = history.map_or(0, |history| history.state_change.monotonic.0);
         let init = std::os::unix::process::parent_id() as i32;
-        self.groups.processes(unit).into_iter().filter(move |&pid| {
+        self.cgroup.groups.processes(unit).into_iter().filter(move |&pid| {
             let is_known = self.core.unit_of_pid(pid as u32).is_some()
                 || self.spawning.tools.knows(pid as u32)
                 || self.spawning.helpers.held.knows(pid);

@@ -1,7 +1,7 @@
 //! From a fresh process to a running loop. What follows after the death of the last incarnation is in
 //! `resume`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,23 +29,28 @@ use warren_unit::LoadState;
 
 use crate::base::clock::now;
 use crate::base::environment::{BaseEnvironment, Environment};
+use crate::base::heartbeat::Pings;
 use crate::base::host::{lengthen_unix_queues, owns_machine};
 use crate::base::say::say;
 use crate::base::token;
 use crate::base::worker_pool::Workers;
 use crate::cgroup::programs::Programs;
+use crate::cgroup::state::CgroupState;
 use crate::cgroup::tree::Groups;
 use crate::cgroup::unwatched::UnwatchedGroups;
 use crate::config::first_generation::First;
 use crate::config::generators::{Generators, Occasion};
 use crate::control::{server, user_lookup};
 use crate::daemon::clients::Clients;
+use crate::daemon::event_loop::EventLoop;
 use crate::daemon::loads::Loads;
 use crate::daemon::presets;
 use crate::daemon::recovery::Recovery;
 use crate::daemon::servers::{Listeners, Servers};
+use crate::daemon::stages::Stages;
 use crate::daemon::startup::Startup;
 use crate::daemon::tasks::{Task, Tasks};
+use crate::daemon::triggers::Triggers;
 use crate::daemon::{Daemon, Leaving};
 use crate::mount::automounts::{PIPE_NAMES, Traps};
 use crate::mount::table::{MountTable, Reading};
@@ -54,12 +59,14 @@ use crate::path::watcher::PathWatcher;
 use crate::peer::bus_names::BusNames;
 use crate::peer::devices::{Devices, KeptDevices};
 use crate::peer::log_link::{KeptLog, LogLink};
+use crate::peer::state::Peers;
 use crate::peer::unit_log_file::{self, UnitLogFiles};
 use crate::process::init_link::{Greeting, InitLink};
 use crate::process::notify_messages::notify_interest;
 use crate::process::notify_socket::NotifySocket;
 use crate::process::pid_file::searches::Searches;
 use crate::process::signals::Kills;
+use crate::process::state::ProcessState;
 use crate::process::stored_fds::FdStore;
 use crate::process::table::Processes;
 use crate::published::loader_thread::LoaderThread;
@@ -68,6 +75,7 @@ use crate::published::shared::{Places, Shared};
 use crate::recording::files::Records;
 use crate::recording::recorder;
 use crate::recording::recorder::Recorder;
+use crate::recording::state::Recording;
 use crate::recording::state_file::StateFile;
 use crate::shutdown::state::Shutdown;
 use crate::socket::accept::Accepting;
@@ -304,50 +312,60 @@ fn make(
         None => NotifySocket::bind(&options.notify_socket()),
     };
     let users = Names::new(wake.clone());
-    let mut daemon = Daemon {
-        core,
-        shared: shared.clone(),
-        events: Default::default(),
-        tasks: Tasks::default(),
-        wall_clock: WallClock::watched(&epoll),
-        paths: PathWatcher::start(wake.clone()).map_err(text("starting workers"))?,
-        epoll,
-        orders,
-        leaving: None,
-        pings: crate::base::heartbeat::Pings::new(began.monotonic),
-        init,
-        state,
-        recorder,
-        startup: Startup::new(began),
-        recovery: Recovery::new(greeting.welcome.incarnation),
-        shutdown: Shutdown::new(wake.clone()),
-        servers: Servers { listeners: std::mem::take(&mut kept.listeners), ..Servers::default() },
-        clients: Clients::default(),
-        loads: Loads::new(loader_in),
-        log_files: UnitLogFiles::new(options.log_dir()),
-        log_link,
-        devices,
-        bus_names: BusNames::default(),
-        processes: Processes::default(),
-        notify: notify.map_err(text("binding the notify socket"))?,
-        pid_files: Searches::start(wake.clone()).map_err(text("starting workers"))?,
-        programs: Programs::default(),
-        stored_fds: FdStore::default(),
-        groups,
-        unwatched_groups: UnwatchedGroups::default(),
-        freezing: BTreeMap::new(),
-        kills: Kills::start(wake.clone()).map_err(text("starting workers"))?,
-        spawning: Spawning::new(Helpers::new(greeting.helpers), environment, users),
-        workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,
-        checks: Vec::new(),
+    let servers = Servers { listeners: std::mem::take(&mut kept.listeners), ..Servers::default() };
+    let triggers = Triggers {
         sockets: Sockets::new(wake.clone(), &options.runtime_dir),
         accepting: Accepting::default(),
         traps: traps.map_err(text("making the autofs pipe"))?,
         mounts: MountTable::unread(),
-        collector: Default::default(),
-        faults_said: BTreeMap::new(),
+        paths: PathWatcher::start(wake.clone()).map_err(text("starting workers"))?,
+        wall_clock: WallClock::watched(&epoll),
+    };
+    let process = ProcessState {
+        table: Processes::default(),
+        init,
+        notify: notify.map_err(text("binding the notify socket"))?,
+        pid_files: Searches::start(wake.clone()).map_err(text("starting workers"))?,
+        stored_fds: FdStore::default(),
+        kills: Kills::start(wake.clone()).map_err(text("starting workers"))?,
+    };
+    let cgroup = CgroupState {
+        groups,
+        unwatched_groups: UnwatchedGroups::default(),
+        freezing: BTreeMap::new(),
+        programs: Programs::default(),
+    };
+    let stages = Stages {
+        startup: Startup::new(began),
+        recovery: Recovery::new(greeting.welcome.incarnation),
+        shutdown: Shutdown::new(wake.clone()),
+    };
+    let log_files = UnitLogFiles::new(options.log_dir());
+    let event_loop = EventLoop {
+        workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,
+        epoll,
         wake,
+        orders,
+        events: VecDeque::new(),
+        tasks: Tasks::default(),
+        checks: Vec::new(),
+        pings: Pings::new(began.monotonic),
+        leaving: None,
+    };
+    let mut daemon = Daemon {
+        core,
         options,
+        shared: shared.clone(),
+        event_loop,
+        stages,
+        recording: Recording { state, recorder },
+        clients: Clients::new(servers),
+        loads: Loads::new(loader_in),
+        peers: Peers { log_link, log_files, devices, bus_names: BusNames::default() },
+        process,
+        cgroup,
+        spawning: Spawning::new(Helpers::new(greeting.helpers), environment, users),
+        triggers,
     };
     daemon.keep_basics().map_err(text("storing descriptors with init"))?;
     daemon.watch_sources().map_err(text("watching event sources"))?;
@@ -357,16 +375,16 @@ fn make(
             daemon.go_on(graph, restored, kept, reason, mounts)?;
         }
         Some(restored) => {
-            daemon.recorder.came_back(began.monotonic);
+            daemon.recording.recorder.came_back(began.monotonic);
             daemon.go_on(graph, restored, kept, reason, mounts)?;
         }
         None => {
             daemon.record_beginning(units as u64);
-            daemon.mounts = read(mounts)?;
+            daemon.triggers.mounts = read(mounts)?;
             daemon.begin(graph);
         }
     }
-    daemon.tasks.do_last(Task::Begun);
+    daemon.event_loop.tasks.do_last(Task::Begun);
     Ok(daemon)
 }
 
@@ -446,33 +464,33 @@ fn init_began() -> Option<Moment> {
 impl Daemon {
     /// Init keeps what must outlive this process.
     fn keep_basics(&mut self) -> Result<(), warren_init::client::ClientError> {
-        self.init.store(STATE_NAME, self.state.fd())?;
-        self.init.store(RECORD_NAME, self.recorder.fd())?;
-        self.init.store(NOTIFY_NAME, self.notify.fd())?;
-        for (name, fd) in PIPE_NAMES.into_iter().zip(self.traps.pipe()) {
-            self.init.store(name, fd)?;
+        self.process.init.store(STATE_NAME, self.recording.state.fd())?;
+        self.process.init.store(RECORD_NAME, self.recording.recorder.fd())?;
+        self.process.init.store(NOTIFY_NAME, self.process.notify.fd())?;
+        for (name, fd) in PIPE_NAMES.into_iter().zip(self.triggers.traps.pipe()) {
+            self.process.init.store(name, fd)?;
         }
         Ok(())
     }
 
     fn watch_sources(&mut self) -> warren_sys::Result<()> {
-        self.epoll.add(self.init.socket(), token::INIT, Interest::READ)?;
+        self.event_loop.epoll.add(self.process.init.socket(), token::INIT, Interest::READ)?;
         // Each notification is reported once: the counters need not be read.
         let notified = Interest::READ | Interest::EDGE;
-        self.epoll.add(self.init.wake_fd(), token::EXITS, notified)?;
-        self.epoll.add(self.wake.as_fd(), token::WAKE, notified)?;
-        self.epoll.add(self.notify.fd(), token::NOTIFY, notify_interest())?;
-        self.epoll.add(self.log_link.fd(), token::LOG, Interest::READ)?;
+        self.event_loop.epoll.add(self.process.init.wake_fd(), token::EXITS, notified)?;
+        self.event_loop.epoll.add(self.event_loop.wake.as_fd(), token::WAKE, notified)?;
+        self.event_loop.epoll.add(self.process.notify.fd(), token::NOTIFY, notify_interest())?;
+        self.event_loop.epoll.add(self.peers.log_link.fd(), token::LOG, Interest::READ)?;
         self.watch_devices()?;
-        self.epoll.add(self.traps.reader(), token::TRAPS, Interest::READ)?;
-        if let Some(watch) = self.groups.watch() {
-            self.epoll.add(watch, token::GROUPS, Interest::READ)?;
+        self.event_loop.epoll.add(self.triggers.traps.reader(), token::TRAPS, Interest::READ)?;
+        if let Some(watch) = self.cgroup.groups.watch() {
+            self.event_loop.epoll.add(watch, token::GROUPS, Interest::READ)?;
         }
-        if let Some(inotify) = self.paths.inotify() {
-            self.epoll.add(inotify, token::PATHS, Interest::READ)?;
+        if let Some(inotify) = self.triggers.paths.inotify() {
+            self.event_loop.epoll.add(inotify, token::PATHS, Interest::READ)?;
         }
-        if let Some(inotify) = self.pid_files.inotify() {
-            self.epoll.add(inotify, token::PID_FILES, Interest::READ)?;
+        if let Some(inotify) = self.process.pid_files.inotify() {
+            self.event_loop.epoll.add(inotify, token::PID_FILES, Interest::READ)?;
         }
         Ok(())
     }
@@ -480,16 +498,18 @@ impl Daemon {
     /// What was done before there was a recorder.
     fn record_beginning(&mut self, units: u64) {
         use warren_bus::backend::Backend;
-        self.recorder.boot_began(self.startup.began);
+        self.recording.recorder.boot_began(self.stages.startup.began);
         let boot = self.shared.facts().boot;
         let phases = [(Phase::Generators, boot.generators, 0), (Phase::Load, boot.load, units)];
         for (phase, (began, ended), detail) in phases {
             if !began.is_never() {
                 let (began, ended) = (began.monotonic, ended.monotonic);
-                self.recorder.did(recorder::Done { phase, began, ended, detail });
+                self.recording.recorder.did(recorder::Done { phase, began, ended, detail });
             }
         }
-        self.recorder.loaded(boot.load.1.monotonic.max(self.startup.began.monotonic));
+        self.recording
+            .recorder
+            .loaded(boot.load.1.monotonic.max(self.stages.startup.began.monotonic));
     }
 
     /// The first start.
@@ -501,17 +521,17 @@ impl Daemon {
         let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
         let delta = warren_core::graph::Delta { added, ..Default::default() };
         self.foresee_devices(&graph);
-        self.events.push_back(Event::Commit { graph, delta: Box::new(delta) });
-        self.tasks.do_last(Task::FindMounts { vanished: false });
-        self.tasks.do_last(Task::Serve);
-        self.tasks.do_last(Task::StartFirstUnit);
+        self.event_loop.events.push_back(Event::Commit { graph, delta: Box::new(delta) });
+        self.event_loop.tasks.do_last(Task::FindMounts { vanished: false });
+        self.event_loop.tasks.do_last(Task::Serve);
+        self.event_loop.tasks.do_last(Task::StartFirstUnit);
     }
 
     /// Lets clients in, or leaves: without its socket nobody could tell this manager anything.
     pub(super) fn serve_or_leave(&mut self) {
         if let Err(error) = self.serve() {
             crate::base::say::last_words(&error);
-            self.leaving = Some(Leaving::Failed);
+            self.event_loop.leaving = Some(Leaving::Failed);
         }
     }
 
@@ -520,21 +540,22 @@ impl Daemon {
         if !self.options.no_bus {
             let message_bus = Some(self.options.bus_socket());
             let (path, kept) =
-                (self.options.private_socket(), self.servers.listeners.private.take());
+                (self.options.private_socket(), self.clients.servers.listeners.private.take());
             match Bus::start(&path, kept, message_bus, self.shared.clone()) {
                 Ok(bus) => {
                     self.keep_listener(PRIVATE_NAME, bus.listener());
-                    self.servers.bus = Some(bus);
+                    self.clients.servers.bus = Some(bus);
                 }
                 Err(e) => say!("cannot serve systemctl: {e}"),
             }
         }
-        let (path, kept) = (self.options.control_socket(), self.servers.listeners.control.take());
+        let (path, kept) =
+            (self.options.control_socket(), self.clients.servers.listeners.control.take());
         let control = server::start(&path, kept, self.shared.clone(), server::serve)
             .map_err(text("starting the control socket"))?;
         self.keep_listener(CONTROL_NAME, control.listener());
-        self.servers.control = Some(control);
-        self.startup.is_serving = true;
+        self.clients.servers.control = Some(control);
+        self.stages.startup.is_serving = true;
         self.serve_user_lookups();
         Ok(())
     }
@@ -544,13 +565,14 @@ impl Daemon {
         if self.options.no_bus || self.core.settings().context.scope != warren_unit::Scope::System {
             return;
         }
-        let (path, kept) = (self.options.user_lookup_socket(), self.servers.listeners.users.take());
+        let (path, kept) =
+            (self.options.user_lookup_socket(), self.clients.servers.listeners.users.take());
         let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
         let service = user_lookup::serve;
         match made.and_then(|()| server::start(&path, kept, self.shared.clone(), service)) {
             Ok(users) => {
                 self.keep_listener(USERS_NAME, users.listener());
-                self.servers.users = Some(users);
+                self.clients.servers.users = Some(users);
             }
             Err(e) => say!("cannot serve lookups of dynamic users: {e}"),
         }
@@ -558,7 +580,7 @@ impl Daemon {
 
     /// Without it clients are turned away while there is no manager.
     fn keep_listener(&mut self, name: &str, listener: BorrowedFd<'_>) {
-        if let Err(e) = self.init.store(name, listener) {
+        if let Err(e) = self.process.init.store(name, listener) {
             say!("client connections will be lost when the manager restarts: {e}");
         }
     }

@@ -36,7 +36,7 @@ impl Daemon {
         }
         let max = config.fd_store_max as usize;
         if let Some(store) = datagram.store.as_ref().filter(|_| max > 0) {
-            let fds = self.notify.descriptors(store);
+            let fds = self.process.notify.descriptors(store);
             if fds.is_empty() {
                 say!("{}: cannot store its file descriptors: they are lost", definition.name);
             }
@@ -49,19 +49,19 @@ impl Daemon {
 
     /// Stores one, unless there is no room or it is there already.
     fn store_fd(&mut self, unit: UnitId, name: &str, fd: OwnedFd, polls: bool, max: usize) {
-        let stored = Stored::new(name, self.stored_fds.next, polls, fd);
+        let stored = Stored::new(name, self.process.stored_fds.next, polls, fd);
         let is_same = |s: &Stored| {
             s.file == stored.file && file::is_same(s.fd.as_fd(), stored.fd.as_fd()) == Ok(true)
         };
-        let all = self.stored_fds.of(unit);
+        let all = self.process.stored_fds.of(unit);
         if all.len() >= max || all.iter().any(is_same) {
             return;
         }
-        self.stored_fds.next += 1;
+        self.process.stored_fds.next += 1;
         let unit_name = self.core.graph().name(unit).to_string();
-        if self.init.store(&stored.kept_as(&unit_name), stored.fd.as_fd()).is_ok() {
+        if self.process.init.store(&stored.kept_as(&unit_name), stored.fd.as_fd()).is_ok() {
             self.watch_stored(&stored);
-            self.stored_fds.of(unit).push(stored);
+            self.process.stored_fds.of(unit).push(stored);
         }
     }
 
@@ -73,12 +73,12 @@ impl Daemon {
         let unit = unit.filter(|&unit| self.keeps_stored(unit));
         let Some((unit, (key, polls, name))) = unit.zip(Stored::parse(rest)) else {
             drop(ReceivedFd::new(fd));
-            return drop(self.init.drop_stored(kept_as));
+            return drop(self.process.init.drop_stored(kept_as));
         };
         let stored = Stored::new(name, key, polls, fd);
-        self.stored_fds.next = self.stored_fds.next.max(stored.key + 1);
+        self.process.stored_fds.next = self.process.stored_fds.next.max(stored.key + 1);
         self.watch_stored(&stored);
-        self.stored_fds.of(unit).push(stored);
+        self.process.stored_fds.of(unit).push(stored);
     }
 
     /// Whether what a unit stored stays: while it is up or has a job that is to bring it up, or as its file says.
@@ -98,14 +98,15 @@ impl Daemon {
     fn watch_stored(&self, stored: &Stored) {
         if stored.polls && waits::may_be_polled(stored.fd.as_fd()) {
             let token = token::STORED | u64::from(stored.key);
-            let _ = self.epoll.add(stored.fd.as_fd(), token, Interest::NONE);
+            let _ = self.event_loop.epoll.add(stored.fd.as_fd(), token, Interest::NONE);
         }
     }
 
     /// Whoever was at the other end is gone: nobody needs it any more (sd_notify(3), `FDPOLL=`).
     pub(crate) fn stored_fd_hung_up(&mut self, key: u32) {
         let has = |all: &[Stored]| all.iter().any(|s| s.key == key);
-        let unit = self.stored_fds.stored.iter().find_map(|(&unit, all)| has(all).then_some(unit));
+        let unit =
+            self.process.stored_fds.stored.iter().find_map(|(&unit, all)| has(all).then_some(unit));
         if let Some(unit) = unit {
             self.remove_stored(unit, |s| s.key == key);
             self.tell_stored(unit);
@@ -114,37 +115,40 @@ impl Daemon {
 
     /// The machine knows how many there are.
     pub(crate) fn tell_stored(&mut self, unit: UnitId) {
-        let Some(all) = self.stored_fds.stored.get(&unit) else { return };
-        self.events.push_back(Event::FdsStored { unit, count: all.len() as u32 });
+        let Some(all) = self.process.stored_fds.stored.get(&unit) else { return };
+        self.event_loop.events.push_back(Event::FdsStored { unit, count: all.len() as u32 });
     }
 
     fn remove_stored(&mut self, unit: UnitId, goes: impl Fn(&Stored) -> bool) {
-        let gone: Vec<Stored> = self.stored_fds.of(unit).extract_if(.., |s| goes(s)).collect();
+        let gone: Vec<Stored> =
+            self.process.stored_fds.of(unit).extract_if(.., |s| goes(s)).collect();
         let name = self.core.graph().name(unit).to_string();
         let kept_as: Vec<String> = gone.iter().map(|stored| stored.kept_as(&name)).collect();
         for stored in &gone {
-            let _ = self.epoll.remove(stored.fd.as_fd());
+            let _ = self.event_loop.epoll.remove(stored.fd.as_fd());
         }
         // While init has them, too, no socket lingers. What a spawn has goes with it.
         let_go(gone.into_iter().filter_map(|stored| Rc::into_inner(stored.fd)?.0.take()));
         for kept_as in kept_as {
-            let _ = self.init.drop_stored(&kept_as);
+            let _ = self.process.init.drop_stored(&kept_as);
         }
     }
 
     /// The unit is down for good: what it stored goes.
     pub(crate) fn drop_stored(&mut self, unit: UnitId) {
-        if self.stored_fds.stored.contains_key(&unit) {
+        if self.process.stored_fds.stored.contains_key(&unit) {
             self.remove_stored(unit, |_| true);
-            self.stored_fds.stored.remove(&unit);
+            self.process.stored_fds.stored.remove(&unit);
         }
     }
 
     /// What those of these units stored goes that were to come again and for which there is no job any more
     /// (systemd.service(5), `FileDescriptorStoreMax=`).
     pub(crate) fn drop_kept_in_vain(&mut self, changed: &BTreeSet<UnitId>) {
-        let stored =
-            changed.iter().copied().filter(|unit| self.stored_fds.stored.contains_key(unit));
+        let stored = changed
+            .iter()
+            .copied()
+            .filter(|unit| self.process.stored_fds.stored.contains_key(unit));
         let gone: Vec<UnitId> = stored.filter(|unit| !self.keeps_stored(*unit)).collect();
         gone.into_iter().for_each(|unit| self.drop_stored(unit));
     }

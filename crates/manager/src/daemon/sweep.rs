@@ -15,21 +15,23 @@ use warren_unit::{Relation, UnitName, UnitType};
 impl Daemon {
     /// Removes the group of a unit that is down.
     pub(crate) fn remove_group(&mut self, unit: UnitId) {
-        let for_good = self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good());
+        let for_good =
+            self.stages.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good());
         let name = self.core.graph().name(unit);
         let history = self.core.unit_run(unit).history.as_ref();
         let invocation = history.map_or(0, |history| history.invocation);
-        match self.groups.tree().cloned() {
+        match self.cgroup.groups.tree().cloned() {
             Some(tree) if for_good => {
-                let Some(path) = self.groups.forget(unit) else { return };
-                self.shutdown
+                let Some(path) = self.cgroup.groups.forget(unit) else { return };
+                self.stages
+                    .shutdown
                     .sweep
                     .groups
                     .begin(unit, Group { tree, path, unit: name.clone(), invocation });
             }
             tree => {
-                let path = self.groups.path(unit).map(str::to_owned);
-                name_left_over(name, invocation, &self.groups.remove(unit));
+                let path = self.cgroup.groups.path(unit).map(str::to_owned);
+                name_left_over(name, invocation, &self.cgroup.groups.remove(unit));
                 if let (Some(tree), Some(path)) = (tree, path) {
                     self.remove_slices_above(&tree, &path);
                 }
@@ -55,13 +57,13 @@ impl Daemon {
 
     /// Closes an automount point.
     pub(crate) fn close_trap(&mut self, unit: UnitId) {
-        let going = match &self.shutdown.under_way {
+        let going = match &self.stages.shutdown.under_way {
             Some(ending) if ending.takes_mounts() && !self.lies_on_a_mount(unit) => {
                 Going::WithTheRest
             }
             _ => Going::Soon,
         };
-        self.traps.close(unit, going);
+        self.triggers.traps.close(unit, going);
     }
 
     /// Whether something that is still to be unmounted could not be while this is mounted on it.
@@ -74,9 +76,13 @@ impl Daemon {
 
     /// What earlier batches left to do and is not done yet; the next manager does it again.
     pub(crate) fn still_late(&mut self) -> Vec<Late> {
-        let groups = self.shutdown.sweep.groups.under_way().map(|unit| Late::CleanUp(unit, false));
-        let traps = self.traps.going().map(|trap| Late::CloseTrap(trap.unit));
-        groups.chain(traps).chain(self.sockets.removing().map(Late::CloseSockets)).collect()
+        let groups =
+            self.stages.shutdown.sweep.groups.under_way().map(|unit| Late::CleanUp(unit, false));
+        let traps = self.triggers.traps.going().map(|trap| Late::CloseTrap(trap.unit));
+        groups
+            .chain(traps)
+            .chain(self.triggers.sockets.removing().map(Late::CloseSockets))
+            .collect()
     }
 
     /// Whether an effect is to wait until automount points, and what sockets were known by, have gone.
@@ -85,41 +91,43 @@ impl Daemon {
             effect,
             Effect::Mount { .. } | Effect::Unmount { .. } | Effect::SetTrap { .. }
         );
-        meets && (!self.shutdown.sweep.held.is_empty() || !self.has_gone())
+        meets && (!self.stages.shutdown.sweep.held.is_empty() || !self.has_gone())
     }
 
     /// Whether all automount points have gone that were to go, and all that sockets were known by.
     fn has_gone(&mut self) -> bool {
-        self.traps.have_gone() && self.sockets.removing().next().is_none()
+        self.triggers.traps.have_gone() && self.triggers.sockets.removing().next().is_none()
     }
 
     /// Carries out what waited, if it need not wait any more and is not given up.
     pub(crate) fn carry_out_held(&mut self) {
-        if !self.shutdown.sweep.held.is_empty() && self.has_gone() {
-            let resumes = self.recovery.is_resuming;
+        if !self.stages.shutdown.sweep.held.is_empty() && self.has_gone() {
+            let resumes = self.stages.recovery.is_resuming;
             let core = &self.core;
             let is_wanted =
                 |held: &DelayedEffect| held.effect.id().and_then(|id| core.effect_unit(id));
-            let held = std::mem::take(&mut self.shutdown.sweep.held);
+            let held = std::mem::take(&mut self.stages.shutdown.sweep.held);
             let held: Vec<DelayedEffect> =
                 held.into_iter().filter(|held| is_wanted(held).is_some()).collect();
             for held in held {
-                self.recovery.is_resuming = held.resuming;
+                self.stages.recovery.is_resuming = held.resuming;
                 self.carry_out(held.effect);
             }
-            self.recovery.is_resuming = resumes;
+            self.stages.recovery.is_resuming = resumes;
         }
     }
 
     /// Waits no longer for automount points that cannot be taken away in time: the way to them leads
     /// past a server that does not answer.
     pub(crate) fn leave_late_traps(&mut self) {
-        for (effect, path) in self.traps.give_up_late(Instant::now()) {
+        for (effect, path) in self.triggers.traps.give_up_late(Instant::now()) {
             let seconds = SET_WITHIN.as_secs();
             let error = format!("{path}: the file system has not responded within {seconds} s");
-            self.events.push_back(Event::Done { effect, result: Done::Failed { error } });
+            self.event_loop
+                .events
+                .push_back(Event::Done { effect, result: Done::Failed { error } });
         }
-        for trap in self.traps.leave_late(Instant::now()) {
+        for trap in self.triggers.traps.leave_late(Instant::now()) {
             let name = self.core.graph().name(trap.unit);
             let seconds = GOES_WITHIN.as_secs();
             say!(
@@ -132,7 +140,7 @@ impl Daemon {
     /// Whether everything that was to be taken away has gone. If not, the loop is woken when more
     /// has.
     pub(crate) fn is_swept(&mut self) -> bool {
-        let groups = self.shutdown.sweep.groups.is_idle();
-        self.has_gone() && groups && self.shutdown.sweep.held.is_empty()
+        let groups = self.stages.shutdown.sweep.groups.is_idle();
+        self.has_gone() && groups && self.stages.shutdown.sweep.held.is_empty()
     }
 }

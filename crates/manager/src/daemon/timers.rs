@@ -26,7 +26,7 @@ impl Daemon {
         names: Vec<Box<str>>,
     ) {
         let path = self.stamp_path(unit);
-        self.workers.run(id, move || {
+        self.event_loop.workers.run(id, move || {
             let zones = names.into_iter().map(|name| {
                 let zone = zones::named(&name);
                 if zone.is_none() {
@@ -50,7 +50,7 @@ impl Daemon {
     /// Notes in its stamp file that a timer elapsed.
     pub(super) fn stamp_timer(&mut self, unit: UnitId, at_us: u64) {
         let path = self.stamp_path(unit);
-        self.workers.run(STAMP_EFFECT, move || {
+        self.event_loop.workers.run(STAMP_EFFECT, move || {
             if let Err(e) = stamps::write(&path, at_us) {
                 say!(
                     "cannot write the stamp file {}: {e}; this run of the timer is not remembered",
@@ -64,7 +64,7 @@ impl Daemon {
     /// Removes the stamp file of a timer, for a client.
     pub(super) fn forget_stamp(&mut self, unit: UnitId, reply: ReplySender) {
         let path = self.stamp_path(unit);
-        self.workers.run(STAMP_EFFECT, move || {
+        self.event_loop.workers.run(STAMP_EFFECT, move || {
             let failed = |e: std::io::Error| BusError::failed(format!("{}: {e}", path.display()));
             reply.send(stamps::remove(&path).map(|()| Answer::Done).map_err(failed));
             Done::Ok
@@ -73,14 +73,14 @@ impl Daemon {
 
     /// The clock was set, the machine woke up, or it was to be woken.
     pub(super) fn wall_clock_tells(&mut self) {
-        if let Some(slept) = self.wall_clock.hear() {
-            self.events.push_back(Event::ClockSet { slept });
+        if let Some(slept) = self.triggers.wall_clock.hear() {
+            self.event_loop.events.push_back(Event::ClockSet { slept });
         }
     }
 
     /// Paths that the kernel tells nothing of are looked at now and then: that is said once.
     pub(super) fn say_unwatched(&mut self) {
-        if let Some((unit, why, apart)) = self.paths.take_unsaid() {
+        if let Some((unit, why, apart)) = self.triggers.paths.take_unsaid() {
             let (name, apart) = (self.unit_name(unit), apart.as_secs());
             say!("{name}: checking its paths, and those of similar units, every {apart} s: {why}");
         }
@@ -89,7 +89,7 @@ impl Daemon {
     /// Has the machine woken for the next timer that wants it.
     pub(super) fn arm_alarm(&mut self) {
         let at = self.core.next_waking();
-        if !self.wall_clock.wake_at(at, &self.epoll) {
+        if !self.triggers.wall_clock.wake_at(at, &self.event_loop.epoll) {
             say!("this machine has no clock that can wake it: WakeSystem= of timers has no effect");
         }
     }

@@ -45,7 +45,7 @@ impl Daemon {
         let Some(unit) = self.loaded(name) else { return true };
         let Some(going) = self.gives_way(unit) else { return false };
         let names = going.iter().map(|&unit| self.core.graph().name(unit).clone()).collect();
-        self.collector.leave(&going);
+        self.loads.collector.leave(&going);
         let after = AfterLoad::Forgotten(going);
         self.load(|token| LoaderOrder::Forget { names, token }, after);
         true
@@ -61,7 +61,11 @@ impl Daemon {
         if matches!(run.state, TypeState::Scope(Scope::Failed(_))) && run.job.is_none() {
             let client = self.clients.add(Client::Waiter(AnswerTo::nobody()));
             let request = Request::ResetFailed(Some(unit));
-            self.events.push_back(Event::Request { client, asker: Asker::default(), request });
+            self.event_loop.events.push_back(Event::Request {
+                client,
+                asker: Asker::default(),
+                request,
+            });
             return Some(BTreeSet::from([unit]));
         }
         Some(self.forgotten_with(unit)?.into_iter().collect())
@@ -122,9 +126,9 @@ impl Daemon {
         let is_attached = result == Done::Ok;
         self.done(id, result);
         if is_attached {
-            self.groups.note_use(unit);
+            self.cgroup.groups.note_use(unit);
             // They may have ended before the group was watched.
-            if self.groups.found_empty(unit) {
+            if self.cgroup.groups.found_empty(unit) {
                 self.group_emptied(unit);
             }
         }
@@ -138,7 +142,7 @@ impl Daemon {
         pids: &[u32],
         reply: ReplySender,
     ) {
-        if self.core.graph().get(unit).is_none() || self.groups.path(unit).is_none() {
+        if self.core.graph().get(unit).is_none() || self.cgroup.groups.path(unit).is_none() {
             let text = "Unit not running, cannot attach processes.";
             return reply.send(Err(BusError::unit_inactive(text)));
         }
@@ -152,7 +156,9 @@ impl Daemon {
     /// Moves processes into a unit's group or one below it; how many were there. Where there are no cgroups nothing
     /// is done.
     fn attach(&mut self, unit: UnitId, subgroup: &str, pids: &[u32]) -> Result<usize, String> {
-        let (Some(tree), Some(path)) = (self.groups.tree().cloned(), self.groups.path(unit)) else {
+        let (Some(tree), Some(path)) =
+            (self.cgroup.groups.tree().cloned(), self.cgroup.groups.path(unit))
+        else {
             return Ok(pids.len());
         };
         let path = match subgroup {

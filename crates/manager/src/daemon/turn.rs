@@ -24,11 +24,11 @@ impl Daemon {
     /// at once.
     pub(super) fn turn(&mut self) {
         // Waking a thread costs more than what it is told.
-        let held = self.servers.bus.as_ref().map(|bus| bus.hold());
+        let held = self.clients.servers.bus.as_ref().map(|bus| bus.hold());
         loop {
-            if !self.events.is_empty() {
+            if !self.event_loop.events.is_empty() {
                 self.step();
-            } else if let Some(task) = self.tasks.next() {
+            } else if let Some(task) = self.event_loop.tasks.next() {
                 self.run_task(task);
             } else {
                 break;
@@ -40,10 +40,10 @@ impl Daemon {
     fn step(&mut self) {
         let mut effects = Vec::new();
         let moment = now();
-        for event in self.events.drain(..) {
+        for event in self.event_loop.events.drain(..) {
             effects.extend(self.core.step(moment, event));
         }
-        let named = self.processes.core_was_told();
+        let named = self.process.table.core_was_told();
         self.take_in_named(named);
         self.finish_turn(effects);
     }
@@ -64,9 +64,9 @@ impl Daemon {
             }
             Task::Settle(given_up) => self.settled(given_up),
             Task::Resume(effects) => {
-                self.recovery.is_resuming = true;
+                self.stages.recovery.is_resuming = true;
                 self.finish_turn(effects);
-                self.recovery.is_resuming = false;
+                self.stages.recovery.is_resuming = false;
                 self.settle();
             }
             Task::ReadExits => self.read_exits(),
@@ -85,18 +85,18 @@ impl Daemon {
     /// Writes down, publishes, carries out, tells.
     fn finish_turn(&mut self, effects: Vec<Effect>) {
         // Events that were read and wait to be stepped through are not in what is written now.
-        let all_stepped = self.events.is_empty();
+        let all_stepped = self.event_loop.events.is_empty();
         let (changed, renamed) = (self.core.take_changed(), self.core.take_renamed());
         let rearmed = self.core.take_rearmed();
         let (happenings, lost) = self.core.take_happenings();
         self.hear(&happenings);
-        self.recorder.take(&happenings, lost);
-        self.recorder.seen(now().monotonic);
+        self.recording.recorder.take(&happenings, lost);
+        self.recording.recorder.seen(now().monotonic);
         let mut late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
         late.extend(self.still_late());
         self.compact(&late);
         let written = changed.iter().copied().chain(rearmed.iter().copied());
-        match self.state.append(&self.core, written, &renamed, late) {
+        match self.recording.state.append(&self.core, written, &renamed, late) {
             Ok(()) if all_stepped => self.forget_sources(),
             Ok(()) => {}
             Err(e) => say!("cannot write run state: {e}"),
@@ -118,14 +118,14 @@ impl Daemon {
         }
         self.drop_kept_in_vain(&changed);
         self.kill_groups();
-        self.traps.begin();
-        self.sockets.begin();
+        self.triggers.traps.begin();
+        self.triggers.sockets.begin();
         self.read_environments();
         self.tell_refused_spawns();
         self.leave_unwanted_environments(&changed);
         self.leave_unwanted_names(&changed);
         self.check_conditions();
-        if !self.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good()) {
+        if !self.stages.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good()) {
             self.note_idle(&changed);
         }
         self.look_at_log_daemon(&changed);
@@ -137,33 +137,38 @@ impl Daemon {
 
     /// What led to this batch is written down: it need not be told again to the next incarnation.
     fn forget_sources(&mut self) {
-        self.init.release(self.processes.early_exits.first_record());
+        self.process.init.release(self.process.table.early_exits.first_record());
         self.forget_notices();
         self.forget_births();
         self.forget_plan_that_began();
-        self.traps.release();
-        for unit in std::mem::take(&mut self.accepting.handed_over) {
+        self.triggers.traps.release();
+        for unit in std::mem::take(&mut self.triggers.accepting.handed_over) {
             self.drop_connection(unit);
         }
     }
 
     fn compact(&mut self, late: &[Late]) {
-        if self.state.wants_compaction(self.shutdown.under_way.is_some()) {
+        if self.recording.state.wants_compaction(self.stages.shutdown.under_way.is_some()) {
             self.write_state_anew(late);
         }
     }
 
     /// Puts another state file in the place of this one, with nothing in it that is no longer so.
     pub(crate) fn write_state_anew(&mut self, late: &[Late]) {
-        match self.state.compacted(&self.core, late.to_vec()) {
+        match self.recording.state.compacted(&self.core, late.to_vec()) {
             Ok(new) => {
-                if self.init.store(warren_init::protocol::control::STATE_NAME, new.fd()).is_ok() {
-                    self.state = new;
+                if self
+                    .process
+                    .init
+                    .store(warren_init::protocol::control::STATE_NAME, new.fd())
+                    .is_ok()
+                {
+                    self.recording.state = new;
                 }
             }
             Err(e) => {
                 say!("cannot compact run state: {e}");
-                self.state.put_compaction_off();
+                self.recording.state.put_compaction_off();
             }
         }
     }
@@ -189,7 +194,9 @@ impl Daemon {
         self.tell_job_waiters(&notices);
         self.tell_who_waits_in_vain(&changed);
         // Whoever came in after a restart has seen everything as it is now.
-        if let Some(bus) = self.servers.bus.as_ref().filter(|_| !self.recovery.is_resuming) {
+        if let Some(bus) =
+            self.clients.servers.bus.as_ref().filter(|_| !self.stages.recovery.is_resuming)
+        {
             bus.publish(&view, changed.into_iter().collect(), notices);
         }
         self.tell_of_shortage();

@@ -32,10 +32,10 @@ impl Daemon {
     /// Says once which values of a unit are wrong, and again when others are.
     fn say_faults(&mut self, unit: UnitId, settings: &Compiled) {
         if settings.faults.is_empty() {
-            self.faults_said.remove(&unit);
+            self.loads.faults_said.remove(&unit);
             return;
         }
-        if self.faults_said.get(&unit) == Some(&settings.faults) {
+        if self.loads.faults_said.get(&unit) == Some(&settings.faults) {
             return;
         }
         let definition = self.core.graph().definition(unit);
@@ -50,7 +50,7 @@ impl Daemon {
             unit,
             &faults,
         );
-        self.faults_said.insert(unit, settings.faults.clone());
+        self.loads.faults_said.insert(unit, settings.faults.clone());
     }
 
     /// What the machine could not give to a main process is said, unless it was said of the settings already.

@@ -6,115 +6,16 @@
 //! unit is *leaving*: whoever names it meanwhile is sent through the loader, which brings it back. That
 //! its mount has come back is told when the loader has answered.
 
-use crate::base::patience::Patient;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use warren_core::graph::Delta;
 use warren_core::model::ids::UnitId;
-use warren_core::model::time::Monotonic;
 use warren_unit::search::is_transient;
 use warren_unit::{LoadState, UnitName};
 
-use crate::base::clock::now;
 use crate::daemon::Daemon;
 use crate::daemon::loads::AfterLoad;
 use crate::published::orders::LoaderOrder;
-
-/// A unit stays for so long at least after it was last busy: whoever started it may want to know
-/// how it ended.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
-
-/// The same of a unit that a client made, whose name others may want.
-const TRANSIENT_FORGOTTEN_AFTER: Duration = Duration::from_secs(1);
-
-/// Units at rest that are forgotten after the same time.
-struct Resting {
-    /// They are forgotten when they have been at rest for one to two of these.
-    period: Duration,
-    /// Seen at rest since the last collection.
-    idle: BTreeSet<UnitId>,
-    /// At rest for some time.
-    rested: BTreeSet<UnitId>,
-    /// When they are looked at.
-    due: Option<Monotonic>,
-}
-
-impl Resting {
-    fn new(period: Duration) -> Resting {
-        Resting { period, idle: BTreeSet::new(), rested: BTreeSet::new(), due: None }
-    }
-
-    fn add(&mut self, unit: UnitId) {
-        self.idle.insert(unit);
-        self.due.get_or_insert_with(|| now().monotonic.after(self.period));
-    }
-
-    /// Those that were at rest through a whole period. Who was busy in between is told of again when it rests.
-    fn take_rested(&mut self) -> BTreeSet<UnitId> {
-        if self.due.is_none_or(|due| now().monotonic < due) {
-            return BTreeSet::new();
-        }
-        let mut rested = std::mem::take(&mut self.rested);
-        self.rested = std::mem::take(&mut self.idle);
-        self.due = (!self.rested.is_empty()).then(|| now().monotonic.after(self.period));
-        rested.retain(|unit| !self.rested.contains(unit));
-        rested
-    }
-}
-
-/// What is known of units that may be forgotten.
-pub struct Collector {
-    /// Units that clients made.
-    transient: Resting,
-    /// All others.
-    others: Resting,
-    /// Given to the loader to be forgotten.
-    leaving: BTreeSet<UnitId>,
-    /// Those of them whose mounts came back.
-    mounted: BTreeSet<UnitName>,
-    /// Units that clients refer to, and how many do.
-    referred: BTreeMap<UnitId, u32>,
-}
-
-impl Default for Collector {
-    fn default() -> Collector {
-        Collector {
-            transient: Resting::new(TRANSIENT_FORGOTTEN_AFTER),
-            others: Resting::new(FORGOTTEN_AFTER),
-            leaving: BTreeSet::new(),
-            mounted: BTreeSet::new(),
-            referred: BTreeMap::new(),
-        }
-    }
-}
-
-impl Collector {
-    /// Whether the unit is about to be forgotten.
-    pub fn is_leaving(&self, unit: UnitId) -> bool {
-        self.leaving.contains(&unit)
-    }
-
-    /// These units are given to the loader to be forgotten.
-    pub(crate) fn leave(&mut self, units: &BTreeSet<UnitId>) {
-        self.leaving.extend(units);
-    }
-
-    /// Whether this is to be told later, as the unit is about to be forgotten.
-    pub(crate) fn holds_mounted(&mut self, unit: UnitId, name: &UnitName) -> bool {
-        self.is_leaving(unit) && {
-            self.mounted.insert(name.clone());
-            true
-        }
-    }
-}
-
-impl Patient for Collector {
-    // When `Daemon::collect` is due.
-    fn deadline(&self) -> Option<Monotonic> {
-        self.transient.due.into_iter().chain(self.others.due).min()
-    }
-}
 
 impl Daemon {
     /// Notes which of these units could be forgotten.
@@ -125,8 +26,8 @@ impl Daemon {
         let found: Vec<UnitId> = groups.flatten().collect();
         for unit in found {
             match self.is_transient(unit) {
-                true => self.collector.transient.add(unit),
-                false => self.collector.others.add(unit),
+                true => self.loads.collector.transient.add(unit),
+                false => self.loads.collector.others.add(unit),
             }
         }
     }
@@ -157,17 +58,17 @@ impl Daemon {
 
     /// Whether something of the unit is kept here, or it is about to be forgotten.
     fn is_kept(&self, unit: UnitId) -> bool {
-        self.collector.is_leaving(unit)
-            || self.collector.referred.contains_key(&unit)
-            || self.groups.path(unit).is_some()
-            || self.accepting.connections.contains_key(&unit)
-            || self.stored_fds.has(unit)
-            || self.devices.keeps(self.core.graph().name(unit))
+        self.loads.collector.is_leaving(unit)
+            || self.loads.collector.referred.contains_key(&unit)
+            || self.cgroup.groups.path(unit).is_some()
+            || self.triggers.accepting.connections.contains_key(&unit)
+            || self.process.stored_fds.has(unit)
+            || self.peers.devices.keeps(self.core.graph().name(unit))
     }
 
     /// A client refers to a unit, or no longer does.
     pub(crate) fn refer(&mut self, unit: UnitId, on: bool) {
-        let referred = &mut self.collector.referred;
+        let referred = &mut self.loads.collector.referred;
         if on {
             *referred.entry(unit).or_insert(0) += 1;
             return;
@@ -182,11 +83,11 @@ impl Daemon {
 
     /// Has forgotten what was at rest through a whole period.
     pub(crate) fn collect(&mut self) {
-        if !self.events.is_empty() {
+        if !self.event_loop.events.is_empty() {
             return;
         }
-        let mut rested = self.collector.transient.take_rested();
-        rested.extend(self.collector.others.take_rested());
+        let mut rested = self.loads.collector.transient.take_rested();
+        rested.extend(self.loads.collector.others.take_rested());
         let may_leave = |unit: &UnitId| {
             let group = self.forgotten_with(*unit);
             group.is_some_and(|group| group.iter().all(|unit| rested.contains(unit)))
@@ -197,7 +98,7 @@ impl Daemon {
         }
         let graph = self.core.graph();
         let names: Vec<UnitName> = leaving.iter().map(|&unit| graph.name(unit).clone()).collect();
-        self.collector.leaving.extend(&leaving);
+        self.loads.collector.leaving.extend(&leaving);
         let after = AfterLoad::Forgotten(leaving);
         self.load(|token| LoaderOrder::Forget { names, token }, after);
     }
@@ -205,13 +106,13 @@ impl Daemon {
     /// These are forgotten, or the loader found a reason to keep them. What only they named may
     /// follow.
     pub(crate) fn forgotten(&mut self, asked: &BTreeSet<UnitId>, delta: &Delta) {
-        self.collector.leaving.retain(|unit| !asked.contains(unit));
+        self.loads.collector.leaving.retain(|unit| !asked.contains(unit));
         self.note_idle(&delta.rewired);
-        if !self.collector.mounted.is_empty() {
+        if !self.loads.collector.mounted.is_empty() {
             // Those that are still leaving are held again.
             let graph = self.core.graph().clone();
-            self.mounts.tell_again_of(std::mem::take(&mut self.collector.mounted));
-            let changes = self.mounts.take(&graph);
+            self.triggers.mounts.tell_again_of(std::mem::take(&mut self.loads.collector.mounted));
+            let changes = self.triggers.mounts.take(&graph);
             self.take_mount_changes(changes);
         }
     }

@@ -1,4 +1,5 @@
-//! Whom the last steps wait for, as the manager tells it: they are another process, which says so in a file.
+//! The leftover processes that the last steps wait for. The last steps run in a process of their own and report to
+//! the manager by a file.
 //!
 //! One that is named is killed where somebody does not want to wait for it any longer; those who take the last
 //! steps see it end.

@@ -1,7 +1,7 @@
-//! What is told of steps that take long: which, for how long, how long yet, and what is still to
+//! Console lines about slow steps: which, for how long, how long yet, and what is still to
 //! be written.
 //!
-//! [`Progress`] only says when and what; whoever waits for the steps looks at [`Progress::due`]
+//! [`Progress`] only says when and what; the caller waits and looks at [`Progress::due`]
 //! as one more end of its wait.
 
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@
 //! cgroups and the machine is ours, by that walk. When there is none, which is the rule, nothing is waited
 //! for. Some are left alone, by their cgroups too.
 //!
-//! Who is waited for is told, and a key on the console ends the wait.
+//! The console names the processes, and a key there ends the wait.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! Automount points: one pipe for all of them, which the kernel tells by device number who is
+//! Automount points: one pipe for all of them, which the kernel tells by device number which process is
 //! meant. A trap costs no file descriptor. They are set, answered and taken away off the loop: the way to
 //! one may lead past a server that does not answer, and each unmount makes the kernel wait for all
 //! processors. So each has a bound, after which the setting is given up or it is left where it is

@@ -1,4 +1,4 @@
-//! Ends of processes that nobody knows: a process may end before the helper that made it has said so,
+//! Exits of unknown processes: a process may exit before its exec helper has reported it,
 //! and orphans end all the time.
 //!
 //! Their records stay in init's ring for the next manager, as far as there is room

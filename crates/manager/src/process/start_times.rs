@@ -1,4 +1,4 @@
-//! StartTime when a process is there: the end of an earlier one with its number is not its own.
+//! Start times of processes: an exit record of an earlier process with the same PID is not this one's.
 
 use std::time::Duration;
 

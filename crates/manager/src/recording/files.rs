@@ -403,7 +403,7 @@ pub enum WriteResult {
 }
 
 /// What the thread is to do.
-enum Order {
+enum WriterCommand {
     /// Keep one that nobody waits for.
     Keep(Material),
     /// Look where the directory is.
@@ -416,7 +416,7 @@ enum Order {
 /// a server's that does not answer.
 #[derive(Debug)]
 pub struct RecordsThread {
-    orders: Sender<Order>,
+    orders: Sender<WriterCommand>,
     directory: PathBuf,
     /// Recordings that wait.
     waiting: Arc<AtomicUsize>,
@@ -427,7 +427,7 @@ pub struct RecordsThread {
 impl RecordsThread {
     /// Starts it; it makes the directory first.
     pub fn start(records: Records) -> io::Result<RecordsThread> {
-        let (sender, orders) = channel::<Order>();
+        let (sender, orders) = channel::<WriterCommand>();
         let waiting = Arc::<AtomicUsize>::default();
         let (directory, is_silent) = (records.directory.clone(), false);
         let thread = RecordsThread { orders: sender, directory, waiting, is_silent };
@@ -451,7 +451,7 @@ impl RecordsThread {
         if !has_room {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
-        if !has_room || self.orders.send(Order::Keep(material)).is_err() {
+        if !has_room || self.orders.send(WriterCommand::Keep(material)).is_err() {
             say!(
                 "lost the recording of a {subject}: too many recordings are waiting to be written"
             );
@@ -461,7 +461,7 @@ impl RecordsThread {
     /// Has the directory looked at as it is now: a file system may have been mounted on it since.
     pub fn look_again(&self) {
         // A thread that is gone is heard of when something is to be written.
-        let _ = self.orders.send(Order::LookAgain);
+        let _ = self.orders.send(WriterCommand::LookAgain);
     }
 
     /// Has a recording written, whole or so far, and waits for that, but not for ever: the end goes on
@@ -481,7 +481,7 @@ impl RecordsThread {
             return silent();
         }
         let (tell, told) = sync_channel(1);
-        let order = Order::Write { material, whole, tell };
+        let order = WriterCommand::Write { material, whole, tell };
         let sent = self.orders.send(order).is_ok();
         meanwhile();
         match told.recv_timeout(ANSWERS_WITHIN).ok().filter(|_| sent) {
@@ -496,9 +496,9 @@ impl RecordsThread {
 }
 
 impl Records {
-    fn carry_out(&mut self, order: Order, waiting: &AtomicUsize) {
+    fn carry_out(&mut self, order: WriterCommand, waiting: &AtomicUsize) {
         match order {
-            Order::Keep(material) => {
+            WriterCommand::Keep(material) => {
                 let subject = material.head.subject.text();
                 if let Err(error) = self.keep(material) {
                     say!("lost the recording of a {subject}: {error}");
@@ -507,14 +507,14 @@ impl Records {
                 // After a boot of 28,000 units 12 MB are free here.
                 warren_sys::heap::trim();
             }
-            Order::LookAgain => {
+            WriterCommand::LookAgain => {
                 let was_there = self.device.is_some();
                 let looked = self.look_again();
                 if was_there && looked.is_err() {
                     self.tell_not_kept(&looked);
                 }
             }
-            Order::Write { material, whole, tell } => {
+            WriterCommand::Write { material, whole, tell } => {
                 let write =
                     |material| if whole { self.keep(material) } else { self.keep_part(material) };
                 let written = match self.is_there().then(|| write(material)) {

@@ -710,7 +710,7 @@ mod tests {
         let tell = |material| {
             let words = crate::shutdown::critical_path::words(material);
             let expect = "The system is down. Shutdown took 2.500 s (critical path 2.000 s, 2.000 s of it \
-                          processes that outlived their units): 0 units, 1 killed";
+                          leftover processes): 0 units, 1 killed";
             assert_eq!(words, expect);
         };
         let wait = Wait { from_us: 5_250_000, killed_us: 7_000_000, until_us: 7_250_000, held: 0 };

@@ -1,7 +1,7 @@
 //! The last events, in bounded memory that outlives the manager: a memfd that init keeps.
 //!
 //! Events are numbered from 0; the number of an event never changes. When the ring is full the
-//! oldest go, and whoever cuts a stretch out of it is told how many of that stretch are gone.
+//! oldest go, and a stretch that is cut out of it says how many of its events are gone.
 //!
 //! The file is mapped: writing an event is four stores and one more that makes it count, and no
 //! system call. A manager that is killed at any instruction leaves whole events behind. The place

@@ -1,4 +1,4 @@
-//! What the end came to, in the words of its chart: of the same events, by the same analysis.
+//! The summary of a shutdown, in the words of its chart: from the same events, by the same analysis.
 
 use warren_trace::analysis::Analysis;
 use warren_trace::export::show;

@@ -1,5 +1,5 @@
-//! Inhibitor locks: somebody does something that an end would spoil. A lock is held by an open
-//! connection of the control socket and is gone with it, so that nobody can forget one.
+//! Inhibitor locks: a program is doing something that a shutdown would spoil. A lock is held by an open
+//! connection of the control socket and is gone with it, so that none is forgotten.
 //!
 //! An end that is asked for over the control socket is refused while there are locks, unless its
 //! asker says that they do not count; one that was planned waits for them. What is asked for over
@@ -7,7 +7,7 @@
 //! program's.
 //!
 //! Who holds a lock takes it again from a manager that comes in this one's place. Until then it counts as
-//! held, by a file: an end must not slip through in between.
+//! held, by a file: a shutdown must not slip through in between.
 
 use crate::published::locks::{LOCKS_MAX, Lock};
 use crate::published::orders::Order;

@@ -1,4 +1,4 @@
-//! The loop's part in an end that is to come: kept in a file, told, begun, taken back.
+//! The loop's part in a scheduled shutdown: saved in a file, announced, begun, cancelled.
 
 use crate::base::patience::Patient;
 use crate::base::replace_file::replace;

@@ -1,4 +1,4 @@
-//! What the end waits for: units that are being stopped, or are started as a part of it, for how long,
+//! What a shutdown waits for: units that are being stopped, or are started as a part of it, for how long,
 //! and how long yet.
 
 use crate::base::process_name::process;

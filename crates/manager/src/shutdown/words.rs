@@ -1,4 +1,4 @@
-//! What people are told of an end: what follows, and who asked for it.
+//! Messages about a shutdown: what follows, and who requested it.
 
 use crate::base::power_action;
 use crate::base::process_name::client;

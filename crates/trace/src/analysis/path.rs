@@ -1,10 +1,10 @@
-//! The critical path: who was waited for, from the end back to the beginning.
+//! The critical path: which unit waited for which, from the end back to the beginning.
 //!
 //! Walked over recorded releases. Every µs between the beginning and the end falls to exactly one
 //! part: a unit's own time, a wait for something outside, nothing to do, or the manager. So the
 //! parts of the headline add up to the total, whatever was recorded. A job that nothing recorded held
 //! before it was asked for may have been asked for by what was under way then (a service that connects
-//! to a socket): the path goes on with that, and only time in which nothing was under way is nobody's.
+//! to a socket): the path goes on with that, and only time in which nothing was under way belongs to no unit.
 //! A stretch of time has no such beginning: its path ends there, and what was under way before is a part of
 //! its own.
 

@@ -610,7 +610,7 @@ fn processes_that_outlive_their_units_are_neither_a_units_nor_the_managers() {
         path::Parts { units_us: 20, outside_us: 68, before_us: 0, idle_us: 0, manager_us: 3 };
     assert_eq!(analysis.path.parts, expect);
     let words = crate::export::show::words(&analysis);
-    let told = "68 us of it processes that outlived their units): 1 unit, longest";
+    let told = "68 us of it leftover processes): 1 unit, longest";
     assert!(words.contains(told), "{words}");
     let depths = analysis.timeline.spans.iter().map(|span| (span.phase, span.depth));
     let expect = [

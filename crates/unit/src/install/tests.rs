@@ -3,13 +3,14 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::*;
 use crate::context::Scope;
 use crate::parse::parse;
 use crate::search::SYSTEM_PATH;
+use warren_testkit::Scratch;
 
 const VENDOR: &str = "usr/lib/systemd/system";
 
@@ -68,20 +69,11 @@ const NAMES: &[&str] = &[
 ];
 
 /// A root directory that goes away with it.
-struct Root(PathBuf);
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        // A directory that is left behind in the temporary directory does no harm.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+struct Root(Scratch);
 
 impl Root {
     fn new(label: &str) -> Root {
-        let path =
-            std::env::temp_dir().join(format!("warren-install-{label}-{}", std::process::id()));
-        let root = Root(path);
+        let root = Root(Scratch::new(&format!("install-{label}")));
         for directory in
             [VENDOR, "etc/systemd/system", "etc/systemd/system-preset", "run/systemd/system", "opt"]
         {

@@ -2,7 +2,7 @@
 //!
 //! - Owns: what is said of a parameter that a method cannot take.
 //! - Must not: take a value of another type for one that was left out: an order would be carried
-//!   out that nobody gave.
+//!   out that the caller did not give.
 //! - Runs on the thread of its caller.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The answer of `Why`.
 //!
-//! - Owns: paths from units to their root causes, and what is told of each unit on the way.
+//! - Owns: paths from units to their root causes, and what is said of each unit on the way.
 //! - Must not: have people's sentences where the fields say the same.
 //! - Runs on the thread of its caller.
 

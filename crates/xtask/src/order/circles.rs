@@ -21,7 +21,7 @@ pub fn of(source: &Source) -> Vec<Circle> {
     circles
 }
 
-/// Who uses whom, divided into circles; most have one member. Each stands behind those that it uses.
+/// Members divided into circles; most have one member. Each stands behind those that it uses.
 pub fn components(uses: &Uses<'_>) -> Vec<Circle> {
     let mut search = Search { next: uses.clone(), ..Search::default() };
     for member in uses.keys() {

@@ -250,7 +250,7 @@ impl Core {
     pub(super) fn note_refusal(&mut self, error: &Error) {
         let text = error.to_string();
         if self.refuge.refusal.as_ref() != Some(&text) {
-            self.note(&format!("Still cannot write to disk; keeping messages in memory: {text}"));
+            self.note(&format!("Cannot write to disk; messages stay in memory: {text}"));
             self.refuge.refusal = Some(text);
         }
     }

@@ -2,7 +2,7 @@
 //! asks for.
 //!
 //! A rule is the administrator's word for all that it makes, so its `WantedBy=` and the like count
-//! as they stand: nobody has to enable 5,000 units one by one.
+//! as they stand: no administrator has to enable 5,000 units one by one.
 
 use std::collections::BTreeMap;
 use std::path::Path;

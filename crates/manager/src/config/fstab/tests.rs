@@ -247,7 +247,7 @@ fn rubbish_is_told_by_its_line_and_the_rest_counts() {
             "! line 4: \"a\" is not a path",
             "! line 6: an earlier line has already made b.mount",
             "! line 7: a field has a character that unit names cannot have",
-            "! /e: x-systemd.growfs is not done",
+            "! /e: x-systemd.growfs is not supported",
             "! line 8: x-systemd.wanted-by=.. does not name a unit",
             "! line 9: \"swapfile\" is not a path",
         ],

@@ -1,4 +1,4 @@
-//! What differs on disk and is not in force yet, and whom that concerns.
+//! What differs on disk and is not in force yet, and which units that concerns.
 //!
 //! The second is found out once for each look that found something, at a cost that may be that of all
 //! units, and not for each unit that is loaded meanwhile.

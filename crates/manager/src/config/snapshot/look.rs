@@ -1,4 +1,4 @@
-//! Looking at files: what is there, whether it is what was there, and what it parses to.
+//! Reads directories and files: which exist, which have changed, and what they parse to.
 //!
 //! Three ends of a look are told apart. What is not there is nothing, and so is what stat(2) fails for.
 //! A file that is there and cannot be read, as one on a bad disk, is a broken file. A directory that

@@ -36,7 +36,7 @@ pub(crate) struct Copied {
     pub reader: OwnedFd,
 }
 
-enum Order {
+enum SpillCommand {
     Copy(Copied),
     LetGo,
 }
@@ -53,7 +53,7 @@ pub(crate) enum SpillNews {
 
 /// The loop's side.
 pub(crate) struct Spill {
-    orders: Sender<Order>,
+    orders: Sender<SpillCommand>,
     told: Receiver<SpillNews>,
     wake: Arc<EventFd>,
     held: BTreeSet<u64>,
@@ -98,15 +98,15 @@ impl Spill {
     /// Has a stream copied until it ends.
     pub fn copy(&mut self, stream: Copied) {
         self.held.insert(stream.key);
-        self.order(Order::Copy(stream));
+        self.order(SpillCommand::Copy(stream));
     }
 
     /// Has all streams let go, as somebody else is to read them; [`SpillNews::LetGo`] is the answer.
     pub fn let_go(&self) {
-        self.order(Order::LetGo);
+        self.order(SpillCommand::LetGo);
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: SpillCommand) {
         // The thread ends with this end of the channel only.
         let _ = self.orders.send(order);
         self.wake.notify();
@@ -130,7 +130,7 @@ impl Spill {
 struct Copier {
     epoll: Epoll,
     wake: Arc<EventFd>,
-    orders: Receiver<Order>,
+    orders: Receiver<SpillCommand>,
     told: Sender<SpillNews>,
     loop_wake: Arc<EventFd>,
     directory: PathBuf,
@@ -157,8 +157,8 @@ impl Copier {
         self.wake.clear();
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Copy(stream) => self.begin(stream),
-                Order::LetGo => {
+                SpillCommand::Copy(stream) => self.begin(stream),
+                SpillCommand::LetGo => {
                     let keys: Vec<u64> = self.streams.keys().copied().collect();
                     keys.iter().for_each(|&key| drop(self.remove(key)));
                     self.tell(SpillNews::LetGo(keys));

@@ -1,4 +1,5 @@
-//! What is told of units and their streams: names in init's store, and what settings come to in packets and headers
+//! What the log daemon is sent about units and their streams: names in init's store, and what settings come to in
+//! packets and headers
 //! of [`warren_wire::log_link`]. Pure.
 
 use std::borrow::Cow;
