@@ -273,3 +273,20 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_path_is_below_another_by_its_parts() {
+    use super::arrange::below;
+    for (path, outer, expected) in [
+        ("/a/b", "/a", Some("/b")),
+        ("/a/b", "/a/", Some("/b")),
+        ("/a", "/a", Some("")),
+        ("/a", "/", Some("/a")),
+        ("/", "/", Some("")),
+        ("/ab", "/a", None),
+        ("/a", "/a/b", None),
+        ("/b", "/a", None),
+    ] {
+        assert_eq!(below(path, outer), expected, "{path} {outer}");
+    }
+}
