@@ -144,7 +144,6 @@ pub struct Daemon {
     pub(crate) notify: NotifySocket,
     pub(crate) log_files: UnitLogFiles,
     pub(crate) pid_files: Searches,
-    pub(crate) programs: crate::cgroup::programs::Programs,
     pub(crate) stored_fds: crate::process::stored_fds::FdStore,
     pub(crate) groups: Groups,
     pub(crate) unwatched_groups: UnwatchedGroups,

@@ -33,7 +33,6 @@ use crate::base::host::{lengthen_unix_queues, owns_machine};
 use crate::base::say::say;
 use crate::base::token;
 use crate::base::worker_pool::Workers;
-use crate::cgroup::programs::Programs;
 use crate::cgroup::tree::Groups;
 use crate::cgroup::unwatched::UnwatchedGroups;
 use crate::config::first_generation::First;
@@ -331,7 +330,6 @@ fn make(
         processes: Processes::default(),
         notify: notify.map_err(text("binding the notify socket"))?,
         pid_files: Searches::start(wake.clone()).map_err(text("starting workers"))?,
-        programs: Programs::default(),
         stored_fds: FdStore::default(),
         groups,
         unwatched_groups: UnwatchedGroups::default(),

@@ -1,7 +1,7 @@
 //! Plans as text: settings on one line, steps on the next.
 
 use super::arrange::{Source, Step, arrange, attribute, joined};
-use super::{Content, Entry, Plan, Purpose, Shared, Taken, UserMap};
+use super::{Access, Content, Entry, Plan, Purpose, Shared, Taken, UserMap};
 
 fn plan(settings: &str) -> Plan {
     let mut plan = Plan::default();
@@ -289,4 +289,18 @@ fn a_path_is_below_another_by_its_parts() {
     ] {
         assert_eq!(below(path, outer), expected, "{path} {outer}");
     }
+}
+
+#[test]
+fn the_tree_of_control_groups_is_closed_by_its_own_setting_alone() {
+    let of = |settings: &[&str]| {
+        let mut plan = Plan::default();
+        settings.iter().for_each(|setting| plan.take(setting, &["yes"], &mut Vec::new()));
+        let groups = plan.entries.into_iter().filter(|entry| entry.path == "/sys/fs/cgroup");
+        groups.map(|entry| entry.content).collect::<Vec<_>>()
+    };
+    let access = |write| Content::Access(Access { write: Some(write), execute: None });
+    assert_eq!(of(&["ProtectKernelTunables"]), [access(true)]);
+    assert_eq!(of(&["ProtectKernelTunables", "ProtectControlGroups"]), [access(false)]);
+    assert_eq!(of(&["ProtectControlGroups", "ProtectKernelTunables"]), [access(false)]);
 }
