@@ -8,6 +8,7 @@ pub(crate) mod answers;
 pub(crate) mod backoff;
 pub(crate) mod batch_worker;
 pub(crate) mod boot_options;
+pub(crate) mod by_content;
 pub(crate) mod clock;
 pub(crate) mod command_line;
 pub(crate) mod conditions;

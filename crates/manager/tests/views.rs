@@ -176,6 +176,50 @@ const LOOKS: &[Look] = &[
         finds: "127.0.0.1 denied\n127.0.0.2 denied\n",
     },
     Look {
+        name: "interfaces",
+        settings: "PrivateNetwork=yes\nRestrictNetworkInterfaces=~lo none-such",
+        script: "for a in 127.0.0.1 ::1; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n::1 denied\n",
+    },
+    Look {
+        name: "interfaces-and-addresses",
+        settings: "PrivateNetwork=yes\nRestrictNetworkInterfaces=lo\nIPAddressDeny=127.0.0.1",
+        script: "for a in 127.0.0.1 ::1; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n::1 sent\n",
+    },
+    Look {
+        name: "no-interfaces",
+        settings: "PrivateNetwork=yes\nRestrictNetworkInterfaces=none-such",
+        script: "for a in 127.0.0.1 ::1; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n::1 denied\n",
+    },
+    Look {
+        name: "ports",
+        settings: "PrivateNetwork=yes\nSocketBindAllow=ipv4:tcp:5000-5001\nSocketBindAllow=ipv6:udp\nSocketBindDeny=any",
+        script: "b() { perl -MSocket=:all -e 'socket(S, shift, shift, 0) or die; print bind(S, shift == 6 ? \
+                 pack_sockaddr_in6(shift, IN6ADDR_LOOPBACK) : pack_sockaddr_in(shift, INADDR_LOOPBACK)) ? q(bound ) : q(refused )' \
+                 $$1 $$2 $$3 $$4; }; b 2 1 4 5000; b 2 1 4 5002; b 2 2 4 5000; b 2 1 4 0; b 10 2 6 7; b 10 1 6 5000; echo",
+        finds: "bound refused refused refused bound refused \n",
+    },
+    Look {
+        name: "dumps",
+        settings: "CoredumpFilter=default shared-dax 0x4",
+        script: "cat /proc/self/coredump_filter",
+        finds: "00000137\n",
+    },
+    Look {
+        name: "dumps-of-others",
+        settings: "",
+        script: "cat /proc/self/coredump_filter",
+        finds: "00000033\n",
+    },
+    Look {
+        name: "labels",
+        settings: "AppArmorProfile=-no-such-profile\nSmackProcessLabel=-x\nSELinuxContext=-x",
+        script: "echo ran",
+        finds: "ran\n",
+    },
+    Look {
         name: "credentials",
         settings: "User=4242\nLoadCredential=file:/run/w2/secret\nLoadCredential=dir:/run/w2/keys\nLoadCredential=none\n\
                    LoadCredential=gone:/run/w2/none\nSetCredential=gone:default\nSetCredential=a:x\\n y\n\

@@ -2,11 +2,13 @@
 //!
 //! Owns: what settings allow, as programs.
 //! Must not: load or attach a program; that is `warren_sys::bpf`.
-//! [`device`] is about devices, [`address`] about traffic, [`instruction`] writes.
+//! [`device`] is about devices, [`address`] and [`interface`] about traffic, [`bind`] about ports, [`instruction`] writes.
 
 pub mod address;
+pub mod bind;
 pub mod device;
 pub mod instruction;
+pub mod interface;
 
 pub use instruction::Instruction;
 

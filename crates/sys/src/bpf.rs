@@ -13,18 +13,31 @@ pub enum Hook {
     Ingress,
     /// Packets that go; likewise.
     Egress,
+    /// bind(2) of a socket of IPv4. Programs of outer groups are asked too.
+    Bind4,
+    /// The same of IPv6.
+    Bind6,
 }
 
 impl Hook {
     /// BPF_PROG_TYPE_*, BPF_CGROUP_*, and BPF_F_ALLOW_MULTI or BPF_F_ALLOW_OVERRIDE.
     fn numbers(self) -> (u32, u32, u32) {
         match self {
-            Hook::Device => (15, 6, 2),
+            Hook::Device => (15, 6, ALLOW_MULTI),
             Hook::Ingress => (8, 0, 1),
             Hook::Egress => (8, 1, 1),
+            Hook::Bind4 => (18, 8, ALLOW_MULTI),
+            Hook::Bind6 => (18, 9, ALLOW_MULTI),
         }
     }
+
+    /// Whether a group can have several programs, which are all asked.
+    fn has_several(self) -> bool {
+        self.numbers().2 == ALLOW_MULTI
+    }
 }
+
+const ALLOW_MULTI: u32 = 2;
 
 const PROG_LOAD: libc::c_int = 5;
 const PROG_ATTACH: libc::c_int = 8;
@@ -124,20 +137,20 @@ pub fn attach(group: BorrowedFd<'_>, hook: Hook, program: BorrowedFd<'_>) -> Res
         Err(e) if e.errno == libc::EINVAL && !before.is_empty() => return Ok(()),
         other => other?,
     };
-    match hook {
-        Hook::Device => before.into_iter().try_for_each(|id| detach_one(group, hook, Some(id))),
+    match hook.has_several() {
+        true => before.into_iter().try_for_each(|id| detach_one(group, hook, Some(id))),
         // It took the place of the other.
-        Hook::Ingress | Hook::Egress => Ok(()),
+        false => Ok(()),
     }
 }
 
 /// Takes away what is attached to the group itself at this hook.
 pub fn detach(group: BorrowedFd<'_>, hook: Hook) -> Result<()> {
     let before = attached(group, hook)?;
-    match hook {
-        Hook::Device => before.into_iter().try_for_each(|id| detach_one(group, hook, Some(id))),
-        _ if before.is_empty() => Ok(()),
-        _ => detach_one(group, hook, None),
+    match hook.has_several() {
+        true => before.into_iter().try_for_each(|id| detach_one(group, hook, Some(id))),
+        false if before.is_empty() => Ok(()),
+        false => detach_one(group, hook, None),
     }
 }
 

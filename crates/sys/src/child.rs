@@ -169,6 +169,27 @@ pub fn set_timer_slack(ns: u64) -> Result<()> {
     prctl("prctl PR_SET_TIMERSLACK", libc::PR_SET_TIMERSLACK, ns, 0)
 }
 
+/// Which mappings a core dump has, as the bits of core(5). Who shares this memory has the same.
+pub fn set_coredump_filter(bits: u32) -> Result<()> {
+    let mut buffer = [0u8; 10];
+    write_file(c"/proc/self/coredump_filter", decimal(i64::from(bits), &mut buffer))
+}
+
+/// Where memory comes from: `policy` is a number of set_mempolicy(2), `nodes` a bit for each node.
+pub fn set_memory_policy(policy: u8, nodes: &[u64]) -> Result<()> {
+    let mask = if nodes.is_empty() { std::ptr::null() } else { nodes.as_ptr() };
+    // The kernel takes one bit less than it is told.
+    let bits = if nodes.is_empty() { 0 } else { nodes.len() * 64 + 1 };
+    // SAFETY: the mask is live and has that many bits.
+    let ret = unsafe { libc::syscall(libc::SYS_set_mempolicy, i32::from(policy), mask, bits) };
+    done("set_mempolicy", ret)
+}
+
+/// Writes a label to a file of /proc/self/attr.
+pub fn set_label(file: &CStr, label: &[u8]) -> Result<()> {
+    write_file(file, label)
+}
+
 fn prctl(call: &'static str, option: i32, a: u64, b: u64) -> Result<()> {
     // SAFETY: only used with options whose arguments are plain integers.
     done(call, unsafe { libc::syscall(libc::SYS_prctl, option, a, b, 0u64, 0u64) })

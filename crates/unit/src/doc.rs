@@ -1,5 +1,7 @@
 //! The documentation that comes from the tables: the compatibility list, specifiers, codes.
 
+mod phases;
+
 use std::fmt::Write;
 
 use crate::diagnostic::Code;
@@ -7,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 4] = [
+const OTHERWISE: [(&str, &str); 3] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -22,23 +24,28 @@ const OTHERWISE: [(&str, &str); 4] = [
         "objects go by the user that owns them. Those that the group alone has in common with the unit stay, as they \
          are another user's.",
     ),
-    ("CPUAffinity=numa", "has no effect, as `NUMAMask=` has none; both are reported."),
 ];
 
-/// The compatibility list in Markdown: every setting, what its value looks like and what is done
-/// with it.
-pub fn compatibility() -> String {
+/// The compatibility list in Markdown: every setting, what its value looks like, what is done with it and which tests
+/// have it.
+pub fn compatibility(tested_by: &dyn Fn(&str) -> String) -> String {
     let mut out = String::from("# Settings of unit files\n\n");
     out.push_str(
         "Generated from the table of settings. \"Known, no effect yet\" is checked and reported \
          as a note, also in the log when the unit is first used; \"known, not applied, reported\" \
-         protects the host, or hands over secrets, and is reported as a warning wherever it is used.\n\n",
+         protects the host, or hands over secrets, and is reported as a warning wherever it is used.\n\n\
+         The last column has the tests that use the name: files of `crates/manager/tests`, and groups of `cargo xtask \
+         beside`, which compare with systemd 252. Values of all settings have tests in `crates/unit`.\n\n",
     );
     summary(&mut out);
     for group in Group::ALL {
-        section(&mut out, group);
+        section(&mut out, group, tested_by);
     }
     aliases(&mut out);
+    out.push_str("\n## Phases of the start of a process\n\n");
+    for (at, (what, _)) in phases::PHASES.iter().enumerate() {
+        line(&mut out, format_args!("{}. {what}", at + 1));
+    }
     out.push_str("\n## What is done otherwise\n\n");
     for (setting, what) in OTHERWISE {
         line(&mut out, format_args!("- `{setting}`: {what}"));
@@ -68,14 +75,23 @@ fn summary(out: &mut String) {
     line(out, format_args!("| all | {} |", SETTINGS.len()));
 }
 
-fn section(out: &mut String, group: Group) {
+fn section(out: &mut String, group: Group, tested_by: &dyn Fn(&str) -> String) {
     let mut rows: Vec<_> = SETTINGS.iter().filter(|s| s.group == group).collect();
     rows.sort_by_key(|s| s.name);
     line(out, format_args!("\n## {group:?}: {}\n", group.manual()));
-    out.push_str("| setting | value | more than one | status |\n|--|--|--|--|\n");
+    let has_phases = group == Group::Exec;
+    let (title, rule) = if has_phases { (" phase |", "--|") } else { ("", "") };
+    line(out, format_args!("| setting | value | more than one | status |{title} tested by |"));
+    line(out, format_args!("|--|--|--|--|{rule}--|"));
     for s in rows {
-        let (value, list) = (kind(s.kind), list(s.list));
-        line(out, format_args!("| `{}=` | {value} | {list} | {} |", s.name, s.status.as_str()));
+        let (value, list, tests) = (kind(s.kind), list(s.list), tested_by(s.name));
+        let phase = match phases::phase(s.name) {
+            Some(phase) if has_phases => format!(" {phase} |"),
+            None if has_phases => " |".to_owned(),
+            _ => String::new(),
+        };
+        let status = s.status.as_str();
+        line(out, format_args!("| `{}=` | {value} | {list} | {status} |{phase} {tests} |", s.name));
     }
 }
 
@@ -136,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_setting_is_listed() {
-        let text = compatibility();
+        let text = compatibility(&|_| String::new());
         for setting in SETTINGS {
             let row = format!("| `{}=` | ", setting.name);
             assert!(text.contains(&row), "{}", setting.name);

@@ -17,12 +17,58 @@ const HELP_COLUMNS: usize = 90;
 fn pages() -> Vec<(PathBuf, String)> {
     let page = |name: &str| root().join("docs/src/reference").join(name);
     vec![
-        (page("settings.md"), warren_unit::doc::compatibility()),
+        (page("settings.md"), settings()),
         (page("commands.md"), commands()),
         (page("journald.md"), warren_log_daemon::config::documentation()),
         (page("messages.md"), crate::messages::page()),
         (page("reasons.md"), warren_core::model::reason::documentation()),
     ]
+}
+
+/// The settings, with the tests that use each.
+fn settings() -> String {
+    let tests = tests();
+    warren_unit::doc::compatibility(&|setting| {
+        let uses = |text: &str| {
+            let mut found = text.match_indices(setting);
+            found.any(|(at, _)| is_use(text, at, setting.len()))
+        };
+        let names: Vec<&str> =
+            tests.iter().filter(|(_, text)| uses(text)).map(|(name, _)| name.as_str()).collect();
+        match names.len() {
+            0..=NAMES_MAX => names.join(", "),
+            more => format!("{} and {} more", names[..NAMES_MAX].join(", "), more - NAMES_MAX),
+        }
+    })
+}
+
+/// Tests that are named of a setting that many use.
+const NAMES_MAX: usize = 4;
+
+/// Whether a name is assigned to there: it is whole, and `=` follows. A line may begin before it, in Rust too.
+fn is_use(text: &str, at: usize, bytes: usize) -> bool {
+    let before = &text[..at];
+    let begins = !before.ends_with(|c: char| c.is_ascii_alphanumeric()) || before.ends_with("\\n");
+    begins && text[at + bytes..].starts_with('=')
+}
+
+/// Tests that run units, by name, with their text.
+fn tests() -> Vec<(String, String)> {
+    let mut tests = Vec::new();
+    for (directory, extension, kind) in
+        [("crates/manager/tests", "rs", ""), ("crates/xtask/beside", "txt", "beside ")]
+    {
+        for entry in fs::read_dir(root().join(directory)).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            if path.extension().is_some_and(|found| found == extension) {
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                tests.push((format!("{kind}{name}"), text));
+            }
+        }
+    }
+    tests.sort();
+    tests
 }
 
 /// Writes all pages.
@@ -67,4 +113,16 @@ fn section(out: &mut String, title: &str, command: &mut clap::Command) {
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
     writeln!(out, "## {title}\n\n```text\n{}\n```\n", help.join("\n").trim_end())
         .expect("a string grows");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_use_is_a_whole_name_at_which_something_is_assigned() {
+        let check = |text: &str| text.match_indices("Nice").any(|(at, _)| is_use(text, at, 4));
+        assert!(check("\nNice=1") && check("[Service]\\nNice=1") && check("\"Nice=\""));
+        assert!(!check("XNice=1") && !check("Nice = 1") && !check("Nicer=1"));
+    }
 }

@@ -40,6 +40,7 @@ Usage: cargo xtask COMMAND
   fuzz [SECONDS]    mutate unit files and rules against properties that must hold
   lab setup         make the root file systems that beside and benches boot, once, as root
   beside [GROUP...] the same units and commands on systemd 252 and here, and what differs
+  beside pairs      the same with settings of the execution environment, each with each other one
   beside random FIRST..LAST
                     the same for units, relations and orders drawn by lot, one case for each seed
   corpus [--itl] DIR...

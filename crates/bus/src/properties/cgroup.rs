@@ -3,6 +3,9 @@
 use super::property::properties;
 use super::subject::Subject;
 use super::values::*;
+use crate::wire::Writer;
+use warren_sandbox::bpf::bind::Rule;
+use warren_sandbox::bpf::interface::Interfaces;
 use warren_unit::config::{Delegate, DevicePolicy};
 
 properties! {
@@ -77,9 +80,29 @@ properties! {
     ManagedOOMMemoryPressureLimit "u" Never => |s, w| w.u32(per_32_bits(s.cgroup().managed_oom_memory_pressure_limit));
     ManagedOOMPreference "s" Never => |s, w| w.str(s.cgroup().managed_oom_preference.as_str());
     BPFProgram "a(ss)" Never = "0";
-    SocketBindAllow "a(iiqq)" Never = "0";
-    SocketBindDeny "a(iiqq)" Never = "0";
-    RestrictNetworkInterfaces "(bas)" Never = "false 0";
+    SocketBindAllow "a(iiqq)" Never => |s, w| bind_rules(w, &s.cgroup().socket_bind.allow);
+    SocketBindDeny "a(iiqq)" Never => |s, w| bind_rules(w, &s.cgroup().socket_bind.deny);
+    RestrictNetworkInterfaces "(bas)" Never => |s, w| network_interfaces(w, s.cgroup().network_interfaces.as_ref());
+}
+
+/// Rules as families, protocols, how many ports, and the first of them.
+fn bind_rules<'w>(w: &'w mut Writer, rules: &[Rule]) -> &'w mut Writer {
+    w.array(b'(', |w| {
+        for rule in rules {
+            let (low, high) = rule.ports.unwrap_or((0, 0));
+            let count = rule.ports.map_or(0, |_| high - low + 1);
+            let family = rule.family.map_or(0, |family| family as i32);
+            let protocol = rule.protocol.map_or(0, |protocol| protocol as i32);
+            w.structure().i32(family).i32(protocol).u16(count).u16(low);
+        }
+    })
+}
+
+/// Whether those are allowed or forbidden, and their names.
+fn network_interfaces<'w>(w: &'w mut Writer, list: Option<&Interfaces>) -> &'w mut Writer {
+    let names = list.map(|list| &list.names[..]).unwrap_or_default();
+    w.structure().bool(list.is_some_and(|list| list.is_allowed));
+    w.strs(names.iter().map(|name| &**name))
 }
 
 /// Counted as long as a neighbour wants it, shown where `IOAccounting=` says so.

@@ -7,8 +7,9 @@
 use super::filters;
 use super::property::properties;
 use super::values::*;
+use crate::wire::Writer;
 use warren_unit::UnitType;
-use warren_unit::config::Resource;
+use warren_unit::config::{ExecConfig, IndexSet, Label, NumaNodes, Resource};
 
 properties! {
     /// The execution environment.
@@ -63,16 +64,16 @@ properties! {
     ExtensionImages "a(sba(ss))" Const ~ "0";
     MountImages "a(ssba(ss))" Const ~ "0";
     OOMScoreAdjust "i" Const => |s, w| w.i32(s.exec().oom_score_adjust.map_or(0, i32::from));
-    CoredumpFilter "t" Const ~ "51";
+    CoredumpFilter "t" Const => |s, w| w.u64(u64::from(s.exec().coredump_filter.unwrap_or(0x33)));
     Nice "i" Const => |s, w| w.i32(s.exec().nice.map_or(0, i32::from));
     IOSchedulingClass "i" Const => |s, w| w.i32(io_class(s.exec()));
     IOSchedulingPriority "i" Const => |s, w| w.i32(s.exec().io_scheduling_priority.map_or(4, i32::from));
     CPUSchedulingPolicy "i" Const => |s, w| w.i32(cpu_policy(s.exec()));
     CPUSchedulingPriority "i" Const => |s, w| w.i32(s.exec().cpu_scheduling_priority.map_or(0, i32::from));
     CPUAffinity "ay" Const => |s, w| index_set(w, s.exec().cpu_affinity.as_ref());
-    CPUAffinityFromNUMA "b" Const ~ "false";
-    NUMAPolicy "i" Const ~ "-1";
-    NUMAMask "ay" Const ~ "0";
+    CPUAffinityFromNUMA "b" Const => |s, w| w.bool(s.exec().cpu_affinity_of_nodes);
+    NUMAPolicy "i" Const => |s, w| w.i32(s.exec().numa_policy.map_or(-1, |policy| policy as i32));
+    NUMAMask "ay" Const => |s, w| index_set(w, numa_nodes(s.exec()));
     TimerSlackNSec "t" Const => |s, w| w.u64(s.exec().timer_slack_nsec.unwrap_or(50_000));
     CPUSchedulingResetOnFork "b" Const => |s, w| w.bool(s.exec().cpu_scheduling_reset_on_fork);
     NonBlocking "b" Const => |s, w| w.bool(s.non_blocking());
@@ -135,9 +136,9 @@ properties! {
     SameProcessGroup "b" Const => |s, w| w.bool(s.unit_type() == UnitType::Mount);
     UtmpIdentifier "s" Const ~ "\"\"";
     UtmpMode "s" Const ~ "init";
-    SELinuxContext "(bs)" Const ~ "false \"\"";
-    AppArmorProfile "(bs)" Const ~ "false \"\"";
-    SmackProcessLabel "(bs)" Const ~ "false \"\"";
+    SELinuxContext "(bs)" Const => |s, w| label(w, s.exec().selinux_context.as_ref());
+    AppArmorProfile "(bs)" Const => |s, w| label(w, s.exec().apparmor_profile.as_ref());
+    SmackProcessLabel "(bs)" Const => |s, w| label(w, s.exec().smack_label.as_ref());
     IgnoreSIGPIPE "b" Const => |s, w| w.bool(s.exec().ignore_sigpipe);
     NoNewPrivileges "b" Const => |s, w| w.bool(s.exec().no_new_privileges);
     SystemCallFilter "(bas)" Const => |s, w| filters::calls(s.exec(), "SystemCallFilter", w);
@@ -190,4 +191,18 @@ properties! {
     SendSIGKILL "b" Const => |s, w| w.bool(s.kill().send_sigkill);
     SendSIGHUP "b" Const => |s, w| w.bool(s.kill().send_sighup);
     WatchdogSignal "i" Const => |s, w| w.i32(s.kill().watchdog_signal.number());
+}
+
+/// Whether the process runs without it where it cannot be set, and the label.
+fn label<'w>(w: &'w mut Writer, label: Option<&Label>) -> &'w mut Writer {
+    let optional = label.is_some_and(|label| label.is_optional);
+    w.structure().bool(optional).str(label.map_or("", |label| &label.label))
+}
+
+/// The nodes that are listed.
+fn numa_nodes(exec: &ExecConfig) -> Option<&IndexSet> {
+    match &exec.numa_nodes {
+        Some(NumaNodes::Listed(set)) => Some(set),
+        _ => None,
+    }
 }

@@ -4,7 +4,7 @@
 
 use crate::features::{cleanup, device_sight, dynamic_user, ipc, start_limit};
 use crate::graph::Graph;
-use crate::jobs::{ends, halves};
+use crate::jobs::{dependency_groups, ends, halves};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::job::JobResult;
@@ -190,8 +190,8 @@ pub(crate) fn conditions_done(
         ends::finish_job(core, unit, JobResult::Assert, Reason::new(Code::AssertFailed, cause));
     } else if cleanup::waits_for_clearing(core, unit) {
         halves::wait_again(core, unit);
-    } else if let Turn::Over(result, reason) = start_checked(core, unit) {
-        ends::finish_job(core, unit, result, reason);
+    } else {
+        go_on(core, unit, start_checked);
     }
     true
 }
@@ -201,10 +201,24 @@ fn names_done(core: &mut Core, unit: UnitId, found: &NamesFound) {
     if core.units.run(unit).job.is_none() {
         return dynamic_user::release_if_over(core, unit);
     }
-    if dynamic_user::found(core, unit, found)
-        && let Turn::Over(result, reason) = start_named(core, unit)
-    {
-        ends::finish_job(core, unit, result, reason);
+    if dynamic_user::found(core, unit, found) {
+        go_on(core, unit, start_named);
+    }
+}
+
+/// Goes on with a start that waited for an answer. Units that it needs one of may have gone meanwhile.
+fn go_on(core: &mut Core, unit: UnitId, start: fn(&mut Core, UnitId) -> Turn) {
+    let turn = match dependency_groups::groups_against(core, unit) {
+        Some(turn) => turn,
+        None => start(core, unit),
+    };
+    match turn {
+        Turn::Over(result, reason) => ends::finish_job(core, unit, result, reason),
+        Turn::Wait => {
+            dynamic_user::release_if_over(core, unit);
+            halves::wait_again(core, unit);
+        }
+        Turn::Begun => {}
     }
 }
 

@@ -130,7 +130,7 @@ pub enum HelperReply {
 }
 
 impl Packet for HelperReply {
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 
 /// What warrend reads from a helper.
@@ -186,6 +186,8 @@ pub struct Missing {
     pub network: bool,
     /// Objects of System V of its own.
     pub ipc: bool,
+    /// Labels of security modules: the kernel has none of these modules at work.
+    pub labels: bool,
 }
 
 /// What a process sees of the file system and of the machine.
@@ -330,6 +332,14 @@ pub struct ExecSpec {
     pub io_priority: Option<IoPriority>,
     /// TimerSlackNSec=, nanoseconds.
     pub timer_slack_ns: Option<u64>,
+    /// CoredumpFilter=, the bits of core(5).
+    pub coredump_filter: Option<u32>,
+    /// NUMAPolicy= and NUMAMask=.
+    pub numa: Option<Numa>,
+    /// CPUAffinity=numa: the processors of the nodes of `numa`, besides those of `cpu_affinity`.
+    pub cpu_affinity_of_nodes: bool,
+    /// SELinuxContext= and its like.
+    pub labels: Vec<Label>,
 
     /// CapabilityBoundingSet= as a bit mask. `None` leaves it as it is.
     pub capability_bounding_set: Option<u64>,
@@ -518,6 +528,37 @@ pub struct IoPriority {
     pub class: u8,
     /// 0 (highest) to 7.
     pub level: u8,
+}
+
+/// Where memory comes from; set_mempolicy(2).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numa {
+    /// `MPOL_*` number; none leaves it as it is.
+    pub policy: Option<u8>,
+    /// Nodes as ranges; none for all that there are.
+    pub nodes: Option<Vec<(u16, u16)>>,
+}
+
+/// A label of a security module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Label {
+    /// Whose.
+    pub module: SecurityModule,
+    /// The label.
+    pub label: String,
+    /// The process runs without it where it cannot be set.
+    pub is_optional: bool,
+}
+
+/// A security module with labels for processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SecurityModule {
+    /// SELinuxContext=
+    Selinux,
+    /// AppArmorProfile=
+    Apparmor,
+    /// SmackProcessLabel=
+    Smack,
 }
 
 /// KeyringMode=.

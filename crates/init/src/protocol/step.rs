@@ -55,14 +55,18 @@ steps! {
     Namespace = 226, "NAMESPACE", "Setting up namespaces.";
     NoNewPrivileges = 227, "NO_NEW_PRIVILEGES", "Setting no_new_privs.";
     SystemCallFilter = 228, "SECCOMP", "Attaching the filter of system calls.";
+    SelinuxContext = 229, "SELINUX_CONTEXT", "Setting the SELinux context.";
     Personality = 230, "PERSONALITY", "Setting the execution domain.";
+    ApparmorProfile = 231, "APPARMOR_PROFILE", "Changing to the AppArmor profile.";
     RuntimeDirectory = 233, "RUNTIME_DIRECTORY", "Making the runtime directories.";
     Chown = 235, "CHOWN", "Changing the owner of a socket or directory.";
+    SmackLabel = 236, "SMACK_PROCESS_LABEL", "Setting the SMACK label.";
     Keyring = 237, "KEYRING", "Setting up the kernel keyring.";
     StateDirectory = 238, "STATE_DIRECTORY", "Making the state directories.";
     CacheDirectory = 239, "CACHE_DIRECTORY", "Making the cache directories.";
     LogsDirectory = 240, "LOGS_DIRECTORY", "Making the logs directories.";
     ConfigurationDirectory = 241, "CONFIGURATION_DIRECTORY", "Making the configuration directories.";
+    NumaPolicy = 242, "NUMA_POLICY", "Setting the NUMA memory policy.";
     Credentials = 243, "CREDENTIALS", "Reading the credentials.";
 }
 

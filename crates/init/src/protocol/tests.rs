@@ -109,6 +109,10 @@ fn full_request() -> SpawnRequest {
         cpu_affinity: Some(vec![1]),
         io_priority: Some(IoPriority { class: 1, level: 2 }),
         timer_slack_ns: Some(1),
+        coredump_filter: Some(1),
+        numa: Some(Numa { policy: Some(1), nodes: Some(vec![(1, 2)]) }),
+        cpu_affinity_of_nodes: true,
+        labels: vec![Label { module: SecurityModule::Smack, label: text(), is_optional: true }],
         capability_bounding_set: Some(1),
         ambient_capabilities: 2,
         secure_bits: Some(3),
@@ -190,25 +194,25 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "07ac02010174017401740101740101740101740101740201010102010101030107017405017401740101010101010102020174010101740101740101740101740101017401010203010101020101010101020101010101010201010101020103010204050101020104017401017401010174017402017401010201740101017400000001010001010201010174010102017401020101740101017400010701740108090101740101740101740101010174010174",
+        "08ac0201017401740174010174010174010174010174020101010201010103010701740501740174010101010101010202017401010174010174010174010174010101740101020301010102010101010102010101010101020101010101010101010102010102017401010102010301020405010102010401740101740101010174017402017401010201740101017400000001010001010201010174010102017401020101740101017400010701740108090101740101740101740101010174010174",
     );
     let spawned = Spawned {
         pid: 1,
         started_ns: 2,
         moved_to_cgroup: true,
-        missing: Missing { mounts: true, host_name: true, network: true, ipc: true },
+        missing: Missing { mounts: true, host_name: true, network: true, ipc: true, labels: true },
     };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }),
-        "0300030002020101010101",
+        "040003000202010101010101",
     );
     let error =
         SpawnError { step: ExecStep::Exec, errno: 2, message: "t".to_owned(), pid: Some(7) };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Err(error) }),
-        "0300030105040174010e",
+        "0400030105040174010e",
     );
-    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "03010174");
+    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "04010174");
 }
 
 #[test]

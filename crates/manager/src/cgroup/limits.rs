@@ -7,6 +7,30 @@ use warren_core::settings::{Compiled, TypeSettings};
 use warren_unit::config::{
     CgroupConfig, Controller, CpuWeight, Delegate, Limit, OomPolicy, PerDevice, TasksLimit,
 };
+use warren_unit::settings::{Group, Id};
+
+/// What the system is at: some limits are others while it starts or shuts down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// It starts, or shuts down.
+    #[default]
+    Passing,
+    /// Neither.
+    Running,
+}
+
+/// Settings of limits that hold in [`Phase::Passing`].
+pub const OF_STARTUP: [Id; 9] = [
+    Id::of(Group::Cgroup, "StartupCPUWeight"),
+    Id::of(Group::Cgroup, "StartupIOWeight"),
+    Id::of(Group::Cgroup, "StartupAllowedCPUs"),
+    Id::of(Group::Cgroup, "StartupAllowedMemoryNodes"),
+    Id::of(Group::Cgroup, "StartupMemoryLow"),
+    Id::of(Group::Cgroup, "StartupMemoryHigh"),
+    Id::of(Group::Cgroup, "StartupMemoryMax"),
+    Id::of(Group::Cgroup, "StartupMemorySwapMax"),
+    Id::of(Group::Cgroup, "StartupMemoryZSwapMax"),
+];
 
 /// The file that a setting is written to, and what is written.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,12 +88,16 @@ impl GroupLimits {
     /// What these settings want where such controllers are offered, and there can be so many tasks in all.
     pub fn of(
         settings: &Compiled,
+        phase: Phase,
         offered: &[String],
         host_tasks: impl FnOnce() -> u64,
     ) -> GroupLimits {
         let mut wanted = GroupLimits::default();
         if let Some(config) = cgroup_config(settings) {
-            wanted.take(config, offered, host_tasks);
+            match phase {
+                Phase::Running => wanted.take(config, offered, host_tasks),
+                Phase::Passing => wanted.take(&config.at_startup(), offered, host_tasks),
+            }
         }
         let oom_policy = match &settings.own {
             TypeSettings::Service(config) => Some(config.oom_policy),
@@ -350,12 +378,15 @@ impl HostTasks {
 mod tests {
     use super::*;
 
+    fn line(a: &Attribute) -> String {
+        format!("{}={}", a.file, a.value.as_deref().unwrap_or("?"))
+    }
+
     #[track_caller]
     fn check(config: CgroupConfig, files: &[&str], controllers: &str) {
         let mut wanted = GroupLimits::default();
         let offered = V2_CONTROLLERS.map(String::from);
         wanted.take(&config, &offered, || 1000);
-        let line = |a: &Attribute| format!("{}={}", a.file, a.value.as_deref().unwrap_or("?"));
         let found: Vec<String> = wanted.attributes.iter().map(line).collect();
         assert_eq!(found, files);
         assert_eq!(wanted.of_offered(&offered).join(" "), controllers);
@@ -371,6 +402,32 @@ mod tests {
         check(CgroupConfig { delegate: list, ..none() }, &[], "pids");
         let quota = Some(std::time::Duration::from_millis(500));
         check(CgroupConfig { cpu_quota: quota, ..none() }, &["cpu.max=50000 100000"], "cpu");
+    }
+
+    #[test]
+    fn the_start_and_the_shutdown_have_limits_of_their_own() {
+        let regular = CgroupConfig {
+            cpu_weight: Some(CpuWeight::Weight(50)),
+            startup_cpu_weight: Some(CpuWeight::Idle),
+            startup_io_weight: Some(7),
+            memory_max: Some(Limit::Bytes(4096)),
+            startup_memory_max: Some(Limit::Infinity),
+            startup_memory_low: Some(Limit::Bytes(8192)),
+            ..CgroupConfig::empty()
+        };
+        let passing = regular.at_startup();
+        check(regular.clone(), &["memory.max=4096", "cpu.weight=50"], "cpu memory");
+        let other = ["memory.low=8192", "memory.max=max", "cpu.idle=1", "io.weight=default 7"];
+        check(passing.clone(), &other, "cpu io memory");
+        let wanted = |config: &CgroupConfig| {
+            let mut wanted = GroupLimits::default();
+            wanted.take(config, &[], || 1000);
+            wanted
+        };
+        let after = wanted(&regular).since(wanted(&passing));
+        let written: Vec<String> = after.attributes.iter().map(line).collect();
+        let back = ["memory.low=0", "cpu.idle=0", "io.weight=default 100"];
+        assert_eq!(written, [&back[..], &["memory.max=4096", "cpu.weight=50"]].concat());
     }
 
     #[test]

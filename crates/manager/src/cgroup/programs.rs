@@ -3,7 +3,6 @@
 //! Groups with the same content share a program. A group's own settings and those of its slices are joined for
 //! addresses, because the kernel asks the innermost program alone; for devices it asks all.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -12,13 +11,16 @@ use std::rc::Rc;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_sandbox::bpf::Instruction;
 use warren_sandbox::bpf::address::{self, Direction, Lists};
+use warren_sandbox::bpf::bind::{self, Family, Rules};
 use warren_sandbox::bpf::device::{self, Kind, PSEUDO, Rule, access};
+use warren_sandbox::bpf::interface::Interfaces;
 use warren_sys::bpf::{self, Hook};
 use warren_sys::cgroup::Tree;
 use warren_unit::config::{CgroupConfig, DeviceAllow, DevicePolicy, ExecConfig};
 
 use super::controllers::NotApplied;
 use super::limits::cgroup_config;
+use crate::base::by_content::ByContent;
 
 /// Programs that are kept; then all are made anew.
 const KEPT_MAX: usize = 256;
@@ -30,6 +32,10 @@ pub struct Allowed {
     devices: Option<(&'static str, Vec<DevicePatterns>)>,
     /// Addresses.
     addresses: Lists,
+    /// Network devices: each list has to agree.
+    interfaces: Vec<Interfaces>,
+    /// Ports that sockets are bound to.
+    binds: Rules,
 }
 
 /// Devices as a unit names them.
@@ -51,14 +57,30 @@ impl Allowed {
             _ => None,
         };
         let mut addresses = lists(config);
-        if !addresses.allow.is_empty() || !addresses.deny.is_empty() {
+        let mut interfaces: Vec<Interfaces> = config.network_interfaces.iter().cloned().collect();
+        // Its program for packets stands for those of its slices.
+        if addresses != Lists::default() || !interfaces.is_empty() {
             for slice in slices.iter().filter_map(cgroup_config) {
                 let outer = lists(slice);
                 addresses.allow.extend(outer.allow);
                 addresses.deny.extend(outer.deny);
+                interfaces.extend(slice.network_interfaces.iter().cloned());
             }
         }
-        Allowed { devices: devices(config, exec), addresses }
+        let binds = config.socket_bind.clone();
+        Allowed { devices: devices(config, exec), addresses, interfaces, binds }
+    }
+}
+
+impl Allowed {
+    /// What cannot be had where there are no control groups.
+    pub fn without_groups(&self) -> Vec<NotApplied> {
+        let devices = self.devices.as_ref().map(|(setting, _)| *setting);
+        let addresses = (self.addresses != Lists::default()).then_some("IPAddressDeny");
+        let interfaces = (!self.interfaces.is_empty()).then_some("RestrictNetworkInterfaces");
+        let binds = (self.binds != Rules::default()).then_some("SocketBindDeny");
+        let all = [devices, addresses, interfaces, binds].into_iter().flatten();
+        all.map(|setting| not_applied(setting, "there are no control groups".to_owned())).collect()
     }
 }
 
@@ -169,9 +191,14 @@ fn device_groups(text: &str) -> Vec<(Kind, u32, String)> {
 }
 
 /// The programs that were loaded, by what they say.
-#[derive(Default)]
 pub struct Programs {
-    kept: BTreeMap<(Hook, Vec<u8>), Rc<OwnedFd>>,
+    loaded: ByContent<(Hook, Vec<u8>), Rc<OwnedFd>>,
+}
+
+impl Default for Programs {
+    fn default() -> Programs {
+        Programs { loaded: ByContent::new(KEPT_MAX) }
+    }
 }
 
 impl Programs {
@@ -195,21 +222,36 @@ impl Programs {
             let done = self.put(tree, path, Hook::Device, rules.as_deref());
             failed.extend(done.err().map(|why| not_applied(setting, why)));
         }
-        let none = Lists::default();
-        let old = before.map_or(&none, |before| &before.addresses);
-        if *old != allowed.addresses {
+        let none = Allowed::default();
+        let before = before.unwrap_or(&none);
+        let of_packets =
+            |allowed: &Allowed| (allowed.addresses.clone(), allowed.interfaces.clone());
+        if of_packets(before) != of_packets(allowed) {
+            let devices: Vec<_> = allowed.interfaces.iter().map(indexes).collect();
+            let setting = match allowed.interfaces.is_empty() {
+                true => "IPAddressDeny",
+                false => "RestrictNetworkInterfaces",
+            };
             for (hook, direction) in
                 [(Hook::Ingress, Direction::Ingress), (Hook::Egress, Direction::Egress)]
             {
-                let program = match allowed.addresses == none {
+                let program = match of_packets(allowed) == of_packets(&none) {
                     true => Ok(None),
-                    false => address::program(&allowed.addresses, direction).map(Some),
+                    false => address::program(&allowed.addresses, &devices, direction).map(Some),
                 };
                 let done = program.and_then(|code| self.put(tree, path, hook, code.as_deref()));
-                failed.extend(done.err().map(|why| not_applied("IPAddressDeny", why)));
+                failed.extend(done.err().map(|why| not_applied(setting, why)));
             }
-            failed.dedup();
         }
+        if before.binds != allowed.binds {
+            for (hook, family) in [(Hook::Bind4, Family::Ip4), (Hook::Bind6, Family::Ip6)] {
+                let is_asked = allowed.binds != Rules::default();
+                let code = is_asked.then(|| bind::program(&allowed.binds, family));
+                let done = self.put(tree, path, hook, code.as_deref());
+                failed.extend(done.err().map(|why| not_applied("SocketBindDeny", why)));
+            }
+        }
+        failed.dedup();
         failed
     }
 
@@ -239,17 +281,15 @@ impl Programs {
 
     fn program(&mut self, hook: Hook, code: &[Instruction]) -> warren_sys::Result<Rc<OwnedFd>> {
         let code: Vec<u8> = code.iter().flat_map(|one| one.bytes()).collect();
-        let content = (hook, code);
-        if let Some(program) = self.kept.get(&content) {
-            return Ok(program.clone());
-        }
-        let program = Rc::new(bpf::load(hook, &content.1)?);
-        if self.kept.len() >= KEPT_MAX {
-            self.kept.clear();
-        }
-        self.kept.insert(content, program.clone());
-        Ok(program)
+        self.loaded.get((hook, code), |(hook, code)| bpf::load(*hook, code).map(Rc::new))
     }
+}
+
+/// The numbers of the devices of a list that are there.
+fn indexes(list: &Interfaces) -> (bool, Vec<u32>) {
+    let indexes =
+        list.names.iter().filter_map(|name| warren_sys::socket::interface_index(name).ok());
+    (list.is_allowed, indexes.collect())
 }
 
 fn not_applied(setting: &str, why: String) -> NotApplied {

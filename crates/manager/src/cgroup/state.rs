@@ -1,6 +1,5 @@
 //! The part of the manager's state that is about cgroups.
 
-use crate::cgroup::programs::Programs;
 use crate::cgroup::tree::Groups;
 use crate::cgroup::unwatched::UnwatchedGroups;
 use std::collections::BTreeMap;
@@ -12,5 +11,4 @@ pub(crate) struct CgroupState {
     pub(crate) unwatched_groups: UnwatchedGroups,
     /// Units that are being frozen or thawed, and which of both.
     pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,
-    pub(crate) programs: Programs,
 }

@@ -10,7 +10,8 @@
 use crate::cgroup::controllers::Enabled;
 use crate::cgroup::controllers::NotApplied;
 use crate::cgroup::limits::{self, host_tasks};
-use crate::cgroup::limits::{GroupLimits, HostTasks};
+use crate::cgroup::limits::{GroupLimits, HostTasks, OF_STARTUP, Phase};
+use crate::cgroup::programs::{Allowed, Programs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -63,6 +64,10 @@ pub struct Groups {
     together: BTreeMap<UnitId, Vec<UnitId>>,
     enabled: Enabled,
     host_tasks: HostTasks,
+    programs: Programs,
+    phase: Phase,
+    /// Units whose limits are others in another phase.
+    of_phase: BTreeSet<UnitId>,
 }
 
 /// What a watch is for.
@@ -116,6 +121,17 @@ impl Group {
 }
 
 impl Groups {
+    /// Has a group use no more than is allowed (see [`Programs::apply`]).
+    pub fn allow(
+        &mut self,
+        path: &str,
+        before: Option<&Allowed>,
+        allowed: &Allowed,
+    ) -> Vec<NotApplied> {
+        let Some(tree) = self.tree.clone() else { return allowed.without_groups() };
+        self.programs.apply(&tree, path, before, allowed)
+    }
+
     /// Over this tree, or without cgroups.
     pub fn new(tree: Option<Tree>) -> Groups {
         let watch = tree.as_ref().map(|_| Watch::new()).transpose();
@@ -146,6 +162,9 @@ impl Groups {
             together,
             enabled,
             host_tasks,
+            programs: Programs::default(),
+            phase: Phase::default(),
+            of_phase: BTreeSet::new(),
         }
     }
 
@@ -200,7 +219,8 @@ impl Groups {
         }
         let Some(tree) = &self.tree else { return Ok(Vec::new()) };
         let now = Instant::now();
-        let wanted = GroupLimits::of(settings, &self.controllers, || self.host_tasks.get(now));
+        let wanted =
+            GroupLimits::of(settings, self.phase, &self.controllers, || self.host_tasks.get(now));
         let controllers = wanted.of_offered(&self.controllers);
         let usable = self.enabled.enable(tree, path, &controllers, now);
         let missing = wanted.missing(usable.on());
@@ -228,14 +248,44 @@ impl Groups {
         before: Option<&Compiled>,
         settings: &Compiled,
     ) -> Vec<NotApplied> {
-        let Some(tree) = &self.tree else { return Vec::new() };
         let now = Instant::now();
-        let mut want =
-            |settings| GroupLimits::of(settings, &self.controllers, || self.host_tasks.get(now));
+        let phase = self.phase;
+        let mut want = |settings| {
+            GroupLimits::of(settings, phase, &self.controllers, || self.host_tasks.get(now))
+        };
         let wanted = match before.map(&mut want) {
             Some(before) => want(settings).since(before),
             None => want(settings),
         };
+        self.write(path, wanted)
+    }
+
+    /// The system is at something else now. Returned are the units whose limits are others then.
+    pub fn enter_phase(&mut self, phase: Phase) -> Vec<UnitId> {
+        match std::mem::replace(&mut self.phase, phase) == phase {
+            true => Vec::new(),
+            false => self.of_phase.iter().copied().collect(),
+        }
+    }
+
+    /// Writes what is other for the group at this path since [`Groups::enter_phase`].
+    pub fn follow_phase(&mut self, path: &str, settings: &Compiled) -> Vec<NotApplied> {
+        let before = match self.phase {
+            Phase::Passing => Phase::Running,
+            Phase::Running => Phase::Passing,
+        };
+        let now = Instant::now();
+        let mut want = |phase| {
+            GroupLimits::of(settings, phase, &self.controllers, || self.host_tasks.get(now))
+        };
+        let wanted = want(self.phase).since(want(before));
+        self.write(path, wanted)
+    }
+
+    /// Writes to the group at this path, which is made if it is not there.
+    fn write(&mut self, path: &str, wanted: GroupLimits) -> Vec<NotApplied> {
+        let Some(tree) = &self.tree else { return Vec::new() };
+        let now = Instant::now();
         if wanted.attributes.is_empty() {
             return Vec::new();
         }
@@ -259,7 +309,7 @@ impl Groups {
         if self.killing.contains(&unit) || !has_none() {
             return;
         }
-        let wanted = GroupLimits::of(settings, &self.controllers, host_tasks);
+        let wanted = GroupLimits::of(settings, self.phase, &self.controllers, host_tasks);
         let limit = wanted.attributes.into_iter().find(|attribute| attribute.file == PIDS_MAX);
         let limit = limit.and_then(|attribute| attribute.value);
         let _ = tree.write(path, PIDS_MAX, limit.as_deref().unwrap_or("max"));
@@ -304,6 +354,9 @@ impl Groups {
             Some(Some(watch)) => _ = self.by_watch.insert(watch, Watched::Memory(unit)),
             Some(None) => _ = self.memory_unwatched.insert(unit),
             None => {}
+        }
+        if OF_STARTUP.iter().any(|&setting| graph.definition(unit).mentions(setting)) {
+            self.of_phase.insert(unit);
         }
         let (watch, removed) = (None, None);
         let (empty, used) = (false, false);
@@ -615,6 +668,7 @@ impl Groups {
     pub fn forget(&mut self, unit: UnitId) -> Option<String> {
         let group = self.made.remove(&unit)?;
         self.killing.remove(&unit);
+        self.of_phase.remove(&unit);
         self.unwatched.remove(&unit);
         self.memory_unwatched.remove(&unit);
         for id in group.watches() {

@@ -21,7 +21,7 @@ use crate::base::conditions;
 use crate::base::replace_file::replace;
 use crate::base::say::say;
 use crate::cgroup::controllers::NotApplied;
-use crate::cgroup::limits::cgroup_config;
+use crate::cgroup::limits::{Phase, cgroup_config};
 use crate::cgroup::programs::Allowed;
 use crate::daemon::Daemon;
 use crate::peer::log_link::exec_of;
@@ -45,6 +45,9 @@ impl Daemon {
     pub(crate) fn carry_out(&mut self, effect: Effect) {
         if self.must_wait(&effect) {
             return self.stages.shutdown.sweep.hold(effect, self.stages.recovery.is_resuming);
+        }
+        if let Some((id, error)) = self.lacks_protection(&effect) {
+            return self.done(id, Done::Failed { error });
         }
         self.catch_up_before(&effect);
         self.tell_of_settings(&effect);
@@ -135,6 +138,18 @@ impl Daemon {
         }
     }
 
+    /// With `MissingProtection=refuse`, why a slice or a mount is not begun. Others are asked when their processes are.
+    fn lacks_protection(&self, effect: &Effect) -> Option<(EffectId, String)> {
+        let (id, settings) = match effect {
+            Effect::MakeCgroup { id, settings, .. } => (*id, settings),
+            Effect::Mount { id, settings, remount: false, .. } => (*id, settings),
+            _ => return None,
+        };
+        let refuses = self.core.settings().defaults.refuses_missing_protection;
+        let missing = settings.sandbox().first().filter(|_| refuses)?;
+        Some((id, format!("{}= is not applied", missing.setting)))
+    }
+
     /// What is done for many units at once is done before what may meet it.
     fn catch_up_before(&mut self, effect: &Effect) {
         if matches!(
@@ -207,8 +222,7 @@ impl Daemon {
     ) -> Done {
         let before = before.map(|before| self.allowed(unit, before));
         let allowed = self.allowed(unit, settings);
-        let Some(tree) = self.cgroup.groups.tree().cloned() else { return Done::Ok };
-        let missing = self.cgroup.programs.apply(&tree, path, before.as_ref(), &allowed);
+        let missing = self.cgroup.groups.allow(path, before.as_ref(), &allowed);
         let refuses = self.core.settings().defaults.refuses_missing_protection;
         if let Some(first) = missing.first().filter(|_| refuses) {
             return Done::Failed {
@@ -219,10 +233,12 @@ impl Daemon {
         Done::Ok
     }
 
-    /// What a unit's group may use; the slices above it are asked only if it says something of addresses.
+    /// What a unit's group may use; the slices above it are asked only if it says something of packets.
     fn allowed(&self, unit: UnitId, settings: &Compiled) -> Allowed {
-        let says = cgroup_config(settings)
-            .is_some_and(|c| !c.ip_address_allow.is_empty() || !c.ip_address_deny.is_empty());
+        let says = cgroup_config(settings).is_some_and(|c| {
+            let says = !c.ip_address_allow.is_empty() || !c.ip_address_deny.is_empty();
+            says || c.network_interfaces.is_some()
+        });
         let mut slices = Vec::new();
         if says {
             let graph = self.core.graph();
@@ -247,6 +263,21 @@ impl Daemon {
         self.warn_of_limits(unit, not_applied);
         if let Done::Failed { error } = self.allow_group(unit, &path, before, settings) {
             say!("{}: {error}", self.core.graph().name(unit));
+        }
+    }
+
+    /// Has limits hold that are those of the system's start and shutdown, or of the time between.
+    pub(crate) fn follow_phase(&mut self) {
+        let totals = self.core.totals();
+        let phase = match totals.startup_finished && !totals.stopping {
+            true => Phase::Running,
+            false => Phase::Passing,
+        };
+        for unit in self.cgroup.groups.enter_phase(phase) {
+            let settings = self.core.settings().compile_running(self.core.graph().definition(unit));
+            let Some(path) = self.cgroup.groups.path(unit).map(str::to_owned) else { continue };
+            let not_applied = self.cgroup.groups.follow_phase(&path, &settings);
+            self.warn_of_limits(unit, not_applied);
         }
     }
 

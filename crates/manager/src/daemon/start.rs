@@ -34,7 +34,6 @@ use crate::base::host::{lengthen_unix_queues, owns_machine};
 use crate::base::say::say;
 use crate::base::token;
 use crate::base::worker_pool::Workers;
-use crate::cgroup::programs::Programs;
 use crate::cgroup::state::CgroupState;
 use crate::cgroup::tree::Groups;
 use crate::cgroup::unwatched::UnwatchedGroups;
@@ -333,7 +332,6 @@ fn make(
         groups,
         unwatched_groups: UnwatchedGroups::default(),
         freezing: BTreeMap::new(),
-        programs: Programs::default(),
     };
     let stages = Stages {
         startup: Startup::new(began),

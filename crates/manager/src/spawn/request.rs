@@ -11,15 +11,15 @@ use warren_core::protocol::event::Spawn;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
-    LOG_SOCKETS, Rlimit, Scheduling, Served, ServedGroup, ServedUser, StdInput, StdOutput,
-    TerminalUse, TtyMode, View, WorkingDirectory,
+    LOG_SOCKETS, Label, Numa, Rlimit, Scheduling, SecurityModule, Served, ServedGroup, ServedUser,
+    StdInput, StdOutput, TerminalUse, TtyMode, View, WorkingDirectory,
 };
 use warren_sandbox::credentials;
 use warren_sandbox::mounts::Plan;
 use warren_unit::config::{
     Command, Copies, CpuSchedulingPolicy, ExecConfig, ExecDirectory, ExecDirectoryPath, Input,
-    IoSchedulingClass, KeyringMode, NotifyAccess, Output, Personality, Resource, SandboxSetting,
-    ServiceConfig, UnsetEnvironment, WorkingDirectory as Place, expand,
+    IoSchedulingClass, KeyringMode, NotifyAccess, NumaNodes, Output, Personality, Resource,
+    SandboxSetting, ServiceConfig, UnsetEnvironment, WorkingDirectory as Place, expand,
 };
 use warren_unit::{Context, Scope};
 
@@ -189,6 +189,9 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
             .map(|set| set.ranges().iter().flat_map(|&(low, high)| low..=high).collect()),
         io_priority: io_priority(exec),
         timer_slack_ns: exec.timer_slack_nsec,
+        coredump_filter: exec.coredump_filter,
+        numa: numa(exec),
+        cpu_affinity_of_nodes: exec.cpu_affinity_of_nodes,
         keyring: match exec.keyring_mode {
             KeyringMode::Inherit => Keyring::Inherit,
             KeyringMode::Private => Keyring::Private,
@@ -203,6 +206,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     if !privileged {
         restrict(&mut spec, exec, host.context.scope);
         spec.system_call_filter = host.system_call_filter.to_vec();
+        spec.labels = labels(exec);
     }
     spec.view = view(spawn, exec, host, &spec, privileged);
     // The packet's fds are the ones handed over, in order; the standard streams refer to them by index.
@@ -388,6 +392,31 @@ fn is_admin(spec: &ExecSpec, scope: Scope) -> bool {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
     let is_root = spec.keeps_ids || matches!(spec.user.as_deref(), None | Some("root" | "0"));
     scope == Scope::System && (is_root || spec.ambient_capabilities & CAP_SYS_ADMIN != 0)
+}
+
+fn numa(exec: &ExecConfig) -> Option<Numa> {
+    let policy = exec.numa_policy.map(|policy| policy as u8);
+    let nodes = match &exec.numa_nodes {
+        None if policy.is_none() && !exec.cpu_affinity_of_nodes => return None,
+        None => Some(Vec::new()),
+        Some(NumaNodes::All) => None,
+        Some(NumaNodes::Listed(set)) => Some(set.ranges().to_vec()),
+    };
+    Some(Numa { policy, nodes })
+}
+
+/// Labels of security modules; they are not set for commands that keep all privileges.
+fn labels(exec: &ExecConfig) -> Vec<Label> {
+    let all = [
+        (SecurityModule::Smack, &exec.smack_label),
+        (SecurityModule::Selinux, &exec.selinux_context),
+        (SecurityModule::Apparmor, &exec.apparmor_profile),
+    ];
+    let one = |(module, asked): (SecurityModule, &Option<warren_unit::config::Label>)| {
+        let asked = asked.as_ref()?;
+        Some(Label { module, label: asked.label.to_string(), is_optional: asked.is_optional })
+    };
+    all.into_iter().filter_map(one).collect()
 }
 
 fn search_path(exec: &ExecConfig, context: &Context) -> String {
@@ -659,7 +688,9 @@ fn unset_words(exec: &ExecConfig) -> Vec<String> {
         Some(value) => format!("{}={value}", unset.name),
         None => unset.name.to_string(),
     };
-    exec.unset_environment.iter().map(word).collect()
+    // With `DynamicUser=` nobody has a home, not even who is in the user database; as systemd 252 has it.
+    let of_dynamic = ["HOME", "SHELL"].into_iter().filter(|_| exec.dynamic_user);
+    exec.unset_environment.iter().map(word).chain(of_dynamic.map(str::to_owned)).collect()
 }
 
 // ---- file descriptors ----

@@ -1,14 +1,15 @@
 //! What units see of the file system: plans of mounts, made once for each content, and what a spawn adds to one.
 
-use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use warren_init::protocol::exec::{Directories, LOG_SOCKETS, Missing, View};
 use warren_sandbox::credentials::{self, Credential};
 use warren_sandbox::mounts::{Content, Entry, Plan, Shared, Tmpfs};
 use warren_sys::tree::PRIVATE;
-use warren_unit::config::{ExecConfig, SandboxSetting};
+use warren_unit::config::{ExecConfig, Label, SandboxSetting};
 
+use crate::base::by_content::ByContent;
 use crate::spawn::namespaces;
 use warren_unit::value::plain_words;
 
@@ -19,9 +20,14 @@ const KEPT_MAX: usize = 1024;
 type AskedFor = Vec<(&'static str, Box<str>)>;
 
 /// The plans of the units that were started, by what they ask for.
-#[derive(Default)]
 pub(crate) struct Views {
-    kept: BTreeMap<AskedFor, Arc<Plan>>,
+    plans: ByContent<AskedFor, Arc<Plan>>,
+}
+
+impl Default for Views {
+    fn default() -> Views {
+        Views { plans: ByContent::new(KEPT_MAX) }
+    }
 }
 
 impl Views {
@@ -33,15 +39,8 @@ impl Views {
         if asked.is_empty() {
             return Arc::default();
         }
-        if let Some(plan) = self.kept.get(&asked) {
-            return plan.clone();
-        }
-        let plan = Arc::new(compile(&asked));
-        if self.kept.len() >= KEPT_MAX {
-            self.kept.clear();
-        }
-        self.kept.insert(asked, plan.clone());
-        plan
+        let made = self.plans.get(asked, |asked| Ok::<_, Infallible>(Arc::new(compile(asked))));
+        made.unwrap_or_else(|never| match never {})
     }
 }
 
@@ -124,7 +123,8 @@ fn made_directories(set: &Directories, has_root: bool) -> Vec<Entry> {
         let path = if has_root { format!("{base}/{name}") } else { source.clone() };
         bound(source, path, false)
     };
-    let content = Content::Tmpfs(Tmpfs::with_options("ro,nosuid,nodev,noexec"));
+    let content =
+        Content::Tmpfs(Tmpfs::with_options("ro,nosuid,nodev,noexec,size=64k,nr_inodes=1k"));
     let path = format!("{base}/{PRIVATE}");
     let others = Entry { path, in_root: true, optional: false, content };
     let others = (*private && !has_root).then_some(others);
@@ -149,7 +149,15 @@ pub(crate) fn missing_settings(exec: &ExecConfig, missing: Missing) -> Vec<&'sta
             || missing.network && own.network != Shared::Host
             || missing.ipc && own.ipc != Shared::Host
     };
-    exec.protections.iter().filter(is_missing).map(|asked| asked.setting).collect()
+    let labels = [
+        ("SELinuxContext", &exec.selinux_context),
+        ("AppArmorProfile", &exec.apparmor_profile),
+        ("SmackProcessLabel", &exec.smack_label),
+    ];
+    let has_label = |(_, label): &(&str, &Option<Label>)| label.is_some();
+    let labels = labels.into_iter().filter(|label| missing.labels && has_label(label));
+    let others = exec.protections.iter().filter(is_missing).map(|asked| asked.setting);
+    others.chain(labels.map(|(setting, _)| setting)).collect()
 }
 
 #[cfg(test)]

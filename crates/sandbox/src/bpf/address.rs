@@ -6,7 +6,7 @@ use super::instruction::{
     CONTEXT, FRAME, Instruction, R, RESULT, add, and, answer, call, copy, exit, load, set,
     skip_unless, to_end,
 };
-use super::{ALLOW, DENY};
+use super::{ALLOW, DENY, interface};
 
 /// Addresses that begin alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,11 +93,16 @@ const LOAD_BYTES: i32 = 26;
 /// Where the address is on the stack.
 const STACK_AT: i16 = -16;
 
-/// The program for packets of one direction.
+/// The program for packets of one direction. `devices`: which network devices may be used, by lists of numbers that
+/// each have to agree, and whether they say which may or which may not.
 ///
 /// # Errors
 /// There are more than [`PREFIXES_MAX`].
-pub fn program(lists: &Lists, direction: Direction) -> Result<Vec<Instruction>, String> {
+pub fn program(
+    lists: &Lists,
+    devices: &[(bool, Vec<u32>)],
+    direction: Direction,
+) -> Result<Vec<Instruction>, String> {
     let count = lists.allow.len() + lists.deny.len();
     if count > PREFIXES_MAX {
         return Err(format!("{count} addresses are more than {PREFIXES_MAX}"));
@@ -108,7 +113,20 @@ pub fn program(lists: &Lists, direction: Direction) -> Result<Vec<Instruction>, 
         Direction::Ingress => (12, 8),
         Direction::Egress => (16, 24),
     };
-    let mut out = vec![copy(PACKET, CONTEXT), load(PROTOCOL, CONTEXT, PROTOCOL_AT)];
+    let mut out = Vec::new();
+    for (is_allowed, indexes) in devices {
+        if *is_allowed && indexes.is_empty() {
+            // The kernel takes no instructions that are never reached.
+            out.extend(answer(DENY));
+            return Ok(out);
+        }
+        out.extend(interface::refusals(*is_allowed, indexes));
+    }
+    if count == 0 {
+        out.extend(answer(ALLOW));
+        return Ok(out);
+    }
+    out.extend([copy(PACKET, CONTEXT), load(PROTOCOL, CONTEXT, PROTOCOL_AT)]);
     for (protocol, at, bytes) in [(IP4, at4, 4), (IP6, at6, 16)] {
         let family = family(lists, at, bytes);
         out.push(skip_unless(PROTOCOL, i32::from(protocol.to_be()), to_end(0, family.len() + 1)));

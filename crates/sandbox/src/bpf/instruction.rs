@@ -72,6 +72,26 @@ pub fn skip_unless(register: R, constant: i32, skip: i16) -> Instruction {
     make(0x56, register, R(0), skip, constant)
 }
 
+/// `if (register == constant) skip`, 32 bits.
+pub fn skip_if(register: R, constant: i32, skip: i16) -> Instruction {
+    make(0x16, register, R(0), skip, constant)
+}
+
+/// `if (register < constant) skip`, 32 bits without a sign.
+pub fn skip_if_below(register: R, constant: i32, skip: i16) -> Instruction {
+    make(0xa6, register, R(0), skip, constant)
+}
+
+/// `if (register > constant) skip`, 32 bits without a sign.
+pub fn skip_if_above(register: R, constant: i32, skip: i16) -> Instruction {
+    make(0x26, register, R(0), skip, constant)
+}
+
+/// The 16 bits of a register in the order of the network become those of this machine.
+pub fn from_network_16(register: R) -> Instruction {
+    make(0xdc, register, R(0), 0, 16)
+}
+
 /// Calls a function of the kernel.
 pub fn call(function: i32) -> Instruction {
     make(0x85, R(0), R(0), 0, function)

@@ -37,6 +37,13 @@ fn run(program: &[Instruction], context: &[u32], packet: &[u8]) -> u64 {
             }
             0x56 if r[to] as u32 != i.constant as u32 => at = skip(at),
             0x56 => {}
+            0x16 if r[to] as u32 == i.constant as u32 => at = skip(at),
+            0x16 => {}
+            0xa6 if (r[to] as u32) < i.constant as u32 => at = skip(at),
+            0xa6 => {}
+            0x26 if r[to] as u32 > i.constant as u32 => at = skip(at),
+            0x26 => {}
+            0xdc => r[to] = u64::from(u16::from_be(r[to] as u16)),
             0x05 => at = skip(at),
             0x85 => {
                 assert_eq!(i.constant, 26);
@@ -98,7 +105,7 @@ fn goes(lists: &Lists, address: &str) -> bool {
     let one = |direction, at: usize| {
         let mut packet = vec![0xaa; 40];
         packet[at..at + octets.len()].copy_from_slice(&octets);
-        let program = address::program(lists, direction).expect("short");
+        let program = address::program(lists, &[], direction).expect("short");
         let context = [0, 0, 0, 0, u32::from(protocol.to_be())];
         assert_eq!(run(&program, &context, &packet[..4]), 0, "what is too short does not go");
         run(&program, &context, &packet) == 1
@@ -130,7 +137,7 @@ fn whom_a_unit_talks_to_is_on_the_lists() {
     assert!(!goes(&open, "11.255.0.1") && goes(&open, "12.0.0.1"));
     assert!(!goes(&open, "ff02::1") && goes(&open, "fe80::1"));
     // What is no IP packet is not looked at.
-    let program = address::program(&closed, Direction::Egress).expect("short");
+    let program = address::program(&closed, &[], Direction::Egress).expect("short");
     assert_eq!(run(&program, &[0, 0, 0, 0, 0x0608], &[]), 1);
 }
 
@@ -140,7 +147,68 @@ fn words_that_are_no_addresses_are_none() {
         assert_eq!(Prefix::parse(wrong), None, "{wrong}");
     }
     let many = Lists { allow: vec![lists("::1", "").allow[0]; PREFIXES_MAX + 1], deny: vec![] };
-    assert!(address::program(&many, Direction::Ingress).is_err());
+    assert!(address::program(&many, &[], Direction::Ingress).is_err());
     let most = Lists { allow: vec![lists("::1", "").allow[0]; PREFIXES_MAX], deny: vec![] };
-    assert!(address::program(&most, Direction::Ingress).is_ok());
+    assert!(address::program(&most, &[], Direction::Ingress).is_ok());
+}
+
+#[test]
+fn ports_are_bound_as_the_lists_say() {
+    use super::bind::{self, Family, Rule, Rules};
+    const TCP: u32 = 6;
+    const UDP: u32 = 17;
+    let rules = |allow: &str, deny: &str| {
+        let list = |text: &str| {
+            text.split_whitespace().map(|word| Rule::parse(word).expect("a rule")).collect()
+        };
+        Rules { allow: list(allow), deny: list(deny) }
+    };
+    let binds = |rules: &Rules, family, protocol: u32, port: u16| {
+        let mut context = [0; 10];
+        (context[6], context[9]) = (u32::from(port.to_be()), protocol);
+        run(&bind::program(rules, family), &context, &[]) == 1
+    };
+    use Family::{Ip4, Ip6};
+    let closed = rules("ipv6:10000-65535 tcp:80 ipv4:udp:53", "any");
+    for (family, protocol, port, expected) in [
+        (Ip6, TCP, 10000, true),
+        (Ip6, UDP, 65535, true),
+        (Ip6, TCP, 9999, false),
+        (Ip4, TCP, 10000, false),
+        (Ip4, TCP, 80, true),
+        (Ip6, TCP, 80, true),
+        (Ip4, UDP, 80, false),
+        (Ip4, UDP, 53, true),
+        (Ip6, UDP, 53, false),
+        (Ip4, TCP, 0, false),
+    ] {
+        assert_eq!(
+            binds(&closed, family, protocol, port),
+            expected,
+            "{family:?} {protocol} {port}"
+        );
+    }
+    let open = rules("", "ipv6 1-1023");
+    assert!(!binds(&open, Ip6, TCP, 5000) && binds(&open, Ip4, TCP, 1024));
+    assert!(!binds(&open, Ip4, TCP, 1023) && binds(&open, Ip4, UDP, 0));
+}
+
+#[test]
+fn packets_go_over_the_devices_of_the_lists() {
+    let goes = |lists: &Lists, devices: &[(bool, Vec<u32>)], device: u32| {
+        let program = address::program(lists, devices, Direction::Egress).expect("short");
+        let mut context = [0; 11];
+        (context[4], context[10]) = (u32::from(0x0608u16), device);
+        run(&program, &context, &[]) == 1
+    };
+    let none = Lists::default();
+    let two = [(true, vec![2, 3])];
+    assert!(goes(&none, &two, 2) && goes(&none, &two, 3) && !goes(&none, &two, 4));
+    let not = [(false, vec![2, 3])];
+    assert!(!goes(&none, &not, 2) && !goes(&none, &not, 3) && goes(&none, &not, 4));
+    let both = [(true, vec![2, 3]), (false, vec![3])];
+    assert!(goes(&none, &both, 2) && !goes(&none, &both, 3) && !goes(&none, &both, 4));
+    assert!(!goes(&none, &[(true, vec![])], 2) && goes(&none, &[(false, vec![])], 2));
+    let closed = lists("localhost", "any");
+    assert!(goes(&closed, &two, 2) && !goes(&closed, &two, 4));
 }

@@ -100,7 +100,7 @@ pub fn arrange(mut entries: Vec<Entry>, root: &str) -> Vec<Step> {
     let mut outer: Vec<Outer> = Vec::new();
     for group in entries.chunk_by(|a, b| a.path == b.path) {
         let Some(Entry { path, .. }) = group.first() else { continue };
-        while outer.last().is_some_and(|o| !is_below(path, &o.path)) {
+        while outer.last().is_some_and(|o| below(path, &o.path).is_none()) {
             outer.pop();
         }
         let optional = group.iter().all(|entry| entry.optional);
@@ -252,10 +252,7 @@ fn source_of(path: &str, base: &Base) -> Source {
 fn origin(path: &str, base: &Base) -> Option<String> {
     match base {
         Base::Host(root) => Some(joined(root, path)),
-        Base::Bound { source, at } => {
-            let below = path.strip_prefix(at.trim_end_matches('/')).unwrap_or_default();
-            Some(joined(source, below))
-        }
+        Base::Bound { source, at } => Some(joined(source, below(path, at).unwrap_or_default())),
         Base::Made => None,
     }
 }
@@ -279,10 +276,11 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 
-/// Whether a path is the other or below it.
-fn is_below(path: &str, outer: &str) -> bool {
-    path == outer || {
-        let rest = path.strip_prefix(outer.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.starts_with('/'))
+/// What a path is below another, with a slash before it; empty if it is the other itself, nothing if it lies elsewhere.
+pub fn below<'a>(path: &'a str, outer: &str) -> Option<&'a str> {
+    if path == outer {
+        return Some("");
     }
+    let rest = path.strip_prefix(outer.trim_end_matches('/'))?;
+    rest.starts_with('/').then_some(rest)
 }

@@ -54,6 +54,10 @@ impl Plan {
             "ProtectHome" => self.protect_home(word),
             "ProtectKernelTunables" => {
                 self.extend(&TUNABLES, &READ_ONLY);
+                // That is for ProtectControlGroups= to say, as systemd 252 has it: a unit may manage its own groups.
+                if !self.entries.iter().any(|entry| entry.path == CONTROL_GROUPS) {
+                    self.extend(&[CONTROL_GROUPS], &AS_IT_IS);
+                }
                 self.extend(&KERNEL_MEMORY, &Content::Inaccessible);
             }
             "ProtectKernelModules" => self.extend(&MODULES, &Content::Inaccessible),
@@ -127,6 +131,7 @@ impl Plan {
             _ => READ_ONLY,
         };
         self.namespaces.control_groups = content != READ_ONLY;
+        self.entries.retain(|e| !(e.optional && e.path == CONTROL_GROUPS && e.content == AS_IT_IS));
         self.extend(&[CONTROL_GROUPS], &content);
     }
 

@@ -1,7 +1,7 @@
 //! Plans as text: settings on one line, steps on the next.
 
 use super::arrange::{Source, Step, arrange, attribute, joined};
-use super::{Content, Entry, Plan, Purpose, Shared, Taken, UserMap};
+use super::{Access, Content, Entry, Plan, Purpose, Shared, Taken, UserMap};
 
 fn plan(settings: &str) -> Plan {
     let mut plan = Plan::default();
@@ -272,4 +272,37 @@ proptest::proptest! {
             assert!(!below, "{}", step.target);
         }
     }
+}
+
+#[test]
+fn a_path_is_below_another_by_its_parts() {
+    use super::arrange::below;
+    for (path, outer, expected) in [
+        ("/a/b", "/a", Some("/b")),
+        ("/a/b", "/a/", Some("/b")),
+        ("/a", "/a", Some("")),
+        ("/a", "/", Some("/a")),
+        ("/", "/", Some("")),
+        ("/ab", "/a", None),
+        ("/a", "/a/b", None),
+        ("/b", "/a", None),
+    ] {
+        assert_eq!(below(path, outer), expected, "{path} {outer}");
+    }
+}
+
+#[test]
+fn the_tree_of_control_groups_is_closed_by_its_own_setting_alone() {
+    let of = |settings: &[&str]| {
+        let mut plan = Plan::default();
+        for setting in settings {
+            plan.take(setting, &["yes"], &mut Vec::new());
+        }
+        let groups = plan.entries.into_iter().filter(|entry| entry.path == "/sys/fs/cgroup");
+        groups.map(|entry| entry.content).collect::<Vec<_>>()
+    };
+    let access = |write| Content::Access(Access { write: Some(write), execute: None });
+    assert_eq!(of(&["ProtectKernelTunables"]), [access(true)]);
+    assert_eq!(of(&["ProtectKernelTunables", "ProtectControlGroups"]), [access(false)]);
+    assert_eq!(of(&["ProtectControlGroups", "ProtectKernelTunables"]), [access(false)]);
 }

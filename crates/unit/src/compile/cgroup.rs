@@ -9,6 +9,8 @@ use crate::escape::simplify_path;
 use crate::name::{UnitName, UnitType};
 use crate::settings::{Id, id};
 use crate::value::{self, Fault};
+use warren_sandbox::bpf::bind::{RULES_MAX, Rule, Rules};
+use warren_sandbox::bpf::interface::{self, Interfaces};
 
 impl Unit<'_> {
     pub(super) fn cgroup(&self) -> CgroupConfig {
@@ -125,6 +127,11 @@ impl Unit<'_> {
         config.memory_limit = ceiling(id!(Cgroup "MemoryLimit"));
         config.memory_swap_max = limit(id!(Cgroup "MemorySwapMax"));
         config.memory_zswap_max = limit(id!(Cgroup "MemoryZSwapMax"));
+        config.startup_memory_low = limit(id!(Cgroup "StartupMemoryLow"));
+        config.startup_memory_high = ceiling(id!(Cgroup "StartupMemoryHigh"));
+        config.startup_memory_max = ceiling(id!(Cgroup "StartupMemoryMax"));
+        config.startup_memory_swap_max = limit(id!(Cgroup "StartupMemorySwapMax"));
+        config.startup_memory_zswap_max = limit(id!(Cgroup "StartupMemoryZSwapMax"));
         config.default_memory_min = limit(id!(Cgroup "DefaultMemoryMin"));
         config.default_memory_low = limit(id!(Cgroup "DefaultMemoryLow"));
     }
@@ -168,6 +175,11 @@ impl Unit<'_> {
     fn devices(&self, config: &mut CgroupConfig) {
         config.ip_address_allow = self.addresses(id!(Cgroup "IPAddressAllow"));
         config.ip_address_deny = self.addresses(id!(Cgroup "IPAddressDeny"));
+        config.socket_bind = Rules {
+            allow: self.bind_rules(id!(Cgroup "SocketBindAllow")),
+            deny: self.bind_rules(id!(Cgroup "SocketBindDeny")),
+        };
+        config.network_interfaces = self.network_interfaces();
         config.device_policy = self
             .merged
             .word(id!(Cgroup "DevicePolicy"), DevicePolicy::from_word)
@@ -210,6 +222,49 @@ impl Unit<'_> {
         out.sort_unstable();
         out.dedup();
         out
+    }
+
+    fn bind_rules(&self, id: Id) -> Vec<Rule> {
+        let mut out = Vec::new();
+        for entry in self.merged.list(id) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            let message = match Rule::parse(text.trim()) {
+                Some(_) if out.len() >= RULES_MAX => format!("there are more than {RULES_MAX}"),
+                Some(rule) => {
+                    out.push(rule);
+                    continue;
+                }
+                None => format!("'{text}' is not a rule for sockets"),
+            };
+            self.merged.fault(entry, Code::BadValue, &Fault::new(0, message));
+        }
+        out
+    }
+
+    fn network_interfaces(&self) -> Option<Interfaces> {
+        let mut list = None;
+        for entry in self.merged.list(id!(Cgroup "RestrictNetworkInterfaces")) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            let (inverted, text) = match text.strip_prefix('~') {
+                Some(rest) => (true, rest),
+                None => (false, &*text),
+            };
+            let mut names: Vec<Box<str>> = Vec::new();
+            for name in value::plain_words(text) {
+                match interface::is_name(&name) && names.len() < interface::NAMES_MAX {
+                    true => names.push(name.into()),
+                    false => {
+                        let message = format!("'{name}' is not a network device");
+                        self.merged.fault(entry, Code::BadValue, &Fault::new(0, message));
+                    }
+                }
+            }
+            // What is wrong as a whole restricts nothing, as a list that is empty would restrict all.
+            if !names.is_empty() {
+                Interfaces::take(&mut list, inverted, names);
+            }
+        }
+        list
     }
 
     fn oom(&self, config: &mut CgroupConfig) {

@@ -58,6 +58,37 @@ const FACILITIES: [&str; 24] = [
     "local7",
 ];
 
+/// What stands for the processors of `NUMAMask=`.
+const NUMA: &str = "numa";
+
+/// The bits of a word of `CoredumpFilter=`.
+fn coredump_bits(word: &str) -> Option<u32> {
+    const TYPES: [&str; 9] = [
+        "private-anonymous",
+        "shared-anonymous",
+        "private-file-backed",
+        "shared-file-backed",
+        "elf-headers",
+        "private-huge",
+        "shared-huge",
+        "private-dax",
+        "shared-dax",
+    ];
+    const DEFAULT: u32 = 0x33;
+    match word {
+        "all" => Some((1 << TYPES.len()) - 1),
+        "default" => Some(DEFAULT),
+        _ => match TYPES.iter().position(|name| *name == word) {
+            Some(bit) => Some(1 << bit),
+            None => {
+                let digits = word.strip_prefix("0x").unwrap_or(word);
+                let is_number = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+                u32::from_str_radix(digits, 16).ok().filter(|_| is_number)
+            }
+        },
+    }
+}
+
 impl Unit<'_> {
     pub(super) fn exec(&self) -> ExecConfig {
         let merged = &self.merged;
@@ -91,6 +122,13 @@ impl Unit<'_> {
                 .word(id!(Exec "KeyringMode"), KeyringMode::from_word)
                 .unwrap_or(self.default_keyring()),
             timer_slack_nsec: merged.value(id!(Exec "TimerSlackNSec"), nanoseconds),
+            coredump_filter: self.coredump_filter(),
+            numa_policy: merged.word(id!(Exec "NUMAPolicy"), NumaPolicy::from_word),
+            numa_nodes: self.numa_nodes(),
+            cpu_affinity_of_nodes: self.has_affinity_of_nodes(),
+            selinux_context: self.label(id!(Exec "SELinuxContext")),
+            apparmor_profile: self.label(id!(Exec "AppArmorProfile")),
+            smack_label: self.label(id!(Exec "SmackProcessLabel")),
             set_login_environment: merged.optional_flag(id!(Exec "SetLoginEnvironment")),
             sandbox: self.sandbox(),
             protections: self.protecting(Status::Applied),
@@ -133,6 +171,50 @@ impl Unit<'_> {
                 None => config.protections.push(SandboxSetting { setting, value: value.into() }),
             }
         }
+    }
+
+    /// Words and numbers in base 16 (systemd.exec(5), "CoredumpFilter=").
+    fn coredump_filter(&self) -> Option<u32> {
+        let mut bits = None;
+        for (entry, at, word) in self.merged.words(id!(Exec "CoredumpFilter")) {
+            match coredump_bits(&word) {
+                Some(more) => *bits.get_or_insert(0) |= more,
+                None => {
+                    let message = format!("'{word}' is not a type of mappings");
+                    self.merged.fault(&entry, Code::BadValue, &Fault::new(at, message));
+                }
+            }
+        }
+        bits
+    }
+
+    fn numa_nodes(&self) -> Option<NumaNodes> {
+        let mut set = IndexSet::default();
+        for entry in self.merged.list(id!(Exec "NUMAMask")) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            if text == "all" {
+                return Some(NumaNodes::All);
+            }
+            match value::indexes(&text) {
+                Ok(more) => set.extend(&more),
+                Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
+            }
+        }
+        (!set.is_empty()).then_some(NumaNodes::Listed(set))
+    }
+
+    fn has_affinity_of_nodes(&self) -> bool {
+        let list = self.merged.list(id!(Exec "CPUAffinity"));
+        list.iter().any(|entry| entry.value == NUMA)
+    }
+
+    fn label(&self, id: Id) -> Option<Label> {
+        let text = self.merged.text(id)?;
+        let (is_optional, label) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, &*text),
+        };
+        (!label.is_empty()).then(|| Label { label: label.into(), is_optional })
     }
 
     fn supplementary_groups(&self) -> Vec<Box<str>> {
@@ -398,9 +480,7 @@ impl Unit<'_> {
         let mut set = IndexSet::default();
         for entry in self.merged.list(id) {
             let Some(text) = self.merged.expand(entry) else { continue };
-            if id == id!(Exec "CPUAffinity") && text == "numa" {
-                let text = "numa adds no processors: NUMAMask= has no effect yet";
-                self.merged.remark(entry, Code::NotActedOn, 0, text);
+            if id == id!(Exec "CPUAffinity") && text == NUMA {
                 continue;
             }
             match value::indexes(&text) {
@@ -462,7 +542,11 @@ impl Unit<'_> {
             }
         }
         let paths = found.into_iter();
-        paths.map(|(path, symlinks)| ExecDirectoryPath { path, symlinks }).collect()
+        let mut paths: Vec<ExecDirectoryPath> =
+            paths.map(|(path, symlinks)| ExecDirectoryPath { path, symlinks }).collect();
+        // As paths are ordered: what is below a directory follows it.
+        paths.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
+        paths
     }
 
     fn capabilities(&self, config: &mut ExecConfig) {

@@ -437,13 +437,12 @@ fn what_has_no_effect_is_said() {
 }
 
 #[test]
-fn processors_of_a_numa_mask_are_told_not_to_be_acted_on() {
+fn processors_of_a_numa_mask_are_no_list_for_others() {
     let (config, said) = service("CPUAffinity=numa\nCPUAffinity=\"0\" 1\nAllowedCPUs=numa");
+    assert!(config.exec.cpu_affinity_of_nodes);
     assert_eq!(config.exec.cpu_affinity.map(|set| set.to_string()).as_deref(), Some("0-1"));
-    let want = [
-        "f:5:13: warning: AllowedCPUs=: 'numa' is not a number or range, ignored [bad-value]",
-        "f:3:13: warning: CPUAffinity=: numa adds no processors: NUMAMask= has no effect yet [not-acted-on]",
-    ];
+    let want =
+        ["f:5:13: warning: AllowedCPUs=: 'numa' is not a number or range, ignored [bad-value]"];
     assert_eq!(said, want);
 }
 
@@ -479,6 +478,49 @@ fn what_is_off_protects_nothing_and_is_not_said() {
     let all = with("a.service", &[text, dropin], |c| c.check());
     let shown: Vec<&str> = all.iter().map(|d| d.message.as_ref()).collect();
     assert_eq!(shown, ["RemoveIPC=: 'rubbish' is neither yes nor no, ignored",]);
+}
+
+#[test]
+fn what_may_be_bound_and_used_is_read_from_lists() {
+    let (config, said) = service(
+        "SocketBindAllow=tcp:80\nSocketBindAllow=\nSocketBindAllow=ipv4:udp:1-5\nSocketBindDeny=any\n\
+         SocketBindDeny=0\nRestrictNetworkInterfaces=~eth0 lo\nRestrictNetworkInterfaces=lo a/b\n",
+    );
+    let cgroup = &config.cgroup;
+    let shown = |rules: &[warren_sandbox::bpf::bind::Rule]| {
+        rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(shown(&cgroup.socket_bind.allow), "ipv4:udp:1-5");
+    assert_eq!(shown(&cgroup.socket_bind.deny), "any");
+    let list = cgroup.network_interfaces.as_ref().expect("a list");
+    assert_eq!((list.is_allowed, list.names.join(" ")), (false, "eth0".to_owned()));
+    assert_eq!(
+        said,
+        [
+            "f:7:16: warning: SocketBindDeny=: '0' is not a rule for sockets, ignored [bad-value]",
+            "f:9:27: warning: RestrictNetworkInterfaces=: 'a/b' is not a network device, ignored [bad-value]",
+        ]
+    );
+}
+
+#[test]
+fn dumps_nodes_and_labels_are_read() {
+    let (config, said) = service(
+        "CoredumpFilter=elf-headers 0x20\nCoredumpFilter=private-dax rubbish\nNUMAPolicy=bind\nNUMAMask=0-1\n\
+         NUMAMask=3\nAppArmorProfile=-profile\nSELinuxContext=a:b:c\nSmackProcessLabel=\n",
+    );
+    let exec = config.exec;
+    assert_eq!(exec.coredump_filter, Some(0x10 | 0x20 | 0x80));
+    let Some(NumaNodes::Listed(nodes)) = &exec.numa_nodes else { panic!("{:?}", exec.numa_nodes) };
+    assert_eq!((exec.numa_policy, nodes.ranges()), (Some(NumaPolicy::Bind), &[(0, 1), (3, 3)][..]));
+    let label = |label: Option<Label>| label.map(|l| (l.label.to_string(), l.is_optional));
+    assert_eq!(label(exec.apparmor_profile), Some(("profile".to_owned(), true)));
+    assert_eq!(label(exec.selinux_context), Some(("a:b:c".to_owned(), false)));
+    assert_eq!(label(exec.smack_label), None);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(service("CoredumpFilter=all").0.exec.coredump_filter, Some(0x1ff));
+    assert_eq!(service("CoredumpFilter=all\nCoredumpFilter=").0.exec.coredump_filter, None);
+    assert_eq!(service("NUMAMask=all\nNUMAMask=").0.exec.numa_nodes, None);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 pub use warren_sandbox::bpf::address::Prefix;
+use warren_sandbox::bpf::bind::Rules;
+use warren_sandbox::bpf::interface::Interfaces;
 
 use crate::name::UnitName;
 
@@ -189,6 +191,16 @@ pub struct CgroupConfig {
     pub memory_swap_max: Option<Limit>,
     /// MemoryZSwapMax=
     pub memory_zswap_max: Option<Limit>,
+    /// StartupMemoryLow=
+    pub startup_memory_low: Option<Limit>,
+    /// StartupMemoryHigh=
+    pub startup_memory_high: Option<Limit>,
+    /// StartupMemoryMax=
+    pub startup_memory_max: Option<Limit>,
+    /// StartupMemorySwapMax=
+    pub startup_memory_swap_max: Option<Limit>,
+    /// StartupMemoryZSwapMax=
+    pub startup_memory_zswap_max: Option<Limit>,
     /// DefaultMemoryMin=
     pub default_memory_min: Option<Limit>,
     /// DefaultMemoryLow=
@@ -219,6 +231,10 @@ pub struct CgroupConfig {
     pub ip_address_allow: Vec<Prefix>,
     /// IPAddressDeny=
     pub ip_address_deny: Vec<Prefix>,
+    /// SocketBindAllow= and SocketBindDeny=
+    pub socket_bind: Rules,
+    /// RestrictNetworkInterfaces=
+    pub network_interfaces: Option<Interfaces>,
     /// ManagedOOMSwap=
     pub managed_oom_swap: ManagedOom,
     /// ManagedOOMMemoryPressure=
@@ -230,6 +246,32 @@ pub struct CgroupConfig {
 }
 
 impl CgroupConfig {
+    /// What holds while the system starts or shuts down (systemd.resource-control(5), "StartupCPUWeight=").
+    pub fn at_startup(&self) -> CgroupConfig {
+        let mut config = self.clone();
+        let replace = |value: &mut Option<Limit>, other: &Option<Limit>| {
+            if other.is_some() {
+                value.clone_from(other);
+            }
+        };
+        config.cpu_weight = self.startup_cpu_weight.or(self.cpu_weight);
+        config.io_weight = self.startup_io_weight.or(self.io_weight);
+        for (value, other) in [
+            (&mut config.allowed_cpus, &self.startup_allowed_cpus),
+            (&mut config.allowed_memory_nodes, &self.startup_allowed_memory_nodes),
+        ] {
+            if other.is_some() {
+                value.clone_from(other);
+            }
+        }
+        replace(&mut config.memory_low, &self.startup_memory_low);
+        replace(&mut config.memory_high, &self.startup_memory_high);
+        replace(&mut config.memory_max, &self.startup_memory_max);
+        replace(&mut config.memory_swap_max, &self.startup_memory_swap_max);
+        replace(&mut config.memory_zswap_max, &self.startup_memory_zswap_max);
+        config
+    }
+
     /// Nothing set, accounting off.
     pub fn empty() -> CgroupConfig {
         CgroupConfig {
@@ -257,6 +299,11 @@ impl CgroupConfig {
             memory_limit: None,
             memory_swap_max: None,
             memory_zswap_max: None,
+            startup_memory_low: None,
+            startup_memory_high: None,
+            startup_memory_max: None,
+            startup_memory_swap_max: None,
+            startup_memory_zswap_max: None,
             default_memory_min: None,
             default_memory_low: None,
             tasks_max: None,
@@ -272,6 +319,8 @@ impl CgroupConfig {
             device_allow: Vec::new(),
             ip_address_allow: Vec::new(),
             ip_address_deny: Vec::new(),
+            socket_bind: Rules::default(),
+            network_interfaces: None,
             managed_oom_swap: ManagedOom::Auto,
             managed_oom_memory_pressure: ManagedOom::Auto,
             managed_oom_memory_pressure_limit: None,

@@ -166,6 +166,40 @@ words! {
 }
 
 words! {
+    /// NUMAPolicy=, in the order of set_mempolicy(2).
+    NumaPolicy {
+        /// MPOL_DEFAULT
+        Default = "default",
+        /// MPOL_PREFERRED
+        Preferred = "preferred",
+        /// MPOL_BIND
+        Bind = "bind",
+        /// MPOL_INTERLEAVE
+        Interleave = "interleave",
+        /// MPOL_LOCAL
+        Local = "local",
+    }
+}
+
+/// Nodes of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NumaNodes {
+    /// All that there are.
+    All,
+    /// These.
+    Listed(IndexSet),
+}
+
+/// A label of a security module for the processes of a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The label.
+    pub label: Box<str>,
+    /// The `-` before it: the process runs without it where it cannot be set.
+    pub is_optional: bool,
+}
+
+words! {
     /// RuntimeDirectoryPreserve=
     Preserve {
         /// Removed at stop.
@@ -439,6 +473,20 @@ pub struct ExecConfig {
     pub keyring_mode: KeyringMode,
     /// TimerSlackNSec=
     pub timer_slack_nsec: Option<u64>,
+    /// CoredumpFilter=, the bits of core(5).
+    pub coredump_filter: Option<u32>,
+    /// NUMAPolicy=
+    pub numa_policy: Option<NumaPolicy>,
+    /// NUMAMask=
+    pub numa_nodes: Option<NumaNodes>,
+    /// `CPUAffinity=numa`: the processors of those nodes, too.
+    pub cpu_affinity_of_nodes: bool,
+    /// SELinuxContext=
+    pub selinux_context: Option<Label>,
+    /// AppArmorProfile=
+    pub apparmor_profile: Option<Label>,
+    /// SmackProcessLabel=
+    pub smack_label: Option<Label>,
     /// SetLoginEnvironment=
     pub set_login_environment: Option<bool>,
     /// Settings that protect the host and are not applied.
@@ -569,6 +617,13 @@ impl Default for ExecConfig {
             personality: None,
             keyring_mode: KeyringMode::Private,
             timer_slack_nsec: None,
+            coredump_filter: None,
+            numa_policy: None,
+            numa_nodes: None,
+            cpu_affinity_of_nodes: false,
+            selinux_context: None,
+            apparmor_profile: None,
+            smack_label: None,
             set_login_environment: None,
             sandbox: Vec::new(),
             protections: Vec::new(),

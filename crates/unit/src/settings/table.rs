@@ -220,7 +220,9 @@ rows! {
     @Exec Acted Last (Word(Personality::WORDS)): Personality;
     @Exec Acted Last (Raw): LogLevelMax SyslogFacility SyslogLevel;
     @Exec Acted Last (Word(KeyringMode::WORDS)): KeyringMode;
-    @Exec Parsed Last (Raw): NUMAPolicy NUMAMask CoredumpFilter;
+    @Exec Acted Last (Word(NumaPolicy::WORDS)): NUMAPolicy;
+    @Exec Acted Append (Raw): NUMAMask;
+    @Exec Acted Append (Words): CoredumpFilter;
     @Exec Acted Last (Raw): TimerSlackNSec;
     @Exec Acted Append (Words): SecureBits;
     @Exec Acted Last (Bool): SyslogLevelPrefix;
@@ -255,7 +257,8 @@ rows! {
     @Exec Applied Last (Word(&["noaccess", "invisible", "ptraceable", "default"])): ProtectProc;
     @Exec Applied Last (Word(&["all", "pid"])): ProcSubset;
     @Exec Sandbox Last (Raw): RootImage RootHash RootHashSignature RootVerity PAMName
-        SELinuxContext AppArmorProfile SmackProcessLabel UserNamespacePath;
+        UserNamespacePath;
+    @Exec Acted Last (Text): SELinuxContext AppArmorProfile SmackProcessLabel;
     @Exec Applied Last (Raw): NetworkNamespacePath IPCNamespacePath;
     @Exec Applied Last (Raw): SystemCallErrorNumber MountFlags;
     @Exec Sandbox Append (Raw): RootImageOptions MountImages ExtensionImages ExtensionDirectories
@@ -272,25 +275,25 @@ rows! {
     @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting;
     @Cgroup Parsed Last (Bool): IPAccounting CoredumpReceive MemoryZSwapWriteback;
     @Cgroup Acted Last (CpuWeight): CPUWeight;
-    @Cgroup Parsed Last (CpuWeight): StartupCPUWeight;
+    @Cgroup Acted Last (CpuWeight): StartupCPUWeight;
     @Cgroup Acted Last (Percent): CPUQuota;
     @Cgroup Acted Last (Span): CPUQuotaPeriodSec;
     @Cgroup Acted Append (Indexes): AllowedCPUs AllowedMemoryNodes;
-    @Cgroup Parsed Append (Indexes): StartupAllowedCPUs StartupAllowedMemoryNodes;
+    @Cgroup Acted Append (Indexes): StartupAllowedCPUs StartupAllowedMemoryNodes;
     @Cgroup Acted Last (Memory): MemoryMin MemoryLow MemoryHigh MemoryMax MemoryLimit MemorySwapMax
         MemoryZSwapMax;
-    @Cgroup Parsed Last (Memory): DefaultMemoryMin DefaultMemoryLow
-        DefaultStartupMemoryLow StartupMemoryLow StartupMemoryHigh StartupMemoryMax
+    @Cgroup Acted Last (Memory): StartupMemoryLow StartupMemoryHigh StartupMemoryMax
         StartupMemorySwapMax StartupMemoryZSwapMax;
+    @Cgroup Parsed Last (Memory): DefaultMemoryMin DefaultMemoryLow DefaultStartupMemoryLow;
     @Cgroup Acted Last (Tasks): TasksMax;
     @Cgroup Acted Last (WEIGHT): IOWeight;
-    @Cgroup Parsed Last (WEIGHT): StartupIOWeight;
+    @Cgroup Acted Last (WEIGHT): StartupIOWeight;
     @Cgroup Acted Append (Raw): IODeviceWeight IOReadBandwidthMax IOWriteBandwidthMax
         IOReadIOPSMax IOWriteIOPSMax IODeviceLatencyTargetSec;
     @Cgroup Acted Append (Words): IPAddressAllow IPAddressDeny;
     @Cgroup Acted Append (Raw): DeviceAllow;
-    @Cgroup Sandbox Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram SocketBindAllow
-        SocketBindDeny RestrictNetworkInterfaces NFTSet;
+    @Cgroup Acted Append (Raw): SocketBindAllow SocketBindDeny RestrictNetworkInterfaces;
+    @Cgroup Sandbox Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram NFTSet;
     @Cgroup Acted Last (Word(DevicePolicy::WORDS)): DevicePolicy;
     @Cgroup Parsed Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
     @Cgroup Parsed Last (Percent): ManagedOOMMemoryPressureLimit;

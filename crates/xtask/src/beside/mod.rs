@@ -9,6 +9,7 @@
 
 mod cases;
 mod differences;
+mod pairs;
 mod random;
 
 use std::collections::BTreeMap;
@@ -124,10 +125,12 @@ fn groups(names: &[&str]) -> Result<Vec<Group>> {
     let mut paths: Vec<PathBuf> =
         paths.filter(|path| path.extension().is_some_and(|e| e == "txt")).collect();
     paths.sort();
-    let all: Vec<Group> = paths.iter().map(|path| Group::read(path)).collect::<Result<_>>()?;
+    let mut all: Vec<Group> = paths.iter().map(|path| Group::read(path)).collect::<Result<_>>()?;
     if names.is_empty() {
         return Ok(all);
     }
+    // They take their time, and run when they are asked for.
+    all.push(pairs::group()?);
     let picked = |&name: &&str| {
         let (group, case) = name.split_once('/').unwrap_or((name, ""));
         let group = all.iter().find(|g| g.name == group);
@@ -160,7 +163,7 @@ fn both(group: &Group, kept: &Path) -> Result<[Outputs; 2]> {
     let _ = fs::remove_dir_all(kept);
     let units = kept.join("units");
     group.write(&units, &lab::shared(SHARED)?)?;
-    for script in ["words.sh", "look.sh", "who.sh", "userdb.py"] {
+    for script in ["words.sh", "look.sh", "who.sh", "probe.sh", "userdb.py"] {
         fs::copy(data().join(script), lab::shared(SHARED)?.join(script))?;
     }
     let sides = std::thread::scope(|scope| {

@@ -215,6 +215,16 @@ fn scheduling(prepared: &Prepared) -> Result<(), Failure> {
     if let Some(io) = spec.io_priority {
         child::set_io_priority(io.class, io.level).at(ExecStep::IoPrio)?;
     }
+    if let Some(memory) = &prepared.memory {
+        match child::set_memory_policy(memory.policy, &memory.nodes) {
+            // A kernel for machines with one node.
+            Err(e) if e.errno == ENOSYS => {}
+            other => other.at(ExecStep::NumaPolicy)?,
+        }
+    }
+    if let Some(bits) = spec.coredump_filter {
+        child::set_coredump_filter(bits).at(ExecStep::Limits)?;
+    }
     if let Some(ns) = spec.timer_slack_ns {
         child::set_timer_slack(ns).at(ExecStep::TimerSlack)?;
     }
@@ -246,6 +256,13 @@ fn privileges(prepared: &Prepared) -> Result<(), Failure> {
     }
     if spec.ambient_capabilities != 0 {
         child::keep_capabilities(true).at(ExecStep::Capabilities)?;
+    }
+    // While its own files in /proc are still its own.
+    for label in &prepared.labels {
+        match child::set_label(label.file, &label.text) {
+            Err(_) if label.is_optional => {}
+            other => other.at(label.step)?,
+        }
     }
     switch_user(prepared)?;
     if spec.keyring != Keyring::Inherit {

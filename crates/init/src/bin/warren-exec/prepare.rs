@@ -18,7 +18,9 @@ use warren_sys::{cgroup, file, process, terminal};
 use crate::fault::{c_string, failed, wrong};
 use crate::fds::FdTable;
 use crate::identity::{Identity, Users};
+use crate::labels::{self, OwnLabel};
 use crate::namespaces::{self, Entered};
+use crate::numa::{self, MemoryPolicy};
 use crate::stdio::{self, Source};
 use crate::view::{self, OwnMounts};
 
@@ -52,6 +54,10 @@ pub struct Prepared {
     pub directory: CString,
     /// CPUAffinity=.
     pub cpus: Option<CpuSet>,
+    /// NUMAPolicy=.
+    pub memory: Option<MemoryPolicy>,
+    /// Labels of security modules.
+    pub labels: Vec<OwnLabel>,
     /// Namespaces that it enters.
     pub entered: Entered,
     /// What the process may not call.
@@ -83,6 +89,7 @@ pub fn prepare(
     }
     clear_terminal(&spec);
     let entered = namespaces::prepare(&spec, &fds, &identity)?;
+    let (labels, labels_missing) = labels::prepare(&spec)?;
     let mounts = view::prepare(&spec, &identity)?;
     let root = spec.root_directory.as_deref().filter(|_| mounts.is_none());
     let root = root.map(|r| c_string(r, ExecStep::Chroot)).transpose()?;
@@ -97,14 +104,22 @@ pub fn prepare(
         root,
         directory: working_directory(&spec, &identity)?,
         already_is_user: is_ours(&spec, &identity),
-        cpus: spec.cpu_affinity.as_deref().map(CpuSet::new),
+        cpus: processors(&spec).as_deref().map(CpuSet::new),
+        memory: numa::policy(&spec)?,
+        labels,
         filter: filter(&spec)?,
-        missing: entered.missing,
+        missing: Missing { labels: labels_missing, ..entered.missing },
         entered,
         identity,
         _fds: fds,
         spec,
     })
+}
+
+fn processors(spec: &ExecSpec) -> Option<Vec<u16>> {
+    let of_nodes = if spec.cpu_affinity_of_nodes { numa::processors(spec) } else { Vec::new() };
+    let all: Vec<u16> = spec.cpu_affinity.iter().flatten().copied().chain(of_nodes).collect();
+    (!all.is_empty()).then_some(all)
 }
 
 /// A terminal that cannot be opened is found when the process opens it.

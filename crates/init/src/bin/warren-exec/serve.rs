@@ -143,6 +143,9 @@ impl Helper {
     }
 }
 
+/// What the kernel begins with (core(5)).
+const COREDUMP_FILTER: u32 = 0x33;
+
 /// Makes the process; returns when it has exec'd or failed.
 fn make(
     prepared: &mut Prepared,
@@ -165,7 +168,12 @@ fn make(
         failure = Some(failed);
         code
     };
-    let child = clone::spawn(&options, stack, &mut body).map_err(|e| SpawnError {
+    let child = clone::spawn(&options, stack, &mut body);
+    if prepared.spec.coredump_filter.is_some() {
+        // The process had our memory until it became its program. The next one begins as this one did.
+        let _ = warren_sys::child::set_coredump_filter(COREDUMP_FILTER);
+    }
+    let child = child.map_err(|e| SpawnError {
         step: ExecStep::Cgroup,
         errno: e.errno,
         message: e.call.to_owned(),

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{ExecSpec, SpawnError};
-use warren_sandbox::mounts::arrange::{self, Source, Step, joined};
+use warren_sandbox::mounts::arrange::{self, Source, Step, below, joined};
 use warren_sandbox::mounts::{
     self, Content, DEVICE_NODES, Entry, Propagation, Purpose, TEMPORARY, Tmpfs,
 };
@@ -280,10 +280,11 @@ impl Root {
             Err(e) if is_missing(&e) => e,
             Err(e) => return Err(e),
         };
-        let above = all.iter().filter(|other| is_above(&other.path, path));
+        let is_above = |outer: &str| outer != path && below(path, outer).is_some();
+        let above = all.iter().filter(|other| is_above(&other.path));
         let of_content = above.filter(|other| !matches!(other.content, Content::Access(_)));
         let Some(other) = of_content.max_by_key(|o| o.path.len()) else { return Err(missing) };
-        let below = path.strip_prefix(other.path.trim_end_matches('/')).unwrap_or_default();
+        let below = below(path, &other.path).unwrap_or_default();
         let on_host = match &other.content {
             Content::Bind { source, .. } => joined(source, below),
             // The same kernel's.
@@ -377,11 +378,6 @@ fn credentials(spec: &ExecSpec) -> Result<MountSource, SpawnError> {
     let contents = credentials::read(spec)?.into_iter();
     let named = contents.map(|(name, content)| Ok((c_string(&name, step)?, content)));
     Ok(MountSource::Credentials(c_string(&spec.view.unit, step)?, named.collect::<Result<_, _>>()?))
-}
-
-fn is_above(outer: &str, path: &str) -> bool {
-    let rest = path.strip_prefix(outer.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn is_missing(error: &Error) -> bool {

@@ -236,10 +236,11 @@ fn what_is_not_in_force_is_refused_where_protection_must_hold() {
         let spec = asked_where(lines, list, &[], &[], (Scope::System, true)).expect("a request");
         spec.required_features
     };
-    assert_eq!(refused("RemoveIPC=yes\nPrivateTmp=yes", CommandList::Start), ["RemoveIPC="]);
+    let asked = "BindLogSockets=yes\nPrivateTmp=yes";
+    assert_eq!(refused(asked, CommandList::Start), ["BindLogSockets="]);
     assert_eq!(refused("PrivateTmp=yes", CommandList::Start), [""; 0]);
-    assert_eq!(refused("RemoveIPC=no", CommandList::Start), [""; 0]);
+    assert_eq!(refused("BindLogSockets=no", CommandList::Start), [""; 0]);
     assert_eq!(refused("", CommandList::Start), [""; 0]);
-    let spared = "RemoveIPC=yes\nPermissionsStartOnly=yes";
+    let spared = "BindLogSockets=yes\nPermissionsStartOnly=yes";
     assert_eq!(refused(spared, CommandList::StartPre), [""; 0]);
 }
