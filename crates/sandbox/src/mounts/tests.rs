@@ -295,7 +295,9 @@ fn a_path_is_below_another_by_its_parts() {
 fn the_tree_of_control_groups_is_closed_by_its_own_setting_alone() {
     let of = |settings: &[&str]| {
         let mut plan = Plan::default();
-        settings.iter().for_each(|setting| plan.take(setting, &["yes"], &mut Vec::new()));
+        for setting in settings {
+            plan.take(setting, &["yes"], &mut Vec::new());
+        }
         let groups = plan.entries.into_iter().filter(|entry| entry.path == "/sys/fs/cgroup");
         groups.map(|entry| entry.content).collect::<Vec<_>>()
     };
