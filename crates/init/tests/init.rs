@@ -142,7 +142,7 @@ fn the_environment_is_what_was_asked_for() {
             let links = vec![("a/b".into(), "d/e".into()), ("c".into(), "f".into())];
             let (kind, base) = (DirectoryKind::State, base.clone());
             e.directories =
-                vec![Directories { kind, base, names, mode: 0o750, links, private: false }];
+                vec![Directories { kind, base, names, mode: 0o750, private: false, links }];
         });
     }
     let socket = std::os::unix::net::UnixListener::bind(lab.path("talk")).expect("a socket");
@@ -253,8 +253,8 @@ fn directories_are_taken_back_and_configuration_is_left_alone() {
                 base,
                 names,
                 mode: 0o750,
-                links: Vec::new(),
                 private: false,
+                links: Vec::new(),
             }];
         });
     };
